@@ -1,0 +1,300 @@
+"""What a person sees while a command works: a live table on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import math
+import time
+from pathlib import Path
+
+
+def megabytes(n_bytes: float) -> str:
+    """'12.3 MB' or '1.23 GB'."""
+    value = n_bytes / 1e6
+    if value >= 1000:
+        return f"{value / 1000:.2f} GB"
+    return f"{value:.0f} MB" if value >= 100 else f"{value:.1f} MB" if value >= 1 else f"{value * 1000:.0f} kB"
+
+
+def clock(seconds: float | None) -> str:
+    """'42s', '3m10s' or '2h05m'; '' for None."""
+    if seconds is None or not math.isfinite(seconds):
+        return ""
+    seconds = round(seconds)
+    if seconds < 60:
+        return f"{seconds}s"
+    if seconds < 3600:
+        return f"{seconds // 60}m{seconds % 60:02d}s"
+    return f"{seconds // 3600}h{seconds % 3600 // 60:02d}m"
+
+
+def label(value: float) -> str:
+    return f"{value:g}"
+
+
+class Line:
+    """One line of progress: rewritten in place on a terminal, printed now and then elsewhere."""
+
+    EVERY = 5.0  # seconds between lines that are not rewritten
+
+    def __init__(self, stream, quiet: bool):
+        self.stream = stream
+        self.quiet = quiet
+        self.terminal = not quiet and stream.isatty()
+        self.last = time.perf_counter()
+        self.width = 0
+
+    def show(self, text: str) -> None:
+        now = time.perf_counter()
+        if self.quiet or now - self.last < (0.1 if self.terminal else self.EVERY):
+            return
+        self.last = now
+        if self.terminal:
+            self.stream.write("\r" + text.ljust(self.width))
+            self.width = len(text)
+        else:
+            self.stream.write(text + "\n")
+        self.stream.flush()
+
+    def close(self) -> None:
+        if self.terminal and self.width:
+            self.stream.write("\r" + " " * self.width + "\r")
+            self.stream.flush()
+            self.width = 0
+
+
+class SplitDisplay:
+    """Progress of a split: rows and megabytes a second, time left."""
+
+    def __init__(self, stream, quiet: bool):
+        self.line = Line(stream, quiet)
+        self.quiet = quiet
+        self.stream = stream
+        self.began = time.perf_counter()
+        self.phase_began = 0.0
+        self.phase = ""
+
+    def __enter__(self) -> SplitDisplay:
+        return self
+
+    def __exit__(self, *exception) -> None:
+        self.line.close()
+
+    @property
+    def seconds(self) -> float:
+        return time.perf_counter() - self.began
+
+    def begin(self, inputs: list[str], settings) -> None:
+        self.began = time.perf_counter()
+        if self.quiet:
+            return
+        names = inputs[0] if len(inputs) == 1 else f"{len(inputs)} inputs"
+        names = "standard input" if names == "-" else names
+        print(
+            f"splitting {names}: up to {megabytes(settings.memory)} of memory, {settings.jobs} "
+            f"thread{'s' if settings.jobs > 1 else ''}",
+            file=self.stream,
+        )
+
+    def show(self, progress) -> None:
+        if progress.phase != self.phase:
+            self.phase = progress.phase
+            self.phase_began = progress.seconds
+        spent = max(progress.seconds - self.phase_began, 1e-9)
+        left = ""
+        if progress.fraction:
+            left = f", {clock(spent * (1 - progress.fraction) / progress.fraction)} left"
+        done = "" if progress.fraction is None else f"{progress.fraction:4.0%} "
+        if progress.phase == "reading":
+            rate = f"{progress.rows / spent:,.0f} rows/s, {progress.text_bytes / 1e6 / spent:,.0f} MB/s"
+            self.line.show(f"reading {done}{progress.rows:,} rows, {rate}{left}")
+        else:
+            self.line.show(f"writing {done}{left.lstrip(', ')}")
+
+
+def split_summary(path: Path, meta: dict, seconds: float) -> str:
+    """The lines that end a split."""
+    stored = path.stat().st_size
+    text = sum(source["text_bytes"] for source in meta["sources"])
+    nnz = meta["n_nonzeros"]
+    lines = [
+        f"{path}: {meta['n_samples']:,} rows, {meta['n_features']:,} features, {nnz:,} nonzeros"
+        f"{' (all values are 1)' if meta['values'] == 'ones' else ''}",
+        f"labels: {labels_line(meta['labels'])}",
+        f"{megabytes(stored)} in {meta['n_chunks']:,} chunks: {stored / max(1, nnz):.2f} bytes a nonzero, "
+        f"{stored / max(1, text):.0%} of the text's {megabytes(text)}",
+        f"{clock(seconds) if seconds >= 10 else f'{seconds:.1f}s'}: {meta['n_samples'] / seconds:,.0f} rows/s, "
+        f"{text / 1e6 / seconds:,.0f} MB/s of text",
+    ]
+    return "\n".join(lines)
+
+
+def labels_line(labels) -> str:
+    if labels is None:
+        return "more than 10,000 distinct numbers"
+    shown = ", ".join(f"{label(value)} ({count:,} rows)" for value, count in labels[:6])
+    more = f", and {len(labels) - 6} more" if len(labels) > 6 else ""
+    note = "; training needs rows of a second class" if len(labels) == 1 else ""
+    return shown + more + note
+
+
+COLUMNS = ("outer", "seconds", "primal", "dual", "gap", "", "held-out", "passes", "waiting", "left")
+
+
+class TrainDisplay:
+    """The table of a training run, a row each outer iteration: estimates ("~"), certified figures, waiting, time left."""
+
+    def __init__(self, stream, quiet: bool):
+        self.stream = stream
+        self.quiet = quiet
+        self.terminal = not quiet and stream.isatty()
+        self.live = None
+        self.rows: list[tuple] = []
+        self.status = ""
+        self.gaps: list[tuple[float, float]] = []
+        self.tol = 0.0
+        self.max_seconds = None
+        self.max_outer = None
+
+    def __enter__(self) -> TrainDisplay:
+        return self
+
+    def __exit__(self, *exception) -> None:
+        if self.live is not None:
+            self.status = ""
+            self.live.update(self._table(), refresh=True)
+            self.live.stop()
+
+    def show(self, event: dict) -> None:
+        if self.quiet:
+            return
+        kind = event["event"]
+        if kind in ("start", "resume"):
+            self._start(event)
+        elif kind == "visit":
+            self._status(f"outer iteration {event['outer']}: block {event['visit']} of {event['blocks']}")
+        elif kind == "certifying":
+            self._status("certifying: primal and dual over all rows")
+        elif kind == "outer":
+            self._outer(event)
+
+    def _start(self, event: dict) -> None:
+        self.tol, self.max_seconds, self.max_outer = event["tol"], event["max_seconds"], event["max_outer"]
+        plan = ", ".join(f"{name} {megabytes(n)}" for name, n in event["memory_plan"].items() if n >= 50_000)
+        blocks = event["blocks"]
+        lines = [
+            f"{event['store']}: {event['n_samples']:,} rows, {event['n_features']:,} features, "
+            f"{event['n_nonzeros']:,} nonzeros",
+            f"{event['solver']}, {event['loss']} loss, {'lambda ' + format(event['lam'], 'g') if event['lam'] else 'C ' + format(event['C'], 'g')}, "
+            f"to a relative gap of {self.tol:g}; schedule {event['schedule']}, seed {event['seed']}",
+            f"memory {megabytes(sum(event['memory_plan'].values()))} of {megabytes(event['memory'])}: {plan}",
+            "all rows stay in memory"
+            if event["resident"]
+            else f"{blocks} blocks, one in memory while the next is read",
+        ]
+        if event["event"] == "resume":
+            lines.append(f"resuming at outer iteration {event['outer']}")
+        print("\n".join(lines), file=self.stream)
+        if self.terminal:
+            from rich.console import Console
+            from rich.live import Live
+
+            self.live = Live(self._table(), console=Console(file=self.stream), refresh_per_second=8)
+            self.live.start()
+        else:
+            print(self._plain(COLUMNS), file=self.stream, flush=True)
+
+    def _status(self, text: str) -> None:
+        if self.live is not None:
+            self.status = text
+            self.live.update(self._table())
+
+    def _outer(self, event: dict) -> None:
+        certified = event["rel_gap"] is not None or (event["dual_estimate"] is None and event["primal"] is not None)
+        primal = event["primal"] if certified else event["primal_estimate"]
+        dual = event["dual"] if certified else event["dual_estimate"]
+        gap = event["rel_gap"] if certified else event["gap_estimate"]
+        mark = "" if certified else "~"
+        if gap is not None and gap > 0:
+            self.gaps.append((event["seconds"], gap))
+        spent = event["seconds_training"] + event["seconds_waiting"]
+        row = (
+            str(event["outer"]),
+            f"{event['seconds']:.1f}",
+            f"{mark}{primal:.6g}",
+            "" if dual is None else f"{mark}{dual:.6g}",
+            "" if gap is None else f"{mark}{max(gap, 0.0):.1e}",
+            "certified" if certified else "",
+            "" if event["valid_accuracy"] is None else f"{event['valid_accuracy']:.4f}",
+            f"{event['inner_passes'] / max(1, event['blocks']):.1f}",
+            f"{event['seconds_waiting'] / spent:.0%}" if spent > 0 else "",
+            clock(self._left(event)),
+        )
+        self.rows.append(row)
+        if self.live is not None:
+            self.live.update(self._table())
+        elif self._due(event["outer"]):
+            print(self._plain(row), file=self.stream, flush=True)
+
+    def _due(self, outer: int) -> bool:
+        # a log of a thousand iterations is read at its beginning and end
+        return outer <= 30 or outer % (10 if outer <= 300 else 100) == 0
+
+    def _left(self, event: dict) -> float | None:
+        """Seconds until the gap is reached at the pace of the last iterations, or until a limit."""
+        limits = []
+        seconds, outer = event["seconds"], event["outer"]
+        if self.max_seconds is not None:
+            limits.append(max(0.0, self.max_seconds - seconds))
+        if outer and event["dual_estimate"] is None:
+            limits.append(seconds / outer * (self.max_outer - outer))
+        if len(self.gaps) >= 3 and self.tol > 0:
+            (t0, g0), (t1, g1) = self.gaps[-min(6, len(self.gaps))], self.gaps[-1]
+            if g1 <= self.tol:
+                limits.append(0.0)
+            elif g1 < g0 and t1 > t0:
+                limits.append((t1 - t0) * math.log(g1 / self.tol) / math.log(g0 / g1))
+        return min(limits) if limits else None
+
+    @staticmethod
+    def _plain(row: tuple) -> str:
+        widths = (5, 8, 13, 13, 9, 9, 8, 6, 7, 7)
+        return " ".join(str(cell).rjust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+
+    def _table(self):
+        from rich.table import Table
+        from rich.text import Text
+
+        table = Table(
+            box=None, pad_edge=False, header_style="bold", caption=Text(self.status, "dim"), caption_justify="left"
+        )
+        for name in COLUMNS:
+            table.add_column(name, justify="right")
+        for row in self.rows[-20:]:
+            table.add_row(*row, style="green" if row[5] else None)
+        return table
+
+
+def train_summary(result, meta: dict | None) -> list[str]:
+    """The lines that end a training run."""
+    ends = {
+        "converged": "converged",
+        "max-outer": "ended by --max-outer",
+        "max-seconds": "ended by --max-seconds",
+        "interrupted": "interrupted",
+    }
+    outer = f"{result.outer} outer iteration{'s' if result.outer != 1 else ''}, {result.seconds:.1f}s"
+    certificate = result.certificate
+    if certificate is None:
+        return [f"{ends[result.status]} after {outer}"]
+    lines = []
+    if certificate.rel_gap is not None:
+        lines.append(
+            f"{ends[result.status]} after {outer}: certified relative gap {certificate.rel_gap:.2e} "
+            f"(primal {certificate.primal:.10g}, dual {certificate.dual:.10g})"
+        )
+    else:
+        lines.append(
+            f"{ends[result.status]} after {outer}: primal {certificate.primal:.10g} (no dual: pegasos has none)"
+        )
+    lines.append(f"accuracy on the training rows {certificate.accuracy:.4f}")
+    return lines

@@ -1,0 +1,108 @@
+"""python -m blocksvm.info: what a store, a model or a checkpoint holds."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+from blocksvm.console import Parser, compile_kernels, run
+
+
+def parser() -> Parser:
+    p = Parser("info", "Describe a store, a model or a checkpoint.")
+    p.add_argument("file", metavar="FILE.h5")
+    p.add_argument("--verify", action="store_true", help="read everything against its checksums")
+    p.add_argument("--json", action="store_true", help="print one JSON object")
+    return p
+
+
+def main(arguments: list[str]) -> int:
+    options = parser().parse_args(arguments)
+    from pathlib import Path
+
+    from blocksvm.store.files import open_hdf5, read_meta
+
+    path = Path(options.file)
+    with open_hdf5(path, "store", "model", "checkpoint") as file:
+        kind = str(file.attrs["blocksvm"])
+        version = int(file.attrs["format_version"])
+        meta = read_meta(file)
+    if options.verify:
+        if kind == "store":
+            compile_kernels("train", meta.get("values", "float32"), options.quiet)
+        verify(path, kind, options.quiet)
+    if options.json:
+        print(json.dumps({"kind": kind, "format_version": version, "bytes": path.stat().st_size, **meta}, indent=2))
+    else:
+        for name, value in described(kind, meta, path.stat().st_size):
+            print(f"{name:<14} {value}")
+        if options.verify:
+            print(f"{'verified':<14} every checksum matches")
+    return 0
+
+
+def verify(path, kind: str, quiet: bool) -> None:
+    """InputError unless all that matters in the file is sound."""
+    if kind == "store":
+        from blocksvm.display import Line
+        from blocksvm.store.reader import Store
+
+        line = Line(sys.stderr, quiet)
+        with Store(path) as store:
+            store.verify(lambda done, total: line.show(f"verifying chunk {done:,} of {total:,}"))
+        line.close()
+    else:
+        from blocksvm.store.states import verify_state
+
+        verify_state(path)
+
+
+def described(kind: str, meta: dict, n_bytes: int) -> list[tuple[str, str]]:
+    """(name, value) lines for a person."""
+    from blocksvm.display import labels_line, megabytes
+
+    if kind == "store":
+        nnz = meta["n_nonzeros"]
+        text = sum(source["text_bytes"] for source in meta["sources"])
+        names = [source["name"] for source in meta["sources"]]
+        return [
+            ("store", f"{megabytes(n_bytes)}, {n_bytes / max(1, nnz):.2f} bytes a nonzero"),
+            ("rows", f"{meta['n_samples']:,} ({meta['settings']['order']} order)"),
+            ("features", f"{meta['n_features']:,}"),
+            ("nonzeros", f"{nnz:,} ({nnz / meta['n_samples']:.1f} a row), values {meta['values']}"),
+            ("labels", labels_line(meta["labels"])),
+            ("largest norm", f"{meta['max_norm']:.6g}"),
+            ("chunks", f"{meta['n_chunks']:,} of up to {meta['chunk_nonzeros']:,} nonzeros, {meta['codec']}"),
+            ("made from", f"{', '.join(names[:3])}{' ...' if len(names) > 3 else ''} ({megabytes(text)} of text)"),
+            ("settings", ", ".join(f"{name} {value}" for name, value in meta["settings"].items())),
+            ("fingerprint", meta["fingerprint"]),
+        ]
+    settings = meta["settings"]
+    lines = [
+        (kind, megabytes(n_bytes)),
+        ("solver", f"{settings['solver']}, {settings['loss']} loss"),
+        ("C", f"{settings['C']:g}" if settings.get("lam") is None else f"1 / ({settings['lam']:g} * rows)"),
+        ("features", f"{meta['n_features']:,}"),
+    ]
+    if kind == "checkpoint":
+        position = meta["progress"]["position"]
+        return [*lines, ("position", f"outer iteration {position['outer']}, visit {position['visit'] + 1}")]
+    certificate = meta["certificate"]
+    gap = (
+        "none"
+        if certificate["rel_gap"] is None
+        else f"relative gap {certificate['rel_gap']:.3e}, dual {certificate['dual']:.10g}"
+    )
+    return [
+        *lines,
+        ("trained on", f"{meta['store']} ({meta['n_samples']:,} rows)"),
+        ("labels", f"{meta['labels']['negative']:g} and {meta['labels']['positive']:g}"),
+        ("certificate", f"{gap}, primal {certificate['primal']:.10g}"),
+        ("accuracy", f"{certificate['accuracy']:.4f} on the training rows"),
+        ("ended", f"{meta['status']} after {meta['outer']} outer iterations, {meta['seconds']:.1f}s"),
+        ("versions", ", ".join(f"{name} {value}" for name, value in meta["versions"].items())),
+    ]
+
+
+if __name__ == "__main__":
+    run(main)

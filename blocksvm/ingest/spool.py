@@ -1,0 +1,148 @@
+"""The external shuffle: rows go to buckets by the upper bits of their keys, in memory first, then on disk.
+
+The final order is by (key, row number); buckets only cut that order into pieces that fit in memory, so their number
+changes nothing in the result.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from blocksvm.errors import InputError
+from blocksvm.kernels.shuffle import gather_rows, order_by_bucket
+
+MARGIN_BYTES = 64_000_000  # disk space that is left alone
+HEADER = 3  # int64: rows, nonzeros, bytes of a value
+
+
+@dataclass(frozen=True)
+class SpooledRows:
+    """Rows on their way: numbers (n,) int64, keys (n,) uint64, labels (n,) float64, lengths (n,) int64, positions
+    (nnz,) int32 in the table of ids, values (nnz,) or None: all 1."""
+
+    numbers: np.ndarray
+    keys: np.ndarray
+    labels: np.ndarray
+    lengths: np.ndarray
+    positions: np.ndarray
+    values: np.ndarray | None
+
+    @property
+    def n_bytes(self) -> int:
+        return sum(array.nbytes for array in self.arrays())
+
+    def arrays(self) -> list[np.ndarray]:
+        arrays = [self.numbers, self.keys, self.labels, self.lengths, self.positions]
+        return arrays if self.values is None else [*arrays, self.values]
+
+
+class Spool:
+    """Rows in ``2**bits`` buckets by the upper ``bits`` of their keys below ``skipped`` bits.
+
+    Holds up to ``memory`` bytes, then appends to one file a bucket in ``folder``.
+    """
+
+    def __init__(self, folder: Path, bits: int, memory: int, skipped: int = 0):
+        self.folder = folder
+        self.bits = bits
+        self.skipped = skipped
+        self.memory = memory
+        self.held: list[list[SpooledRows]] = [[] for _ in range(1 << bits)]
+        self.held_bytes = 0
+        self.sizes = np.zeros(1 << bits, np.int64)
+        self.n_rows = 0
+        self.n_nonzeros = 0
+        self.spilled = False
+
+    def add(self, rows: SpooledRows, indptr: np.ndarray | None = None) -> None:
+        """Distribute rows; ``rows.values`` float32 or float64."""
+        buckets = 1 << self.bits
+        n = len(rows.numbers)
+        if n == 0:
+            return
+        self.n_rows += n
+        self.n_nonzeros += len(rows.positions)
+        if buckets == 1:
+            self._hold(0, rows)
+        else:
+            if indptr is None:
+                indptr = np.append(0, np.cumsum(rows.lengths))
+            starts = np.empty(buckets + 1, np.int64)
+            order = np.empty(n, np.int64)
+            order_by_bucket(rows.keys << np.uint64(self.skipped), 64 - self.bits, buckets, starts, order)
+            lengths = np.empty(n, np.int64)
+            positions = np.empty_like(rows.positions)
+            values = None if rows.values is None else np.empty_like(rows.values)
+            gather_rows(indptr, rows.positions, rows.values, order, lengths, positions, values)
+            numbers, keys, labels = rows.numbers[order], rows.keys[order], rows.labels[order]
+            entries = np.append(0, np.cumsum(lengths))[starts]
+            for bucket in np.flatnonzero(np.diff(starts)).tolist():
+                r = slice(starts[bucket], starts[bucket + 1])
+                e = slice(entries[bucket], entries[bucket + 1])
+                part = None if values is None else values[e]
+                self._hold(bucket, SpooledRows(numbers[r], keys[r], labels[r], lengths[r], positions[e], part))
+        if self.held_bytes > self.memory:
+            self._spill()
+
+    def _hold(self, bucket: int, rows: SpooledRows) -> None:
+        self.held[bucket].append(rows)
+        self.held_bytes += rows.n_bytes
+        self.sizes[bucket] += rows.n_bytes
+
+    def _path(self, bucket: int) -> Path:
+        return self.folder / f"rows-{self.skipped}-{bucket}"
+
+    def _spill(self) -> None:
+        require_space(self.folder, self.held_bytes, "the external shuffle", "name a larger folder with --temp")
+        self.spilled = True
+        for bucket, parts in enumerate(self.held):
+            if not parts:
+                continue
+            with open(self._path(bucket), "ab") as file:
+                for rows in parts:
+                    value_bytes = 0 if rows.values is None else rows.values.itemsize
+                    file.write(np.array([len(rows.numbers), len(rows.positions), value_bytes]).tobytes())
+                    for array in rows.arrays():
+                        file.write(np.ascontiguousarray(array).data)
+            self.held[bucket] = []
+        self.held_bytes = 0
+
+    def read(self, bucket: int) -> Iterator[SpooledRows]:
+        """The rows of a bucket in the order they were added; each bucket is read once."""
+        path = self._path(bucket)
+        if self.spilled and path.exists():
+            with open(path, "rb") as file:
+                while header := file.read(8 * HEADER):
+                    n, nnz, value_bytes = np.frombuffer(header, np.int64).tolist()
+                    arrays = [np.fromfile(file, dtype, n) for dtype in (np.int64, np.uint64, np.float64, np.int64)]
+                    positions = np.fromfile(file, np.int32, nnz)
+                    values = np.fromfile(file, f"<f{value_bytes}", nnz) if value_bytes else None
+                    yield SpooledRows(*arrays, positions, values)
+            path.unlink()
+        parts, self.held[bucket] = self.held[bucket], []
+        yield from parts
+
+
+def join(parts: list[SpooledRows], dtype) -> SpooledRows:
+    """One behind the other; values of ``dtype`` unless it is None (every value is 1)."""
+    values = None
+    if dtype is not None:
+        values = np.concatenate(
+            [np.ones(len(p.positions), dtype) if p.values is None else p.values for p in parts] or [np.empty(0, dtype)]
+        )
+    columns = zip(*(p.arrays()[:5] for p in parts), strict=True)
+    return SpooledRows(*(np.concatenate(column) for column in columns), values)
+
+
+def require_space(folder: Path, n_bytes: int, purpose: str, cure: str) -> None:
+    """InputError where the disk under ``folder`` has less than ``n_bytes`` free, and a margin."""
+    free = shutil.disk_usage(folder).free
+    if free < n_bytes + MARGIN_BYTES:
+        raise InputError(
+            f"{folder}: {free / 1e6:,.0f} MB free, but {purpose} needs {(n_bytes + MARGIN_BYTES) / 1e6:,.0f} MB; {cure}"
+        )

@@ -1,0 +1,126 @@
+"""svmlight / LIBSVM text: a piece of it to rows, and every fault as a sentence with its file and line."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from blocksvm.errors import InputError
+from blocksvm.ingest.text import NEWLINE, TextPiece
+from blocksvm.kernels import text as codes
+from blocksvm.kernels.text import close_rows, parse_rows
+
+FAULTS = {
+    codes.BAD_LABEL: "{token} is not a number; a line is 'label id:value id:value ...'",
+    codes.NO_LABEL: "the line has no label (it begins with {token}); a line is 'label id:value id:value ...'",
+    codes.BAD_PAIR: "{token} is not id:value",
+    codes.BAD_ID: "{token} does not begin with a feature id, a whole number of 0 or more",
+    codes.NEGATIVE_ID: "{token}: feature ids must be 0 or more",
+    codes.BIG_ID: "{token}: feature ids go up to 9223372036854775807; hash or renumber them",
+    codes.BAD_VALUE: "{token}: the value is not a number",
+    codes.NOT_FINITE: "{token}: not a finite number; remove the entry or give it a value",
+    codes.BIG_VALUE: "a value lies beyond {dtype}; {cure}",
+    codes.DUPLICATE: "a feature id occurs twice in the row; mend it, or add them up with --duplicates sum",
+}
+
+
+@dataclass(frozen=True)
+class TextFormat:
+    """How text is to be read: labels required, duplicate ids summed, rows scaled to norm 1, float32 or float64."""
+
+    labelled: bool = True
+    sum_duplicates: bool = False
+    l2: bool = False
+    dtype: str = "float32"
+
+
+@dataclass(frozen=True)
+class ParsedRows:
+    """Rows of text: labels (n,) float64 (nan: none), indptr (n + 1,) int64, ids (nnz,) int64 ascending in each row,
+    values (nnz,) float64 (already rounded to the dtype wanted), n_lines the lines of the piece.
+
+    fault: (line, what) of the first bad line, which comes after these rows; line is 0-based within the piece.
+    """
+
+    piece: TextPiece
+    labels: np.ndarray
+    indptr: np.ndarray
+    ids: np.ndarray
+    values: np.ndarray
+    n_lines: int
+    fault: tuple[int, str] | None
+
+
+def parse_piece(piece: TextPiece, form: TextFormat) -> ParsedRows:
+    """Parse whole lines; a fault is kept for whoever knows at which line of its file the piece begins."""
+    text, end = piece.text, piece.end
+    most_rows = int(np.count_nonzero(text[:end] == NEWLINE))
+    # every pair has a colon, and every colon in its place makes a pair
+    most_entries = int(np.count_nonzero(text[:end] == codes.COLON))
+    labels = np.empty(most_rows)
+    indptr = np.empty(most_rows + 1, np.int64)
+    lines = np.empty(most_rows, np.int64)
+    ids = np.empty(most_entries, np.int64)
+    values = np.empty(most_entries)
+    undecided = np.empty((1024, 3), np.int64)
+    while True:
+        rows, line, code, position, n_undecided = parse_rows(
+            text, end, form.labelled, labels, indptr, ids, values, lines, undecided
+        )
+        if n_undecided <= len(undecided):
+            break
+        undecided = np.empty((n_undecided, 3), np.int64)
+    fault = None if code == codes.FINE else (line, _sentence(code, form, _token(text, position)))
+    for target, start, stop in undecided[:n_undecided].tolist():
+        number = float(text[start:stop].tobytes())
+        row = -1 - target if target < 0 else int(np.searchsorted(indptr[: rows + 1], target, side="right")) - 1
+        if row >= rows:
+            continue  # in the bad line itself
+        if not np.isfinite(number):
+            rows = row
+            fault = (int(lines[row]), _sentence(codes.BIG_VALUE, form, ""))
+            break
+        if target < 0:
+            labels[row] = number
+        else:
+            values[target] = number
+    closed, code = close_rows(indptr, rows, ids, values, form.sum_duplicates, form.l2, form.dtype == "float32")
+    if code != codes.FINE:
+        rows = closed
+        fault = (int(lines[closed]), _sentence(code, form, ""))
+    nnz = indptr[rows]
+    return ParsedRows(piece, labels[:rows], indptr[: rows + 1], ids[:nnz], values[:nnz], line, fault)
+
+
+def _sentence(code: int, form: TextFormat, token: str) -> str:
+    cure = "use --dtype float64 or scale the feature" if form.dtype == "float32" else "scale the feature"
+    return FAULTS[code].format(token=token, dtype=form.dtype, cure=cure)
+
+
+def _token(text: np.ndarray, position: int) -> str:
+    """The word at ``position``, quoted, with what is not printable escaped."""
+    if position < 0:
+        return ""
+    word = text[position : position + 40].tobytes().split(b"\n")[0].split()
+    shown = word[0] if word else b""
+    return "'" + shown.decode("ascii", "backslashreplace").encode("unicode_escape").decode() + "'"
+
+
+class LineCounter:
+    """Turns faults within pieces into sentences with file and line, in the order of the pieces."""
+
+    def __init__(self):
+        self.source = None
+        self.lines = 0
+
+    def check(self, parsed: ParsedRows) -> None:
+        """Raise InputError if the piece had a fault; else count its lines."""
+        if parsed.piece.source is not self.source:
+            self.source = parsed.piece.source
+            self.lines = 0
+        if parsed.fault is not None:
+            line, sentence = parsed.fault
+            name = "standard input" if self.source.name == "-" else self.source.name
+            raise InputError(f"{name}:{self.lines + line + 1}: {sentence}")
+        self.lines += parsed.n_lines

@@ -1,0 +1,157 @@
+"""Bytes of text from files, compressed files or standard input, in pieces that end where a line ends."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import lzma
+import os
+import sys
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from xxhash import xxh3_128
+
+from blocksvm.errors import InputError
+
+NEWLINE = 10
+
+
+@dataclass
+class TextSource:
+    """One input as it was read: its name, and what is known of it at its end."""
+
+    name: str
+    stored_bytes: int | None  # size of the file, None for a pipe
+    text_bytes: int = 0
+    fingerprint: str = ""
+
+
+@dataclass(frozen=True)
+class TextPiece:
+    """Whole lines of one input: ``text[:end]`` uint8, the last byte a newline; ``fraction`` of all input read so far
+    (None where it cannot be known)."""
+
+    source: TextSource
+    text: np.ndarray
+    end: int
+    fraction: float | None
+
+
+def open_source(name: str) -> tuple[TextSource, io.BufferedIOBase, io.BufferedIOBase]:
+    """(source, stored bytes, decompressed bytes) for a path or "-"; the compression is told by the first bytes."""
+    if name == "-":
+        raw = sys.stdin.buffer
+        size = None
+    else:
+        path = Path(name)
+        if path.is_dir():
+            raise InputError(f"{name}: is a folder; give the names of the files in it")
+        try:
+            raw = open(path, "rb")  # noqa: SIM115 (closed by the caller)
+            size = os.fstat(raw.fileno()).st_size if path.is_file() else None
+        except FileNotFoundError as error:
+            raise InputError(f"{name}: no such file") from error
+        except OSError as error:
+            raise InputError(f"{name}: cannot be read ({error.strerror})") from error
+    buffered = raw if isinstance(raw, io.BufferedReader) else io.BufferedReader(raw)
+    magic = buffered.peek(6)[:6]
+    if magic[:2] == b"\x1f\x8b":
+        text = gzip.GzipFile(fileobj=buffered)
+    elif magic[:3] == b"BZh":
+        text = bz2.BZ2File(buffered)
+    elif magic == b"\xfd7zXZ\x00":
+        text = lzma.LZMAFile(buffered)
+    elif magic[:4] == b"\x28\xb5\x2f\xfd":
+        import zstandard
+
+        text = zstandard.ZstdDecompressor().stream_reader(buffered, read_across_frames=True)
+    else:
+        text = buffered
+    return TextSource(name, size), buffered, text
+
+
+def text_pieces(names: list[str], piece_bytes: int, largest_line: int) -> Iterator[TextPiece]:
+    """Pieces of about ``piece_bytes`` of all inputs in turn; a longer line makes a longer piece, up to
+    ``largest_line``.  Each piece owns its memory.
+
+    Raises InputError for a missing, unreadable, truncated or binary file.
+    """
+    sizes = [Path(name).stat().st_size if name != "-" and Path(name).is_file() else None for name in names]
+    total = None if None in sizes else sum(sizes)
+    behind = 0
+    for name, size in zip(names, sizes, strict=True):
+        source, stored, text = open_source(name)
+        digest = xxh3_128()
+        carry = np.empty(0, np.uint8)
+        try:
+            while True:
+                capacity = max(piece_bytes, 2 * len(carry))
+                if len(carry) > largest_line:
+                    raise InputError(
+                        f"{name}: a line is longer than {largest_line} bytes, more than --memory allows; "
+                        "raise --memory, or check that this is svmlight text"
+                    )
+                buffer = np.empty(capacity + 1, np.uint8)  # one spare byte for a missing last newline
+                buffer[: len(carry)] = carry
+                filled = _read_full(name, text, memoryview(buffer)[len(carry) : capacity])
+                digest.update(buffer[len(carry) : len(carry) + filled])
+                source.text_bytes += filled
+                end = len(carry) + filled
+                last = filled < capacity - len(carry)
+                if last:
+                    if end and buffer[end - 1] != NEWLINE:
+                        buffer[end] = NEWLINE
+                        end += 1
+                    stop = end
+                else:
+                    stop = _last_newline(buffer, end) + 1
+                carry = buffer[stop:end].copy()
+                fraction = None
+                if total is not None:
+                    fraction = min(1.0, (behind + stored.tell()) / total) if total else 1.0
+                if stop:
+                    yield TextPiece(source, buffer, stop, fraction)
+                if last:
+                    break
+        finally:
+            if name != "-":
+                text.close()
+                stored.close()
+        source.fingerprint = digest.hexdigest()
+        behind += size or 0
+
+
+def _read_full(name: str, text, view: memoryview) -> int:
+    """Fill ``view`` as far as the input goes."""
+    filled = 0
+    try:
+        while filled < len(view):
+            n = text.readinto(view[filled:])
+            if not n:
+                break
+            filled += n
+    except EOFError as error:
+        raise InputError(f"{name}: the compressed file is truncated; get it again") from error
+    except (OSError, zlib.error, lzma.LZMAError, ValueError) as error:
+        raise InputError(f"{name}: cannot be decompressed ({error}); get it again") from error
+    except Exception as error:
+        if type(error).__module__.startswith("zstandard"):
+            raise InputError(f"{name}: cannot be decompressed ({error}); get it again") from error
+        raise
+    return filled
+
+
+def _last_newline(buffer: np.ndarray, end: int) -> int:
+    """Position of the last newline in ``buffer[:end]``, -1 if there is none."""
+    step = 1 << 16
+    for stop in range(end, 0, -step):
+        start = max(0, stop - step)
+        found = np.flatnonzero(buffer[start:stop] == NEWLINE)
+        if len(found):
+            return start + int(found[-1])
+    return -1

@@ -1,0 +1,106 @@
+"""Reading a row's memory well: software prefetch, and values that may not be stored.
+
+A row visited in random order misses every cache: first its indices and values, then the weights that it names.
+The processor cannot guess either, so the loops ask for both ahead of time.
+"""
+
+from llvmlite import ir
+from numba import config, types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+from blocksvm.kernels import inlined
+
+# How many rows ahead a row's own memory, and the weights it names, are asked for.  Measured on zipf data of
+# 64 M nonzeros: 4-10 and 1-3 are within 5 % of each other.
+ROW_AHEAD = 8
+WEIGHTS_AHEAD = 2
+
+# Features are numbered by falling frequency: the weights below this index stay in the second-level cache by
+# themselves, and asking for them only costs instructions.
+HOT_WEIGHTS = 4096
+
+
+if config.DISABLE_JIT:
+
+    def prefetch(array, index):
+        """Nothing: plain Python cannot ask for a cache line."""
+
+else:
+
+    @intrinsic
+    def prefetch(typingctx, array, index):
+        """Ask for the cache line of ``array[index]``; no effect but on time, and never a fault."""
+        signature = types.void(array, index)
+
+        def codegen(context, builder, signature, args):
+            array_type = signature.args[0]
+            view = context.make_array(array_type)(context, builder, args[0])
+            index = context.cast(builder, args[1], signature.args[1], types.intp)
+            pointer = cgutils.get_item_pointer(context, builder, array_type, view, [index], wraparound=False)
+            byte_pointer = ir.IntType(8).as_pointer()
+            word = ir.IntType(32)
+            function_type = ir.FunctionType(ir.VoidType(), [byte_pointer, word, word, word])
+            function = cgutils.get_or_insert_function(builder.module, function_type, "llvm.prefetch.p0")
+            # read access, keep in all cache levels, data cache
+            builder.call(function, [builder.bitcast(pointer, byte_pointer), word(0), word(3), word(1)])
+            return context.get_dummy_value()
+
+        return signature, codegen
+
+
+@inlined
+def value_at(values, k):
+    """``values[k]`` as float64, or 1 where the block stores no values (the branch is resolved at compile time)."""
+    if values is None:
+        return 1.0
+    return float(values[k])
+
+
+@inlined
+def prefetch_row(indptr, indices, values, row):
+    """Ask for the indices and values of ``row``."""
+    for k in range(indptr[row], indptr[row + 1], 16):
+        prefetch(indices, k)
+        if values is not None:
+            prefetch(values, k)
+
+
+@inlined
+def prefetch_weights(indptr, indices, w, row):
+    """Ask for the weights that ``row`` names, rarest first, down to those that are surely in the cache."""
+    start = indptr[row]
+    k = indptr[row + 1] - 1
+    while k >= start and indices[k] >= HOT_WEIGHTS:
+        prefetch(w, indices[k])
+        k -= 1
+
+
+@inlined
+def dot(indices, values, start, stop, w):
+    """``sum_k values[k] * w[indices[k]]`` over ``start <= k < stop`` in float64.
+
+    Four partial sums: one would wait for each addition in turn.  Their order depends on the row alone.
+    """
+    s0 = 0.0
+    s1 = 0.0
+    s2 = 0.0
+    s3 = 0.0
+    k = start
+    while k + 3 < stop:
+        s0 += value_at(values, k) * w[indices[k]]
+        s1 += value_at(values, k + 1) * w[indices[k + 1]]
+        s2 += value_at(values, k + 2) * w[indices[k + 2]]
+        s3 += value_at(values, k + 3) * w[indices[k + 3]]
+        k += 4
+    while k < stop:
+        s0 += value_at(values, k) * w[indices[k]]
+        k += 1
+    return (s0 + s1) + (s2 + s3)
+
+
+@inlined
+def add_row(indices, values, start, stop, step, w):
+    """``w += step * x`` for the row at ``start <= k < stop``."""
+    for k in range(start, stop):
+        w[indices[k]] += step * value_at(values, k)

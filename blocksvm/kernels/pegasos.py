@@ -1,0 +1,100 @@
+"""Pegasos over the sub-batches of one block (Shalev-Shwartz, Singer, Srebro, Cotter, Math. Prog. 2011, Fig. 2).
+
+    min_w  lambda/2 ||w||^2 + (1/l) sum_i weight_i max(0, 1 - y_i <w, x_i>)
+
+w is kept as scale * v, so that shrinking it is one multiplication, and ||v||^2 is maintained.
+"""
+
+import numpy as np
+
+from blocksvm.kernels import kernel
+from blocksvm.kernels.margins import sum_of_squares
+from blocksvm.kernels.memory import ROW_AHEAD, WEIGHTS_AHEAD, dot, prefetch_row, prefetch_weights, value_at
+
+# ||v||^2 drifts by rounding: it is summed anew at every t that is a multiple of this.
+RENEW_NORM = 1 << 20
+SMALLEST_SCALE = 1.0e-100
+
+
+@kernel
+def pegasos_pass(indptr, indices, values, y, order, batch, bias, weight, lam, radius, v, lagged, scalars, violating):
+    """One inner pass over ``order`` in sub-batches of ``batch`` rows (the last may be smaller).
+
+    weight (2,) float64: l C_i / sum C by class; v (d + 1,): w / scale; lagged (d + 1,): sum over the steps of the
+    suffix of (scales before the step) * (change of v), from which the average follows; violating (batch,) int32 is
+    working space.  scalars (5,) float64: scale, ||v||^2, t (the next step, from 1), sum of the scales in the suffix,
+    steps in the suffix.
+
+    Returns (weighted loss sum of the margins seen before each step, nonzeros, steps with a subgradient).
+    """
+    d = v.shape[0] - 1
+    n = order.shape[0]
+    scale, norm, t, scale_sum, steps = scalars[0], scalars[1], scalars[2], scalars[3], scalars[4]
+    loss = 0.0
+    nonzeros = 0
+    moved = 0
+    for begin in range(0, n, batch):
+        finish = min(begin + batch, n)
+        # A+ = rows of the sub-batch with y <w, x> < 1
+        found = 0
+        for r in range(begin, finish):
+            if r + ROW_AHEAD < n:
+                prefetch_row(indptr, indices, values, order[r + ROW_AHEAD])
+            if r + WEIGHTS_AHEAD < n:
+                prefetch_weights(indptr, indices, v, order[r + WEIGHTS_AHEAD])
+            i = order[r]
+            start, stop = indptr[i], indptr[i + 1]
+            nonzeros += stop - start
+            margin = y[i] * scale * (dot(indices, values, start, stop, v) + bias * v[d])
+            if margin < 1.0:
+                loss += weight[1 if y[i] > 0 else 0] * (1.0 - margin)
+                violating[found] = i
+                found += 1
+        # w <- (1 - eta lambda) w + (eta / |A|) sum_{A+} weight y x,  eta = 1 / (lambda t)
+        eta = 1.0 / (lam * t)
+        if t == 1.0:
+            v[:] = 0.0  # 1 - eta lambda is 0 here, and scale must not become 0
+            lagged[:] = 0.0
+            scale = 1.0
+            norm = 0.0
+        else:
+            scale *= 1.0 - 1.0 / t
+        if scale < SMALLEST_SCALE:
+            # scale_sum * v - lagged is the suffix's sum: scale_sum follows v, lagged is in units of w already
+            for j in range(d + 1):
+                v[j] *= scale
+            scale_sum /= scale
+            norm *= scale * scale
+            scale = 1.0
+        for q in range(found):
+            i = violating[q]
+            c = eta / (finish - begin) * weight[1 if y[i] > 0 else 0] * y[i] / scale
+            for k in range(indptr[i], indptr[i + 1]):
+                j = indices[k]
+                step = c * value_at(values, k)
+                norm += step * (2.0 * v[j] + step)
+                v[j] += step
+                lagged[j] += scale_sum * step
+            step = c * bias
+            norm += step * (2.0 * v[d] + step)
+            v[d] += step
+            lagged[d] += scale_sum * step
+        moved += found > 0
+        if t % RENEW_NORM == 0.0:
+            norm = sum_of_squares(v)
+        # w <- min(1, radius / ||w||) w
+        length = scale * np.sqrt(max(norm, 0.0))
+        if length > radius:
+            scale *= radius / length
+        t += 1.0
+        scale_sum += scale
+        steps += 1.0
+    scalars[0], scalars[1], scalars[2], scalars[3], scalars[4] = scale, norm, t, scale_sum, steps
+    return loss, nonzeros, moved
+
+
+@kernel
+def suffix_sum(v, lagged, scale_sum, out):
+    """``out += sum over the suffix of scale_t * v_t = scale_sum * v - lagged``."""
+    for j in range(v.shape[0]):
+        out[j] += scale_sum * v[j] - lagged[j]

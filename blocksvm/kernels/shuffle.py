@@ -1,0 +1,185 @@
+"""Keyed random orders and the moving of rows: all of it arithmetic on keys, so that a seed means one order.
+
+A row's place in a store is hash(seed, its number); an order of visits is a permutation keyed by
+(seed, outer iteration, visit, pass).  Nothing here depends on time, threads or memory.
+"""
+
+import numpy as np
+
+from blocksvm.kernels import inlined, kernel
+from blocksvm.kernels.memory import value_at
+from blocksvm.kernels.table import scramble
+
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+
+
+@kernel
+def row_keys(numbers, seed, keys):
+    """``keys`` uint64: a hash of (seed, number) for each row number (int64)."""
+    base = scramble(np.uint64(seed) + GOLDEN)
+    for i in range(numbers.shape[0]):
+        keys[i] = scramble(base ^ scramble(np.uint64(numbers[i]) + GOLDEN))
+
+
+@inlined
+def below(state, bound):
+    """A number in [0, bound) from the generator's state: (new state, number); bound < 2^31."""
+    state = state + GOLDEN
+    return state, np.int64(((scramble(state) >> np.uint64(32)) * np.uint64(bound)) >> np.uint64(32))
+
+
+@kernel
+def windowed_order(key, n, window, order, spans):
+    """A random order of 0..n-1 in which neighbours stay near: windows of ``window`` rows in random order, and random
+    order inside each.  ``window`` >= n gives a uniform permutation (Fisher-Yates).
+
+    order (n,) int32 is filled; spans (ceil(n / window),) int32 is working space.
+    """
+    state = scramble(np.uint64(key) + GOLDEN)
+    n_spans = spans.shape[0]
+    for s in range(n_spans):
+        spans[s] = s
+    for s in range(n_spans - 1, 0, -1):
+        state, r = below(state, s + 1)
+        spans[s], spans[r] = spans[r], spans[s]
+    filled = 0
+    for s in range(n_spans):
+        start = spans[s] * window
+        stop = min(start + window, n)
+        for i in range(start, stop):
+            order[filled + i - start] = i
+        for i in range(stop - start - 1, 0, -1):
+            state, r = below(state, i + 1)
+            order[filled + i], order[filled + r] = order[filled + r], order[filled + i]
+        filled += stop - start
+
+
+@kernel
+def keep_active(order, active):
+    """Compact ``order`` to the rows that are active; returns how many."""
+    kept = 0
+    for t in range(order.shape[0]):
+        i = order[t]
+        if active[i]:
+            order[kept] = i
+            kept += 1
+    return kept
+
+
+@kernel
+def order_by_bucket(keys, shift, buckets, starts, order):
+    """Counting sort of rows by ``keys >> shift`` (one bucket where shift is 64): ``starts`` (buckets + 1,) int64 and
+    ``order`` (n,) int32, stable."""
+    starts[:] = 0
+    n = keys.shape[0]
+    for i in range(n):
+        b = np.int64(keys[i] >> np.uint64(shift)) if shift < 64 else 0
+        starts[b + 1] += 1
+    for b in range(buckets):
+        starts[b + 1] += starts[b]
+    for i in range(n):
+        b = np.int64(keys[i] >> np.uint64(shift)) if shift < 64 else 0
+        order[starts[b]] = i
+        starts[b] += 1
+    for b in range(buckets, 0, -1):
+        starts[b] = starts[b - 1]
+    starts[0] = 0
+
+
+@kernel
+def gather_rows(indptr, indices, values, order, out_lengths, out_indices, out_values):
+    """Copy the rows in ``order`` one behind the other; returns (nonzeros copied, every value is 1)."""
+    filled = 0
+    ones = True
+    for t in range(order.shape[0]):
+        i = order[t]
+        start = indptr[i]
+        stop = indptr[i + 1]
+        out_lengths[t] = stop - start
+        for k in range(start, stop):
+            out_indices[filled] = indices[k]
+            if out_values is not None:
+                v = value_at(values, k)
+                ones = ones and v == 1.0
+                out_values[filled] = v
+            filled += 1
+    return filled, ones
+
+
+@kernel
+def renumber_rows(indptr, positions, values, order, new_index, out_lengths, out_indices, out_values, out_sq_norms, keys):
+    """Rows in ``order``, features renumbered by ``new_index`` (-1: dropped) and ascending in each row.
+
+    keys: uint64 working space for the longest row.  out_sq_norms (m,) float64 is ||x||^2 of what is kept.
+    Returns the nonzeros written.
+    """
+    filled = 0
+    for t in range(order.shape[0]):
+        i = order[t]
+        start = indptr[i]
+        n = 0
+        ascending = True
+        for k in range(start, indptr[i + 1]):
+            j = new_index[positions[k]]
+            if j >= 0:
+                keys[n] = (np.uint64(j) << np.uint64(32)) | np.uint64(k - start)
+                ascending = ascending and (n == 0 or keys[n] > keys[n - 1])
+                n += 1
+        if not ascending:
+            sort_keys(keys, n)
+        total = 0.0
+        for k in range(n):
+            out_indices[filled + k] = np.int32(keys[k] >> np.uint64(32))
+            v = value_at(values, start + np.int64(keys[k] & np.uint64(0xFFFFFFFF)))
+            if out_values is not None:
+                out_values[filled + k] = v
+            total += v * v
+        out_lengths[t] = n
+        out_sq_norms[t] = total
+        filled += n
+    return filled
+
+
+@inlined
+def sort_keys(keys, n):
+    """Ascending sort of ``keys[:n]`` in place: quicksort with median of three, insertion sort below 24."""
+    lows = np.empty(64, np.int64)
+    highs = np.empty(64, np.int64)
+    depth = 0
+    low = 0
+    high = n - 1
+    while True:
+        while high - low > 24:
+            middle = (low + high) >> 1
+            a, b, c = keys[low], keys[middle], keys[high]
+            pivot = max(min(a, b), min(max(a, b), c))
+            i = low
+            j = high
+            while i <= j:
+                while keys[i] < pivot:
+                    i += 1
+                while keys[j] > pivot:
+                    j -= 1
+                if i <= j:
+                    keys[i], keys[j] = keys[j], keys[i]
+                    i += 1
+                    j -= 1
+            # the larger side waits, so that 64 entries are enough for any length
+            if j - low > high - i:
+                lows[depth], highs[depth] = low, j
+                low = i
+            else:
+                lows[depth], highs[depth] = i, high
+                high = j
+            depth += 1
+        for i in range(low + 1, high + 1):
+            key = keys[i]
+            j = i - 1
+            while j >= low and keys[j] > key:
+                keys[j + 1] = keys[j]
+                j -= 1
+            keys[j + 1] = key
+        if depth == 0:
+            return
+        depth -= 1
+        low, high = lows[depth], highs[depth]

@@ -1,0 +1,121 @@
+"""How many inner passes a visit gets: one small class a schedule, each asked after every pass whether to go on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from blocksvm.errors import InputError
+
+MOST_PASSES = 10  # of one visit, where nothing else ends it
+
+
+@dataclass(frozen=True)
+class Situation:
+    """What a schedule may know after a pass: passes done, whether the solver is done with the block, whether the next
+    block has been read, and of earlier visits the mean seconds of reading one block and of one pass (0: unknown)."""
+
+    passes: int
+    finished: bool
+    next_ready: bool
+    read_seconds: float
+    pass_seconds: float
+
+
+class Schedule(Protocol):
+    tolerance: float | None
+    timed: bool  # depends on measured time: its choices are stored, and a replay repeats them
+
+    def go_on(self, situation: Situation) -> bool: ...
+
+
+class Fixed:
+    """A number of passes ("L-N" of Yu et al., KDD 2010)."""
+
+    tolerance = None
+    timed = False
+
+    def __init__(self, passes: int):
+        self.passes = passes
+
+    def go_on(self, situation: Situation) -> bool:
+        return situation.passes < self.passes
+
+
+class Tolerance:
+    """Until the block's projected gradients lie within a range ("L-D" of Yu et al.), at most 100 passes."""
+
+    timed = False
+    most = 100
+
+    def __init__(self, tolerance: float):
+        self.tolerance = tolerance
+
+    def go_on(self, situation: Situation) -> bool:
+        return not situation.finished and situation.passes < self.most
+
+
+class Overlap:
+    """Until the next block has been read (dual cached loops: Matsushima, Vishwanathan, Smola, KDD 2012)."""
+
+    tolerance = None
+    timed = True
+
+    def go_on(self, situation: Situation) -> bool:
+        return not situation.next_ready and situation.passes < MOST_PASSES
+
+
+class Auto:
+    """As many passes as fit, by the times measured so far, in the time that the next block takes to be read anyway.
+
+    One pass where reading is the faster side: more would cost time that fresh rows use better.  A further pass is
+    begun when at least half of it is expected to be covered by the waiting.
+    """
+
+    tolerance = None
+    timed = True
+
+    def go_on(self, situation: Situation) -> bool:
+        if situation.next_ready or situation.passes >= MOST_PASSES or situation.pass_seconds <= 0.0:
+            return False
+        left = situation.read_seconds - situation.passes * situation.pass_seconds
+        return left >= 0.5 * situation.pass_seconds
+
+
+class Replay:
+    """The passes that an earlier run chose, in the order of its visits."""
+
+    tolerance = None
+    timed = False
+
+    def __init__(self, passes: list[int]):
+        self.choices = passes
+        self.visit = -1
+
+    def begin_visit(self, visit: int) -> None:
+        self.visit = visit
+
+    def go_on(self, situation: Situation) -> bool:
+        if self.visit >= len(self.choices):
+            return False
+        return situation.passes < self.choices[self.visit]
+
+
+def make_schedule(text: str) -> Schedule:
+    """A schedule from 'auto', 'overlap', 'tol:EPS' or a number; InputError for anything else."""
+    if text == "auto":
+        return Auto()
+    if text == "overlap":
+        return Overlap()
+    try:
+        if text.startswith("tol:"):
+            tolerance = float(text[4:])
+            if 0.0 < tolerance < float("inf"):
+                return Tolerance(tolerance)
+        elif int(text) >= 1:
+            return Fixed(int(text))
+    except ValueError:
+        pass
+    raise InputError(
+        f"--schedule {text}: expected auto, overlap, tol:EPS with EPS > 0, or a number of passes of 1 or more"
+    )

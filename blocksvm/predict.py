@@ -1,0 +1,82 @@
+"""python -m blocksvm.predict: labels or decision values of text or a store under a model."""
+
+from __future__ import annotations
+
+import sys
+
+from blocksvm.console import Parser, compile_kernels, run, sigterm_interrupts, size
+from blocksvm.errors import InputError
+
+EPILOG = """Without OUTPUT the predictions go to standard output and the accuracy to standard error."""
+
+
+def parser() -> Parser:
+    p = Parser(
+        "predict", "Predict the labels of text (plain or compressed, - for standard input) or of a store.", EPILOG
+    )
+    p.add_argument("model", metavar="MODEL.h5")
+    p.add_argument("input", metavar="INPUT", help="svmlight text, with or without labels, or a store")
+    p.add_argument("output", metavar="OUTPUT", nargs="?", help="file for the predictions, a line each row")
+    p.add_argument("--scores", action="store_true", help="write decision values instead of labels")
+    p.add_argument("--memory", type=size, default=size("1GB"), help="memory to use (default 1GB)")
+    p.add_argument("--overwrite", action="store_true", help="replace an existing OUTPUT")
+    return p
+
+
+def main(arguments: list[str]) -> int:
+    options = parser().parse_args(arguments)
+    from contextlib import ExitStack
+    from pathlib import Path
+
+    from blocksvm.store.files import check_output, open_hdf5, written_whole
+    from blocksvm.store.states import describe_model
+
+    description = describe_model(options.model)
+    output = None if options.output in (None, "-") else Path(options.output)
+    if output is not None:
+        check_output(output, options.overwrite)
+    is_store = False
+    if options.input != "-":
+        if not Path(options.input).exists():
+            raise InputError(f"{options.input}: no such file")
+        if Path(options.input).is_file():
+            with open(options.input, "rb") as file:
+                is_store = file.read(8) == b"\x89HDF\r\n\x1a\n"
+    if is_store:
+        open_hdf5(Path(options.input), "store").close()
+    sigterm_interrupts()
+    compile_kernels("predict", description["values"], options.quiet)
+    import numpy as np
+
+    from blocksvm.scoring import StoreScorer, TextScorer
+
+    if is_store:
+        scorer = StoreScorer(options.model, options.input, options.memory)
+        pieces = scorer.scores()
+    else:
+        scorer = TextScorer(options.model, options.memory)
+        pieces = scorer.scores([options.input])
+    rows = labelled = correct = 0
+    with ExitStack() as stack:
+        target = sys.stdout
+        if output is not None:
+            target = stack.enter_context(open(stack.enter_context(written_whole(output)), "w"))
+        for scores in pieces:
+            predicted = scores.predictions(scorer.model)
+            shown = scores.values if options.scores else predicted
+            if len(shown):
+                target.write("\n".join(["%.17g" % value for value in shown.tolist()]) + "\n")
+            known = ~np.isnan(scores.labels)
+            rows += len(predicted)
+            labelled += int(known.sum())
+            correct += int(np.count_nonzero(predicted[known] == scores.labels[known]))
+    results = sys.stderr if output is None else sys.stdout
+    if labelled:
+        print(f"accuracy {correct / labelled:.6f} ({correct:,} of {labelled:,} rows)", file=results)
+    if output is not None:
+        print(f"{rows:,} predictions in {output}")
+    return 0
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,159 @@
+"""One training run as the command makes it: files opened, the trace written, the run resumed or replayed, the model
+saved."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+
+from blocksvm.display import TrainDisplay, train_summary
+from blocksvm.errors import InputError
+from blocksvm.models import save_result
+from blocksvm.outer.settings import TrainSettings
+from blocksvm.outer.training import Result, Trainer, check_resume
+from blocksvm.store.reader import Store
+from blocksvm.store.states import describe_checkpoint, describe_model
+
+TRACED = ("start", "resume", "outer", "end")
+
+
+class Trace:
+    """TRACE.jsonl: one JSON object a line.  Resuming keeps what lies before the checkpoint and appends to it."""
+
+    def __init__(self, path: Path, resumed_outer: int | None):
+        kept: list[str] = []
+        if resumed_outer is not None and path.exists():
+            kept = _before(path, resumed_outer)
+        self.file = open(path, "w", encoding="utf-8")  # noqa: SIM115 (closed by the session)
+        self.file.writelines(kept)
+        self.file.flush()
+
+    def write(self, event: dict) -> None:
+        if event["event"] in TRACED:
+            self.file.write(json.dumps(event, allow_nan=False) + "\n")
+            self.file.flush()
+
+    def close(self) -> None:
+        self.file.close()
+
+
+def read_trace(path: Path) -> list[dict]:
+    """The events of a trace; InputError where a line is not one."""
+    events = []
+    with open(path, encoding="utf-8") as file:
+        for number, line in enumerate(file, 1):
+            try:
+                event = json.loads(line)
+                event["event"]
+            except (ValueError, TypeError, KeyError):
+                raise InputError(f"{path}:{number}: is not a line of a trace; name a file written by --log") from None
+            events.append(event)
+    return events
+
+
+def _before(path: Path, outer: int) -> list[str]:
+    """Lines of a trace that a run resumed in this outer iteration has behind it."""
+    kept = [e for e in read_trace(path) if e["event"] in ("start", "resume") or e.get("outer", 0) < outer]
+    return [json.dumps(event) + "\n" for event in kept if event["event"] != "end"]
+
+
+def replayed_passes(path: Path) -> list[int]:
+    """Inner passes of each visit of an earlier run, from its trace or its model."""
+    if not path.exists():
+        raise InputError(f"{path}: no such file; --replay names a trace or a model")
+    with open(path, "rb") as file:
+        is_hdf5 = file.read(8) == b"\x89HDF\r\n\x1a\n"
+    if is_hdf5:
+        return describe_model(path)["passes"]
+    passes = [event["passes"] for event in read_trace(path) if event["event"] == "outer"]
+    if not passes:
+        raise InputError(f"{path}: names no passes; --replay takes a trace or a model of an earlier run")
+    return [number for outer in passes for number in outer]
+
+
+class Session:
+    """A run from the parsed options of ``python -m blocksvm.train``."""
+
+    def __init__(self, options, outputs: dict[str, Path], class_weight, began: float, stop):
+        self.options = options
+        self.outputs = outputs
+        self.began = began
+        self.stop = stop
+        self.events: list[dict] = []
+        self.settings = TrainSettings(
+            solver=options.solver,
+            loss=options.loss,
+            C=1.0 if options.C is None else options.C,
+            lam=options.lam,
+            bias=options.bias,
+            class_weight=class_weight,
+            batch=options.batch,
+            schedule=options.schedule,
+            partition=options.partition,
+            block_chunks=options.block_chunks,
+            order=options.order,
+            memory=options.memory,
+            seed=options.seed,
+            tol=options.tol,
+            max_outer=options.max_outer,
+            max_seconds=options.max_seconds,
+        )
+        self.end: dict = {}
+
+    def last_gap(self) -> float | None:
+        return self.end.get("rel_gap")
+
+    def run(self) -> tuple[Result, list[str]]:
+        options = self.options
+        checkpoint = self.outputs.get("checkpoint")
+        with ExitStack() as stack:
+            source = stack.enter_context(Store(options.store))
+            valid = stack.enter_context(Store(options.valid)) if options.valid else None
+            resume = self._resume(source, checkpoint)
+            replay = replayed_passes(Path(options.replay)) if options.replay else resume and resume.get("replay")
+            display = TrainDisplay(sys.stderr, options.quiet)
+            writers = [display.show]
+            trainer = Trainer(
+                source,
+                self.settings,
+                on_event=lambda event: [write(event) for write in writers],
+                stop=self.stop,
+                valid=valid,
+                checkpoint=checkpoint,
+                checkpoint_seconds=options.checkpoint_seconds,
+                resume=resume,
+                replay=replay,
+                warm_start=Path(options.warm_start) if options.warm_start else None,
+                began=self.began,
+            )
+            if "log" in self.outputs:
+                trace = Trace(self.outputs["log"], resume and resume["progress"]["position"]["outer"])
+                stack.callback(trace.close)
+                writers.append(trace.write)
+            writers.append(self._remember)
+            with display:
+                result = trainer.run()
+            lines = train_summary(result, None)
+            if result.status != "interrupted":
+                save_result(self.outputs["model"], source, trainer, result)
+                size = os.path.getsize(self.outputs["model"]) / 1e6
+                lines.append(f"model written to {self.outputs['model']} ({size:.1f} MB)")
+        return result, lines
+
+    def _remember(self, event: dict) -> None:
+        if event["event"] == "end":
+            self.end = event
+
+    def _resume(self, source: Store, checkpoint: Path | None) -> dict | None:
+        """The description of the checkpoint to go on from, if there is one."""
+        if not self.options.resume:
+            return None
+        if not checkpoint.exists():
+            print(f"{checkpoint}: no checkpoint yet; starting afresh", file=sys.stderr)
+            return None
+        saved = describe_checkpoint(checkpoint)
+        check_resume(saved, self.settings, source, checkpoint)
+        return saved

@@ -1,0 +1,126 @@
+"""Dual coordinate descent as a block solver: w = sum a_i y_i x_i maintained, shrinking inside a visit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from blocksvm.block import Block
+from blocksvm.errors import InputError
+from blocksvm.kernels.dual_cd import dual_cd_pass
+from blocksvm.kernels.margins import add_rows, sum_of_squares
+from blocksvm.kernels.shuffle import keep_active
+from blocksvm.objective import Problem
+from blocksvm.solvers.protocol import PassResult, State, StateArray, VisitArray
+
+ABOVE, BELOW, PASSES, DROPPED = range(4)  # entries of visit["range"]
+
+
+class DualCD:
+    """Hsieh et al., ICML 2008, Alg. 3, on the rows of a block (Yu et al., KDD 2010, for blocks).
+
+    tolerance: stop a visit when the projected gradients of all its rows lie within this range (None: never).
+    """
+
+    name = "dual-cd"
+    state_arrays = (StateArray("w", "feature"), StateArray("alpha", "row"), StateArray("sums", "scalar", 2))
+    visit_arrays = (VisitArray("active", np.uint8), VisitArray("range", length=4))
+    has_dual = True
+    needs_weights_buffer = False
+    default_max_outer = 1000
+
+    def __init__(self, problem: Problem, tolerance: float | None = None, **options):
+        if options.get("batch", 1) != 1:
+            raise InputError("--batch belongs to --solver pegasos; dual-cd takes one row at a time")
+        self.problem = problem
+        self.upper, self.diagonal = problem.box()
+        self.tolerance = tolerance
+
+    def start(self, state: State) -> None:
+        """w = 0 and a = 0 are a feasible start."""
+
+    def warm_start(self, state, saved: dict, lengths: dict, load, blocks: Iterable[Block], name: str) -> None:
+        """The other run's a, scaled into this problem's box (Chu et al., KDD 2015, scale a by the ratio of C), then by
+        the factor that is best for the dual: D(f a) = f sum a - f^2/2 (||w(a)||^2 + sum diagonal a^2)."""
+        if lengths.get("alpha") != len(state["alpha"]):
+            raise InputError(f"{name}: holds no dual variables; dual-cd starts from a model or checkpoint of dual-cd")
+        alpha, w, sums = state["alpha"], state["w"], state["sums"]
+        load("alpha", alpha)
+        alpha *= (self.problem.cost / np.array(saved["cost"])).min()
+        np.clip(alpha, 0.0, self.upper.min(), out=alpha)
+        self.rebuild(state, blocks)
+        curvature = sum_of_squares(w) + sums[1]
+        largest = self.upper.min() / alpha.max() if alpha.any() else 1.0
+        factor = min(float(sums[0] / curvature), largest) if curvature > 0.0 else 1.0
+        alpha *= factor
+        # rounding must not lead out of the box
+        np.minimum(alpha, self.upper.min(), out=alpha)
+        w *= factor
+        sums *= (factor, factor * factor)
+
+    def rebuild(self, state: State, blocks: Iterable[Block]) -> None:
+        """w = sum a_i y_i x_i anew from a, in one reading of all rows."""
+        state["w"][:] = 0.0
+        state["sums"][:] = 0.0
+        for block in blocks:
+            alpha = state["alpha"][block.rows]
+            add_rows(*block.matrix, alpha * block.y, self.problem.bias, state["w"])
+            state["sums"] += _alpha_sums(alpha, block.y, self.diagonal)
+
+    def start_visit(self, visit: State) -> None:
+        visit["active"][:] = 1
+        visit["range"][:] = (np.inf, -np.inf, 0, 0)
+
+    def inner_pass(self, block: Block, state: State, visit: State, order: np.ndarray) -> PassResult:
+        """Visit the active rows in ``order``; rows that stay at a bound are dropped from the visit's later passes."""
+        problem = self.problem
+        bounds = visit["range"]
+        if bounds[DROPPED] > 0:
+            order = order[: keep_active(order, visit["active"])]
+        alpha = state["alpha"]
+        sums = state["sums"]
+        before_linear, before_square = _alpha_sums(alpha, block.y, self.diagonal)
+        pg_max, pg_min, dropped, nnz, loss = dual_cd_pass(
+            *block.matrix, block.y, block.sq_norms, order, problem.bias, self.upper, self.diagonal, problem.cost,
+            problem.loss.power, bounds[ABOVE], bounds[BELOW], state["w"], alpha, visit["active"],
+        )  # fmt: skip
+        after_linear, after_square = _alpha_sums(alpha, block.y, self.diagonal)
+        sums[0] += after_linear - before_linear
+        sums[1] += after_square - before_square
+        first = bounds[PASSES] == 0
+        bounds[PASSES] += 1
+        bounds[DROPPED] += dropped
+        # an extreme on the wrong side of 0 would drop rows that still move
+        bounds[ABOVE] = pg_max if pg_max > 0.0 else np.inf
+        bounds[BELOW] = pg_min if pg_min < 0.0 else -np.inf
+        finished = False
+        if self.tolerance is not None and pg_max - pg_min <= self.tolerance:
+            finished = bounds[DROPPED] == 0
+            visit["active"][:] = 1
+            bounds[[ABOVE, BELOW, DROPPED]] = (np.inf, -np.inf, 0)
+        return PassResult(len(order), nnz, loss if first else 0.0, bool(finished))
+
+    def end_outer(self, state: State, outer: int) -> None:
+        """Nothing to do: w and a are current."""
+
+    def weights(self, state: State, out: np.ndarray | None) -> np.ndarray:
+        return state["w"]
+
+    def estimated_primal(self, state: State, loss_sum: float) -> float:
+        """P with the losses as they were seen on the visits."""
+        return 0.5 * sum_of_squares(state["w"]) + loss_sum
+
+    def estimated_dual(self, state: State) -> float:
+        """D from the maintained w and sums of a."""
+        return float(state["sums"][0] - 0.5 * state["sums"][1] - 0.5 * sum_of_squares(state["w"]))
+
+
+def _alpha_sums(alpha: np.ndarray, y: np.ndarray, diagonal: np.ndarray) -> tuple[float, float]:
+    """(sum a, sum diagonal_i a_i^2)."""
+    squares = 0.0
+    if diagonal.any():
+        positive = y > 0
+        squares = diagonal[1] * float(alpha[positive] @ alpha[positive])
+        squares += diagonal[0] * float(alpha[~positive] @ alpha[~positive])
+    return float(alpha.sum()), squares

@@ -1,0 +1,73 @@
+"""One thread reads and decodes the next block while the caller works on the current one."""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
+
+import numpy as np
+
+from blocksvm.block import Arena, Block
+from blocksvm.store.source import Source
+
+
+class BlockReader:
+    """Two arenas and one reading thread (or one arena, where a single block holds everything and stays).
+
+    ``request(chunks)`` starts a read into the free arena; ``take(chunks)`` gives the block, waiting for it if need be;
+    a block is valid until the second next request.  ``seconds_waiting`` is the time that ``take`` was blocked.
+    """
+
+    def __init__(self, source: Source, arena_bytes: int, resident: bool):
+        self.source = source
+        self.resident = resident
+        # a matrix in memory that stays whole needs no arena
+        self.arenas = [Arena(arena_bytes) for _ in range(1 if resident else 2)] if arena_bytes else [None, None]
+        self.next_arena = 0
+        self.pool = ThreadPoolExecutor(1, thread_name_prefix="blocksvm-reader")
+        self.pending: tuple[bytes, Future] | None = None
+        self.kept: Block | None = None
+        self.seconds_waiting = 0.0
+        self.read_seconds = 0.0  # running mean of the seconds that a block takes to be read
+
+    def __enter__(self) -> BlockReader:
+        return self
+
+    def __exit__(self, *exception) -> None:
+        self.pool.shutdown(wait=True, cancel_futures=True)
+
+    def request(self, chunks: np.ndarray) -> None:
+        """Start to read a block, unless it is kept or under way."""
+        if self.kept is not None or self.pending is not None:
+            return
+        arena = self.arenas[self.next_arena]
+        self.next_arena = (self.next_arena + 1) % len(self.arenas)
+        self.pending = (chunks.tobytes(), self.pool.submit(self._read, chunks, arena))
+
+    def _read(self, chunks: np.ndarray, arena: Arena | None) -> Block:
+        began = time.perf_counter()
+        block = self.source.read_block(chunks, arena)
+        took = time.perf_counter() - began
+        self.read_seconds = took if not self.read_seconds else 0.8 * self.read_seconds + 0.2 * took
+        return block
+
+    def ready(self) -> bool:
+        """The block asked for last has been read (or nothing is being read)."""
+        return self.pending is None or self.pending[1].done()
+
+    def take(self, chunks: np.ndarray) -> Block:
+        if self.kept is not None:
+            return self.kept
+        if self.pending is not None and self.pending[0] != chunks.tobytes():
+            # another block was foreseen: its arena is the next one to be filled
+            self.pending[1].result()
+            self.pending = None
+            self.next_arena = (self.next_arena - 1) % len(self.arenas)
+        self.request(chunks)
+        began = time.perf_counter()
+        block = self.pending[1].result()
+        self.seconds_waiting += time.perf_counter() - began
+        self.pending = None
+        if self.resident:
+            self.kept = block
+        return block

@@ -1,0 +1,56 @@
+"""The layout of a store, named once for its writer and its reader.
+
+    /indices   int32 (n_parts * L,)   HDF5-chunked at L: each HDF5 chunk ("part") is one Blosc buffer
+    /values    float32|float64, the same shape; absent where every value is 1
+    /rows      one record a row: entries, label, ||x||^2, number in the source
+    /chunks    one record a chunk: its rows, nonzeros, parts, checksum of its row records
+    /parts     one record a part: where its bytes lie in the file, their checksum
+    /features/ids   the user's id of each feature; features are numbered by falling frequency
+    /meta      JSON: counts, labels, sources, settings, checksums of the tables; its own checksum is an attribute
+
+A chunk is a run of rows that begins on a part boundary; the last part is padded with zeros.  A chunk has one part,
+unless it is a single row of more than L entries.  Read one in a few lines of h5py (and ``import hdf5plugin``):
+
+    chunk = file["chunks"][k]
+    rows = file["rows"][chunk["first_row"] : chunk["first_row"] + chunk["n_rows"]]
+    start = chunk["first_part"] * L
+    indices = file["indices"][start : start + chunk["nnz"]]
+    indptr = numpy.r_[0, rows["length"].cumsum()]
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+ROW = np.dtype([("length", "<u4"), ("label", "<f8"), ("sq_norm", "<f8"), ("source", "<u8")])
+CHUNK = np.dtype(
+    [
+        ("first_row", "<u8"),
+        ("n_rows", "<u4"),
+        ("nnz", "<u8"),
+        ("first_part", "<u8"),
+        ("n_parts", "<u4"),
+        ("rows_checksum", "<u8"),
+    ]
+)
+PART = np.dtype(
+    [
+        ("indices_offset", "<u8"),
+        ("indices_size", "<u4"),
+        ("values_offset", "<u8"),
+        ("values_size", "<u4"),
+        ("checksum", "<u8"),
+    ]
+)
+
+# Small chunks mix well when blocks are redrawn from them, but each costs some fifty microseconds to read: some 800 a
+# store where the data allows, between these bounds of nonzeros.
+CHUNKS_WANTED = 800
+SMALLEST_CHUNK = 4_096
+LARGEST_CHUNK = 262_144
+
+
+def chunk_nonzeros(n_nonzeros: int, n_rows: int) -> int:
+    """L, the nonzeros (and at most the rows) of a chunk, for a store of this size."""
+    wanted = max(n_nonzeros, n_rows) / CHUNKS_WANTED
+    return int(min(LARGEST_CHUNK, max(SMALLEST_CHUNK, -(-wanted // 1024) * 1024)))

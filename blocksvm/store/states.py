@@ -1,0 +1,143 @@
+"""Checkpoint and model files: named arrays with their description, whole or not at all."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from blocksvm.errors import InputError
+from blocksvm.store.arrays import read_array, read_pieces, write_array
+from blocksvm.store.files import create_hdf5, open_hdf5, read_meta, write_meta
+
+INT64 = np.dtype(np.int64)
+FLOAT64 = np.dtype(np.float64)
+
+
+def write_arrays(file, arrays: dict[str, np.ndarray]) -> None:
+    state = file.create_group("state")
+    for name, array in arrays.items():
+        write_array(state, name, len(array), array.dtype, lambda start, stop, a=array: a[start:stop])
+
+
+def save_checkpoint(path: Path, arrays: dict[str, np.ndarray], meta: dict) -> None:
+    """Write a run's whole state; the file of before stays until the new one is whole."""
+    with create_hdf5(path, "checkpoint") as file:
+        write_arrays(file, arrays)
+        write_meta(file, meta | {"arrays": {name: [a.dtype.str, len(a)] for name, a in arrays.items()}})
+
+
+def describe_checkpoint(path: Path) -> dict:
+    """A checkpoint's description; InputError where the file is not one or is damaged."""
+    with open_hdf5(path, "checkpoint") as file:
+        return read_meta(file)
+
+
+def load_checkpoint(path: Path, into: dict[str, np.ndarray]) -> dict:
+    """Fill ``into`` with the arrays of the same names; returns the description."""
+    with open_hdf5(path, "checkpoint") as file:
+        meta = read_meta(file)
+        for name, array in into.items():
+            dtype, length = meta["arrays"].get(name, [None, None])
+            if dtype != array.dtype.str or length != len(array):
+                raise InputError(f"{path}: holds no {name} of {len(array)} entries; it belongs to another run")
+            fill_array(file["state"], name, array)
+        return meta
+
+
+def fill_array(group, name: str, out: np.ndarray) -> None:
+    """Read an array piece by piece into ``out``, which must have its length."""
+    for start, piece in read_pieces(group, name, out.dtype):
+        if start + len(piece) > len(out):
+            raise InputError(f"{group.file.filename}: {name} is longer than described; the file is damaged")
+        out[start : start + len(piece)] = piece
+
+
+def saved_state(path: Path) -> tuple[dict, dict[str, int]]:
+    """(description, lengths of the state's arrays) of a model or a checkpoint, for a warm start."""
+    with open_hdf5(path, "model", "checkpoint") as file:
+        meta = read_meta(file)
+        return meta, {name: file["state"][name].shape[0] for name in file["state"] if not name.endswith(".xxh3")}
+
+
+def load_state(path: Path, name: str, out: np.ndarray) -> None:
+    """One array of a model's or checkpoint's state."""
+    with open_hdf5(path, "model", "checkpoint") as file:
+        if name == "weights":
+            fill_array(file, "weights", out)
+        else:
+            fill_array(file["state"], name, out)
+
+
+def verify_state(path: Path) -> None:
+    """Read all arrays of a model or checkpoint against their checksums; InputError names what is damaged."""
+    with open_hdf5(path, "model", "checkpoint") as file:
+        read_meta(file)
+        for group in (file, file.get("state"), file.get("features")):
+            for name in [] if group is None else group:
+                if name + ".xxh3" in group:
+                    for _ in read_pieces(group, name, group[name].dtype):
+                        pass
+
+
+def save_model(path: Path, source, w: np.ndarray, arrays: dict[str, np.ndarray], meta: dict) -> None:
+    """Write a model: ids and weights of all features in the source's order, the constant feature's weight last.
+
+    arrays: what a later run can start from (the dual variables).  Everything is written piecewise.
+    """
+    with create_hdf5(path, "model") as file:
+        features = file.create_group("features")
+        write_array(features, "ids", source.n_features, INT64, source.feature_ids)
+        write_array(file, "weights", len(w), FLOAT64, lambda start, stop: w[start:stop])
+        write_arrays(file, arrays)
+        write_meta(file, meta)
+
+
+@dataclass(frozen=True)
+class Model:
+    """A trained binary linear model.
+
+    feature_ids (d,) int64 in no particular order; weights (d,) float64; intercept: value times weight of the constant
+    feature; labels (negative, positive); meta: settings, certificate, schedule chosen, versions.
+    """
+
+    path: str
+    feature_ids: np.ndarray
+    weights: np.ndarray
+    intercept: float
+    labels: tuple[float, float]
+    meta: dict
+
+    def decision_function(self, X) -> np.ndarray:
+        """<w, x> + intercept for the rows of a scipy sparse matrix whose columns are feature ids; (n,) float64."""
+        columns = np.zeros(X.shape[1])
+        known = self.feature_ids < X.shape[1]
+        columns[self.feature_ids[known]] = self.weights[known]
+        return np.asarray(X @ columns, dtype=np.float64).ravel() + self.intercept
+
+    def predict(self, X) -> np.ndarray:
+        """The label of each row (n,) float64, in the user's own numbers; a decision value of 0 is the negative one."""
+        negative, positive = self.labels
+        return np.where(self.decision_function(X) > 0.0, positive, negative)
+
+
+def describe_model(path: str | Path) -> dict:
+    """A model's description, without its weights."""
+    with open_hdf5(Path(path), "model") as file:
+        return read_meta(file)
+
+
+def load_model(path: str | Path) -> Model:
+    """Open a model made by ``python -m blocksvm.train``; InputError where it is not one or is damaged."""
+    with open_hdf5(Path(path), "model") as file:
+        meta = read_meta(file)
+        d = meta["n_features"]
+        ids = read_array(file["features"], "ids", INT64, d)
+        weights = read_array(file, "weights", FLOAT64, d + 1)
+    if not np.isfinite(weights).all():
+        raise InputError(f"{path}: a weight is not a number; train the model again")
+    intercept = float(weights[d]) * meta["settings"]["bias"]
+    labels = (meta["labels"]["negative"], meta["labels"]["positive"])
+    return Model(os.fspath(path), ids, weights[:d], intercept, labels, meta)
