@@ -1,3 +1,41 @@
-"""Linear models trained to a certified optimum on data larger than memory."""
+"""Linear models trained to a certified optimum on data larger than memory.
+
+    import blocksvm
+
+    blocksvm.split(["train.svm.gz"], "store.h5")                        # text to a store
+    with blocksvm.open_store("store.h5") as store:
+        for block in blocksvm.iterate_blocks(store, memory=500_000_000):  # rows, a block at a time
+            ...
+        fitted = blocksvm.fit(store, C=1.0, memory=500_000_000, on_event=print)
+    fitted.save("model.h5")
+    blocksvm.load_model("model.h5").predict(X)                           # X: scipy CSR, columns are feature ids
+
+``fit`` takes a scipy CSR matrix with labels as well.  Whatever is wrong with what the user gives raises ``InputError``.
+"""
 
 __version__ = "0.1.0"
+
+# name -> the module that has it; imported on first use, so that commands start quickly
+_LAZY = {
+    "InputError": "errors",
+    "Block": "block",
+    "split": "ingest.convert",
+    "SplitSettings": "ingest.convert",
+    "open_store": "store.reader",
+    "iterate_blocks": "store.reading",
+    "Matrix": "store.matrix",
+    "fit": "models",
+    "Fitted": "models",
+    "TrainSettings": "outer.settings",
+    "load_model": "store.states",
+    "Model": "store.states",
+}
+__all__ = ["__version__", *_LAZY]
+
+
+def __getattr__(name: str):
+    from importlib import import_module
+
+    if name not in _LAZY:
+        raise AttributeError(f"module 'blocksvm' has no attribute '{name}'")
+    return getattr(import_module("blocksvm." + _LAZY[name]), name)

@@ -1,29 +1,32 @@
-"""From a finished run to a model file: what is kept, under which names."""
+"""From rows to a model in one call, and from a finished run to a model file."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
+import numpy as np
+
+from blocksvm.objective import Certificate
+from blocksvm.outer.settings import TrainSettings
 from blocksvm.outer.training import Result, Trainer
 from blocksvm.outer.versions import versions
+from blocksvm.store.files import check_output
+from blocksvm.store.matrix import Matrix
 from blocksvm.store.source import Source
-from blocksvm.store.states import save_model
+from blocksvm.store.states import Model, save_model
 
 TEXT_SETTINGS = {"normalize": "none", "duplicates": "error"}
 
 
-def save_result(path: Path, source: Source, trainer: Trainer, result: Result) -> dict:
-    """Write the model; returns its description.
-
-    A dual method's alpha is kept beside the weights, so that the certificate can be checked and a run at another C can
-    start from it.
-    """
+def describe_result(source: Source, trainer: Trainer, result: Result) -> dict:
+    """A model's description: settings, labels, certificate, choices made, versions."""
     settings = trainer.settings
     described = getattr(source, "meta", {})
     text = {name: described.get("settings", {}).get(name, value) for name, value in TEXT_SETTINGS.items()}
     values = {0: "ones", 4: "float32", 8: "float64"}[source.value_bytes]
-    meta = {
+    return {
         "n_features": source.n_features,
         "n_samples": source.n_samples,
         "fingerprint": source.fingerprint,
@@ -42,6 +45,75 @@ def save_result(path: Path, source: Source, trainer: Trainer, result: Result) ->
         "partition": {"resident": trainer.partition.resident, "capacity": int(trainer.partition.capacity)},
         "versions": versions(),
     }
+
+
+def save_result(path: Path, source: Source, trainer: Trainer, result: Result) -> None:
+    """Write the model file.
+
+    A dual method's alpha is kept beside the weights, so that the certificate can be checked and a run at another C can
+    start from it.
+    """
     arrays = {a.name: trainer.state[a.name] for a in trainer.solver.state_arrays if a.axis != "feature"}
-    save_model(path, source, result.w, arrays, meta)
-    return meta
+    save_model(path, source, result.w, arrays, describe_result(source, trainer, result))
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A run's end: the model, how the run ended, and what saving it needs.
+
+    status 'converged', 'max-outer', 'max-seconds' or 'interrupted'; certificate of exactly this model (None where
+    interrupted); alpha (n_samples,) float64 in the source's order, or None for a primal method.
+    """
+
+    model: Model
+    status: str
+    certificate: Certificate | None
+    alpha: np.ndarray | None
+    source: Source
+    trainer: Trainer
+    result: Result
+
+    def save(self, path: str | Path, overwrite: bool = False) -> None:
+        """Write the model file; InputError where ``path`` exists (without ``overwrite``) or cannot be written."""
+        check_output(Path(path), overwrite)
+        save_result(Path(path), self.source, self.trainer, self.result)
+
+
+def fit(
+    rows,
+    y=None,
+    *,
+    on_event: Callable[[dict], None] = lambda event: None,
+    stop: Callable[[], bool] = lambda: False,
+    valid: Source | None = None,
+    warm_start: str | Path | None = None,
+    **settings,
+) -> Fitted:
+    """Train on a source of blocks (``open_store``, ``Matrix``), or on a scipy CSR matrix with labels ``y``.
+
+    settings: the fields of ``TrainSettings`` (C, loss, memory, schedule, ...); on_event is called with a dict for each
+    event: "start", "visit", "outer" (the figures of an outer iteration) and "end"; stop() is polled after each inner
+    pass, and ends the run where it says True; valid: a source to score after each outer iteration; warm_start: a model
+    or checkpoint of the same rows.  Raises InputError where the settings do not fit the rows or the memory.
+    """
+    source = rows if hasattr(rows, "read_block") else Matrix(rows, y)
+    trainer = Trainer(
+        source,
+        TrainSettings(**settings),
+        on_event=on_event,
+        stop=stop,
+        valid=valid,
+        warm_start=None if warm_start is None else Path(warm_start),
+    )
+    result = trainer.run()
+    described = describe_result(source, trainer, result)
+    d = source.n_features
+    model = Model(
+        path="",
+        feature_ids=source.feature_ids(0, d),
+        weights=result.w[:d],
+        intercept=float(result.w[d]) * trainer.problem.bias,
+        labels=(source.labels.negative, source.labels.positive),
+        meta=described,
+    )
+    return Fitted(model, result.status, result.certificate, result.alpha, source, trainer, result)

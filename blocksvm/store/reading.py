@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 
 import numpy as np
 
 from blocksvm.block import Arena, Block
-from blocksvm.store.source import Source
+from blocksvm.errors import InputError
+from blocksvm.store.source import Source, bytes_of_blocks
 
 
 class BlockReader:
@@ -71,3 +73,35 @@ class BlockReader:
         if self.resident:
             self.kept = block
         return block
+
+
+def iterate_blocks(source: Source, memory: int) -> Iterator[Block]:
+    """All rows of a source in its order, in blocks of which two fit in ``memory`` bytes; the next one is read meanwhile.
+
+    A block's arrays are filled again two blocks later: copy what is to be kept.  Raises InputError where not even one
+    chunk fits.
+    """
+    chunks = source.chunks
+    limit = memory // 2
+    plan: list[list[int]] = [[]]
+    rows = nnz = 0
+    for chunk, (n, entries) in enumerate(zip(chunks.n_rows.tolist(), chunks.nnz.tolist(), strict=True)):
+        if plan[-1] and bytes_of_blocks(source, rows + n, nnz + entries) > limit:
+            plan.append([])
+            rows = nnz = 0
+        plan[-1].append(chunk)
+        rows, nnz = rows + n, nnz + entries
+    need = max(
+        bytes_of_blocks(source, int(chunks.n_rows[b].sum()), int(chunks.nnz[b].sum())) for b in map(np.array, plan)
+    )
+    if need > limit:
+        raise InputError(
+            f"memory of {memory / 1e6:.1f}MB is too small: two blocks of one chunk need {2 * need / 1e6:.1f}MB"
+        )
+    blocks = [np.array(block) for block in plan]
+    with BlockReader(source, need, resident=len(blocks) == 1) as reader:
+        for k, block in enumerate(blocks):
+            taken = reader.take(block)
+            if k + 1 < len(blocks):
+                reader.request(blocks[k + 1])
+            yield taken
