@@ -128,8 +128,8 @@ def tell(folder: Path, size: str, told: Told, kept: bool) -> None:
     told.say(f"   (always answering the more frequent class would give {most:.4f})")
 
     print(
-        f"\nIn short: {meta['n_nonzeros']:,} nonzeros trained to within {certificate['rel_gap']:.1e} of the optimum, certified "
-        f"over all rows,\nin {model['seconds']:.1f}s with {memory / 1e6:.1f}MB for data and weights "
+        f"\nIn short: {meta['n_nonzeros']:,} nonzeros trained to within {certificate['rel_gap']:.1e} of the optimum,\n"
+        f"certified over all rows, in {model['seconds']:.1f}s with {memory / 1e6:.1f}MB for data and weights "
         f"(the whole process at its peak: {megabytes(peak)}, Python and its libraries included);\n"
         f"splitting took {split_seconds:.1f}s, everything {time.perf_counter() - began:.1f}s."
     )

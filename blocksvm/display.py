@@ -141,7 +141,7 @@ COLUMNS = ("outer", "seconds", "primal", "dual", "gap", "", "held-out", "passes"
 
 
 class TrainDisplay:
-    """The table of a training run, a row each outer iteration: estimates ("~"), certified figures, waiting, time left."""
+    """The table of a run, a row each outer iteration: estimates ("~"), certified figures, waiting, time left."""
 
     def __init__(self, stream, quiet: bool):
         self.stream = stream
@@ -181,10 +181,11 @@ class TrainDisplay:
         self.tol, self.max_seconds, self.max_outer = event["tol"], event["max_seconds"], event["max_outer"]
         plan = ", ".join(f"{name} {megabytes(n)}" for name, n in event["memory_plan"].items() if n >= 50_000)
         blocks = event["blocks"]
+        weight = f"lambda {event['lam']:g}" if event["lam"] else f"C {event['C']:g}"
         lines = [
             f"{event['store']}: {event['n_samples']:,} rows, {event['n_features']:,} features, "
             f"{event['n_nonzeros']:,} nonzeros",
-            f"{event['solver']}, {event['loss']} loss, {'lambda ' + format(event['lam'], 'g') if event['lam'] else 'C ' + format(event['C'], 'g')}, "
+            f"{event['solver']}, {event['loss']} loss, {weight}, "
             f"to a relative gap of {self.tol:g}; schedule {event['schedule']}, seed {event['seed']}",
             f"memory {megabytes(sum(event['memory_plan'].values()))} of {megabytes(event['memory'])}: {plan}",
             "all rows stay in memory"

@@ -1,10 +1,14 @@
-"""Owns the comparison with LIBLINEAR (the liblinear-official package), trained in memory on svmlight text, one JSON line per eps.
+"""Owns the comparison with LIBLINEAR (the liblinear-official package), trained in memory on svmlight text, one JSON
+line per eps.
 
     peer_liblinear.py data.svm [-C 1] [--loss hinge|squared-hinge] [--tol 0.1 0.01 ...] [--test test.svm]
 
-Dual coordinate descent (-s 3 for hinge, -s 1 for squared hinge) without a bias; only the train call is in train_seconds. The
-primal 1/2 ||w||^2 + C sum of losses is computed here in float64, not taken from LIBLINEAR. Its limit on iterations is compiled
-in: hit_iteration_limit tells when it stopped there (-s 1 then goes on with a primal Newton method, inside train_seconds).
+Dual coordinate descent (-s 3 for hinge, -s 1 for squared hinge) without a bias; only the train call is in
+train_seconds. The
+primal 1/2 ||w||^2 + C sum of losses is computed here in float64, not taken from LIBLINEAR. Its limit on iterations
+is compiled
+in: hit_iteration_limit tells when it stopped there (-s 1 then goes on with a primal Newton method, inside
+train_seconds).
 """
 
 import argparse
@@ -25,7 +29,8 @@ SOLVERS = {"hinge": 3, "squared-hinge": 1}
 
 
 def load(path: str) -> tuple[sparse.csr_matrix, np.ndarray]:
-    """The rows of a svmlight file with ids as they stand, and labels -1 and +1 (the larger of the file's two labels is +1)."""
+    """The rows of a svmlight file with ids as they stand, and labels -1 and +1 (the larger of the file's two
+    labels is +1)."""
     X, y = load_svmlight_file(path, zero_based=True)
     labels = np.unique(y)
     if labels.size != 2:
@@ -46,7 +51,8 @@ def accuracy(X: sparse.csr_matrix, y: np.ndarray, w: np.ndarray) -> float:
 
 
 def run_liblinear(X: sparse.csr_matrix, y: np.ndarray, C: float = 1.0, loss: str = "hinge", eps: float = 0.1) -> dict:
-    """One fresh train call on labels -1 and +1: the figures of a JSON line, and the weights of the label +1 under "w"."""
+    """One fresh train call on labels -1 and +1: the figures of a JSON line, and the weights of the label +1
+    under "w"."""
     prob = problem(y, X)
     param = parameter(f"-s {SOLVERS[loss]} -c {C!r} -e {eps!r} -B -1 -q")
     log: list[bytes] = []
@@ -104,7 +110,7 @@ def main() -> None:
     if args.test:
         del X, y
         X, y = load(args.test)
-        for w, line in zip(weights, lines):
+        for w, line in zip(weights, lines, strict=True):
             print(json.dumps({**line, "test_accuracy": accuracy(X, y, w)}), flush=True)
 
 

@@ -54,7 +54,8 @@ class IdTable:
             seen = f", after {fraction:.0%} of the input" if fraction else ""
             raise InputError(
                 f"the table of distinct feature ids holds {self.n_known:,} ids{seen}, and would need "
-                f"{need / 1e6:,.0f} MB where --memory leaves {self.budget / 1e6:,.0f} MB; raise --memory, or hash the ids"
+                f"{need / 1e6:,.0f} MB where --memory leaves {self.budget / 1e6:,.0f} MB; "
+                "raise --memory, or hash the ids"
             )
         known = np.empty(capacity, np.int64)
         known[: self.n_known] = self.known[: self.n_known]

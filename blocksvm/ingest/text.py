@@ -65,7 +65,7 @@ def open_source(name: str) -> tuple[TextSource, io.BufferedIOBase, io.BufferedIO
     elif magic[:3] == b"BZh":
         text = bz2.BZ2File(buffered)
     elif magic == b"\xfd7zXZ\x00":
-        text = lzma.LZMAFile(buffered)
+        text = lzma.LZMAFile(buffered)  # noqa: SIM115 (closed by the caller)
     elif magic[:4] == b"\x28\xb5\x2f\xfd":
         import zstandard
 

@@ -19,7 +19,7 @@ def certify(
     blocks: Iterable[Block],
     stopped: Callable[[], bool],
 ) -> tuple[Certificate, float] | None:
-    """(certificate, relative drift of w) of w (d + 1,) and alpha (l,) over blocks that cover all rows; None if stopped."""
+    """(certificate, relative drift of w) of w (d + 1,) and alpha (l,) over blocks of all rows; None if stopped."""
     sums = CertificateSums(problem, w)
     for block in blocks:
         margins = np.empty(block.n_samples)

@@ -19,7 +19,8 @@ class HeldOut:
         counts = source.label_counts
         if counts is None or not any(label in (labels.negative, labels.positive) for label, _ in counts):
             raise InputError(
-                f"{source.name}: has no row labelled {labels.negative:g} or {labels.positive:g}, as the training rows are"
+                f"{source.name}: has no row labelled {labels.negative:g} or {labels.positive:g}, "
+                "as the training rows are; name a store of the same classes"
             )
         self.source = source
         source.labels = labels

@@ -96,8 +96,9 @@ class Trainer:
 
     on_event is called with a dict for each event ("start", "visit", "outer", "end"); stop() is polled after each
     inner pass and ends the run as interrupted; valid: a source to score after each outer iteration; checkpoint: file
-    for the state, written every ``checkpoint_seconds`` and on interruption; resume: go on from that file; replay:
-    passes of each visit of an earlier run; warm_start: a model or checkpoint to begin from.  Raises InputError where the settings do not fit the source or the memory.
+    for the state, written every ``checkpoint_seconds``, on interruption and at the end; resume: the description of that
+    file, to go on from it; replay: passes of each visit of an earlier run; warm_start: a model or checkpoint to begin
+    from.  Raises InputError where the settings do not fit the source or the memory.
     """
 
     def __init__(
@@ -239,7 +240,7 @@ class Trainer:
                 final = self._last_certificate()
                 if final is None:
                     status = "interrupted"
-            if status == "interrupted" and self.checkpoint is not None:
+            if self.checkpoint is not None:
                 self.save()
         result = Result(
             status,
@@ -420,9 +421,9 @@ class Trainer:
     def _last_certificate(self) -> Certificate | None:
         """The certificate of the result, taken now unless the last outer iteration has one."""
         progress = self.progress
-        if progress.certified_outer == progress.position.outer - 1 and progress.position.visit == 0:
-            if progress.certificate is not None and progress.certified_outer > 0:
-                return Certificate(**progress.certificate)
+        current = progress.certified_outer == progress.position.outer - 1 and progress.position.visit == 0
+        if current and progress.certificate is not None:
+            return Certificate(**progress.certificate)
         certificate = self._certify(self.partition.blocks(progress.position.outer))
         if certificate is not None:
             progress.certificate = asdict(certificate)

@@ -1,0 +1,164 @@
+"""Shared by the tests of training: small problems, stores made of them, runs with their events, the real command."""
+
+from __future__ import annotations
+
+import json
+import lzma
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import scipy.sparse
+
+from blocksvm.ingest.convert import SplitSettings, split
+from blocksvm.outer.settings import TrainSettings
+from blocksvm.outer.training import Trainer
+from blocksvm.store.matrix import Matrix
+from blocksvm.store.reader import Store
+from blocksvm.store.states import describe_checkpoint
+
+DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def random_rows(n=60, d=25, density=0.2, seed=0, dtype=np.float64, ones=False, zero_rows=2, copies=3):
+    """(X CSR, y of +-1): labels of a noisy plane; some rows without entries, some rows that stand twice."""
+    rng = np.random.default_rng(seed)
+    X = scipy.sparse.random(n, d, density=density, random_state=rng, format="lil", data_rvs=rng.standard_normal)
+    for i in rng.choice(n, zero_rows, replace=False) if zero_rows else []:
+        X[i] = 0.0
+    for i, j in zip(rng.integers(0, n // 2, copies), rng.integers(n // 2, n, copies), strict=True):
+        X[j] = X[i]
+    X = scipy.sparse.csr_matrix(X, dtype=dtype)
+    X.sum_duplicates()
+    X.eliminate_zeros()
+    if ones:
+        X.data[:] = 1
+    y = np.where(X @ rng.standard_normal(d) + 0.5 * rng.standard_normal(n) > 0, 1.0, -1.0)
+    y[:2] = 1.0, -1.0
+    return X, y
+
+
+def svmlight(X, y, first_id=1) -> str:
+    """Text of the rows, with every digit of the values."""
+    lines = []
+    for i in range(X.shape[0]):
+        span = slice(X.indptr[i], X.indptr[i + 1])
+        pairs = [f"{j + first_id}:{float(v)!r}" for j, v in zip(X.indices[span], X.data[span], strict=True)]
+        lines.append(" ".join([f"{y[i]:g}", *pairs]))
+    return "\n".join(lines) + "\n"
+
+
+def make_store(folder: Path, X, y=None, name="rows", chunk_nonzeros=None, **options) -> Path:
+    """A store of (X, y), or of text if X is a string."""
+    text, store = folder / f"{name}.svm", folder / f"{name}.h5"
+    text.write_text(X if isinstance(X, str) else svmlight(X, y))
+    split([str(text)], store, SplitSettings(chunk_nonzeros=chunk_nonzeros, **options))
+    return store
+
+
+def rows_of_store(path: Path):
+    """(X CSR float64 in the store's numbering, y of +-1, first rows of the chunks), by plain h5py."""
+    import h5py
+    import hdf5plugin  # noqa: F401 (h5py reads Blosc through it)
+
+    with h5py.File(path) as file:
+        meta = json.loads(file["meta"][()].tobytes())
+        length, chunks, rows = meta["chunk_nonzeros"], file["chunks"][()], file["rows"][()]
+        stored, values = file["indices"][()], file["values"][()] if "values" in file else None
+    places = [
+        int(c["first_part"]) * length + np.arange(int(c["nnz"])) for c in chunks
+    ]  # a chunk begins on a part's boundary
+    places = np.concatenate(places) if places else np.empty(0, np.int64)
+    data = np.ones(len(places), np.float32) if values is None else values[places]
+    indptr = np.append(0, np.cumsum(rows["length"].astype(np.int64)))
+    X = scipy.sparse.csr_matrix((data, stored[places], indptr), shape=(len(rows), meta["n_features"]))
+    largest = max(label for label, _ in meta["labels"])
+    return X, np.where(rows["label"] == largest, 1.0, -1.0), chunks["first_row"].astype(np.int64)
+
+
+class Run:
+    """A finished run: its trainer, result and events."""
+
+    def __init__(self, trainer: Trainer, events: list[dict]):
+        self.trainer = trainer
+        self.events = events
+        self.result = trainer.run()
+        self.w = self.result.w.copy()
+        self.alpha = None if self.result.alpha is None else self.result.alpha.copy()
+
+    def outer(self) -> list[dict]:
+        return [event for event in self.events if event["event"] == "outer"]
+
+    def same(self, other: Run) -> bool:
+        """Bit-identical weights and dual variables."""
+        return np.array_equal(self.w, other.w) and (
+            self.alpha is other.alpha is None or np.array_equal(self.alpha, other.alpha)
+        )
+
+
+@contextmanager
+def opened(source):
+    """A store's path opened; a Matrix as it is."""
+    if isinstance(source, str | Path):
+        with Store(source) as store:
+            yield store
+    else:
+        yield source
+
+
+def train(source, *, stop=None, valid=None, checkpoint=None, resume=False, checkpoint_seconds=1e9, replay=None,
+          warm_start=None, **settings) -> Run:  # fmt: skip
+    """Train on a Matrix or on a store's path."""
+    events: list[dict] = []
+    with opened(source) as rows, opened(valid) as held_out:
+        trainer = Trainer(
+            rows,
+            TrainSettings(**settings),
+            on_event=events.append,
+            stop=stop or (lambda: False),
+            valid=held_out,
+            checkpoint=checkpoint,
+            checkpoint_seconds=checkpoint_seconds,
+            resume=describe_checkpoint(checkpoint) if resume else None,
+            replay=replay,
+            warm_start=warm_start,
+        )
+        return Run(trainer, events)
+
+
+def stop_after(polls: int):
+    """A stop() that says yes at its ``polls``-th question and ever after."""
+    asked = [0]
+
+    def stop() -> bool:
+        asked[0] += 1
+        return asked[0] >= polls
+
+    return stop
+
+
+class SlowMatrix(Matrix):
+    """A matrix whose blocks take time to be read, as from a slow disk."""
+
+    def __init__(self, *arguments, seconds=0.003, **options):
+        super().__init__(*arguments, **options)
+        self.seconds = seconds
+
+    def read_block(self, chunks, arena):
+        time.sleep(self.seconds)
+        return super().read_block(chunks, arena)
+
+
+def command(*arguments, module="train", timeout=120, **options) -> subprocess.CompletedProcess:
+    """``python -m blocksvm.<module>`` in a process of its own."""
+    line = [sys.executable, "-m", f"blocksvm.{module}", *map(str, arguments)]
+    return subprocess.run(line, capture_output=True, text=True, timeout=timeout, cwd=ROOT, **options)
+
+
+def libsvm_text(name: str) -> str:
+    """A real data set's text; the caller skips where the folder is missing."""
+    return lzma.decompress((DATA / "libsvm" / name).read_bytes()).decode()
