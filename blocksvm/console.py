@@ -46,6 +46,17 @@ def duration(text: str) -> float:
     return _with_unit(text, SECONDS, "a duration such as 90, 10m or 2h")
 
 
+def seed(text: str) -> int:
+    """A whole number of 64 bits, as generators take it."""
+    try:
+        value = int(text)
+    except ValueError:
+        value = -1
+    if not 0 <= value < 2**63:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a whole number from 0 to 2**63 - 1")
+    return value
+
+
 class Parser(argparse.ArgumentParser):
     """An argument parser whose errors are one line."""
 

@@ -20,11 +20,11 @@ def main(arguments: list[str]) -> int:
     options = parser().parse_args(arguments)
     from pathlib import Path
 
-    from blocksvm.store.files import open_hdf5, read_meta
+    from blocksvm.store.files import open_hdf5, read_meta, text_attribute
 
     path = Path(options.file)
     with open_hdf5(path, "store", "model", "checkpoint") as file:
-        kind = str(file.attrs["blocksvm"])
+        kind = text_attribute(file, "blocksvm")
         version = int(file.attrs["format_version"])
         meta = read_meta(file)
     if options.verify:

@@ -15,7 +15,7 @@ from blocksvm.models import save_result
 from blocksvm.outer.settings import TrainSettings
 from blocksvm.outer.training import Result, Trainer, check_resume
 from blocksvm.store.reader import Store
-from blocksvm.store.states import describe_checkpoint, describe_model
+from blocksvm.store.states import describe_checkpoint, saved_state
 
 TRACED = ("start", "resume", "outer", "end")
 
@@ -40,11 +40,14 @@ class Trace:
         self.file.close()
 
 
-def read_trace(path: Path) -> list[dict]:
-    """The events of a trace; InputError where a line is not one."""
+def read_trace(path: Path, cut_short: bool = False) -> list[dict]:
+    """The events of a trace; InputError where a line is not one.  cut_short: a last line without its end is left out,
+    as a run that was killed may leave it."""
     events = []
-    with open(path, encoding="utf-8") as file:
+    with open(path, "rb") as file:
         for number, line in enumerate(file, 1):
+            if cut_short and not line.endswith(b"\n"):
+                break
             try:
                 event = json.loads(line)
                 event["event"]
@@ -56,22 +59,26 @@ def read_trace(path: Path) -> list[dict]:
 
 def _before(path: Path, outer: int) -> list[str]:
     """Lines of a trace that a run resumed in this outer iteration has behind it."""
-    kept = [e for e in read_trace(path) if e["event"] in ("start", "resume") or e.get("outer", 0) < outer]
+    kept = [
+        e for e in read_trace(path, cut_short=True) if e["event"] in ("start", "resume") or e.get("outer", 0) < outer
+    ]
     return [json.dumps(event) + "\n" for event in kept if event["event"] != "end"]
 
 
 def replayed_passes(path: Path) -> list[int]:
-    """Inner passes of each visit of an earlier run, from its trace or its model."""
-    if not path.exists():
-        raise InputError(f"{path}: no such file; --replay names a trace or a model")
+    """Inner passes of each visit of an earlier run, from its trace, its model or its checkpoint."""
+    if not path.is_file():
+        raise InputError(f"{path}: no such file; --replay names a trace, a model or a checkpoint")
     with open(path, "rb") as file:
         is_hdf5 = file.read(8) == b"\x89HDF\r\n\x1a\n"
     if is_hdf5:
-        return describe_model(path)["passes"]
-    passes = [event["passes"] for event in read_trace(path) if event["event"] == "outer"]
-    if not passes:
-        raise InputError(f"{path}: names no passes; --replay takes a trace or a model of an earlier run")
-    return [number for outer in passes for number in outer]
+        saved, _ = saved_state(path)
+        return saved.get("progress", saved)["passes"]
+    outers = [event.get("passes") for event in read_trace(path) if event["event"] == "outer"]
+    passes = [number for outer in outers if isinstance(outer, list) for number in outer]
+    if not passes or not all(isinstance(number, int) for number in passes):
+        raise InputError(f"{path}: names no passes; --replay takes a trace, a model or a checkpoint of an earlier run")
+    return passes
 
 
 class Session:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from blocksvm.console import Parser, compile_kernels, run, sigterm_interrupts, size
+from blocksvm.console import Parser, compile_kernels, run, seed, sigterm_interrupts, size
 from blocksvm.errors import InputError
 
 EPILOG = """examples:
@@ -24,7 +24,7 @@ def parser() -> Parser:
     p.add_argument("store", metavar="STORE.h5", help="the store to write")
     p.add_argument("--memory", type=size, default=size("1GB"), help="memory to use, e.g. 512MB (default 1GB)")
     p.add_argument("--jobs", type=int, help="threads that parse and compress (default: one for each processor)")
-    p.add_argument("--seed", type=int, default=0, help="seed of the rows' random order (default 0)")
+    p.add_argument("--seed", type=seed, default=0, help="seed of the rows' random order (default 0)")
     p.add_argument("--keep-order", action="store_true", help="keep the rows in the order of the text")
     p.add_argument(
         "--dtype", choices=("float32", "float64"), default="float32", help="precision of the values (default float32)"

@@ -67,7 +67,7 @@ def format_rows(task: tuple[list[Review], int, bool]) -> tuple[bytes, int]:
             counts[:] = 1
         norm = float(np.sqrt((counts * counts).sum()))
         printed = {c: f"{c / norm:.6g}" for c in set(counts.tolist())}
-        pairs = [f" {i}:{printed[c]}" for i, c in zip(ids.tolist(), counts.tolist())]
+        pairs = [f" {i}:{printed[c]}" for i, c in zip(ids.tolist(), counts.tolist(), strict=True)]
         lines.append(label + "".join(pairs) + "\n")
         nonzeros += len(pairs)
     return "".join(lines).encode(), nonzeros

@@ -141,10 +141,10 @@ class _Split:
         memory, jobs = settings.memory, settings.jobs
         # shares of the budget: text under way with what is parsed from it (a piece holds up to five times its text),
         # the shuffle, and the rest for the table of ids
-        self.piece_bytes = int(min(8_000_000, max(65_536, memory // (24 * (jobs + 2)))))
-        self.spool_bytes = memory // (4 * len(outputs))
+        self.piece_bytes = int(min(8_000_000, max(65_536, memory // (40 * (jobs + 2)))))
+        self.spool_bytes = memory // (8 * len(outputs))
         pieces = 5 * (jobs + 2) * self.piece_bytes
-        self.table_bytes = (memory - pieces - memory // 4) // len(outputs)
+        self.table_bytes = (memory - pieces - memory // 8) // len(outputs)
         # a bucket is in memory as it was spooled and as it is written, for each job and the one being cut
         self.bucket_bytes = max(500_000, memory // (8 * (jobs + 1)))
 
@@ -240,7 +240,6 @@ class _Split:
 
     def _write(self, lane: Lane, file, pool: ThreadPoolExecutor) -> dict:
         settings = self.settings
-        lane.table.drop_slots()
         order, new_index = lane.table.ranking(lane.min_count)
         spool = lane.spool
         chunk_nnz = settings.chunk_nonzeros or chunk_nonzeros(spool.n_nonzeros, spool.n_rows)

@@ -5,102 +5,117 @@ from __future__ import annotations
 import numpy as np
 
 from blocksvm.errors import InputError
-from blocksvm.kernels.table import find, find_or_add, rebuild_slots
+from blocksvm.kernels.table import find, find_or_add, order_by_count, rebuild_slots
 
-BYTES_AN_ID = 8 + 8  # the id and its count
+BYTES_AN_ID = 8 + 4  # the id and its count
+FULLEST = 0.8  # share of slots that may be taken
+EARLIEST = 0.05  # share of the input after which the number of ids is foreseen
 
 
 class IdTable:
     """Distinct ids in order of first occurrence, within ``budget`` bytes.
 
-    The order depends on the order of the rows alone.  Raises InputError, naming the need, when the table would
-    outgrow the budget.
+    The order depends on the order of the rows alone.  Raises InputError, naming the need, as soon as it can be foreseen
+    that the ids will not fit, or else when they do not.
     """
 
     def __init__(self, budget: int):
         self.budget = budget
-        self.known = np.empty(1 << 12, np.int64)
-        self.counts = np.zeros(1 << 12, np.int64)
-        self.slots = np.full(1 << 13, -1, np.int32)
+        # memory that is not touched is not taken: the arrays have their largest size from the start, and never move
+        most = min(np.iinfo(np.int32).max, max(1024, budget // BYTES_AN_ID))
+        self.known = np.empty(most, np.int64)
+        self.counts = np.empty(most, np.uint32)
+        self.slots = np.full(8192, -1, np.int32)
         self.n_known = 0
+        self.history: list[tuple[float, int]] = []
 
     def __len__(self) -> int:
         return self.n_known
 
-    @property
-    def n_bytes(self) -> int:
-        return self.known.nbytes + self.counts.nbytes + self.slots.nbytes
-
     def add(self, ids: np.ndarray, fraction: float | None = None) -> np.ndarray:
-        """Positions (int32) of ``ids``, each counted once more; fraction of all input read, for the message."""
+        """Positions (int32) of ``ids``, each counted once more; fraction of all input read, to foresee the need."""
         positions = np.empty(len(ids), np.int32)
         done = 0
         while True:
-            done, self.n_known = find_or_add(ids, done, self.slots, self.known, self.counts, self.n_known, positions)
+            limit = min(len(self.known), int(FULLEST * len(self.slots)))
+            done, self.n_known = find_or_add(
+                ids, done, self.slots, self.known, self.counts, self.n_known, limit, positions
+            )
             if done == len(ids):
-                return positions
+                break
             self._grow(fraction)
+        if fraction:
+            self._foresee(fraction)
+        return positions
 
     def _grow(self, fraction: float | None) -> None:
-        capacity = len(self.known) + len(self.known) // 2
-        n_slots = len(self.slots)
-        while n_slots - n_slots // 4 < capacity:
-            n_slots *= 2
-        if capacity > np.iinfo(np.int32).max:
+        if self.n_known >= np.iinfo(np.int32).max:
             raise InputError("more than 2,147,483,647 distinct feature ids; hash them to fewer")
-        # while an array grows, its old copy is still there
-        need = capacity * BYTES_AN_ID + 4 * n_slots + 8 * self.n_known
-        if need > self.budget:
-            seen = f", after {fraction:.0%} of the input" if fraction else ""
-            raise InputError(
-                f"the table of distinct feature ids holds {self.n_known:,} ids{seen}, and would need "
-                f"{need / 1e6:,.0f} MB where --memory leaves {self.budget / 1e6:,.0f} MB; "
-                "raise --memory, or hash the ids"
-            )
-        known = np.empty(capacity, np.int64)
-        known[: self.n_known] = self.known[: self.n_known]
-        self.known = known
-        counts = np.zeros(capacity, np.int64)
-        counts[: self.n_known] = self.counts[: self.n_known]
-        self.counts = counts
-        if n_slots != len(self.slots):
-            self.slots = np.empty(0, np.int32)
-            self.slots = np.full(n_slots, -1, np.int32)
-            rebuild_slots(self.slots, self.known, self.n_known)
-
-    def drop_slots(self) -> None:
-        """Give back what only ``add`` needs."""
+        n_slots = len(self.slots) + len(self.slots) // 2
+        need = self._bytes(int(FULLEST * n_slots), n_slots)
+        if need > self.budget or self.n_known >= len(self.known):
+            self._refuse(self.n_known, need, fraction)
         self.slots = np.empty(0, np.int32)
+        self.slots = np.full(n_slots, -1, np.int32)
+        rebuild_slots(self.slots, self.known, self.n_known)
+
+    @staticmethod
+    def _bytes(n_ids: int, n_slots: int) -> int:
+        return n_ids * BYTES_AN_ID + 4 * n_slots
+
+    def _foresee(self, fraction: float) -> None:
+        """Distinct ids grow with a power of the text (Heaps' law): where the rest would bring far more than fit, say so
+        now."""
+        self.history.append((fraction, self.n_known))
+        if fraction < EARLIEST or self.n_known < 100_000:
+            return
+        while len(self.history) > 2 and self.history[1][0] <= fraction / 2:
+            del self.history[0]
+        before, n_before = self.history[0]
+        if not before <= fraction / 2 or n_before == 0:
+            return
+        power = np.log(self.n_known / n_before) / np.log(fraction / before)
+        expected = self.n_known * (1.0 / fraction) ** power
+        need = self._bytes(int(expected), int(expected / FULLEST))
+        if need > 3 * self.budget:  # a forecast: only what is far too much is refused early
+            self._refuse(int(expected), need, fraction)
+
+    def _refuse(self, n_ids: int, need: int, fraction: float | None) -> None:
+        seen = "" if fraction is None else f" after {fraction:.0%} of the input"
+        if n_ids > self.n_known:
+            what = f"holds {self.n_known:,} ids{seen}, some {n_ids:,} can be expected, which"
+        else:
+            what = f"holds {self.n_known:,} ids{seen}, and more"
+        raise InputError(
+            f"the table of distinct feature ids {what} would need {need / 1e6:,.0f} MB where --memory leaves "
+            f"{self.budget / 1e6:,.0f} MB for it; raise --memory, or hash the ids to fewer"
+        )
 
     def ranking(self, min_count: int) -> tuple[np.ndarray, np.ndarray]:
-        """(order, new_index): positions by falling count (ties: smaller id first) of the ids that occur in at least
-        ``min_count`` rows; and for each position its rank, or -1."""
-        known, counts = self.known[: self.n_known], self.counts[: self.n_known]
-        order = np.lexsort((known, -counts)).astype(np.int32)
+        """(order, new_index): positions by falling count (ties: first seen first) of the ids that occur in at least
+        ``min_count`` rows; and for each position its rank, or -1.  Gives the slots and counts back."""
+        self.slots = np.empty(0, np.int32)
+        counts = self.counts[: self.n_known]
+        order = np.empty(self.n_known, np.int32)
+        high = order_by_count(counts, np.empty(1 << 16, np.int64), order)
+        order[:high] = order[:high][np.argsort(~counts[order[:high]], kind="stable")]
         order = order[: np.count_nonzero(counts >= min_count)]
+        self.counts = np.empty(0, np.uint32)
         new_index = np.full(self.n_known, -1, np.int32)
         new_index[order] = np.arange(len(order), dtype=np.int32)
         return order, new_index
 
-    @staticmethod
-    def ranking_bytes(n_known: int) -> int:
-        """Working memory of ``ranking``: the keys and order that lexsort holds, and its results."""
-        return n_known * (8 + 8 + 8 + 4 + 4)
-
 
 class IdIndex:
-    """Positions of given distinct ids: what a model or another store is matched by.  25 bytes an id at most."""
+    """Positions of given distinct ids: what a model or another store is matched by; 14 bytes an id."""
 
     def __init__(self, n_ids: int):
-        n_slots = 16
-        while n_slots - n_slots // 4 < n_ids + 1:
-            n_slots *= 2
-        self.slots = np.full(n_slots, -1, np.int32)
+        self.slots = np.full(max(16, n_ids + n_ids // 2), -1, np.int32)
         self.known = np.empty(n_ids, np.int64)
 
     @staticmethod
     def n_bytes(n_ids: int) -> int:
-        return n_ids * (8 + 11)
+        return n_ids * (8 + 6) + 64
 
     def fill(self, pieces) -> IdIndex:
         """Take ids from (start, ids) pieces."""

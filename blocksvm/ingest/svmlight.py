@@ -22,6 +22,7 @@ FAULTS = {
     codes.NOT_FINITE: "{token}: not a finite number; remove the entry or give it a value",
     codes.BIG_VALUE: "a value lies beyond {dtype}; {cure}",
     codes.DUPLICATE: "a feature id occurs twice in the row; mend it, or add them up with --duplicates sum",
+    codes.BIG_NORM: "the squares of the row's values add up to more than float64 holds; scale the features",
 }
 
 

@@ -19,6 +19,7 @@ from xxhash import xxh3_128
 from blocksvm.errors import InputError
 
 NEWLINE = 10
+ZSTD_PIECE = 1 << 17  # compressed bytes at a time
 
 
 @dataclass
@@ -42,9 +43,45 @@ class TextPiece:
     fraction: float | None
 
 
+class ZstdFile(io.RawIOBase):
+    """What zstd frames hold.  EOFError where the last one is cut, which zstandard's own reader takes for the end."""
+
+    def __init__(self, stored: io.BufferedIOBase):
+        self.stored = stored
+        self.frame = None  # the decoder of the frame that is open
+        self.compressed = b""
+        self.ready = memoryview(b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer) -> int:
+        import zstandard
+
+        while not self.ready:
+            self.compressed = self.compressed or self.stored.read(ZSTD_PIECE)
+            if not self.compressed:
+                if self.frame is not None:
+                    raise EOFError
+                return 0
+            if self.frame is None:
+                self.frame = zstandard.ZstdDecompressor().decompressobj()
+            self.ready = memoryview(self.frame.decompress(self.compressed))
+            self.compressed = b""
+            if self.frame.eof:
+                self.compressed = self.frame.unused_data
+                self.frame = None
+        n = min(len(buffer), len(self.ready))
+        buffer[:n] = self.ready[:n]
+        self.ready = self.ready[n:]
+        return n
+
+
 def open_source(name: str) -> tuple[TextSource, io.BufferedIOBase, io.BufferedIOBase]:
     """(source, stored bytes, decompressed bytes) for a path or "-"; the compression is told by the first bytes."""
     if name == "-":
+        if sys.stdin is None:
+            raise InputError("standard input: is closed; give the names of files, or pipe the text in")
         raw = sys.stdin.buffer
         size = None
     else:
@@ -67,9 +104,7 @@ def open_source(name: str) -> tuple[TextSource, io.BufferedIOBase, io.BufferedIO
     elif magic == b"\xfd7zXZ\x00":
         text = lzma.LZMAFile(buffered)  # noqa: SIM115 (closed by the caller)
     elif magic[:4] == b"\x28\xb5\x2f\xfd":
-        import zstandard
-
-        text = zstandard.ZstdDecompressor().stream_reader(buffered, read_across_frames=True)
+        text = io.BufferedReader(ZstdFile(buffered))
     else:
         text = buffered
     return TextSource(name, size), buffered, text

@@ -1,6 +1,6 @@
-"""A table of distinct feature ids: open addressing, memory of 8 bytes an id and 4 to 8 bytes of slots.
+"""A table of distinct feature ids: open addressing, 12 bytes an id and 4 bytes a slot.
 
-``slots`` (2^b,) int32 holds positions in ``known`` (-1: free), so that the table grows by rebuilding the slots alone.
+``slots`` (any length) int32 holds positions in ``known`` (-1: free), so the table grows by rebuilding the slots alone.
 """
 
 import numpy as np
@@ -8,6 +8,7 @@ import numpy as np
 from blocksvm.kernels import inlined, kernel
 from blocksvm.kernels.memory import prefetch
 
+LARGEST_COUNT = np.uint32(0xFFFFFFFF)
 AHEAD = 12  # how many ids ahead a slot is asked for; the id behind it half as many
 
 
@@ -20,53 +21,61 @@ def scramble(x):
 
 
 @inlined
-def slot_of(i, mask):
-    return np.int64(scramble(np.uint64(i)) & np.uint64(mask))
+def slot_of(i, n_slots):
+    """The first slot to look in, uniform over ``n_slots`` < 2^32."""
+    return np.int64(((scramble(np.uint64(i)) >> np.uint64(32)) * np.uint64(n_slots)) >> np.uint64(32))
+
+
+@inlined
+def next_slot(s, n_slots):
+    s += 1
+    return 0 if s == n_slots else s
 
 
 @kernel
 def rebuild_slots(slots, known, n_known):
     """Fill free ``slots`` with the positions of the first ``n_known`` ids."""
-    mask = slots.shape[0] - 1
+    n_slots = slots.shape[0]
     for j in range(n_known):
         if j + AHEAD < n_known:
-            prefetch(slots, slot_of(known[j + AHEAD], mask))
-        s = slot_of(known[j], mask)
+            prefetch(slots, slot_of(known[j + AHEAD], n_slots))
+        s = slot_of(known[j], n_slots)
         while slots[s] >= 0:
-            s = (s + 1) & mask
+            s = next_slot(s, n_slots)
         slots[s] = j
 
 
 @kernel
-def find_or_add(ids, start, slots, known, counts, n_known, positions):
+def find_or_add(ids, start, slots, known, counts, n_known, limit, positions):
     """Look up ``ids[start:]``, adding what is new, and count each occurrence.
 
-    Stops when the table is too full to take another id (more than 3/4 of the slots, or ``known`` at its end).
-    Writes ``positions`` int32; returns (number of ids done from the beginning, n_known).
+    Stops where another id would make more than ``limit``.  Writes ``positions`` int32; counts (uint32) stay at their
+    largest value rather than wrap.  Returns (number of ids done from the beginning, n_known).
     """
-    mask = slots.shape[0] - 1
-    limit = min(known.shape[0], slots.shape[0] - slots.shape[0] // 4)
+    n_slots = slots.shape[0]
     n = ids.shape[0]
     for k in range(start, n):
         if k + AHEAD < n:
-            prefetch(slots, slot_of(ids[k + AHEAD], mask))
-            near = slots[slot_of(ids[k + AHEAD // 2], mask)]
+            prefetch(slots, slot_of(ids[k + AHEAD], n_slots))
+            near = slots[slot_of(ids[k + AHEAD // 2], n_slots)]
             if near >= 0:
                 prefetch(known, near)
         i = ids[k]
-        s = slot_of(i, mask)
+        s = slot_of(i, n_slots)
         j = slots[s]
         while j >= 0 and known[j] != i:
-            s = (s + 1) & mask
+            s = next_slot(s, n_slots)
             j = slots[s]
         if j < 0:
             if n_known >= limit:
                 return k, n_known
             j = n_known
             known[j] = i
+            counts[j] = 0
             slots[s] = j
             n_known += 1
-        counts[j] += 1
+        if counts[j] < LARGEST_COUNT:
+            counts[j] += np.uint32(1)
         positions[k] = j
     return n, n_known
 
@@ -74,17 +83,40 @@ def find_or_add(ids, start, slots, known, counts, n_known, positions):
 @kernel
 def find(ids, slots, known, positions):
     """Positions (int32) of ``ids`` in the table, -1 where an id is not in it."""
-    mask = slots.shape[0] - 1
+    n_slots = slots.shape[0]
     n = ids.shape[0]
     for k in range(n):
         if k + AHEAD < n:
-            prefetch(slots, slot_of(ids[k + AHEAD], mask))
-            near = slots[slot_of(ids[k + AHEAD // 2], mask)]
+            prefetch(slots, slot_of(ids[k + AHEAD], n_slots))
+            near = slots[slot_of(ids[k + AHEAD // 2], n_slots)]
             if near >= 0:
                 prefetch(known, near)
-        s = slot_of(ids[k], mask)
+        s = slot_of(ids[k], n_slots)
         j = slots[s]
         while j >= 0 and known[j] != ids[k]:
-            s = (s + 1) & mask
+            s = next_slot(s, n_slots)
             j = slots[s]
         positions[k] = j
+
+
+@kernel
+def order_by_count(counts, bins, order):
+    """Positions by falling count, equal counts in their order: ``order`` (n,) int32.
+
+    bins (b,) int64 is working space: counts of b - 1 and more share a bin, whose positions the caller sorts.
+    Returns how many positions lie in that bin; they come first.
+    """
+    last = bins.shape[0] - 1
+    bins[:] = 0
+    n = counts.shape[0]
+    for j in range(n):
+        bins[min(np.int64(counts[j]), last)] += 1
+    high = bins[last]
+    total = 0
+    for b in range(last, -1, -1):
+        total, bins[b] = total + bins[b], total
+    for j in range(n):
+        b = min(np.int64(counts[j]), last)
+        order[bins[b]] = j
+        bins[b] += 1
+    return high

@@ -1,6 +1,6 @@
 """svmlight text to rows: one sweep over the bytes, every number correctly rounded, every fault located.
 
-    line = [label] {"qid:" word} {id ":" value} ["#" anything]
+    line = [label] {"qid:" digits} {id ":" value} ["#" anything]
 
 Rows come out with ascending, unique ids and without zeros.
 """
@@ -22,6 +22,7 @@ BAD_VALUE = 7
 NOT_FINITE = 8
 BIG_VALUE = 9
 DUPLICATE = 10
+BIG_NORM = 11
 
 UNDECIDED = -1  # a number that Python's float() must parse
 
@@ -99,7 +100,7 @@ def number(text, p, end, scratch):
             return p, BAD_VALUE, 0.0
         shown = 0
         while is_digit(c):
-            if shown < 100_000:
+            if shown < 1_000_000_000_000:  # more than any text has digits
                 shown = shown * 10 + (c - ZERO)
             p += 1
             c = text[p]
@@ -139,19 +140,23 @@ def close_row(ids, values, start, stop, sum_duplicates, l2, single):
                 ids[last] = i
                 values[last] = v
         stop = last + 1
-    scale = 1.0
+    largest = 1.0
+    norm = 1.0
     if l2:
         largest = 0.0
         for k in range(start, stop):
             largest = max(largest, abs(values[k]))
+        norm = 0.0
         if largest > 0.0:
-            norm = 0.0
             for k in range(start, stop):
                 norm += (values[k] / largest) ** 2
-            scale = largest * np.sqrt(norm)
+            norm = np.sqrt(norm)
     kept = start
+    total = 0.0
     for k in range(start, stop):
-        v = values[k] / scale
+        v = values[k]
+        if l2 and v != 0.0:
+            v = v / largest / norm  # their product may overflow
         if single:
             v = float(np.float32(v))
         if not np.isfinite(v):
@@ -160,6 +165,9 @@ def close_row(ids, values, start, stop, sum_duplicates, l2, single):
             ids[kept] = ids[k]
             values[kept] = v
             kept += 1
+            total += v * v
+    if np.isinf(total):
+        return BIG_NORM, stop
     return FINE, kept
 
 
@@ -212,7 +220,7 @@ def parse_rows(text, end, labelled, labels, indptr, ids, values, lines, undecide
                     undecided[open_numbers, 1] = token
                     undecided[open_numbers, 2] = p
                 open_numbers += 1
-            labels[rows] = value
+            labels[rows] = value + 0.0  # -0 is 0
         # the pairs
         while True:
             while is_blank(text[p]):
@@ -229,8 +237,11 @@ def parse_rows(text, end, labelled, labels, indptr, ids, values, lines, undecide
             token = p
             if not is_digit(c):
                 if c == 113 and text[p + 1] == 105 and text[p + 2] == 100 and text[p + 3] == COLON:
-                    while not ends_token(text[p]):
+                    p += 4
+                    while is_digit(text[p]):
                         p += 1
+                    if p == token + 4 or not ends_token(text[p]):
+                        return rows, line, BAD_PAIR, token, open_numbers
                     continue
                 if c == MINUS:
                     q = p + 1

@@ -83,13 +83,16 @@ class Auto:
 
 
 class Replay:
-    """The passes that an earlier run chose, in the order of its visits."""
+    """The passes that an earlier run chose, in the order of its visits.
 
-    tolerance = None
+    tolerance: that of a ``Tolerance`` run, whose solver brings back dropped rows when it is reached.
+    """
+
     timed = False
 
-    def __init__(self, passes: list[int]):
+    def __init__(self, passes: list[int], tolerance: float | None = None):
         self.choices = passes
+        self.tolerance = tolerance
         self.visit = -1
 
     def begin_visit(self, visit: int) -> None:

@@ -126,14 +126,16 @@ class Trainer:
         self.warm_start = warm_start
         self.began = time.perf_counter() if began is None else began
         self.problem = settings.problem(source)
-        self.schedule = Replay(replay) if replay is not None else settings.make_schedule()
+        self.schedule = settings.make_schedule()
+        if replay is not None:
+            self.schedule = Replay(replay, self.schedule.tolerance)
         self.replayed = replay is not None
         self.solver = SOLVERS[settings.solver](self.problem, tolerance=self.schedule.tolerance, batch=settings.batch)
         self.budget = Budget(settings.memory)
         self.held_out = None if valid is None else HeldOut(valid, source.labels, self.budget)
         self.progress = Progress()
-        self.read_seconds = 0.0  # means over the visits so far, for the schedules that go by time
-        self.pass_seconds = 0.0
+        self.pass_seconds = 0.0  # running mean, for the schedules that go by time
+        self.bytes_seen = 0  # of what the source has read, already in a tally
         self.last_saved = time.perf_counter()
         self._plan_memory()
 
@@ -235,13 +237,14 @@ class Trainer:
             if self.warm_start is not None and self.resume is None:
                 self._start_warm()
             status = self._iterate(restored)
+            if self.checkpoint is not None:
+                # before the last certificate: it may rebuild w, which a run that goes on from here would not have done
+                self.save()
             final = None
             if status != "interrupted":
                 final = self._last_certificate()
                 if final is None:
                     status = "interrupted"
-            if self.checkpoint is not None:
-                self.save()
         result = Result(
             status,
             self.weights(),
@@ -260,16 +263,31 @@ class Trainer:
 
     def _iterate(self, restored: dict | None) -> str:
         position = self.progress.position
-        limit = self.settings.outer_limit()
         while True:
-            if position.outer > limit:
-                return "max-outer"
-            status = self._outer_iteration(restored)
+            status = self._ended() if position.visit == position.passes == 0 else None
+            if status is None:
+                status = self._outer_iteration(restored)
             restored = None
             if status is not None:
                 return status
             if self.checkpoint is not None and time.perf_counter() - self.last_saved > self.checkpoint_seconds:
                 self.save()
+
+    def _ended(self) -> str | None:
+        """Between two outer iterations: why another one is not begun, or None."""
+        progress, settings = self.progress, self.settings
+        done = self._outers_done()
+        if done and progress.certified_outer == done:
+            rel_gap = progress.certificate["rel_gap"]
+            if rel_gap is not None and rel_gap <= settings.tol:
+                return "converged"
+        if not self.solver.has_dual and self._at_rest():
+            return "converged"
+        if done >= settings.outer_limit():
+            return "max-outer"
+        if done and self.seconds() > settings.max_seconds:
+            return "max-seconds"
+        return None
 
     def _outer_iteration(self, restored: dict | None) -> str | None:
         """All visits of one outer iteration, then what follows; a status where the run ends here."""
@@ -295,11 +313,12 @@ class Trainer:
         return self._close_outer(following)
 
     def _take(self, chunks: np.ndarray) -> Block:
-        cost = self.source.cost
-        before, waited = cost.bytes_read, self.reader.seconds_waiting
+        waited = self.reader.seconds_waiting
         block = self.reader.take(chunks)
-        tally = self.progress.tally
-        tally.bytes_read += cost.bytes_read - before
+        # the block was read while the one before it was trained on; at this moment nothing is being read
+        tally, bytes_read = self.progress.tally, self.source.cost.bytes_read
+        tally.bytes_read += bytes_read - self.bytes_seen
+        self.bytes_seen = bytes_read
         tally.seconds_waiting += self.reader.seconds_waiting - waited
         return block
 
@@ -356,7 +375,7 @@ class Trainer:
             self.state[name][block.rows] = view[name]
 
     def _close_outer(self, following: list[np.ndarray]) -> str | None:
-        """Estimates, certificate, held-out accuracy and the trace's line; a status where the run ends."""
+        """Estimates, certificate, held-out accuracy and the trace's line; 'interrupted' where that came first."""
         progress, settings, solver = self.progress, self.settings, self.solver
         position, tally = progress.position, progress.tally
         primal_estimate = solver.estimated_primal(self.state, tally.loss_sum)
@@ -381,12 +400,6 @@ class Trainer:
         position.outer += 1
         position.visit = 0
         progress.tally = Tally()
-        if certificate is not None and certificate.rel_gap is not None and certificate.rel_gap <= settings.tol:
-            return "converged"
-        if not solver.has_dual and self._at_rest():
-            return "converged"
-        if seconds > settings.max_seconds:
-            return "max-seconds"
         return None
 
     def _at_rest(self) -> bool:

@@ -50,7 +50,7 @@ class Pegasos:
         self.lam = 1.0 / problem.total_cost
         self.radius = math.sqrt(problem.total_cost)
         self.weight = problem.cost * (problem.n_samples / problem.total_cost)
-        self.violating = np.empty(batch, np.int32)
+        self.violating = np.empty(min(batch, problem.n_samples), np.int32)
 
     def start(self, state: State) -> None:
         state["scalars"][:] = (1.0, 0.0, 1.0, 0.0, 0.0, 0.0)
@@ -69,7 +69,7 @@ class Pegasos:
         if "v" in lengths:
             state["v"] *= scalars[SCALE]
         state["scalars"][NORM] = sum_of_squares(state["v"])
-        state["scalars"][T] = max(scalars[T], self.problem.n_samples / self.batch + 1.0)
+        state["scalars"][T] = max(scalars[T], math.ceil(self.problem.n_samples / self.batch) + 1.0)
 
     def start_visit(self, visit: State) -> None:
         visit["passes"][0] = 0

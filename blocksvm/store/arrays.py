@@ -30,7 +30,8 @@ def blosc_dataset(group, name: str, shape, dtype, chunk: int, maxshape=None) -> 
 def write_array(group, name: str, length: int, dtype, piece_at: Callable[[int, int], np.ndarray]) -> None:
     """Write ``length`` elements, asking ``piece_at(start, stop)`` for each piece in turn."""
     chunk = min(PIECE, max(1, length))
-    dataset = blosc_dataset(group, name, (length,), dtype, chunk)
+    # an array without entries has an HDF5 chunk longer than itself, which a fixed shape must not have
+    dataset = blosc_dataset(group, name, (length,), dtype, chunk, maxshape=None if length else (None,))
     checksums = []
     for start in range(0, length, chunk):
         stop = min(start + chunk, length)
@@ -42,8 +43,9 @@ def write_array(group, name: str, length: int, dtype, piece_at: Callable[[int, i
     group.create_dataset(name + ".xxh3", data=np.array(checksums, dtype=np.uint64))
 
 
-def read_pieces(group, name: str, dtype) -> Iterator[tuple[int, np.ndarray]]:
-    """(start, piece) for each piece of an array, verified; InputError where it is damaged or missing."""
+def read_pieces(group, name: str, dtype, begin: int = 0, end: int | None = None) -> Iterator[tuple[int, np.ndarray]]:
+    """(start, piece) for each piece of an array that has entries from ``begin`` to ``end``, verified; InputError where
+    it is damaged or missing."""
     where = f"{group.file.filename}: {group.name.rstrip('/')}/{name}"
     try:
         dataset = group[name]
@@ -55,7 +57,9 @@ def read_pieces(group, name: str, dtype) -> Iterator[tuple[int, np.ndarray]]:
     except (KeyError, OSError, ValueError, TypeError, AttributeError) as error:
         raise InputError(f"{where}: is missing or damaged ({first_line(error)}); make the file again") from error
     piece = np.empty(chunk, dtype=dtype)
-    for k, start in enumerate(range(0, length, chunk)):
+    end = length if end is None else min(end, length)
+    for k in range(begin // chunk, -(-end // chunk)):
+        start = k * chunk
         try:
             _, raw = dataset.id.read_direct_chunk((start,))
             if codec.checksum(raw) != int(checksums[k]):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from contextlib import contextmanager
+import re
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import h5py
@@ -14,6 +15,7 @@ from xxhash import xxh3_64_hexdigest
 from blocksvm.errors import InputError
 
 FORMAT_VERSION = 1
+LONGEST_NAME = 230  # bytes; file systems allow 255, and a file's temporary name is longer than its own
 MAKERS = {
     "store": "python -m blocksvm.split",
     "model": "python -m blocksvm.train",
@@ -23,9 +25,11 @@ MAKERS = {
 
 def check_output(path: Path, overwrite: bool) -> None:
     """Refuse an output that exists (without ``overwrite``) or cannot be written, before any work is done."""
-    if path.is_dir():
+    if len(os.fsencode(path.name)) > LONGEST_NAME:
+        raise InputError(f"{path}: the name is too long; choose one of at most {LONGEST_NAME} bytes")
+    if os.path.isdir(path):
         raise InputError(f"{path}: is a folder; give the name of a file to write")
-    if path.exists() and not overwrite:
+    if os.path.exists(path) and not overwrite:
         raise InputError(f"{path}: exists already; choose another name or add --overwrite")
     parent = path.parent
     if not parent.is_dir():
@@ -51,10 +55,30 @@ def written_whole(path: Path):
 @contextmanager
 def create_hdf5(path: Path, kind: str):
     """A new HDF5 file of the given kind, under its final name only when it is whole."""
-    with written_whole(path) as partial, h5py.File(partial, "w", libver=("v110", "v110")) as file:
-        file.attrs["blocksvm"] = kind
-        file.attrs["format_version"] = FORMAT_VERSION
-        yield file
+    with written_whole(path) as partial:
+        file = h5py.File(partial, "w", libver=("v110", "v110"))
+        try:
+            write_text_attribute(file, "blocksvm", kind)
+            file.attrs["format_version"] = FORMAT_VERSION
+            yield file
+            file.close()
+        except BaseException as error:
+            with suppress(OSError, RuntimeError):  # closing fails for the same reason, and the file goes anyway
+                file.close()
+            number = re.search(r"errno = (\d+)", str(error)) if isinstance(error, (OSError, RuntimeError)) else None
+            if number:  # HDF5 tells a full disk in its own words
+                raise OSError(int(number[1]), os.strerror(int(number[1])), str(path)) from error
+            raise
+
+
+def write_text_attribute(file: h5py.File, name: str, text: str) -> None:
+    """Of fixed length: such text lies under HDF5's own checksum, other text in a heap whose damage can hang HDF5."""
+    file.attrs.create(name, text, dtype=h5py.string_dtype("ascii", len(text)))
+
+
+def text_attribute(file: h5py.File, name: str) -> str:
+    text = file.attrs[name]
+    return text.decode("ascii") if isinstance(text, bytes) else str(text)
 
 
 def open_hdf5(path: Path, *kinds: str) -> h5py.File:
@@ -75,7 +99,7 @@ def open_hdf5(path: Path, *kinds: str) -> h5py.File:
     except OSError as error:
         raise InputError(f"{path}: is truncated or damaged ({first_line(error)}); make it again") from error
     try:
-        kind = file.attrs["blocksvm"]
+        kind = text_attribute(file, "blocksvm")
         version = int(file.attrs["format_version"])
     except (KeyError, OSError, TypeError, ValueError) as error:
         file.close()
@@ -103,14 +127,14 @@ def write_meta(file: h5py.File, meta: dict) -> None:
     data = np.frombuffer(text.encode(), dtype=np.uint8)
     # a dataset, since attributes are limited to 64 kB
     file.create_dataset("meta", data=data)
-    file.attrs["meta_checksum"] = xxh3_64_hexdigest(text.encode())
+    write_text_attribute(file, "meta_checksum", xxh3_64_hexdigest(text.encode()))
 
 
 def read_meta(file: h5py.File) -> dict:
     """The JSON object of ``write_meta``; InputError where it is damaged."""
     try:
         text = file["meta"][()].tobytes()
-        if xxh3_64_hexdigest(text) != file.attrs["meta_checksum"]:
+        if xxh3_64_hexdigest(text) != text_attribute(file, "meta_checksum"):
             raise ValueError("checksum of the description does not match")
         return json.loads(text)
     except (KeyError, OSError, ValueError, AttributeError, TypeError) as error:

@@ -236,15 +236,19 @@ class Store(SourceBase):
 
     def feature_ids(self, start: int, stop: int) -> np.ndarray:
         out = np.empty(stop - start, dtype=np.int64)
-        for first, piece in read_pieces(self.file["features"], "ids", np.dtype(np.int64)):
+        for first, piece in self.feature_id_pieces(start, stop):
             low, high = max(start, first), min(stop, first + len(piece))
             if low < high:
                 out[low - start : high - start] = piece[low - first : high - first]
         return out
 
-    def feature_id_pieces(self):
-        """(first feature, ids) piece by piece, verified."""
-        return read_pieces(self.file["features"], "ids", np.dtype(np.int64))
+    def feature_id_pieces(self, start: int = 0, stop: int | None = None):
+        """(first feature, ids) for each stored piece that has features from start to stop, verified."""
+        try:
+            features = self.file["features"]
+        except (KeyError, OSError, RuntimeError) as error:
+            raise InputError(f"{self.path}: is damaged ({first_line(error)}); make it again") from error
+        return read_pieces(features, "ids", np.dtype(np.int64), start, stop)
 
     def verify(self, progress=None) -> None:
         """Read everything that matters against its checksums; InputError names what is damaged."""

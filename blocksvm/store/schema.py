@@ -5,7 +5,7 @@
     /rows      one record a row: entries, label, ||x||^2, number in the source
     /chunks    one record a chunk: its rows, nonzeros, parts, checksum of its row records
     /parts     one record a part: where its bytes lie in the file, their checksum
-    /features/ids   the user's id of each feature; features are numbered by falling frequency
+    /features/ids   the user's id of each feature; features are numbered by falling frequency (ties: first seen first)
     /meta      JSON: counts, labels, sources, settings, checksums of the tables; its own checksum is an attribute
 
 A chunk is a run of rows that begins on a part boundary; the last part is padded with zeros.  A chunk has one part,

@@ -1,0 +1,383 @@
+"""The compiled inner loops, and the solvers that call them, against the plain-numpy oracles of reference.py."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import reference
+from training_cases import random_rows
+
+from blocksvm.kernels.margins import (
+    add_rows,
+    align_indices,
+    certificate_sums,
+    decision_values,
+    row_sq_norms,
+    sum_of_squares,
+)
+from blocksvm.kernels.pegasos import pegasos_pass
+from blocksvm.kernels.shuffle import keep_active, windowed_order
+from blocksvm.kernels.table import find, find_or_add, rebuild_slots
+from blocksvm.losses import LOSSES
+from blocksvm.objective import Problem
+from blocksvm.solvers.dual_cd import DualCD
+from blocksvm.solvers.pegasos import SCALE, SCALE_SUM, STEPS, Pegasos, T
+from blocksvm.store.matrix import Matrix
+
+KINDS = ("float32", "float64", "ones")
+
+
+def block_of(kind: str, seed=0, **options):
+    """(block, X, y) with values of the kind."""
+    dtype = np.float32 if kind == "float32" else np.float64
+    X, y = random_rows(seed=seed, dtype=dtype, ones=kind == "ones", **options)
+    matrix = Matrix(X, y)
+    block = matrix.read_block(np.arange(len(matrix.chunks)), None)
+    if kind == "ones":
+        assert block.values is None
+    else:
+        assert block.values.dtype == kind
+    return block, X, y
+
+
+def problem_of(y, loss="hinge", C=1.0, weights=(1.0, 1.0), bias=0.0) -> Problem:
+    counts = (int((y < 0).sum()), int((y > 0).sum()))
+    return Problem(LOSSES[loss], C * np.array(weights), bias, len(y), counts)
+
+
+def cost_of_rows(problem: Problem, y) -> np.ndarray:
+    return np.where(y > 0, problem.cost[1], problem.cost[0])
+
+
+def with_constant(X, bias):
+    """X as the solvers see it: w has an entry for the constant feature even where its value is 0."""
+    return reference.with_bias(X, bias)
+
+
+def assert_close(ours, expected, scale=1.0):
+    np.testing.assert_allclose(ours, expected, rtol=1e-12, atol=1e-12 * scale)
+
+
+class DualCDVisit:
+    """Passes of the real solver over one block from a given (w, alpha)."""
+
+    def __init__(self, block, problem, w, alpha, tolerance=None):
+        self.block, self.solver = block, DualCD(problem, tolerance)
+        self.state = {"w": w.copy(), "alpha": alpha.copy(), "sums": np.zeros(2)}
+        self.visit = {a.name: np.zeros(a.length or block.n_samples, a.dtype) for a in self.solver.visit_arrays}
+        self.solver.start_visit(self.visit)
+
+    def run(self, orders):
+        results = []
+        for order in orders:
+            results.append(self.solver.inner_pass(self.block, self.state, self.visit, order.astype(np.int32)))
+            if results[-1].finished:
+                break
+        return results
+
+
+def warm_point(block, X, y, problem, seed):
+    """A feasible start in the middle of a run: w(alpha) of a random alpha, with some at each bound."""
+    rng = np.random.default_rng(seed)
+    upper = np.where(np.isinf(problem.box()[0]), 3.0, problem.box()[0])[(y > 0).astype(int)]
+    alpha = upper * np.clip(rng.uniform(-0.5, 1.5, len(y)), 0.0, 1.0)
+    return reference.weights_of(with_constant(X, problem.bias), y, alpha), alpha
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize(("weights", "bias"), [((1.0, 1.0), 0.0), ((0.3, 2.5), 0.0), ((2.0, 0.7), 1.5)])
+@pytest.mark.parametrize("start", ["cold", "warm"])
+def test_dual_cd_equals_the_oracle(kind, loss, weights, bias, start):
+    block, X, y = block_of(kind, seed=3)
+    assert (block.sq_norms == 0).any()
+    problem = problem_of(y, loss, 0.8, weights, bias)
+    Xb, C_rows = with_constant(X, bias), cost_of_rows(problem, y)
+    w, alpha = np.zeros(Xb.shape[1]), np.zeros(len(y))
+    if start == "warm":
+        w, alpha = warm_point(block, X, y, problem, 5)
+    rng = np.random.default_rng(1)
+    orders = [rng.permutation(len(y)) for _ in range(12)]
+    visit = DualCDVisit(block, problem, w, alpha)
+    results = visit.run(orders)
+    for passes in (1, 2, 5, 12):
+        w_ref, alpha_ref, info = reference.dual_cd_visit(Xb, y, w, alpha, C_rows, loss, orders[:passes])
+        assert sum(r.rows_visited for r in results[:passes]) == info["rows_visited"]
+        constants = info["rows_visited"] if bias else 0  # the reference counts the constant feature as an entry
+        assert sum(r.nnz_visited for r in results[:passes]) == info["nnz_visited"] - constants
+        assert_close(math.fsum(r.loss_sum for r in results[:passes]), info["loss_sum"], info["loss_sum"])
+    assert info["rows_visited"] < 12 * len(y), "nothing was shrunk: the case shows less than it should"
+    assert_close(visit.state["w"], w_ref)
+    assert_close(visit.state["alpha"], alpha_ref)
+    # the running sums moved by exactly the change of alpha
+    diagonal = reference.box(loss, C_rows)[1]
+    assert_close(visit.state["sums"][0], alpha_ref.sum() - alpha.sum(), alpha_ref.sum())
+    assert_close(
+        visit.state["sums"][1], diagonal @ alpha_ref**2 - diagonal @ alpha**2, 1.0 + abs(diagonal @ alpha_ref**2)
+    )
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("tolerance", [0.5, 0.01])
+def test_dual_cd_ends_a_visit_by_tolerance_where_the_oracle_does(loss, tolerance):
+    block, X, y = block_of("float64", seed=4)
+    problem = problem_of(y, loss, 0.5)
+    rng = np.random.default_rng(2)
+    orders = [rng.permutation(len(y)) for _ in range(300)]
+    Xb, C_rows = with_constant(X, 0.0), cost_of_rows(problem, y)
+    start = np.zeros(Xb.shape[1]), np.zeros(len(y))
+    w, alpha, info = reference.dual_cd_visit(Xb, y, *start, C_rows, loss, orders, eps=tolerance)
+    assert 2 < info["passes"] < 300
+    visit = DualCDVisit(block, problem, *start, tolerance=tolerance)
+    results = visit.run(orders)
+    assert [r.finished for r in results] == [False] * (info["passes"] - 1) + [True]
+    assert sum(r.rows_visited for r in results) == info["rows_visited"]
+    assert_close(visit.state["w"], w)
+    assert_close(visit.state["alpha"], alpha)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_rows_without_entries_reach_their_optimum_in_one_visit(loss):
+    block, X, y = block_of("float64", seed=3)
+    problem = problem_of(y, loss, 0.8, (1.0, 3.0))
+    visit = DualCDVisit(block, problem, np.zeros(X.shape[1] + 1), np.zeros(len(y)))
+    visit.run([np.arange(len(y))])
+    empty = block.sq_norms == 0
+    C_rows = cost_of_rows(problem, y)[empty]
+    assert_close(visit.state["alpha"][empty], C_rows if loss == "hinge" else 2.0 * C_rows)
+
+
+class PegasosRun:
+    """The real solver over blocks, with the oracle's iterates beside it."""
+
+    def __init__(self, problem, d, batch):
+        self.solver = Pegasos(problem, batch=batch)
+        self.state = {a.name: np.zeros(a.length or d + 1) for a in self.solver.state_arrays}
+        self.solver.start(self.state)
+        self.visit = {"passes": np.zeros(1)}
+
+    def w(self):
+        return self.state["scalars"][SCALE] * self.state["v"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("batch", [1, 3, 1000])
+@pytest.mark.parametrize(("weights", "bias", "C"), [((1.0, 1.0), 0.0, 1.0), ((0.4, 2.0), 0.7, 0.05)])
+def test_pegasos_equals_the_oracle_over_blocks_and_outer_iterations(kind, batch, weights, bias, C):
+    block, X, y = block_of(kind, seed=6)
+    problem = problem_of(y, "hinge", C, weights, bias)
+    Xb = with_constant(X, bias)
+    lam, radius = 1.0 / problem.total_cost, math.sqrt(problem.total_cost)
+    row_weight = cost_of_rows(problem, y) * len(y) / problem.total_cost
+    run = PegasosRun(problem, X.shape[1], batch)
+    w, t = np.zeros(Xb.shape[1]), 1
+    rng = np.random.default_rng(8)
+    iterates, first_of_outer = [], []
+    for outer in range(1, 7):
+        first_of_outer.append(len(iterates))
+        for span in (slice(0, 25), slice(25, 60)):
+            part, rows = block[span], np.arange(60)[span]
+            run.solver.start_visit(run.visit)
+            for inner_pass in range(2):
+                order = rng.permutation(part.n_samples).astype(np.int32)
+                batches = [rows[order[k : k + batch]] for k in range(0, len(order), batch)]
+                iterates += reference.pegasos_visit_iterates(Xb, y, w, t, lam, batches, row_weight, radius)
+                w, t, loss = reference.pegasos_pass(Xb, y, w, t, lam, batches, row_weight, radius)
+                result = run.solver.inner_pass(part, run.state, run.visit, order)
+                # ||v||^2 is maintained by additions, so the projection is right to about 1e-11
+                np.testing.assert_allclose(run.w(), w, rtol=1e-10, atol=1e-10 * np.abs(w).max())
+                assert run.state["scalars"][T] == t
+                assert result.rows_visited == part.n_samples
+                assert result.nnz_visited == X.indptr[span.stop] - X.indptr[span.start]
+                seen = loss * problem.total_cost / problem.n_samples
+                assert result.loss_sum == pytest.approx(seen if inner_pass == 0 else 0.0, rel=1e-10)
+        # end_outer: what came before the last power of two is forgotten
+        run.solver.end_outer(run.state, outer)
+        first_averaged = {1: 1, 2: 2, 3: 2, 4: 3, 5: 3, 6: 3}[outer]
+        expected = reference.suffix_average(iterates, first_of_outer[first_averaged - 1])
+        average = run.solver.weights(run.state, np.empty(X.shape[1] + 1))
+        np.testing.assert_allclose(average, expected, rtol=1e-10, atol=1e-10 * np.abs(expected).max())
+
+
+def test_pegasos_projects():
+    block, X, y = block_of("float64", seed=6)
+    problem = problem_of(y, "hinge", 1e-3)
+    run = PegasosRun(problem, X.shape[1], 1)
+    run.solver.inner_pass(block[:1], run.state, run.visit, np.zeros(1, np.int32))
+    radius = math.sqrt(problem.total_cost)
+    # the first step alone has length ||x|| / lambda: far more than the radius here or there
+    lengths = np.sqrt(block.sq_norms) * problem.total_cost
+    assert np.linalg.norm(run.w()) <= radius * (1 + 1e-12)
+    problem = problem_of(y, "hinge", 1e3)
+    assert (np.sqrt(block.sq_norms) * problem.total_cost).max() > math.sqrt(problem.total_cost)
+    run = PegasosRun(problem, X.shape[1], 1)
+    order = np.argsort(lengths)[::-1].astype(np.int32)
+    run.solver.inner_pass(block, run.state, run.visit, order[:1])
+    assert np.linalg.norm(run.w()) == pytest.approx(math.sqrt(problem.total_cost), rel=1e-12)
+
+
+def test_pegasos_scale_is_renormalised_without_a_trace():
+    """A scale that has become tiny is multiplied into v: w, its norm and the average stay what they were."""
+    block, X, y = block_of("float64", seed=6)
+    problem = problem_of(y, "hinge", 0.5)
+    orders = [np.random.default_rng(k).permutation(60).astype(np.int32) for k in range(3)]
+    plain = PegasosRun(problem, X.shape[1], 1)
+    tiny = PegasosRun(problem, X.shape[1], 1)
+    for run in (plain, tiny):
+        run.solver.inner_pass(block, run.state, run.visit, orders[0])
+    factor = 1.5e-100 / tiny.state["scalars"][SCALE]
+    tiny.state["v"] /= factor
+    tiny.state["scalars"][[SCALE, SCALE_SUM]] *= factor
+    tiny.state["scalars"][1] /= factor * factor
+    for order in orders[1:]:
+        for run in (plain, tiny):
+            run.solver.inner_pass(block, run.state, run.visit, order)
+    assert tiny.state["scalars"][SCALE] > 0.1, "the scale was not renormalised"
+    np.testing.assert_allclose(tiny.w(), plain.w(), rtol=1e-10, atol=1e-11)
+    averages = [run.solver.weights(run.state, np.empty(X.shape[1] + 1)) for run in (plain, tiny)]
+    np.testing.assert_allclose(averages[1], averages[0], rtol=1e-10, atol=1e-11)
+
+
+def test_pegasos_norm_is_summed_anew():
+    """||v||^2 is exact at a t that is a multiple of 2^20, whatever had become of it."""
+    block, X, y = block_of("float64", seed=6)
+    v, lagged = np.random.default_rng(0).standard_normal((2, X.shape[1] + 1))
+    scalars = np.array([1.0, 12345.0, float(1 << 20), 0.0, 0.0])
+    pegasos_pass(*block.matrix, block.y, np.zeros(1, np.int32), 1, 0.0, np.ones(2), 1e-3, 1e9, v, lagged, scalars,
+                 np.empty(1, np.int32))  # fmt: skip
+    assert_close(scalars[1], v @ v)
+    assert scalars[STEPS] == 1
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_decision_values_norms_and_sums_of_rows(kind):
+    block, X, y = block_of(kind, seed=9)
+    rng = np.random.default_rng(0)
+    w, c = rng.standard_normal(X.shape[1] + 1), rng.standard_normal(60)
+    c[::7] = 0.0
+    out = np.empty(60)
+    decision_values(*block.matrix, w, 0.3, out)
+    dense = X.toarray().astype(np.float64)
+    assert_close(out, dense @ w[:-1] + 0.3 * w[-1])
+    row_sq_norms(*block.matrix, out)
+    assert_close(out, (dense**2).sum(axis=1))
+    total = w.copy()
+    add_rows(*block.matrix, c, 0.3, total)
+    assert_close(total, w + np.append(c @ dense, 0.3 * c.sum()))
+
+
+@pytest.mark.parametrize("length", [0, 1, 2, 3, 4, 5, 8, 13])
+def test_sum_of_squares_of_any_length(length):
+    x = np.random.default_rng(length).standard_normal(length)
+    assert_close(sum_of_squares(x), float(x @ x))
+
+
+@pytest.mark.parametrize("with_alpha", [True, False])
+@pytest.mark.parametrize("power", [1, 2])
+def test_certificate_sums(with_alpha, power):
+    rng = np.random.default_rng(1)
+    margins, y = rng.standard_normal(50) * 2, np.where(rng.random(50) < 0.3, 1, -1).astype(np.int8)
+    margins[3] = 0.0
+    alpha = rng.random(50)
+    cost, diagonal = np.array([0.5, 3.0]), np.array([0.25, 0.125])
+    loss, total, inner, squares, correct = certificate_sums(
+        margins, y, alpha if with_alpha else None, cost, power, diagonal
+    )
+    side = (y > 0).astype(int)
+    assert_close(loss, float(cost[side] @ np.maximum(0.0, 1.0 - margins) ** power))
+    assert correct == (margins > 0).sum()
+    expected = (alpha.sum(), alpha @ margins, diagonal[side] @ alpha**2) if with_alpha else (0.0, 0.0, 0.0)
+    assert_close((total, inner, squares), expected)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_align_indices_renumbers_and_leaves_out(kind):
+    block, X, _ = block_of(kind, seed=2)
+    mapping = np.random.default_rng(3).permutation(X.shape[1]).astype(np.int32)
+    mapping[mapping > 14] = -1
+    indptr, indices = block.indptr.copy(), block.indices.copy()
+    values = None if block.values is None else block.values.copy()
+    left = align_indices(indices, mapping, values, indptr)
+    dense = np.zeros((60, 15))
+    for i in range(60):
+        for k in range(indptr[i], indptr[i + 1]):
+            dense[i, indices[k]] += 1.0 if values is None else values[k]
+    expected = np.zeros((60, 15))
+    kept = mapping >= 0
+    expected[:, mapping[kept]] = X.toarray()[:, kept]
+    assert np.array_equal(dense, expected)
+    assert left == np.count_nonzero(expected)
+
+
+def drawn_order(key, n, window):
+    order, spans = np.full(n, -1, np.int32), np.empty(-(-n // window), np.int32)
+    windowed_order(np.uint64(key), n, window, order, spans)
+    return order
+
+
+@pytest.mark.parametrize(("n", "window"), [(1, 1), (7, 7), (100, 100), (100, 30), (96, 32), (50, 1), (5, 99)])
+def test_windowed_order(n, window):
+    window_of = min(window, n)
+    order = drawn_order(17, n, window_of)
+    assert sorted(order) == list(range(n))
+    assert np.array_equal(order, drawn_order(17, n, window_of))
+    spans = order // window_of
+    changes = np.count_nonzero(np.diff(spans)) + 1
+    assert changes == -(-n // window_of), "rows of one window do not stay together"
+    if n > 10:
+        assert not np.array_equal(order, drawn_order(18, n, window_of))
+        assert not np.array_equal(order, np.arange(n))
+
+
+def test_windowed_order_is_uniform():
+    """Each of the 24 orders of 4 rows comes about equally often (chi-squared, far beyond chance)."""
+    counts: dict = {}
+    draws = 4800
+    for key in range(draws):
+        order = tuple(drawn_order(key, 4, 4).tolist())
+        counts[order] = counts.get(order, 0) + 1
+    assert len(counts) == 24
+    chi = sum((count - draws / 24) ** 2 / (draws / 24) for count in counts.values())
+    assert chi < 60  # 23 degrees of freedom: 1 in 30,000
+
+
+def test_keep_active_keeps_the_order():
+    order, active = np.array([4, 2, 0, 3, 1], np.int32), np.array([1, 0, 1, 0, 1], np.uint8)
+    kept = keep_active(order, active)
+    assert order[:kept].tolist() == [4, 2, 0]
+
+
+def test_table_of_ids_equals_a_dict():
+    rng = np.random.default_rng(0)
+    ids = np.concatenate([rng.integers(0, 2**63 - 1, 40), rng.integers(0, 60, 200), [0, 2**63 - 1]])
+    ids = rng.choice(ids, 2000)
+    slots, known, counts = np.full(512, -1, np.int32), np.empty(400, np.int64), np.zeros(400, np.int64)
+    positions = np.full(2000, -1, np.int32)
+    done, n_known = find_or_add(ids, 0, slots, known, counts, 0, positions)
+    assert done == 2000
+    expected: dict = {}
+    for i in ids.tolist():
+        expected.setdefault(i, len(expected))
+    assert n_known == len(expected)
+    assert positions.tolist() == [expected[i] for i in ids.tolist()]
+    assert counts[:n_known].tolist() == [int((ids == i).sum()) for i in expected]
+    asked = np.concatenate([ids[:50], rng.integers(2**40, 2**41, 50)])
+    found = np.empty(100, np.int32)
+    find(asked, slots, known, found)
+    assert found.tolist() == [expected.get(i, -1) for i in asked.tolist()]
+
+
+def test_table_of_ids_stops_when_full_and_goes_on_when_grown():
+    ids = np.arange(100, dtype=np.int64) * 7
+    slots, known, counts = np.full(16, -1, np.int32), np.empty(100, np.int64), np.zeros(100, np.int64)
+    positions = np.empty(100, np.int32)
+    done, n_known = find_or_add(ids, 0, slots, known, counts, 0, positions)
+    assert done == n_known == 12  # three quarters of the slots
+    slots = np.full(256, -1, np.int32)
+    rebuild_slots(slots, known, n_known)
+    done, n_known = find_or_add(ids, done, slots, known, counts, n_known, positions)
+    assert done == n_known == 100
+    assert positions.tolist() == list(range(100))
+    assert counts.tolist() == [1] * 100

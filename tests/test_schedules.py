@@ -1,0 +1,287 @@
+"""Schedules and partitions: who is visited when, how often, and that what was chosen can be repeated."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from training_cases import Run, SlowMatrix, make_store, random_rows, train
+
+from blocksvm.errors import InputError
+from blocksvm.models import save_result
+from blocksvm.outer.partition import FEWEST_WINDOWS, WINDOW_ROWS, Partition
+from blocksvm.outer.schedule import MOST_PASSES, Auto, Fixed, Overlap, Replay, Situation, Tolerance, make_schedule
+from blocksvm.session import Trace, replayed_passes
+from blocksvm.store.matrix import Matrix
+
+
+@pytest.fixture(scope="module")
+def rows():
+    return random_rows(n=200, d=30, seed=31)
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory, rows):
+    return make_store(tmp_path_factory.mktemp("store"), *rows, chunk_nonzeros=96)
+
+
+CHUNK_ROWS = np.arange(0, 200, 10)
+
+# -- partitions ----------------------------------------------------------------------------------------------------
+
+
+def partition_of(costs, capacity=10**9, block_chunks=None, kind="redrawn", order="shuffled", seed=0, shuffled=True):
+    return Partition(costs, capacity, block_chunks, kind, order, seed, shuffled)
+
+
+@pytest.mark.parametrize("kind", ["redrawn", "fixed"])
+@pytest.mark.parametrize("block_chunks", [None, 1, 4, 7])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_every_outer_iteration_visits_each_chunk_once_within_the_capacity(kind, block_chunks, seed):
+    costs = np.random.default_rng(seed).integers(1, 100, 50)
+    capacity = 260
+    partition = partition_of(costs, capacity, block_chunks, kind, seed=seed)
+    visits = [partition.blocks(outer) for outer in range(1, 8)]
+    for blocks in visits:
+        assert sorted(np.concatenate(blocks).tolist()) == list(range(50))
+        if block_chunks:
+            assert sorted({len(block) for block in blocks}) in (
+                [block_chunks],
+                sorted({block_chunks, 50 % block_chunks}),
+            )
+        else:
+            assert max(costs[block].sum() for block in blocks) <= capacity
+            # not many more blocks than the capacity asks for
+            assert len(blocks) <= 2 * -(-costs.sum() // capacity)
+    sets = [{frozenset(block.tolist()) for block in blocks} for blocks in visits]
+    orders = [tuple(tuple(block.tolist()) for block in blocks) for blocks in visits]
+    assert len(set(orders)) == len(orders), "the order of visits does not change"
+    if kind == "fixed" or block_chunks == 1:
+        assert all(s == sets[0] for s in sets)
+    else:
+        assert all(s != t for i, s in enumerate(sets) for t in sets[:i])
+    again = partition_of(costs, capacity, block_chunks, kind, seed=seed)
+    assert orders[3] == tuple(tuple(block.tolist()) for block in again.blocks(4))
+    other = partition_of(costs, capacity, block_chunks, kind, seed=seed + 9)
+    assert orders[3] != tuple(tuple(block.tolist()) for block in other.blocks(4))
+
+
+def test_stored_order_visits_everything_as_it_lies():
+    for kind in ("redrawn", "fixed"):
+        partition = partition_of(np.ones(20), 6, kind=kind, order="stored")
+        for outer in (1, 2):
+            assert np.array_equal(np.concatenate(partition.blocks(outer)), np.arange(20))
+        assert np.array_equal(partition.row_order(2, 1, 0, np.empty(9, np.int32)), np.arange(9))
+
+
+def test_everything_that_fits_is_one_block():
+    assert partition_of(np.ones(20), 20).resident
+    assert not partition_of(np.ones(20), 19).resident
+    assert partition_of(np.ones(20), 1, block_chunks=20).resident
+    assert [block.tolist() for block in partition_of(np.ones(20), 20).blocks(3)] == [list(range(20))]
+
+
+def test_a_capacity_for_single_chunks_gives_blocks_of_one_chunk():
+    blocks = partition_of([5, 5, 5, 5, 5], 5).blocks(1)
+    assert sorted(block.tolist() for block in blocks) == [[k] for k in range(5)]
+    # one heavy chunk among light ones
+    blocks = partition_of([1, 1, 100, 1, 1], 100).blocks(1)
+    assert sorted(np.concatenate(blocks).tolist()) == list(range(5))
+    assert max(np.array([1, 1, 100, 1, 1])[block].sum() for block in blocks) <= 100
+
+
+def test_the_order_of_rows_is_redrawn_at_every_pass_from_the_keys_alone():
+    partition = partition_of(np.ones(4), 2, seed=3)
+    orders = {}
+    for key in [(1, 0, 0), (1, 0, 1), (1, 1, 0), (2, 0, 0)]:
+        order = partition.row_order(*key, np.empty(50, np.int32))
+        assert sorted(order) == list(range(50))
+        orders[key] = tuple(order.tolist())
+    assert len(set(orders.values())) == 4
+    assert orders[1, 0, 1] == tuple(partition_of(np.ones(4), 2, seed=3).row_order(1, 0, 1, np.empty(50, np.int32)))
+    assert orders[1, 0, 1] != tuple(partition_of(np.ones(4), 2, seed=4).row_order(1, 0, 1, np.empty(50, np.int32)))
+
+
+def test_large_redrawn_blocks_are_visited_in_windows_and_no_others():
+    n = FEWEST_WINDOWS * WINDOW_ROWS
+
+    def changes(partition, n):
+        order = partition.row_order(1, 0, 0, np.empty(n, np.int32))
+        assert np.array_equal(np.sort(order), np.arange(n))
+        return np.count_nonzero(np.diff(order // WINDOW_ROWS))
+
+    redrawn = partition_of(np.ones(4), 2)
+    assert changes(redrawn, n) == FEWEST_WINDOWS - 1
+    for partition, size in [
+        (redrawn, n - 1),
+        (partition_of(np.ones(4), 2, kind="fixed"), n),
+        (partition_of(np.ones(4), 2, shuffled=False), n),
+        (partition_of(np.ones(4), 4), n),
+    ]:
+        assert changes(partition, size) > 1000
+
+
+def test_partition_settings_reach_the_visits(rows):
+    """Which blocks the source is asked for in a real run."""
+
+    class Watched(Matrix):
+        def read_block(self, chunks, arena):
+            seen.append(tuple(sorted(chunks.tolist())))
+            return super().read_block(chunks, arena)
+
+    for kind in ("fixed", "redrawn"):
+        seen: list[tuple] = []
+        matrix = Watched(*rows, chunk_rows=CHUNK_ROWS)
+        train(matrix, partition=kind, block_chunks=5, schedule="1", max_outer=3, tol=0.0)
+        visits = [set(seen[k : k + 4]) for k in (0, 4, 8)]
+        for blocks in visits:
+            assert sorted(chunk for block in blocks for chunk in block) == list(range(20))
+        assert (visits[0] == visits[1] == visits[2]) == (kind == "fixed")
+
+
+# -- schedules -----------------------------------------------------------------------------------------------------
+
+
+def situation(passes=1, finished=False, next_ready=False, read_seconds=1.0, pass_seconds=0.1):
+    return Situation(passes, finished, next_ready, read_seconds, pass_seconds)
+
+
+def passes_of(schedule, **options) -> int:
+    passes = 1
+    while schedule.go_on(situation(passes, **options)):
+        passes += 1
+    return passes
+
+
+def test_schedules_ask_for_the_passes_they_promise():
+    assert passes_of(Fixed(1)) == 1
+    assert passes_of(Fixed(7), finished=True, next_ready=True) == 7
+    assert passes_of(Tolerance(0.1)) == Tolerance.most == 100
+    assert passes_of(Tolerance(0.1), finished=True) == 1
+    assert passes_of(Overlap()) == MOST_PASSES
+    assert passes_of(Overlap(), next_ready=True) == 1
+    assert passes_of(Auto(), read_seconds=1.0, pass_seconds=0.25) == 4
+    assert passes_of(Auto(), read_seconds=0.55, pass_seconds=0.25) == 2
+    assert passes_of(Auto(), read_seconds=0.65, pass_seconds=0.25) == 3, "half a pass is covered by the waiting"
+    assert passes_of(Auto(), read_seconds=0.1, pass_seconds=0.25) == 1
+    assert passes_of(Auto(), read_seconds=99.0) == MOST_PASSES
+    assert passes_of(Auto(), next_ready=True) == 1
+    assert passes_of(Auto(), pass_seconds=0.0) == 1
+    replay = Replay([3, 1])
+    found = []
+    for visit in range(3):
+        replay.begin_visit(visit)
+        found.append(passes_of(replay))
+    assert found == [3, 1, 1]
+
+
+def test_schedules_are_named():
+    assert isinstance(make_schedule("auto"), Auto)
+    assert isinstance(make_schedule("overlap"), Overlap)
+    assert make_schedule("12").passes == 12
+    assert make_schedule("tol:0.25").tolerance == 0.25
+    for text in ("", "-1", "1.5", "tol", "tol:", "tol:-1", "tol:inf", "AUTO"):
+        with pytest.raises(InputError, match="expected auto, overlap"):
+            make_schedule(text)
+
+
+def slow(rows, seconds=0.004) -> SlowMatrix:
+    return SlowMatrix(*rows, chunk_rows=CHUNK_ROWS, seconds=seconds)
+
+
+def files_of(run: Run, source, folder):
+    """The trace and the model of a run, as the command writes them."""
+    trace = Trace(folder / "trace.jsonl", None)
+    for event in run.events:
+        trace.write(event)
+    trace.close()
+    save_result(folder / "model.h5", source, run.trainer, run.result)
+    return folder / "trace.jsonl", folder / "model.h5"
+
+
+@pytest.mark.parametrize("solver", ["dual-cd", "pegasos"])
+@pytest.mark.parametrize("schedule", ["auto", "overlap"])
+def test_what_the_clock_chose_is_recorded_and_replayed(rows, tmp_path, solver, schedule):
+    settings = {"solver": solver, "block_chunks": 5, "max_outer": 4, "tol": 0.0, "seed": 2}
+    source = slow(rows)
+    run = train(source, schedule=schedule, **settings)
+    assert len(run.result.passes) == 4 * 4
+    assert max(run.result.passes) > 1, "a slow source leaves time for more passes"
+    assert run.result.passes == [n for event in run.outer() for n in event["passes"]] == run.events[-1]["passes"]
+    assert [sum(event["passes"]) for event in run.outer()] == [event["inner_passes"] for event in run.outer()]
+    for path in files_of(run, source, tmp_path):
+        replay = replayed_passes(path)
+        assert replay == run.result.passes
+        fast = Matrix(*rows, chunk_rows=CHUNK_ROWS)
+        assert run.same(train(fast, schedule="auto", replay=replay, **settings))
+    assert not run.same(train(Matrix(*rows, chunk_rows=CHUNK_ROWS), schedule="1", **settings))
+
+
+def test_overlap_makes_one_pass_where_nothing_is_read(rows):
+    for schedule in ("auto", "overlap"):
+        run = train(Matrix(*rows), schedule=schedule, max_outer=3, tol=0.0)
+        assert run.result.passes == [1, 1, 1]
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared-hinge"])
+def test_a_tolerance_run_is_replayed_bit_by_bit(store, loss):
+    """Dropped rows come back when the tolerance is reached: a replay must do so too."""
+    settings = {"schedule": "tol:0.2", "block_chunks": 3, "max_outer": 6, "tol": 0.0, "C": 10.0, "loss": loss}
+    run = train(store, **settings)
+    assert len(set(run.result.passes)) > 3
+    again = train(store, replay=run.result.passes, **settings)
+    assert again.result.passes == run.result.passes
+    assert again.same(run)
+
+
+def test_a_tighter_tolerance_makes_more_passes_and_n_makes_n(store):
+    settings = {"block_chunks": 3, "max_outer": 1, "tol": 0.0}
+    totals = [sum(train(store, schedule=f"tol:{eps}", **settings).result.passes) for eps in (1.0, 0.1, 0.01)]
+    assert totals[0] < totals[1] < totals[2]
+    assert set(train(store, schedule="3", **settings).result.passes) == {3}
+
+
+def test_a_replay_that_is_not_one_is_refused(tmp_path, store):
+    cases = {
+        "missing.jsonl": (None, "no such file"),
+        "empty.jsonl": ("", "names no passes"),
+        "other.jsonl": ("{}\n", r"other.jsonl:1: is not a line of a trace"),
+        "text.jsonl": ('{"event":"start"}\nhello\n', r"text.jsonl:2: is not a line of a trace"),
+        "number.jsonl": ("17\n", r"number.jsonl:1: is not a line of a trace"),
+        "start.jsonl": ('{"event":"start"}\n', "names no passes"),
+        "short.jsonl": ('{"event":"outer"}\n', "short.jsonl"),
+        "odd.jsonl": ('{"event":"outer","passes":[1,"x"]}\n', "odd.jsonl"),
+        "latin.jsonl": (b"\xff\xfe\n", "latin.jsonl"),
+    }
+    for name, (content, expected) in cases.items():
+        if content is not None:
+            (tmp_path / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+        with pytest.raises(InputError, match=expected):
+            replayed_passes(tmp_path / name)
+    with pytest.raises(InputError, match="is a store"):
+        replayed_passes(store)
+    with pytest.raises(InputError, match="no such file"):
+        replayed_passes(tmp_path)
+
+
+def test_a_trace_is_one_json_object_a_line_with_start_and_end(rows, tmp_path):
+    source = slow(rows)
+    run = train(source, schedule="1", block_chunks=5, max_outer=3, tol=0.0)
+    path, _ = files_of(run, source, tmp_path)
+    events = [json.loads(line) for line in path.read_text().splitlines()]
+    assert [event["event"] for event in events] == ["start", "outer", "outer", "outer", "end"]
+    assert [event["outer"] for event in events[1:]] == [1, 2, 3, 3]
+    seconds = [event["seconds"] for event in events[1:]]
+    assert seconds == sorted(seconds)
+    start = events[0]
+    assert (start["blocks"], start["schedule"], start["resident"]) == (4, "1", False)
+    assert start["fingerprint"] == source.fingerprint
+    assert {"numpy", "numba", "blocksvm"} <= set(start["versions"])
+    assert events[-1]["rel_gap"] == run.result.certificate.rel_gap
+
+
+def test_seconds_waiting_is_the_time_of_a_slow_source(rows):
+    run = train(slow(rows, 0.02), schedule="1", block_chunks=5, max_outer=2, tol=0.0)
+    for event in run.outer():
+        assert 0.04 < event["seconds_waiting"] < 1.0
