@@ -24,6 +24,7 @@ from blocksvm.store.schema import ROW, chunk_nonzeros
 from blocksvm.store.writer import StoreWriter
 
 SMALLEST_MEMORY = 16_000_000
+SMALLEST_TABLE = 1_000_000  # bytes for each table of ids
 HOLDOUT_SALT = 0x686F6C646F7574  # the draw of held-out rows is another one than the draw of places
 LARGEST_EXPANSION = 6  # text is at most about this much larger than its compressed file, for the estimate of space
 SPOOLED_PER_TEXT = 0.75  # bytes in the shuffle for a byte of text, likewise
@@ -145,6 +146,11 @@ class _Split:
         self.spool_bytes = memory // (8 * len(outputs))
         pieces = 5 * (jobs + 2) * self.piece_bytes
         self.table_bytes = (memory - pieces - memory // 8) // len(outputs)
+        if self.table_bytes < SMALLEST_TABLE:
+            raise InputError(
+                f"--memory {memory / 1e6:g}MB is too small for {jobs} jobs, which take {pieces / 1e6:.0f}MB for text; "
+                "lower --jobs or raise --memory"
+            )
         # a bucket is in memory as it was spooled and as it is written, for each job and the one being cut
         self.bucket_bytes = max(500_000, memory // (8 * (jobs + 1)))
 

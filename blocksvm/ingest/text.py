@@ -19,7 +19,7 @@ from xxhash import xxh3_128
 from blocksvm.errors import InputError
 
 NEWLINE = 10
-ZSTD_PIECE = 1 << 17  # compressed bytes at a time
+ZSTD_PIECE = 1 << 14  # compressed bytes at a time: what they hold must fit in memory
 
 
 @dataclass

@@ -1,0 +1,110 @@
+"""The rooms of the code: imports point downwards only, libraries stay where they belong, files explain themselves."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[1] / "blocksvm"
+
+# Each room may import from rooms below it, and from its own.
+LEVELS = [
+    ["errors", "kernels", "__init__"],
+    ["block", "losses", "objective"],
+    ["store", "ingest"],
+    ["solvers"],
+    ["outer"],
+    ["models", "scoring", "display"],
+    ["session", "console", "warmup"],
+    ["split", "train", "predict", "info", "demo"],
+]
+LEVEL = {room: level for level, rooms in enumerate(LEVELS) for room in rooms}
+ONLY_IN = {
+    "h5py": {"store"},
+    "hdf5plugin": {"store"},
+    "numcodecs": {"store"},
+    "numba": {"kernels"},
+    "llvmlite": {"kernels"},
+    "sklearn": set(),
+    "rich": {"display"},
+    "argparse": {"console", "split", "train", "predict", "info", "demo"},
+}
+PRINTING = {"session", "console", "display", "split", "train", "predict", "info", "demo"}
+SOURCES = sorted(PACKAGE.rglob("*.py"))
+
+
+def room_of(path: Path) -> str:
+    parts = path.relative_to(PACKAGE).parts
+    return parts[0].removesuffix(".py")
+
+
+def imported(tree: ast.AST):
+    """Names of all modules that a file imports, wherever in it."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "relative import"
+            yield node.module if node.module != "blocksvm" else f"blocksvm.{node.names[0].name}"
+
+
+def violations(path: Path, text: str) -> list[str]:
+    room = room_of(path)
+    found = []
+    tree = ast.parse(text)
+    for name in imported(tree):
+        top, _, rest = name.partition(".")
+        if top == "blocksvm":
+            other = rest.split(".")[0]
+            if other in LEVEL and other != room and LEVEL[other] > LEVEL[room]:
+                found.append(f"{room} imports {other}, which lies above it")
+        elif top in ONLY_IN and room not in ONLY_IN[top]:
+            found.append(f"{room} imports {top}")
+    for node in ast.walk(tree):
+        called = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print"
+        if called and room not in PRINTING:
+            found.append(f"{room} prints")
+    return found
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_imports_point_downwards(path):
+    assert violations(path, path.read_text()) == []
+
+
+def test_the_check_can_fail():
+    path = PACKAGE / "kernels" / "invented.py"
+    assert violations(path, "from blocksvm.outer.training import Trainer\nimport h5py\nprint(1)") == [
+        "kernels imports outer, which lies above it",
+        "kernels imports h5py",
+        "kernels prints",
+    ]
+
+
+def test_store_and_ingest_stay_apart_in_one_direction():
+    for path in (PACKAGE / "store").glob("*.py"):
+        assert not any(name.startswith("blocksvm.ingest") for name in imported(ast.parse(path.read_text())))
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_files_explain_themselves_and_are_not_too_long(path):
+    text = path.read_text()
+    assert ast.get_docstring(ast.parse(text))
+    assert text.count("\n") <= 520
+
+
+@pytest.mark.parametrize("command", ["split", "train", "predict", "info", "demo"])
+def test_help_imports_nothing_heavy(command):
+    """Quick start is a matter of what is imported, which does not depend on the machine."""
+    code = (
+        "import sys, runpy; sys.argv = ['x', '--help']\n"
+        "try: runpy.run_module('blocksvm.%s', run_name='__main__')\n"
+        "except SystemExit as end: assert end.code == 0\n"
+        "heavy = {'numpy', 'numba', 'h5py', 'scipy', 'rich'} & set(sys.modules)\n"
+        "sys.exit(f'imported {heavy}' if heavy else 0)" % command
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "usage" in done.stdout

@@ -1,0 +1,431 @@
+"""A run that is stopped anywhere and resumed ends with the bits of the run that was not."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import h5py
+import hdf5plugin  # noqa: F401 (h5py reads Blosc through it)
+import numpy as np
+import pytest
+from training_cases import ROOT, SlowMatrix, command, make_store, random_rows, stop_after, train
+
+from blocksvm.console import run as run_command
+from blocksvm.errors import InputError
+from blocksvm.outer.settings import TrainSettings
+from blocksvm.outer.training import check_resume
+from blocksvm.session import replayed_passes
+from blocksvm.store.matrix import Matrix
+from blocksvm.store.reader import Store
+from blocksvm.store.states import describe_checkpoint
+from blocksvm.train import main as train_main
+
+
+@pytest.fixture(scope="module")
+def rows():
+    return random_rows(n=160, d=30, seed=41)
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory, rows):
+    return make_store(tmp_path_factory.mktemp("store"), *rows, chunk_nonzeros=128)
+
+
+RUNS = [
+    {"solver": "dual-cd", "schedule": "3", "C": 2.0},
+    {"solver": "dual-cd", "schedule": "tol:0.3", "C": 2.0, "loss": "squared-hinge", "class_weight": "balanced"},
+    {"solver": "pegasos", "schedule": "3", "bias": 1.0},
+    {"solver": "pegasos", "schedule": "2", "batch": 5, "partition": "fixed"},
+]
+
+
+def passes_in_all(run) -> int:
+    return sum(run.result.passes)
+
+
+@pytest.mark.parametrize("settings", RUNS)
+def test_stopped_after_any_pass_and_resumed(store, tmp_path, settings):
+    settings = settings | {"block_chunks": 3, "max_outer": 3, "tol": 0.0, "seed": 4}
+    whole = train(store, **settings)
+    assert whole.events[0]["blocks"] > 2
+    checkpoint = tmp_path / "run.ckpt"
+    total = passes_in_all(whole)
+    # every pass; where a tolerance makes many, every one of the first visits and then some
+    stops = list(range(1, total)) if total <= 40 else [*range(1, 25), *range(25, total, 1 + total // 12)]
+    for k in stops:
+        first = train(store, checkpoint=checkpoint, stop=stop_after(k), **settings)
+        assert first.result.status == "interrupted"
+        assert first.result.certificate is None
+        assert first.events[-1]["rel_gap"] is None
+        second = train(store, checkpoint=checkpoint, resume=True, **settings)
+        assert second.same(whole), f"stopped after pass {k}"
+        assert second.result.certificate == whole.result.certificate
+        assert second.result.passes == whole.result.passes
+        ours = {e["outer"]: e for e in first.outer() + second.outer()}
+        for event in whole.outer():
+            for name in ("primal_estimate", "dual_estimate", "inner_passes", "rows_visited", "nnz_visited", "passes"):
+                assert ours[event["outer"]][name] == event[name]
+
+
+@pytest.mark.parametrize("settings", RUNS[:3])
+def test_stopped_at_every_pass_in_turn(store, tmp_path, settings):
+    settings = settings | {"block_chunks": 5, "max_outer": 2, "tol": 0.0}
+    whole = train(store, **settings)
+    checkpoint = tmp_path / "run.ckpt"
+    run = train(store, checkpoint=checkpoint, stop=stop_after(1), **settings)
+    stops = 0
+    while run.result.status == "interrupted":
+        stops += 1
+        run = train(store, checkpoint=checkpoint, resume=True, stop=stop_after(2), **settings)
+        assert stops < 1000
+    assert stops > 4
+    assert run.same(whole)
+    assert run.result.certificate == whole.result.certificate
+
+
+@pytest.mark.parametrize("settings", RUNS[:3])
+def test_saving_now_and_then_changes_nothing(store, tmp_path, settings):
+    settings = settings | {"block_chunks": 3, "max_outer": 3, "tol": 0.0}
+    checkpoint = tmp_path / "run.ckpt"
+    saved = train(store, checkpoint=checkpoint, checkpoint_seconds=1e-9, **settings)
+    assert saved.same(train(store, **settings))
+    assert os.listdir(tmp_path) == ["run.ckpt"]
+
+
+def test_a_certificate_that_was_interrupted_is_taken_on_resuming(store, tmp_path):
+    """stop() is also asked between the blocks of a certificate."""
+    settings = {"schedule": "2", "block_chunks": 3, "tol": 0.05, "seed": 1}
+    whole = train(store, **settings)
+    assert whole.result.status == "converged"
+    assert whole.outer()[-1]["rel_gap"] is not None
+    checkpoint = tmp_path / "run.ckpt"
+    before = 0
+    for blocks_certified in (1, 2):
+        questions = passes_in_all(whole) + blocks_certified
+        attempts = sum(e["rel_gap"] is not None for e in whole.outer()[:-1])
+        questions += attempts * whole.events[0]["blocks"]
+        stopped = train(store, checkpoint=checkpoint, stop=stop_after(questions), **settings)
+        assert stopped.result.status == "interrupted"
+        assert len(stopped.outer()) == len(whole.outer()) - 1
+        resumed = train(store, checkpoint=checkpoint, resume=True, **settings)
+        assert resumed.result.status == "converged"
+        assert resumed.same(whole)
+        assert resumed.result.certificate == whole.result.certificate
+        assert resumed.outer()[-1]["inner_passes"] == whole.outer()[-1]["inner_passes"]
+        before += 1
+    assert before == 2
+
+
+@pytest.mark.parametrize("solver", ["dual-cd", "pegasos"])
+def test_a_last_certificate_that_was_interrupted_does_not_lengthen_the_run(store, tmp_path, solver):
+    """Pegasos comes to rest, dual-cd reaches --max-outer; the stop comes while the result is certified."""
+    settings = {"solver": solver, "schedule": "2", "block_chunks": 3, "seed": 1, "tol": 0.3, "max_outer": 30}
+    if solver == "dual-cd":
+        settings |= {"tol": 0.0, "max_outer": 3}
+    whole = train(store, **settings)
+    assert whole.result.status == ("max-outer" if solver == "dual-cd" else "converged")
+    assert whole.result.outer < 30
+    checkpoint = tmp_path / "run.ckpt"
+    stopped = train(store, checkpoint=checkpoint, stop=stop_after(passes_in_all(whole) + 2), **settings)
+    assert stopped.result.status == "interrupted"
+    assert len(stopped.outer()) == whole.result.outer
+    resumed = train(store, checkpoint=checkpoint, resume=True, **settings)
+    assert (resumed.result.status, resumed.result.outer) == (whole.result.status, whole.result.outer)
+    assert resumed.outer() == []
+    assert resumed.same(whole)
+    assert resumed.result.certificate == whole.result.certificate
+
+
+@pytest.mark.parametrize("settings", RUNS[:3])
+def test_limits_may_be_raised_on_resuming(store, tmp_path, settings):
+    settings = settings | {"block_chunks": 3, "seed": 4, "tol": 0.0}
+    whole = train(store, max_outer=5, **settings)
+    checkpoint = tmp_path / "run.ckpt"
+    for max_outer in (1, 2, 4):
+        run = train(store, checkpoint=checkpoint, resume=max_outer > 1, max_outer=max_outer, **settings)
+        assert (run.result.status, run.result.outer) == ("max-outer", max_outer)
+    again = train(store, checkpoint=checkpoint, resume=True, max_outer=3, **settings)
+    assert again.result.outer == 4, "a lower limit than what was done adds nothing"
+    assert again.same(run)
+    last = train(store, checkpoint=checkpoint, resume=True, max_outer=5, **settings)
+    assert last.same(whole)
+    assert last.result.certificate == whole.result.certificate
+    assert [e["outer"] for e in last.outer()] == [5]
+
+
+def test_a_run_ended_by_max_seconds_goes_on(rows, tmp_path):
+    source = SlowMatrix(*rows, chunk_rows=np.arange(0, 160, 10), seconds=0.02)
+    settings = {"schedule": "2", "block_chunks": 4, "max_outer": 4, "tol": 0.0}
+    whole = train(source, **settings)
+    checkpoint = tmp_path / "run.ckpt"
+    first = train(source, checkpoint=checkpoint, max_seconds=0.1, **settings)
+    assert first.result.status == "max-seconds"
+    assert first.result.certificate.rel_gap > 0
+    assert passes_in_all(first) < passes_in_all(whole)
+    second = train(source, checkpoint=checkpoint, resume=True, **settings)
+    assert second.result.status == "max-outer"
+    assert second.same(whole)
+    assert second.result.seconds > first.result.seconds
+    # the time is used up already: no further outer iteration is begun
+    third = train(source, checkpoint=checkpoint, resume=True, max_seconds=0.1, **settings | {"max_outer": 9})
+    assert (third.result.status, third.result.outer) == ("max-seconds", 4)
+
+
+def test_a_finished_run_is_resumed_to_a_tighter_gap(store, tmp_path):
+    settings = {"schedule": "2", "block_chunks": 3}
+    checkpoint = tmp_path / "run.ckpt"
+    loose = train(store, checkpoint=checkpoint, tol=0.1, **settings)
+    same = train(store, checkpoint=checkpoint, resume=True, tol=0.1, **settings)
+    assert same.result.status == "converged"
+    assert same.outer() == []
+    assert same.same(loose)
+    assert same.result.certificate == loose.result.certificate
+    tight = train(store, checkpoint=checkpoint, resume=True, tol=0.01, **settings)
+    assert tight.result.certificate.rel_gap <= 0.01 < loose.result.certificate.rel_gap
+    assert tight.result.outer > loose.result.outer
+
+
+def test_blocks_stay_as_they_were_when_memory_changes(store, tmp_path):
+    whole_plan = train(store, max_outer=1, schedule="1").result.memory
+    settings = {"schedule": "2", "max_outer": 3, "tol": 0.0}
+    small = sum(whole_plan.values()) - whole_plan["all rows"] // 4
+    whole = train(store, memory=small, **settings)
+    assert not whole.events[0]["resident"]
+    checkpoint = tmp_path / "run.ckpt"
+    train(store, memory=small, checkpoint=checkpoint, stop=stop_after(5), **settings)
+    resumed = train(store, memory=10**9, checkpoint=checkpoint, resume=True, **settings)
+    assert not resumed.events[0]["resident"]
+    assert resumed.same(whole)
+    train(store, memory=10**9, checkpoint=checkpoint, stop=stop_after(2), **settings)
+    with pytest.raises(InputError, match="--memory .* is too small"):
+        train(store, memory=small, checkpoint=checkpoint, resume=True, **settings)
+
+
+def test_an_overlap_run_is_resumed_and_its_checkpoint_replays(rows, tmp_path):
+    cut = {"chunk_rows": np.arange(0, 160, 10)}
+    settings = {"block_chunks": 4, "max_outer": 4, "tol": 0.0}
+    checkpoint = tmp_path / "run.ckpt"
+    train(SlowMatrix(*rows, **cut), schedule="overlap", checkpoint=checkpoint, stop=stop_after(30), **settings)
+    run = train(SlowMatrix(*rows, **cut), schedule="overlap", checkpoint=checkpoint, resume=True, **settings)
+    assert len(run.result.passes) == 16
+    assert max(run.result.passes) > 1
+    replay = replayed_passes(checkpoint)
+    assert replay == run.result.passes
+    fast = Matrix(*rows, **cut)
+    assert train(fast, replay=replay, **settings).same(run)
+    # and a replay is stopped and resumed like any other run
+    train(fast, replay=replay, checkpoint=checkpoint, stop=stop_after(7), **settings)
+    saved = describe_checkpoint(checkpoint)["replay"]
+    assert saved == replay
+    assert train(fast, replay=saved, checkpoint=checkpoint, resume=True, **settings).same(run)
+
+
+@pytest.mark.parametrize(
+    ("changed", "expected"),
+    [
+        ({"C": 3.0}, "-C 2.0, but 3.0 is given now"),
+        ({"seed": 1}, "--seed 0, but 1 is given now"),
+        ({"loss": "squared-hinge"}, "--loss hinge, but squared-hinge is given now"),
+        ({"solver": "pegasos"}, "--solver dual-cd, but pegasos"),
+        ({"lam": 0.1}, "--lambda None, but 0.1"),
+        ({"bias": 1.0}, "--bias 0.0, but 1.0"),
+        ({"class_weight": {1.0: 2.0}}, "--class-weight None, but"),
+        ({"schedule": "2"}, "--schedule auto, but 2"),
+        ({"partition": "fixed"}, "--partition redrawn, but fixed"),
+        ({"block_chunks": 2}, "--block-chunks None, but 2"),
+        ({"order": "stored"}, "--order shuffled, but stored"),
+    ],
+)
+def test_what_changes_the_arithmetic_is_refused_by_name(store, tmp_path, changed, expected):
+    checkpoint = tmp_path / "run.ckpt"
+    train(store, checkpoint=checkpoint, stop=stop_after(1), C=2.0)
+    saved = describe_checkpoint(checkpoint)
+    with Store(store) as source:
+        limits = {"tol": 0.5, "max_outer": 7, "max_seconds": 3.0, "memory": 10**8}
+        check_resume(saved, TrainSettings(C=2.0, **limits), source, checkpoint)
+        with pytest.raises(InputError) as error:
+            check_resume(saved, TrainSettings(**({"C": 2.0} | changed)), source, checkpoint)
+    assert expected in str(error.value)
+
+
+def test_another_store_is_refused(store, rows, tmp_path):
+    X, y = rows
+    checkpoint = tmp_path / "run.ckpt"
+    train(store, checkpoint=checkpoint, stop=stop_after(1))
+    other = make_store(tmp_path, X * 2.0, y, name="other")
+    with Store(other) as source, pytest.raises(InputError, match="belongs to another store"):
+        check_resume(describe_checkpoint(checkpoint), TrainSettings(), source, checkpoint)
+
+
+# -- the command ---------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def in_process(capsys):
+    """The command without a process of its own: (exit code, stdout, stderr)."""
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+
+    def run(*arguments):
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as end:
+            run_command(train_main, [str(argument) for argument in arguments])
+        out, err = capsys.readouterr()
+        return end.value.code, out, err
+
+    yield run
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
+
+
+def arrays_of(model: Path) -> dict:
+    with h5py.File(model) as file:
+        found = {"weights": file["weights"][()]}
+        found |= {name: file["state"][name][()] for name in file["state"]}
+        meta = json.loads(file["meta"][()].tobytes())
+    return found | {"certificate": meta["certificate"], "passes": meta["passes"], "outer": meta["outer"]}
+
+
+def assert_same_model(one: Path, other: Path):
+    a, b = arrays_of(one), arrays_of(other)
+    assert a.keys() == b.keys()
+    for name in a:
+        assert np.array_equal(a[name], b[name]), name
+
+
+# long enough to be caught on its way, on a few hundred rows
+LONG = ["--schedule", "3", "--block-chunks", "3", "--tol", "0", "--max-outer", "600"]
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(store, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("whole")
+    done = command(store, folder / "model.h5", *LONG, "--log", folder / "trace.jsonl", "--quiet")
+    assert (done.returncode, done.stderr) == (0, "")
+    return folder
+
+
+def interrupted(store, folder, number, *options, after=5):
+    """Start the command, send it the signal when it has done some outer iterations; (exit code, stderr)."""
+    log = folder / "trace.jsonl"
+    line = [sys.executable, "-m", "blocksvm.train", store, folder / "model.h5", *LONG, "--log", log, *options]
+    process = subprocess.Popen(map(str, line), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT)
+    deadline = time.monotonic() + 60
+    while (not log.exists() or log.read_bytes().count(b"\n") < after) and time.monotonic() < deadline:
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.005)
+    process.send_signal(number)
+    _, err = process.communicate(timeout=60)
+    return process.returncode, err
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_saves_and_resume_finishes_with_the_same_model(store, uninterrupted, tmp_path, number, in_process):
+    checkpoint, log, model = tmp_path / "run.ckpt", tmp_path / "trace.jsonl", tmp_path / "model.h5"
+    code, err = interrupted(store, tmp_path, number, "--checkpoint", checkpoint)
+    assert code == 130
+    last = err.strip().splitlines()[-1]
+    assert "interrupted in outer iteration" in last
+    assert "no certificate was taken" in last
+    assert f"state saved in {checkpoint}, go on with --resume" in last
+    assert not model.exists()
+    events = [json.loads(line) for line in log.read_text().splitlines()]
+    assert events[-1]["event"] == "end"
+    assert events[-1]["status"] == "interrupted"
+    assert events[-1]["rel_gap"] is None
+    progress = describe_checkpoint(checkpoint)["progress"]
+    stopped_in = progress["position"]["outer"]
+    assert 1 < stopped_in < 600
+    assert [e["outer"] for e in events if e["event"] == "outer"] == list(range(1, stopped_in))
+    again = [store, model, *LONG, "--log", log, "--checkpoint", checkpoint, "--resume"]
+    code, out, err = in_process(*again)
+    assert code == 0, err
+    assert f"resuming at outer iteration {stopped_in}" in err
+    assert_same_model(model, uninterrupted / "model.h5")
+    # the trace goes on: each outer iteration once, seconds rise over the interruption
+    events = [json.loads(line) for line in log.read_text().splitlines()]
+    assert [e["event"] for e in events if e["event"] != "outer"] == ["start", "resume", "end"]
+    outer = [e for e in events if e["event"] == "outer"]
+    assert [e["outer"] for e in outer] == list(range(1, 601))
+    seconds = [e["seconds"] for e in outer]
+    assert all(a < b for a, b in zip(seconds, seconds[1:], strict=False))
+    assert outer[stopped_in - 1]["seconds"] > progress["seconds_before"]
+    whole = [json.loads(line) for line in (uninterrupted / "trace.jsonl").read_text().splitlines()]
+    for ours, theirs in zip(outer, [e for e in whole if e["event"] == "outer"], strict=True):
+        for name in ("primal_estimate", "dual_estimate", "rows_visited", "passes", "blocks"):
+            assert ours[name] == theirs[name]
+    # the trace of the two halves replays
+    code, _, _ = in_process(store, tmp_path / "replayed.h5", *LONG[2:], "--replay", log, "--quiet")
+    assert code == 0
+    assert np.array_equal(arrays_of(tmp_path / "replayed.h5")["weights"], arrays_of(model)["weights"])
+
+
+def test_without_a_checkpoint_nothing_is_left(store, tmp_path):
+    code, err = interrupted(store, tmp_path, signal.SIGINT)
+    assert code == 130
+    assert err.strip().splitlines()[-1].endswith("nothing was saved")
+    assert os.listdir(tmp_path) == ["trace.jsonl"]
+
+
+def test_a_killed_run_goes_on_from_its_last_checkpoint(store, uninterrupted, tmp_path, in_process):
+    """SIGKILL; the trace, which was ahead of the checkpoint and may end in half a line, is cut back to it."""
+    checkpoint, log, model = tmp_path / "run.ckpt", tmp_path / "trace.jsonl", tmp_path / "model.h5"
+    options = ("--checkpoint", checkpoint, "--checkpoint-seconds", "0.05")
+    code, _ = interrupted(store, tmp_path, signal.SIGKILL, *options, after=60)
+    assert code == -signal.SIGKILL
+    assert checkpoint.exists()
+    with open(log, "a") as file:
+        file.write('{"event": "outer", "outer": 999, "pas')
+    code, _, err = in_process(store, model, *LONG, "--log", log, *options, "--resume")
+    assert code == 0, err
+    assert_same_model(model, uninterrupted / "model.h5")
+    events = [json.loads(line) for line in log.read_text().splitlines()]
+    assert [e["outer"] for e in events if e["event"] == "outer"] == list(range(1, 601))
+
+
+def test_resume_without_a_file_says_so_and_starts(store, tmp_path, in_process):
+    options = ["--schedule", "1", "--max-outer", "2", "--tol", "0", "--quiet"]
+    checkpoint = tmp_path / "run.ckpt"
+    code, out, err = in_process(store, tmp_path / "a.h5", *options, "--checkpoint", checkpoint, "--resume")
+    assert code == 0
+    assert err.splitlines() == [f"{checkpoint}: no checkpoint yet; starting afresh"]
+    assert "ended by --max-outer after 2 outer iterations" in out
+    assert checkpoint.exists()
+    code, _, err = in_process(store, tmp_path / "b.h5", *options, "--checkpoint", checkpoint)
+    assert code == 2
+    assert f"{checkpoint}: exists already" in err
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (["-C", "2"], "was begun with -C 1.0, but 2.0 is given now"),
+        (["--seed", "8"], "was begun with --seed 0, but 8 is given now"),
+        (["--loss", "squared-hinge"], "was begun with --loss hinge, but squared-hinge is given now"),
+    ],
+)
+def test_the_command_refuses_to_resume_another_run(store, tmp_path, in_process, options, expected):
+    checkpoint, model = tmp_path / "run.ckpt", tmp_path / "model.h5"
+    train(store, checkpoint=checkpoint, stop=stop_after(1))
+    code, out, err = in_process(store, model, "--checkpoint", checkpoint, "--resume", "--quiet", *options)
+    assert (code, out) == (2, "")
+    assert len(err.splitlines()) == 1
+    assert expected in err
+    assert not model.exists()
+
+
+def test_what_is_no_checkpoint_is_refused(store, tmp_path, in_process):
+    text = tmp_path / "text"
+    text.write_text("hello")
+    for path, expected in ((text, "not an HDF5 file"), (tmp_path, "is a folder")):
+        code, _, err = in_process(store, tmp_path / "m.h5", "--checkpoint", path, "--resume", "--quiet")
+        assert code == 2
+        assert expected in err
+    code, _, err = in_process(store, tmp_path / "m.h5", "--resume")
+    assert code == 2
+    assert "--resume needs --checkpoint FILE" in err

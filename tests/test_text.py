@@ -1,0 +1,316 @@
+"""Text to rows: every number as Python reads it, every fault at its line, whatever the pieces."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import lzma
+import math
+import random
+import re
+import struct
+from decimal import Decimal, getcontext
+
+import numpy as np
+import pytest
+import zstandard
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from reference import BadLine, parse_svmlight
+from xxhash import xxh3_128_hexdigest
+
+from blocksvm.errors import InputError
+from blocksvm.ingest.svmlight import LineCounter, TextFormat, parse_piece
+from blocksvm.ingest.text import TextPiece, TextSource, text_pieces
+
+getcontext().prec = 1200
+FLOAT64 = TextFormat(dtype="float64")
+SQUARES = "squares"  # of the sentence for a row whose norm float64 cannot hold
+
+
+def triples(parsed) -> list[tuple]:
+    """(label, ids, values) of each row, as reference.parse_svmlight gives them."""
+    rows = zip(parsed.indptr[:-1].tolist(), parsed.indptr[1:].tolist(), strict=True)
+    return [
+        (label, parsed.ids[a:b].tolist(), parsed.values[a:b].tolist())
+        for label, (a, b) in zip(parsed.labels.tolist(), rows, strict=True)
+    ]
+
+
+def parse(data: bytes, form: TextFormat = TextFormat()):
+    text = np.frombuffer(data + b"\n", np.uint8)
+    end = len(data) if data.endswith(b"\n") or not data else len(text)
+    return parse_piece(TextPiece(TextSource("text", None), text, end, None), form)
+
+
+def agrees(data: bytes, form: TextFormat) -> str:
+    """Assert that rows, or the line of the first fault, are the reference's; returns how it ended."""
+    parsed = parse(data, form)
+    duplicates = "sum" if form.sum_duplicates else "error"
+    if parsed.fault is not None and SQUARES in parsed.fault[1]:
+        # the reference has no such fault: it must read the line, and find squares that overflow
+        lines = data.split(b"\n")[: parsed.fault[0] + 1]
+        *before, (_, _, values) = parse_svmlight(b"\n".join(lines), duplicates, form.dtype)
+        assert triples(parsed) == before
+        assert math.isinf(sum(v * v for v in values))
+        return "squares"
+    try:
+        expected = parse_svmlight(data, duplicates, form.dtype)
+    except BadLine as bad:
+        assert parsed.fault is not None, f"read what the reference refuses: {bad}"
+        assert parsed.fault[0] + 1 == bad.line
+        return "fault"
+    assert parsed.fault is None
+    assert triples(parsed) == expected
+    return "rows"
+
+
+# ------------------------------------------------------------------------------------------------ numbers
+
+FORMATS = ("%r", "%.6g", "%.17e", "%.17g", "%+.3e", "%.25e", "%.40g", "%.1f")
+finite = st.floats(allow_nan=False, allow_infinity=False)
+printed = st.builds(lambda form, x: (form % x).encode(), st.sampled_from(FORMATS), finite)
+typed = st.from_regex(
+    r"[+-]?([0-9]{1,30}(\.[0-9]{0,30})?|\.[0-9]{1,30})([eE][+-]?[0-9]{1,4})?",
+    fullmatch=True,
+    alphabet=st.characters(codec="ascii"),
+).map(str.encode)
+
+
+def halfway(x: float, nudge: int) -> bytes:
+    """The decimal halfway between ``x`` and the next float, or its neighbour in the last place."""
+    middle = (Decimal(x) + Decimal(math.nextafter(x, math.inf))) / 2
+    return format(middle.next_plus() if nudge > 0 else middle.next_minus() if nudge < 0 else middle, "e").encode()
+
+
+halves = st.builds(halfway, st.floats(0, 1e308), st.integers(-1, 1))
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.one_of(printed, typed, halves), min_size=1, max_size=30))
+@example([b"+1", b".5", b"5.", b"-0", b"0e999999", b"4.9e-324", b"2.4703282292062327e-324", b"1e-400", b"1e23"])
+@example([b"9007199254740993", b"9007199254740992.9999999999999999", b"1.7976931348623158e308", b"0" * 50 + b"1"])
+@example([b"0." + b"0" * 400 + b"1e401", b"1" + b"0" * 400 + b"e-400", b"9" * 19, b"9" * 20, b"18446744073709551616"])
+def test_numbers_are_rounded_as_python_rounds_them(tokens):
+    tokens = [token for token in tokens if math.isfinite(float(token))]
+    parsed = parse(b"\n".join(tokens))
+    assert parsed.fault is None
+    expected = [float(token) + 0.0 for token in tokens]  # a label of -0 is 0
+    assert struct.pack(f"{len(expected)}d", *expected) == parsed.labels.tobytes()
+
+
+def test_random_bit_patterns_come_back_bit_for_bit():
+    random.seed(3)
+    numbers = np.array([random.getrandbits(64) for _ in range(60_000)], np.uint64).view(np.float64)
+    numbers = numbers[np.isfinite(numbers)].tolist()
+    numbers += [random.uniform(0, 1e-307) for _ in range(3000)]  # subnormal, more of them than fit in one go
+    parsed = parse("\n".join(f"{x!r}\n{x:.17g}" for x in numbers).encode())
+    assert parsed.fault is None
+    assert parsed.labels.tobytes() == np.repeat(numbers, 2).tobytes()
+    random.shuffle(numbers)
+    tokens = [f"{random.randrange(10**18, 10**20)}e{random.randrange(-340, 280)}" for _ in range(30_000)]
+    parsed = parse("\n".join(tokens).encode())
+    assert parsed.labels.tolist() == [float(token) for token in tokens]
+
+
+@pytest.mark.parametrize(
+    "token", [b"1e309", b"-1e400", b"9" * 310, b"1.7976931348623159e308", b"179769313486231580793e289"]
+)
+def test_what_overflows_float64_is_a_fault(token):
+    assert math.isinf(float(token))
+    for text in (b"1 2:3\n" + token + b" 1:1\n", b"1 2:3\n1 1:" + token):
+        parsed = parse(text, FLOAT64)
+        assert parsed.fault[0] == 1
+        assert triples(parsed) == [(1.0, [2], [3.0])]
+
+
+def test_exponents_of_any_length_are_read():
+    zeros = 100_005
+    parsed = parse(b"0." + b"0" * zeros + b"5e%d\n" % (zeros + 1) + b"1e-" + b"9" * 60 + b"\n")
+    assert parsed.labels.tolist() == [5.0, 0.0]
+
+
+# ------------------------------------------------------------------------------------------------ rows
+
+ids = st.one_of(st.integers(0, 9), st.integers(0, 10**6), st.sampled_from([2**31, 2**32 + 1, 2**62, 2**63 - 1]))
+values = st.one_of(printed, st.sampled_from([b"1", b"0", b"-0.0", b"+1", b".5", b"5.", b"1e-50", b"3.5e38", b"-1"]))
+blanks = st.sampled_from([b" ", b"  ", b"\t", b" \t "])
+
+
+@st.composite
+def lines(draw) -> bytes:
+    """A line of a well-formed row (which may repeat an id), a comment, or nothing."""
+    kind = draw(st.integers(0, 9))
+    if kind == 0:
+        return draw(st.sampled_from([b"", b" ", b"# 1 2:3", b"\t#", b"  # x:y"]))
+    line = draw(st.sampled_from([b"1", b"-1", b"+1", b"0", b"2.5", b"-0"]))
+    line = draw(st.sampled_from([b"", b"", b" "])) + line
+    if kind == 1:
+        line += b" qid:12"
+    for i in draw(st.lists(ids, max_size=5, unique=kind < 8)):
+        line += draw(blanks) + b"%d:" % i + draw(values)
+    return line + draw(st.sampled_from([b"", b"", b" ", b" # 5:6", b"#c"]))
+
+
+@st.composite
+def texts(draw) -> bytes:
+    newline = draw(st.sampled_from([b"\n", b"\r\n"]))
+    return newline.join(draw(st.lists(lines(), max_size=8))) + draw(st.sampled_from([b"", newline]))
+
+
+JUNK = st.sampled_from([bytes([c]) for c in b"0123456789:.+-eE# \t\n\rqidnaf,x\x00\xff"])
+
+
+@settings(max_examples=400, deadline=None)
+@given(texts(), st.booleans(), st.sampled_from(["float32", "float64"]))
+def test_rows_are_the_references(data, add_up, dtype):
+    # float32 sums are rounded once here, after each addition there: that has a test of its own
+    agrees(data, TextFormat(sum_duplicates=add_up and dtype == "float64", dtype=dtype))
+
+
+@settings(max_examples=600, deadline=None)
+@given(texts(), st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 3), JUNK), max_size=4), st.booleans())
+@example(b"1 qid:a 1:1", [], False)
+@example(b"1 qid:1:2 1:1", [], False)
+@example(b"1 3:1 : 4:1", [], False)
+@example(b"1 9223372036854775808:1", [], False)
+@example(b"1 00000000000000000000007:1 +8:1", [], False)
+@example(b"1 1:0x10", [], False)
+@example(b"1 1:1_0", [], False)
+@example(b"1:1 2:1", [], False)
+@example(b"1 1:2\n2 1:1 1:0\n3", [], False)
+def test_faults_are_found_on_the_references_line(data, edits, add_up):
+    for at, cut, junk in edits:
+        at %= len(data) + 1
+        data = data[:at] + junk + data[at + cut :]
+    # a carriage return amid a line is a blank here and a letter there
+    agrees(re.sub(rb"\r(?!\n|\Z)", b"r", data), TextFormat(sum_duplicates=add_up, dtype="float64"))
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(JUNK, max_size=40).map(b"".join))
+def test_any_bytes_are_rows_or_a_fault(data):
+    agrees(re.sub(rb"\r(?!\n|\Z)", b"r", data), TextFormat())
+
+
+def test_both_outcomes_are_reached():
+    assert agrees(b"1 5:2 3:1 # x\r\n\r\n-1\r\n", TextFormat()) == "rows"
+    assert agrees(b"1 3:1\n\n# c\n1 3:x\n", TextFormat()) == "fault"
+    assert agrees(b"1 3:1\n1 3:1e200 4:1\n", FLOAT64) == "squares"
+
+
+def test_duplicates_are_summed_in_float64_and_rounded_once():
+    parsed = parse(b"1 7:0.1 3:1 7:0.2 7:0.3 9:1 9:-1", TextFormat(sum_duplicates=True))
+    assert triples(parsed) == [(1.0, [3, 7], [1.0, float(np.float32(0.1 + 0.2 + 0.3))])]
+
+
+@given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1, max_size=12))
+@settings(max_examples=150, deadline=None)
+@example([1.5e308, -1.5e308])
+@example([5e-324, 5e-324])
+@example([0.0])
+def test_l2_rows_have_norm_one_whatever_their_scale(numbers):
+    text = "1 " + " ".join(f"{i}:{v!r}" for i, v in enumerate(numbers))
+    parsed = parse(text.encode(), TextFormat(l2=True, dtype="float64"))
+    assert parsed.fault is None
+    largest = max(map(abs, numbers))
+    scaled = [v / largest for v in numbers] if largest else []
+    norm = math.sqrt(math.fsum(v * v for v in scaled))
+    expected = {i: v / norm for i, v in enumerate(scaled) if v / norm != 0.0}
+    assert parsed.ids.tolist() == list(expected)
+    np.testing.assert_allclose(parsed.values, list(expected.values()), rtol=1e-14)
+
+
+def test_rows_without_labels_are_read_where_none_are_asked_for():
+    parsed = parse(b"1:2 3:4\n-1 5:6\nqid:3 7:1\n", TextFormat(labelled=False))
+    assert np.isnan(parsed.labels[[0, 2]]).all()
+    assert parsed.labels[1] == -1
+    assert parsed.ids.tolist() == [1, 3, 5, 7]
+
+
+# ------------------------------------------------------------------------------------------------ pieces and files
+
+SAMPLE = (
+    b"# made by hand\r\n+1 5:1.5 2:-.25\r\n\r\n-1 qid:7 9223372036854775807:1e-3 # last id\n1\n"
+    b"-1 3:1 4:0 5:1.00000000000000000000000001 1000000:3.0e+1\n\n0.5 0:7"
+)
+
+
+def read_all(names, piece_bytes):
+    counter = LineCounter()
+    rows, sources = [], []
+    for piece in text_pieces(names, piece_bytes, 1 << 20):
+        parsed = parse_piece(piece, TextFormat())
+        counter.check(parsed)
+        rows += triples(parsed)
+        sources.append(piece.source)
+    return rows, sources, counter
+
+
+@pytest.mark.parametrize("tail", [b"", b"\n", b"\r\n", b"\n\n# end"])
+def test_pieces_of_any_size_give_the_same_rows(tmp_path, tail):
+    data = SAMPLE + tail
+    path = tmp_path / "rows.svm"
+    path.write_bytes(data)
+    expected = parse_svmlight(data, dtype=np.float32)
+    assert len(expected) == 5
+    for piece_bytes in [*range(1, len(data) + 3), 1 << 16]:
+        rows, sources, _ = read_all([str(path)], piece_bytes)
+        assert rows == expected
+        assert sources[-1].text_bytes == sources[-1].stored_bytes == len(data)
+        assert sources[-1].fingerprint == xxh3_128_hexdigest(data)
+
+
+def test_a_fault_has_its_files_line_for_any_piece(tmp_path):
+    good, bad = tmp_path / "good.svm", tmp_path / "bad.svm"
+    good.write_bytes(SAMPLE)
+    bad.write_bytes(SAMPLE + b"\n\n1 4:1\n1 x\n")
+    line = SAMPLE.count(b"\n") + 4
+    for piece_bytes in range(1, 200, 3):
+        with pytest.raises(InputError, match=rf"bad\.svm:{line}: 'x' is not id:value"):
+            read_all([str(good), str(bad)], piece_bytes)
+
+
+def zstd(data: bytes) -> bytes:
+    return zstandard.ZstdCompressor().compress(data)
+
+
+@pytest.mark.parametrize("compress", [gzip.compress, bz2.compress, lzma.compress, zstd])
+def test_compressed_text_is_read_and_damage_is_told(tmp_path, compress):
+    random.seed(1)
+    data = "".join(f"1 {random.randrange(10**9)}:{random.random():.5f}\n" for _ in range(3000)).encode()
+    path = tmp_path / "rows"  # told by its first bytes, not by its name
+    expected = parse_svmlight(data, dtype=np.float32)
+    whole = compress(data)
+    path.write_bytes(whole)
+    assert read_all([str(path)], 1000)[0] == expected
+    path.write_bytes(compress(data) + compress(data))  # as cat a.gz b.gz makes
+    assert read_all([str(path)], 50_000)[0] == 2 * expected
+    for cut in [len(whole) // 3, len(whole) // 2, len(whole) - 20, len(whole) - 1]:
+        path.write_bytes(whole[:cut])
+        with pytest.raises(InputError, match="rows: the compressed file is truncated|rows: cannot be decompressed"):
+            read_all([str(path)], 1 << 20)
+    for junk in (b"\x00" * 40, b"\xff" * 40):
+        path.write_bytes(whole[: len(whole) // 2] + junk + whole[len(whole) // 2 + 40 :])
+        with pytest.raises(InputError, match="rows: cannot be decompressed"):
+            read_all([str(path)], 1 << 20)
+
+
+def test_zstd_text_cut_behind_a_line_is_not_taken_for_whole(tmp_path):
+    """zstandard's own reader ends without a word where the file does."""
+    packer = zstandard.ZstdCompressor().compressobj()
+    start = packer.compress(b"1 1:1\n" * 10) + packer.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK)
+    path = tmp_path / "rows.svm.zst"
+    path.write_bytes(start)
+    with pytest.raises(InputError, match="truncated"):
+        read_all([str(path)], 1000)
+    path.write_bytes(start + packer.flush())
+    assert len(read_all([str(path)], 1000)[0]) == 10
+
+
+def test_a_line_longer_than_memory_allows_is_told(tmp_path):
+    path = tmp_path / "rows.svm"
+    path.write_bytes(b"1 " + b"1" * 5000)
+    with pytest.raises(InputError, match=r"rows\.svm: a line is longer than 1000 bytes"):
+        list(text_pieces([str(path)], 100, 1000))
+    assert sum(piece.end for piece in text_pieces([str(path)], 100, 10_000)) == 5003
