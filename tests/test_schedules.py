@@ -46,10 +46,7 @@ def test_every_outer_iteration_visits_each_chunk_once_within_the_capacity(kind, 
     for blocks in visits:
         assert sorted(np.concatenate(blocks).tolist()) == list(range(50))
         if block_chunks:
-            assert sorted({len(block) for block in blocks}) in (
-                [block_chunks],
-                sorted({block_chunks, 50 % block_chunks}),
-            )
+            assert sorted(map(len, blocks)) == sorted(min(block_chunks, 50 - k) for k in range(0, 50, block_chunks))
         else:
             assert max(costs[block].sum() for block in blocks) <= capacity
             # not many more blocks than the capacity asks for

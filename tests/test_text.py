@@ -38,8 +38,9 @@ def triples(parsed) -> list[tuple]:
 
 
 def parse(data: bytes, form: TextFormat = TextFormat()):
-    text = np.frombuffer(data + b"\n", np.uint8)
-    end = len(data) if data.endswith(b"\n") or not data else len(text)
+    data += b"" if data.endswith(b"\n") or not data else b"\n"
+    text = np.frombuffer(data + b"7:1 9" * 20, np.uint8)  # what lies behind the end must not matter
+    end = len(data)
     return parse_piece(TextPiece(TextSource("text", None), text, end, None), form)
 
 
@@ -54,13 +55,14 @@ def agrees(data: bytes, form: TextFormat) -> str:
         assert triples(parsed) == before
         assert math.isinf(sum(v * v for v in values))
         return "squares"
+    expected, bad_line = [], None
     try:
         expected = parse_svmlight(data, duplicates, form.dtype)
     except BadLine as bad:
-        assert parsed.fault is not None, f"read what the reference refuses: {bad}"
-        assert parsed.fault[0] + 1 == bad.line
+        bad_line = bad.line
+    assert bad_line == (None if parsed.fault is None else parsed.fault[0] + 1)
+    if bad_line is not None:
         return "fault"
-    assert parsed.fault is None
     assert triples(parsed) == expected
     return "rows"
 
@@ -272,7 +274,7 @@ def test_a_fault_has_its_files_line_for_any_piece(tmp_path):
 
 
 def zstd(data: bytes) -> bytes:
-    return zstandard.ZstdCompressor().compress(data)
+    return zstandard.ZstdCompressor(write_checksum=True).compress(data)
 
 
 @pytest.mark.parametrize("compress", [gzip.compress, bz2.compress, lzma.compress, zstd])

@@ -1,4 +1,4 @@
-"""The outer loop: blocks, bit-identity of every way to cut the same rows, certificates, what a problem may consist of."""
+"""The outer loop: blocks, certificates, bit-identity of every way to cut the same rows, what a problem consists of."""
 
 from __future__ import annotations
 
@@ -173,6 +173,15 @@ def test_a_drifted_w_is_rebuilt_before_it_is_certified(rows):
     np.testing.assert_allclose(result.w[:-1], expected, rtol=1e-12, atol=1e-12)
     dual = reference.dual(X, y, result.alpha, np.ones(len(y)), "hinge")
     assert result.certificate.dual == pytest.approx(dual, rel=1e-12)
+
+
+def test_a_limit_that_is_met_at_the_optimum_is_called_converged(rows):
+    """The estimates were pessimistic, the last certificate is not."""
+    for tol, status in ((0.05, "converged"), (1e-12, "max-outer")):
+        run = train(Matrix(*rows), schedule="2", max_outer=1, tol=tol, C=0.01)
+        assert run.outer()[0]["rel_gap"] is None
+        assert 1e-12 < run.result.certificate.rel_gap <= 0.05
+        assert run.result.status == run.events[-1]["status"] == status
 
 
 def test_estimates_stand_in_the_trace_under_their_own_names(rows):
@@ -502,6 +511,5 @@ def test_held_out_rows_of_other_labels_are_refused(rows, tmp_path):
     X, y = rows
     store = make_store(tmp_path, X, y)
     valid = make_store(tmp_path, X, np.where(y > 0, 5, 6), name="valid")
-    with Store(store) as source, Store(valid) as held_out:
-        with pytest.raises(InputError, match="has no row labelled -1 or 1"):
-            Trainer(source, TrainSettings(), valid=held_out)
+    with Store(store) as source, Store(valid) as held_out, pytest.raises(InputError, match="no row labelled -1 or 1"):
+        Trainer(source, TrainSettings(), valid=held_out)

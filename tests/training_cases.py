@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import lzma
+import signal
 import subprocess
 import sys
 import time
@@ -13,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import scipy.sparse
 
+from blocksvm.console import run as run_command
 from blocksvm.ingest.convert import SplitSettings, split
 from blocksvm.outer.settings import TrainSettings
 from blocksvm.outer.training import Trainer
@@ -157,6 +159,22 @@ def command(*arguments, module="train", timeout=120, **options) -> subprocess.Co
     """``python -m blocksvm.<module>`` in a process of its own."""
     line = [sys.executable, "-m", f"blocksvm.{module}", *map(str, arguments)]
     return subprocess.run(line, capture_output=True, text=True, timeout=timeout, cwd=ROOT, **options)
+
+
+def run_in_process(capsys, main, *arguments) -> tuple[int, str, str]:
+    """A command without a process of its own: (exit code, stdout, stderr); signals are handled as before again."""
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    capsys.readouterr()
+    code = 0
+    try:
+        run_command(main, [str(argument) for argument in arguments])
+    except SystemExit as end:
+        code = end.code
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+    out, err = capsys.readouterr()
+    return code, out, err
 
 
 def libsvm_text(name: str) -> str:

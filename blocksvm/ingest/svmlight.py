@@ -56,6 +56,8 @@ class ParsedRows:
 def parse_piece(piece: TextPiece, form: TextFormat) -> ParsedRows:
     """Parse whole lines; a fault is kept for whoever knows at which line of its file the piece begins."""
     text, end = piece.text, piece.end
+    if len(text) < end + codes.SPARE:  # the parser looks ahead
+        text = np.append(text[:end], np.zeros(codes.SPARE, np.uint8))
     most_rows = int(np.count_nonzero(text[:end] == NEWLINE))
     # every pair has a colon, and every colon in its place makes a pair
     most_entries = int(np.count_nonzero(text[:end] == codes.COLON))

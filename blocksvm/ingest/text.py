@@ -17,6 +17,7 @@ import numpy as np
 from xxhash import xxh3_128
 
 from blocksvm.errors import InputError
+from blocksvm.kernels.text import SPARE
 
 NEWLINE = 10
 ZSTD_PIECE = 1 << 14  # compressed bytes at a time: what they hold must fit in memory
@@ -131,7 +132,8 @@ def text_pieces(names: list[str], piece_bytes: int, largest_line: int) -> Iterat
                         f"{name}: a line is longer than {largest_line} bytes, more than --memory allows; "
                         "raise --memory, or check that this is svmlight text"
                     )
-                buffer = np.empty(capacity + 1, np.uint8)  # one spare byte for a missing last newline
+                # behind the text: a missing last newline, and what the parser may look ahead
+                buffer = np.empty(capacity + 1 + SPARE, np.uint8)
                 buffer[: len(carry)] = carry
                 filled = _read_full(name, text, memoryview(buffer)[len(carry) : capacity])
                 digest.update(buffer[len(carry) : len(carry) + filled])

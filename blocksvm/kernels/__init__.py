@@ -59,7 +59,10 @@ def kernel(function):
 
 
 def inlined(function):
-    """Compile ``function`` for use inside kernels only; LLVM inlines it."""
+    """Compile ``function`` for use inside kernels only, and put it in its caller's place.
+
+    Left to itself LLVM calls the larger ones: parsing and the inner loops then take two to three times as long.
+    """
     import numba
 
-    return numba.njit(nogil=True, error_model="numpy")(function)
+    return numba.njit(nogil=True, error_model="numpy", forceinline=True)(function)

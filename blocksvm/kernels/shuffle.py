@@ -7,7 +7,7 @@ A row's place in a store is hash(seed, its number); an order of visits is a perm
 import numpy as np
 
 from blocksvm.kernels import inlined, kernel
-from blocksvm.kernels.memory import value_at
+from blocksvm.kernels.memory import prefetch, prefetch_row, value_at
 from blocksvm.kernels.table import scramble
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
@@ -119,6 +119,11 @@ def renumber_rows(indptr, positions, values, order, new_index, out_lengths, out_
         start = indptr[i]
         n = 0
         ascending = True
+        if t + 1 < order.shape[0]:
+            for k in range(indptr[order[t + 1]], indptr[order[t + 1] + 1]):
+                prefetch(new_index, positions[k])
+        if t + 4 < order.shape[0]:
+            prefetch_row(indptr, positions, values, order[t + 4])
         for k in range(start, indptr[i + 1]):
             j = new_index[positions[k]]
             if j >= 0:

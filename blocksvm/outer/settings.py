@@ -14,6 +14,8 @@ from blocksvm.outer.schedule import Schedule, make_schedule
 from blocksvm.solvers import SOLVERS
 from blocksvm.store.source import Labels, Source
 
+LARGEST = 1e50  # of sum_i C_i ||x_i||, and of 1 / C_i: squares and quotients of these must stay finite
+
 PARTITIONS = ("redrawn", "fixed")
 ORDERS = ("shuffled", "stored")
 
@@ -96,13 +98,20 @@ class TrainSettings:
         labels = require_two_labels(source)
         negatives, positives = (count for _, count in source.label_counts)
         C = self.C if self.lam is None else 1.0 / (self.lam * source.n_samples)
-        return Problem(
+        problem = Problem(
             loss=LOSSES[self.loss],
             cost=C * np.array(self._weights(labels, negatives, positives)),
             bias=self.bias,
             n_samples=source.n_samples,
             class_counts=(negatives, positives),
         )
+        largest = max(1.0, source.max_norm, self.bias) * problem.total_cost
+        if not (problem.cost.min() >= 1.0 / LARGEST and largest <= LARGEST):
+            raise InputError(
+                f"{'-C' if self.lam is None else '--lambda'} {self.C if self.lam is None else self.lam:g}: is beyond "
+                "what double precision can solve on these rows; choose one nearer to 1, or scale the values"
+            )
+        return problem
 
     def _weights(self, labels: Labels, negatives: int, positives: int) -> tuple[float, float]:
         if self.class_weight is None:

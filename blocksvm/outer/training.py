@@ -245,6 +245,8 @@ class Trainer:
                 final = self._last_certificate()
                 if final is None:
                     status = "interrupted"
+                elif final.rel_gap is not None and final.rel_gap <= self.settings.tol:
+                    status = "converged"
         result = Result(
             status,
             self.weights(),

@@ -1,0 +1,255 @@
+"""Whatever is wrong with what the user gives: exit 2, one sentence that names it, no traceback, nothing written."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import lzma
+import subprocess
+import sys
+
+import pytest
+import zstandard
+
+from blocksvm.info import main as info
+from blocksvm.split import main
+
+GOOD = b"+1 1:0.5 7:2\n-1 2:1.5\n"
+
+
+@pytest.fixture
+def refused(tmp_path, run_in_process):
+    """refused(*arguments) runs split and asserts all that holds of any refusal; returns the sentence."""
+    written = tmp_path / "out"
+    written.mkdir()
+
+    def run(*arguments) -> str:
+        before = {path: path.read_bytes() for path in written.iterdir()}
+        done = run_in_process(main, *arguments)
+        assert done.code == 2
+        assert done.out == ""
+        assert "Traceback" not in done.err
+        assert done.err.endswith("\n")
+        prefix, sentence = done.last_line.split("error: ", 1)
+        assert prefix in ("blocksvm.split: ", "python -m blocksvm.split: ")
+        assert 10 < len(sentence) < 600
+        assert {path: path.read_bytes() for path in written.iterdir()} == before
+        return sentence
+
+    run.folder = written
+    return run
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        (b"1 2:3 4", "'4' is not id:value"),
+        (b"1 2:3 4:", "'4:': the value is not a number"),
+        (b"1 2:3 :4", "':4' is not id:value"),
+        (b"1 2 :3", "'2' is not id:value"),
+        (b"1 2:3:4", "'2:3:4': the value is not a number"),
+        (b"1 2:3,4:5", "'2:3,4:5': the value is not a number"),
+        (b"1 2=3", "'2=3' does not begin with a feature id, a whole number of 0 or more"),
+        (b"1 2.5:3", "'2.5:3' does not begin with a feature id"),
+        (b"1 abc:3", "'abc:3' is not id:value"),
+        (b"1 qid:x 2:3", "'qid:x' is not id:value"),
+        (b"yes 2:3", "'yes' is not a number; a line is 'label id:value id:value ...'"),
+        (b"1,0 2:3", "'1,0' is not a number"),
+        (b"--1 2:3", "'--1' is not a number"),
+        (b"1e 2:3", "'1e' is not a number"),
+        (b"2:3 4:5", "the line has no label (it begins with '2:3')"),
+        (b"nan 2:3", "'nan': not a finite number"),
+        (b"-inf 2:3", "'-inf': not a finite number"),
+        (b"1e999 2:3", "'1e999': not a finite number"),
+        (b"1 2:nan", "'2:nan': not a finite number"),
+        (b"1 2:-Infinity", "'2:-Infinity': not a finite number"),
+        (b"1 2:1e39", "a value lies beyond float32; use --dtype float64 or scale the feature"),
+        (b"1 2:1e400", "a value lies beyond float32"),
+        (b"1 2:" + b"9" * 400, "a value lies beyond float32"),
+        (b"1 -2:3", "'-2:3': feature ids must be 0 or more"),
+        (b"1 9223372036854775808:3", "feature ids go up to 9223372036854775807"),
+        (b"1 " + b"9" * 60 + b":3", "feature ids go up to 9223372036854775807"),
+        (b"1 2:3 1:1 2:4", "a feature id occurs twice in the row; mend it, or add them up with --duplicates sum"),
+        (b"1 2:0x1F", "'2:0x1F': the value is not a number"),
+        (b"1 2:3\x00", "the value is not a number"),
+        (b"\xef\xbb\xbf1 2:3", r"'\\xef\\xbb\\xbf1' is not a number"),
+        (b"%PDF-1.4\xff\xfe\x80", r"'%PDF-1.4\\xff\\xfe\\x80' is not a number"),
+        (b'{"label": 1}', "is not a number"),
+    ],
+)
+def test_a_bad_line_is_named(tmp_path, refused, line, says):
+    path = tmp_path / "bad.svm"
+    for before, number in ((b"", 1), (GOOD + b"\n# comment\r\n", 5)):
+        path.write_bytes(before + line + b"\n" + GOOD)
+        sentence = refused(path, refused.folder / "s.h5")
+        assert sentence.startswith(f"{path}:{number}: ")
+        assert says in sentence
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        (b"1 2:1e309", "a value lies beyond float64; scale the feature"),
+        (b"1 2:1e200", "the squares of the row's values add up to more than float64 holds"),
+    ],
+)
+def test_what_float64_cannot_hold_is_named(tmp_path, refused, line, says):
+    path = tmp_path / "bad.svm"
+    path.write_bytes(GOOD + line)
+    sentence = refused(path, refused.folder / "s.h5", "--dtype", "float64")
+    assert sentence.startswith(f"{path}:3: {says}")
+
+
+def test_the_second_of_two_files_is_named(tmp_path, refused):
+    good, bad = tmp_path / "good.svm", tmp_path / "bad.svm.gz"
+    good.write_bytes(GOOD)
+    bad.write_bytes(gzip.compress(GOOD + b"x\n"))
+    assert refused(good, bad, refused.folder / "s.h5").startswith(f"{bad}:3: 'x' is not a number")
+    assert refused(good, tmp_path / "none.svm", refused.folder / "s.h5") == f"{tmp_path / 'none.svm'}: no such file"
+
+
+@pytest.mark.parametrize("data", [b"", b"\n\n", b"# nothing but a comment", gzip.compress(b"")])
+def test_files_without_rows_are_told(tmp_path, refused, data):
+    path = tmp_path / "empty.svm"
+    path.write_bytes(data)
+    sentence = refused(path, refused.folder / "s.h5")
+    assert sentence == f"{path}: no rows found; expected lines of 'label id:value ...'"
+
+
+@pytest.mark.parametrize(
+    ("ending", "compress"),
+    [
+        ("gz", gzip.compress),
+        ("bz2", bz2.compress),
+        ("xz", lzma.compress),
+        ("zst", zstandard.ZstdCompressor(write_checksum=True).compress),
+    ],
+)
+def test_damaged_archives_are_told(tmp_path, refused, ending, compress):
+    path = tmp_path / f"rows.svm.{ending}"
+    whole = compress(b"".join(b"1 %d:1\n" % (i * i) for i in range(5000)))
+    for data in (whole[:-5], whole[: len(whole) // 2], whole[:12]):
+        path.write_bytes(data)
+        sentence = refused(path, refused.folder / "s.h5")
+        assert sentence.startswith(f"{path}: ")
+        assert "get it again" in sentence
+    if ending == "gz":
+        path.write_bytes(whole + b"junk behind the end")
+        assert "cannot be decompressed" in refused(path, refused.folder / "s.h5")
+
+
+def test_binary_junk_is_told(tmp_path, refused):
+    path = tmp_path / "junk.svm"
+    for data in (bytes(range(256)) * 50, b"\x00" * 3000, b"\x89HDF\r\n\x1a\n" + b"\x01" * 500, b"PK\x03\x04" * 100):
+        path.write_bytes(data)
+        sentence = refused(path, refused.folder / "s.h5")
+        assert sentence.startswith(f"{path}:")
+        assert sentence.isprintable()
+        assert sentence.isascii()
+
+
+def test_paths_that_cannot_be_are_told(tmp_path, refused):
+    rows = tmp_path / "rows.svm"
+    rows.write_bytes(GOOD)
+    out = refused.folder / "s.h5"
+    assert refused(tmp_path / "none.svm", out) == f"{tmp_path / 'none.svm'}: no such file"
+    assert refused(tmp_path, out) == f"{tmp_path}: is a folder; give the names of the files in it"
+    assert refused(rows / "below", out) == f"{rows / 'below'}: no such file"
+    below = rows / "s.h5"
+    assert refused(rows, below) == f"{below}: the folder {rows} does not exist; make it first"
+    assert refused(rows, tmp_path / "none" / "s.h5").endswith("does not exist; make it first")
+    assert refused(rows, tmp_path) == f"{tmp_path}: is a folder; give the name of a file to write"
+    assert "the name is too long" in refused(rows, refused.folder / ("x" * 300))
+    assert "the name is too long" in refused(rows, refused.folder / ("x" * 250))
+    assert refused(rows, rows, "--overwrite") == f"{rows}: is also an input; choose another name for the store"
+    assert rows.read_bytes() == GOOD
+    assert "need two names" in refused(rows, out, "--holdout", "0.5", out)
+    assert "does not exist" in refused(rows, out, "--holdout", "0.5", tmp_path / "none" / "h.h5")
+    assert "no such folder; --temp" in refused(rows, out, "--temp", tmp_path / "none")
+
+
+def test_existing_outputs_stay(tmp_path, refused):
+    rows, bad = tmp_path / "rows.svm", tmp_path / "bad.svm"
+    rows.write_bytes(GOOD)
+    bad.write_bytes(GOOD * 1000 + b"1 x\n")
+    store, other = refused.folder / "s.h5", refused.folder / "new.h5"
+    store.write_bytes(b"precious")
+    exists = f"{store}: exists already; choose another name or add --overwrite"
+    assert refused(rows, store) == exists
+    assert refused(rows, other, "--holdout", "0.5", store) == exists
+    assert refused(bad, store, "--overwrite") == f"{bad}:2001: 'x' is not id:value"
+    assert refused(bad, other, "--holdout", "0.5", store, "--overwrite").startswith(f"{bad}:2001: ")
+    assert store.read_bytes() == b"precious"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--memory", "1MB"], "--memory 1MB is too small; a split needs 16MB or more"),
+        (["--memory", "16MB", "--jobs", "500"], "--memory 16MB is too small for 500 jobs"),
+        (["--memory", "lots"], "'lots' is not a size such as 512MB or 2GB"),
+        (["--memory=-1GB"], "'-1GB' must be above 0"),
+        (["--memory", "nan"], "'nan' is not a size such as 512MB or 2GB"),
+        (["--jobs", "0"], "--jobs 0: must be 1 or more"),
+        (["--jobs", "two"], "invalid int value: 'two'"),
+        (["--min-count", "0"], "--min-count 0: must be 1 or more"),
+        (["--min-count", "1.5"], "invalid int value: '1.5'"),
+        (["--holdout", "0", "h.h5"], "--holdout 0: the share must lie between 0 and 1, e.g. 0.1"),
+        (["--holdout", "1", "h.h5"], "--holdout 1: the share must lie"),
+        (["--holdout", "nan", "h.h5"], "--holdout nan: the share must lie"),
+        (["--holdout", "some", "h.h5"], "--holdout some: the share must lie"),
+        (["--holdout", "0.1"], "--holdout: expected 2 arguments"),
+        (["--seed", "-1"], "'-1' is not a whole number from 0 to 2**63 - 1"),
+        (["--seed", "9" * 20], "is not a whole number from 0 to 2**63 - 1"),
+        (["--seed", "x"], "'x' is not a whole number"),
+        (["--dtype", "float16"], "invalid choice: 'float16'"),
+        (["--normalize", "l1"], "invalid choice: 'l1'"),
+        (["--duplicates", "keep"], "invalid choice: 'keep'"),
+        (["--unheard-of"], "unrecognized arguments: --unheard-of"),
+    ],
+)
+def test_bad_arguments_are_named(tmp_path, refused, arguments, says):
+    rows = tmp_path / "rows.svm"
+    rows.write_bytes(GOOD)
+    assert says in refused(rows, refused.folder / "s.h5", *arguments)
+
+
+def test_missing_arguments_are_named(refused):
+    assert "required: INPUT, STORE.h5" in refused()
+    assert "required: STORE.h5" in refused("rows.svm")
+
+
+def test_bad_standard_input_is_named(refused, monkeypatch):
+    for data, says in ((GOOD + b"x", "standard input:3: 'x' is not a number"), (b"", "standard input: no rows found")):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
+        assert refused("-", refused.folder / "s.h5").startswith(says)
+
+
+def test_info_refuses_what_is_no_file_of_ours(tmp_path, run_in_process):
+    text = tmp_path / "rows.svm"
+    text.write_bytes(GOOD)
+    for path in (text, tmp_path, tmp_path / "none.h5"):
+        done = run_in_process(info, path)
+        assert (done.code, done.out) == (2, "")
+        assert done.err.startswith(f"blocksvm.info: error: {path}: ")
+        assert done.err.count("\n") == 1
+
+
+def test_the_command_itself_in_its_own_process(tmp_path):
+    """What the tests above run in this process, once from outside: exit status, streams, nothing left."""
+    bad = tmp_path / "a name\nof two lines.svm"
+    bad.write_bytes(GOOD + b"1 1:x\n")
+    store = tmp_path / "s.h5"
+    command = [sys.executable, "-m", "blocksvm.split"]
+    done = subprocess.run([*command, str(bad), str(store), "--quiet"], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    name = str(bad).replace("\n", " ")
+    assert done.stderr == f"blocksvm.split: error: {name}:3: '1:x': the value is not a number\n"
+    closed = subprocess.run(
+        ["sh", "-c", f"exec {sys.executable} -m blocksvm.split - {store} --quiet <&-"], capture_output=True, text=True
+    )
+    assert closed.returncode == 2
+    assert closed.stderr.startswith("blocksvm.split: error: standard input: is closed")
+    assert [path.name for path in tmp_path.iterdir()] == [bad.name]
