@@ -9,6 +9,7 @@ import pytest
 import reference
 from training_cases import random_rows
 
+from blocksvm.ingest.ids import IdIndex, IdTable
 from blocksvm.kernels.margins import (
     add_rows,
     align_indices,
@@ -19,7 +20,6 @@ from blocksvm.kernels.margins import (
 )
 from blocksvm.kernels.pegasos import pegasos_pass
 from blocksvm.kernels.shuffle import keep_active, windowed_order
-from blocksvm.kernels.table import find, find_or_add, rebuild_slots
 from blocksvm.losses import LOSSES
 from blocksvm.objective import Problem
 from blocksvm.solvers.dual_cd import DualCD
@@ -240,6 +240,27 @@ def test_pegasos_scale_is_renormalised_without_a_trace():
     np.testing.assert_allclose(averages[1], averages[0], rtol=1e-10, atol=1e-11)
 
 
+@pytest.mark.parametrize("C", [0.01, 1.0, 1000.0])
+def test_the_average_stands_the_first_steps_of_a_large_c(C):
+    """There w is projected at every step: the scale falls by hundreds of orders, the average must not fall with it."""
+    block, X, y = block_of("float64", seed=13, n=1500, d=12, density=0.5)
+    problem = problem_of(y, "hinge", C)
+    lam, radius = 1.0 / problem.total_cost, math.sqrt(problem.total_cost)
+    run = PegasosRun(problem, X.shape[1], 1)
+    order = np.random.default_rng(0).permutation(1500).astype(np.int32)
+    iterates = reference.pegasos_visit_iterates(X, y, np.zeros(12), 1, lam, order[:, None], radius=radius)
+    for steps in (order[:700], order[700:]):
+        run.solver.inner_pass(block, run.state, run.visit, steps)
+        iterates_so_far = iterates[: int(run.state["scalars"][STEPS])]
+        average = run.solver.weights(run.state, np.empty(13))
+        expected = reference.suffix_average(iterates_so_far, 0)
+        np.testing.assert_allclose(average[:-1], expected, rtol=1e-7, atol=1e-7 * np.abs(expected).max())
+    run.solver.end_outer(run.state, 1)
+    np.testing.assert_allclose(
+        run.solver.weights(run.state, average)[:-1], expected, atol=1e-7 * np.abs(expected).max()
+    )
+
+
 def test_pegasos_norm_is_summed_anew():
     """||v||^2 is exact at a t that is a multiple of 2^20, whatever had become of it."""
     block, X, y = block_of("float64", seed=6)
@@ -350,34 +371,26 @@ def test_keep_active_keeps_the_order():
 
 
 def test_table_of_ids_equals_a_dict():
+    """Found or added in order of first occurrence, counted, in pieces, over several growths of the slots."""
     rng = np.random.default_rng(0)
-    ids = np.concatenate([rng.integers(0, 2**63 - 1, 40), rng.integers(0, 60, 200), [0, 2**63 - 1]])
-    ids = rng.choice(ids, 2000)
-    slots, known, counts = np.full(512, -1, np.int32), np.empty(400, np.int64), np.zeros(400, np.int64)
-    positions = np.full(2000, -1, np.int32)
-    done, n_known = find_or_add(ids, 0, slots, known, counts, 0, positions)
-    assert done == 2000
-    expected: dict = {}
+    few = np.concatenate([rng.integers(0, 60, 200), [0, 2**63 - 1]])
+    ids = rng.choice(np.concatenate([rng.integers(0, 2**63 - 1, 30_000), np.repeat(few, 100)]), 60_000)
+    table, expected = IdTable(10_000_000), {}
+    positions = np.concatenate([table.add(piece) for piece in np.array_split(ids, 7)])
     for i in ids.tolist():
         expected.setdefault(i, len(expected))
-    assert n_known == len(expected)
+    assert len(table) == len(expected) > 10_000
+    assert table.known[: len(table)].tolist() == list(expected)
     assert positions.tolist() == [expected[i] for i in ids.tolist()]
-    assert counts[:n_known].tolist() == [int((ids == i).sum()) for i in expected]
-    asked = np.concatenate([ids[:50], rng.integers(2**40, 2**41, 50)])
-    found = np.empty(100, np.int32)
-    find(asked, slots, known, found)
-    assert found.tolist() == [expected.get(i, -1) for i in asked.tolist()]
+    assert np.array_equal(table.counts[: len(table)], np.bincount(positions))
 
 
-def test_table_of_ids_stops_when_full_and_goes_on_when_grown():
-    ids = np.arange(100, dtype=np.int64) * 7
-    slots, known, counts = np.full(16, -1, np.int32), np.empty(100, np.int64), np.zeros(100, np.int64)
-    positions = np.empty(100, np.int32)
-    done, n_known = find_or_add(ids, 0, slots, known, counts, 0, positions)
-    assert done == n_known == 12  # three quarters of the slots
-    slots = np.full(256, -1, np.int32)
-    rebuild_slots(slots, known, n_known)
-    done, n_known = find_or_add(ids, done, slots, known, counts, n_known, positions)
-    assert done == n_known == 100
-    assert positions.tolist() == list(range(100))
-    assert counts.tolist() == [1] * 100
+def test_index_of_ids_equals_a_dict():
+    rng = np.random.default_rng(1)
+    for n in (0, 1, 2, 5000):
+        known = np.unique(np.concatenate([rng.integers(0, 2**63 - 1, n), np.arange(min(n, 100)) * 64]))
+        rng.shuffle(known)
+        index = IdIndex(len(known)).fill((k, known[k : k + 999]) for k in range(0, len(known), 999))
+        asked = np.concatenate([known[:2000], rng.integers(0, 2**63 - 1, 1000), [0, 2**63 - 1]])
+        expected = {i: position for position, i in enumerate(known.tolist())}
+        assert index.find(asked).tolist() == [expected.get(i, -1) for i in asked.tolist()]

@@ -8,7 +8,7 @@ from blocksvm.errors import InputError
 from blocksvm.kernels.table import find, find_or_add, order_by_count, rebuild_slots
 
 BYTES_AN_ID = 8 + 4  # the id and its count
-FULLEST = 0.8  # share of slots that may be taken
+FULLEST = 0.6  # share of slots that may be taken: beyond it, a new id is compared with many others first
 EARLIEST = 0.05  # share of the input after which the number of ids is foreseen
 
 

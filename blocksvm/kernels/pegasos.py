@@ -13,7 +13,10 @@ from blocksvm.kernels.memory import ROW_AHEAD, WEIGHTS_AHEAD, dot, prefetch_row,
 
 # ||v||^2 drifts by rounding: it is summed anew at every t that is a multiple of this.
 RENEW_NORM = 1 << 20
-SMALLEST_SCALE = 1.0e-100
+
+# Projections shrink the scale by many orders in the first sqrt(sum C) steps.  The suffix's sum is a difference of two
+# numbers that are 1 / scale times as large, so below this the scale is multiplied into v.
+SMALLEST_SCALE = 1.0e-9
 
 
 @kernel
@@ -21,9 +24,9 @@ def pegasos_pass(indptr, indices, values, y, order, batch, bias, weight, lam, ra
     """One inner pass over ``order`` in sub-batches of ``batch`` rows (the last may be smaller).
 
     weight (2,) float64: l C_i / sum C by class; v (d + 1,): w / scale; lagged (d + 1,): sum over the steps of the
-    suffix of (scales before the step) * (change of v), from which the average follows; violating (batch,) int32 is
-    working space.  scalars (5,) float64: scale, ||v||^2, t (the next step, from 1), sum of the scales in the suffix,
-    steps in the suffix.
+    suffix of (sum of the scales before the step) * (change of v), less the iterates before v was last rescaled; violating (batch,) int32 is
+    working space.  scalars (5,) float64: scale, ||v||^2, t (the next step, from 1), sum of the scales in the suffix
+    since then, steps in the suffix.
 
     Returns (weighted loss sum of the margins seen before each step, nonzeros, steps with a subgradient).
     """
@@ -60,10 +63,11 @@ def pegasos_pass(indptr, indices, values, y, order, batch, bias, weight, lam, ra
         else:
             scale *= 1.0 - 1.0 / t
         if scale < SMALLEST_SCALE:
-            # scale_sum * v - lagged is the suffix's sum: scale_sum follows v, lagged is in units of w already
+            # scale_sum * v - lagged is the suffix's sum: from here on lagged alone holds what it is so far
             for j in range(d + 1):
+                lagged[j] -= scale_sum * v[j]
                 v[j] *= scale
-            scale_sum /= scale
+            scale_sum = 0.0
             norm *= scale * scale
             scale = 1.0
         for q in range(found):

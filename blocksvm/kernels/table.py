@@ -9,7 +9,8 @@ from blocksvm.kernels import inlined, kernel
 from blocksvm.kernels.memory import prefetch
 
 LARGEST_COUNT = np.uint32(0xFFFFFFFF)
-AHEAD = 12  # how many ids ahead a slot is asked for; the id behind it half as many
+BATCH = 128  # ids looked up together
+AHEAD = 24  # how many ids ahead a slot is asked for when the slots are rebuilt
 
 
 @inlined
@@ -45,6 +46,25 @@ def rebuild_slots(slots, known, n_known):
         slots[s] = j
 
 
+@inlined
+def approach(ids, start, stop, slots, known, counts, spots):
+    """The first slots of ``ids[start:stop]`` in ``spots``, with all the memory that looking them up will touch asked for.
+
+    In sweeps over a batch, so that the hashes are computed several at a time and the cache misses overlap.
+    """
+    n_slots = slots.shape[0]
+    for k in range(start, stop):
+        spots[k - start] = slot_of(ids[k], n_slots)
+    for k in range(stop - start):
+        prefetch(slots, spots[k])
+    for k in range(stop - start):
+        near = slots[spots[k]]
+        if near >= 0:
+            prefetch(known, near)
+            if counts is not None:
+                prefetch(counts, near)
+
+
 @kernel
 def find_or_add(ids, start, slots, known, counts, n_known, limit, positions):
     """Look up ``ids[start:]``, adding what is new, and count each occurrence.
@@ -54,29 +74,28 @@ def find_or_add(ids, start, slots, known, counts, n_known, limit, positions):
     """
     n_slots = slots.shape[0]
     n = ids.shape[0]
-    for k in range(start, n):
-        if k + AHEAD < n:
-            prefetch(slots, slot_of(ids[k + AHEAD], n_slots))
-            near = slots[slot_of(ids[k + AHEAD // 2], n_slots)]
-            if near >= 0:
-                prefetch(known, near)
-        i = ids[k]
-        s = slot_of(i, n_slots)
-        j = slots[s]
-        while j >= 0 and known[j] != i:
-            s = next_slot(s, n_slots)
+    spots = np.empty(BATCH, np.int64)
+    for begin in range(start, n, BATCH):
+        end = min(begin + BATCH, n)
+        approach(ids, begin, end, slots, known, counts, spots)
+        for k in range(begin, end):
+            i = ids[k]
+            s = spots[k - begin]
             j = slots[s]
-        if j < 0:
-            if n_known >= limit:
-                return k, n_known
-            j = n_known
-            known[j] = i
-            counts[j] = 0
-            slots[s] = j
-            n_known += 1
-        if counts[j] < LARGEST_COUNT:
-            counts[j] += np.uint32(1)
-        positions[k] = j
+            while j >= 0 and known[j] != i:
+                s = next_slot(s, n_slots)
+                j = slots[s]
+            if j < 0:
+                if n_known >= limit:
+                    return k, n_known
+                j = n_known
+                known[j] = i
+                counts[j] = 0
+                slots[s] = j
+                n_known += 1
+            if counts[j] < LARGEST_COUNT:
+                counts[j] += np.uint32(1)
+            positions[k] = j
     return n, n_known
 
 
@@ -85,18 +104,17 @@ def find(ids, slots, known, positions):
     """Positions (int32) of ``ids`` in the table, -1 where an id is not in it."""
     n_slots = slots.shape[0]
     n = ids.shape[0]
-    for k in range(n):
-        if k + AHEAD < n:
-            prefetch(slots, slot_of(ids[k + AHEAD], n_slots))
-            near = slots[slot_of(ids[k + AHEAD // 2], n_slots)]
-            if near >= 0:
-                prefetch(known, near)
-        s = slot_of(ids[k], n_slots)
-        j = slots[s]
-        while j >= 0 and known[j] != ids[k]:
-            s = next_slot(s, n_slots)
+    spots = np.empty(BATCH, np.int64)
+    for begin in range(0, n, BATCH):
+        end = min(begin + BATCH, n)
+        approach(ids, begin, end, slots, known, None, spots)
+        for k in range(begin, end):
+            s = spots[k - begin]
             j = slots[s]
-        positions[k] = j
+            while j >= 0 and known[j] != ids[k]:
+                s = next_slot(s, n_slots)
+                j = slots[s]
+            positions[k] = j
 
 
 @kernel
