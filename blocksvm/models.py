@@ -9,8 +9,9 @@ from pathlib import Path
 import numpy as np
 
 from blocksvm.objective import Certificate
+from blocksvm.outer.progress import Result
 from blocksvm.outer.settings import TrainSettings
-from blocksvm.outer.training import Result, Trainer
+from blocksvm.outer.training import Trainer
 from blocksvm.outer.versions import versions
 from blocksvm.store.files import check_output
 from blocksvm.store.matrix import Matrix

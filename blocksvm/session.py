@@ -12,8 +12,10 @@ from pathlib import Path
 from blocksvm.display import TrainDisplay, train_summary
 from blocksvm.errors import InputError
 from blocksvm.models import save_result
+from blocksvm.outer.checkpoint import check_resume
+from blocksvm.outer.progress import Result
 from blocksvm.outer.settings import TrainSettings
-from blocksvm.outer.training import Result, Trainer, check_resume
+from blocksvm.outer.training import Trainer
 from blocksvm.store.reader import Store
 from blocksvm.store.states import describe_checkpoint, saved_state
 

@@ -38,6 +38,7 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--folder", type=Path, default=HERE / "data", metavar="DIR", help="for data; kept and used again")
     p.add_argument("--results", type=Path, default=HERE / "results", metavar="DIR")
     p.add_argument("--solvers", default=",".join(NAMES), metavar="a,b,...", help=f"of {', '.join(NAMES)}")
+    p.add_argument("--levels", type=int, metavar="N", help="only the N loosest levels of each solver")
     p.add_argument("--python-peers", type=Path, metavar="PATH", help="interpreter for peers that this one lacks")
     p.add_argument("--memory", type=int, metavar="BYTES", help="blocksvm's budget (default: an eighth of the text)")
     p.add_argument("--reference-tol", type=float, default=1e-5, metavar="T", help="of the untimed run that gives P*")
@@ -126,7 +127,7 @@ def bench(data: Dataset, folder: Path, solvers: dict[str, dict], options) -> dic
         if solver.get("version") and not fits(module, about["nonzeros"]):
             solver |= {"version": None, "missing": "left out: these rows do not fit in memory as it holds them"}
         if solver.get("version"):
-            jobs += [(k, name, level) for k, level in enumerate(module.LEVELS)]
+            jobs += [(k, name, level) for k, level in enumerate(module.LEVELS[: options.levels])]
     jobs.sort(key=lambda job: job[0])
     runs = []
     for repeat in range(options.repeats):

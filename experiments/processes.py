@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def run_module(python: str | Path, module: str, *arguments: object, timeout: float | None = None) -> dict:
-    """Run a module as a child process; the JSON of its last line, with the wall seconds, or its error."""
+    """Run a module as a child process; its last line's JSON, with wall_seconds unless it tells them, or its error."""
     began = time.perf_counter()
     child = subprocess.Popen([str(python), "-m", module, *map(str, arguments)], cwd=ROOT, text=True,
                              stdout=subprocess.PIPE, stderr=subprocess.PIPE)  # fmt: skip
@@ -33,7 +33,7 @@ def run_module(python: str | Path, module: str, *arguments: object, timeout: flo
         return {"error": (err.strip().splitlines() or [f"ended with status {child.returncode}"])[-1]}
     last = (out.strip().splitlines() or ["{}"])[-1]
     try:
-        return json.loads(last) | {"wall_seconds": wall}
+        return {"wall_seconds": wall} | json.loads(last)
     except ValueError:
         return {"error": f"printed no figures but: {last[:200]}"}
 

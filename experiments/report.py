@@ -37,6 +37,7 @@ def summarise(runs: list[dict]) -> list[dict]:
         line = {"solver": solver, "level": level, "curve": group[0]["curve"], "runs": len(done)}
         line["errors"] = sorted({run["error"] for run in group if "error" in run})
         line["warnings"] = sorted({warning for run in done for warning in run.get("warnings", [])})
+        line["warnings"] += doubts(done)
         if done:
             for key in ("seconds", "wall_seconds", "load_seconds", "peak_rss_mb", "primal", "distance",
                         "train_accuracy", "test_accuracy"):  # fmt: skip
@@ -46,6 +47,16 @@ def summarise(runs: list[dict]) -> list[dict]:
             line["most_seconds"] = max(run["seconds"] for run in done)
         lines.append(line)
     return lines
+
+
+def doubts(runs: list[dict]) -> list[str]:
+    """What contradicts weak duality or the solver's own figures: a fault of somebody's."""
+    found = []
+    if any(run["distance"] < -1e-6 for run in runs):
+        found.append("its primal objective lies below the certified dual")
+    if any(abs(run["certified_primal"] / run["primal"] - 1.0) > 1e-6 for run in runs if "certified_primal" in run):
+        found.append("the primal objective that it certified is not the one computed from its weights")
+    return found
 
 
 def curves(lines: list[dict]) -> dict[str, list[tuple[float, float]]]:
@@ -100,7 +111,9 @@ def markdown(result: dict) -> str:
     m, data, lines = result["machine"], result["data"], result["summary"]
     reference = result["reference"]
     out = [f"# {data['name']}", ""]
-    out.append(f"{m['date']}; {m['cpu']}, {m['cores']} cores, {m['ram_gb']} GB RAM; {m['system']}; {m['python']}.")
+    out.append(
+        f"{m['date']}; {m['cpu']}, {m['cores']} cores, {m['ram_gb']} GB RAM; {m['system']}; Python {m['python']}."
+    )
     out.append(
         f"{data['rows']:,} rows, {data['columns']:,} columns, {data['nonzeros']:,} nonzeros, "
         f"{data['text_bytes'] / 1e6:,.0f} MB of text; store {data['store_bytes'] / 1e6:,.0f} MB, made in "
@@ -129,7 +142,12 @@ def markdown(result: dict) -> str:
     out += ["", *(f"- {text}" for text in result["ratios"])]
     for line in lines:
         out += [f"- (!) {line['solver']} {line['level']}: {text}" for text in line["warnings"] + line["errors"]]
-    out += ["", "Settings (seconds are training alone, wall the whole process, load what comes before training):", ""]
+    out += [
+        "",
+        "Settings (seconds: training alone; wall: the whole process, for peers with imports, loading of binary "
+        "arrays and saving of w; load: what comes between imports and training):",
+        "",
+    ]
     for name, solver in result["solvers"].items():
         state = f"{solver['version']}. {solver['about']}." if solver["version"] else solver["missing"]
         out.append(f"- {name}: {state}")

@@ -17,8 +17,8 @@ import pytest
 from training_cases import ROOT, SlowMatrix, command, make_store, random_rows, run_in_process, stop_after, train
 
 from blocksvm.errors import InputError
+from blocksvm.outer.checkpoint import check_resume
 from blocksvm.outer.settings import TrainSettings
-from blocksvm.outer.training import check_resume
 from blocksvm.session import replayed_passes
 from blocksvm.store.matrix import Matrix
 from blocksvm.store.reader import Store
@@ -212,6 +212,7 @@ def test_an_overlap_run_is_resumed_and_its_checkpoint_replays(rows, tmp_path):
     cut = {"chunk_rows": np.arange(0, 160, 10)}
     settings = {"block_chunks": 4, "max_outer": 4, "tol": 0.0}
     checkpoint = tmp_path / "run.ckpt"
+    train(Matrix(*rows, **cut), schedule="1", **settings)  # kernels are loaded
     train(SlowMatrix(*rows, **cut), schedule="overlap", checkpoint=checkpoint, stop=stop_after(30), **settings)
     run = train(SlowMatrix(*rows, **cut), schedule="overlap", checkpoint=checkpoint, resume=True, **settings)
     assert len(run.result.passes) == 16

@@ -7,88 +7,35 @@ certificate says that the optimum is reached.
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
 
-from blocksvm.block import INDEX_BYTES, ROW_BYTES, Block
+from blocksvm.block import Block
 from blocksvm.errors import InputError
 from blocksvm.objective import Certificate
 from blocksvm.outer.budget import Budget
-from blocksvm.outer.certificate import Attempts, certify
+from blocksvm.outer.certificate import certify
+from blocksvm.outer.checkpoint import restore_run, save_run
+from blocksvm.outer.events import end_event, outer_event, start_event
 from blocksvm.outer.heldout import HeldOut
-from blocksvm.outer.partition import Partition
+from blocksvm.outer.memory_plan import plan_blocks, take_state
+from blocksvm.outer.progress import Progress, Result, Tally
 from blocksvm.outer.schedule import Replay, Situation
 from blocksvm.outer.settings import TrainSettings
-from blocksvm.outer.versions import versions
 from blocksvm.solvers import SOLVERS
 from blocksvm.solvers.protocol import PassResult
 from blocksvm.store.reading import BlockReader
-from blocksvm.store.source import Source, bytes_of_blocks
-from blocksvm.store.states import load_checkpoint, load_state, save_checkpoint, saved_state
+from blocksvm.store.source import Source
+from blocksvm.store.states import load_state, saved_state
 
 # w is recomputed from alpha where the two have drifted apart by more than this, relative to ||w||^2.
 LARGEST_DRIFT = 1e-9
 
 STILL = 3  # outer iterations without progress after which a primal method has come to rest
-
-
-@dataclass
-class Position:
-    """Where a run stands: outer iteration (from 1), visit (from 0) and inner passes done in it."""
-
-    outer: int = 1
-    visit: int = 0
-    passes: int = 0
-
-
-@dataclass
-class Tally:
-    """What an outer iteration has done so far."""
-
-    blocks: int = 0
-    inner_passes: int = 0
-    rows_visited: int = 0
-    nnz_visited: int = 0
-    loss_sum: float = 0.0
-    bytes_read: int = 0
-    seconds_waiting: float = 0.0
-    seconds_training: float = 0.0
-    passes: list[int] = field(default_factory=list)
-
-
-@dataclass
-class Progress:
-    """What is known of the whole run so far, and goes into checkpoints."""
-
-    position: Position = field(default_factory=Position)
-    tally: Tally = field(default_factory=Tally)
-    passes: list[int] = field(default_factory=list)  # of every visit
-    seconds_before: float = 0.0
-    attempts: Attempts = field(default_factory=Attempts)
-    estimates: list[float] = field(default_factory=list)
-    certificate: dict | None = None  # the last one taken
-    certified_outer: int = 0
-
-
-@dataclass(frozen=True)
-class Result:
-    """A run's end.  status 'converged', 'max-outer', 'max-seconds' or 'interrupted'; w (d + 1,), the constant
-    feature's weight last; alpha (l,) or None; certificate of exactly this w and alpha, or None where interrupted;
-    passes of every visit; peak plan of memory by name."""
-
-    status: str
-    w: np.ndarray
-    alpha: np.ndarray | None
-    certificate: Certificate | None
-    outer: int
-    seconds: float
-    passes: list[int]
-    memory: dict[str, int]
 
 
 class Trainer:
@@ -129,15 +76,20 @@ class Trainer:
         self.schedule = settings.make_schedule()
         if replay is not None:
             self.schedule = Replay(replay, self.schedule.tolerance)
-        self.replayed = replay is not None
+        self.replay = replay
         self.solver = SOLVERS[settings.solver](self.problem, tolerance=self.schedule.tolerance, batch=settings.batch)
         self.budget = Budget(settings.memory)
         self.held_out = None if valid is None else HeldOut(valid, source.labels, self.budget)
         self.progress = Progress()
+        self.visit_state: dict | None = None  # the arrays of the visit under way
         self.pass_seconds = 0.0  # running mean, for the schedules that go by time
         self.bytes_seen = 0  # of what the source has read, already in a tally
         self.last_saved = time.perf_counter()
-        self._plan_memory()
+        take_state(self.budget, source, self.solver)
+        if self.held_out is not None:
+            self.held_out.match(source, self.budget)
+        saved = resume["partition"] if resume else None
+        self.partition, self.arena_bytes = plan_blocks(self.budget, source, self.solver, settings, saved)
 
     def _start_warm(self) -> None:
         saved, lengths = saved_state(self.warm_start)
@@ -150,56 +102,11 @@ class Trainer:
         blocks = self._all_blocks(self.partition.stored)
         self.solver.warm_start(self.state, saved, lengths, load, blocks, str(self.warm_start))
 
-    # -- memory ------------------------------------------------------------------------------------------------
-
-    def _plan_memory(self) -> None:
-        """Count everything that will be allocated, and give what is left to the blocks."""
-        source, budget, solver = self.source, self.budget, self.solver
-        vectors = sum(array.axis == "feature" for array in solver.state_arrays) + solver.needs_weights_buffer
-        row_arrays = sum(array.axis == "row" for array in solver.state_arrays)
-        budget.take("weights", 8 * vectors * (source.n_features + 1))
-        budget.take("alpha", 8 * row_arrays * source.n_samples)
-        budget.take("tables", 120 * len(source.chunks))
-        visit_bytes = sum(np.dtype(array.dtype).itemsize for array in solver.visit_arrays if not array.length)
-        self.row_work = 4 + 8 * row_arrays + visit_bytes + 2 * 8  # order, state and margins of a block's rows
-        chunks = source.chunks
-        block = chunks.nnz * (INDEX_BYTES + source.value_bytes) + chunks.n_rows * ROW_BYTES
-        single = chunks.n_rows * 8 if source.in_memory else block
-        reading = bytes_of_blocks(source, 0, 0) + 2 * source.slack() * (INDEX_BYTES + source.value_bytes)
-        if self.held_out is not None:
-            self.held_out.match(source, budget)
-        budget.take("reading", reading)
-        work = chunks.n_rows * self.row_work
-        settings = self.settings
-        budget.require("the rows of one chunk", int((single + work).max()))
-        order, seed, shuffled = settings.order, settings.seed, source.shuffled
-        arguments = (settings.block_chunks, settings.partition, order, seed, shuffled)
-        saved = self.resume["partition"] if self.resume else None
-        resident = saved["resident"] if saved else int((single + work).sum()) <= budget.left
-        if resident and (not settings.block_chunks or settings.block_chunks >= len(chunks)):
-            need = int((single + work).sum())
-            budget.require("all rows", need)
-            self.partition = Partition(single + work, need, *arguments)
-            self.arena_bytes = 0 if source.in_memory else int(single.sum())
-            budget.take("all rows", need)
-        else:
-            budget.take("reading", reading)
-            cost = 2 * block + work
-            smallest = int(cost.max())
-            if settings.block_chunks:
-                smallest = int(np.sort(cost)[-settings.block_chunks :].sum())
-            capacity = saved["capacity"] if saved else smallest if settings.block_chunks else budget.left
-            budget.require("two blocks", max(smallest, capacity))
-            self.partition = Partition(cost, capacity, *arguments)
-            self.arena_bytes = min(capacity, int(cost.sum())) // 2
-            budget.take("two blocks", min(capacity, int(cost.sum())))
-        self.arena_bytes += reading if self.arena_bytes else 0
+    # -- state and memory --------------------------------------------------------------------------------------
 
     def plan(self) -> dict[str, int]:
         """Bytes by name, as counted against the budget."""
         return dict(self.budget.taken)
-
-    # -- state -------------------------------------------------------------------------------------------------
 
     def allocate(self) -> None:
         """The state's arrays, and the solver's start in them."""
@@ -230,8 +137,8 @@ class Trainer:
             self.allocate()
         restored = None
         if self.resume is not None:
-            restored = self._restore()
-        self.on_event(self._start_event())
+            self.progress, restored = restore_run(self.checkpoint, self.resume, self.state)
+        self.on_event(start_event(self))
         resident = self.partition.resident
         with BlockReader(self.source, self.arena_bytes, resident) as self.reader:
             if self.warm_start is not None and self.resume is None:
@@ -257,7 +164,7 @@ class Trainer:
             self.progress.passes,
             self.plan(),
         )
-        self.on_event(self._end_event(result))
+        self.on_event(end_event(result, self.progress.certificate))
         return result
 
     def _outers_done(self) -> int:
@@ -379,26 +286,26 @@ class Trainer:
     def _close_outer(self, following: list[np.ndarray]) -> str | None:
         """Estimates, certificate, held-out accuracy and the trace's line; 'interrupted' where that came first."""
         progress, settings, solver = self.progress, self.settings, self.solver
-        position, tally = progress.position, progress.tally
-        primal_estimate = solver.estimated_primal(self.state, tally.loss_sum)
-        dual_estimate = solver.estimated_dual(self.state)
-        gap_estimate = None
-        if dual_estimate is not None:
-            gap_estimate = (primal_estimate - dual_estimate) / abs(primal_estimate) if primal_estimate else 0.0
+        position = progress.position
+        primal = solver.estimated_primal(self.state, progress.tally.loss_sum)
+        dual = solver.estimated_dual(self.state)
+        gap = None
+        if dual is not None:
+            gap = (primal - dual) / abs(primal) if primal else 0.0
         certificate = None
-        if progress.attempts.worthwhile(position.outer, gap_estimate, settings.tol):
+        if progress.attempts.worthwhile(position.outer, gap, settings.tol):
             certificate = self._certify(following)
             if certificate is None:
                 return "interrupted"
-            progress.attempts.learn(position.outer, gap_estimate, certificate.rel_gap)
+            progress.attempts.learn(position.outer, gap, certificate.rel_gap)
         solver.end_outer(self.state, position.outer)
-        progress.estimates = [*progress.estimates[-STILL:], primal_estimate]
+        progress.estimates = [*progress.estimates[-STILL:], primal]
         if certificate is not None:
             progress.certificate = asdict(certificate)
             progress.certified_outer = position.outer
         accuracy = None if self.held_out is None else self.held_out.accuracy(self.weights(), self.problem.bias)
-        seconds = self.seconds()
-        self.on_event(self._outer_event(seconds, primal_estimate, dual_estimate, gap_estimate, certificate, accuracy))
+        estimates = {"primal_estimate": primal, "dual_estimate": dual, "gap_estimate": gap}
+        self.on_event(outer_event(progress, self.seconds(), estimates, certificate, accuracy))
         position.outer += 1
         position.visit = 0
         progress.tally = Tally()
@@ -448,108 +355,7 @@ class Trainer:
 
     def save(self) -> None:
         """Write the checkpoint: the state, the visit under way, and where the run stands."""
-        arrays = dict(self.state)
-        visit = getattr(self, "visit_state", None)
-        if visit is not None and self.progress.position.passes:
-            arrays |= {"visit." + name: array for name, array in visit.items()}
+        visit = self.visit_state if self.progress.position.passes else None
         progress = asdict(self.progress) | {"seconds_before": self.seconds()}
-        meta = {
-            "settings": self.settings.arithmetic(),
-            "fingerprint": self.source.fingerprint,
-            "n_features": self.source.n_features,
-            "cost": self.problem.cost.tolist(),
-            "partition": {"resident": self.partition.resident, "capacity": int(self.partition.capacity)},
-            "replay": self.schedule.choices if self.replayed else None,
-            "progress": progress,
-            "versions": versions(),
-        }
-        save_checkpoint(self.checkpoint, arrays, meta)
+        save_run(self.checkpoint, self, visit, progress)
         self.last_saved = time.perf_counter()
-
-    def _restore(self) -> dict | None:
-        """Fill the state from the checkpoint; the arrays of a visit under way, if there was one."""
-        saved = dict(self.resume["progress"])
-        progress = self.progress
-        progress.position = Position(**saved.pop("position"))
-        progress.tally = Tally(**saved.pop("tally"))
-        progress.attempts = Attempts(**saved.pop("attempts"))
-        for name, value in saved.items():
-            setattr(progress, name, value)
-        load_checkpoint(self.checkpoint, self.state)
-        names = [name for name in self.resume["arrays"] if name.startswith("visit.")]
-        if not names:
-            return None
-        visit = {n: np.empty(self.resume["arrays"][n][1], np.dtype(self.resume["arrays"][n][0])) for n in names}
-        load_checkpoint(self.checkpoint, visit)
-        return {name.removeprefix("visit."): array for name, array in visit.items()}
-
-    # -- events ------------------------------------------------------------------------------------------------
-
-    def _start_event(self) -> dict:
-        source = self.source
-        resumed = self.resume is not None
-        return {
-            "event": "resume" if resumed else "start",
-            **self.settings.arithmetic(),
-            "memory": self.settings.memory,
-            "tol": self.settings.tol,
-            "max_outer": self.settings.outer_limit(),
-            "max_seconds": None if math.isinf(self.settings.max_seconds) else self.settings.max_seconds,
-            "store": source.name,
-            "fingerprint": source.fingerprint,
-            "n_samples": source.n_samples,
-            "n_features": source.n_features,
-            "n_nonzeros": source.n_nonzeros,
-            "blocks": len(self.partition.blocks(1)),
-            "resident": self.partition.resident,
-            "memory_plan": self.plan(),
-            "outer": self.progress.position.outer,
-            "versions": versions(),
-        }
-
-    def _outer_event(self, seconds, primal_estimate, dual_estimate, gap_estimate, certificate, accuracy) -> dict:
-        tally = self.progress.tally
-        certified = certificate is not None
-        return {
-            "event": "outer",
-            "outer": self.progress.position.outer,
-            "seconds": seconds,
-            "primal": certificate.primal if certified else None,
-            "dual": certificate.dual if certified else None,
-            "rel_gap": certificate.rel_gap if certified else None,
-            "primal_estimate": primal_estimate,
-            "dual_estimate": dual_estimate,
-            "gap_estimate": gap_estimate,
-            "accuracy": certificate.accuracy if certified else None,
-            "valid_accuracy": accuracy,
-            **{name: value for name, value in asdict(tally).items() if name != "loss_sum"},
-        }
-
-    def _end_event(self, result: Result) -> dict:
-        certificate = result.certificate
-        last = self.progress.certificate
-        return {
-            "event": "end",
-            "status": result.status,
-            "outer": result.outer,
-            "seconds": result.seconds,
-            "primal": certificate.primal if certificate else last and last["primal"],
-            "dual": certificate.dual if certificate else last and last["dual"],
-            "rel_gap": certificate.rel_gap if certificate else last and last["rel_gap"],
-            "accuracy": certificate.accuracy if certificate else last and last["accuracy"],
-            "passes": result.passes,
-        }
-
-
-def check_resume(meta: dict, settings: TrainSettings, source: Source, path: Path) -> None:
-    """InputError, naming the setting, where a checkpoint belongs to another run."""
-    if meta["fingerprint"] != source.fingerprint:
-        raise InputError(f"{path}: belongs to another store than {source.name}; remove it or name the right one")
-    ours = settings.arithmetic()
-    for name, value in meta["settings"].items():
-        if ours.get(name) != value:
-            option = {"C": "-C", "lam": "--lambda"}.get(name, "--" + name.replace("_", "-"))
-            raise InputError(
-                f"{path}: was begun with {option} {value}, but {ours.get(name)} is given now; "
-                "resume with the same, or start afresh without --resume"
-            )

@@ -39,11 +39,11 @@ def train(store: Path, memory: int, folder: Path, *more: str) -> tuple[list[dict
     """Run the command: (events of its trace, wall seconds, peak memory in MB, model file)."""
     trace, model = folder / "trace.jsonl", folder / "model.h5"
     command = [sys.executable, "-m", "blocksvm.train", str(store), str(model), "--memory", f"{memory}B"]
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the child does not outlive this process
     began = time.perf_counter()
     child = subprocess.Popen(
         [*command, "--log", str(trace), "--quiet", "--overwrite", *more], stdout=subprocess.DEVNULL
     )
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:
         # this process is small, so that the child's peak is not that of its parent before exec
         _, status, usage = os.wait4(child.pid, 0)
@@ -71,8 +71,13 @@ def run(task: Task) -> Outcome:
     w = np.zeros(int(loaded.feature_ids.max()) + 1)
     w[loaded.feature_ids] = loaded.weights
     end = events[-1]
-    more = {name: end[name] for name in ("status", "outer", "primal", "dual", "rel_gap")}
-    more |= {"train_wall_seconds": wall, "memory": task.memory, "resident": events[0]["resident"]}
+    more = {name: end[name] for name in ("status", "outer", "dual", "rel_gap")}
+    more |= {
+        "certified_primal": end["primal"],
+        "wall_seconds": wall,
+        "memory": task.memory,
+        "resident": events[0]["resident"],
+    }
     return Outcome(w, end["seconds"], 0.0, peak, more | {"blocks": events[0]["blocks"]})
 
 

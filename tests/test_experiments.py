@@ -1,0 +1,127 @@
+"""The benchmark harness: its objective, its data, its interpolation, and a whole run on a few rows."""
+
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+if str(ROOT) not in sys.path:
+    sys.path.append(str(ROOT))
+
+from experiments import datasets, prepare, report  # noqa: E402
+from experiments.objective import Rows, evaluate  # noqa: E402
+from experiments.solvers.child import curve_of, parse_level  # noqa: E402
+
+
+def random_rows(n: int = 50, d: int = 30) -> tuple[np.ndarray, Rows]:
+    """A dense matrix and the same rows as CSR; one row is empty, and the last column is not used."""
+    rng = np.random.default_rng(1)
+    dense = rng.normal(size=(n, d)) * (rng.random((n, d)) < 0.3)
+    dense[7] = 0.0
+    dense[:, -1] = 0.0
+    rows, columns = np.nonzero(dense)
+    indptr = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=n))])
+    y = np.where(rng.random(n) < 0.5, 1.0, -1.0)
+    return dense, Rows(indptr, columns.astype(np.int32), dense[rows, columns], y)
+
+
+@pytest.mark.parametrize("entries", [1, 17, 10**6])
+def test_objective_is_the_formula(entries):
+    dense, rows = random_rows()
+    w = np.random.default_rng(2).normal(size=dense.shape[1])
+    primal, accuracy = evaluate(rows, w, 0.7, entries)
+    scores = dense @ w
+    assert primal == pytest.approx(0.5 * w @ w + 0.7 * np.maximum(0.0, 1.0 - rows.y * scores).sum(), rel=1e-13)
+    assert accuracy == np.mean(np.where(scores > 0, 1.0, -1.0) == rows.y)
+
+
+def test_ids_beyond_w_weigh_nothing():
+    dense, rows = random_rows()
+    w = np.ones(dense.shape[1])
+    w[10:] = 0.0
+    assert evaluate(rows, w[:10], 1.0) == evaluate(rows, w, 1.0)
+
+
+def test_csr_is_the_text_read_in_pieces(tmp_path, monkeypatch):
+    text = tmp_path / "few.svm"
+    text.write_text("3 1:0.5 9:2\n7 4:1.25\n3\n7 2:1 3:-1 10:0.125 # remark\n")
+    monkeypatch.setattr(prepare, "PIECE", 10)
+    made = prepare.write_csr(text, tmp_path / "csr")
+    rows = Rows.open(tmp_path / "csr")
+    assert (made["rows"], made["nonzeros"], made["columns"], made["positive_label"]) == (4, 6, 11, 7.0)
+    assert rows.indptr.tolist() == [0, 2, 3, 3, 6]
+    assert rows.indices.tolist() == [1, 9, 4, 2, 3, 10]
+    assert rows.values.tolist() == [0.5, 2.0, 1.25, 1.0, -1.0, 0.125]
+    assert rows.y.tolist() == [-1.0, 1.0, -1.0, 1.0]
+    assert prepare.is_prepared(text, tmp_path / "csr")
+    prepare.write_vw(text, tmp_path / "few.vw", 7.0)
+    assert (tmp_path / "few.vw").read_text() == "-1 | 1:0.5 9:2\n1 | 4:1.25\n-1 | \n1 | 2:1 3:-1 10:0.125\n"
+    text.write_text("3 1:1\n7 2:1\n")
+    assert not prepare.is_prepared(text, tmp_path / "csr")
+
+
+def test_time_to_a_target_lies_on_the_line_between_two_points():
+    points = [(1.0, 1e-1), (4.0, 1e-2), (16.0, 1e-4)]
+    assert report.time_to(points, 1e-3) == (pytest.approx(8.0), "")
+    assert report.time_to(points, 1e-2) == (pytest.approx(4.0), "")
+    assert report.time_to(points, 0.5) == (1.0, "<=")
+    assert report.time_to(points, 1e-5) is None
+    lines = [{"curve": "blocksvm", "seconds": s, "distance": x} for s, x in points]
+    lines += [{"curve": "peer", "seconds": 2.0 * s, "distance": x} for s, x in points]
+    assert report.ratios(lines) == [
+        "blocksvm reaches relative distance 0.001 in 8.00 s, peer in 16.00 s: 2.00 times as long"
+    ]
+
+
+def test_names_of_data_and_levels():
+    module, options = datasets.parse("zipf,rows=2000,features=100")
+    assert module.plan(options).name == "zipf-2000x100"
+    with pytest.raises(SystemExit, match="choose one of"):
+        datasets.parse("mnist")
+    with pytest.raises(SystemExit, match="expected zipf"):
+        datasets.parse("zipf,row=2000")
+    assert parse_level("max_iter=3,n_jobs=2") == {"max_iter": "3", "n_jobs": "2"}
+    assert curve_of("snap", "max_iter=3,n_jobs=2") == "snap n_jobs=2"
+
+
+def test_a_whole_run(tmp_path):
+    rng = np.random.default_rng(0)
+    lines = []
+    for _ in range(400):
+        ids = np.sort(rng.choice(60, 8, replace=False)) + 1
+        values = rng.random(8).round(3) + 0.001
+        label = "+1" if values[ids < 30].sum() > values[ids >= 30].sum() else "-1"
+        lines.append(" ".join([label, *(f"{i}:{v:.3f}" for i, v in zip(ids, values, strict=True))]) + "\n")
+    (tmp_path / "few.svm").write_text("".join(lines[:300]))
+    (tmp_path / "more.svm").write_text("".join(lines[300:]))
+    command = [sys.executable, "-m", "experiments.bench", "--repeats", "1", "--levels", "1"]
+    command += ["--data", f"text={tmp_path}/few.svm,test={tmp_path}/more.svm"]
+    command += ["--folder", str(tmp_path / "data"), "--results", str(tmp_path / "results")]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stderr
+    result = json.loads((tmp_path / "results" / "few.json").read_text())
+    table = (tmp_path / "results" / "few.md").read_text()
+    assert result["data"]["rows"] == 300
+    runs = {(run["solver"], run["level"]): run for run in result["runs"]}
+    for run in runs.values():
+        assert "error" not in run
+        assert 0.0 <= run["distance"] < math.inf
+        assert run["peak_rss_mb"] > 10.0
+        assert 0.5 < run["test_accuracy"] <= 1.0
+    # the optimum lies within the gap of the reference, 1e-5
+    assert runs["blocksvm", "tol=1e-2"]["distance"] <= 1.01e-2 + 1e-5
+    assert runs["liblinear", "eps=1"]["distance"] < 0.1
+    assert "| blocksvm | tol=1e-2 |" in table
+    for name, solver in result["solvers"].items():
+        present = any(run["solver"] == name for run in result["runs"])
+        assert present == (solver["version"] is not None)
+        assert present or f"- {name}: not installed" in table
+    assert not any(line["warnings"] or line["errors"] for line in result["summary"])
+    assert not list((tmp_path / "data").rglob("run-*"))
