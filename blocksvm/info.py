@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 
-from blocksvm.console import Parser, compile_kernels, run
+from blocksvm.console import Parser, run
 
 
 def parser() -> Parser:
@@ -28,8 +28,6 @@ def main(arguments: list[str]) -> int:
         version = int(file.attrs["format_version"])
         meta = read_meta(file)
     if options.verify:
-        if kind == "store":
-            compile_kernels("train", meta.get("values", "float32"), options.quiet)
         verify(path, kind, options.quiet)
     if options.json:
         print(json.dumps({"kind": kind, "format_version": version, "bytes": path.stat().st_size, **meta}, indent=2))

@@ -75,6 +75,10 @@ def main(arguments: list[str]) -> int:
     for name in options.inputs:
         if name != "-" and not os.path.exists(name):
             raise InputError(f"{name}: no such file")
+    from blocksvm.store.files import check_output
+
+    for path in filter(None, (Path(options.store), held_out)):
+        check_output(path, options.overwrite)
     sigterm_interrupts()
     compile_kernels("split", options.dtype, options.quiet)
     from blocksvm.display import SplitDisplay, split_summary

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 
-from blocksvm.console import Interrupted, Parser, catch_signals, compile_kernels, duration, run, size
+from blocksvm.console import Interrupted, Parser, catch_signals, compile_kernels, duration, run, seed, size
 from blocksvm.errors import InputError
 
 EPILOG = """examples:
@@ -41,7 +41,7 @@ def parser() -> Parser:
     method.add_argument("--block-chunks", type=int, metavar="N", help="chunks in a block (default: as --memory allows)")
     method.add_argument("--order", default="shuffled", help="order of visits: shuffled (default) or stored")
     method.add_argument("--memory", type=size, default=size("1GB"), help="memory to use, e.g. 512MB (default 1GB)")
-    method.add_argument("--seed", type=int, default=0, help="seed of all orders (default 0)")
+    method.add_argument("--seed", type=seed, default=0, help="seed of all orders (default 0)")
     end = p.add_argument_group("when to stop")
     end.add_argument("--tol", type=float, default=1e-3, help="certified relative gap to reach (default 0.001)")
     end.add_argument("--max-outer", type=int, metavar="N", help="outer iterations at most (default 1000; pegasos 50)")
@@ -129,7 +129,9 @@ def _check_outputs(options, check_output) -> dict:
         check_output(outputs["checkpoint"], options.overwrite or options.resume)
     if options.log is not None:
         outputs["log"] = Path(options.log)
-        check_output(outputs["log"], options.overwrite or options.resume)
+        # only a run that really goes on appends to its trace
+        resumed = options.resume and outputs["checkpoint"].exists()
+        check_output(outputs["log"], options.overwrite or resumed)
     names = [path.resolve() for path in outputs.values()]
     for path in names:
         if path in inputs or names.count(path) > 1:

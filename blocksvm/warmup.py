@@ -13,39 +13,63 @@ ONES = "".join(f"{1 if i % 3 else -1} {i % 7 + 2}:1 {i % 2}:1\n" for i in range(
 
 def warm(purpose: str, kind: str) -> None:
     """Run the pipeline of ``purpose`` ('split', 'train', 'predict') for values of ``kind``."""
+    with tempfile.TemporaryDirectory(prefix="blocksvm-warmup-") as name:
+        folder = Path(name)
+        dtype = "float64" if kind == "float64" else "float32"
+        if purpose == "split":
+            for content in (ONES, VALUED):
+                make_store(folder, content, dtype, holdout=0.3)
+        elif purpose == "train":
+            for solver in ("dual-cd", "pegasos"):
+                train(kind, solver)
+        else:
+            predict(folder, kind, dtype)
+
+
+def make_store(folder: Path, content: str, dtype: str, holdout: float = 0.0) -> tuple[Path, Path]:
+    """(text, store)"""
     from blocksvm.ingest.convert import SplitSettings, split
 
-    with tempfile.TemporaryDirectory(prefix="blocksvm-warmup-") as folder:
-        text = Path(folder) / "rows.svm"
-        store = Path(folder) / "rows.h5"
-        dtype = "float64" if kind == "float64" else "float32"
-        for content in (ONES, VALUED) if purpose == "split" else (ONES if kind == "ones" else VALUED,):
-            text.write_text(content)
-            held_out = Path(folder) / "held.h5"
-            settings = SplitSettings(dtype=dtype, overwrite=True, holdout=0.3 if purpose == "split" else 0.0)
-            split([str(text)], store, settings, held_out if purpose == "split" else None)
-        if purpose == "split":
-            return
-        from blocksvm.outer.settings import TrainSettings
-        from blocksvm.outer.training import Trainer
-        from blocksvm.scoring import StoreScorer, TextScorer
-        from blocksvm.store.reader import Store
+    text, store, held_out = folder / "rows.svm", folder / "rows.h5", folder / "held.h5"
+    text.write_text(content)
+    settings = SplitSettings(dtype=dtype, overwrite=True, holdout=holdout)
+    split([str(text)], store, settings, held_out if holdout else None)
+    return text, store
 
-        for solver in ("dual-cd", "pegasos"):
-            with Store(store) as source, Store(store) as valid:
-                trainer = Trainer(source, TrainSettings(solver=solver, schedule="2", max_outer=2), valid=valid)
-                result = trainer.run()
-        if purpose == "predict":
-            from blocksvm.models import save_result
 
-            model = Path(folder) / "model.h5"
-            with Store(store) as source:
-                save_result(model, source, trainer, result)
-            scorer = TextScorer(model, 1_000_000_000)
-            for _ in scorer.scores([str(text)]):
-                pass
-            for _ in StoreScorer(model, store, 1_000_000_000).scores():
-                pass
+def train(kind: str, solver: str):
+    """A run on rows in memory: no text is parsed, so nothing is compiled for it."""
+    import numpy as np
+    from scipy import sparse
+
+    from blocksvm.kernels.check import fill_indptr
+    from blocksvm.models import fit
+    from blocksvm.store.matrix import Matrix
+
+    values = np.ones(8) if kind == "ones" else np.arange(1.0, 9.0)
+    values = values.astype(np.float64 if kind == "float64" else np.float32)
+    rows = sparse.csr_matrix((values, np.arange(8) % 3, np.arange(0, 9, 2)), shape=(4, 3))
+    source = Matrix(rows, [0, 1, 0, 1], chunk_rows=np.arange(4))
+    lengths, indptr = np.ones(3, np.uint32), np.zeros(4, np.int64)
+    fill_indptr(lengths, indptr[0], indptr)  # only stores need it
+    for chunks in (None, 1):
+        fitted = fit(source, valid=source, solver=solver, schedule="2", max_outer=2, block_chunks=chunks)
+    return fitted
+
+
+def predict(folder: Path, kind: str, dtype: str) -> None:
+    """Text and a store under a model."""
+    from blocksvm.models import fit
+    from blocksvm.scoring import StoreScorer, TextScorer
+    from blocksvm.store.reader import open_store
+
+    text, store = make_store(folder, ONES if kind == "ones" else VALUED, dtype)
+    model = folder / "model.h5"
+    with open_store(store) as source:
+        fit(source, max_outer=1).save(model)
+    for scorer, arguments in ((TextScorer(model, 1 << 30), ([str(text)],)), (StoreScorer(model, store, 1 << 30), ())):
+        for _ in scorer.scores(*arguments):
+            pass
 
 
 if __name__ == "__main__":

@@ -84,8 +84,12 @@ def time_to(points: list[tuple[float, float]], target: float) -> tuple[float, st
     return None
 
 
-def _seconds(reached: tuple[float, str] | None) -> str:
-    return "not reached" if reached is None else f"{reached[1]} {reached[0]:.2f} s".strip()
+def _reaches(name: str, reached: tuple[float, str] | None, what: str = "") -> str:
+    return (
+        f"{name} does not{what and ' reach' + what}"
+        if reached is None
+        else (f"{name}{what and ' reaches' + what} in {reached[1]} {reached[0]:.2f} s".replace("  ", " "))
+    )
 
 
 def ratios(lines: list[dict], target: float = TARGET) -> list[str]:
@@ -94,7 +98,7 @@ def ratios(lines: list[dict], target: float = TARGET) -> list[str]:
     ours = times.pop("blocksvm", None)
     told = []
     for name, theirs in times.items():
-        text = f"blocksvm reaches relative distance {target:g} in {_seconds(ours)}, {name} in {_seconds(theirs)}"
+        text = f"{_reaches('blocksvm', ours, f' relative distance {target:g}')}, {_reaches(name, theirs)}"
         if ours is not None and theirs is not None:
             exact = "" if not (ours[1] or theirs[1]) else " (bounded only: a first point lies below already)"
             text += f": {theirs[0] / ours[0]:.2f} times as long{exact}"

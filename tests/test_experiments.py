@@ -101,7 +101,17 @@ def test_a_whole_run(tmp_path):
         lines.append(" ".join([label, *(f"{i}:{v:.3f}" for i, v in zip(ids, values, strict=True))]) + "\n")
     (tmp_path / "few.svm").write_text("".join(lines[:300]))
     (tmp_path / "more.svm").write_text("".join(lines[300:]))
-    command = [sys.executable, "-m", "experiments.bench", "--repeats", "1", "--levels", "1"]
+    command = [
+        sys.executable,
+        "-m",
+        "experiments.bench",
+        "--solvers",
+        "blocksvm,liblinear,sgd,snap,vw",
+        "--repeats",
+        "1",
+        "--levels",
+        "1",
+    ]
     command += ["--data", f"text={tmp_path}/few.svm,test={tmp_path}/more.svm"]
     command += ["--folder", str(tmp_path / "data"), "--results", str(tmp_path / "results")]
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)

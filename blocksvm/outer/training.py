@@ -83,6 +83,7 @@ class Trainer:
         self.progress = Progress()
         self.visit_state: dict | None = None  # the arrays of the visit under way
         self.pass_seconds = 0.0  # running mean, for the schedules that go by time
+        self.first_pass = True
         self.bytes_seen = 0  # of what the source has read, already in a tally
         self.last_saved = time.perf_counter()
         take_state(self.budget, source, self.solver)
@@ -262,7 +263,7 @@ class Trainer:
             tally.nnz_visited += result.nnz_visited
             tally.loss_sum += result.loss_sum
             tally.seconds_training += took
-            self.pass_seconds = took if not self.pass_seconds else 0.8 * self.pass_seconds + 0.2 * took
+            self._learn_pace(took)
             if self.stop():
                 self._give_back(block, view)
                 visit["schedule"] = np.array([float(result.finished)])
@@ -273,6 +274,13 @@ class Trainer:
         tally.passes.append(position.passes)
         progress.passes.append(position.passes)
         return True
+
+    def _learn_pace(self, took: float) -> None:
+        """The running mean of a pass; the first one of a process also loads the kernel, and tells nothing."""
+        if self.first_pass:
+            self.first_pass = False
+        else:
+            self.pass_seconds = took if not self.pass_seconds else 0.8 * self.pass_seconds + 0.2 * took
 
     def _go_on(self, passes: int, finished: bool) -> bool:
         return self.schedule.go_on(
