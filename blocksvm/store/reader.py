@@ -22,6 +22,9 @@ from blocksvm.store.schema import CHUNK, PART, ROW
 from blocksvm.store.source import ChunkTable, Labels, SourceBase
 from blocksvm.store.writer import fill_offsets
 
+# How many chunks ahead the system is asked to read from the disk.
+CHUNKS_AHEAD = 16
+
 VALUE_TYPES = {"float32": np.float32, "float64": np.float64, "ones": None}
 
 
@@ -35,6 +38,7 @@ class Store(SourceBase):
         self.path = Path(path)
         self.file = open_hdf5(self.path, "store")
         self.fd = -1
+        self.raw = memoryview(bytearray())  # compressed bytes of the part being decoded; one reader at a time
         try:
             self.fd = os.open(self.path, os.O_RDONLY)
             self.meta = read_meta(self.file)
@@ -148,25 +152,36 @@ class Store(SourceBase):
         # the last part of a block is decoded whole, padding included
         return self.chunk_nnz
 
-    def _pread(self, offset: int, size: int, what: str) -> bytes:
-        raw = os.pread(self.fd, size, offset)
-        while 0 < len(raw) < size:
-            more = os.pread(self.fd, size - len(raw), offset + len(raw))
-            if not more:
-                break
-            raw += more
-        if len(raw) != size:
-            raise InputError(f"{self.path}: {what} is truncated; make the store again")
+    def _pread(self, offset: int, size: int, buffer: memoryview, chunk: int) -> None:
+        """Fill ``buffer[:size]`` from the file."""
+        filled = 0
+        while filled < size:
+            n = os.preadv(self.fd, [buffer[filled:size]], offset + filled)
+            if n == 0:
+                raise InputError(f"{self.path}: chunk {chunk} is truncated; make the store again")
+            filled += n
         self.cost.bytes_read += size
-        return raw
+
+    def _announce(self, chunk: int) -> None:
+        """Ask the system to read a chunk soon, so that the disk works while others are decoded."""
+        first_row, n = int(self.chunks.first_row[chunk]), int(self.chunks.n_rows[chunk])
+        spans = [(self.rows_offset + first_row * ROW.itemsize, n * ROW.itemsize)]
+        first = int(self.first_part[chunk])
+        for record in self.parts[first : first + int(self.n_parts[chunk])]:
+            spans.append((int(record["indices_offset"]), int(record["indices_size"])))
+            if self.value_dtype is not None:
+                spans.append((int(record["values_offset"]), int(record["values_size"])))
+        for offset, size in spans:
+            os.posix_fadvise(self.fd, offset, size, os.POSIX_FADV_WILLNEED)
 
     def read_rows(self, chunk: int) -> np.ndarray:
         """The row records of a chunk (ROW dtype), verified."""
         first, n = int(self.chunks.first_row[chunk]), int(self.chunks.n_rows[chunk])
-        raw = self._pread(self.rows_offset + first * ROW.itemsize, n * ROW.itemsize, f"chunk {chunk}")
-        if codec.checksum(raw) != int(self.rows_checksum[chunk]):
+        rows = np.empty(n, dtype=ROW)
+        self._pread(self.rows_offset + first * ROW.itemsize, rows.nbytes, memoryview(rows).cast("B"), chunk)
+        if codec.checksum(memoryview(rows).cast("B")) != int(self.rows_checksum[chunk]):
             raise InputError(f"{self.path}: chunk {chunk}: checksum of its rows does not match; make the store again")
-        return np.frombuffer(raw, dtype=ROW)
+        return rows
 
     def read_block(self, chunks: np.ndarray, arena: Arena | None) -> Block:
         n = int(self.chunks.n_rows[chunks].sum())
@@ -182,7 +197,12 @@ class Store(SourceBase):
         indptr[0] = 0
         row = 0
         entry = 0
-        for chunk in chunks.tolist():
+        listed = chunks.tolist()
+        for chunk in listed[:CHUNKS_AHEAD]:
+            self._announce(chunk)
+        for k, chunk in enumerate(listed):
+            if k + CHUNKS_AHEAD < len(listed):
+                self._announce(listed[k + CHUNKS_AHEAD])
             row, entry = self._read_chunk(chunk, row, entry, indptr, sq_norms, numbers, y, indices, values)
         self.cost.blocks += 1
         self.cost.nnz += nnz
@@ -194,28 +214,13 @@ class Store(SourceBase):
         began = time.perf_counter()
         rows = self.read_rows(chunk)
         n = len(rows)
-        raws = []
-        first = int(self.first_part[chunk])
-        for part in range(first, first + int(self.n_parts[chunk])):
-            record = self.parts[part]
-            raw = [self._pread(int(record["indices_offset"]), int(record["indices_size"]), f"chunk {chunk}")]
-            if values is not None:
-                raw.append(self._pread(int(record["values_offset"]), int(record["values_size"]), f"chunk {chunk}"))
-            raws.append((raw, int(record["checksum"])))
-        read = time.perf_counter()
         stop = entry + int(self.chunks.nnz[chunk])
-        position = entry
-        for raw, checksum in raws:
-            if codec.checksum(*raw) != checksum:
-                raise InputError(f"{self.path}: chunk {chunk}: checksum does not match; make the store again")
-            whole = slice(position, position + self.chunk_nnz)
-            try:
-                codec.decode(raw[0], indices[whole])
-                if values is not None:
-                    codec.decode(raw[1], values[whole])
-            except ValueError as error:
-                raise InputError(f"{self.path}: chunk {chunk}: {error}; make the store again") from error
-            position += self.chunk_nnz
+        reading = time.perf_counter() - began
+        first = int(self.first_part[chunk])
+        for k, record in enumerate(self.parts[first : first + int(self.n_parts[chunk])]):
+            start = entry + k * self.chunk_nnz
+            whole = slice(start, start + self.chunk_nnz)
+            reading += self._read_part(chunk, record, indices[whole], None if values is None else values[whole])
         lengths = np.ascontiguousarray(rows["length"])
         if int(lengths.sum(dtype=np.int64)) != stop - entry:
             raise InputError(f"{self.path}: chunk {chunk}: rows and nonzeros disagree; make the store again")
@@ -230,9 +235,30 @@ class Store(SourceBase):
         sq_norms[row : row + n] = norms
         numbers[row : row + n] = np.arange(int(self.chunks.first_row[chunk]), int(self.chunks.first_row[chunk]) + n)
         y[row : row + n] = 0 if self.labels is None else self.labels.signs(rows["label"])
-        self.cost.seconds_reading += read - began
-        self.cost.seconds_decoding += time.perf_counter() - read
+        self.cost.seconds_reading += reading
+        self.cost.seconds_decoding += time.perf_counter() - began - reading
         return row + n, stop
+
+    def _read_part(self, chunk: int, record, indices: np.ndarray, values: np.ndarray | None) -> float:
+        """Decode one part, padding included; returns the seconds that reading alone took."""
+        began = time.perf_counter()
+        middle = int(record["indices_size"])
+        end = middle + int(record["values_size"])
+        if len(self.raw) < end:
+            self.raw = memoryview(bytearray(end + end // 4))
+        self._pread(int(record["indices_offset"]), middle, self.raw, chunk)
+        if values is not None:
+            self._pread(int(record["values_offset"]), end - middle, self.raw[middle:], chunk)
+        reading = time.perf_counter() - began
+        if codec.checksum(self.raw[:end]) != int(record["checksum"]):
+            raise InputError(f"{self.path}: chunk {chunk}: checksum does not match; make the store again")
+        try:
+            codec.decode(self.raw[:middle], indices)
+            if values is not None:
+                codec.decode(self.raw[middle:end], values)
+        except ValueError as error:
+            raise InputError(f"{self.path}: chunk {chunk}: {error}; make the store again") from error
+        return reading
 
     def feature_ids(self, start: int, stop: int) -> np.ndarray:
         out = np.empty(stop - start, dtype=np.int64)
