@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -86,10 +87,9 @@ def replayed_passes(path: Path) -> list[int]:
 class Session:
     """A run from the parsed options of ``python -m blocksvm.train``."""
 
-    def __init__(self, options, outputs: dict[str, Path], class_weight, began: float, stop):
+    def __init__(self, options, outputs: dict[str, Path], class_weight, stop):
         self.options = options
         self.outputs = outputs
-        self.began = began
         self.stop = stop
         self.events: list[dict] = []
         self.settings = TrainSettings(
@@ -118,6 +118,7 @@ class Session:
     def run(self) -> tuple[Result, list[str]]:
         options = self.options
         checkpoint = self.outputs.get("checkpoint")
+        began = time.perf_counter()  # seconds count from the opening of the store
         with ExitStack() as stack:
             source = stack.enter_context(Store(options.store))
             valid = stack.enter_context(Store(options.valid)) if options.valid else None
@@ -136,7 +137,7 @@ class Session:
                 resume=resume,
                 replay=replay,
                 warm_start=Path(options.warm_start) if options.warm_start else None,
-                began=self.began,
+                began=began,
             )
             if "log" in self.outputs:
                 trace = Trace(self.outputs["log"], resume and resume["progress"]["position"]["outer"])

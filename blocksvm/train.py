@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 
 from blocksvm.console import Interrupted, Parser, catch_signals, compile_kernels, duration, run, seed, size
 from blocksvm.errors import InputError
@@ -80,7 +79,6 @@ def class_weights(text: str | None):
 
 def main(arguments: list[str]) -> int:
     options = parser().parse_args(arguments)
-    began = time.perf_counter()
     if options.C is not None and options.lam is not None:
         raise InputError("-C and --lambda say the same thing; give one of them")
     if options.resume and options.checkpoint is None:
@@ -100,7 +98,7 @@ def main(arguments: list[str]) -> int:
         print("loading", end="\r", file=sys.stderr) if sys.stderr.isatty() else None
     from blocksvm.session import Session
 
-    session = Session(options, outputs, class_weights(options.class_weight), began, stop)
+    session = Session(options, outputs, class_weights(options.class_weight), stop)
     result, lines = session.run()
     if result.status == "interrupted":
         last = session.last_gap()

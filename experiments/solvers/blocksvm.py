@@ -19,8 +19,8 @@ IMPORTED = "blocksvm"
 BYTES_PER_NONZERO = 0
 ABOUT = (
     "python -m blocksvm.train on a store on disk whose pages are not cached, all settings at their defaults but "
-    "--tol, --memory and -C; seconds are the trace's at its end: start-up (but the interpreter's own), reading, "
-    "decoding, training and certificates; the wall time of the whole command stands beside it"
+    "--tol, --memory and -C; seconds are the trace's at its end, from the opening of the store: reading, decoding, "
+    "loading kernels, training and certificates; the wall time of the whole command stands beside it"
 )
 
 
