@@ -105,7 +105,7 @@ def tell(folder: Path, size: str, told: Told, kept: bool) -> None:
     with open_hdf5(folder / "store.h5", "store") as file:
         meta = read_meta(file)
     in_memory = 8 * meta["n_nonzeros"] + 8 * meta["n_samples"]
-    needed = 8 * (meta["n_features"] + meta["n_samples"]) + 32 * meta["chunk_nonzeros"]
+    needed = 8 * meta["n_features"] + 9 * meta["n_samples"] + 64 * meta["chunk_nonzeros"]
     memory = in_memory // 8
     why = "one eighth of"
     if memory < 1.25 * needed:  # the weights themselves must fit

@@ -54,7 +54,7 @@ def save_result(path: Path, source: Source, trainer: Trainer, result: Result) ->
     A dual method's alpha is kept beside the weights, so that the certificate can be checked and a run at another C can
     start from it.
     """
-    arrays = {a.name: trainer.state[a.name] for a in trainer.solver.state_arrays if a.axis != "feature"}
+    arrays = {a.name: trainer.state[a.name] for a in trainer.solver.state_arrays if a.axis != "feature" and a.in_model}
     save_model(path, source, result.w, arrays, describe_result(source, trainer, result))
 
 

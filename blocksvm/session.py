@@ -10,6 +10,7 @@ import time
 from contextlib import ExitStack
 from pathlib import Path
 
+from blocksvm import kernels
 from blocksvm.display import TrainDisplay, train_summary
 from blocksvm.errors import InputError
 from blocksvm.models import save_result
@@ -118,6 +119,7 @@ class Session:
     def run(self) -> tuple[Result, list[str]]:
         options = self.options
         checkpoint = self.outputs.get("checkpoint")
+        kernels.start()
         began = time.perf_counter()  # seconds count from the opening of the store
         with ExitStack() as stack:
             source = stack.enter_context(Store(options.store))

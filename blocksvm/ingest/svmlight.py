@@ -85,7 +85,7 @@ def parse_piece(piece: TextPiece, form: TextFormat) -> ParsedRows:
             fault = (int(lines[row]), _sentence(codes.BIG_VALUE, form, ""))
             break
         if target < 0:
-            labels[row] = number
+            labels[row] = number + 0.0  # -0 is 0
         else:
             values[target] = number
     closed, code = close_rows(indptr, rows, ids, values, form.sum_duplicates, form.l2, form.dtype == "float32")

@@ -58,6 +58,15 @@ def kernel(function):
     return compiled
 
 
+def start() -> None:
+    """Bring numba's runtime up, some tenths of a second that the first call of any kernel would take."""
+    import numpy as np
+
+    from blocksvm.kernels.margins import sum_of_squares
+
+    sum_of_squares(np.zeros(1))
+
+
 def inlined(function):
     """Compile ``function`` for use inside kernels only, and put it in its caller's place.
 

@@ -17,16 +17,18 @@ NEGLIGIBLE = 1.0e-12
 
 @kernel
 def dual_cd_pass(indptr, indices, values, y, sq_norms, order, bias, upper, diagonal, cost, power, shrink_above,
-                 shrink_below, w, alpha, active):  # fmt: skip
+                 shrink_below, rest_beyond, rest_visits, w, alpha, active, rest):  # fmt: skip
     """One inner pass over the rows in ``order``.
 
     y (n,) int8 of +-1; sq_norms (n,) float64 ||x_i||^2 without the bias; order (m,) int32, the rows to visit, all
     active; bias: value of the constant feature whose weight is w[-1]; upper, diagonal (2,) float64 by class
     (negative, positive); cost (2,) and power: the loss cost * max(0, 1 - m)^power; shrink_above, shrink_below: the
-    extremes of the last pass's projected gradient (+-inf: drop nothing); w (d + 1,), alpha (n,) float64 and
-    active (n,) uint8 are updated.
+    extremes of the last pass's projected gradient (+-inf: drop nothing); rest_beyond: a row at a bound whose gradient
+    lies farther than this beyond it is left out of its next ``rest_visits`` visits (+inf: none); w (d + 1,), alpha (n,)
+    float64, active (n,) uint8 and rest (n,) uint8 are updated.
 
-    Returns (pg_max, pg_min, rows dropped, nonzeros, loss sum of the margins seen before each row's own step).
+    Returns (pg_max, pg_min, rows dropped, nonzeros, loss sum of the margins seen before each row's own step, the part
+    of it that belongs to rows put to rest).
     """
     d = w.shape[0] - 1
     n = order.shape[0]
@@ -36,6 +38,7 @@ def dual_cd_pass(indptr, indices, values, y, sq_norms, order, bias, upper, diago
     nonzeros = 0
     bias_sq = bias * bias
     loss = 0.0
+    resting_loss = 0.0
     for t in range(n):
         if t + ROW_AHEAD < n:
             ahead = order[t + ROW_AHEAD]
@@ -53,10 +56,14 @@ def dual_cd_pass(indptr, indices, values, y, sq_norms, order, bias, upper, diago
         a = alpha[i]
         margin = sign * (dot(indices, values, start, stop, w) + bias * w[d])
         excess = max(0.0, 1.0 - margin)
-        loss += cost[side] * (excess if power == 1 else excess * excess)
+        suffered = cost[side] * (excess if power == 1 else excess * excess)
+        loss += suffered
         # G = y <w, x> - 1 + D_ii a, the gradient of the negative dual
         gradient = margin - 1.0 + diagonal[side] * a
         projected = gradient
+        if rest[i] == 0 and ((a == 0.0 and gradient > rest_beyond) or (a == upper[side] and gradient < -rest_beyond)):
+            rest[i] = rest_visits
+            resting_loss += suffered
         if a == 0.0:
             if gradient > shrink_above:
                 active[i] = 0
@@ -80,4 +87,20 @@ def dual_cd_pass(indptr, indices, values, y, sq_norms, order, bias, upper, diago
             alpha[i] = new
             add_row(indices, values, start, stop, step, w)
             w[d] += step * bias
-    return pg_max, pg_min, dropped, nonzeros, loss
+    return pg_max, pg_min, dropped, nonzeros, loss, resting_loss
+
+
+@kernel
+def leave_resting(order, rest, active):
+    """Compact ``order`` to the rows that are not at rest; the others come one visit nearer to their return, and are
+    inactive for this one.  Returns how many stay."""
+    kept = 0
+    for t in range(order.shape[0]):
+        i = order[t]
+        if rest[i] > 0:
+            rest[i] -= 1
+            active[i] = 0
+        else:
+            order[kept] = i
+            kept += 1
+    return kept

@@ -16,17 +16,17 @@ TABLE_BYTES = 120  # of tables for each chunk
 
 def row_work_bytes(solver: Solver) -> int:
     """What a row of the block at work takes beside the block: its place in the order, its state, two margins."""
-    row_arrays = sum(array.axis == "row" for array in solver.state_arrays)
+    row_bytes = sum(array.item_bytes for array in solver.state_arrays if array.axis == "row")
     visit_bytes = sum(np.dtype(array.dtype).itemsize for array in solver.visit_arrays if not array.length)
-    return 4 + 8 * row_arrays + visit_bytes + 2 * 8
+    return 4 + row_bytes + visit_bytes + 2 * 8
 
 
 def take_state(budget: Budget, source: Source, solver: Solver) -> None:
     """Count the solver's state and the source's tables."""
     vectors = sum(array.axis == "feature" for array in solver.state_arrays) + solver.needs_weights_buffer
-    row_arrays = sum(array.axis == "row" for array in solver.state_arrays)
+    row_bytes = sum(array.item_bytes for array in solver.state_arrays if array.axis == "row")
     budget.take("weights", 8 * vectors * (source.n_features + 1))
-    budget.take("alpha", 8 * row_arrays * source.n_samples)
+    budget.take("alpha", row_bytes * source.n_samples)
     budget.take("tables", TABLE_BYTES * len(source.chunks))
 
 
@@ -43,8 +43,8 @@ def plan_blocks(
     block = chunks.nnz * (INDEX_BYTES + source.value_bytes) + chunks.n_rows * ROW_BYTES
     alone = chunks.n_rows * 8 if source.in_memory else block
     work = chunks.n_rows * row_work_bytes(solver)
-    reading = bytes_of_blocks(source, 0, 0) + 2 * source.slack() * (INDEX_BYTES + source.value_bytes)
-    budget.take("reading", reading)
+    edges = bytes_of_blocks(source, 0, 0)  # each block's arrays begin on a cache line
+    budget.take("reading", source.working_bytes() + edges)
     budget.require("the rows of one chunk", int((alone + work).max()))
     n = settings.block_chunks
     arguments = (n, settings.partition, settings.order, settings.seed, source.shuffled)
@@ -53,12 +53,12 @@ def plan_blocks(
     if resident and (n is None or n >= len(chunks)):
         budget.require("all rows", need)
         budget.take("all rows", need)
-        return Partition(alone + work, need, *arguments), 0 if source.in_memory else int(alone.sum()) + reading
-    budget.take("reading", reading)
+        return Partition(alone + work, need, *arguments), 0 if source.in_memory else int(alone.sum()) + edges
+    budget.take("reading", edges)
     cost = 2 * block + work
     smallest = int(np.sort(cost)[-(n or 1) :].sum())
     capacity = saved["capacity"] if saved else smallest if n else budget.left
     budget.require("two blocks", max(smallest, capacity))
     used = min(capacity, int(cost.sum()))
     budget.take("two blocks", used)
-    return Partition(cost, capacity, *arguments), used // 2 + reading
+    return Partition(cost, capacity, *arguments), used // 2 + edges

@@ -113,7 +113,7 @@ class Trainer:
         """The state's arrays, and the solver's start in them."""
         source, solver = self.source, self.solver
         lengths = {"feature": source.n_features + 1, "row": source.n_samples}
-        self.state = {a.name: np.zeros(lengths.get(a.axis, a.length)) for a in solver.state_arrays}
+        self.state = {a.name: np.zeros(lengths.get(a.axis, a.length), a.dtype) for a in solver.state_arrays}
         self.row_names = [a.name for a in solver.state_arrays if a.axis == "row"]
         self.buffer = np.zeros(source.n_features + 1) if solver.needs_weights_buffer else None
         solver.start(self.state)

@@ -8,13 +8,22 @@ import numpy as np
 
 from blocksvm.block import Block
 from blocksvm.errors import InputError
-from blocksvm.kernels.dual_cd import dual_cd_pass
+from blocksvm.kernels.dual_cd import dual_cd_pass, leave_resting
 from blocksvm.kernels.margins import add_rows, sum_of_squares
 from blocksvm.kernels.shuffle import keep_active
 from blocksvm.objective import Problem
 from blocksvm.solvers.protocol import PassResult, State, StateArray, VisitArray
 
 ABOVE, BELOW, PASSES, DROPPED = range(4)  # entries of visit["range"]
+LINEAR, SQUARE, OUTERS, RESTING = range(4)  # entries of state["sums"]: sum a, sum diagonal a^2, outer iterations done,
+# and from RESTING on a ring of the losses of the rows put to rest in each of the last outer iterations
+
+# Shrinking that outlasts a visit.  A row whose gradient lies this far beyond its bound (in units of the margin) stays
+# there for some time: it is left out of its next visits.  Measured on zipf data: as few outer iterations as without,
+# and a fifth of the rows.
+REST_BEYOND = 0.2
+REST_VISITS = 3
+REST_FROM = 3  # outer iterations done before any row may rest: the first ones move everything
 
 
 class DualCD:
@@ -24,7 +33,12 @@ class DualCD:
     """
 
     name = "dual-cd"
-    state_arrays = (StateArray("w", "feature"), StateArray("alpha", "row"), StateArray("sums", "scalar", 2))
+    state_arrays = (
+        StateArray("w", "feature"),
+        StateArray("alpha", "row"),
+        StateArray("rest", "row", dtype=np.uint8, in_model=False),
+        StateArray("sums", "scalar", RESTING + REST_VISITS + 1),
+    )
     visit_arrays = (VisitArray("active", np.uint8), VisitArray("range", length=4))
     has_dual = True
     needs_weights_buffer = False
@@ -50,23 +64,23 @@ class DualCD:
         alpha *= (self.problem.cost / np.array(saved["cost"])).min()
         np.clip(alpha, 0.0, self.upper.min(), out=alpha)
         self.rebuild(state, blocks)
-        curvature = sum_of_squares(w) + sums[1]
+        curvature = sum_of_squares(w) + sums[SQUARE]
         largest = self.upper.min() / alpha.max() if alpha.any() else 1.0
-        factor = min(float(sums[0] / curvature), largest) if curvature > 0.0 else 1.0
+        factor = min(float(sums[LINEAR] / curvature), largest) if curvature > 0.0 else 1.0
         alpha *= factor
         # rounding must not lead out of the box
         np.minimum(alpha, self.upper.min(), out=alpha)
         w *= factor
-        sums *= (factor, factor * factor)
+        sums[[LINEAR, SQUARE]] *= (factor, factor * factor)
 
     def rebuild(self, state: State, blocks: Iterable[Block]) -> None:
         """w = sum a_i y_i x_i anew from a, in one reading of all rows."""
         state["w"][:] = 0.0
-        state["sums"][:] = 0.0
+        state["sums"][[LINEAR, SQUARE]] = 0.0
         for block in blocks:
             alpha = state["alpha"][block.rows]
             add_rows(*block.matrix, alpha * block.y, self.problem.bias, state["w"])
-            state["sums"] += _alpha_sums(alpha, block.y, self.diagonal)
+            state["sums"][[LINEAR, SQUARE]] += _alpha_sums(alpha, block.y, self.diagonal)
 
     def start_visit(self, visit: State) -> None:
         visit["active"][:] = 1
@@ -76,19 +90,27 @@ class DualCD:
         """Visit the active rows in ``order``; rows that stay at a bound are dropped from the visit's later passes."""
         problem = self.problem
         bounds = visit["range"]
-        if bounds[DROPPED] > 0:
+        first = bounds[PASSES] == 0
+        if first:
+            kept = leave_resting(order, state["rest"], visit["active"])
+            bounds[DROPPED] += len(order) - kept
+            order = order[:kept]
+        elif bounds[DROPPED] > 0:
             order = order[: keep_active(order, visit["active"])]
         alpha = state["alpha"]
         sums = state["sums"]
         before_linear, before_square = _alpha_sums(alpha, block.y, self.diagonal)
-        pg_max, pg_min, dropped, nnz, loss = dual_cd_pass(
+        outers = int(sums[OUTERS])
+        beyond = REST_BEYOND if outers >= REST_FROM else np.inf
+        pg_max, pg_min, dropped, nnz, loss, resting = dual_cd_pass(
             *block.matrix, block.y, block.sq_norms, order, problem.bias, self.upper, self.diagonal, problem.cost,
-            problem.loss.power, bounds[ABOVE], bounds[BELOW], state["w"], alpha, visit["active"],
+            problem.loss.power, bounds[ABOVE], bounds[BELOW], beyond, REST_VISITS,
+            state["w"], alpha, visit["active"], state["rest"],
         )  # fmt: skip
         after_linear, after_square = _alpha_sums(alpha, block.y, self.diagonal)
-        sums[0] += after_linear - before_linear
-        sums[1] += after_square - before_square
-        first = bounds[PASSES] == 0
+        sums[LINEAR] += after_linear - before_linear
+        sums[SQUARE] += after_square - before_square
+        sums[RESTING + outers % (REST_VISITS + 1)] += resting
         bounds[PASSES] += 1
         bounds[DROPPED] += dropped
         # an extreme on the wrong side of 0 would drop rows that still move
@@ -102,18 +124,25 @@ class DualCD:
         return PassResult(len(order), nnz, loss if first else 0.0, bool(finished))
 
     def end_outer(self, state: State, outer: int) -> None:
-        """Nothing to do: w and a are current."""
+        """Count it; rows put to rest ``REST_VISITS`` + 1 iterations before are back, so their losses leave the ring."""
+        sums = state["sums"]
+        sums[OUTERS] += 1
+        sums[RESTING + int(sums[OUTERS]) % (REST_VISITS + 1)] = 0.0
 
     def weights(self, state: State, out: np.ndarray | None) -> np.ndarray:
         return state["w"]
 
     def estimated_primal(self, state: State, loss_sum: float) -> float:
-        """P with the losses as they were seen on the visits."""
-        return 0.5 * sum_of_squares(state["w"]) + loss_sum
+        """P with the losses as they were seen on the visits, those of rows at rest when they were put to it."""
+        sums = state["sums"]
+        now = int(sums[OUTERS]) % (REST_VISITS + 1)
+        at_rest = sum(float(sums[RESTING + k]) for k in range(REST_VISITS + 1) if k != now)
+        return 0.5 * sum_of_squares(state["w"]) + loss_sum + at_rest
 
     def estimated_dual(self, state: State) -> float:
         """D from the maintained w and sums of a."""
-        return float(state["sums"][0] - 0.5 * state["sums"][1] - 0.5 * sum_of_squares(state["w"]))
+        sums = state["sums"]
+        return float(sums[LINEAR] - 0.5 * sums[SQUARE] - 0.5 * sum_of_squares(state["w"]))
 
 
 def _alpha_sums(alpha: np.ndarray, y: np.ndarray, diagonal: np.ndarray) -> tuple[float, float]:

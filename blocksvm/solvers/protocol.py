@@ -17,12 +17,18 @@ from blocksvm.block import Block
 
 @dataclass(frozen=True)
 class StateArray:
-    """A named float64 array of the state: one number a feature (and one for the constant feature), one a row, or
-    ``length`` numbers."""
+    """A named array of the state: one number a feature (and one for the constant feature), one a row, or ``length``
+    numbers.  in_model: a later run can start from it, so the model keeps it (features' arrays: the weights do)."""
 
     name: str
     axis: str  # "feature", "row" or "scalar"
     length: int = 0
+    dtype: type = np.float64
+    in_model: bool = True
+
+    @property
+    def item_bytes(self) -> int:
+        return np.dtype(self.dtype).itemsize
 
 
 @dataclass(frozen=True)

@@ -14,14 +14,26 @@ blosc.use_threads = False
 
 # Chosen by measurement (zipf data and word n-grams): the indices' upper bytes are nearly constant within a chunk, so
 # byte shuffle and lz4 bring 4 bytes to about 1.9 at three times the decoding speed of zstd, and the trainer, not the
-# decoder, stays the slower side.  Values of real data repeat; random ones do not compress and are stored as they are.
+# decoder, stays the slower side.  Values of real data repeat; random ones hardly compress, and are stored as they are:
+# then they are read straight to their place.
 CODEC = "lz4"
 LEVEL = 5
+WORTHWHILE = 0.9  # compressed to more than this share of its size, data is stored as it is
+
+STORED = 1  # HDF5's mask for "the first filter was not applied to this chunk"
 
 
 def encode(array: np.ndarray) -> bytes:
     """Compress a contiguous 1-D array (byte shuffle over its item size)."""
     return blosc.compress(array, CODEC.encode(), LEVEL, blosc.SHUFFLE)
+
+
+def encode_or_store(array: np.ndarray) -> tuple[bytes, int]:
+    """(bytes, HDF5's filter mask): compressed, or as they are where that saves little."""
+    raw = encode(array)
+    if len(raw) <= WORTHWHILE * array.nbytes:
+        return raw, 0
+    return array.tobytes(), STORED
 
 
 def decode(raw, out: np.ndarray) -> None:

@@ -93,7 +93,7 @@ class Matrix(SourceBase):
         ends = np.maximum(self.indptr[1:], np.arange(1, n + 1)) // size
         return np.flatnonzero(np.append(True, np.diff(ends) > 0))
 
-    def slack(self) -> int:
+    def working_bytes(self) -> int:
         return 0
 
     def read_block(self, chunks: np.ndarray, arena: Arena | None) -> Block:

@@ -1,29 +1,27 @@
-"""Reading a store: its description and tables once, then chunks straight from the file, verified and checked.
-
-Chunks are read with pread at their offsets and decoded outside HDF5's lock and the GIL, so that one thread reads
-while another trains.  Everything is verified against its checksum and checked before a kernel may see it.
-"""
+"""A store opened for reading: its description and tables once, then blocks of its chunks by several decoders."""
 
 from __future__ import annotations
 
 import os
-import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 
-from blocksvm.block import Arena, Block, block_bytes
+from blocksvm.block import INDEX_BYTES, Arena, Block, block_bytes
 from blocksvm.errors import InputError
-from blocksvm.kernels.check import INDEX_OUT_OF_RANGE, SOUND, check_entries, fill_indptr
 from blocksvm.store import codec
 from blocksvm.store.arrays import read_pieces
+from blocksvm.store.decoder import Decoder
 from blocksvm.store.files import first_line, open_hdf5, read_meta
 from blocksvm.store.schema import CHUNK, PART, ROW
 from blocksvm.store.source import ChunkTable, Labels, SourceBase
 from blocksvm.store.writer import fill_offsets
 
-# How many chunks ahead the system is asked to read from the disk.
-CHUNKS_AHEAD = 16
+# Threads that decode a block together, beside the one that trains.  On two processors a second decoder only takes turns
+# with the trainer (measured: nothing gained).
+MOST_DECODERS = 2
+N_DECODERS = max(1, min(MOST_DECODERS, len(os.sched_getaffinity(0)) - 1))
 
 VALUE_TYPES = {"float32": np.float32, "float64": np.float64, "ones": None}
 
@@ -38,7 +36,8 @@ class Store(SourceBase):
         self.path = Path(path)
         self.file = open_hdf5(self.path, "store")
         self.fd = -1
-        self.raw = memoryview(bytearray())  # compressed bytes of the part being decoded; one reader at a time
+        self.decoders = [Decoder(self) for _ in range(N_DECODERS)]
+        self.pool = ThreadPoolExecutor(max(1, N_DECODERS - 1), thread_name_prefix="blocksvm-decoder")
         try:
             self.fd = os.open(self.path, os.O_RDONLY)
             self.meta = read_meta(self.file)
@@ -136,6 +135,11 @@ class Store(SourceBase):
         if self.rows_offset is None or self.rows_offset + self.meta["n_samples"] * ROW.itemsize > size:
             raise ValueError("the file is truncated")
 
+    def parts_of(self, chunk: int) -> np.ndarray:
+        """The records of a chunk's parts."""
+        first = int(self.first_part[chunk])
+        return self.parts[first : first + int(self.n_parts[chunk])]
+
     def __enter__(self) -> Store:
         return self
 
@@ -144,121 +148,55 @@ class Store(SourceBase):
 
     def close(self) -> None:
         if self.fd >= 0:
+            self.pool.shutdown()
             os.close(self.fd)
             self.fd = -1
         self.file.close()
 
-    def slack(self) -> int:
-        # the last part of a block is decoded whole, padding included
-        return self.chunk_nnz
-
-    def _pread(self, offset: int, size: int, buffer: memoryview, chunk: int) -> None:
-        """Fill ``buffer[:size]`` from the file."""
-        filled = 0
-        while filled < size:
-            n = os.preadv(self.fd, [buffer[filled:size]], offset + filled)
-            if n == 0:
-                raise InputError(f"{self.path}: chunk {chunk} is truncated; make the store again")
-            filled += n
-        self.cost.bytes_read += size
-
-    def _announce(self, chunk: int) -> None:
-        """Ask the system to read a chunk soon, so that the disk works while others are decoded."""
-        first_row, n = int(self.chunks.first_row[chunk]), int(self.chunks.n_rows[chunk])
-        spans = [(self.rows_offset + first_row * ROW.itemsize, n * ROW.itemsize)]
-        first = int(self.first_part[chunk])
-        for record in self.parts[first : first + int(self.n_parts[chunk])]:
-            spans.append((int(record["indices_offset"]), int(record["indices_size"])))
-            if self.value_dtype is not None:
-                spans.append((int(record["values_offset"]), int(record["values_size"])))
-        for offset, size in spans:
-            os.posix_fadvise(self.fd, offset, size, os.POSIX_FADV_WILLNEED)
+    def working_bytes(self) -> int:
+        # compressed and padded parts of each decoder; as many on every machine, so that equal memory makes equal blocks
+        return MOST_DECODERS * 2 * self.chunk_nnz * (INDEX_BYTES + self.value_bytes)
 
     def read_rows(self, chunk: int) -> np.ndarray:
         """The row records of a chunk (ROW dtype), verified."""
-        first, n = int(self.chunks.first_row[chunk]), int(self.chunks.n_rows[chunk])
-        rows = np.empty(n, dtype=ROW)
-        self._pread(self.rows_offset + first * ROW.itemsize, rows.nbytes, memoryview(rows).cast("B"), chunk)
-        if codec.checksum(memoryview(rows).cast("B")) != int(self.rows_checksum[chunk]):
-            raise InputError(f"{self.path}: chunk {chunk}: checksum of its rows does not match; make the store again")
-        return rows
+        return self.decoders[0].read_rows(chunk)
 
     def read_block(self, chunks: np.ndarray, arena: Arena | None) -> Block:
-        n = int(self.chunks.n_rows[chunks].sum())
-        nnz = int(self.chunks.nnz[chunks].sum())
+        n_rows, entries = self.chunks.n_rows[chunks], self.chunks.nnz[chunks]
+        n, nnz = int(n_rows.sum()), int(entries.sum())
         if arena is None:
-            arena = Arena(block_bytes(n, nnz + self.chunk_nnz, self.value_bytes))
-        wanted = [(n + 1, np.int64), (n, np.float64), (n, np.int64), (n, np.int8), (nnz + self.chunk_nnz, np.int32)]
+            arena = Arena(block_bytes(n, nnz, self.value_bytes))
+        wanted = [(n + 1, np.int64), (n, np.float64), (n, np.int64), (n, np.int8), (nnz, np.int32)]
         if self.value_dtype is not None:
-            wanted.append((nnz + self.chunk_nnz, self.value_dtype))
-        carved = arena.carve(*wanted)
-        indptr, sq_norms, numbers, y, indices = carved[:5]
-        values = carved[5] if self.value_dtype is not None else None
+            wanted.append((nnz, self.value_dtype))
+        indptr, sq_norms, rows, y, indices, *rest = arena.carve(*wanted)
+        block = Block(indptr, indices, rest[0] if rest else None, y, sq_norms, rows, self.n_features)
         indptr[0] = 0
-        row = 0
-        entry = 0
-        listed = chunks.tolist()
-        for chunk in listed[:CHUNKS_AHEAD]:
-            self._announce(chunk)
-        for k, chunk in enumerate(listed):
-            if k + CHUNKS_AHEAD < len(listed):
-                self._announce(listed[k + CHUNKS_AHEAD])
-            row, entry = self._read_chunk(chunk, row, entry, indptr, sq_norms, numbers, y, indices, values)
+        # consecutive runs of chunks, one for each decoder, of about equal entries; each knows its place beforehand
+        last_row, last_entry = np.cumsum(n_rows), np.cumsum(entries)
+        share = (last_entry - entries / 2) * (N_DECODERS / max(1, nnz))
+        runs = np.searchsorted(share, np.arange(N_DECODERS + 1))
+        runs[-1] = len(chunks)
+        work = []
+        for decoder, start, stop in zip(self.decoders, runs[:-1].tolist(), runs[1:].tolist(), strict=True):
+            if start < stop:
+                first = (int(last_row[start] - n_rows[start]), int(last_entry[start] - entries[start]))
+                end = int(last_entry[stop - 1])
+                work.append((decoder, chunks[start:stop].tolist(), *first, end))
+        others = [self.pool.submit(decoder.decode, block, *where) for decoder, *where in work[1:]]
+        try:
+            decoder, *where = work[0]
+            decoder.decode(block, *where)
+        finally:
+            for other in others:
+                other.exception()  # all are done before the arena is used again
+        for other in others:
+            other.result()
+        for decoder in self.decoders:
+            decoder.settle(self.cost)
         self.cost.blocks += 1
         self.cost.nnz += nnz
-        values = None if values is None else values[:nnz]
-        return Block(indptr, indices[:nnz], values, y, sq_norms, numbers, self.n_features)
-
-    def _read_chunk(self, chunk, row, entry, indptr, sq_norms, numbers, y, indices, values) -> tuple[int, int]:
-        """Decode a chunk to position (row, entry) of a block; returns the position behind it."""
-        began = time.perf_counter()
-        rows = self.read_rows(chunk)
-        n = len(rows)
-        stop = entry + int(self.chunks.nnz[chunk])
-        reading = time.perf_counter() - began
-        first = int(self.first_part[chunk])
-        for k, record in enumerate(self.parts[first : first + int(self.n_parts[chunk])]):
-            start = entry + k * self.chunk_nnz
-            whole = slice(start, start + self.chunk_nnz)
-            reading += self._read_part(chunk, record, indices[whole], None if values is None else values[whole])
-        lengths = np.ascontiguousarray(rows["length"])
-        if int(lengths.sum(dtype=np.int64)) != stop - entry:
-            raise InputError(f"{self.path}: chunk {chunk}: rows and nonzeros disagree; make the store again")
-        fill_indptr(lengths, indptr[row], indptr[row : row + n + 1])
-        code = check_entries(indices[entry:stop], None if values is None else values[entry:stop], self.n_features)
-        if code != SOUND:
-            what = "a feature index is out of range" if code == INDEX_OUT_OF_RANGE else "a value is not finite"
-            raise InputError(f"{self.path}: chunk {chunk}: {what}; make the store again")
-        norms = rows["sq_norm"]
-        if not (np.isfinite(norms).all() and (norms >= 0.0).all()):
-            raise InputError(f"{self.path}: chunk {chunk}: a row's norm is not a number; make the store again")
-        sq_norms[row : row + n] = norms
-        numbers[row : row + n] = np.arange(int(self.chunks.first_row[chunk]), int(self.chunks.first_row[chunk]) + n)
-        y[row : row + n] = 0 if self.labels is None else self.labels.signs(rows["label"])
-        self.cost.seconds_reading += reading
-        self.cost.seconds_decoding += time.perf_counter() - began - reading
-        return row + n, stop
-
-    def _read_part(self, chunk: int, record, indices: np.ndarray, values: np.ndarray | None) -> float:
-        """Decode one part, padding included; returns the seconds that reading alone took."""
-        began = time.perf_counter()
-        middle = int(record["indices_size"])
-        end = middle + int(record["values_size"])
-        if len(self.raw) < end:
-            self.raw = memoryview(bytearray(end + end // 4))
-        self._pread(int(record["indices_offset"]), middle, self.raw, chunk)
-        if values is not None:
-            self._pread(int(record["values_offset"]), end - middle, self.raw[middle:], chunk)
-        reading = time.perf_counter() - began
-        if codec.checksum(self.raw[:end]) != int(record["checksum"]):
-            raise InputError(f"{self.path}: chunk {chunk}: checksum does not match; make the store again")
-        try:
-            codec.decode(self.raw[:middle], indices)
-            if values is not None:
-                codec.decode(self.raw[middle:end], values)
-        except ValueError as error:
-            raise InputError(f"{self.path}: chunk {chunk}: {error}; make the store again") from error
-        return reading
+        return block
 
     def feature_ids(self, start: int, stop: int) -> np.ndarray:
         out = np.empty(stop - start, dtype=np.int64)
@@ -280,7 +218,7 @@ class Store(SourceBase):
         """Read everything that matters against its checksums; InputError names what is damaged."""
         largest = int(self.chunks.nnz.max())
         arena_rows = int(self.chunks.n_rows.max())
-        arena = Arena(block_bytes(arena_rows, largest + self.chunk_nnz, self.value_bytes))
+        arena = Arena(block_bytes(arena_rows, largest, self.value_bytes))
         sources_seen = 0
         for chunk in range(len(self.chunks)):
             self.read_block(np.array([chunk]), arena)

@@ -8,6 +8,8 @@
     /features/ids   the user's id of each feature; features are numbered by falling frequency (ties: first seen first)
     /meta      JSON: counts, labels, sources, settings, checksums of the tables; its own checksum is an attribute
 
+Values that hardly compress are stored as they are (HDF5 marks such parts); a part's size tells.
+
 A chunk is a run of rows that begins on a part boundary; the last part is padded with zeros.  A chunk has one part,
 unless it is a single row of more than L entries.  Read one in a few lines of h5py (and ``import hdf5plugin``):
 

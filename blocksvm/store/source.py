@@ -67,8 +67,8 @@ class Source(Protocol):
     in_memory: bool  # a block of everything is no copy
     cost: ReadingCost
 
-    def slack(self) -> int:
-        """Entries that a block needs beyond its own while it is read."""
+    def working_bytes(self) -> int:
+        """Memory that reading takes beside the block."""
         ...
 
     def read_block(self, chunks: np.ndarray, arena: Arena | None) -> Block:
@@ -86,7 +86,7 @@ class Source(Protocol):
 
 def bytes_of_blocks(source: Source, n_rows: int, nnz: int) -> int:
     """Memory that an arena needs for a block of this size from this source."""
-    return block_bytes(n_rows, nnz + source.slack(), source.value_bytes)
+    return block_bytes(n_rows, nnz, source.value_bytes)
 
 
 @dataclass

@@ -133,8 +133,8 @@ class StoreWriter:
             while len(self.pending) > self.most_pending:
                 self._write_part(self.pending.popleft().result())
 
-    def _write_part(self, encoded: tuple[bytes, bytes | None, int]) -> None:
-        indices, values, checksum = encoded
+    def _write_part(self, encoded: tuple[bytes, tuple[bytes | None, int], int]) -> None:
+        indices, (values, mask), checksum = encoded
         length = self.indices.shape[0]
         start = self.parts_written * self.chunk_nnz
         if start + self.chunk_nnz > length:
@@ -144,7 +144,7 @@ class StoreWriter:
                 self.values.resize((grown,))
         self.indices.id.write_direct_chunk((start,), indices)
         if values is not None:
-            self.values.id.write_direct_chunk((start,), values)
+            self.values.id.write_direct_chunk((start,), values, filter_mask=mask)
         self.checksums.append(checksum)
         self.parts_written += 1
 
@@ -190,12 +190,12 @@ class StoreWriter:
         return meta
 
 
-def _encode_part(indices: np.ndarray, values: np.ndarray | None) -> tuple[bytes, bytes | None, int]:
+def _encode_part(indices: np.ndarray, values: np.ndarray | None) -> tuple[bytes, tuple[bytes | None, int], int]:
     raw_indices = codec.encode(indices)
     if values is None:
-        return raw_indices, None, codec.checksum(raw_indices)
-    raw_values = codec.encode(values)
-    return raw_indices, raw_values, codec.checksum(raw_indices, raw_values)
+        return raw_indices, (None, 0), codec.checksum(raw_indices)
+    raw_values, mask = codec.encode_or_store(values)
+    return raw_indices, (raw_values, mask), codec.checksum(raw_indices, raw_values)
 
 
 def fill_offsets(dataset: h5py.Dataset, parts: np.ndarray, name: str, chunk_nnz: int) -> None:

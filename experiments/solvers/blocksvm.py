@@ -30,7 +30,7 @@ def budget(store: Path, text_bytes: int) -> int:
 
     with open_hdf5(store, "store") as file:
         meta = read_meta(file)
-    needed = 8 * (meta["n_features"] + meta["n_samples"]) + 120 * meta["n_chunks"] + 64 * meta["chunk_nonzeros"]
+    needed = 8 * meta["n_features"] + 9 * meta["n_samples"] + 120 * meta["n_chunks"] + 96 * meta["chunk_nonzeros"]
     eighth = text_bytes // 8
     return eighth if eighth >= 1.25 * needed else needed + eighth
 

@@ -1,0 +1,164 @@
+"""One thread's share of reading a block: chunks from the disk, verified, decoded and checked, to their place.
+
+Chunks are read at their offsets and decoded outside HDF5's lock and the GIL, so that one thread reads while another
+trains.  Everything is verified against its checksum and checked before a kernel may see it.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+import numpy as np
+
+from blocksvm.block import Block
+from blocksvm.errors import InputError
+from blocksvm.kernels.check import INDEX_OUT_OF_RANGE, SOUND, check_entries, fill_indptr
+from blocksvm.store import codec
+from blocksvm.store.schema import ROW
+from blocksvm.store.source import ReadingCost
+
+# How many chunks ahead the system is asked to read from the disk.
+CHUNKS_AHEAD = 16
+
+
+class Decoder:
+    """Reads chunks of one store; used by one thread at a time, with buffers of its own."""
+
+    def __init__(self, store):
+        self.store = store
+        self.raw = memoryview(bytearray())  # compressed bytes of the part being decoded
+        self.padded_indices = np.empty(0, np.int32)  # for a part whose padding has no room in the block
+        self.padded_values = None
+        self.spent = ReadingCost()
+
+    def settle(self, cost: ReadingCost) -> None:
+        """Add what was spent to ``cost``, and forget it."""
+        cost.bytes_read += self.spent.bytes_read
+        cost.seconds_reading += self.spent.seconds_reading
+        cost.seconds_decoding += self.spent.seconds_decoding
+        self.spent = ReadingCost()
+
+    def decode(self, block: Block, chunks: list[int], row: int, entry: int, end: int) -> None:
+        """Fill the block from position (row, entry) with the chunks; nothing at or behind entry ``end`` is touched."""
+        for chunk in chunks[:CHUNKS_AHEAD]:
+            self._announce(chunk)
+        for k, chunk in enumerate(chunks):
+            if k + CHUNKS_AHEAD < len(chunks):
+                self._announce(chunks[k + CHUNKS_AHEAD])
+            row, entry = self._decode_chunk(block, chunk, row, entry, end)
+
+    def _announce(self, chunk: int) -> None:
+        """Ask the system to read a chunk soon, so that the disk works while others are decoded."""
+        store = self.store
+        first_row, n = int(store.chunks.first_row[chunk]), int(store.chunks.n_rows[chunk])
+        spans = [(store.rows_offset + first_row * ROW.itemsize, n * ROW.itemsize)]
+        for record in store.parts_of(chunk):
+            spans.append((int(record["indices_offset"]), int(record["indices_size"])))
+            if store.value_dtype is not None:
+                spans.append((int(record["values_offset"]), int(record["values_size"])))
+        for offset, size in spans:
+            os.posix_fadvise(store.fd, offset, size, os.POSIX_FADV_WILLNEED)
+
+    def _pread(self, offset: int, size: int, buffer: memoryview, chunk: int) -> None:
+        """Fill ``buffer[:size]`` from the file."""
+        filled = 0
+        while filled < size:
+            n = os.preadv(self.store.fd, [buffer[filled:size]], offset + filled)
+            if n == 0:
+                raise self._broken(chunk, "is truncated")
+            filled += n
+        self.spent.bytes_read += size
+
+    def _broken(self, chunk: int, what: str) -> InputError:
+        return InputError(f"{self.store.path}: chunk {chunk}: {what}; make the store again")
+
+    def read_rows(self, chunk: int) -> np.ndarray:
+        """The row records of a chunk (ROW dtype), verified."""
+        store = self.store
+        first, n = int(store.chunks.first_row[chunk]), int(store.chunks.n_rows[chunk])
+        rows = np.empty(n, dtype=ROW)
+        raw = memoryview(rows).cast("B")
+        self._pread(store.rows_offset + first * ROW.itemsize, rows.nbytes, raw, chunk)
+        if codec.checksum(raw) != int(store.rows_checksum[chunk]):
+            raise self._broken(chunk, "checksum of its rows does not match")
+        return rows
+
+    def _decode_chunk(self, block: Block, chunk: int, row: int, entry: int, end: int) -> tuple[int, int]:
+        """Decode a chunk to position (row, entry) of a block; returns the position behind it."""
+        began = time.perf_counter()
+        store = self.store
+        rows = self.read_rows(chunk)
+        n = len(rows)
+        stop = entry + int(store.chunks.nnz[chunk])
+        reading = time.perf_counter() - began
+        for k, record in enumerate(store.parts_of(chunk)):
+            start = entry + k * store.chunk_nnz
+            reading += self._decode_part(block, chunk, record, start, min(stop, start + store.chunk_nnz), end)
+        lengths = np.ascontiguousarray(rows["length"])
+        if int(lengths.sum(dtype=np.int64)) != stop - entry:
+            raise self._broken(chunk, "rows and nonzeros disagree")
+        fill_indptr(lengths, np.int64(entry), block.indptr[row : row + n + 1])
+        values = None if block.values is None else block.values[entry:stop]
+        code = check_entries(block.indices[entry:stop], values, store.n_features)
+        if code != SOUND:
+            out = code == INDEX_OUT_OF_RANGE
+            raise self._broken(chunk, "a feature index is out of range" if out else "a value is not finite")
+        norms = rows["sq_norm"]
+        if not (np.isfinite(norms).all() and (norms >= 0.0).all()):
+            raise self._broken(chunk, "a row's norm is not a number")
+        block.sq_norms[row : row + n] = norms
+        first = int(store.chunks.first_row[chunk])
+        block.rows[row : row + n] = np.arange(first, first + n)
+        block.y[row : row + n] = 0 if store.labels is None else store.labels.signs(rows["label"])
+        self.spent.seconds_reading += reading
+        self.spent.seconds_decoding += time.perf_counter() - began - reading
+        return row + n, stop
+
+    def _decode_part(self, block: Block, chunk: int, record, start: int, stop: int, end: int) -> float:
+        """Decode one part to entries start..stop of the block; returns the seconds that reading alone took.
+
+        A part is decoded whole: its padding is overwritten by the next one, or, where it would run over what this
+        thread owns, does not get into the block.
+        """
+        length = self.store.chunk_nnz
+        direct = start + length <= end
+        if direct:
+            indices = block.indices[start : start + length]
+            values = None if block.values is None else block.values[start : start + length]
+        else:
+            indices, values = self._padded(block)
+        began = time.perf_counter()
+        middle = int(record["indices_size"])
+        values_size = int(record["values_size"])
+        # values that hardly compress were stored as they are, and are read straight to their place
+        stored = values is not None and values_size == values.nbytes
+        size = middle if stored else middle + values_size
+        if len(self.raw) < size:
+            self.raw = memoryview(bytearray(size + size // 4))
+        self._pread(int(record["indices_offset"]), middle, self.raw, chunk)
+        raw_values = memoryview(values).cast("B") if stored else self.raw[middle:size]
+        if values is not None:
+            self._pread(int(record["values_offset"]), values_size, raw_values, chunk)
+        reading = time.perf_counter() - began
+        if codec.checksum(self.raw[:middle], raw_values) != int(record["checksum"]):
+            raise self._broken(chunk, "checksum does not match")
+        try:
+            codec.decode(self.raw[:middle], indices)
+            if values is not None and not stored:
+                codec.decode(raw_values, values)
+        except ValueError as error:
+            raise self._broken(chunk, str(error)) from error
+        if not direct:
+            block.indices[start:stop] = indices[: stop - start]
+            if values is not None:
+                block.values[start:stop] = values[: stop - start]
+        return reading
+
+    def _padded(self, block: Block) -> tuple[np.ndarray, np.ndarray | None]:
+        """Room for a whole part outside the block."""
+        length = self.store.chunk_nnz
+        if len(self.padded_indices) != length:
+            self.padded_indices = np.empty(length, np.int32)
+            self.padded_values = None if block.values is None else np.empty(length, block.values.dtype)
+        return self.padded_indices, self.padded_values

@@ -1,0 +1,58 @@
+"""Rows at rest: left out of some outer iterations while they lie far beyond their bound."""
+
+import numpy as np
+import pytest
+import reference
+from scipy import sparse
+
+from blocksvm.losses import LOSSES
+from blocksvm.models import fit
+from blocksvm.objective import Problem
+from blocksvm.solvers.dual_cd import DualCD
+from blocksvm.store.matrix import Matrix
+
+N, D = 60, 30
+
+
+@pytest.fixture
+def rows():
+    rng = np.random.default_rng(8)
+    X = sparse.random(N, D, density=0.3, format="csr", random_state=4)
+    X.data = np.round(rng.normal(size=X.nnz), 3)
+    X.eliminate_zeros()
+    y = np.where(X @ rng.normal(size=D) + rng.normal(size=N) > 0, 1.0, -1.0)
+    return X, y
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared-hinge"])
+def test_equals_its_definition(rows, loss):
+    X, y = rows
+    rng = np.random.default_rng(0)
+    orders = [rng.permutation(N) for _ in range(12)]
+    cost = np.array([1.0, 1.0])
+    solver = DualCD(Problem(LOSSES[loss], cost, 0.0, N, (int((y < 0).sum()), int((y > 0).sum()))))
+    lengths = {"feature": D + 1, "row": N}
+    state = {a.name: np.zeros(lengths.get(a.axis, a.length), a.dtype) for a in solver.state_arrays}
+    block = Matrix(X, y).read_block(np.array([0]), None)
+    visited, estimates = [], []
+    for k, order in enumerate(orders):
+        visit = {a.name: np.zeros(a.length or N, a.dtype) for a in solver.visit_arrays}
+        solver.start_visit(visit)
+        done = solver.inner_pass(block, state, visit, order.astype(np.int32))
+        visited.append(done.rows_visited)
+        estimates.append(solver.estimated_primal(state, done.loss_sum) - 0.5 * state["w"] @ state["w"])
+        solver.end_outer(state, k + 1)
+    w, alpha, expected_visited, expected_estimates = reference.dual_cd_with_rest(X, y, np.ones(N), loss, orders)
+    assert visited == expected_visited
+    assert min(visited) < N  # some did rest
+    np.testing.assert_allclose(state["alpha"], alpha, rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(state["w"][:D], w, rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(estimates, expected_estimates, rtol=1e-10)
+
+
+def test_the_optimum_is_the_same(rows):
+    X, y = rows
+    certified = fit(X, y, tol=1e-9, schedule="1", max_outer=5000).certificate
+    _, _, primal, dual = reference.exact_optimum(X, y, np.ones(N), "hinge")
+    assert certified.dual <= primal * (1 + 1e-12)
+    assert certified.primal == pytest.approx(primal, rel=1e-8)
