@@ -98,7 +98,7 @@ class SplitDisplay:
     def show(self, progress) -> None:
         if progress.phase != self.phase:
             self.phase = progress.phase
-            self.phase_began = progress.seconds
+            self.phase_began = 0.0 if progress.phase == "reading" else progress.seconds
         spent = max(progress.seconds - self.phase_began, 1e-9)
         left = ""
         if progress.fraction:

@@ -20,6 +20,7 @@ from blocksvm.store.source import ReadingCost
 
 # How many chunks ahead the system is asked to read from the disk.
 CHUNKS_AHEAD = 16
+MEMORY_SPEED = 1.5e9  # bytes a second; slower than this, a disk is at work
 
 
 class Decoder:
@@ -44,9 +45,13 @@ class Decoder:
         for chunk in chunks[:CHUNKS_AHEAD]:
             self._announce(chunk)
         for k, chunk in enumerate(chunks):
-            if k + CHUNKS_AHEAD < len(chunks):
-                self._announce(chunks[k + CHUNKS_AHEAD])
+            before = self.spent.bytes_read, self.spent.seconds_reading
             row, entry = self._decode_chunk(block, chunk, row, entry, end)
+            if k + CHUNKS_AHEAD < len(chunks):
+                # what comes at the speed of memory needs no announcing, which costs as much as reading it
+                n_bytes, seconds = self.spent.bytes_read - before[0], self.spent.seconds_reading - before[1]
+                if n_bytes < MEMORY_SPEED * seconds:
+                    self._announce(chunks[k + CHUNKS_AHEAD])
 
     def _announce(self, chunk: int) -> None:
         """Ask the system to read a chunk soon, so that the disk works while others are decoded."""
@@ -54,9 +59,9 @@ class Decoder:
         first_row, n = int(store.chunks.first_row[chunk]), int(store.chunks.n_rows[chunk])
         spans = [(store.rows_offset + first_row * ROW.itemsize, n * ROW.itemsize)]
         for record in store.parts_of(chunk):
-            spans.append((int(record["indices_offset"]), int(record["indices_size"])))
+            spans.append(record[:2])
             if store.value_dtype is not None:
-                spans.append((int(record["values_offset"]), int(record["values_size"])))
+                spans.append(record[2:4])
         for offset, size in spans:
             os.posix_fadvise(store.fd, offset, size, os.POSIX_FADV_WILLNEED)
 
@@ -129,19 +134,18 @@ class Decoder:
         else:
             indices, values = self._padded(block)
         began = time.perf_counter()
-        middle = int(record["indices_size"])
-        values_size = int(record["values_size"])
+        indices_offset, middle, values_offset, values_size, checksum = record
         # values that hardly compress were stored as they are, and are read straight to their place
         stored = values is not None and values_size == values.nbytes
         size = middle if stored else middle + values_size
         if len(self.raw) < size:
             self.raw = memoryview(bytearray(size + size // 4))
-        self._pread(int(record["indices_offset"]), middle, self.raw, chunk)
+        self._pread(indices_offset, middle, self.raw, chunk)
         raw_values = memoryview(values).cast("B") if stored else self.raw[middle:size]
         if values is not None:
-            self._pread(int(record["values_offset"]), values_size, raw_values, chunk)
+            self._pread(values_offset, values_size, raw_values, chunk)
         reading = time.perf_counter() - began
-        if codec.checksum(self.raw[:middle], raw_values) != int(record["checksum"]):
+        if codec.checksum(self.raw[:middle], raw_values) != checksum:
             raise self._broken(chunk, "checksum does not match")
         try:
             codec.decode(self.raw[:middle], indices)

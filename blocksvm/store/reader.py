@@ -135,10 +135,10 @@ class Store(SourceBase):
         if self.rows_offset is None or self.rows_offset + self.meta["n_samples"] * ROW.itemsize > size:
             raise ValueError("the file is truncated")
 
-    def parts_of(self, chunk: int) -> np.ndarray:
-        """The records of a chunk's parts."""
+    def parts_of(self, chunk: int) -> list[tuple]:
+        """The records of a chunk's parts (PART dtype, as tuples of int)."""
         first = int(self.first_part[chunk])
-        return self.parts[first : first + int(self.n_parts[chunk])]
+        return self.parts[first : first + int(self.n_parts[chunk])].tolist()
 
     def __enter__(self) -> Store:
         return self
