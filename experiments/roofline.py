@@ -103,7 +103,10 @@ def decode_steps(store: Store) -> dict[str, float]:
         codec.decode(raw[0], indices)
         times.append(time.perf_counter())
         if values is not None:
-            codec.decode(raw[1], values)
+            if len(raw[1]) == values.nbytes:  # stored as they are
+                values[:] = np.frombuffer(raw[1], values.dtype)
+            else:
+                codec.decode(raw[1], values)
         times.append(time.perf_counter())
         check_entries(indices, values, store.n_features)
         times.append(time.perf_counter())
@@ -122,14 +125,14 @@ def kernels(store: Store, block: Block) -> dict[str, float]:
     # the first call of each kernel, which loads or compiles it, is part of the passes that are left out
     for name, window in (("full", n), ("windows", min(n, WINDOW_ROWS))):
         w, alpha = np.zeros(store.n_features + 1), np.zeros(n)
-        active = np.ones(n, np.uint8)
+        active, rest = np.ones(n, np.uint8), np.zeros(n, np.uint8)
         rates = []
         for k in range(PASSES):
             windowed_order(np.uint64(k), n, window, order, np.empty(-(-n // window), np.int32))
             began = time.perf_counter()
-            *_, nonzeros, _ = dual_cd_pass(
+            *_, nonzeros, _, _ = dual_cd_pass(
                 *block.matrix, block.y, block.sq_norms, order, 0.0, upper, diagonal, problem.cost, problem.loss.power,
-                np.inf, -np.inf, w, alpha, active,
+                np.inf, -np.inf, np.inf, 0, w, alpha, active, rest,
             )  # fmt: skip
             rates.append(nonzeros / 1e6 / (time.perf_counter() - began))
         found[f"dual_cd_{name}"] = median(rates[SETTLED:])
