@@ -96,9 +96,7 @@ def main() -> None:
     )  # between one iteration and the last tolerance
     print("| | first pass, s | later passes, s | M nonzeros/s, later | LIBLINEAR takes (first, later) |")
     print("|---|---|---|---|---|")
-    print(
-        f"| LIBLINEAR -s 3 (first with its set-up, later with shrinking) | {first:.2f} | {later:.3f} | {nonzeros / later:.0f} | |"
-    )
+    print(f"| LIBLINEAR -s 3 | {first:.2f} | {later:.3f} | {nonzeros / later:.0f} | |")
     for name in own[0]:
         if name == "nonzeros":
             continue
