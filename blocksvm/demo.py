@@ -89,6 +89,8 @@ def tell(folder: Path, size: str, told: Told, kept: bool) -> None:
     except ValueError as error:
         raise InputError(str(error)) from error
     line.close()
+    if not made.reached_target:
+        told.say(f"   {made.note}")
     told.say(
         f"   {made.windows_train:,} windows for training and {made.windows_test:,} for testing, "
         f"from {made.files - made.files_test:,} and {made.files_test:,} other files: "

@@ -275,7 +275,7 @@ class TrainDisplay:
         return table
 
 
-def train_summary(result, meta: dict | None) -> list[str]:
+def train_summary(result) -> list[str]:
     """The lines that end a training run."""
     ends = {
         "converged": "converged",

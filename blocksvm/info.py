@@ -86,6 +86,8 @@ def described(kind: str, meta: dict, n_bytes: int) -> list[tuple[str, str]]:
         position = meta["progress"]["position"]
         return [*lines, ("position", f"outer iteration {position['outer']}, visit {position['visit'] + 1}")]
     certificate = meta["certificate"]
+    if certificate is None:
+        return [*lines, ("certificate", "none: the run was interrupted"), ("ended", meta["status"])]
     gap = (
         "none"
         if certificate["rel_gap"] is None

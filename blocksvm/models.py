@@ -26,6 +26,7 @@ def describe_result(source: Source, trainer: Trainer, result: Result) -> dict:
     settings = trainer.settings
     described = getattr(source, "meta", {})
     text = {name: described.get("settings", {}).get(name, value) for name, value in TEXT_SETTINGS.items()}
+    dtype = "float64" if source.value_bytes == 8 else "float32"
     values = {0: "ones", 4: "float32", 8: "float64"}[source.value_bytes]
     return {
         "n_features": source.n_features,
@@ -36,7 +37,7 @@ def describe_result(source: Source, trainer: Trainer, result: Result) -> dict:
         | {"memory": settings.memory, "tol": settings.tol, "max_outer": settings.outer_limit()},
         "cost": trainer.problem.cost.tolist(),
         "labels": {"negative": source.labels.negative, "positive": source.labels.positive},
-        "text": text | {"dtype": "float64" if values == "float64" else "float32"},
+        "text": text | {"dtype": described.get("settings", {}).get("dtype", dtype)},
         "values": values,
         "certificate": None if result.certificate is None else asdict(result.certificate),
         "status": result.status,
@@ -48,14 +49,14 @@ def describe_result(source: Source, trainer: Trainer, result: Result) -> dict:
     }
 
 
-def save_result(path: Path, source: Source, trainer: Trainer, result: Result) -> None:
-    """Write the model file.
+def save_result(path: Path, source: Source, trainer: Trainer, result: Result, feature_ids=None) -> None:
+    """Write the model file; feature_ids(start, stop) where the source may be closed.
 
     A dual method's alpha is kept beside the weights, so that the certificate can be checked and a run at another C can
     start from it.
     """
     arrays = {a.name: trainer.state[a.name] for a in trainer.solver.state_arrays if a.axis != "feature" and a.in_model}
-    save_model(path, source, result.w, arrays, describe_result(source, trainer, result))
+    save_model(path, feature_ids or source.feature_ids, result.w, arrays, describe_result(source, trainer, result))
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,8 @@ class Fitted:
     def save(self, path: str | Path, overwrite: bool = False) -> None:
         """Write the model file; InputError where ``path`` exists (without ``overwrite``) or cannot be written."""
         check_output(Path(path), overwrite)
-        save_result(Path(path), self.source, self.trainer, self.result)
+        ids = self.model.feature_ids  # the source may have been closed
+        save_result(Path(path), self.source, self.trainer, self.result, lambda start, stop: ids[start:stop])
 
 
 def fit(

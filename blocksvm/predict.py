@@ -35,6 +35,8 @@ def main(arguments: list[str]) -> int:
     output = None if options.output in (None, "-") else Path(options.output)
     if output is not None:
         check_output(output, options.overwrite)
+        if output.resolve() in (Path(options.model).resolve(), Path(options.input).resolve()):
+            raise InputError(f"{output}: is also an input; choose another name for the predictions")
     is_store = False
     if options.input != "-":
         if not Path(options.input).exists():
@@ -48,6 +50,7 @@ def main(arguments: list[str]) -> int:
     compile_kernels("predict", description["values"], options.quiet)
     import numpy as np
 
+    from blocksvm.display import Line, megabytes
     from blocksvm.scoring import StoreScorer, TextScorer
 
     if is_store:
@@ -56,6 +59,12 @@ def main(arguments: list[str]) -> int:
     else:
         scorer = TextScorer(options.model, options.memory)
         pieces = scorer.scores([options.input])
+    if not options.quiet:
+        taken, total = (megabytes(n) for n in (sum(scorer.budget.taken.values()), options.memory))
+        print(f"{options.model}: {description['n_features']:,} features; memory {taken} of {total}", file=sys.stderr)
+        if scorer.note:
+            print(scorer.note, file=sys.stderr)
+    line = Line(sys.stderr, options.quiet)
     rows = labelled = correct = 0
     with ExitStack() as stack:
         target = sys.stdout
@@ -63,19 +72,28 @@ def main(arguments: list[str]) -> int:
             target = stack.enter_context(open(stack.enter_context(written_whole(output)), "w"))
         for scores in pieces:
             predicted = scores.predictions(scorer.model)
-            shown = scores.values if options.scores else predicted
-            if len(shown):
-                target.write("\n".join(["%.17g" % value for value in shown.tolist()]) + "\n")
+            if options.scores:
+                target.write("".join([f"{value:.17g}\n" for value in scores.values.tolist()]))
+            else:
+                lines = [label_text(label) + "\n" for label in scorer.model.labels]
+                target.write("".join([lines[k] for k in (scores.values > 0.0).tolist()]))
             known = ~np.isnan(scores.labels)
             rows += len(predicted)
             labelled += int(known.sum())
             correct += int(np.count_nonzero(predicted[known] == scores.labels[known]))
+            line.show(f"{rows:,} rows predicted")
+    line.close()
     results = sys.stderr if output is None else sys.stdout
     if labelled:
         print(f"accuracy {correct / labelled:.6f} ({correct:,} of {labelled:,} rows)", file=results)
     if output is not None:
         print(f"{rows:,} predictions in {output}")
     return 0
+
+
+def label_text(label: float) -> str:
+    """A label as a person writes it: 1, -1, 0.1."""
+    return str(int(label)) if label.is_integer() and abs(label) < 1e15 else repr(label)
 
 
 if __name__ == "__main__":

@@ -47,6 +47,7 @@ class TextScorer:
         self.budget.require("the model", need)
         self.budget.take("the model", need)
         self.model = load_model(model)
+        self.note = ""
         text = description["text"]
         self.form = TextFormat(False, text["duplicates"] == "sum", text["normalize"] == "l2", text["dtype"])
         self.index = IdIndex(d).fill([(0, self.model.feature_ids)])
@@ -86,6 +87,13 @@ class StoreScorer:
             need = 16 * (d + 1) + IdIndex.n_bytes(d) + 8 * (store.n_features + 1)
             self.budget.require("the model and the matching of its features", need)
             loaded = load_model(model)
+            own, trained = store.meta["settings"]["normalize"], loaded.meta["text"]["normalize"]
+            self.note = ""
+            if own != trained:
+                self.note = (
+                    f"note: the model was trained on rows split with --normalize {trained}, this store's with {own}: "
+                    "split it likewise, or its decision values are on another scale"
+                )
             self.own = _own_weights(loaded, store)
             # from here on the weights are only needed by the store's own features
             self.model = replace(loaded, feature_ids=np.empty(0, np.int64), weights=np.empty(0))
@@ -112,7 +120,8 @@ def _own_weights(model: Model, store: Store) -> np.ndarray:
     own = np.zeros(store.n_features + 1)
     for start, ids in store.feature_id_pieces():
         positions = index.find(ids)
-        own[start : start + len(ids)] = np.where(positions >= 0, model.weights[positions], 0.0)
+        known = positions >= 0
+        own[start : start + len(ids)][known] = model.weights[positions[known]]
     own[-1] = model.intercept
     return own
 

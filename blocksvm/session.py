@@ -31,9 +31,12 @@ class Trace:
         kept: list[str] = []
         if resumed_outer is not None and path.exists():
             kept = _before(path, resumed_outer)
-        self.file = open(path, "w", encoding="utf-8")  # noqa: SIM115 (closed by the session)
-        self.file.writelines(kept)
-        self.file.flush()
+        if kept or not path.exists() or resumed_outer is None:
+            # replaced whole: a kill in between loses nothing
+            partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+            partial.write_text("".join(kept), encoding="utf-8")
+            os.replace(partial, path)
+        self.file = open(path, "a", encoding="utf-8")  # noqa: SIM115 (closed by the session)
 
     def write(self, event: dict) -> None:
         if event["event"] in TRACED:
@@ -78,7 +81,10 @@ def replayed_passes(path: Path) -> list[int]:
     if is_hdf5:
         saved, _ = saved_state(path)
         return saved.get("progress", saved)["passes"]
-    outers = [event.get("passes") for event in read_trace(path) if event["event"] == "outer"]
+    events = read_trace(path)
+    # an end names all visits, also those of an iteration that a limit cut short
+    outers = [event.get("passes") for event in events if event["event"] == "end"][-1:]
+    outers = outers or [event.get("passes") for event in events if event["event"] == "outer"]
     passes = [number for outer in outers if isinstance(outer, list) for number in outer]
     if not passes or not all(isinstance(number, int) for number in passes):
         raise InputError(f"{path}: names no passes; --replay takes a trace, a model or a checkpoint of an earlier run")
@@ -148,7 +154,7 @@ class Session:
             writers.append(self._remember)
             with display:
                 result = trainer.run()
-            lines = train_summary(result, None)
+            lines = train_summary(result)
             if result.status != "interrupted":
                 save_result(self.outputs["model"], source, trainer, result)
                 size = os.path.getsize(self.outputs["model"]) / 1e6

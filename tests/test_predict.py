@@ -184,3 +184,64 @@ def test_a_budget_too_small_names_the_need(trained, tmp_path):
     done = run(trained / "model.h5", trained / "test.svm", tmp_path / "o", "--memory", "1kB")
     assert done.returncode == 2
     assert "are needed" in done.stderr.splitlines()[-1]
+
+
+def test_a_model_is_saved_after_its_store_was_closed(trained, tmp_path):
+    with open_store(trained / "train.h5") as store:
+        fitted = fit(store, tol=1e-2)
+    fitted.save(tmp_path / "m.h5")
+    np.testing.assert_array_equal(load_model(tmp_path / "m.h5").weights, fitted.result.w[:-1])
+
+
+def test_an_input_is_not_overwritten(trained, tmp_path):
+    done = run(trained / "model.h5", trained / "test.svm", trained / "test.svm", "--overwrite")
+    assert done.returncode == 2
+    assert "is also an input" in done.stderr.splitlines()[-1]
+
+
+def test_another_normalisation_is_said(trained, tmp_path):
+    split([str(trained / "test.svm")], tmp_path / "l2.h5", SplitSettings(normalize="l2"))
+    done = run(trained / "model.h5", tmp_path / "l2.h5", tmp_path / "out.txt")
+    assert done.returncode == 0
+    assert "--normalize none, this store's with l2" in done.stderr
+
+
+@pytest.mark.parametrize("name", ["model", "checkpoint"])
+def test_a_damaged_model_or_checkpoint_is_one_sentence_or_the_same(trained, tmp_path, name):
+    """Bytes flipped one at a time: what is read is an InputError or exactly what was written."""
+    from blocksvm.errors import InputError
+    from blocksvm.outer.settings import TrainSettings
+    from blocksvm.outer.training import Trainer
+    from blocksvm.store.states import load_checkpoint, verify_state
+
+    path = tmp_path / "whole.h5"
+    if name == "model":
+        path.write_bytes((trained / "model.h5").read_bytes())
+    else:
+        with open_store(trained / "train.h5") as store:
+            trainer = Trainer(store, TrainSettings(max_outer=1), checkpoint=path)
+            trainer.run()
+            state = {key: array.copy() for key, array in trainer.state.items()}
+
+    def read(file):
+        verify_state(file)
+        if name == "model":
+            model = load_model(file)
+            return [model.feature_ids.tobytes(), model.weights.tobytes(), str(model.meta)]
+        into = {key: np.empty_like(array) for key, array in state.items()}
+        meta = load_checkpoint(file, into)
+        return [*(array.tobytes() for array in into.values()), str(meta)]
+
+    whole, expected = path.read_bytes(), read(path)
+    rng = np.random.default_rng(1)
+    broken = tmp_path / "broken.h5"
+    refused = 0
+    for position in rng.choice(len(whole), 250, replace=False).tolist():
+        damaged = bytearray(whole)
+        damaged[position] ^= 1 << int(rng.integers(8))
+        broken.write_bytes(damaged)
+        try:
+            assert read(broken) == expected
+        except InputError:
+            refused += 1
+    assert refused > 10

@@ -207,7 +207,7 @@ class _Split:
     def _read(self, pool: ThreadPoolExecutor, lanes: list[Lane]) -> None:
         settings = self.settings
         form = TextFormat(True, settings.sum_duplicates, settings.normalize == "l2", settings.dtype)
-        pieces = text_pieces(self.inputs, self.piece_bytes, settings.memory // 16)
+        pieces = text_pieces(self.inputs, self.piece_bytes, settings.memory // (20 * (settings.jobs + 2)))
         counter = LineCounter()
         for parsed in ordered_map(pool, lambda piece: parse_piece(piece, form), pieces, settings.jobs):
             counter.check(parsed)
@@ -251,7 +251,7 @@ class _Split:
         chunk_nnz = settings.chunk_nonzeros or chunk_nonzeros(spool.n_nonzeros, spool.n_rows)
         dtype = None if lane.ones else lane.dtype
         writer = StoreWriter(file, spool.n_rows, chunk_nnz, dtype, pool, settings.jobs)
-        buckets = self._stored_order(spool, dtype) if settings.keep_order else self._key_order(spool, dtype, lane)
+        buckets = self._stored_order(spool, dtype) if settings.keep_order else self._key_order(spool, dtype)
         done = 0
         for rows, indices, values in ordered_map(
             pool, lambda loaded: _renumbered(loaded, new_index, settings.keep_order), buckets, settings.jobs
@@ -268,6 +268,7 @@ class _Split:
                 "min_count": lane.min_count,
                 "duplicates": "sum" if settings.sum_duplicates else "error",
                 "holdout": settings.holdout,
+                "dtype": settings.dtype,
             },
             "sources": [
                 {
@@ -282,7 +283,7 @@ class _Split:
         }
         return writer.finish(len(order), lambda start, stop: known[order[start:stop]], meta)
 
-    def _key_order(self, spool: Spool, dtype, lane: Lane, depth: int = 0) -> Iterator[SpooledRows]:
+    def _key_order(self, spool: Spool, dtype) -> Iterator[SpooledRows]:
         """Buckets in the order of their keys; one that does not fit in memory is distributed once more."""
         for bucket in range(1 << spool.bits):
             size = int(spool.sizes[bucket])
@@ -295,7 +296,7 @@ class _Split:
             finer = Spool(spool.folder, bits, self.spool_bytes // 2, spool.skipped + spool.bits)
             for rows in spool.read(bucket):
                 finer.add(rows)
-            yield from self._key_order(finer, dtype, lane, depth + 1)
+            yield from self._key_order(finer, dtype)
 
     def _stored_order(self, spool: Spool, dtype) -> Iterator[SpooledRows]:
         parts: list[SpooledRows] = []

@@ -103,13 +103,15 @@ class Spool:
         for bucket, parts in enumerate(self.held):
             if not parts:
                 continue
-            # in one piece: many small ones are slow to read back
-            rows = join(parts, next((part.values.dtype for part in parts if part.values is not None), None))
-            value_bytes = 0 if rows.values is None else rows.values.itemsize
+            if len(self.held) > 1:
+                # in one piece: many small ones are slow to read back (a single bucket's are large, and read in turn)
+                parts = [join(parts, next((part.values.dtype for part in parts if part.values is not None), None))]
             with open(self._path(bucket), "ab") as file:
-                file.write(np.array([len(rows.numbers), len(rows.positions), value_bytes]).tobytes())
-                for array in rows.arrays():
-                    file.write(array.data)
+                for rows in parts:
+                    value_bytes = 0 if rows.values is None else rows.values.itemsize
+                    file.write(np.array([len(rows.numbers), len(rows.positions), value_bytes]).tobytes())
+                    for array in rows.arrays():
+                        file.write(np.ascontiguousarray(array).data)
             self.held[bucket] = []
         self.held_bytes = 0
 

@@ -26,7 +26,9 @@ class HeldOut:
         source.labels = labels
         most_rows, most_nnz = int(source.chunks.n_rows.max()), int(source.chunks.nnz.max())
         self.arena_bytes = bytes_of_blocks(source, most_rows, most_nnz)
-        need = self.arena_bytes + 8 * most_rows + (4 + 8) * (source.n_features + 1)
+        # the mapping, the weights, and while these are gathered the known positions and their weights
+        need = self.arena_bytes + 16 * most_rows + (4 + 8 + 1 + 4 + 8) * (source.n_features + 1)
+        need += source.working_bytes() + 120 * len(source.chunks)
         budget.require("held-out rows", need)
         budget.take("held-out rows", need)
         self.mapping = np.empty(0, np.int32)

@@ -58,7 +58,8 @@ def plan_blocks(
     cost = 2 * block + work
     smallest = int(np.sort(cost)[-(n or 1) :].sum())
     capacity = saved["capacity"] if saved else smallest if n else budget.left
-    budget.require("two blocks", max(smallest, capacity))
+    # a resumed run forms the blocks that it was begun with: what else is asked for needs memory beside them
+    budget.require("two blocks as the run was begun with" if saved else "two blocks", max(smallest, capacity))
     used = min(capacity, int(cost.sum()))
     budget.take("two blocks", used)
     return Partition(cost, capacity, *arguments), used // 2 + edges

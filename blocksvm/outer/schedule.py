@@ -24,7 +24,6 @@ class Situation:
 
 class Schedule(Protocol):
     tolerance: float | None
-    timed: bool  # depends on measured time: its choices are stored, and a replay repeats them
 
     def go_on(self, situation: Situation) -> bool: ...
 
@@ -33,7 +32,6 @@ class Fixed:
     """A number of passes ("L-N" of Yu et al., KDD 2010)."""
 
     tolerance = None
-    timed = False
 
     def __init__(self, passes: int):
         self.passes = passes
@@ -45,7 +43,6 @@ class Fixed:
 class Tolerance:
     """Until the block's projected gradients lie within a range ("L-D" of Yu et al.), at most 100 passes."""
 
-    timed = False
     most = 100
 
     def __init__(self, tolerance: float):
@@ -59,7 +56,6 @@ class Overlap:
     """Until the next block has been read (dual cached loops: Matsushima, Vishwanathan, Smola, KDD 2012)."""
 
     tolerance = None
-    timed = True
 
     def go_on(self, situation: Situation) -> bool:
         return not situation.next_ready and situation.passes < MOST_PASSES
@@ -73,7 +69,6 @@ class Auto:
     """
 
     tolerance = None
-    timed = True
 
     def go_on(self, situation: Situation) -> bool:
         if situation.next_ready or situation.passes >= MOST_PASSES or situation.pass_seconds <= 0.0:
@@ -87,8 +82,6 @@ class Replay:
 
     tolerance: that of a ``Tolerance`` run, whose solver brings back dropped rows when it is reached.
     """
-
-    timed = False
 
     def __init__(self, passes: list[int], tolerance: float | None = None):
         self.choices = passes

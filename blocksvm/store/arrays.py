@@ -54,7 +54,7 @@ def read_pieces(group, name: str, dtype, begin: int = 0, end: int | None = None)
         (chunk,) = dataset.chunks
         if dataset.dtype != dtype or len(checksums) != -(-length // chunk):
             raise ValueError("not of the expected type or length")
-    except (KeyError, OSError, ValueError, TypeError, AttributeError) as error:
+    except (KeyError, OSError, RuntimeError, ValueError, TypeError, AttributeError) as error:
         raise InputError(f"{where}: is missing or damaged ({first_line(error)}); make the file again") from error
     piece = np.empty(chunk, dtype=dtype)
     end = length if end is None else min(end, length)

@@ -101,7 +101,7 @@ def open_hdf5(path: Path, *kinds: str) -> h5py.File:
     try:
         kind = text_attribute(file, "blocksvm")
         version = int(file.attrs["format_version"])
-    except (KeyError, OSError, TypeError, ValueError) as error:
+    except (KeyError, OSError, RuntimeError, TypeError, ValueError) as error:
         file.close()
         raise InputError(f"{path}: is not a blocksvm {wanted}, or is damaged; make one with {maker}") from error
     if kind not in kinds:
@@ -115,6 +115,15 @@ def open_hdf5(path: Path, *kinds: str) -> h5py.File:
             f"{'install a newer blocksvm' if version > FORMAT_VERSION else 'make it again'}"
         )
     return file
+
+
+@contextmanager
+def damage_named(file: h5py.File):
+    """Turn what h5py raises on damaged or missing parts of a file into one sentence."""
+    try:
+        yield file
+    except (KeyError, OSError, RuntimeError, ValueError, AttributeError, TypeError) as error:
+        raise InputError(f"{file.filename}: is damaged ({first_line(error)}); make it again") from error
 
 
 def first_line(error: BaseException) -> str:
@@ -137,5 +146,5 @@ def read_meta(file: h5py.File) -> dict:
         if xxh3_64_hexdigest(text) != text_attribute(file, "meta_checksum"):
             raise ValueError("checksum of the description does not match")
         return json.loads(text)
-    except (KeyError, OSError, ValueError, AttributeError, TypeError) as error:
+    except (KeyError, OSError, RuntimeError, ValueError, AttributeError, TypeError) as error:
         raise InputError(f"{file.filename}: is damaged ({first_line(error)}); make it again") from error

@@ -78,7 +78,7 @@ class BlockReader:
 def iterate_blocks(source: Source, memory: int) -> Iterator[Block]:
     """All rows of a source in its order, in blocks of which two fit in ``memory`` bytes; the next is read meanwhile.
 
-    A block's arrays are filled again two blocks later: copy what is to be kept.  Raises InputError where not even one
+    A block is valid until the next one is asked for: copy what is to be kept.  Raises InputError where not even one
     chunk fits.
     """
     chunks = source.chunks

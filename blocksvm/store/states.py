@@ -10,7 +10,7 @@ import numpy as np
 
 from blocksvm.errors import InputError
 from blocksvm.store.arrays import read_array, read_pieces, write_array
-from blocksvm.store.files import create_hdf5, open_hdf5, read_meta, write_meta
+from blocksvm.store.files import create_hdf5, damage_named, open_hdf5, read_meta, write_meta
 
 INT64 = np.dtype(np.int64)
 FLOAT64 = np.dtype(np.float64)
@@ -31,13 +31,13 @@ def save_checkpoint(path: Path, arrays: dict[str, np.ndarray], meta: dict) -> No
 
 def describe_checkpoint(path: Path) -> dict:
     """A checkpoint's description; InputError where the file is not one or is damaged."""
-    with open_hdf5(path, "checkpoint") as file:
+    with open_hdf5(path, "checkpoint") as file, damage_named(file):
         return read_meta(file)
 
 
 def load_checkpoint(path: Path, into: dict[str, np.ndarray]) -> dict:
     """Fill ``into`` with the arrays of the same names; returns the description."""
-    with open_hdf5(path, "checkpoint") as file:
+    with open_hdf5(path, "checkpoint") as file, damage_named(file):
         meta = read_meta(file)
         for name, array in into.items():
             dtype, length = meta["arrays"].get(name, [None, None])
@@ -57,14 +57,14 @@ def fill_array(group, name: str, out: np.ndarray) -> None:
 
 def saved_state(path: Path) -> tuple[dict, dict[str, int]]:
     """(description, lengths of the state's arrays) of a model or a checkpoint, for a warm start."""
-    with open_hdf5(path, "model", "checkpoint") as file:
+    with open_hdf5(path, "model", "checkpoint") as file, damage_named(file):
         meta = read_meta(file)
         return meta, {name: file["state"][name].shape[0] for name in file["state"] if not name.endswith(".xxh3")}
 
 
 def load_state(path: Path, name: str, out: np.ndarray) -> None:
     """One array of a model's or checkpoint's state."""
-    with open_hdf5(path, "model", "checkpoint") as file:
+    with open_hdf5(path, "model", "checkpoint") as file, damage_named(file):
         if name == "weights":
             fill_array(file, "weights", out)
         else:
@@ -73,7 +73,7 @@ def load_state(path: Path, name: str, out: np.ndarray) -> None:
 
 def verify_state(path: Path) -> None:
     """Read all arrays of a model or checkpoint against their checksums; InputError names what is damaged."""
-    with open_hdf5(path, "model", "checkpoint") as file:
+    with open_hdf5(path, "model", "checkpoint") as file, damage_named(file):
         read_meta(file)
         for group in (file, file.get("state"), file.get("features")):
             for name in [] if group is None else group:
@@ -82,14 +82,15 @@ def verify_state(path: Path) -> None:
                         pass
 
 
-def save_model(path: Path, source, w: np.ndarray, arrays: dict[str, np.ndarray], meta: dict) -> None:
-    """Write a model: ids and weights of all features in the source's order, the constant feature's weight last.
+def save_model(path: Path, feature_ids, w: np.ndarray, arrays: dict[str, np.ndarray], meta: dict) -> None:
+    """Write a model: ids (``feature_ids(start, stop)``) and weights of all features in the source's order, the constant
+    feature's weight last.
 
     arrays: what a later run can start from (the dual variables).  Everything is written piecewise.
     """
     with create_hdf5(path, "model") as file:
         features = file.create_group("features")
-        write_array(features, "ids", source.n_features, INT64, source.feature_ids)
+        write_array(features, "ids", len(w) - 1, INT64, feature_ids)
         write_array(file, "weights", len(w), FLOAT64, lambda start, stop: w[start:stop])
         write_arrays(file, arrays)
         write_meta(file, meta)
@@ -125,13 +126,13 @@ class Model:
 
 def describe_model(path: str | Path) -> dict:
     """A model's description, without its weights."""
-    with open_hdf5(Path(path), "model") as file:
+    with open_hdf5(Path(path), "model") as file, damage_named(file):
         return read_meta(file)
 
 
 def load_model(path: str | Path) -> Model:
     """Open a model made by ``python -m blocksvm.train``; InputError where it is not one or is damaged."""
-    with open_hdf5(Path(path), "model") as file:
+    with open_hdf5(Path(path), "model") as file, damage_named(file):
         meta = read_meta(file)
         d = meta["n_features"]
         ids = read_array(file["features"], "ids", INT64, d)

@@ -45,11 +45,6 @@ class StoreWriter:
         self.label_counts: dict[float, int] | None = {}
         self._start_chunk()
 
-    @staticmethod
-    def working_bytes(chunk_nnz: int, value_bytes: int, jobs: int) -> int:
-        """Memory of the chunks being filled, compressed and written."""
-        return (2 * jobs + 2) * 2 * chunk_nnz * (4 + value_bytes) + chunk_nnz * ROW.itemsize
-
     def _start_chunk(self) -> None:
         self.open_indices = np.zeros(self.chunk_nnz, np.int32)
         self.open_values = None if self.values is None else np.zeros(self.chunk_nnz, self.value_dtype)
