@@ -148,6 +148,7 @@ class TrainDisplay:
         self.quiet = quiet
         self.terminal = not quiet and stream.isatty()
         self.live = None
+        self.foreseen = False
         self.rows: list[tuple] = []
         self.status = ""
         self.gaps: list[tuple[float, float]] = []
@@ -171,6 +172,7 @@ class TrainDisplay:
         if kind in ("start", "resume"):
             self._start(event)
         elif kind == "visit":
+            self._foresee(event)
             self._status(f"outer iteration {event['outer']}: block {event['visit']} of {event['blocks']}")
         elif kind == "certifying":
             self._status("certifying: primal and dual over all rows")
@@ -203,6 +205,15 @@ class TrainDisplay:
             self.live.start()
         else:
             print(self._plain(COLUMNS), file=self.stream, flush=True)
+
+    def _foresee(self, event: dict) -> None:
+        """After the first blocks of a run that takes its time: how long an outer iteration will be."""
+        if self.live is not None or self.foreseen or event["visit"] < 3:
+            return
+        self.foreseen = True
+        expected = event["seconds"] / event["visit"] * event["blocks"]
+        if expected >= 10.0:
+            print(f"about {clock(expected)} an outer iteration", file=self.stream, flush=True)
 
     def _status(self, text: str) -> None:
         if self.live is not None:

@@ -148,9 +148,7 @@ class Session:
                 began=began,
             )
             if "log" in self.outputs:
-                trace = Trace(self.outputs["log"], resume and resume["progress"]["position"]["outer"])
-                stack.callback(trace.close)
-                writers.append(trace.write)
+                writers.append(self._open_trace(stack, resume))
             writers.append(self._remember)
             with display:
                 result = trainer.run()
@@ -160,6 +158,18 @@ class Session:
                 size = os.path.getsize(self.outputs["model"]) / 1e6
                 lines.append(f"model written to {self.outputs['model']} ({size:.1f} MB)")
         return result, lines
+
+    def _open_trace(self, stack: ExitStack, resume: dict | None):
+        """A writer of events that opens the trace at the first one, when all that was given has been found right."""
+        opened: list[Trace] = []
+
+        def write(event: dict) -> None:
+            if not opened:
+                opened.append(Trace(self.outputs["log"], resume and resume["progress"]["position"]["outer"]))
+                stack.callback(opened[0].close)
+            opened[0].write(event)
+
+        return write
 
     def _remember(self, event: dict) -> None:
         if event["event"] == "end":

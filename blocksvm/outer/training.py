@@ -139,11 +139,11 @@ class Trainer:
         restored = None
         if self.resume is not None:
             self.progress, restored = restore_run(self.checkpoint, self.resume, self.state)
-        self.on_event(start_event(self))
         resident = self.partition.resident
         with BlockReader(self.source, self.arena_bytes, resident) as self.reader:
             if self.warm_start is not None and self.resume is None:
                 self._start_warm()
+            self.on_event(start_event(self))  # from here on nothing of the user's is found wrong
             status = self._iterate(restored)
             if self.checkpoint is not None:
                 # before the last certificate: it may rebuild w, which a run that goes on from here would not have done
