@@ -3,8 +3,7 @@
     make_imdb.py aclImdb.tar.gz train.svm test.svm [--both all.svm] [--rows N] [--bits 22] [--counts] [--jobs 2]
 
 Ids run from 1 to 2**bits. A row's values are 1 (--counts: the count) over the row's l2 norm. The row order is
-shuffled and
-depends only on the reviews' paths and --seed; --both holds the training rows, then the test rows.
+shuffled and depends only on the reviews' paths and --seed; --both holds the training rows, then the test rows.
 """
 
 import argparse

@@ -4,12 +4,9 @@ labels.
     make_zipf.py out.svm [--rows 1000000] [--features 5000000] [--mean-nonzeros 64] [--seed 0] [--noise 0.1] [--ones]
 
 Feature frequency falls as 1/rank; ids (1 to --features) are a random permutation of the ranks. Row lengths are
-geometric. Values
-grow with a feature's rarity and each row has l2 norm 1 (--ones: all values 1). The label is the side of a planted
-hyperplane that
-uses a quarter of the features of middling frequency, flipped with probability --noise, so equal rows get both
-labels. Every row
-depends only on its number and the options, never on --rows.
+geometric. Values grow with a feature's rarity and each row has l2 norm 1 (--ones: all values 1). The label is the
+side of a planted hyperplane that uses a quarter of the features of middling frequency, flipped with probability
+--noise, so equal rows get both labels. Every row depends only on its number and the options, never on --rows.
 """
 
 import argparse
