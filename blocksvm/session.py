@@ -98,7 +98,6 @@ class Session:
         self.options = options
         self.outputs = outputs
         self.stop = stop
-        self.events: list[dict] = []
         self.settings = TrainSettings(
             solver=options.solver,
             loss=options.loss,

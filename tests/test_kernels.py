@@ -12,7 +12,6 @@ from training_cases import random_rows
 from blocksvm.ingest.ids import IdIndex, IdTable
 from blocksvm.kernels.margins import (
     add_rows,
-    align_indices,
     certificate_sums,
     decision_values,
     row_sq_norms,
@@ -312,25 +311,6 @@ def test_certificate_sums(with_alpha, power):
     assert correct == (margins > 0).sum()
     expected = (alpha.sum(), alpha @ margins, diagonal[side] @ alpha**2) if with_alpha else (0.0, 0.0, 0.0)
     assert_close((total, inner, squares), expected)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_align_indices_renumbers_and_leaves_out(kind):
-    block, X, _ = block_of(kind, seed=2)
-    mapping = np.random.default_rng(3).permutation(X.shape[1]).astype(np.int32)
-    mapping[mapping > 14] = -1
-    indptr, indices = block.indptr.copy(), block.indices.copy()
-    values = None if block.values is None else block.values.copy()
-    left = align_indices(indices, mapping, values, indptr)
-    dense = np.zeros((60, 15))
-    for i in range(60):
-        for k in range(indptr[i], indptr[i + 1]):
-            dense[i, indices[k]] += 1.0 if values is None else values[k]
-    expected = np.zeros((60, 15))
-    kept = mapping >= 0
-    expected[:, mapping[kept]] = X.toarray()[:, kept]
-    assert np.array_equal(dense, expected)
-    assert left == np.count_nonzero(expected)
 
 
 def drawn_order(key, n, window):

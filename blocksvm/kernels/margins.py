@@ -1,6 +1,5 @@
 """Margins at one fixed w: what certificates, held-out accuracy and predictions are made of."""
 
-import numpy as np
 
 from blocksvm.kernels import kernel
 from blocksvm.kernels.memory import WEIGHTS_AHEAD, dot, prefetch_weights
@@ -82,25 +81,3 @@ def row_sq_norms(indptr, indices, values, out):
             v = 1.0 if values is None else float(values[k])
             total += v * v
         out[i] = total
-
-
-@kernel
-def align_indices(indices, mapping, values, indptr):
-    """Renumber the entries of a block in place through ``mapping`` (-1: left out); indptr, values follow.
-
-    Returns the entries left.
-    """
-    filled = np.int64(0)
-    start = indptr[0]
-    for i in range(indptr.shape[0] - 1):
-        stop = indptr[i + 1]
-        for k in range(start, stop):
-            j = mapping[indices[k]]
-            if j >= 0:
-                indices[filled] = j
-                if values is not None:
-                    values[filled] = values[k]
-                filled += 1
-        start = stop
-        indptr[i + 1] = filled
-    return filled

@@ -27,7 +27,6 @@ from blocksvm.outer.progress import Progress, Result, Tally
 from blocksvm.outer.schedule import Replay, Situation
 from blocksvm.outer.settings import TrainSettings
 from blocksvm.solvers import SOLVERS
-from blocksvm.solvers.protocol import PassResult
 from blocksvm.store.reading import BlockReader
 from blocksvm.store.source import Source
 from blocksvm.store.states import load_state, saved_state
@@ -248,7 +247,6 @@ class Trainer:
         for name in self.row_names:
             view[name] = self.state[name][block.rows]
         order = np.empty(block.n_samples, np.int32)
-        result = PassResult(0, 0, 0.0, False)
         going = True
         if position.passes:  # interrupted between two passes: the schedule is asked again, as it would have been
             going = self._go_on(position.passes, bool(restored["schedule"][0]))
