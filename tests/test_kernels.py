@@ -18,7 +18,7 @@ from blocksvm.kernels.margins import (
     sum_of_squares,
 )
 from blocksvm.kernels.pegasos import pegasos_pass
-from blocksvm.kernels.shuffle import keep_active, windowed_order
+from blocksvm.kernels.shuffle import keep_active, renumber_rows, windowed_order
 from blocksvm.losses import LOSSES
 from blocksvm.objective import Problem
 from blocksvm.solvers.dual_cd import DualCD
@@ -375,3 +375,34 @@ def test_index_of_ids_equals_a_dict():
         asked = np.concatenate([known[:2000], rng.integers(0, 2**63 - 1, 1000), [0, 2**63 - 1]])
         expected = {i: position for position, i in enumerate(known.tolist())}
         assert index.find(asked).tolist() == [expected.get(i, -1) for i in asked.tolist()]
+
+
+@pytest.mark.parametrize("n_features", [3, 256, 257, 70_000, 20_000_000])
+@pytest.mark.parametrize("values", [None, np.float32, np.float64])
+def test_rows_are_renumbered_and_sorted(n_features, values):
+    rng = np.random.default_rng(5)
+    n_known = 20_000
+    new_index = rng.permutation(n_features)[:n_known].astype(np.int32) if n_features > n_known else np.arange(n_known)
+    new_index = np.where((rng.random(n_known) < 0.2) | (new_index >= n_features), -1, new_index).astype(np.int32)
+    new_index = np.append(new_index, np.full(max(0, n_features - n_known), -1, np.int32))
+    lengths = np.array([0, 1, 2, 23, 24, 25, 64, 300, 4000])
+    indptr = np.append(0, np.cumsum(lengths))
+    positions = np.concatenate([rng.choice(n_known, n, replace=False) for n in lengths]).astype(np.int32)
+    stored = None if values is None else rng.normal(size=len(positions)).astype(values)
+    order = rng.permutation(len(lengths))
+    out_lengths, indices = np.empty(len(lengths), np.int64), np.empty(len(positions), np.int32)
+    out_values = None if values is None else np.empty_like(stored)
+    sq_norms = np.empty(len(lengths))
+    keys = np.empty((2, lengths.max()), np.uint64)
+    nnz = renumber_rows(indptr, positions, stored, order, new_index, out_lengths, indices, out_values, sq_norms, keys)
+    assert nnz == out_lengths.sum()
+    ends = np.cumsum(out_lengths)
+    for t, i in enumerate(order):
+        row = positions[indptr[i] : indptr[i + 1]]
+        of_row = np.ones(len(row)) if stored is None else stored[indptr[i] : indptr[i + 1]]
+        expected = sorted((int(new_index[j]), float(v)) for j, v in zip(row, of_row, strict=True) if new_index[j] >= 0)
+        found = slice(ends[t] - out_lengths[t], ends[t])
+        assert indices[found].tolist() == [j for j, _ in expected]
+        if out_values is not None:
+            assert out_values[found].tolist() == [v for _, v in expected]
+        assert sq_norms[t] == pytest.approx(sum(v * v for _, v in expected), rel=1e-12)

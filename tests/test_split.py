@@ -16,6 +16,7 @@ import subprocess
 import sys
 import time
 from collections import Counter, namedtuple
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import h5py
@@ -234,9 +235,9 @@ def test_l2_rows_have_norm_one_before_features_are_dropped(tmp_path):
 
 @pytest.fixture(scope="module")
 def long_text(tmp_path_factory) -> Path:
-    """About 6 MB of text: more than a budget of 16 MB holds in its shuffle."""
+    """About 16 MB of text: more than a budget of 16 MB holds in its shuffle."""
     path = tmp_path_factory.mktemp("long") / "rows.svm"
-    path.write_bytes(random_text(60_000, 8, 5_000))
+    path.write_bytes(random_text(160_000, 8, 5_000))
     return path
 
 
@@ -264,7 +265,7 @@ def test_stores_are_equal_for_any_jobs_and_memory(tmp_path, long_text, spills, m
 
     expected = stored(memory=1_000_000_000, jobs=1)
     assert not spills
-    assert len(read_with_h5py(path)[0]) == 60_000
+    assert len(read_with_h5py(path)[0]) == 160_000
     for jobs, memory in ((2, 1_000_000_000), (1, SMALL), (3, SMALL), (2, 60_000_000)):
         del spills[:]
         assert stored(memory=memory, jobs=jobs) == expected
@@ -310,7 +311,8 @@ def test_deep_redistribution_keeps_rows_and_order(tmp_path, long_text, monkeypat
 @pytest.mark.parametrize("memory", [0, 700, 10**9])
 def test_a_spool_gives_back_what_it_got(tmp_path, memory, values):
     rng = np.random.default_rng(0)
-    spool = Spool(tmp_path, 3, memory, skipped=2)
+    writer = ThreadPoolExecutor(1)
+    spool = Spool(tmp_path, 3, memory, writer, skipped=2)
     given_rows = {}
     number = 0
     for batch in range(5):
@@ -414,7 +416,7 @@ def test_more_jobs_than_memory_allows_are_refused(tmp_path):
 
 def test_a_full_disk_is_told_before_and_while_it_is_written(tmp_path, monkeypatch):
     usage = namedtuple("usage", "total used free")
-    (tmp_path / "rows.svm").write_bytes(random_text(60_000, 8, 5_000))
+    (tmp_path / "rows.svm").write_bytes(random_text(160_000, 8, 5_000))
     temp = tmp_path / "temp"
     temp.mkdir()
     settings = SplitSettings(memory=SMALL, temp=temp)

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +17,7 @@ from blocksvm.errors import InputError
 from blocksvm.ingest.ids import IdTable
 from blocksvm.ingest.spool import Spool, SpooledRows, join, require_space
 from blocksvm.ingest.svmlight import LineCounter, ParsedRows, TextFormat, parse_piece
-from blocksvm.ingest.text import TextSource, text_pieces
+from blocksvm.ingest.text import TextPiece, TextSource, text_pieces
 from blocksvm.kernels.shuffle import gather_rows, renumber_rows, row_keys
 from blocksvm.store.files import check_output, create_hdf5
 from blocksvm.store.schema import ROW, chunk_nonzeros
@@ -78,21 +78,22 @@ def ordered_map(pool: ThreadPoolExecutor, function, items: Iterable, ahead: int)
 class Lane:
     """Rows that go to one store: their ids, their shuffle, whether any value differs from 1."""
 
-    def __init__(self, path: Path, table_bytes: int, spool: Spool, dtype: str, min_count: int):
+    def __init__(self, path: Path, n_bytes: int, spool: Spool, dtype: str, min_count: int):
+        """n_bytes: for the table and the rows of ``spool`` together; what the table does not take holds rows."""
         self.path = path
-        self.table = IdTable(table_bytes)
+        self.n_bytes = n_bytes
+        self.table = IdTable(n_bytes - spool.memory)
         self.spool = spool
         self.dtype = np.dtype(dtype)
         self.min_count = min_count
         self.ones = True
 
     def add(self, numbers, keys, labels, indptr, ids, values, fraction) -> None:
+        """values of the store's dtype, or None: all 1."""
         positions = self.table.add(ids, fraction)
-        ones = bool((values == 1.0).all())
-        self.ones = self.ones and ones
-        stored = None if ones else values.astype(self.dtype)
-        lengths = np.diff(indptr)
-        self.spool.add(SpooledRows(numbers, keys, labels, lengths, positions, stored), indptr)
+        self.spool.memory = self.n_bytes - self.table.most_bytes()
+        self.ones = self.ones and values is None
+        self.spool.add(SpooledRows(numbers, keys, labels, np.diff(indptr), positions, values), indptr)
 
 
 def split(
@@ -141,12 +142,12 @@ class _Split:
         self.sources: list[TextSource] = []
         memory, jobs = settings.memory, settings.jobs
         # shares of the budget: text under way with what is parsed from it (a piece holds up to five times its text),
-        # the shuffle, and the rest for the table of ids
+        # an eighth for buckets being written, and the rest for the table of ids and the shuffle, which has no less
         self.piece_bytes = int(min(8_000_000, max(65_536, memory // (40 * (jobs + 2)))))
         self.spool_bytes = memory // (8 * len(outputs))
         pieces = 5 * (jobs + 2) * self.piece_bytes
-        self.table_bytes = (memory - pieces - memory // 8) // len(outputs)
-        if self.table_bytes < SMALLEST_TABLE:
+        self.lane_bytes = (memory - pieces - memory // 8) // len(outputs)
+        if self.lane_bytes - self.spool_bytes < SMALLEST_TABLE:
             raise InputError(
                 f"--memory {memory / 1e6:g}MB is too small for {jobs} jobs, which take {pieces / 1e6:.0f}MB for text; "
                 "lower --jobs or raise --memory"
@@ -163,11 +164,12 @@ class _Split:
         with ExitStack() as stack:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=".blocksvm-", dir=self.temp)))
             pool = stack.enter_context(ThreadPoolExecutor(settings.jobs, thread_name_prefix="blocksvm-split"))
+            self.writer = stack.enter_context(ThreadPoolExecutor(1, thread_name_prefix="blocksvm-spool"))
             lanes = []
             for k, path in enumerate(self.outputs):
                 (folder / str(k)).mkdir()
-                spool = Spool(folder / str(k), self._bits(expected), self.spool_bytes)
-                lanes.append(Lane(path, self.table_bytes, spool, settings.dtype, settings.min_count if k == 0 else 1))
+                spool = Spool(folder / str(k), self._bits(expected), self.spool_bytes, self.writer)
+                lanes.append(Lane(path, self.lane_bytes, spool, settings.dtype, settings.min_count if k == 0 else 1))
             self._read(pool, lanes)
             for lane, what in zip(lanes, ("the store", "the held-out store"), strict=False):
                 if lane.spool.n_rows == 0:
@@ -209,7 +211,7 @@ class _Split:
         form = TextFormat(True, settings.sum_duplicates, settings.normalize == "l2", settings.dtype)
         pieces = text_pieces(self.inputs, self.piece_bytes, settings.memory // (20 * (settings.jobs + 2)))
         counter = LineCounter()
-        for parsed in ordered_map(pool, lambda piece: parse_piece(piece, form), pieces, settings.jobs):
+        for parsed in ordered_map(pool, lambda piece: _parsed(piece, form), pieces, settings.jobs):
             counter.check(parsed)
             if not self.sources or self.sources[-1] is not parsed.piece.source:
                 self.sources.append(parsed.piece.source)
@@ -239,8 +241,10 @@ class _Split:
             order = np.flatnonzero(chosen)
             lengths = np.empty(len(order), np.int64)
             nnz = int(np.diff(parsed.indptr)[order].sum())
-            ids, values = np.empty(nnz, np.int64), np.empty(nnz)
-            gather_rows(parsed.indptr, parsed.ids, parsed.values, order, lengths, ids, values)
+            ids = np.empty(nnz, np.int64)
+            values = None if parsed.values is None else np.empty(nnz, parsed.values.dtype)
+            _, ones = gather_rows(parsed.indptr, parsed.ids, parsed.values, order, lengths, ids, values)
+            values = None if ones else values
             indptr = np.append(0, np.cumsum(lengths))
             lane.add(numbers[order], keys[order], parsed.labels[order], indptr, ids, values, fraction)
 
@@ -293,7 +297,7 @@ class _Split:
                 yield join(list(spool.read(bucket)), dtype)
                 continue
             bits = int(min(8, np.ceil(np.log2(size / self.bucket_bytes)) + 1))
-            finer = Spool(spool.folder, bits, self.spool_bytes // 2, spool.skipped + spool.bits)
+            finer = Spool(spool.folder, bits, self.spool_bytes // 2, self.writer, spool.skipped + spool.bits)
             for rows in spool.read(bucket):
                 finer.add(rows)
             yield from self._key_order(finer, dtype)
@@ -311,6 +315,12 @@ class _Split:
             yield join(parts, dtype)
 
 
+def _parsed(piece: TextPiece, form: TextFormat) -> ParsedRows:
+    """Rows of a piece, their values as they will be stored: of the dtype wanted, or None where all are 1."""
+    parsed = parse_piece(piece, form)
+    return replace(parsed, values=None if (parsed.values == 1.0).all() else parsed.values.astype(form.dtype))
+
+
 def _renumbered(loaded: SpooledRows, new_index: np.ndarray, keep_order: bool):
     """(row records, indices, values) of a bucket, in their final order and numbering."""
     n = len(loaded.numbers)
@@ -320,7 +330,7 @@ def _renumbered(loaded: SpooledRows, new_index: np.ndarray, keep_order: bool):
     indices = np.empty(len(loaded.positions), np.int32)
     values = None if loaded.values is None else np.empty_like(loaded.values)
     sq_norms = np.empty(n)
-    keys = np.empty(int(loaded.lengths.max(initial=0)), np.uint64)
+    keys = np.empty((2, int(loaded.lengths.max(initial=0))), np.uint64)
     nnz = renumber_rows(
         indptr, loaded.positions, loaded.values, order, new_index, lengths, indices, values, sq_norms, keys
     )

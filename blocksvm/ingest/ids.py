@@ -59,6 +59,11 @@ class IdTable:
         self.slots = np.full(n_slots, -1, np.int32)
         rebuild_slots(self.slots, self.known, self.n_known)
 
+    def most_bytes(self) -> int:
+        """Bytes it may hold before it grows the next time but one, and is asked again: at most its budget."""
+        n_slots = len(self.slots) + len(self.slots) // 2
+        return min(self.budget, self._bytes(int(FULLEST * n_slots), n_slots))
+
     @staticmethod
     def _bytes(n_ids: int, n_slots: int) -> int:
         return n_ids * BYTES_AN_ID + 4 * n_slots

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -44,16 +45,20 @@ class SpooledRows:
 class Spool:
     """Rows in ``2**bits`` buckets by the upper ``bits`` of their keys below ``skipped`` bits.
 
-    Holds up to ``memory`` bytes, then appends to one file a bucket in ``folder``.
+    Holds up to ``memory`` bytes (which the owner may change at any time), then appends to one file a bucket in
+    ``folder``: half of it is written by ``writer``, one job at a time, while the other half fills.
     """
 
-    def __init__(self, folder: Path, bits: int, memory: int, skipped: int = 0):
+    def __init__(self, folder: Path, bits: int, memory: int, writer: ThreadPoolExecutor, skipped: int = 0):
         self.folder = folder
+        self.writer = writer
         self.bits = bits
         self.skipped = skipped
         self.memory = memory
         self.held: list[list[SpooledRows]] = [[] for _ in range(1 << bits)]
         self.held_bytes = 0
+        self.writing: Future | None = None
+        self.writing_bytes = 0
         self.sizes = np.zeros(1 << bits, np.int64)
         self.n_rows = 0
         self.n_nonzeros = 0
@@ -86,7 +91,9 @@ class Spool:
                 e = slice(entries[bucket], entries[bucket + 1])
                 part = None if values is None else values[e]
                 self._hold(bucket, SpooledRows(numbers[r], keys[r], labels[r], lengths[r], positions[e], part))
-        if self.held_bytes > self.memory:
+        if self.writing is not None and self.writing.done():
+            self._settle()
+        if self.held_bytes > self.memory / 2 and self.held_bytes + self.writing_bytes > self.memory:
             self._spill()
 
     def _hold(self, bucket: int, rows: SpooledRows) -> None:
@@ -98,12 +105,25 @@ class Spool:
         return self.folder / f"rows-{self.skipped}-{bucket}"
 
     def _spill(self) -> None:
+        """Begin to write what is held, when the last time's is written."""
+        self._settle()
         require_space(self.folder, self.held_bytes, "the external shuffle", "name a larger folder with --temp")
         self.spilled = True
-        for bucket, parts in enumerate(self.held):
+        self.writing = self.writer.submit(self._append, self.held)
+        self.writing_bytes, self.held_bytes = self.held_bytes, 0
+        self.held = [[] for _ in self.held]
+
+    def _settle(self) -> None:
+        """Wait for what is being written; its errors are raised here."""
+        if self.writing is not None:
+            writing, self.writing, self.writing_bytes = self.writing, None, 0
+            writing.result()
+
+    def _append(self, held: list[list[SpooledRows]]) -> None:
+        for bucket, parts in enumerate(held):
             if not parts:
                 continue
-            if len(self.held) > 1:
+            if len(held) > 1:
                 # in one piece: many small ones are slow to read back (a single bucket's are large, and read in turn)
                 parts = [join(parts, next((part.values.dtype for part in parts if part.values is not None), None))]
             with open(self._path(bucket), "ab") as file:
@@ -112,11 +132,11 @@ class Spool:
                     file.write(np.array([len(rows.numbers), len(rows.positions), value_bytes]).tobytes())
                     for array in rows.arrays():
                         file.write(np.ascontiguousarray(array).data)
-            self.held[bucket] = []
-        self.held_bytes = 0
+            held[bucket] = []
 
     def read(self, bucket: int) -> Iterator[SpooledRows]:
         """The rows of a bucket in the order they were added; each bucket is read once."""
+        self._settle()
         path = self._path(bucket)
         if self.spilled and path.exists():
             with open(path, "rb") as file:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 
 import h5py
 import numpy as np
@@ -14,6 +15,8 @@ from blocksvm.store import codec
 from blocksvm.store.arrays import blosc_dataset, write_array
 from blocksvm.store.files import write_meta
 from blocksvm.store.schema import CHUNK, PART, ROW
+
+SYNC_BYTES = 48_000_000  # written, after which the disk is set to work: the last sync then has little left to wait for
 
 
 class StoreWriter:
@@ -37,6 +40,9 @@ class StoreWriter:
         self.chunks: list[tuple] = []
         self.checksums: list[int] = []
         self.pending: deque = deque()
+        self.disk = ThreadPoolExecutor(1, thread_name_prefix="blocksvm-sync")
+        self.syncing: Future | None = None
+        self.unsynced = 0
         self.parts_submitted = 0
         self.parts_written = 0
         self.rows_cut = 0
@@ -142,12 +148,24 @@ class StoreWriter:
             self.values.id.write_direct_chunk((start,), values, filter_mask=mask)
         self.checksums.append(checksum)
         self.parts_written += 1
+        self.unsynced += len(indices) + (0 if values is None else len(values))
+        if self.unsynced > SYNC_BYTES and (self.syncing is None or self.syncing.done()):
+            self._end_sync()
+            # a descriptor of its own: the file may be closed, on an error, before this is done
+            self.syncing = self.disk.submit(_sync, os.dup(self.file.id.get_vfd_handle()))
+            self.unsynced = 0
+
+    def _end_sync(self) -> None:
+        if self.syncing is not None:
+            self.syncing.result()
 
     def finish(self, n_features: int, feature_ids: Callable[[int, int], np.ndarray], meta: dict) -> dict:
         """Write what is open, the tables and the description; returns the whole description."""
         self._close_chunk()
         while self.pending:
             self._write_part(self.pending.popleft().result())
+        self._end_sync()
+        self.disk.shutdown()
         length = self.parts_written * self.chunk_nnz
         self.indices.resize((length,))
         if self.values is not None:
@@ -183,6 +201,13 @@ class StoreWriter:
         }
         write_meta(self.file, meta)
         return meta
+
+
+def _sync(descriptor: int) -> None:
+    try:
+        os.fdatasync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _encode_part(indices: np.ndarray, values: np.ndarray | None) -> tuple[bytes, tuple[bytes | None, int], int]:
