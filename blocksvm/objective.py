@@ -78,6 +78,11 @@ class CertificateSums:
         self.dual = alpha is not None
         self.parts.append(certificate_sums(margins, y, alpha, problem.cost, problem.loss.power, self.diagonal))
 
+    def gap_so_far(self) -> float:
+        """sum_i C_i xi_i + a_i m_i - a_i + 1/2 diagonal_i a_i^2 of the blocks added; over all rows it is P - D."""
+        loss, total, inner, squares, _ = (math.fsum(column) for column in zip(*self.parts, strict=True))
+        return loss + inner - total + 0.5 * squares
+
     def drift(self) -> float:
         inner = math.fsum(part[2] for part in self.parts)
         return abs(inner - self.w_sq) / self.w_sq if self.w_sq > 0.0 else abs(inner)

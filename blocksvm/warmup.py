@@ -42,7 +42,7 @@ def train(kind: str, solver: str):
     import numpy as np
     from scipy import sparse
 
-    from blocksvm.kernels.check import fill_indptr
+    from blocksvm.kernels.check import fill_rows
     from blocksvm.kernels.margins import add_rows
     from blocksvm.kernels.shuffle import keep_active
     from blocksvm.models import fit
@@ -52,8 +52,9 @@ def train(kind: str, solver: str):
     values = values.astype(np.float64 if kind == "float64" else np.float32)
     rows = sparse.csr_matrix((values, np.arange(8) % 3, np.arange(0, 9, 2)), shape=(4, 3))
     source = Matrix(rows, [0, 1, 0, 1], chunk_rows=np.arange(4))
-    lengths, indptr = np.ones(3, np.uint32), np.zeros(4, np.int64)
-    fill_indptr(lengths, indptr[0], indptr)  # only stores need it
+    # only stores need it
+    two, bits = np.zeros(2, np.int64), np.zeros(2, np.uint64)
+    fill_rows(np.zeros(64, np.uint8), 28, 0, 0, 0, bits, two, bits[:1], two[:1], np.zeros(1, np.int8))
     if solver == "dual-cd":  # a warm start's sweep
         add_rows(*source.read_block(np.arange(4), None).matrix, np.ones(4), 0.0, np.zeros(4))
         keep_active(np.zeros(1, np.int32), np.ones(1, np.uint8))

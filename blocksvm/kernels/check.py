@@ -3,10 +3,15 @@
 import numpy as np
 
 from blocksvm.kernels import kernel
+from blocksvm.kernels.text import eight_bytes
 
 SOUND = 0
 INDEX_OUT_OF_RANGE = 1
 VALUE_NOT_FINITE = 2
+NORM_NOT_FINITE = 3
+LENGTHS_DISAGREE = 4
+
+INFINITY_BITS = np.uint64(0x7FF0000000000000)  # of a float64; a number with more, or with a sign, is not a norm
 
 
 @kernel
@@ -27,10 +32,30 @@ def check_entries(indices, values, n_features):
 
 
 @kernel
-def fill_indptr(lengths, first, indptr):
-    """``indptr[i + 1] = first + lengths[0] + ... + lengths[i]``; returns the last entry."""
-    total = first
-    for i in range(lengths.shape[0]):
-        total += np.int64(lengths[i])
+def fill_rows(raw, record_bytes, first_entry, last_entry, first_row, labels, indptr, norm_bits, rows, y):
+    """The records of a run of rows to their place in a block, in one sweep: SOUND or the kind of the fault.
+
+    raw uint8: records of ``record_bytes`` with the length (uint32) at 0, the label at 4 and ||x||^2 at 12, float64 both.
+    labels (2,) uint64, the bits of the negative and of the positive label, or (0,): y is then 0.  Writes indptr
+    (n + 1,) from ``first_entry``, which must lead to ``last_entry``; norm_bits (n,) uint64, the bits of sq_norms; rows
+    (n,) int64 from ``first_row``; y (n,) int8.
+    """
+    total = first_entry
+    largest = np.uint64(0)
+    indptr[0] = total
+    for i in range(rows.shape[0]):
+        at = i * record_bytes
+        total += np.int64(eight_bytes(raw, at) & np.uint64(0xFFFFFFFF))
         indptr[i + 1] = total
-    return total
+        bits = eight_bytes(raw, at + 12)
+        largest = max(largest, bits)
+        norm_bits[i] = bits
+        rows[i] = first_row + i
+        sign = 0
+        if labels.shape[0] == 2:
+            label = eight_bytes(raw, at + 4)
+            sign = np.int64(label == labels[1]) - np.int64(label == labels[0])
+        y[i] = sign
+    if total != last_entry:
+        return LENGTHS_DISAGREE
+    return NORM_NOT_FINITE if largest >= INFINITY_BITS else SOUND

@@ -7,6 +7,7 @@ certificate says that the optimum is reached.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
@@ -18,7 +19,7 @@ from blocksvm.block import Block
 from blocksvm.errors import InputError
 from blocksvm.objective import Certificate
 from blocksvm.outer.budget import Budget
-from blocksvm.outer.certificate import certify
+from blocksvm.outer.certificate import Missed, certify
 from blocksvm.outer.checkpoint import restore_run, save_run
 from blocksvm.outer.events import end_event, outer_event, start_event
 from blocksvm.outer.heldout import HeldOut
@@ -300,10 +301,15 @@ class Trainer:
             gap = (primal - dual) / abs(primal) if primal else 0.0
         certificate = None
         if progress.attempts.worthwhile(position.outer, gap, settings.tol):
-            certificate = self._certify(following)
-            if certificate is None:
+            found = self._certify(following, dual)
+            if found is None:
                 return "interrupted"
-            progress.attempts.learn(position.outer, gap, certificate.rel_gap)
+            if isinstance(found, Missed):
+                whole = found.gap / found.share
+                progress.attempts.learn(position.outer, gap, whole / (dual + whole))
+            else:
+                certificate = found
+                progress.attempts.learn(position.outer, gap, certificate.rel_gap)
         solver.end_outer(self.state, position.outer)
         progress.estimates = [*progress.estimates[-STILL:], primal]
         if certificate is not None:
@@ -333,13 +339,21 @@ class Trainer:
             self.reader.request(blocks[(k + 1) % len(blocks)])
             yield block
 
-    def _certify(self, blocks: list[np.ndarray]) -> Certificate | None:
-        """A certificate of the current w and alpha; None where the run was stopped meanwhile."""
+    def _certify(self, blocks: list[np.ndarray], dual: float | None = None) -> Certificate | Missed | None:
+        """A certificate of the current w and alpha; None where the run was stopped meanwhile.
+
+        dual: D as it is known beforehand, by which an attempt that cannot succeed is broken off.
+        """
+        enough = math.inf
+        if dual is not None and dual > 0.0:
+            # gap / (D + gap) > tol, whatever rows are still to come; D is known but for rounding
+            tol = min(0.5, self.settings.tol) * (1.0 + 1e-6)
+            enough = dual * tol / (1.0 - tol)
         self.on_event({"event": "certifying", "outer": self.progress.position.outer, "seconds": self.seconds()})
         for _ in range(2):
-            found = certify(self.problem, self.weights(), self.alpha(), self._all_blocks(blocks), self.stop)
-            if found is None:
-                return None
+            found = certify(self.problem, self.weights(), self.alpha(), self._all_blocks(blocks), self.stop, enough)
+            if found is None or isinstance(found, Missed):
+                return found
             certificate, drift = found
             if self.alpha() is None or drift <= LARGEST_DRIFT:
                 break

@@ -13,13 +13,28 @@ import numpy as np
 
 from blocksvm.block import Block
 from blocksvm.errors import InputError
-from blocksvm.kernels.check import INDEX_OUT_OF_RANGE, SOUND, check_entries, fill_indptr
+from blocksvm.kernels.check import (
+    INDEX_OUT_OF_RANGE,
+    LENGTHS_DISAGREE,
+    NORM_NOT_FINITE,
+    SOUND,
+    VALUE_NOT_FINITE,
+    check_entries,
+    fill_rows,
+)
 from blocksvm.store import codec
 from blocksvm.store.schema import ROW
 from blocksvm.store.source import ReadingCost
 
 # How many chunks ahead the system is asked to read from the disk.
 CHUNKS_AHEAD = 16
+FAULTS = {
+    INDEX_OUT_OF_RANGE: "a feature index is out of range",
+    VALUE_NOT_FINITE: "a value is not finite",
+    NORM_NOT_FINITE: "a row's norm is not a number",
+    LENGTHS_DISAGREE: "rows and nonzeros disagree",
+}
+NO_LABELS = np.empty(0, np.uint64)
 MEMORY_SPEED = 1.5e9  # bytes a second; slower than this, a disk is at work
 
 
@@ -42,6 +57,8 @@ class Decoder:
 
     def decode(self, block: Block, chunks: list[int], row: int, entry: int, end: int) -> None:
         """Fill the block from position (row, entry) with the chunks; nothing at or behind entry ``end`` is touched."""
+        labels = self.store.labels
+        self.label_bits = NO_LABELS if labels is None else labels.bits()
         for chunk in chunks[:CHUNKS_AHEAD]:
             self._announce(chunk)
         for k, chunk in enumerate(chunks):
@@ -100,22 +117,16 @@ class Decoder:
         for k, record in enumerate(store.parts_of(chunk)):
             start = entry + k * store.chunk_nnz
             reading += self._decode_part(block, chunk, record, start, min(stop, start + store.chunk_nnz), end)
-        lengths = np.ascontiguousarray(rows["length"])
-        if int(lengths.sum(dtype=np.int64)) != stop - entry:
-            raise self._broken(chunk, "rows and nonzeros disagree")
-        fill_indptr(lengths, np.int64(entry), block.indptr[row : row + n + 1])
-        values = None if block.values is None else block.values[entry:stop]
-        code = check_entries(block.indices[entry:stop], values, store.n_features)
+        here = slice(row, row + n)
+        code = fill_rows(
+            rows.view(np.uint8), ROW.itemsize, entry, stop, int(store.chunks.first_row[chunk]), self.label_bits,
+            block.indptr[row : row + n + 1], block.sq_norms[here].view(np.uint64), block.rows[here], block.y[here],
+        )  # fmt: skip
+        if code == SOUND:
+            values = None if block.values is None else block.values[entry:stop]
+            code = check_entries(block.indices[entry:stop], values, store.n_features)
         if code != SOUND:
-            out = code == INDEX_OUT_OF_RANGE
-            raise self._broken(chunk, "a feature index is out of range" if out else "a value is not finite")
-        norms = rows["sq_norm"]
-        if not (np.isfinite(norms).all() and (norms >= 0.0).all()):
-            raise self._broken(chunk, "a row's norm is not a number")
-        block.sq_norms[row : row + n] = norms
-        first = int(store.chunks.first_row[chunk])
-        block.rows[row : row + n] = np.arange(first, first + n)
-        block.y[row : row + n] = 0 if store.labels is None else store.labels.signs(rows["label"])
+            raise self._broken(chunk, FAULTS[code])
         self.spent.seconds_reading += reading
         self.spent.seconds_decoding += time.perf_counter() - began - reading
         return row + n, stop

@@ -41,6 +41,10 @@ class Labels:
     negative: float
     positive: float
 
+    def bits(self) -> np.ndarray:
+        """The float64 bits of (negative, positive), by which stored labels are told apart."""
+        return (np.array([self.negative, self.positive]) + 0.0).view(np.uint64)
+
     def signs(self, labels: np.ndarray) -> np.ndarray:
         """int8: +1, -1, and 0 for any other label."""
         return (labels == self.positive).astype(np.int8) - (labels == self.negative).astype(np.int8)
