@@ -140,8 +140,8 @@ def test_partition_settings_reach_the_visits(rows):
 # -- schedules -----------------------------------------------------------------------------------------------------
 
 
-def situation(passes=1, finished=False, next_ready=False, read_seconds=1.0, pass_seconds=0.1):
-    return Situation(passes, finished, next_ready, read_seconds, pass_seconds)
+def situation(passes=1, finished=False, next_ready=False, disk_seconds=1.0, pass_seconds=0.1):
+    return Situation(passes, finished, next_ready, disk_seconds, pass_seconds)
 
 
 def passes_of(schedule, **options) -> int:
@@ -158,11 +158,11 @@ def test_schedules_ask_for_the_passes_they_promise():
     assert passes_of(Tolerance(0.1), finished=True) == 1
     assert passes_of(Overlap()) == MOST_PASSES
     assert passes_of(Overlap(), next_ready=True) == 1
-    assert passes_of(Auto(), read_seconds=1.0, pass_seconds=0.25) == 4
-    assert passes_of(Auto(), read_seconds=0.55, pass_seconds=0.25) == 2
-    assert passes_of(Auto(), read_seconds=0.65, pass_seconds=0.25) == 3, "half a pass is covered by the waiting"
-    assert passes_of(Auto(), read_seconds=0.1, pass_seconds=0.25) == 1
-    assert passes_of(Auto(), read_seconds=99.0) == MOST_PASSES
+    assert passes_of(Auto(), disk_seconds=1.0, pass_seconds=0.25) == 4
+    assert passes_of(Auto(), disk_seconds=0.55, pass_seconds=0.25) == 2
+    assert passes_of(Auto(), disk_seconds=0.65, pass_seconds=0.25) == 3, "half a pass is covered by the waiting"
+    assert passes_of(Auto(), disk_seconds=0.1, pass_seconds=0.25) == 1
+    assert passes_of(Auto(), disk_seconds=99.0) == MOST_PASSES
     assert passes_of(Auto(), next_ready=True) == 1
     assert passes_of(Auto(), pass_seconds=0.0) == 1
     replay = Replay([3, 1])

@@ -7,6 +7,8 @@ import random
 import shutil
 import subprocess
 import sys
+import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -20,6 +22,7 @@ from blocksvm.info import main as info
 from blocksvm.ingest.convert import SplitSettings, split
 from blocksvm.store import codec, reader, schema
 from blocksvm.store.arrays import read_array, write_array
+from blocksvm.store.decoder import Decoder
 from blocksvm.store.files import create_hdf5, open_hdf5, write_meta
 from blocksvm.store.reader import Store
 from blocksvm.store.schema import ROW
@@ -366,3 +369,44 @@ def test_reading_with_h5py_sees_the_same_rows(small_store):
         records = np.concatenate([store.read_rows(k) for k in range(len(store.chunks))])
     assert [row.source for row in rows] == records["source"].tolist()
     assert [row.label for row in rows] == records["label"].tolist()
+
+
+@pytest.mark.parametrize("damaged", [False, True])
+def test_a_block_is_the_same_whoever_decodes_its_runs(tmp_path, monkeypatch, damaged):
+    """One that waits for a block helps with it; here each of the two threads waits until the other has had its part."""
+    text = tmp_path / "rows.svm"
+    text.write_text("".join(f"{i % 2} {i % 13 + 1}:{i + 1} {i % 7 + 20}:1 {i % 5 + 30}:3\n" for i in range(3_000)))
+    path = tmp_path / "s.h5"
+    split([str(text)], path, SplitSettings(chunk_nonzeros=256))
+    decode = Decoder.decode
+    with Store(path) as store:
+        chunks = np.random.default_rng(0).permutation(len(store.chunks))
+        alone = store.read_block(chunks, None)
+        if damaged:
+            at = int(store.parts["indices_offset"][chunks[len(chunks) // 2]]) + 18
+            raw = bytearray(path.read_bytes())
+            raw[at] ^= 4
+            path.write_bytes(raw)  # in place: the store's descriptor sees it
+        done = {decoder: threading.Event() for decoder in store.decoders[:2]}
+
+        def in_turn(self, *arguments):
+            decode(self, *arguments)
+            done[self].set()
+            for event in done.values():
+                assert damaged or event.wait(20.0)
+
+        monkeypatch.setattr(Decoder, "decode", in_turn)
+        with ThreadPoolExecutor(1) as pool:
+            reading = pool.submit(store.read_block, chunks, None)
+            while store.under_way is None and not reading.done():
+                time.sleep(0.001)
+            store.help()
+            if damaged:
+                with pytest.raises(InputError, match=f"chunk {chunks[len(chunks) // 2]}: checksum does not match"):
+                    reading.result()
+                return
+            together = reading.result()
+        assert all(event.is_set() for event in done.values())
+        store.help()  # nothing under way: nothing to do
+    for name in ("indptr", "indices", "values", "y", "sq_norms", "rows"):
+        assert getattr(together, name).tobytes() == getattr(alone, name).tobytes()

@@ -13,12 +13,13 @@ MOST_PASSES = 10  # of one visit, where nothing else ends it
 @dataclass(frozen=True)
 class Situation:
     """What a schedule may know after a pass: passes done, whether the solver is done with the block, whether the next
-    block has been read, and of earlier visits the mean seconds of reading one block and of one pass (0: unknown)."""
+    block has been read, and of earlier visits the mean seconds that one block's reading kept the disk busy and the
+    processors idle, and those of one pass (0: unknown)."""
 
     passes: int
     finished: bool
     next_ready: bool
-    read_seconds: float
+    disk_seconds: float
     pass_seconds: float
 
 
@@ -62,10 +63,10 @@ class Overlap:
 
 
 class Auto:
-    """As many passes as fit, by the times measured so far, in the time that the next block takes to be read anyway.
+    """As many passes as fit, by the times measured so far, in the time that the disk takes for the next block anyway.
 
-    One pass where reading is the faster side: more would cost time that fresh rows use better.  A further pass is
-    begun when at least half of it is expected to be covered by the waiting.
+    One pass where the disk is the faster side: more would cost time that fresh rows use better, and where decoding is
+    what takes long, helping with it.  A further pass is begun when at least half of it is expected to be covered.
     """
 
     tolerance = None
@@ -73,7 +74,7 @@ class Auto:
     def go_on(self, situation: Situation) -> bool:
         if situation.next_ready or situation.passes >= MOST_PASSES or situation.pass_seconds <= 0.0:
             return False
-        left = situation.read_seconds - situation.passes * situation.pass_seconds
+        left = situation.disk_seconds - situation.passes * situation.pass_seconds
         return left >= 0.5 * situation.pass_seconds
 
 

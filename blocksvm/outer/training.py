@@ -283,7 +283,7 @@ class Trainer:
 
     def _go_on(self, passes: int, finished: bool) -> bool:
         return self.schedule.go_on(
-            Situation(passes, finished, self.reader.ready(), self.reader.read_seconds, self.pass_seconds)
+            Situation(passes, finished, self.reader.ready(), self.reader.disk_seconds, self.pass_seconds)
         )
 
     def _give_back(self, block: Block, view: dict) -> None:

@@ -1,4 +1,4 @@
-"""One thread's share of reading a block: chunks from the disk, verified, decoded and checked, to their place.
+"""How threads read a block, alone or together: chunks from the disk, verified, decoded, checked, to their place.
 
 Chunks are read at their offsets and decoded outside HDF5's lock and the GIL, so that one thread reads while another
 trains.  Everything is verified against its checksum and checked before a kernel may see it.
@@ -7,6 +7,7 @@ trains.  Everything is verified against its checksum and checked before a kernel
 from __future__ import annotations
 
 import os
+import threading
 import time
 
 import numpy as np
@@ -26,8 +27,6 @@ from blocksvm.store import codec
 from blocksvm.store.schema import ROW
 from blocksvm.store.source import ReadingCost
 
-# How many chunks ahead the system is asked to read from the disk.
-CHUNKS_AHEAD = 16
 FAULTS = {
     INDEX_OUT_OF_RANGE: "a feature index is out of range",
     VALUE_NOT_FINITE: "a value is not finite",
@@ -36,6 +35,51 @@ FAULTS = {
 }
 NO_LABELS = np.empty(0, np.uint64)
 MEMORY_SPEED = 1.5e9  # bytes a second; slower than this, a disk is at work
+
+
+class SharedWork:
+    """The runs of chunks that make one block, handed out one after the other to every thread that asks.
+
+    A run is (chunks, row, entry, end, ahead), as ``Decoder.decode`` takes it: each knows its place beforehand, so that
+    the block is the same whoever decodes what.
+    """
+
+    def __init__(self, block: Block, runs: list[tuple]):
+        self.block = block
+        self.runs = runs
+        self.taken = 0
+        self.working = 0
+        self.failed: tuple[int, BaseException] | None = None
+        self.changed = threading.Condition()
+
+    def take_part(self, decoder: Decoder) -> None:
+        """Decode runs until none is left, or one has failed."""
+        with self.changed:
+            self.working += 1
+        try:
+            while True:
+                with self.changed:
+                    number = self.taken
+                    if number == len(self.runs) or self.failed is not None:
+                        return
+                    self.taken += 1
+                try:
+                    decoder.decode(self.block, *self.runs[number])
+                except BaseException as error:
+                    with self.changed:
+                        if self.failed is None or number < self.failed[0]:
+                            self.failed = number, error
+        finally:
+            with self.changed:
+                self.working -= 1
+                self.changed.notify_all()
+
+    def finish(self) -> None:
+        """Wait for the others; raises what went wrong first in the order of the runs."""
+        with self.changed:
+            self.changed.wait_for(lambda: self.working == 0)
+        if self.failed is not None:
+            raise self.failed[1]
 
 
 class Decoder:
@@ -47,6 +91,7 @@ class Decoder:
         self.padded_indices = np.empty(0, np.int32)  # for a part whose padding has no room in the block
         self.padded_values = None
         self.spent = ReadingCost()
+        self.latest_bytes, self.latest_seconds = 0, 1.0  # of the chunk read last; at first, a disk is expected
 
     def settle(self, cost: ReadingCost) -> None:
         """Add what was spent to ``cost``, and forget it."""
@@ -55,23 +100,25 @@ class Decoder:
         cost.seconds_decoding += self.spent.seconds_decoding
         self.spent = ReadingCost()
 
-    def decode(self, block: Block, chunks: list[int], row: int, entry: int, end: int) -> None:
-        """Fill the block from position (row, entry) with the chunks; nothing at or behind entry ``end`` is touched."""
+    def decode(self, block: Block, chunks: list[int], row: int, entry: int, end: int, ahead: list[int]) -> None:
+        """Fill the block from position (row, entry) with the chunks; nothing at or behind entry ``end`` is touched.
+        ahead: chunks that will be wanted soon."""
+        self._announce_all(ahead)
         labels = self.store.labels
         self.label_bits = NO_LABELS if labels is None else labels.bits()
-        for chunk in chunks[:CHUNKS_AHEAD]:
-            self._announce(chunk)
-        for k, chunk in enumerate(chunks):
-            before = self.spent.bytes_read, self.spent.seconds_reading
+        for chunk in chunks:
             row, entry = self._decode_chunk(block, chunk, row, entry, end)
-            if k + CHUNKS_AHEAD < len(chunks):
-                # what comes at the speed of memory needs no announcing, which costs as much as reading it
-                n_bytes, seconds = self.spent.bytes_read - before[0], self.spent.seconds_reading - before[1]
-                if n_bytes < MEMORY_SPEED * seconds:
-                    self._announce(chunks[k + CHUNKS_AHEAD])
+
+    def _announce_all(self, chunks: list[int]) -> None:
+        """Ask the system to read chunks soon, so that the disk works while others are decoded.
+
+        What comes at the speed of memory needs no announcing, which costs as much as reading it.
+        """
+        if self.latest_bytes < MEMORY_SPEED * self.latest_seconds:
+            for chunk in chunks:
+                self._announce(chunk)
 
     def _announce(self, chunk: int) -> None:
-        """Ask the system to read a chunk soon, so that the disk works while others are decoded."""
         store = self.store
         first_row, n = int(store.chunks.first_row[chunk]), int(store.chunks.n_rows[chunk])
         spans = [(store.rows_offset + first_row * ROW.itemsize, n * ROW.itemsize)]
@@ -109,6 +156,7 @@ class Decoder:
     def _decode_chunk(self, block: Block, chunk: int, row: int, entry: int, end: int) -> tuple[int, int]:
         """Decode a chunk to position (row, entry) of a block; returns the position behind it."""
         began = time.perf_counter()
+        bytes_before = self.spent.bytes_read
         store = self.store
         rows = self.read_rows(chunk)
         n = len(rows)
@@ -127,6 +175,7 @@ class Decoder:
             code = check_entries(block.indices[entry:stop], values, store.n_features)
         if code != SOUND:
             raise self._broken(chunk, FAULTS[code])
+        self.latest_bytes, self.latest_seconds = self.spent.bytes_read - bytes_before, reading
         self.spent.seconds_reading += reading
         self.spent.seconds_decoding += time.perf_counter() - began - reading
         return row + n, stop

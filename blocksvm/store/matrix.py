@@ -124,6 +124,9 @@ class Matrix(SourceBase):
         y[:] = self.signs[rows]
         return Block(indptr, indices, values, y, sq_norms, rows, self.n_features)
 
+    def help(self) -> None:
+        pass
+
     def feature_ids(self, start: int, stop: int) -> np.ndarray:
         return np.arange(start, stop, dtype=np.int64)
 

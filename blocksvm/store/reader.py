@@ -12,16 +12,20 @@ from blocksvm.block import INDEX_BYTES, Arena, Block, block_bytes
 from blocksvm.errors import InputError
 from blocksvm.store import codec
 from blocksvm.store.arrays import read_pieces
-from blocksvm.store.decoder import Decoder
+from blocksvm.store.decoder import Decoder, SharedWork
 from blocksvm.store.files import first_line, open_hdf5, read_meta
 from blocksvm.store.schema import CHUNK, PART, ROW
 from blocksvm.store.source import ChunkTable, Labels, SourceBase
 from blocksvm.store.writer import fill_offsets
 
-# Threads that decode a block together, beside the one that trains.  On two processors a second decoder only takes turns
-# with the trainer (measured: nothing gained).
-MOST_DECODERS = 2
-N_DECODERS = max(1, min(MOST_DECODERS, len(os.sched_getaffinity(0)) - 1))
+# Threads that may decode a block together: one of the reader, one that waits for the block and helps (``help``), and,
+# where there are more than two processors, one more of its own.
+MOST_DECODERS = 3
+N_DECODERS = max(2, min(MOST_DECODERS, len(os.sched_getaffinity(0))))
+
+RUNS_WANTED = 8  # to share between the threads
+LONGEST_RUN = 8  # chunks
+CHUNKS_AHEAD = 16  # how many chunks ahead, at least, the system is asked to read from the disk
 
 VALUE_TYPES = {"float32": np.float32, "float64": np.float64, "ones": None}
 
@@ -37,7 +41,8 @@ class Store(SourceBase):
         self.file = open_hdf5(self.path, "store")
         self.fd = -1
         self.decoders = [Decoder(self) for _ in range(N_DECODERS)]
-        self.pool = ThreadPoolExecutor(max(1, N_DECODERS - 1), thread_name_prefix="blocksvm-decoder")
+        self.under_way: SharedWork | None = None
+        self.pool = ThreadPoolExecutor(max(1, N_DECODERS - 2), thread_name_prefix="blocksvm-decoder")
         try:
             self.fd = os.open(self.path, os.O_RDONLY)
             self.meta = read_meta(self.file)
@@ -172,31 +177,39 @@ class Store(SourceBase):
         indptr, sq_norms, rows, y, indices, *rest = arena.carve(*wanted)
         block = Block(indptr, indices, rest[0] if rest else None, y, sq_norms, rows, self.n_features)
         indptr[0] = 0
-        # consecutive runs of chunks, one for each decoder, of about equal entries; each knows its place beforehand
-        last_row, last_entry = np.cumsum(n_rows), np.cumsum(entries)
-        share = (last_entry - entries / 2) * (N_DECODERS / max(1, nnz))
-        runs = np.searchsorted(share, np.arange(N_DECODERS + 1))
-        runs[-1] = len(chunks)
-        work = []
-        for decoder, start, stop in zip(self.decoders, runs[:-1].tolist(), runs[1:].tolist(), strict=True):
-            if start < stop:
-                first = (int(last_row[start] - n_rows[start]), int(last_entry[start] - entries[start]))
-                end = int(last_entry[stop - 1])
-                work.append((decoder, chunks[start:stop].tolist(), *first, end))
-        others = [self.pool.submit(decoder.decode, block, *where) for decoder, *where in work[1:]]
+        work = SharedWork(block, self._runs(chunks, n_rows, entries))
+        self.under_way = work
+        others = [self.pool.submit(work.take_part, decoder) for decoder in self.decoders[2:]]
         try:
-            decoder, *where = work[0]
-            decoder.decode(block, *where)
+            work.take_part(self.decoders[0])
         finally:
+            self.under_way = None
             for other in others:
-                other.exception()  # all are done before the arena is used again
-        for other in others:
-            other.result()
+                other.result()
+            work.finish()  # all are done before the arena is used again
         for decoder in self.decoders:
             decoder.settle(self.cost)
         self.cost.blocks += 1
         self.cost.nnz += nnz
         return block
+
+    def _runs(self, chunks: np.ndarray, n_rows: np.ndarray, entries: np.ndarray) -> list[tuple]:
+        """Consecutive chunks with their place in a block, as ``SharedWork`` takes them."""
+        # enough runs to share, long ones so that few parts have to be decoded beside their place
+        length = max(1, min(LONGEST_RUN, len(chunks) // RUNS_WANTED))
+        rows, places = np.append(0, np.cumsum(n_rows)).tolist(), np.append(0, np.cumsum(entries)).tolist()
+        chunks = chunks.tolist()
+        runs = []
+        for start in range(0, len(chunks), length):
+            stop = min(start + length, len(chunks))
+            ahead = chunks[stop if start else 0 : stop + CHUNKS_AHEAD] if start % CHUNKS_AHEAD < length else []
+            runs.append((chunks[start:stop], rows[start], places[start], places[stop], ahead))
+        return runs
+
+    def help(self) -> None:
+        work = self.under_way
+        if work is not None:
+            work.take_part(self.decoders[1])
 
     def feature_ids(self, start: int, stop: int) -> np.ndarray:
         out = np.empty(stop - start, dtype=np.int64)

@@ -17,7 +17,8 @@ class BlockReader:
     """Two arenas and one reading thread (or one arena, where a single block holds everything and stays).
 
     ``request(chunks)`` starts a read into the free arena; ``take(chunks)`` gives the block, waiting for it if need be;
-    a block is valid until the second next request.  ``seconds_waiting`` is the time that ``take`` was blocked.
+    a block is valid until the second next request.  ``seconds_waiting`` is the time that ``take`` took; a caller who
+    has to wait helps to decode.
     """
 
     def __init__(self, source: Source, arena_bytes: int, resident: bool):
@@ -30,7 +31,7 @@ class BlockReader:
         self.pending: tuple[bytes, Future] | None = None
         self.kept: Block | None = None
         self.seconds_waiting = 0.0
-        self.read_seconds = 0.0  # running mean of the seconds that a block takes to be read
+        self.disk_seconds = 0.0  # running mean of the seconds that reading a block leaves all processors idle
 
     def __enter__(self) -> BlockReader:
         return self
@@ -47,10 +48,11 @@ class BlockReader:
         self.pending = (chunks.tobytes(), self.pool.submit(self._read, chunks, arena))
 
     def _read(self, chunks: np.ndarray, arena: Arena | None) -> Block:
-        began = time.perf_counter()
+        began, decoding = time.perf_counter(), self.source.cost.seconds_decoding
         block = self.source.read_block(chunks, arena)
-        took = time.perf_counter() - began
-        self.read_seconds = took if not self.read_seconds else 0.8 * self.read_seconds + 0.2 * took
+        # decoding is work of processors, of one or of several at once
+        idle = max(0.0, time.perf_counter() - began - (self.source.cost.seconds_decoding - decoding))
+        self.disk_seconds = idle if not self.disk_seconds else 0.8 * self.disk_seconds + 0.2 * idle
         return block
 
     def ready(self) -> bool:
@@ -67,6 +69,8 @@ class BlockReader:
             self.next_arena = (self.next_arena - 1) % len(self.arenas)
         self.request(chunks)
         began = time.perf_counter()
+        if not self.pending[1].done():
+            self.source.help()
         block = self.pending[1].result()
         self.seconds_waiting += time.perf_counter() - began
         self.pending = None

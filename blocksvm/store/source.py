@@ -79,6 +79,10 @@ class Source(Protocol):
         """The rows of the chunks, one behind the other, in the arena's memory (valid until it is filled again)."""
         ...
 
+    def help(self) -> None:
+        """Take part in a ``read_block`` that another thread has under way, if there is work left to share."""
+        ...
+
     def feature_ids(self, start: int, stop: int) -> np.ndarray:
         """The user's ids of features start..stop-1, int64."""
         ...
