@@ -145,7 +145,8 @@ def bench(data: Dataset, folder: Path, solvers: dict[str, dict], options) -> dic
     runs.sort(key=lambda line: (list(solvers).index(line["solver"]), jobs_order(jobs, line), line["repeat"]))
     summary = report.summarise(runs)
     return {
-        "data": about, "machine": report.machine(), "repeats": options.repeats, "ratios": report.ratios(summary),
+        "data": about, "machine": report.machine(), "repeats": options.repeats,
+        "ratios": report.ratios(summary) + report.ratios_at_ours(summary),
         "reference": {"optimum": best["dual"], "tol": float(best["level"].partition("=")[2]),
                       "rel_gap": best["rel_gap"], "run": reference},
         "solvers": {name: {key: solver[key] for key in ("version", "missing", "about")}

@@ -106,6 +106,24 @@ def ratios(lines: list[dict], target: float = TARGET) -> list[str]:
     return told
 
 
+def ratios_at_ours(lines: list[dict], level: str = "tol=1e-3") -> list[str]:
+    """'the primal that blocksvm certifies at its level in t1, liblinear reaches in t2', for every other curve."""
+    own = next((line for line in lines if line["solver"] == "blocksvm" and line["level"] == level), {})
+    if "seconds" not in own:
+        return []
+    told = []
+    for name, points in curves(lines).items():
+        if name == "blocksvm":
+            continue
+        theirs = time_to(points, max(FLOOR, own["distance"]))
+        text = f"blocksvm at {level} ends after {own['seconds']:.2f} s at distance {own['distance']:.1e}"
+        text += f", {_reaches(name, theirs, ' the same primal')}"
+        if theirs is not None:
+            text += f": {theirs[0] / own['seconds']:.2f} times as long"
+        told.append(text)
+    return told
+
+
 def _cell(value: float | None, form: str) -> str:
     return "" if value is None else format(value, form)
 

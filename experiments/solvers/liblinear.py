@@ -8,7 +8,7 @@ import time
 
 from experiments.solvers.child import Outcome, Task, load_csr, main, peak_rss_mb
 
-LEVELS = ("eps=1", "eps=0.1", "eps=0.01")
+LEVELS = ("eps=1", "eps=0.1", "eps=0.03", "eps=0.01")
 DISTRIBUTION = "liblinear-official"
 IMPORTED = "liblinear.liblinearutil"
 BYTES_PER_NONZERO = 28
