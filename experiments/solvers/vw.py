@@ -9,7 +9,7 @@ from pathlib import Path
 
 from experiments.solvers.child import Outcome, Task, main, peak_rss_mb
 
-LEVELS = ("passes=1", "passes=5", "passes=20", "passes=1,update=sgd", "passes=5,update=sgd", "passes=20,update=sgd")
+LEVELS = ("passes=1", "passes=10", "passes=10,update=sgd")
 DISTRIBUTION = "vowpalwabbit"
 IMPORTED = "vowpalwabbit"
 BYTES_PER_NONZERO = 0
