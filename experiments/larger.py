@@ -93,7 +93,8 @@ def train(store: Path, memory: int, C: float, tol: float, caged: bool) -> dict:
         events = [json.loads(line) for line in trace.read_text().splitlines()]
     outers = [event for event in events if event["event"] == "outer"]
     spent = [b["seconds"] - a["seconds"] for a, b in zip([{"seconds": 0.0}, *outers], outers, strict=False)]
-    plain = [s for s, event in zip(spent, outers, strict=True) if event["primal"] is None]
+    # the first iteration also loads kernels and touches the weights for the first time
+    plain = [s for s, event in list(zip(spent, outers, strict=True))[1:] if event["certificate_share"] is None]
     nonzeros = events[0]["n_nonzeros"]
     shown = ("outer", "seconds", "primal", "rel_gap", "gap_estimate")
     tenths = [held[k * len(held) // 10 : (k + 1) * len(held) // 10 + 1] for k in range(10)]
@@ -114,7 +115,7 @@ def markdown(runs: list[dict]) -> str:
     """A line for each run, and how much memory each held while it went on."""
     m = machine()
     lines = ["# Larger than memory", "", f"{m['date']}; {m['cpu']}, {m['cores']} cores, {m['ram_gb']} GB RAM. "
-             "Cold cache, --schedule 1. Cost: the median outer iteration without a certificate.", ""]  # fmt: skip
+             "Cold cache, --schedule 1. Cost: median outer iteration after the first, no certificate.", ""]  # fmt: skip
     lines += ["| " + " | ".join(COLUMNS) + " |", "|---" * len(COLUMNS) + "|"]
     for run in runs:
         cage = run.get("cgroup", "not limited")

@@ -11,7 +11,7 @@ from training_cases import random_rows, train
 
 from blocksvm.losses import LOSSES
 from blocksvm.objective import Problem
-from blocksvm.outer import training
+from blocksvm.outer import certificate, training
 from blocksvm.outer.certificate import Attempts, Missed, certify
 from blocksvm.store.matrix import Matrix
 
@@ -76,6 +76,23 @@ def test_attempts_broken_off_change_nothing_but_what_is_read(monkeypatch, loss):
     whole = train(source, **(settings | {"tol": 0.0, "max_outer": broken_off.result.outer}))
     assert whole.same(broken_off)
     assert whole.result.certificate == broken_off.result.certificate
+
+
+def test_many_rows_tell_when_an_attempt_is_hopeless(monkeypatch):
+    X, y = random_rows(n=200, seed=5, zero_rows=0)
+    matrix = Matrix(X, y, chunk_rows=np.arange(0, 200, 10))
+    problem = Problem(LOSSES["hinge"], np.ones(2), 0.0, 200, (int((y < 0).sum()), int((y > 0).sum())))
+    w, alpha = np.zeros(X.shape[1] + 1), np.zeros(200)  # every row has a gap of 1
+
+    def share(enough):
+        blocks = (matrix.read_block(np.array([k]), None) for k in range(20))
+        found = certify(problem, w, alpha, blocks, lambda: False, enough)
+        return found.share if isinstance(found, Missed) else 1.0
+
+    monkeypatch.setattr(certificate, "SAMPLE", 50)
+    assert share(200 / certificate.HOPELESS - 1) == 0.25
+    assert share(200 / certificate.HOPELESS + 1) > 0.7
+    assert share(200) == 1.0
 
 
 def test_what_a_missed_certificate_has_seen_is_learned():

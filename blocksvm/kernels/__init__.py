@@ -19,13 +19,14 @@ import tempfile
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
+from types import FunctionType
 
 
 @cache
 def cache_folder() -> Path:
     """The folder of the compiled kernels; its name is a hash of their sources and of what compiles them."""
     digest = hashlib.blake2b(digest_size=8)
-    for source in sorted(Path(__file__).parent.glob("*.py")):
+    for source in sorted(Path(__file__).parent.rglob("*.py")):
         digest.update(source.read_bytes())
     for part in (version("numba"), version("llvmlite"), sys.version, os.environ.get("NUMBA_BOUNDSCHECK", "")):
         digest.update(part.encode())
@@ -56,6 +57,22 @@ def kernel(function):
         finally:
             numba.config.CACHE_DIR = before
     return compiled
+
+
+def specialised(function, name: str, **parts):
+    """A kernel made of ``function`` with ``parts`` in the place of its globals of the same names.
+
+    So a loop is written once, and compiled once for each of the inlined functions that it is to call; ``name`` tells
+    the copies apart in the cache.
+    """
+    unknown = set(parts) - set(function.__code__.co_names)
+    if unknown:
+        raise TypeError(f"{function.__name__} calls no {', '.join(sorted(unknown))}")
+    made = FunctionType(function.__code__, function.__globals__ | parts, name, function.__defaults__)
+    made.__qualname__ = name
+    made.__module__ = function.__module__
+    made.__doc__ = function.__doc__
+    return kernel(made)
 
 
 def start() -> None:

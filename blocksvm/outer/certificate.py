@@ -12,6 +12,9 @@ from blocksvm.block import Block
 from blocksvm.kernels.margins import decision_values
 from blocksvm.objective import Certificate, CertificateSums, Problem
 
+SAMPLE = 16_384  # rows from which on the gap of those seen tells that of all
+HOPELESS = 1.3  # times the gap wanted: an attempt that promises more is not finished
+
 
 @dataclass(frozen=True)
 class Missed:
@@ -32,7 +35,7 @@ def certify(
     """(certificate, relative drift of w) of w (d + 1,) and alpha (l,) over blocks of all rows; None if stopped.
 
     The gap is a sum of one term >= 0 a row (the Fenchel-Young inequality), so it is broken off, with what was seen of
-    it, as soon as the rows read so far have a gap above ``enough``.
+    it, as soon as the rows read so far have a gap above ``enough``, or many rows one that promises far more than that.
     """
     sums = CertificateSums(problem, w)
     seen = 0
@@ -44,8 +47,10 @@ def certify(
         seen += block.n_samples
         if stopped():
             return None
-        if alpha is not None and seen < problem.n_samples and sums.gap_so_far() > enough:
-            return Missed(sums.gap_so_far(), seen / problem.n_samples)
+        if alpha is not None and seen < problem.n_samples:
+            gap, share = sums.gap_so_far(), seen / problem.n_samples
+            if gap > enough or (seen >= SAMPLE and gap > HOPELESS * share * enough):
+                return Missed(gap, share)
     return sums.certificate(), sums.drift()
 
 

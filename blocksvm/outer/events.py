@@ -38,7 +38,8 @@ def outer_event(
 ) -> dict:
     """An outer iteration: certified figures (null where nothing was certified), estimates, what was done.
 
-    estimates: primal_estimate, dual_estimate, gap_estimate.
+    estimates: primal_estimate, dual_estimate, gap_estimate; certificate_share: of the rows, how many were read for a
+    certificate (less than 1: it was broken off, as the gap was too large).
     """
     certified = {name: None for name in ("primal", "dual", "rel_gap", "accuracy")}
     if certificate is not None:

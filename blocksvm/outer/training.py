@@ -299,16 +299,16 @@ class Trainer:
         gap = None
         if dual is not None:
             gap = (primal - dual) / abs(primal) if primal else 0.0
-        certificate = None
+        certificate, share = None, None
         if progress.attempts.worthwhile(position.outer, gap, settings.tol):
             found = self._certify(following, dual)
             if found is None:
                 return "interrupted"
             if isinstance(found, Missed):
-                whole = found.gap / found.share
+                share, whole = found.share, found.gap / found.share
                 progress.attempts.learn(position.outer, gap, whole / (dual + whole))
             else:
-                certificate = found
+                certificate, share = found, 1.0
                 progress.attempts.learn(position.outer, gap, certificate.rel_gap)
         solver.end_outer(self.state, position.outer)
         progress.estimates = [*progress.estimates[-STILL:], primal]
@@ -316,7 +316,8 @@ class Trainer:
             progress.certificate = asdict(certificate)
             progress.certified_outer = position.outer
         accuracy = None if self.held_out is None else self.held_out.accuracy(self.weights(), self.problem.bias)
-        estimates = {"primal_estimate": primal, "dual_estimate": dual, "gap_estimate": gap}
+        estimates = {"primal_estimate": primal, "dual_estimate": dual, "gap_estimate": gap,
+                     "certificate_share": share}  # fmt: skip
         self.on_event(outer_event(progress, self.seconds(), estimates, certificate, accuracy))
         position.outer += 1
         position.visit = 0

@@ -1,0 +1,679 @@
+"""Slow, obvious online learners on dense rows that the fast code is judged by.
+
+Everything here is written from the published formulas with numpy: the whole weight vector is
+renewed in every round, nothing is lazy, and nothing of the package under test is imported.
+
+Conventions
+-----------
+``x``   one row, (d,) float64.
+``y``   its label, -1 or +1 (any real number for the losses ``squared`` and ``epsilon-insensitive``).
+``w``   d weights, the ones that the next row is predicted with; all zero at first.
+``m``   the margin y <w, x>.
+``t``   the number of the round, from 1; it counts every row, and runs on over epochs.
+
+``learn(x, y)`` is one round: prediction, gradient, step, and round t's own threshold or projection.
+A row of zeros takes no step, while t, the decay of the step and thresholds go on. ``w`` is always
+replaced and never written to, so that a caller may keep it.
+
+Sources
+-------
+Novikoff 1962   On convergence proofs on perceptrons (with bias: Cristianini, Shawe-Taylor 2000, Table 2.1).
+Crammer 2006    Crammer, Dekel, Keshet, Shalev-Shwartz, Singer: Online passive-aggressive algorithms, JMLR 7.
+Dredze 2008     Dredze, Crammer, Pereira: Confidence-weighted linear classification, ICML.
+Crammer 2008    Crammer, Dredze, Pereira: Exact convex confidence-weighted learning, NIPS.
+Crammer 2009    Crammer, Kulesza, Dredze: Adaptive regularization of weight vectors, NIPS.
+Wang 2012       Wang, Zhao, Hoi: Exact soft confidence-weighted learning, ICML.
+Zinkevich 2003  Online convex programming and generalized infinitesimal gradient ascent, ICML.
+Shalev 2012     Shalev-Shwartz: Online learning and online convex optimization, Found. Trends ML 4(2).
+Kivinen 1997    Kivinen, Warmuth: Exponentiated gradient versus gradient descent, Inf. and Comp. 132.
+Gentile 2003    The robustness of the p-norm algorithms, Machine Learning 53.
+Duchi 2009      Duchi, Singer: Efficient online and batch learning using forward backward splitting, JMLR 10.
+Oiwa 2011       Oiwa, Matsushima, Nakagawa: Frequency-aware truncated methods for sparse online learning, ECML PKDD.
+Duchi 2011      Duchi, Hazan, Singer: Adaptive subgradient methods, JMLR 12.
+Pegasos 2011    Shalev-Shwartz, Singer, Srebro, Cotter: Pegasos, Mathematical Programming 127.
+Cesa 2006       Cesa-Bianchi, Gentile, Zaniboni: Worst-case analysis of selective sampling, JMLR 7.
+"""
+
+import numpy as np
+from scipy.special import expit, ndtri
+
+
+def _margin(z, y):
+    """m = y z, for a label that is -1 or +1."""
+    if y not in (-1, 1):
+        raise ValueError(f"a label must be -1 or +1, not {y!r}")
+    return y * z
+
+
+def hinge(z, y, epsilon=0.1):
+    """max(0, 1 - m); derivative -y where m < 1, so 0 at the kink m = 1."""
+    m = _margin(z, y)
+    return (1.0 - m, -float(y)) if m < 1 else (0.0, 0.0)
+
+
+def perceptron(z, y, epsilon=0.1):
+    """max(0, -m); derivative -y where m <= 0: at the kink m = 0 too, or w = 0 would never be left."""
+    m = _margin(z, y)
+    return (-m, -float(y)) if m <= 0 else (0.0, 0.0)
+
+
+def squared_hinge(z, y, epsilon=0.1):
+    """max(0, 1 - m)^2; derivative -2 y max(0, 1 - m)."""
+    gap = max(0.0, 1.0 - _margin(z, y))
+    return gap * gap, -2.0 * y * gap
+
+
+def logistic(z, y, epsilon=0.1):
+    """log(1 + exp(-m)); derivative -y / (1 + exp(m))."""
+    m = _margin(z, y)
+    return np.logaddexp(0.0, -m), -y * expit(-m)
+
+
+def squared(z, y, epsilon=0.1):
+    """(z - y)^2 / 2; derivative z - y."""
+    return 0.5 * (z - y) ** 2, z - y
+
+
+def epsilon_insensitive(z, y, epsilon=0.1):
+    """max(0, |z - y| - epsilon); derivative sign(z - y) where |z - y| > epsilon, so 0 at the kink."""
+    distance = abs(z - y)
+    return (distance - epsilon, float(np.sign(z - y))) if distance > epsilon else (0.0, 0.0)
+
+
+LOSSES = {
+    "hinge": hinge,
+    "perceptron": perceptron,
+    "squared-hinge": squared_hinge,
+    "logistic": logistic,
+    "squared": squared,
+    "epsilon-insensitive": epsilon_insensitive,
+}
+
+
+def norm(w):
+    """||w||, scaled by the largest entry so that no square overflows or vanishes."""
+    largest = np.max(np.abs(w), initial=0.0)
+    return largest * np.sqrt(np.sum((w / largest) ** 2)) if largest > 0 else 0.0
+
+
+def project(w, radius):
+    """The nearest point of the ball ||w|| <= radius: w min(1, radius / ||w||)."""
+    length = norm(w)
+    return w * (radius / length) if length > radius else w
+
+
+def soft_threshold(w, threshold):
+    """argmin_u ||u - w||^2 / 2 + sum_j threshold_j |u_j| = sign(w) max(0, |w| - threshold)."""
+    return np.sign(w) * np.maximum(np.abs(w) - threshold, 0.0)
+
+
+class Learner:
+    """What all learners share: d weights, zero at first, and the count t of rounds."""
+
+    def __init__(self, d):
+        self.d = d
+        self.w = np.zeros(d)
+        self.t = 0
+
+    def score(self, x):
+        return self.w @ x
+
+
+# Perceptrons and the passive-aggressive family
+
+
+class Perceptron(Learner):
+    """m <= 0: w += step y x (Rosenblatt)."""
+
+    def __init__(self, d, *, step=1.0):
+        super().__init__(d)
+        self.step = step
+
+    def learn(self, x, y):
+        self.t += 1
+        if _margin(self.score(x), y) <= 0:
+            self.w = self.w + self.step * y * x
+
+
+class PerceptronBias(Learner):
+    """y (<w, x> + b) <= 0: w += step y x, b += step y R^2, with R = max_norm >= every ||x|| (Novikoff 1962).
+
+    A row of zeros still moves b: with the bias as a feature of value R it is not a row of zeros.
+    """
+
+    def __init__(self, d, *, max_norm, step=1.0):
+        super().__init__(d)
+        self.max_norm = max_norm
+        self.step = step
+        self.b = 0.0
+
+    def score(self, x):
+        return self.w @ x + self.b
+
+    def learn(self, x, y):
+        self.t += 1
+        if _margin(self.score(x), y) <= 0:
+            self.w = self.w + self.step * y * x
+            self.b = self.b + self.step * y * self.max_norm**2
+
+
+class PA(Learner):
+    """l = max(0, 1 - m) > 0: w += tau y x, tau = l / ||x||^2 (Crammer 2006, figure 1).
+
+    A row counts as zero where ||x||^2 vanishes (||x|| below 1e-162); ||x||^2 overflows above 1e154.
+    """
+
+    def __init__(self, d):
+        super().__init__(d)
+
+    def tau(self, loss, q):
+        return loss / q
+
+    def learn(self, x, y):
+        self.t += 1
+        loss, _ = hinge(self.score(x), y)
+        q = x @ x
+        if loss > 0 and q > 0:
+            self.w = self.w + self.tau(loss, q) * y * x
+
+
+class PA1(PA):
+    """PA-I: tau = min(C, l / ||x||^2)."""
+
+    def __init__(self, d, *, C=1.0):
+        super().__init__(d)
+        self.C = C
+
+    def tau(self, loss, q):
+        return min(self.C, loss / q)
+
+
+class PA2(PA1):
+    """PA-II: tau = l / (||x||^2 + 1 / (2 C))."""
+
+    def tau(self, loss, q):
+        return loss / (q + 1.0 / (2.0 * self.C))
+
+
+# Second order: a Gaussian over weights, N(w, diag(Sigma))
+
+
+class CWVar(Learner):
+    """CW-var, diagonal (Dredze 2008): min KL to N(w_t, Sigma_t) such that m >= phi v, phi = ndtri(confidence).
+
+    v = x'Sigma x; alpha >= 0 solves 2 phi v alpha^2 + b alpha + (m - phi v) / v = 0, b = 1 + 2 phi m;
+    w += alpha y Sigma x; Sigma^-1 += 2 alpha phi diag(x^2).
+    The discriminant b^2 - 8 phi (m - phi v) equals (1 - 2 phi m)^2 + 8 phi^2 v, which does not cancel, and neither
+    does alpha = 2 (phi - m / v) / (b + root) where b > 0.
+    A row counts as zero where v vanishes; v overflows where the entries of x exceed 1e154.
+    Huge and tiny rows together may make a precision overflow: as inf, it leaves its weight where it is.
+    """
+
+    def __init__(self, d, *, confidence=0.9, variance=1.0):
+        super().__init__(d)
+        self.phi = ndtri(confidence)
+        self.precision = np.full(d, 1.0 / variance)
+
+    @property
+    def variance(self):
+        return 1.0 / self.precision
+
+    def learn(self, x, y):
+        self.t += 1
+        phi = self.phi
+        m = _margin(self.score(x), y)
+        v = np.sum(x * x / self.precision)
+        if v == 0 or m >= phi * v:
+            return
+        b = 1.0 + 2.0 * phi * m
+        root = np.hypot(1.0 - 2.0 * phi * m, phi * np.sqrt(8.0 * v))
+        alpha = 2.0 * (phi - m / v) / (b + root) if b > 0 else (root - b) / (4.0 * phi * v)
+        self.w = self.w + alpha * y * (x / self.precision)
+        with np.errstate(over="ignore"):
+            self.precision = self.precision + 2.0 * alpha * phi * x * x
+
+
+class CWStdev(Learner):
+    """CW-stdev (Crammer 2008): min KL to N(w_t, Sigma_t) such that m >= phi sqrt(v), the diagonal of Sigma kept.
+
+    psi = 1 + phi^2/2, zeta = 1 + phi^2; alpha = max(0, (-m psi + sqrt(m^2 phi^4/4 + v phi^2 zeta)) / (v zeta));
+    u = (-alpha v phi + sqrt(alpha^2 v^2 phi^2 + 4 v))^2 / 4; beta = alpha phi / (sqrt(u) + v alpha phi);
+    w += alpha y Sigma x; Sigma -= beta Sigma x x' Sigma.
+
+    Computed in units of sqrt(v), with s = m / sqrt(v), a = alpha sqrt(v), q = sqrt(u / v): no product of v with
+    itself, no difference of near numbers. n = v + 1/(2 C) of SCW-II enters as ratio = v / n, which is 1 here:
+    a solves a^2 (1 + phi^2 ratio) / ratio^2 + a s (2 + phi^2 ratio) / ratio + s^2 - phi^2 = 0.
+    A row counts as zero where v vanishes; v overflows where the entries of x exceed 1e154.
+    """
+
+    def __init__(self, d, *, confidence=0.9, variance=1.0):
+        super().__init__(d)
+        self.phi = ndtri(confidence)
+        self.variance = np.full(d, float(variance))
+
+    def ratio(self, v):
+        return 1.0
+
+    def clip(self, a, v):
+        return a
+
+    def learn(self, x, y):
+        self.t += 1
+        phi = self.phi
+        m = _margin(self.score(x), y)
+        v = np.sum(self.variance * x * x)
+        if v == 0:
+            return
+        s = m / np.sqrt(v)
+        if s >= phi:
+            return
+        ratio = self.ratio(v)
+        zeta = 1.0 + phi**2 * ratio
+        linear = s * (2.0 + phi**2 * ratio)
+        root = phi * np.hypot(phi * s * ratio, 2.0 * np.sqrt(zeta))
+        if s > 0:
+            a = 2.0 * (phi - s) * (phi + s) * ratio / (linear + root)
+        else:
+            a = (root - linear) * ratio / (2.0 * zeta)
+        a = self.clip(a, v)
+        q = 2.0 / (a * phi + np.hypot(a * phi, 2.0))
+        share = self.variance * x * x / v
+        self.w = self.w + a * y * (self.variance * x / np.sqrt(v))
+        # 1 - beta v share_j with beta v = a phi / (q + a phi): positive whatever the rounding
+        self.variance = self.variance * (q + a * phi * np.maximum(0.0, 1.0 - share)) / (q + a * phi)
+
+
+class SCW1(CWStdev):
+    """SCW-I (Wang 2012): min KL + C max(0, phi sqrt(v) - m): CW-stdev with alpha clipped at C."""
+
+    def __init__(self, d, *, confidence=0.9, C=1.0, variance=1.0):
+        super().__init__(d, confidence=confidence, variance=variance)
+        self.C = C
+
+    def clip(self, a, v):
+        return min(a, self.C * np.sqrt(v))
+
+
+class SCW2(CWStdev):
+    """SCW-II (Wang 2012): min KL + C max(0, phi sqrt(v) - m)^2.
+
+    n = v + 1/(2 C), gamma = phi sqrt(phi^2 m^2 v^2 + 4 n v (n + v phi^2));
+    alpha = max(0, (-(2 m n + phi^2 m v) + gamma) / (2 (n^2 + n v phi^2))); u and beta as in CW-stdev.
+    """
+
+    def __init__(self, d, *, confidence=0.9, C=1.0, variance=1.0):
+        super().__init__(d, confidence=confidence, variance=variance)
+        self.C = C
+
+    def ratio(self, v):
+        return v / (v + 1.0 / (2.0 * self.C))
+
+
+class AROW(Learner):
+    """AROW (Crammer 2009): min KL + max(0, 1 - m)^2 / (2 r) + x'Sigma x / (2 r), the diagonal of Sigma kept.
+
+    m < 1: beta = 1 / (v + r), alpha = (1 - m) beta; w += alpha y Sigma x; Sigma -= beta Sigma x x' Sigma.
+    A row counts as zero where v vanishes; v overflows where the entries of x exceed 1e154.
+    """
+
+    def __init__(self, d, *, r=1.0, variance=1.0):
+        super().__init__(d)
+        self.r = r
+        self.variance = np.full(d, float(variance))
+
+    def learn(self, x, y):
+        self.t += 1
+        loss, _ = hinge(self.score(x), y)
+        v = np.sum(self.variance * x * x)
+        if v == 0 or loss == 0:
+            return
+        self.w = self.w + loss / (v + self.r) * y * (self.variance * x)
+        # 1 - beta Sigma_j x_j^2 with the difference taken from v first: positive whatever the rounding
+        rest = np.maximum(0.0, v - self.variance * x * x)
+        self.variance = self.variance * ((self.r + rest) / (v + self.r))
+
+
+# First order: the gradient of a loss
+
+
+class GradientLearner(Learner):
+    """Round t's step eta_t (step, or step / sqrt(t) with decay "sqrt") and gradient g_t = loss'(<w, x>, y) x."""
+
+    def __init__(self, d, *, step=1.0, decay="sqrt", loss="hinge", epsilon=0.1):
+        super().__init__(d)
+        if decay not in ("sqrt", "constant"):
+            raise ValueError(f"decay must be sqrt or constant, not {decay!r}")
+        self.step = step
+        self.decay = decay
+        self.loss = LOSSES[loss]
+        self.epsilon = epsilon
+
+    def eta(self):
+        return self.step / np.sqrt(self.t) if self.decay == "sqrt" else self.step
+
+    def gradient(self, x, y):
+        return self.loss(self.score(x), y, self.epsilon)[1] * x
+
+
+class OGD(GradientLearner):
+    """w -= eta_t g_t, then the projection on ||w|| <= radius where one is given (Zinkevich 2003)."""
+
+    def __init__(self, d, *, step=1.0, decay="sqrt", radius=None, loss="hinge", epsilon=0.1):
+        super().__init__(d, step=step, decay=decay, loss=loss, epsilon=epsilon)
+        self.radius = radius
+
+    def learn(self, x, y):
+        self.t += 1
+        self.w = self.w - self.eta() * self.gradient(x, y)
+        if self.radius is not None:
+            self.w = project(self.w, self.radius)
+
+
+class OMD(GradientLearner):
+    """theta -= g_t; w = gradient of R* at theta (Shalev 2012, section 2.7), eta = step, constant.
+
+    euclidean  R = ||w||^2 / (2 eta): w = eta theta.
+    entropic   EG+- with radius U (Kivinen 1997): w_j = U (e^(eta theta_j) - e^(-eta theta_j)) / Z with
+               Z = sum_k (e^(eta theta_k) + e^(-eta theta_k)); shifted by the largest exponent.
+    p-norm     R = ||w||_q^2 / (2 eta), 1/p + 1/q = 1, p >= 2 (Gentile 2003):
+               w_j = eta sign(theta_j) |theta_j|^(p-1) / ||theta||_p^(p-2); scaled by the largest |theta_j|; 0 at 0.
+    """
+
+    def __init__(self, d, *, mirror="euclidean", step=1.0, radius=1.0, p=2.0, loss="hinge", epsilon=0.1):
+        super().__init__(d, step=step, decay="constant", loss=loss, epsilon=epsilon)
+        if mirror not in ("euclidean", "entropic", "p-norm"):
+            raise ValueError(f"no mirror map {mirror!r}")
+        if p < 2:
+            raise ValueError(f"p must be at least 2, not {p!r}")
+        self.mirror = mirror
+        self.radius = radius
+        self.p = p
+        self.theta = np.zeros(d)
+
+    def from_mirror(self, theta):
+        if self.mirror == "euclidean":
+            return self.step * theta
+        if self.mirror == "entropic":
+            a = np.abs(self.step * theta)
+            up = np.exp(a - np.max(a))
+            total = np.sum(up * (1.0 + np.exp(-2.0 * a)))
+            # e^a - e^-a = e^a (1 - e^-2a), by expm1 or small theta would cancel
+            return self.radius * np.sign(theta) * up * -np.expm1(-2.0 * a) / total
+        largest = np.max(np.abs(theta))
+        if largest == 0:
+            return np.zeros(self.d)
+        r = np.abs(theta) / largest
+        p_norm = np.sum(r**self.p) ** (1.0 / self.p)
+        return self.step * largest * np.sign(theta) * r ** (self.p - 1.0) / p_norm ** (self.p - 2.0)
+
+    def learn(self, x, y):
+        self.t += 1
+        self.theta = self.theta - self.gradient(x, y)
+        self.w = self.from_mirror(self.theta)
+
+
+class FoReL(GradientLearner):
+    """Linearised: w = argmin <w, sum_s g_s> + ||w||^2 / (2 eta) = -eta sum_s g_s (Shalev 2012, section 2.3)."""
+
+    def __init__(self, d, *, step=1.0, loss="hinge", epsilon=0.1):
+        super().__init__(d, step=step, decay="constant", loss=loss, epsilon=epsilon)
+        self.total = np.zeros(d)
+
+    def learn(self, x, y):
+        self.t += 1
+        self.total = self.total + self.gradient(x, y)
+        self.w = -self.step * self.total
+
+
+class Subgradient(GradientLearner):
+    """w -= eta_t (g_t + l1 sign(w)), sign(0) = 0: the subgradient method on loss + l1 ||w||_1 (Oiwa 2011, eq. 6)."""
+
+    def __init__(self, d, *, l1=0.0, step=1.0, decay="sqrt", loss="hinge", epsilon=0.1):
+        super().__init__(d, step=step, decay=decay, loss=loss, epsilon=epsilon)
+        self.l1 = l1
+
+    def learn(self, x, y):
+        self.t += 1
+        self.w = self.w - self.eta() * (self.gradient(x, y) + self.l1 * np.sign(self.w))
+
+
+class FOBOS(GradientLearner):
+    """Half step w - eta_t g_t, then the prox of eta_t (l1 |w| + l2 w^2 / 2) (Duchi 2009):
+
+    soft-threshold by eta_t l1, then divide by 1 + eta_t l2.
+    """
+
+    def __init__(self, d, *, l1=0.0, l2=0.0, step=1.0, decay="sqrt", loss="hinge", epsilon=0.1):
+        super().__init__(d, step=step, decay=decay, loss=loss, epsilon=epsilon)
+        self.l1 = l1
+        self.l2 = l2
+
+    def learn(self, x, y):
+        self.t += 1
+        eta = self.eta()
+        half = self.w - eta * self.gradient(x, y)
+        self.w = soft_threshold(half, eta * self.l1) / (1.0 + eta * self.l2)
+
+
+class HFFOBOS(GradientLearner):
+    """HF-FOBOS (Oiwa 2011, eq. 12-13): FOBOS whose threshold of feature j is eta_t l1 h_j.
+
+    h_j = (sum_{s<=t} |eta_s g_s,j|^p)^(1/p), the largest |eta_s g_s,j| for p = inf, round t's gradient included;
+    capped at V = cap where p <= 2. ``h`` is kept without the cap, as the norm of (h, |eta_t g_t|).
+    """
+
+    def __init__(self, d, *, l1=0.0, p=2, cap=None, step=1.0, decay="sqrt", loss="hinge", epsilon=0.1):
+        super().__init__(d, step=step, decay=decay, loss=loss, epsilon=epsilon)
+        if p not in (1, 2, 3, np.inf):
+            raise ValueError(f"p must be 1, 2, 3 or inf, not {p!r}")
+        self.l1 = l1
+        self.p = p
+        self.cap = cap
+        self.h = np.zeros(d)
+
+    def learn(self, x, y):
+        self.t += 1
+        eta = self.eta()
+        move = eta * self.gradient(x, y)
+        self.h = np.array([_p_norm_of_two(*pair, self.p) for pair in zip(self.h, np.abs(move), strict=True)])
+        h = self.h if self.cap is None or self.p > 2 else np.minimum(self.h, self.cap)
+        self.w = soft_threshold(self.w - move, eta * self.l1 * h)
+
+
+def _p_norm_of_two(a, b, p):
+    """(a^p + b^p)^(1/p) of a, b >= 0, scaled by the larger so that no power overflows."""
+    largest = max(a, b)
+    if p == np.inf or largest == 0:
+        return largest
+    return largest * ((a / largest) ** p + (b / largest) ** p) ** (1.0 / p)
+
+
+class AdaGradRDA(GradientLearner):
+    """u = sum g, H_j = delta + sqrt(sum g_j^2); w_j = -sign(u_j) (eta t / H_j) max(0, |u_j| / t - l1) (Duchi 2011).
+
+    A feature with H_j = 0 (delta = 0, no gradient yet) has w_j = 0. The root of the sum is kept by hypot, so that
+    no square overflows.
+    """
+
+    def __init__(self, d, *, l1=0.0, step=1.0, delta=1.0, loss="hinge", epsilon=0.1):
+        super().__init__(d, step=step, decay="constant", loss=loss, epsilon=epsilon)
+        self.l1 = l1
+        self.delta = delta
+        self.u = np.zeros(d)
+        self.root = np.zeros(d)
+
+    def learn(self, x, y):
+        self.t += 1
+        g = self.gradient(x, y)
+        self.u = self.u + g
+        self.root = np.hypot(self.root, g)
+        h = self.delta + self.root
+        excess = np.maximum(0.0, np.abs(self.u) - self.t * self.l1)
+        self.w = -np.sign(self.u) * self.step * _ratio(excess, h)
+
+
+class AdaGradRDASquares(GradientLearner):
+    """AdaGrad-RDA with proximal term sum_j h_j w_j^2 / (2 t), h_j = sum g_j^2, without step and delta:
+
+    w_j = -sign(u_j) (t / h_j) max(0, |u_j| / t - l1); 0 where h_j = 0. A square overflows where |g_j| exceeds 1e154,
+    and vanishes (w_j = 0) where it is below 1e-162.
+    """
+
+    def __init__(self, d, *, l1=0.0, loss="hinge", epsilon=0.1):
+        super().__init__(d, decay="constant", loss=loss, epsilon=epsilon)
+        self.l1 = l1
+        self.u = np.zeros(d)
+        self.h = np.zeros(d)
+
+    def learn(self, x, y):
+        self.t += 1
+        g = self.gradient(x, y)
+        self.u = self.u + g
+        self.h = self.h + g * g
+        excess = np.maximum(0.0, np.abs(self.u) - self.t * self.l1)
+        self.w = -np.sign(self.u) * _ratio(excess, self.h)
+
+
+class AdaGradFOBOS(GradientLearner):
+    """H_j = delta + sqrt(sum g_j^2) with round t's g; w_j -= eta g_j / H_j; soft-threshold by eta l1 / H_j.
+
+    (Duchi 2011.) A feature with H_j = 0 has w_j = 0 and keeps it.
+    """
+
+    def __init__(self, d, *, l1=0.0, step=1.0, delta=1.0, loss="hinge", epsilon=0.1):
+        super().__init__(d, step=step, decay="constant", loss=loss, epsilon=epsilon)
+        self.l1 = l1
+        self.delta = delta
+        self.root = np.zeros(d)
+
+    def learn(self, x, y):
+        self.t += 1
+        g = self.gradient(x, y)
+        self.root = np.hypot(self.root, g)
+        h = self.delta + self.root
+        half = self.w - self.step * _ratio(g, h)
+        self.w = soft_threshold(half, self.step * _ratio(np.full(self.d, self.l1), h))
+
+
+def _ratio(a, h):
+    """a / h, and 0 where h = 0."""
+    return np.divide(a, h, out=np.zeros(len(a)), where=h > 0)
+
+
+class Pegasos(Learner):
+    """eta_t = 1 / (lam t): w = (1 - eta_t lam) w + [m < 1] eta_t y x; then ||w|| <= 1 / sqrt(lam) (Pegasos 2011)."""
+
+    def __init__(self, d, *, lam):
+        super().__init__(d)
+        self.lam = lam
+
+    def learn(self, x, y):
+        self.t += 1
+        _, derivative = hinge(self.score(x), y)
+        half = (self.t - 1) / self.t * self.w - derivative / (self.lam * self.t) * x
+        self.w = project(half, 1.0 / np.sqrt(self.lam))
+
+
+LEARNERS = {
+    "perceptron": Perceptron,
+    "perceptron-bias": PerceptronBias,
+    "pa": PA,
+    "pa1": PA1,
+    "pa2": PA2,
+    "cw-var": CWVar,
+    "cw-stdev": CWStdev,
+    "arow": AROW,
+    "scw1": SCW1,
+    "scw2": SCW2,
+    "ogd": OGD,
+    "forel": FoReL,
+    "omd": OMD,
+    "subgradient": Subgradient,
+    "fobos": FOBOS,
+    "hf-fobos": HFFOBOS,
+    "adagrad-rda": AdaGradRDA,
+    "adagrad-rda-squares": AdaGradRDASquares,
+    "adagrad-fobos": AdaGradFOBOS,
+    "pegasos": Pegasos,
+}
+
+
+# Running them, more than two classes, and labels that cost
+
+
+def run(learner, X, y, epochs=1):
+    """(scores before each round (T,), last w, mean over rounds of the w after it), T = epochs times the rows of X."""
+    scores, total = [], np.zeros(learner.d)
+    for _ in range(epochs):
+        for row, label in zip(X, y, strict=True):
+            scores.append(learner.score(row))
+            learner.learn(row, label)
+            total = total + learner.w
+    return np.array(scores), learner.w, total / max(1, len(scores))
+
+
+class MultiPrototype:
+    """k classes by the multi-prototype rule of Crammer 2006, section 7, for any binary learner, made by make(k d).
+
+    s is the wrong class of the highest score (ties: the smallest); the learner gets, with y = +1, the row of k d
+    places that has x in the place of the class c of the row, -x in the place of s, and zeros: its score is
+    score_c - score_s and its squared norm 2 ||x||^2. (A learner's own bias is no part of the scores of classes.)
+    """
+
+    def __init__(self, make, k, d):
+        if k < 2:
+            raise ValueError("two classes at least")
+        self.k = k
+        self.d = d
+        self.learner = make(k * d)
+
+    @property
+    def W(self):
+        return self.learner.w.reshape(self.k, self.d)
+
+    def scores(self, x):
+        return self.W @ x
+
+    def predict(self, x):
+        return int(np.argmax(self.scores(x)))
+
+    def learn(self, x, c):
+        if not 0 <= c < self.k:
+            raise ValueError(f"no class {c!r} among {self.k}")
+        scores = self.scores(x)
+        scores[c] = -np.inf
+        s = int(np.argmax(scores))
+        virtual = np.zeros((self.k, self.d))
+        virtual[c] = x
+        virtual[s] = -x
+        self.learner.learn(virtual.reshape(-1), 1)
+
+
+class OneVsRest:
+    """k learners made by make(d), that of class c with y = +1 on the rows of c and -1 on the others."""
+
+    def __init__(self, make, k, d):
+        self.k = k
+        self.d = d
+        self.learners = [make(d) for _ in range(k)]
+
+    @property
+    def W(self):
+        return np.array([learner.w for learner in self.learners])
+
+    def scores(self, x):
+        return np.array([learner.score(x) for learner in self.learners])
+
+    def predict(self, x):
+        return int(np.argmax(self.scores(x)))
+
+    def learn(self, x, c):
+        if not 0 <= c < self.k:
+            raise ValueError(f"no class {c!r} among {self.k}")
+        for place, learner in enumerate(self.learners):
+            learner.learn(x, 1 if place == c else -1)
+
+
+def query_probability(b, margin):
+    """b / (b + |margin|): how likely the label of a row is asked for (Cesa 2006)."""
+    return b / (b + abs(margin))

@@ -1,0 +1,286 @@
+"""The online learners' kernels against the dense oracles: every learner, loss and setting, lazily and densely alike."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+
+import numpy as np
+import pytest
+import reference_online as oracle
+import scipy.sparse
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from blocksvm.errors import InputError
+from blocksvm.kernels.online import loops, sparse
+from blocksvm.kernels.online.rows import SMALLEST_SCALE
+from blocksvm.solvers.online import LEARNERS
+from blocksvm.solvers.online.learner import LearnerSettings
+from blocksvm.solvers.online.machine import Machine
+
+LOSSES = list(oracle.LOSSES)
+
+# name -> settings to try; each is given to the oracle and to the kernel
+CASES = {
+    "perceptron": [{}, {"step": 0.3}],
+    "perceptron-bias": [{"max_norm": 2.5}],
+    "pa": [{}],
+    "pa1": [{"C": 0.1}, {"C": 10.0}],
+    "pa2": [{"C": 0.1}, {"C": 10.0}],
+    "cw-var": [{}, {"confidence": 0.99, "variance": 0.2}],
+    "cw-stdev": [{}, {"confidence": 0.99, "variance": 0.2}],
+    "arow": [{}, {"r": 0.05, "variance": 3.0}],
+    "scw1": [{"C": 0.2}, {"confidence": 0.7, "C": 2.0}],
+    "scw2": [{"C": 0.2}, {"confidence": 0.7, "C": 2.0}],
+    "ogd": [{"loss": loss} for loss in LOSSES if loss != "squared-hinge"]
+    + [{"loss": "squared-hinge", "step": 0.02}, {"decay": "constant", "step": 0.1}]
+    + [{"radius": 0.7}, {"radius": 0.01, "decay": "constant", "loss": "logistic"}],
+    "forel": [{"step": 0.2}, {"step": 0.01, "loss": "squared"}],
+    "omd": [{"mirror": "euclidean", "step": 0.2}]
+    + [{"mirror": "entropic", "step": step, "radius": 3.0, "loss": loss}
+       for step, loss in ((0.1, "hinge"), (2.0, "logistic"), (30.0, "hinge"))]
+    + [{"mirror": "p-norm", "p": p, "step": 0.1} for p in (2.0, 3.0, 7.5)],
+    "subgradient": [{"l1": 0.01}, {"l1": 0.1, "decay": "constant", "loss": "logistic", "step": 0.3}],
+    "fobos": [{"l1": 0.01, "loss": loss, "step": 0.05 if loss == "squared-hinge" else 1.0} for loss in LOSSES]
+    + [{"l2": 0.1}, {"l1": 0.02, "l2": 0.5, "decay": "constant", "step": 0.2}, {"l1": 0.0}],
+    "hf-fobos": [{"l1": 0.02, "p": p} for p in (1.0, 2.0, 3.0, math.inf)]
+    + [{"l1": 0.2, "p": 1.0, "cap": 0.5}, {"l1": 0.2, "p": 2.0, "cap": 0.3, "loss": "logistic"}],
+    "adagrad-rda": [{"l1": 0.01}, {"l1": 0.05, "delta": 0.0, "step": 0.3, "loss": "logistic"}],
+    "adagrad-rda-squares": [{"l1": 0.01}, {"l1": 0.0, "loss": "squared-hinge"}],
+    "adagrad-fobos": [{"l1": 0.01}, {"l1": 0.05, "delta": 0.0, "step": 0.3, "loss": "logistic"}],
+    "pegasos": [{"lam": 0.01}, {"lam": 1.0}],
+}  # fmt: skip
+EACH = [(name, case) for name, cases in CASES.items() for case in cases]
+ids = [f"{name}-{'-'.join(f'{k}={v}' for k, v in case.items())}" for name, case in EACH]
+
+
+def rows(n=250, d=30, seed=0, density=0.2):
+    """(X dense, y of +-1): sparse rows and full ones, rows that stand twice, rows without entries."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, d)) * (rng.random((n, d)) < density)
+    X[:, d // 2 :] *= rng.random(n)[:, None] < 0.2  # features that are seldom seen
+    X[rng.choice(n, 5)] = rng.standard_normal((5, d))
+    X[rng.choice(n, 5)] = 0.0
+    X[rng.choice(n, 8)] = X[rng.choice(n, 8)]
+    y = np.where(X @ rng.standard_normal(d) + 0.7 * rng.standard_normal(n) > 0, 1.0, -1.0)
+    return X, y
+
+
+def csr(X, dtype=np.float64):
+    made = scipy.sparse.csr_matrix(X)
+    return made.indptr.astype(np.int64), made.indices.astype(np.int32), made.data.astype(dtype)
+
+
+def machine_for(name, case, d, average=False, **options):
+    known = {"n_features": d} if case.get("mirror") == "entropic" else {}
+    return Machine(name, LearnerSettings(**case), known, average=average, **options)
+
+
+def oracle_for(name, case, d):
+    return oracle.LEARNERS[name](d, **case)
+
+
+def agree(found, expected, tolerance=1e-10):
+    scale = max(1.0, np.abs(expected).max(initial=0.0))
+    np.testing.assert_allclose(found, expected, rtol=tolerance, atol=tolerance * scale)
+
+
+@pytest.mark.parametrize(("name", "case"), EACH, ids=ids)
+@pytest.mark.parametrize("average", [False, True])
+def test_a_learner_equals_its_dense_rule(name, case, average):
+    d = 30
+    X, y = rows(d=d)
+    machine = machine_for(name, case, d, average)
+    memory = machine.new_memory(d)
+    scores, found = np.empty(len(y)), np.empty(d + 1)
+    dense = oracle_for(name, case, d)
+    before, w, mean = oracle.run(dense, X, y)
+    machine.learn(csr(X), y.astype(np.int16), np.arange(len(y), dtype=np.int32), d, memory, scores)
+    agree(scores, before)
+    machine.weights(memory, found)
+    if name == "perceptron-bias":
+        if not average:
+            agree(found[d] * machine.bias, dense.b)
+        agree(found[:d], mean if average else w)
+        return
+    agree(found, np.append(mean if average else w, 0.0))
+    # reading the weights has changed nothing, and learning goes on into a second epoch
+    machine.learn(csr(X), y.astype(np.int16), np.arange(len(y), dtype=np.int32), d, memory, scores)
+    _, _, second = oracle.run(dense, X, y)
+    machine.weights(memory, found)
+    agree(found[:d], (mean + second) / 2 if average else dense.w)
+
+
+@pytest.mark.parametrize(("name", "case"), [(name, cases[-1]) for name, cases in CASES.items()])
+@pytest.mark.parametrize("rule", ["prototype", "rest"])
+def test_more_than_two_classes(name, case, rule):
+    d, k = 20, 4
+    X, _ = rows(n=120, d=d, seed=3)
+    rng = np.random.default_rng(1)
+    y = np.argmax(X @ rng.standard_normal((d, k)) + 0.3 * rng.standard_normal((len(X), k)), axis=1)
+    machine = machine_for(name, case, k * d if rule == "prototype" else d, n_classes=k, rule=rule)
+    memory = machine.new_memory(d)
+    machine.learn(csr(X), y.astype(np.int16), np.arange(len(y), dtype=np.int32), d, memory)
+    found = np.empty(k * (d + 1))
+    machine.weights(memory, found)
+    make = partial(oracle_for, name, case)
+    if name == "perceptron-bias" and rule == "prototype":
+        make = partial(oracle.LEARNERS["perceptron"], step=1.0)
+        X = np.hstack([X, np.full((len(X), 1), case["max_norm"])])
+    dense = oracle.MultiPrototype(make, k, X.shape[1]) if rule == "prototype" else oracle.OneVsRest(make, k, d)
+    mistakes = 0
+    for x, c in zip(X, y, strict=True):
+        mistakes += dense.predict(x) != c
+        dense.learn(x, c)
+    agree(found.reshape(k, d + 1)[:, : dense.W.shape[1]], dense.W)
+    assert memory.tally[loops.MISTAKES] == mistakes
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+@pytest.mark.parametrize("rule", [None, "prototype", "rest"])
+def test_blocks_of_any_size_are_bit_identical(name, rule):
+    d = 30
+    X, y = rows(n=160, d=d, seed=4)
+    k = 2 if rule is None else 3
+    labels = y if rule is None else np.arange(len(y)) % 3
+    case = CASES[name][-1]
+    results = []
+    for size in (1, 7, len(y)):
+        machine = machine_for(name, case, d * (k if rule == "prototype" else 1), average=True, n_classes=k, rule=rule)
+        memory = machine.new_memory(d)
+        for start in range(0, len(y), size):
+            part = slice(start, start + size)
+            order = np.arange(len(y[part]), dtype=np.int32)
+            machine.learn(csr(X[part], np.float32), labels[part].astype(np.int16), order, d, memory)
+        results.append([memory.features.tobytes(), memory.scalars.tobytes(), memory.tally.tobytes()])
+    assert results[0] == results[1] == results[2]
+
+
+@pytest.mark.parametrize("name", ["pa1", "arow", "fobos", "ogd"])
+def test_ones_are_values_of_one(name):
+    d = 25
+    X, y = rows(d=d, seed=6)
+    X = (X != 0).astype(float)
+    indptr, indices, values = csr(X, np.float32)
+    found = []
+    for stored in (None, values, values.astype(np.float64)):
+        machine = machine_for(name, CASES[name][0], d)
+        memory = machine.new_memory(d)
+        machine.learn((indptr, indices, stored), y.astype(np.int16), np.arange(len(y), dtype=np.int32), d, memory)
+        found.append(memory.features.copy())
+    assert np.array_equal(found[0], found[1])
+    assert np.array_equal(found[0], found[2])
+
+
+@pytest.mark.parametrize("name", [name for name in LEARNERS if name != "perceptron-bias"])
+def test_a_bias_is_a_constant_feature(name):
+    d = 20
+    X, y = rows(n=100, d=d, seed=7)
+    case = CASES[name][-1]
+    order = np.arange(len(y), dtype=np.int32)
+    machine = machine_for(name, case, d + 1, bias=0.5)
+    memory = machine.new_memory(d)
+    machine.learn(csr(X), y.astype(np.int16), order, d, memory)
+    plain = machine_for(name, case, d + 1)
+    wide = plain.new_memory(d + 1)
+    plain.learn(csr(np.hstack([X, np.full((len(y), 1), 0.5)])), y.astype(np.int16), order, d + 1, wide)
+    found, expected = np.empty(d + 1), np.empty(d + 2)
+    agree(machine.weights(memory, found), plain.weights(wide, expected)[: d + 1], 1e-12)
+
+
+@pytest.mark.parametrize("average", [False, True])
+def test_events_keyed_to_the_round_change_nothing_but_rounding(monkeypatch, average):
+    """Scales multiplied in, tables begun anew, totals summed anew: with long runs of steps that bring them about."""
+    d = 12
+    X, y = rows(n=20_000, d=d, seed=9, density=0.3)
+    order = np.arange(len(y), dtype=np.int32)
+    assert len(y) > sparse.PERIOD
+    cases = [
+        ("fobos", {"l1": 0.003, "l2": 0.05}),  # the scale falls by e^-0.05 sqrt t: below its least
+        ("fobos", {"l1": 0.01}),
+        ("hf-fobos", {"l1": 0.01, "p": 1.0, "cap": 500.0}),
+        ("ogd", {"radius": 0.05, "decay": "constant"}),
+        ("pegasos", {"lam": 1e-4}),
+        ("omd", {"mirror": "entropic", "step": 1.0, "radius": 2.0}),
+        ("omd", {"mirror": "p-norm", "p": 4.0, "step": 0.1}),
+    ]
+    for name, case in cases:
+        machine = machine_for(name, case, d, average)
+        memory = machine.new_memory(d)
+        machine.learn(csr(X), y.astype(np.int16), order, d, memory)
+        found = machine.weights(memory, np.empty(d + 1))
+        _, w, mean = oracle.run(oracle_for(name, case, d), X, y)
+        agree(found[:d], mean if average else w, 1e-9)
+
+
+def test_labels_are_asked_for_as_often_as_the_margin_says():
+    d = 15
+    X, y = rows(n=4000, d=d, seed=2)
+    order = np.arange(len(y), dtype=np.int32)
+    b = 0.5
+    machine = machine_for("pa1", {"C": 0.1}, d, query=b, key=7)
+    memory = machine.new_memory(d)
+    scores = np.empty(len(y))
+    machine.learn(csr(X), y.astype(np.int16), order, d, memory, scores)
+    chances = np.array([oracle.query_probability(b, z) for z in scores])
+    asked = memory.tally[loops.ASKED]
+    assert abs(asked - chances.sum()) < 4.5 * math.sqrt((chances * (1 - chances)).sum())
+    assert asked == memory.scalars[0], "a row whose label is not asked for is no round"
+    again = machine.new_memory(d)
+    for part in (slice(0, 1000), slice(1000, 4000)):
+        machine.learn(csr(X[part]), y[part].astype(np.int16), np.arange(len(y[part]), dtype=np.int32), d, again)
+    assert np.array_equal(again.features, memory.features)
+    other = machine_for("pa1", {"C": 0.1}, d, query=b, key=8)
+    other_memory = other.new_memory(d)
+    other.learn(csr(X), y.astype(np.int16), order, d, other_memory)
+    assert not np.array_equal(other_memory.features, memory.features)
+
+
+values = st.one_of(st.just(0.0), st.floats(-1e3, 1e3), st.sampled_from([1e-30, -1e30, 1e12, 1e-12, 1.0]))
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+@settings(max_examples=40, deadline=None)
+@given(data=st.lists(st.tuples(st.lists(values, min_size=3, max_size=3), st.booleans()), min_size=1, max_size=12))
+def test_no_learner_makes_numbers_that_are_none(name, data):
+    X, y = np.array([x for x, _ in data]), np.where([side for _, side in data], 1, -1).astype(np.int16)
+    case = next((case for case in CASES[name] if "squared" not in str(case.get("loss"))), {})
+    for average in (False, True):
+        machine = machine_for(name, case, 3, average)
+        memory = machine.new_memory(3)
+        order = np.arange(len(y), dtype=np.int32)
+        scores = np.empty(len(y))
+        for _ in range(3):
+            machine.learn(csr(X), y, order, 3, memory, scores)
+            assert np.isfinite(scores).all()
+        assert np.isfinite(machine.weights(memory, np.empty(4))).all()
+
+
+def test_settings_that_do_not_fit_are_refused():
+    for name, case, what in [
+        ("pa", {"C": 1.0}, "-C: pa has no use for it"),
+        ("pegasos", {}, "pegasos needs --lambda"),
+        ("perceptron-bias", {}, "perceptron-bias needs --max-norm"),
+        ("arow", {"r": 0.0}, "--r 0: must be a finite number above 0"),
+        ("cw-var", {"confidence": 0.5}, "--confidence 0.5: must lie between"),
+        ("ogd", {"loss": "hing"}, "--loss hing: choose one of"),
+        ("omd", {"mirror": "entropic"}, "needs --n-features"),
+        ("omd", {"radius": 1.0}, "--radius: omd has no use for it"),
+        ("omd", {"mirror": "p-norm", "p": 1.5}, "--p 1.5: the p-norm map needs 2"),
+        ("hf-fobos", {"p": 4.0}, "--p 4: hf-fobos has the norms"),
+        ("nobody", {}, "nobody: no such learner"),
+    ]:
+        with pytest.raises(InputError, match=what):
+            Machine(name, LearnerSettings(**case), {})
+
+
+def test_a_scale_that_has_become_small_is_multiplied_in():
+    machine = machine_for("fobos", {"l2": 50.0, "decay": "constant"}, 2)
+    memory = machine.new_memory(2)
+    X = np.array([[1.0, 0.0]] * 40)
+    machine.learn(csr(X), np.ones(40, np.int16), np.arange(40, dtype=np.int32), 2, memory)
+    assert memory.scalars[sparse.SCALE] >= SMALLEST_SCALE
+    dense = oracle.FOBOS(2, l2=50.0, decay="constant")
+    _, w, _ = oracle.run(dense, X, np.ones(40))
+    agree(machine.weights(memory, np.empty(3))[:2], w)
