@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-ROW_BYTES = 8 + 1 + 8 + 8  # indptr, y, sq_norms, rows
+ROW_BYTES = 8 + 2 + 8 + 8  # indptr, y, sq_norms, rows
 INDEX_BYTES = 4
 
 
@@ -20,7 +20,7 @@ class Block:
     """Rows in memory, in compressed sparse row form.
 
     indptr (n + 1,) int64, starting at 0; indices (nnz,) int32 < n_features, ascending in each row;
-    values (nnz,) float32 or float64, or None: every value is 1; y (n,) int8 of +-1;
+    values (nnz,) float32 or float64, or None: every value is 1; y (n,) int16, +-1, or 0 .. k - 1 of more classes;
     sq_norms (n,) float64, ||x_i||^2; rows (n,) int64, each row's position in its source.
     """
 
@@ -33,7 +33,7 @@ class Block:
     n_features: int
 
     def __post_init__(self):
-        expected = [(self.indptr, np.int64), (self.indices, np.int32), (self.y, np.int8)]
+        expected = [(self.indptr, np.int64), (self.indices, np.int32), (self.y, np.int16)]
         expected += [(self.sq_norms, np.float64), (self.rows, np.int64)]
         for array, dtype in expected:
             if array.dtype != dtype or not array.flags.c_contiguous:

@@ -136,10 +136,20 @@ def sigterm_interrupts() -> None:
     signal.signal(signal.SIGTERM, handler)
 
 
+def compile_learner(options, kind: str) -> None:
+    """The same for the online learner that the options name."""
+    from blocksvm.solvers.online import LEARNERS
+
+    name = getattr(options, "learner", None) or options.solver
+    if name in LEARNERS:
+        map_of = f":{options.mirror}" if name == "omd" and options.mirror else ""
+        compile_kernels(f"learn:{name}{map_of}", kind, options.quiet)
+
+
 def compile_kernels(purpose: str, kind: str, quiet: bool) -> None:
     """Where the kernel cache is cold, compile in a child process, whose memory is given back when it ends.
 
-    purpose: 'split', 'train' or 'predict'; kind: 'float32', 'float64' or 'ones'.
+    purpose: 'split', 'train', 'predict' or 'learn:LEARNER[:MAP]'; kind: 'float32', 'float64' or 'ones'.
     """
     from blocksvm.kernels import cache_folder
 
@@ -147,7 +157,8 @@ def compile_kernels(purpose: str, kind: str, quiet: bool) -> None:
     if ready.exists() or os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
         return
     if not quiet:
-        print(f"compiling the {purpose} kernels for {kind} values (first run only, some seconds)", file=sys.stderr)
+        what = purpose.removeprefix("learn:").replace(":", " ")
+        print(f"compiling the {what} kernels for {kind} values (first run only, some seconds)", file=sys.stderr)
     child = subprocess.run(
         [sys.executable, "-m", "blocksvm.warmup", purpose, kind],
         stdin=subprocess.DEVNULL,

@@ -138,6 +138,7 @@ def labels_line(labels) -> str:
 
 
 COLUMNS = ("outer", "seconds", "primal", "dual", "gap", "", "held-out", "passes", "waiting", "left")
+ONLINE_COLUMNS = ("epoch", "seconds", "rows", "loss", "mistakes", "", "held-out", "asked", "waiting", "left")
 
 
 class TrainDisplay:
@@ -155,6 +156,8 @@ class TrainDisplay:
         self.tol = 0.0
         self.max_seconds = None
         self.max_outer = None
+        self.columns = COLUMNS
+        self.before = {"rows": 0, "cumulative_loss": 0.0, "mistakes": 0, "asked": 0}
 
     def __enter__(self) -> TrainDisplay:
         return self
@@ -175,7 +178,7 @@ class TrainDisplay:
             self._foresee(event)
             self._status(f"outer iteration {event['outer']}: block {event['visit']} of {event['blocks']}")
         elif kind == "certifying":
-            self._status("certifying: primal and dual over all rows")
+            self._status("reading all rows once more, for the certificate")
         elif kind == "outer":
             self._outer(event)
 
@@ -184,11 +187,19 @@ class TrainDisplay:
         plan = ", ".join(f"{name} {megabytes(n)}" for name, n in event["memory_plan"].items() if n >= 50_000)
         blocks = event["blocks"]
         weight = f"lambda {event['lam']:g}" if event["lam"] else f"C {event['C']:g}"
+        method = f"{event['solver']}, {event['loss']} loss, {weight}, to a relative gap of {self.tol:g}"
+        if event["learner_settings"] is not None:
+            self.columns = ONLINE_COLUMNS
+            told = ", ".join(
+                f"{name} {value}" for name, value in event["learner_settings"].items() if value is not None
+            )
+            method = f"{event['solver']}{f' ({told})' if told else ''}"
+        else:
+            method += f"; schedule {event['schedule']}"
         lines = [
             f"{event['store']}: {event['n_samples']:,} rows, {event['n_features']:,} features, "
             f"{event['n_nonzeros']:,} nonzeros",
-            f"{event['solver']}, {event['loss']} loss, {weight}, "
-            f"to a relative gap of {self.tol:g}; schedule {event['schedule']}, seed {event['seed']}",
+            f"{method}, seed {event['seed']}",
             f"memory {megabytes(sum(event['memory_plan'].values()))} of {megabytes(event['memory'])}: {plan}",
             "all rows stay in memory"
             if event["resident"]
@@ -204,7 +215,7 @@ class TrainDisplay:
             self.live = Live(self._table(), console=Console(file=self.stream), refresh_per_second=8)
             self.live.start()
         else:
-            print(self._plain(COLUMNS), file=self.stream, flush=True)
+            print(self._plain(self.columns), file=self.stream, flush=True)
 
     def _foresee(self, event: dict) -> None:
         """After the first blocks of a run that takes its time: how long an outer iteration will be."""
@@ -220,7 +231,34 @@ class TrainDisplay:
             self.status = text
             self.live.update(self._table())
 
+    def _epoch(self, event: dict) -> tuple:
+        """An online learner's epoch: what it suffered in it, row by row, before it learned from each."""
+        done = {name: event[name] - before for name, before in self.before.items()}
+        self.before = {name: event[name] for name in self.before}
+        rows = max(1, done["rows"])
+        return (
+            str(event["outer"]),
+            f"{event['seconds']:.1f}",
+            f"{done['rows']:,}",
+            f"{done['cumulative_loss'] / rows:.6f}",
+            f"{done['mistakes'] / rows:.4%}",
+            "",
+            "" if event["valid_accuracy"] is None else f"{event['valid_accuracy']:.4f}",
+            f"{done['asked'] / rows:.0%}",
+        )
+
     def _outer(self, event: dict) -> None:
+        spent = event["seconds_training"] + event["seconds_waiting"]
+        waiting = f"{event['seconds_waiting'] / spent:.0%}" if spent > 0 else ""
+        row = self._epoch(event) if self.columns is ONLINE_COLUMNS else self._certified(event)
+        row = (*row, waiting, clock(self._left(event)))
+        self.rows.append(row)
+        if self.live is not None:
+            self.live.update(self._table())
+        elif self._due(event["outer"]):
+            print(self._plain(row), file=self.stream, flush=True)
+
+    def _certified(self, event: dict) -> tuple:
         certified = event["rel_gap"] is not None or (event["dual_estimate"] is None and event["primal"] is not None)
         primal = event["primal"] if certified else event["primal_estimate"]
         dual = event["dual"] if certified else event["dual_estimate"]
@@ -228,8 +266,7 @@ class TrainDisplay:
         mark = "" if certified else "~"
         if gap is not None and gap > 0:
             self.gaps.append((event["seconds"], gap))
-        spent = event["seconds_training"] + event["seconds_waiting"]
-        row = (
+        return (
             str(event["outer"]),
             f"{event['seconds']:.1f}",
             f"{mark}{primal:.6g}",
@@ -238,14 +275,7 @@ class TrainDisplay:
             "certified" if certified else "",
             "" if event["valid_accuracy"] is None else f"{event['valid_accuracy']:.4f}",
             f"{event['inner_passes'] / max(1, event['blocks']):.1f}",
-            f"{event['seconds_waiting'] / spent:.0%}" if spent > 0 else "",
-            clock(self._left(event)),
         )
-        self.rows.append(row)
-        if self.live is not None:
-            self.live.update(self._table())
-        elif self._due(event["outer"]):
-            print(self._plain(row), file=self.stream, flush=True)
 
     def _due(self, outer: int) -> bool:
         # a log of a thousand iterations is read at its beginning and end
@@ -279,7 +309,7 @@ class TrainDisplay:
         table = Table(
             box=None, pad_edge=False, header_style="bold", caption=Text(self.status, "dim"), caption_justify="left"
         )
-        for name in COLUMNS:
+        for name in self.columns:
             table.add_column(name, justify="right")
         for row in self.rows[-20:]:
             table.add_row(*row, style="green" if row[5] else None)
@@ -299,7 +329,9 @@ def train_summary(result) -> list[str]:
     if certificate is None:
         return [f"{ends[result.status]} after {outer}"]
     lines = []
-    if certificate.rel_gap is not None:
+    if certificate.primal is None:
+        lines.append(f"{ends[result.status]} after {outer.replace('outer iteration', 'epoch')}")
+    elif certificate.rel_gap is not None:
         lines.append(
             f"{ends[result.status]} after {outer}: certified relative gap {certificate.rel_gap:.2e} "
             f"(primal {certificate.primal:.10g}, dual {certificate.dual:.10g})"
@@ -309,4 +341,67 @@ def train_summary(result) -> list[str]:
             f"{ends[result.status]} after {outer}: primal {certificate.primal:.10g} (no dual: pegasos has none)"
         )
     lines.append(f"accuracy on the training rows {certificate.accuracy:.4f}")
+    if result.note:
+        lines.append(result.note)
     return lines
+
+
+class StreamDisplay:
+    """Lines at doubling numbers of rows: the loss so far and since the last line, and the row seen last."""
+
+    COLUMNS = ("average", "since", "row", "mistakes", "label", "predicted", "features")
+    WIDTHS = (10, 10, 12, 12, 9, 11, 9)
+
+    def __init__(self, stream, quiet: bool):
+        self.stream = stream
+        self.quiet = quiet
+        self.rows = 0
+        self.loss = 0.0
+
+    def _print(self, text: str) -> None:
+        if not self.quiet:
+            print(text, file=self.stream, flush=True)
+
+    def begin(self, inputs: list[str], settings, stream) -> None:
+        """What will be done, and the memory it may take."""
+        names = ", ".join("standard input" if name == "-" else name for name in inputs[:3])
+        told = ", ".join(f"{name} {value}" for name, value in stream.machine.settings.items() if value is not None)
+        place = (
+            "a table of ids that grows" if settings.bits is None else f"ids hashed to {1 << settings.bits:,} features"
+        )
+        plan = ", ".join(f"{name} {megabytes(n)}" for name, n in stream.plan().items())
+        self._print(
+            f"{names}{', ...' if len(inputs) > 3 else ''}: {settings.learner}{f' ({told})' if told else ''}; {place}"
+        )
+        self._print(f"memory at most {megabytes(settings.memory)}: {plan}")
+        self._print(self._line(self.COLUMNS))
+
+    def _line(self, cells: tuple) -> str:
+        return " ".join(str(cell).rjust(width) for cell, width in zip(cells, self.WIDTHS, strict=True))
+
+    def show(self, report) -> None:
+        rows = report.rows - self.rows
+        since = (report.cumulative_loss - self.loss) / rows if rows else 0.0
+        self.rows, self.loss = report.rows, report.cumulative_loss
+        self._print(
+            self._line((
+                f"{report.cumulative_loss / max(1, report.rows):.6f}", f"{since:.6f}", f"{report.rows:,}",
+                f"{report.mistakes:,}", label(report.label), f"{report.score:.4g}", f"{report.length:,}",
+            ))
+        )  # fmt: skip
+
+    def fault(self, sentence: str) -> None:
+        self._print(f"skipped: {sentence}")
+
+    def summary(self, stream) -> list[str]:
+        """The lines that end a stream."""
+        told = stream.report()
+        seconds = max(1e-9, told.seconds)
+        pace = f"{told.rows / seconds:,.0f} rows/s, {stream.nonzeros / 1e6 / seconds:.1f} M nonzeros/s"
+        loss = f"average loss {told.cumulative_loss / told.rows:.6f}, mistakes {told.mistakes / told.rows:.4%}"
+        lines = [f"{told.rows:,} rows in {told.seconds:.1f}s ({pace}), {told.features:,} features; {loss}"]
+        if stream.settings.query is not None:
+            lines.append(f"labels asked for: {told.asked:,} ({told.asked / told.rows:.2%})")
+        if told.skipped:
+            lines.append(f"lines skipped: {told.skipped:,}")
+        return lines

@@ -55,6 +55,19 @@ def verify(path, kind: str, quiet: bool) -> None:
         verify_state(path)
 
 
+def method_lines(settings: dict) -> list[tuple[str, str]]:
+    """What trained a model: a batch solver with its loss and C, or a learner with what it was given."""
+    from blocksvm.solvers import is_online
+
+    if is_online(settings["solver"]):
+        online = settings["online"]
+        given = online["learner"] | {name: value for name, value in online.items() if name != "learner" and value}
+        told = ", ".join(f"{name} {value}" for name, value in given.items() if value is not None)
+        return [("learner", settings["solver"]), ("settings", told or "defaults")]
+    weight = f"{settings['C']:g}" if settings.get("lam") is None else f"1 / ({settings['lam']:g} * rows)"
+    return [("solver", f"{settings['solver']}, {settings['loss']} loss"), ("C", weight)]
+
+
 def described(kind: str, meta: dict, n_bytes: int) -> list[tuple[str, str]]:
     """(name, value) lines for a person."""
     from blocksvm.display import labels_line, megabytes
@@ -78,8 +91,7 @@ def described(kind: str, meta: dict, n_bytes: int) -> list[tuple[str, str]]:
     settings = meta["settings"]
     lines = [
         (kind, megabytes(n_bytes)),
-        ("solver", f"{settings['solver']}, {settings['loss']} loss"),
-        ("C", f"{settings['C']:g}" if settings.get("lam") is None else f"1 / ({settings['lam']:g} * rows)"),
+        *method_lines(settings),
         ("features", f"{meta['n_features']:,}"),
     ]
     if kind == "checkpoint":
@@ -96,8 +108,8 @@ def described(kind: str, meta: dict, n_bytes: int) -> list[tuple[str, str]]:
     return [
         *lines,
         ("trained on", f"{meta['store']} ({meta['n_samples']:,} rows)"),
-        ("labels", f"{meta['labels']['negative']:g} and {meta['labels']['positive']:g}"),
-        ("certificate", f"{gap}, primal {certificate['primal']:.10g}"),
+        ("labels", ", ".join(f"{label:g}" for label in meta["labels"])),
+        *([] if certificate["primal"] is None else [("certificate", f"{gap}, primal {certificate['primal']:.10g}")]),
         ("accuracy", f"{certificate['accuracy']:.4f} on the training rows"),
         ("ended", f"{meta['status']} after {meta['outer']} outer iterations, {meta['seconds']:.1f}s"),
         ("versions", ", ".join(f"{name} {value}" for name, value in meta["versions"].items())),

@@ -16,7 +16,7 @@ from blocksvm.outer.versions import versions
 from blocksvm.store.files import check_output
 from blocksvm.store.matrix import Matrix
 from blocksvm.store.source import Source
-from blocksvm.store.states import Model, save_model
+from blocksvm.store.states import Model, make_model, save_model
 
 TEXT_SETTINGS = {"normalize": "none", "duplicates": "error"}
 
@@ -29,19 +29,22 @@ def describe_result(source: Source, trainer: Trainer, result: Result) -> dict:
     dtype = "float64" if source.value_bytes == 8 else "float32"
     values = {0: "ones", 4: "float32", 8: "float64"}[source.value_bytes]
     return {
-        "n_features": source.n_features,
+        "n_features": trainer.n_features,
+        "copies": trainer.solver.copies,
+        "bias": trainer.problem.bias,
         "n_samples": source.n_samples,
         "fingerprint": source.fingerprint,
         "store": source.name,
         "settings": settings.arithmetic()
         | {"memory": settings.memory, "tol": settings.tol, "max_outer": settings.outer_limit()},
         "cost": trainer.problem.cost.tolist(),
-        "labels": {"negative": source.labels.negative, "positive": source.labels.positive},
+        "labels": list(source.labels.values),
+        "prior": None if trainer.earlier.prior is None else str(trainer.earlier.prior),
         "text": text | {"dtype": described.get("settings", {}).get("dtype", dtype)},
         "values": values,
         "certificate": None if result.certificate is None else asdict(result.certificate),
         "status": result.status,
-        "outer": result.outer,
+        "outer": result.outer + trainer.progress.outers_before,
         "seconds": result.seconds,
         "passes": result.passes,
         "partition": {"resident": trainer.partition.resident, "capacity": int(trainer.partition.capacity)},
@@ -53,10 +56,11 @@ def save_result(path: Path, source: Source, trainer: Trainer, result: Result, fe
     """Write the model file; feature_ids(start, stop) where the source may be closed.
 
     A dual method's alpha is kept beside the weights, so that the certificate can be checked and a run at another C can
-    start from it.
+    start from it; a learner's whole memory, so that it can go on.
     """
-    arrays = {a.name: trainer.state[a.name] for a in trainer.solver.state_arrays if a.axis != "feature" and a.in_model}
-    save_model(path, feature_ids or source.feature_ids, result.w, arrays, describe_result(source, trainer, result))
+    arrays = {a.name: trainer.state[a.name] for a in trainer.solver.state_arrays if a.in_model}
+    ids = feature_ids or (lambda start, stop: trainer.earlier.feature_ids(source, start, stop))
+    save_model(path, ids, result.w, arrays, describe_result(source, trainer, result))
 
 
 @dataclass(frozen=True)
@@ -90,6 +94,8 @@ def fit(
     stop: Callable[[], bool] = lambda: False,
     valid: Source | None = None,
     warm_start: str | Path | None = None,
+    continue_from: str | Path | None = None,
+    prior: str | Path | None = None,
     **settings,
 ) -> Fitted:
     """Train on a source of blocks (``open_store``, ``Matrix``), or on a scipy CSR matrix with labels ``y``.
@@ -97,7 +103,9 @@ def fit(
     settings: the fields of ``TrainSettings`` (C, loss, memory, schedule, ...); on_event is called with a dict for each
     event: "start", "visit", "outer" (the figures of an outer iteration) and "end"; stop() is polled after each inner
     pass, and ends the run where it says True; valid: a source to score after each outer iteration; warm_start: a model
-    or checkpoint of the same rows.  Raises InputError where the settings do not fit the rows or the memory.
+    or checkpoint of the same rows; continue_from: a model of the same online learner; prior: a model to be regularised
+    towards.  For an online learner as ``solver``, ``online`` holds its settings.  Raises InputError where the settings
+    do not fit the rows or the memory.
     """
     source = rows if hasattr(rows, "read_block") else Matrix(rows, y)
     trainer = Trainer(
@@ -107,16 +115,10 @@ def fit(
         stop=stop,
         valid=valid,
         warm_start=None if warm_start is None else Path(warm_start),
+        continue_from=None if continue_from is None else Path(continue_from),
+        prior=None if prior is None else Path(prior),
     )
     result = trainer.run()
     described = describe_result(source, trainer, result)
-    d = source.n_features
-    model = Model(
-        path="",
-        feature_ids=source.feature_ids(0, d),
-        weights=result.w[:d],
-        intercept=float(result.w[d]) * trainer.problem.bias,
-        labels=(source.labels.negative, source.labels.positive),
-        meta=described,
-    )
+    model = make_model("", trainer.earlier.feature_ids(source, 0, trainer.n_features), result.w, described)
     return Fitted(model, result.status, result.certificate, result.alpha, source, trainer, result)

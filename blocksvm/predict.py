@@ -17,7 +17,7 @@ def parser() -> Parser:
     p.add_argument("model", metavar="MODEL.h5")
     p.add_argument("input", metavar="INPUT", help="svmlight text, with or without labels, or a store")
     p.add_argument("output", metavar="OUTPUT", nargs="?", help="file for the predictions, a line each row")
-    p.add_argument("--scores", action="store_true", help="write decision values instead of labels")
+    p.add_argument("--scores", action="store_true", help="write decision values instead of labels (one a class)")
     p.add_argument("--memory", type=size, default=size("1GB"), help="memory to use (default 1GB)")
     p.add_argument("--overwrite", action="store_true", help="replace an existing OUTPUT")
     return p
@@ -73,10 +73,11 @@ def main(arguments: list[str]) -> int:
         for scores in pieces:
             predicted = scores.predictions(scorer.model)
             if options.scores:
-                target.write("".join([f"{value:.17g}\n" for value in scores.values.tolist()]))
+                rows_of_values = scores.values.reshape(len(scores.values), -1).tolist()
+                target.write("".join([" ".join([f"{v:.17g}" for v in row]) + "\n" for row in rows_of_values]))
             else:
-                lines = [label_text(label) + "\n" for label in scorer.model.labels]
-                target.write("".join([lines[k] for k in (scores.values > 0.0).tolist()]))
+                lines = {label: label_text(label) + "\n" for label in scorer.model.labels}
+                target.write("".join([lines[label] for label in predicted.tolist()]))
             known = ~np.isnan(scores.labels)
             rows += len(predicted)
             labelled += int(known.sum())

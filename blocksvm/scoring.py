@@ -17,20 +17,30 @@ from blocksvm.kernels.margins import decision_values
 from blocksvm.outer.budget import Budget
 from blocksvm.store.reader import Store
 from blocksvm.store.source import Labels, bytes_of_blocks
-from blocksvm.store.states import Model, describe_model, load_model
+from blocksvm.store.states import Model, describe_model, labels_predicted, load_model
 
 
 @dataclass(frozen=True)
 class Scores:
-    """Decision values (n,) float64 of consecutive rows, and their labels (n,) float64, nan where there are none."""
+    """Decision values (n,) float64 of consecutive rows, (n, k) of k > 2 classes; their labels (n,) float64, nan where
+    there are none."""
 
     values: np.ndarray
     labels: np.ndarray
 
     def predictions(self, model: Model) -> np.ndarray:
         """Labels (n,) float64 in the user's numbers; a decision value of 0 gives the negative one."""
-        negative, positive = model.labels
-        return np.where(self.values > 0.0, positive, negative)
+        return labels_predicted(self.values, model.labels)
+
+
+def values_of(matrix: tuple, weights: np.ndarray) -> np.ndarray:
+    """Decision values (n,) for weights (d + 1,) whose last entry is the intercept, or (n, k) for (k, d + 1)."""
+    values = np.empty((len(matrix[0]) - 1, 1 if weights.ndim == 1 else len(weights)))
+    out = np.empty(len(values))
+    for c, own in enumerate(np.atleast_2d(weights)):
+        decision_values(*matrix, own, 1.0, out)
+        values[:, c] = out
+    return values[:, 0] if weights.ndim == 1 else values
 
 
 class TextScorer:
@@ -38,12 +48,13 @@ class TextScorer:
 
     def __init__(self, model: str | Path, memory: int):
         description = describe_model(model)
-        d = description["n_features"]
+        d, copies = description["n_features"], description["copies"]
         self.budget = Budget(memory)
         self.piece_bytes = int(min(4_000_000, max(65_536, memory // 64)))
-        self.budget.take("text", 6 * self.piece_bytes)
+        # a row's text takes two bytes or more
+        self.budget.take("text", (6 + (4 * copies if copies > 1 else 0)) * self.piece_bytes)
         # ids stay for the look-up; while the index is filled there are two copies of them
-        need = 8 * (d + 2) + 8 * (d + 1) + 8 * d + IdIndex.n_bytes(d)
+        need = 8 * copies * (d + 2) + 8 * copies * (d + 1) + 8 * d + IdIndex.n_bytes(d)
         self.budget.require("the model", need)
         self.budget.take("the model", need)
         self.model = load_model(model)
@@ -52,7 +63,8 @@ class TextScorer:
         self.form = TextFormat(False, text["duplicates"] == "sum", text["normalize"] == "l2", text["dtype"])
         self.index = IdIndex(d).fill([(0, self.model.feature_ids)])
         # unseen features point at a weight of 0, the last entry is the constant
-        self.w = np.concatenate([self.model.weights, [0.0, self.model.intercept]])
+        constant = np.expand_dims(self.model.intercept, -1)
+        self.w = np.concatenate([self.model.weights, np.zeros_like(constant), constant], axis=-1)
 
     def scores(self, inputs: list[str]) -> Iterator[Scores]:
         """Scores piece by piece; InputError with file and line for bad text."""
@@ -62,9 +74,8 @@ class TextScorer:
             parsed = parse_piece(piece, self.form)
             counter.check(parsed)
             positions = self.index.find(parsed.ids)
-            positions[positions < 0] = len(self.w) - 2
-            values = np.empty(len(parsed.labels))
-            decision_values(parsed.indptr, positions, parsed.values, self.w, 1.0, values)
+            positions[positions < 0] = self.w.shape[-1] - 2
+            values = values_of((parsed.indptr, positions, parsed.values), self.w)
             rows += len(values)
             yield Scores(values, parsed.labels)
         if rows == 0:
@@ -82,9 +93,11 @@ class StoreScorer:
     def __init__(self, model: str | Path, path: str | Path, memory: int):
         self.path = path
         self.budget = Budget(memory)
-        d = describe_model(model)["n_features"]
+        description = describe_model(model)
+        d, copies = description["n_features"], description["copies"]
+        self.row_bytes = 32 + 16 * copies
         with Store(path) as store:
-            need = 16 * (d + 1) + IdIndex.n_bytes(d) + 8 * (store.n_features + 1)
+            need = (8 + 8 * copies) * (d + 1) + IdIndex.n_bytes(d) + 8 * copies * (store.n_features + 1)
             self.budget.require("the model and the matching of its features", need)
             loaded = load_model(model)
             own, trained = store.meta["settings"]["normalize"], loaded.meta["text"]["normalize"]
@@ -100,29 +113,29 @@ class StoreScorer:
             most_rows = int(store.chunks.n_rows.max())
             self.arena_bytes = bytes_of_blocks(store, most_rows, int(store.chunks.nnz.max()))
             self.budget.take("weights", self.own.nbytes)
-            self.budget.take("one chunk", self.arena_bytes + 64 * most_rows)
-            self.budget.require("scores", 40 * min(store.n_samples, 1024))
+            self.budget.take("one chunk", self.arena_bytes + (48 + 16 * copies) * most_rows)
+            self.budget.require("scores", self.row_bytes * min(store.n_samples, 1024))
 
     def scores(self) -> Iterator[Scores]:
         """Scores of ranges of source numbers, in their order."""
         arena = Arena(self.arena_bytes)
         with Store(self.path) as store:
-            store.labels = Labels(*self.model.labels)
-            at_once = min(store.n_samples, max(1, self.budget.left // 40))
+            store.labels = Labels(tuple(self.model.labels))
+            at_once = min(store.n_samples, max(1, self.budget.left // self.row_bytes))
             bounds = _source_bounds(store, at_once)
             for low, high in zip(bounds[:-1], bounds[1:], strict=True):
                 yield _scores_between(store, self.own, arena, low, high)
 
 
 def _own_weights(model: Model, store: Store) -> np.ndarray:
-    """The model's weights by the store's features; the last entry is the intercept."""
+    """The model's weights by the store's features, the intercept last; of more than two classes a row each."""
     index = IdIndex(len(model.feature_ids)).fill([(0, model.feature_ids)])
-    own = np.zeros(store.n_features + 1)
+    own = np.zeros((*model.weights.shape[:-1], store.n_features + 1))
     for start, ids in store.feature_id_pieces():
         positions = index.find(ids)
         known = positions >= 0
-        own[start : start + len(ids)][known] = model.weights[positions[known]]
-    own[-1] = model.intercept
+        own[..., start : start + len(ids)][..., known] = model.weights[..., positions[known]]
+    own[..., -1] = model.intercept
     return own
 
 
@@ -141,8 +154,7 @@ def _scores_between(store: Store, own: np.ndarray, arena: Arena, low: int, high:
         if not chosen.any():
             continue
         block = store.read_block(np.array([chunk]), arena)
-        values = np.empty(block.n_samples)
-        decision_values(*block.matrix, own, 1.0, values)
+        values = values_of(block.matrix, own)
         found.append((rows["source"][chosen], values[chosen], rows["label"][chosen]))
     if not found:
         return Scores(np.empty(0), np.empty(0))

@@ -8,20 +8,24 @@ import os
 import sys
 import time
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 from blocksvm import kernels
 from blocksvm.display import TrainDisplay, train_summary
 from blocksvm.errors import InputError
+from blocksvm.learner_options import learner_settings
 from blocksvm.models import save_result
 from blocksvm.outer.checkpoint import check_resume
 from blocksvm.outer.progress import Result
 from blocksvm.outer.settings import TrainSettings
 from blocksvm.outer.training import Trainer
+from blocksvm.solvers import NAMES, is_online
+from blocksvm.solvers.online.solver import OnlineSettings
 from blocksvm.store.reader import Store
 from blocksvm.store.states import describe_checkpoint, saved_state
 
-TRACED = ("start", "resume", "outer", "end")
+TRACED = ("start", "resume", "progress", "outer", "end")
 
 
 class Trace:
@@ -98,11 +102,16 @@ class Session:
         self.options = options
         self.outputs = outputs
         self.stop = stop
+        online = is_online(options.solver) if options.solver in NAMES else False
+        learner = learner_settings(options)
+        if not online:  # loss, C and lambda are the batch problem's own
+            learner = replace(learner, loss=None, C=None, lam=None)
         self.settings = TrainSettings(
             solver=options.solver,
-            loss=options.loss,
-            C=1.0 if options.C is None else options.C,
-            lam=options.lam,
+            loss="hinge" if online or options.loss is None else options.loss,
+            C=1.0 if online or options.C is None else options.C,
+            lam=None if online else options.lam,
+            online=OnlineSettings(learner, options.average, options.multiclass, options.query),
             bias=options.bias,
             class_weight=class_weight,
             batch=options.batch,
@@ -144,6 +153,8 @@ class Session:
                 resume=resume,
                 replay=replay,
                 warm_start=Path(options.warm_start) if options.warm_start else None,
+                continue_from=Path(options.continue_from) if options.continue_from else None,
+                prior=Path(options.prior) if options.prior else None,
                 began=began,
             )
             if "log" in self.outputs:

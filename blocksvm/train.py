@@ -4,12 +4,27 @@ from __future__ import annotations
 
 import sys
 
-from blocksvm.console import Interrupted, Parser, catch_signals, compile_kernels, duration, run, seed, size
+from blocksvm.console import (
+    Interrupted,
+    Parser,
+    catch_signals,
+    compile_kernels,
+    compile_learner,
+    duration,
+    run,
+    seed,
+    size,
+)
 from blocksvm.errors import InputError
+from blocksvm.learner_options import add_learner_options
 
-EPILOG = """examples:
+EPILOG = """online learners: perceptron, perceptron-bias, pa, pa1, pa2, cw-var, cw-stdev, arow, scw1, scw2, ogd, forel,
+omd, subgradient, fobos, hf-fobos, adagrad-rda, adagrad-rda-squares, adagrad-fobos
+
+examples:
   python -m blocksvm.train store.h5 model.h5
   python -m blocksvm.train store.h5 model.h5 -C 0.1 --loss squared-hinge --tol 1e-4 --memory 4GB
+  python -m blocksvm.train store.h5 model.h5 --solver arow --max-outer 3 --average
   python -m blocksvm.train store.h5 model.h5 --checkpoint run.ckpt --resume     (go on after an interruption)
 """
 
@@ -21,7 +36,7 @@ def parser() -> Parser:
     p.add_argument("store", metavar="STORE.h5")
     p.add_argument("model", metavar="MODEL.h5", help="the model to write")
     problem = p.add_argument_group("the problem")
-    problem.add_argument("--loss", default="hinge", help="hinge (default) or squared-hinge")
+    problem.add_argument("--loss", help="hinge (default) or squared-hinge; a learner that follows gradients has more")
     problem.add_argument("-C", type=float, help="weight of the sum of losses (default 1)")
     problem.add_argument("--lambda", dest="lam", type=float, metavar="L", help="instead of -C: C = 1 / (L * rows)")
     problem.add_argument(
@@ -29,7 +44,7 @@ def parser() -> Parser:
     )
     problem.add_argument("--class-weight", metavar="W", help="balanced, or LABEL=WEIGHT,LABEL=WEIGHT: factors of C")
     method = p.add_argument_group("the method")
-    method.add_argument("--solver", default="dual-cd", help="dual-cd (default) or pegasos")
+    method.add_argument("--solver", default="dual-cd", help="dual-cd (default), pegasos, or an online learner (below)")
     method.add_argument("--batch", type=int, default=1, metavar="N", help="rows in a sub-batch of pegasos (default 1)")
     method.add_argument(
         "--schedule", default="auto", help="inner passes a visit: auto (default), N, tol:EPS or overlap"
@@ -41,14 +56,23 @@ def parser() -> Parser:
     method.add_argument("--order", default="shuffled", help="order of visits: shuffled (default) or stored")
     method.add_argument("--memory", type=size, default=size("1GB"), help="memory to use, e.g. 512MB (default 1GB)")
     method.add_argument("--seed", type=seed, default=0, help="seed of all orders (default 0)")
+    add_learner_options(p, without=("loss", "C", "lam"))
+    online = p.add_argument_group("online learners (their epochs are outer iterations)")
+    online.add_argument("--average", action="store_true", help="the mean of the weights after each row, not the last")
+    online.add_argument("--multiclass", metavar="RULE", help="more than two labels: prototype (default) or rest")
+    online.add_argument("--query", type=float, metavar="B", help="ask for a label with probability B / (B + |margin|)")
     end = p.add_argument_group("when to stop")
     end.add_argument("--tol", type=float, default=1e-3, help="certified relative gap to reach (default 0.001)")
-    end.add_argument("--max-outer", type=int, metavar="N", help="outer iterations at most (default 1000; pegasos 50)")
+    end.add_argument(
+        "--max-outer", type=int, metavar="N", help="outer iterations at most (1000; pegasos 50; learners 1)"
+    )
     end.add_argument(
         "--max-seconds", type=duration, default=float("inf"), metavar="S", help="time limit, e.g. 90 or 10m"
     )
     more = p.add_argument_group("starting, watching, resuming")
     more.add_argument("--warm-start", metavar="MODEL.h5", help="begin from a model or checkpoint of the same store")
+    more.add_argument("--continue-from", metavar="MODEL.h5", help="an online learner goes on where it stopped")
+    more.add_argument("--prior", metavar="MODEL.h5", help="regularise towards this model, in place of 0")
     more.add_argument("--valid", metavar="STORE2.h5", help="show the accuracy on this store after each outer iteration")
     more.add_argument("--log", metavar="TRACE.jsonl", help="write a JSON line for each outer iteration")
     more.add_argument("--checkpoint", metavar="FILE", help="save the whole state there, now and then and on Ctrl-C")
@@ -94,6 +118,8 @@ def main(arguments: list[str]) -> int:
     outputs = _check_outputs(options, check_output)
     stop = catch_signals()
     compile_kernels("train", values, options.quiet)
+    if options.solver not in ("dual-cd", "pegasos"):
+        compile_learner(options, values)
     if not options.quiet:
         print("loading", end="\r", file=sys.stderr) if sys.stderr.isatty() else None
     from blocksvm.session import Session
@@ -121,7 +147,11 @@ def _check_outputs(options, check_output) -> dict:
 
     outputs = {"model": Path(options.model)}
     check_output(outputs["model"], options.overwrite)
-    inputs = {Path(name).resolve() for name in (options.store, options.valid, options.warm_start) if name}
+    inputs = {
+        Path(name).resolve()
+        for name in (options.store, options.valid, options.warm_start, options.continue_from, options.prior)
+        if name
+    }
     if options.checkpoint is not None:
         outputs["checkpoint"] = Path(options.checkpoint)
         check_output(outputs["checkpoint"], options.overwrite or options.resume)

@@ -12,7 +12,7 @@ ONES = "".join(f"{1 if i % 3 else -1} {i % 7 + 2}:1 {i % 2}:1\n" for i in range(
 
 
 def warm(purpose: str, kind: str) -> None:
-    """Run the pipeline of ``purpose`` ('split', 'train', 'predict') for values of ``kind``."""
+    """Run the pipeline of ``purpose`` ('split', 'train', 'predict', 'learn:LEARNER[:MAP]') for values of ``kind``."""
     with tempfile.TemporaryDirectory(prefix="blocksvm-warmup-") as name:
         folder = Path(name)
         dtype = "float64" if kind == "float64" else "float32"
@@ -22,6 +22,8 @@ def warm(purpose: str, kind: str) -> None:
         elif purpose == "train":
             for solver in ("dual-cd", "pegasos"):
                 train(kind, solver)
+        elif purpose.startswith("learn:"):
+            learn(kind, *purpose.split(":")[1:])
         else:
             predict(folder, kind, dtype)
 
@@ -37,30 +39,48 @@ def make_store(folder: Path, content: str, dtype: str, holdout: float = 0.0) -> 
     return text, store
 
 
-def train(kind: str, solver: str):
-    """A run on rows in memory: no text is parsed, so nothing is compiled for it."""
+def few_rows(kind: str):
+    """A matrix in memory: no text is parsed, so nothing is compiled for it."""
     import numpy as np
     from scipy import sparse
 
-    from blocksvm.kernels.check import fill_rows
-    from blocksvm.kernels.margins import add_rows
-    from blocksvm.kernels.shuffle import keep_active
-    from blocksvm.models import fit
     from blocksvm.store.matrix import Matrix
 
     values = np.ones(8) if kind == "ones" else np.arange(1.0, 9.0)
     values = values.astype(np.float64 if kind == "float64" else np.float32)
     rows = sparse.csr_matrix((values, np.arange(8) % 3, np.arange(0, 9, 2)), shape=(4, 3))
-    source = Matrix(rows, [0, 1, 0, 1], chunk_rows=np.arange(4))
+    return Matrix(rows, [0, 1, 0, 1], chunk_rows=np.arange(4))
+
+
+def train(kind: str, solver: str):
+    """A run of a batch solver."""
+    import numpy as np
+
+    from blocksvm.kernels.check import fill_rows
+    from blocksvm.kernels.margins import add_rows
+    from blocksvm.kernels.shuffle import keep_active
+    from blocksvm.models import fit
+
+    source = few_rows(kind)
     # only stores need it
-    two, bits = np.zeros(2, np.int64), np.zeros(2, np.uint64)
-    fill_rows(np.zeros(64, np.uint8), 28, 0, 0, 0, bits, two, bits[:1], two[:1], np.zeros(1, np.int8))
+    two, bits = np.zeros(2, np.int64), np.zeros(1, np.uint64)
+    fill_rows(np.zeros(64, np.uint8), 28, 0, 0, 0, np.zeros(2), two, bits, two[:1], np.zeros(1, np.int16))
     if solver == "dual-cd":  # a warm start's sweep
         add_rows(*source.read_block(np.arange(4), None).matrix, np.ones(4), 0.0, np.zeros(4))
         keep_active(np.zeros(1, np.int32), np.ones(1, np.uint8))
     for chunks in (None, 1):
         fitted = fit(source, valid=source, solver=solver, schedule="4", max_outer=5, tol=0.0, block_chunks=chunks)
     return fitted
+
+
+def learn(kind: str, name: str, mirror: str | None = None) -> None:
+    """An online learner on rows of two classes."""
+    from blocksvm.models import fit
+    from blocksvm.solvers.online.learner import LearnerSettings
+    from blocksvm.solvers.online.solver import OnlineSettings
+
+    given = LearnerSettings(lam=0.1 if name == "pegasos" else None, mirror=mirror)
+    fit(few_rows(kind), solver=name, online=OnlineSettings(given))
 
 
 def predict(folder: Path, kind: str, dtype: str) -> None:

@@ -16,9 +16,9 @@ LEVELS = [
     ["store", "ingest"],
     ["solvers"],
     ["outer"],
-    ["models", "scoring", "display"],
+    ["models", "scoring", "display", "streaming", "learner_options"],
     ["session", "console", "warmup"],
-    ["split", "train", "predict", "info", "demo"],
+    ["split", "train", "predict", "stream", "info", "demo"],
 ]
 LEVEL = {room: level for level, rooms in enumerate(LEVELS) for room in rooms}
 ONLY_IN = {
@@ -29,9 +29,9 @@ ONLY_IN = {
     "llvmlite": {"kernels"},
     "sklearn": set(),
     "rich": {"display"},
-    "argparse": {"console", "split", "train", "predict", "info", "demo"},
+    "argparse": {"console", "split", "train", "predict", "stream", "info", "demo"},
 }
-PRINTING = {"session", "console", "display", "split", "train", "predict", "info", "demo"}
+PRINTING = {"session", "console", "display", "split", "train", "predict", "stream", "info", "demo"}
 SOURCES = sorted(PACKAGE.rglob("*.py"))
 
 
@@ -95,7 +95,7 @@ def test_files_explain_themselves_and_are_not_too_long(path):
     assert text.count("\n") <= 520
 
 
-@pytest.mark.parametrize("command", ["split", "train", "predict", "info", "demo"])
+@pytest.mark.parametrize("command", ["split", "train", "predict", "stream", "info", "demo"])
 def test_help_imports_nothing_heavy(command):
     """Quick start is a matter of what is imported, which does not depend on the machine."""
     code = (

@@ -299,7 +299,7 @@ def test_sum_of_squares_of_any_length(length):
 @pytest.mark.parametrize("power", [1, 2])
 def test_certificate_sums(with_alpha, power):
     rng = np.random.default_rng(1)
-    margins, y = rng.standard_normal(50) * 2, np.where(rng.random(50) < 0.3, 1, -1).astype(np.int8)
+    margins, y = rng.standard_normal(50) * 2, np.where(rng.random(50) < 0.3, 1, -1).astype(np.int16)
     margins[3] = 0.0
     alpha = rng.random(50)
     cost, diagonal = np.array([0.5, 3.0]), np.array([0.25, 0.125])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -10,6 +10,8 @@ from blocksvm.errors import InputError
 from blocksvm.ingest.text import NEWLINE, TextPiece
 from blocksvm.kernels import text as codes
 from blocksvm.kernels.text import close_rows, parse_rows
+
+LINES_AFTER_FAULT = 64
 
 FAULTS = {
     codes.BAD_LABEL: "{token} is not a number; a line is 'label id:value id:value ...'",
@@ -39,7 +41,8 @@ class TextFormat:
 @dataclass(frozen=True)
 class ParsedRows:
     """Rows of text: labels (n,) float64 (nan: none), indptr (n + 1,) int64, ids (nnz,) int64 ascending in each row,
-    values (nnz,) float64 (already rounded to the dtype wanted), n_lines the lines of the piece.
+    values (nnz,) float64 (already rounded to the dtype wanted), n_lines the lines of the piece, lines (n,) int64 that
+    of each row (0-based within the piece).
 
     fault: (line, what) of the first bad line, which comes after these rows; line is 0-based within the piece.
     """
@@ -50,7 +53,35 @@ class ParsedRows:
     ids: np.ndarray
     values: np.ndarray
     n_lines: int
+    lines: np.ndarray
     fault: tuple[int, str] | None
+
+
+def parse_skipping(piece: TextPiece, form: TextFormat) -> list[ParsedRows]:
+    """The same in parts, each of which ends with a bad line, but the last: what comes after it is parsed nevertheless.
+
+    After a bad line only some lines are tried, then twice as many each time, so that a bad line costs little.
+    """
+    parts: list[ParsedRows] = []
+    starts = None
+    line, most = 0, None
+    while True:
+        begin = 0 if starts is None else int(starts[line])
+        last = None if most is None else min(line + most, len(starts) - 1)
+        end = piece.end if last is None else int(starts[last])
+        parsed = parse_piece(TextPiece(piece.source, piece.text[begin:], end - begin, piece.fraction), form)
+        if parsed.fault is None:
+            parts.append(parsed)
+            if end == piece.end:
+                return parts
+            line, most = last, 2 * most
+        else:
+            if starts is None:
+                starts = np.append(0, np.flatnonzero(piece.text[: piece.end] == NEWLINE) + 1)
+            parts.append(replace(parsed, n_lines=parsed.fault[0] + 1))
+            line, most = line + parsed.fault[0] + 1, LINES_AFTER_FAULT
+            if line == len(starts) - 1:
+                return parts
 
 
 def parse_piece(piece: TextPiece, form: TextFormat) -> ParsedRows:
@@ -93,7 +124,7 @@ def parse_piece(piece: TextPiece, form: TextFormat) -> ParsedRows:
         rows = closed
         fault = (int(lines[closed]), _sentence(code, form, ""))
     nnz = indptr[rows]
-    return ParsedRows(piece, labels[:rows], indptr[: rows + 1], ids[:nnz], values[:nnz], line, fault)
+    return ParsedRows(piece, labels[:rows], indptr[: rows + 1], ids[:nnz], values[:nnz], line, lines[:rows], fault)
 
 
 def _sentence(code: int, form: TextFormat, token: str) -> str:
@@ -117,13 +148,21 @@ class LineCounter:
         self.source = None
         self.lines = 0
 
-    def check(self, parsed: ParsedRows) -> None:
-        """Raise InputError if the piece had a fault; else count its lines."""
+    def at(self, parsed: ParsedRows, line: int, what: str) -> str:
+        """'file:line: what' for a line (0-based) of a piece that follows those that were counted."""
         if parsed.piece.source is not self.source:
             self.source = parsed.piece.source
             self.lines = 0
+        name = "standard input" if self.source.name == "-" else self.source.name
+        return f"{name}:{self.lines + line + 1}: {what}"
+
+    def check(self, parsed: ParsedRows) -> None:
+        """Raise InputError if the piece had a fault; else count its lines."""
         if parsed.fault is not None:
-            line, sentence = parsed.fault
-            name = "standard input" if self.source.name == "-" else self.source.name
-            raise InputError(f"{name}:{self.lines + line + 1}: {sentence}")
+            raise InputError(self.at(parsed, *parsed.fault))
+        self.count(parsed)
+
+    def count(self, parsed: ParsedRows) -> None:
+        """Count the lines of a piece, whatever was found in it."""
+        self.at(parsed, 0, "")
         self.lines += parsed.n_lines

@@ -36,10 +36,13 @@ def fill_rows(raw, record_bytes, first_entry, last_entry, first_row, labels, ind
     """The records of a run of rows to their place in a block, in one sweep: SOUND or the kind of the fault.
 
     raw uint8: records of ``record_bytes`` with the length (uint32) at 0, the label at 4 and ||x||^2 at 12, float64 both.
-    labels (2,) uint64, the bits of the negative and of the positive label, or (0,): y is then 0.  Writes indptr
-    (n + 1,) from ``first_entry``, which must lead to ``last_entry``; norm_bits (n,) uint64, the bits of sq_norms; rows
-    (n,) int64 from ``first_row``; y (n,) int8.
+    labels (k,) float64, rising: y is -1 and +1 for two, the label's place for more, 0 for none; a label that is not
+    among them is 0 of two, -1 of more.  Writes indptr (n + 1,) from ``first_entry``, which must lead to ``last_entry``;
+    norm_bits (n,) uint64, the bits of sq_norms; rows (n,) int64 from ``first_row``; y (n,) int16.
     """
+    k = labels.shape[0]
+    bits_of_label = np.empty(1, np.uint64)
+    label = bits_of_label.view(np.float64)
     total = first_entry
     largest = np.uint64(0)
     indptr[0] = total
@@ -51,11 +54,20 @@ def fill_rows(raw, record_bytes, first_entry, last_entry, first_row, labels, ind
         largest = max(largest, bits)
         norm_bits[i] = bits
         rows[i] = first_row + i
-        sign = 0
-        if labels.shape[0] == 2:
-            label = eight_bytes(raw, at + 4)
-            sign = np.int64(label == labels[1]) - np.int64(label == labels[0])
-        y[i] = sign
+        bits_of_label[0] = eight_bytes(raw, at + 4)
+        code = 0
+        if k == 2:
+            code = np.int64(label[0] == labels[1]) - np.int64(label[0] == labels[0])
+        elif k > 2:
+            low, high = 0, k - 1
+            while low < high:
+                middle = (low + high) // 2
+                if labels[middle] < label[0]:
+                    low = middle + 1
+                else:
+                    high = middle
+            code = low if labels[low] == label[0] else -1
+        y[i] = code
     if total != last_entry:
         return LENGTHS_DISAGREE
     return NORM_NOT_FINITE if largest >= INFINITY_BITS else SOUND

@@ -20,7 +20,7 @@ def dual_cd_pass(indptr, indices, values, y, sq_norms, order, bias, upper, diago
                  shrink_below, rest_beyond, rest_visits, w, alpha, active, rest):  # fmt: skip
     """One inner pass over the rows in ``order``.
 
-    y (n,) int8 of +-1; sq_norms (n,) float64 ||x_i||^2 without the bias; order (m,) int32, the rows to visit, all
+    y (n,) int16 of +-1; sq_norms (n,) float64 ||x_i||^2 without the bias; order (m,) int32, the rows to visit, all
     active; bias: value of the constant feature whose weight is w[-1]; upper, diagonal (2,) float64 by class
     (negative, positive); cost (2,) and power: the loss cost * max(0, 1 - m)^power; shrink_above, shrink_below: the
     extremes of the last pass's projected gradient (+-inf: drop nothing); rest_beyond: a row at a bound whose gradient

@@ -73,6 +73,24 @@ def sum_of_squares(x):
 
 
 @kernel
+def inner_product(a, b):
+    """Sum of a * b, in the same fixed order as ``sum_of_squares``."""
+    s0 = 0.0
+    s1 = 0.0
+    s2 = 0.0
+    s3 = 0.0
+    n = a.shape[0]
+    for k in range(0, n - 3, 4):
+        s0 += a[k] * b[k]
+        s1 += a[k + 1] * b[k + 1]
+        s2 += a[k + 2] * b[k + 2]
+        s3 += a[k + 3] * b[k + 3]
+    for k in range(n - n % 4, n):
+        s0 += a[k] * b[k]
+    return (s0 + s1) + (s2 + s3)
+
+
+@kernel
 def row_sq_norms(indptr, indices, values, out):
     """``out[i] = ||x_i||^2`` in float64."""
     for i in range(indptr.shape[0] - 1):

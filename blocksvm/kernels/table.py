@@ -118,6 +118,14 @@ def find(ids, slots, known, positions):
 
 
 @kernel
+def hash_ids(ids, bits, places):
+    """Each id's place (int32) among 2^bits, by a hash of it."""
+    shift = np.uint64(64 - bits)
+    for k in range(ids.shape[0]):
+        places[k] = np.int32(scramble(np.uint64(ids[k])) >> shift)
+
+
+@kernel
 def order_by_count(counts, bins, order):
     """Positions by falling count, equal counts in their order: ``order`` (n,) int32.
 

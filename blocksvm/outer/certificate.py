@@ -12,6 +12,29 @@ from blocksvm.block import Block
 from blocksvm.kernels.margins import decision_values
 from blocksvm.objective import Certificate, CertificateSums, Problem
 
+
+def evaluate(
+    w: np.ndarray, copies: int, bias: float, blocks: Iterable[Block], stopped: Callable[[], bool]
+) -> Certificate | None:
+    """The accuracy of w (copies * (d + 1),), one vector or one a class, over blocks of all rows; None if stopped."""
+    correct = rows = 0
+    for block in blocks:
+        correct += count_correct(w, copies, bias, block)
+        rows += block.n_samples
+        if stopped():
+            return None
+    return Certificate(None, None, None, correct / max(1, rows))
+
+
+def count_correct(w: np.ndarray, copies: int, bias: float, block: Block) -> int:
+    """Rows of the block whose label is predicted: the sign for two classes, the largest value for more."""
+    values = np.empty((copies, block.n_samples))
+    for own, out in zip(w.reshape(copies, -1), values, strict=True):
+        decision_values(*block.matrix, own, bias, out)
+    predicted = np.where(values[0] > 0.0, 1, -1) if copies == 1 else values.argmax(axis=0)
+    return int(np.count_nonzero(predicted == block.y))
+
+
 SAMPLE = 16_384  # rows from which on the gap of those seen tells that of all
 HOPELESS = 1.3  # times the gap wanted: an attempt that promises more is not finished
 
@@ -31,13 +54,15 @@ def certify(
     blocks: Iterable[Block],
     stopped: Callable[[], bool],
     enough: float = math.inf,
+    prior: np.ndarray | None = None,
 ) -> tuple[Certificate, float] | Missed | None:
-    """(certificate, relative drift of w) of w (d + 1,) and alpha (l,) over blocks of all rows; None if stopped.
+    """(certificate, relative drift of w) of w (d + 1,) and alpha (l,) over blocks of all rows; None if stopped.  prior:
+    the weights w0 that w is regularised towards.
 
     The gap is a sum of one term >= 0 a row (the Fenchel-Young inequality), so it is broken off, with what was seen of
     it, as soon as the rows read so far have a gap above ``enough``, or many rows one that promises far more than that.
     """
-    sums = CertificateSums(problem, w)
+    sums = CertificateSums(problem, w, prior)
     seen = 0
     for block in blocks:
         margins = np.empty(block.n_samples)

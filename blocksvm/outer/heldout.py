@@ -7,27 +7,29 @@ import numpy as np
 from blocksvm.block import Arena
 from blocksvm.errors import InputError
 from blocksvm.ingest.ids import IdIndex
-from blocksvm.kernels.margins import decision_values
 from blocksvm.outer.budget import Budget
+from blocksvm.outer.certificate import count_correct
 from blocksvm.store.source import Labels, Source, bytes_of_blocks
 
 
 class HeldOut:
     """A second source to score after each outer iteration, one chunk at a time."""
 
-    def __init__(self, source: Source, labels: Labels, budget: Budget):
+    def __init__(self, source: Source, labels: Labels, copies: int, budget: Budget):
         counts = source.label_counts
-        if counts is None or not any(label in (labels.negative, labels.positive) for label, _ in counts):
+        if counts is None or not any(label in labels.values for label, _ in counts):
+            wanted = " or ".join(f"{label:g}" for label in (labels.negative, labels.positive))
             raise InputError(
-                f"{source.name}: has no row labelled {labels.negative:g} or {labels.positive:g}, "
-                "as the training rows are; name a store of the same classes"
+                f"{source.name}: has no row labelled {wanted}, as the training rows are; "
+                "name a store of the same classes"
             )
         self.source = source
+        self.copies = copies
         source.labels = labels
         most_rows, most_nnz = int(source.chunks.n_rows.max()), int(source.chunks.nnz.max())
         self.arena_bytes = bytes_of_blocks(source, most_rows, most_nnz)
         # the mapping, the weights, and while these are gathered the known positions and their weights
-        need = self.arena_bytes + 16 * most_rows + (4 + 8 + 1 + 4 + 8) * (source.n_features + 1)
+        need = self.arena_bytes + (16 + 8 * copies) * most_rows + (4 + 8 * copies + 1 + 4 + 8) * (source.n_features + 1)
         need += source.working_bytes() + 120 * len(source.chunks)
         budget.require("held-out rows", need)
         budget.take("held-out rows", need)
@@ -44,14 +46,13 @@ class HeldOut:
 
     def accuracy(self, w: np.ndarray, bias: float) -> float:
         """Share of the held-out rows whose label is predicted; unseen features count nothing."""
-        own = np.zeros(self.source.n_features + 1)
+        own = np.zeros((self.copies, self.source.n_features + 1))
         known = self.mapping >= 0
-        own[:-1][known] = w[self.mapping[known]]
-        own[-1] = w[-1]
+        for mine, theirs in zip(own, w.reshape(self.copies, -1), strict=True):
+            mine[:-1][known] = theirs[self.mapping[known]]
+            mine[-1] = theirs[-1]
         correct = 0
         for chunk in range(len(self.source.chunks)):
             block = self.source.read_block(np.array([chunk]), self.arena)
-            scores = np.empty(block.n_samples)
-            decision_values(*block.matrix, own, bias, scores)
-            correct += int(np.count_nonzero(np.where(scores > 0.0, 1, -1) == block.y))
+            correct += count_correct(own, self.copies, bias, block)
         return correct / self.source.n_samples

@@ -15,17 +15,18 @@ TABLE_BYTES = 120  # of tables for each chunk
 
 
 def row_work_bytes(solver: Solver) -> int:
-    """What a row of the block at work takes beside the block: its place in the order, its state, two margins."""
+    """What a row of the block at work takes beside the block: its place in the order, its state, margins."""
     row_bytes = sum(array.item_bytes for array in solver.state_arrays if array.axis == "row")
     visit_bytes = sum(np.dtype(array.dtype).itemsize for array in solver.visit_arrays if not array.length)
-    return 4 + row_bytes + visit_bytes + 2 * 8
+    return 4 + row_bytes + visit_bytes + (1 + solver.copies) * 8
 
 
-def take_state(budget: Budget, source: Source, solver: Solver) -> None:
-    """Count the solver's state and the source's tables."""
-    vectors = sum(array.axis == "feature" for array in solver.state_arrays) + solver.needs_weights_buffer
+def take_state(budget: Budget, source: Source, solver: Solver, n_features: int) -> None:
+    """Count the solver's state, of so many features, and the source's tables."""
+    numbers = sum(array.columns for array in solver.state_arrays if array.axis == "feature")
+    numbers += solver.copies * solver.needs_weights_buffer
     row_bytes = sum(array.item_bytes for array in solver.state_arrays if array.axis == "row")
-    budget.take("weights", 8 * vectors * (source.n_features + 1))
+    budget.take("weights", 8 * numbers * (n_features + 1))
     budget.take("alpha", row_bytes * source.n_samples)
     budget.take("tables", TABLE_BYTES * len(source.chunks))
 

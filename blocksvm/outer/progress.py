@@ -46,13 +46,14 @@ class Progress:
     estimates: list[float] = field(default_factory=list)
     certificate: dict | None = None  # the last one taken
     certified_outer: int = 0
+    outers_before: int = 0  # outer iterations of a run that this one continues
 
 
 @dataclass(frozen=True)
 class Result:
     """A run's end.  status 'converged', 'max-outer', 'max-seconds' or 'interrupted'; w (d + 1,), the constant
     feature's weight last; alpha (l,) or None; certificate of exactly this w and alpha, or None where interrupted;
-    passes of every visit; peak plan of memory by name."""
+    passes of every visit; peak plan of memory by name; note: what an online learner's run shows."""
 
     status: str
     w: np.ndarray
@@ -62,3 +63,4 @@ class Result:
     seconds: float
     passes: list[int]
     memory: dict[str, int]
+    note: str = ""

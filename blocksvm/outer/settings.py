@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 
 import numpy as np
 
@@ -11,7 +11,8 @@ from blocksvm.errors import InputError
 from blocksvm.losses import LOSSES
 from blocksvm.objective import Problem
 from blocksvm.outer.schedule import Schedule, make_schedule
-from blocksvm.solvers import SOLVERS
+from blocksvm.solvers import NAMES, default_max_outer, is_online
+from blocksvm.solvers.online.solver import OnlineSettings
 from blocksvm.store.source import Labels, Source
 
 LARGEST = 1e50  # of sum_i C_i ||x_i||, and of 1 / C_i: squares and quotients of these must stay finite
@@ -26,6 +27,7 @@ class TrainSettings:
 
     class_weight: None, 'balanced', or weights by label; memory in bytes; schedule 'auto', 'overlap', 'tol:EPS' or a
     number of passes; tol: the certified relative gap to reach; max_outer None: the solver's own default.
+    Of an online learner (``solver`` one of ``LEARNERS``) ``online`` holds the settings, its loss and C among them.
     """
 
     solver: str = "dual-cd"
@@ -44,10 +46,11 @@ class TrainSettings:
     tol: float = 1e-3
     max_outer: int | None = None
     max_seconds: float = math.inf
+    online: OnlineSettings = field(default_factory=OnlineSettings)
 
     def __post_init__(self):
-        if self.solver not in SOLVERS:
-            raise InputError(f"--solver {self.solver}: unknown; choose one of {', '.join(SOLVERS)}")
+        if self.solver not in NAMES:
+            raise InputError(f"--solver {self.solver}: unknown; choose one of {', '.join(NAMES)}")
         if self.loss not in LOSSES:
             raise InputError(f"--loss {self.loss}: unknown; choose one of {', '.join(LOSSES)}")
         if self.partition not in PARTITIONS:
@@ -72,6 +75,8 @@ class TrainSettings:
         if not -(2**63) <= self.seed < 2**63:
             raise InputError(f"--seed {self.seed}: must fit in 64 bits")
         make_schedule(self.schedule)
+        if is_online(self.solver) and self.schedule not in ("auto", "1"):
+            raise InputError(f"--schedule {self.schedule}: {self.solver} sees each row once in an epoch; leave it out")
 
     @staticmethod
     def _above(name: str, value: float, bound: float) -> None:
@@ -79,10 +84,11 @@ class TrainSettings:
             raise InputError(f"{name} {value:g}: must be a finite number above {bound:g}")
 
     def outer_limit(self) -> int:
-        return self.max_outer if self.max_outer is not None else SOLVERS[self.solver].default_max_outer
+        return self.max_outer if self.max_outer is not None else default_max_outer(self.solver)
 
     def make_schedule(self) -> Schedule:
-        return make_schedule(self.schedule)
+        """As asked for; an online learner sees each row once in an epoch."""
+        return make_schedule("1" if is_online(self.solver) else self.schedule)
 
     def arithmetic(self) -> dict:
         """The settings that a resumed run must share, by their names on the command line."""
@@ -94,7 +100,9 @@ class TrainSettings:
         return values
 
     def problem(self, source: Source) -> Problem:
-        """The problem on this source; InputError unless it has exactly two labels."""
+        """The problem on this source; InputError unless it has two labels, or more for an online learner."""
+        if is_online(self.solver):
+            return self._learned(source)
         labels = require_two_labels(source)
         negatives, positives = (count for _, count in source.label_counts)
         C = self.C if self.lam is None else 1.0 / (self.lam * source.n_samples)
@@ -112,6 +120,16 @@ class TrainSettings:
                 "what double precision can solve on these rows; choose one nearer to 1, or scale the values"
             )
         return problem
+
+    def _learned(self, source: Source) -> Problem:
+        """What an online learner needs of a problem: the constant feature, and how many rows there are."""
+        for option, value in (("--class-weight", self.class_weight), ("--lambda", self.lam)):
+            if value is not None:
+                raise InputError(f"{option}: {self.solver} has no use for it")
+        if source.labels is None:
+            require_two_labels(source)
+        counts = tuple(count for _, count in source.label_counts)
+        return Problem(LOSSES["hinge"], np.ones(2), self.bias, source.n_samples, counts)
 
     def _weights(self, labels: Labels, negatives: int, positives: int) -> tuple[float, float]:
         if self.class_weight is None:

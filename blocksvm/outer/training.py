@@ -19,15 +19,17 @@ from blocksvm.block import Block
 from blocksvm.errors import InputError
 from blocksvm.objective import Certificate
 from blocksvm.outer.budget import Budget
-from blocksvm.outer.certificate import Missed, certify
+from blocksvm.outer.certificate import Missed, certify, evaluate
 from blocksvm.outer.checkpoint import restore_run, save_run
+from blocksvm.outer.earlier import Earlier
 from blocksvm.outer.events import end_event, outer_event, start_event
 from blocksvm.outer.heldout import HeldOut
 from blocksvm.outer.memory_plan import plan_blocks, take_state
 from blocksvm.outer.progress import Progress, Result, Tally
 from blocksvm.outer.schedule import Replay, Situation
 from blocksvm.outer.settings import TrainSettings
-from blocksvm.solvers import SOLVERS
+from blocksvm.solvers import make_solver
+from blocksvm.solvers.online.solver import progress_of
 from blocksvm.store.reading import BlockReader
 from blocksvm.store.source import Source
 from blocksvm.store.states import load_state, saved_state
@@ -45,7 +47,8 @@ class Trainer:
     inner pass and ends the run as interrupted; valid: a source to score after each outer iteration; checkpoint: file
     for the state, written every ``checkpoint_seconds``, on interruption and at the end; resume: the description of that
     file, to go on from it; replay: passes of each visit of an earlier run; warm_start: a model or checkpoint to begin
-    from.  Raises InputError where the settings do not fit the source or the memory.
+    from; continue_from: a model of the same online learner, which goes on exactly where it stopped; prior: a model that
+    this one is regularised towards.  Raises InputError where the settings do not fit the source or the memory.
     """
 
     def __init__(
@@ -61,6 +64,8 @@ class Trainer:
         resume: dict | None = None,
         replay: list[int] | None = None,
         warm_start: Path | None = None,
+        continue_from: Path | None = None,
+        prior: Path | None = None,
         began: float | None = None,
     ):
         self.source = source
@@ -77,16 +82,25 @@ class Trainer:
         if replay is not None:
             self.schedule = Replay(replay, self.schedule.tolerance)
         self.replay = replay
-        self.solver = SOLVERS[settings.solver](self.problem, tolerance=self.schedule.tolerance, batch=settings.batch)
+        self.solver = make_solver(
+            settings.solver, self.problem, self.schedule.tolerance, settings.batch, settings.online, source
+        )
+        self.problem = self.solver.problem
         self.budget = Budget(settings.memory)
-        self.held_out = None if valid is None else HeldOut(valid, source.labels, self.budget)
+        self.earlier = Earlier(source, continue_from, prior)
+        self.earlier.check(self.solver, settings.arithmetic())
+        self.earlier.meet(self.budget)
+        self.n_features = source.n_features + len(self.earlier.extra_ids)
+        if prior is not None:
+            self.budget.take("prior", 8 * self.solver.copies * (self.n_features + 1))
+        self.held_out = None if valid is None else HeldOut(valid, source.labels, self.solver.copies, self.budget)
         self.progress = Progress()
         self.visit_state: dict | None = None  # the arrays of the visit under way
         self.pass_seconds = 0.0  # running mean, for the schedules that go by time
         self.first_pass = True
         self.bytes_seen = 0  # of what the source has read, already in a tally
         self.last_saved = time.perf_counter()
-        take_state(self.budget, source, self.solver)
+        take_state(self.budget, source, self.solver, self.n_features)
         if self.held_out is not None:
             self.held_out.match(source, self.budget)
         saved = resume["partition"] if resume else None
@@ -111,12 +125,18 @@ class Trainer:
 
     def allocate(self) -> None:
         """The state's arrays, and the solver's start in them."""
-        source, solver = self.source, self.solver
-        lengths = {"feature": source.n_features + 1, "row": source.n_samples}
-        self.state = {a.name: np.zeros(lengths.get(a.axis, a.length), a.dtype) for a in solver.state_arrays}
+        solver = self.solver
+        lengths = {"feature": self.n_features + 1, "row": self.source.n_samples}
+        self.state = {a.name: np.zeros(lengths.get(a.axis, a.length) * a.columns, a.dtype) for a in solver.state_arrays}
         self.row_names = [a.name for a in solver.state_arrays if a.axis == "row"]
-        self.buffer = np.zeros(source.n_features + 1) if solver.needs_weights_buffer else None
+        self.buffer = np.zeros(solver.copies * (self.n_features + 1)) if solver.needs_weights_buffer else None
+        if self.earlier.prior is not None:
+            solver.prior = self.earlier.prior_weights(self.n_features, self.problem.bias)
         solver.start(self.state)
+        if self.earlier.continue_from is not None and self.resume is None:
+            self.earlier.fill(self.state, solver)
+            self.progress.outers_before = self.earlier.outers
+            self.progress.position.outer = self.earlier.outers + 1
 
     def _visit_arrays(self, n_rows: int) -> dict[str, np.ndarray]:
         return {a.name: np.zeros(a.length or n_rows, a.dtype) for a in self.solver.visit_arrays}
@@ -164,12 +184,14 @@ class Trainer:
             self.seconds(),
             self.progress.passes,
             self.plan(),
+            self.solver.verdict(self.state, self.source.max_norm) if self.solver.online else "",
         )
         self.on_event(end_event(result, self.progress.certificate))
         return result
 
     def _outers_done(self) -> int:
-        return self.progress.position.outer - 1
+        """By this run: what a run that it continues has done does not count."""
+        return self.progress.position.outer - 1 - self.progress.outers_before
 
     def _iterate(self, restored: dict | None) -> str:
         position = self.progress.position
@@ -187,11 +209,11 @@ class Trainer:
         """Between two outer iterations: why another one is not begun, or None."""
         progress, settings = self.progress, self.settings
         done = self._outers_done()
-        if done and progress.certified_outer == done:
+        if done and progress.certified_outer == progress.position.outer - 1:
             rel_gap = progress.certificate["rel_gap"]
             if rel_gap is not None and rel_gap <= settings.tol:
                 return "converged"
-        if not self.solver.has_dual and self._at_rest():
+        if done and not self.solver.has_dual and self._at_rest():
             return "converged"
         if done >= settings.outer_limit():
             return "max-outer"
@@ -262,6 +284,8 @@ class Trainer:
             tally.nnz_visited += result.nnz_visited
             tally.loss_sum += result.loss_sum
             tally.seconds_training += took
+            for report in result.reports:
+                self.on_event({"event": "progress", "outer": position.outer, "seconds": self.seconds(), **report})
             self._learn_pace(took)
             if self.stop():
                 self._give_back(block, view)
@@ -311,13 +335,14 @@ class Trainer:
                 certificate, share = found, 1.0
                 progress.attempts.learn(position.outer, gap, certificate.rel_gap)
         solver.end_outer(self.state, position.outer)
+        online = progress_of(self.state["tally"]) if solver.online else {}
         progress.estimates = [*progress.estimates[-STILL:], primal]
         if certificate is not None:
             progress.certificate = asdict(certificate)
             progress.certified_outer = position.outer
         accuracy = None if self.held_out is None else self.held_out.accuracy(self.weights(), self.problem.bias)
         estimates = {"primal_estimate": primal, "dual_estimate": dual, "gap_estimate": gap,
-                     "certificate_share": share}  # fmt: skip
+                     "certificate_share": share, **online}  # fmt: skip
         self.on_event(outer_event(progress, self.seconds(), estimates, certificate, accuracy))
         position.outer += 1
         position.visit = 0
@@ -325,7 +350,9 @@ class Trainer:
         return None
 
     def _at_rest(self) -> bool:
-        """The primal estimate has stood still for some outer iterations."""
+        """The primal estimate has stood still for some outer iterations; a learner has nothing more to learn."""
+        if self.solver.online:
+            return self.solver.at_rest(self.state)
         estimates = self.progress.estimates
         if len(estimates) <= STILL:
             return False
@@ -345,6 +372,9 @@ class Trainer:
 
         dual: D as it is known beforehand, by which an attempt that cannot succeed is broken off.
         """
+        if self.solver.online:
+            blocks = self._all_blocks(blocks)
+            return evaluate(self.weights(), self.solver.copies, self.problem.bias, blocks, self.stop)
         enough = math.inf
         if dual is not None and dual > 0.0:
             # gap / (D + gap) > tol, whatever rows are still to come; D is known but for rounding
@@ -352,7 +382,10 @@ class Trainer:
             enough = dual * tol / (1.0 - tol)
         self.on_event({"event": "certifying", "outer": self.progress.position.outer, "seconds": self.seconds()})
         for _ in range(2):
-            found = certify(self.problem, self.weights(), self.alpha(), self._all_blocks(blocks), self.stop, enough)
+            found = certify(
+                self.problem, self.weights(), self.alpha(), self._all_blocks(blocks), self.stop, enough,
+                self.solver.prior,
+            )  # fmt: skip
             if found is None or isinstance(found, Missed):
                 return found
             certificate, drift = found

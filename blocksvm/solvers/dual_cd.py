@@ -9,7 +9,7 @@ import numpy as np
 from blocksvm.block import Block
 from blocksvm.errors import InputError
 from blocksvm.kernels.dual_cd import dual_cd_pass, leave_resting
-from blocksvm.kernels.margins import add_rows, sum_of_squares
+from blocksvm.kernels.margins import add_rows, inner_product, sum_of_squares
 from blocksvm.kernels.shuffle import keep_active
 from blocksvm.objective import Problem
 from blocksvm.solvers.protocol import PassResult, State, StateArray, VisitArray
@@ -34,7 +34,7 @@ class DualCD:
 
     name = "dual-cd"
     state_arrays = (
-        StateArray("w", "feature"),
+        StateArray("w", "feature", in_model=False),
         StateArray("alpha", "row"),
         StateArray("rest", "row", dtype=np.uint8, in_model=False),
         StateArray("sums", "scalar", RESTING + REST_VISITS + 1),
@@ -42,6 +42,8 @@ class DualCD:
     visit_arrays = (VisitArray("active", np.uint8), VisitArray("range", length=4))
     has_dual = True
     needs_weights_buffer = False
+    online = False
+    copies = 1
     default_max_outer = 1000
 
     def __init__(self, problem: Problem, tolerance: float | None = None, **options):
@@ -50,13 +52,18 @@ class DualCD:
         self.problem = problem
         self.upper, self.diagonal = problem.box()
         self.tolerance = tolerance
+        self.prior = np.empty(0)
 
     def start(self, state: State) -> None:
-        """w = 0 and a = 0 are a feasible start."""
+        """a = 0 is a feasible start, with w = 0 or the prior model's weights."""
+        if len(self.prior):
+            state["w"][:] = self.prior
 
     def warm_start(self, state, saved: dict, lengths: dict, load, blocks: Iterable[Block], name: str) -> None:
         """The other run's a, scaled into this problem's box (Chu et al., KDD 2015, scale a by the ratio of C), then by
         the factor that is best for the dual: D(f a) = f sum a - f^2/2 (||w(a)||^2 + sum diagonal a^2)."""
+        if len(self.prior):
+            raise InputError("--warm-start: not together with --prior; leave one of them out")
         if lengths.get("alpha") != len(state["alpha"]):
             raise InputError(f"{name}: holds no dual variables; dual-cd starts from a model or checkpoint of dual-cd")
         alpha, w, sums = state["alpha"], state["w"], state["sums"]
@@ -74,8 +81,9 @@ class DualCD:
         sums[[LINEAR, SQUARE]] *= (factor, factor * factor)
 
     def rebuild(self, state: State, blocks: Iterable[Block]) -> None:
-        """w = sum a_i y_i x_i anew from a, in one reading of all rows."""
+        """w = w0 + sum a_i y_i x_i anew from a, in one reading of all rows."""
         state["w"][:] = 0.0
+        self.start(state)
         state["sums"][[LINEAR, SQUARE]] = 0.0
         for block in blocks:
             alpha = state["alpha"][block.rows]
@@ -137,12 +145,17 @@ class DualCD:
         sums = state["sums"]
         now = int(sums[OUTERS]) % (REST_VISITS + 1)
         at_rest = sum(float(sums[RESTING + k]) for k in range(REST_VISITS + 1) if k != now)
-        return 0.5 * sum_of_squares(state["w"]) + loss_sum + at_rest
+        w = state["w"]
+        norm = sum_of_squares(w)
+        if len(self.prior):
+            norm += sum_of_squares(self.prior) - 2.0 * inner_product(w, self.prior)
+        return 0.5 * norm + loss_sum + at_rest
 
     def estimated_dual(self, state: State) -> float:
         """D from the maintained w and sums of a."""
         sums = state["sums"]
-        return float(sums[LINEAR] - 0.5 * sums[SQUARE] - 0.5 * sum_of_squares(state["w"]))
+        constant = 0.5 * sum_of_squares(self.prior) if len(self.prior) else 0.0
+        return float(sums[LINEAR] - 0.5 * sums[SQUARE] - 0.5 * sum_of_squares(state["w"]) + constant)
 
 
 def _alpha_sums(alpha: np.ndarray, y: np.ndarray, diagonal: np.ndarray) -> tuple[float, float]:

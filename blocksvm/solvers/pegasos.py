@@ -26,14 +26,16 @@ class Pegasos:
 
     name = "pegasos"
     state_arrays = (
-        StateArray("v", "feature"),
-        StateArray("lagged", "feature"),
-        StateArray("earlier", "feature"),
+        StateArray("v", "feature", in_model=False),
+        StateArray("lagged", "feature", in_model=False),
+        StateArray("earlier", "feature", in_model=False),
         StateArray("scalars", "scalar", 6),
     )
     visit_arrays = (VisitArray("passes", length=1),)
     has_dual = False
     needs_weights_buffer = True
+    online = False
+    copies = 1
     default_max_outer = 50
 
     def __init__(self, problem: Problem, tolerance: float | None = None, batch: int = 1):
@@ -46,6 +48,7 @@ class Pegasos:
         if batch < 1:
             raise InputError("--batch must be 1 or more")
         self.problem = problem
+        self.prior = np.empty(0)
         self.batch = batch
         self.lam = 1.0 / problem.total_cost
         self.radius = math.sqrt(problem.total_cost)

@@ -17,14 +17,16 @@ from blocksvm.block import Block
 
 @dataclass(frozen=True)
 class StateArray:
-    """A named array of the state: one number a feature (and one for the constant feature), one a row, or ``length``
-    numbers.  in_model: a later run can start from it, so the model keeps it (features' arrays: the weights do)."""
+    """A named array of the state: ``columns`` numbers a feature (and for the constant feature), one a row, or
+    ``length`` numbers.  in_model: a later run can start from it, so the model keeps it (of features: beside the
+    weights)."""
 
     name: str
     axis: str  # "feature", "row" or "scalar"
     length: int = 0
     dtype: type = np.float64
     in_model: bool = True
+    columns: int = 1
 
     @property
     def item_bytes(self) -> int:
@@ -49,6 +51,7 @@ class PassResult:
     nnz_visited: int
     loss_sum: float
     finished: bool
+    reports: tuple[dict, ...] = ()  # of an online learner: its progress at doubling numbers of rows
 
 
 State = dict[str, np.ndarray]
@@ -58,8 +61,8 @@ class Solver(Protocol):
     """Minimises over one block at a time.
 
     ``state`` holds the feature and scalar arrays whole, and of row arrays the block's part; ``visit`` the arrays
-    declared for a visit.  Both are updated in place.  ``weights`` gives w (d + 1,), the last entry the weight of the
-    constant feature; it may be computed into ``out``.
+    declared for a visit.  Both are updated in place.  ``weights`` gives w (copies * (d + 1),), one vector or one a
+    class, the last entry of each the weight of the constant feature; it may be computed into ``out``.
     """
 
     name: str
@@ -67,6 +70,9 @@ class Solver(Protocol):
     visit_arrays: tuple[VisitArray, ...]
     has_dual: bool
     needs_weights_buffer: bool
+    online: bool  # an online learner: nothing is certified, rows are predicted before they are learned from
+    copies: int
+    prior: np.ndarray  # weights (copies * (d + 1),) of a prior model, or (0,); set before ``start``
 
     def start(self, state: State) -> None: ...
 

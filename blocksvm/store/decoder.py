@@ -33,7 +33,7 @@ FAULTS = {
     NORM_NOT_FINITE: "a row's norm is not a number",
     LENGTHS_DISAGREE: "rows and nonzeros disagree",
 }
-NO_LABELS = np.empty(0, np.uint64)
+NO_LABELS = np.empty(0)
 MEMORY_SPEED = 1.5e9  # bytes a second; slower than this, a disk is at work
 
 
@@ -105,7 +105,7 @@ class Decoder:
         ahead: chunks that will be wanted soon."""
         self._announce_all(ahead)
         labels = self.store.labels
-        self.label_bits = NO_LABELS if labels is None else labels.bits()
+        self.labels = NO_LABELS if labels is None else labels.table()
         for chunk in chunks:
             row, entry = self._decode_chunk(block, chunk, row, entry, end)
 
@@ -167,7 +167,7 @@ class Decoder:
             reading += self._decode_part(block, chunk, record, start, min(stop, start + store.chunk_nnz), end)
         here = slice(row, row + n)
         code = fill_rows(
-            rows.view(np.uint8), ROW.itemsize, entry, stop, int(store.chunks.first_row[chunk]), self.label_bits,
+            rows.view(np.uint8), ROW.itemsize, entry, stop, int(store.chunks.first_row[chunk]), self.labels,
             block.indptr[row : row + n + 1], block.sq_norms[here].view(np.uint64), block.rows[here], block.y[here],
         )  # fmt: skip
         if code == SOUND:

@@ -10,8 +10,8 @@ from blocksvm.errors import InputError
 from blocksvm.kernels.check import INDEX_OUT_OF_RANGE, SOUND, check_entries
 from blocksvm.kernels.margins import row_sq_norms
 from blocksvm.kernels.shuffle import gather_rows
-from blocksvm.store.schema import chunk_nonzeros
-from blocksvm.store.source import ChunkTable, Labels, SourceBase
+from blocksvm.store.schema import MOST_LABELS, chunk_nonzeros
+from blocksvm.store.source import ChunkTable, SourceBase, labels_of
 
 
 class Matrix(SourceBase):
@@ -56,7 +56,7 @@ class Matrix(SourceBase):
         first = np.asarray(first, dtype=np.int64)
         last = np.append(first[1:], n)
         digest = xxh3_128()
-        for array in (self.indptr, self.indices, self.values, self.signs):
+        for array in (self.indptr, self.indices, self.values, self.codes):
             if array is not None:
                 digest.update(array)
         super().__init__(
@@ -75,7 +75,7 @@ class Matrix(SourceBase):
 
     def _label_counts(self, y, n: int):
         if y is None:
-            self.signs = np.zeros(n, np.int8)
+            self.codes = np.zeros(n, np.int16)
             return None, None
         try:
             y = np.asarray(y, dtype=np.float64)
@@ -84,9 +84,10 @@ class Matrix(SourceBase):
         if y.shape != (n,) or not np.isfinite(y).all():
             raise InputError(f"the labels must be {n} finite numbers, one a row")
         found, counts = np.unique(y, return_counts=True)
-        labels = Labels(float(found[0]), float(found[1])) if len(found) == 2 else None
-        self.signs = np.zeros(n, np.int8) if labels is None else labels.signs(y)
-        return labels, list(zip(found.tolist(), counts.tolist(), strict=True))
+        counted = list(zip(found.tolist(), counts.tolist(), strict=True))
+        labels = labels_of(counted if len(found) <= MOST_LABELS else None)
+        self.codes = np.zeros(n, np.int16) if labels is None else labels.codes(y)
+        return labels, counted
 
     def _cut(self, n: int) -> np.ndarray:
         size = chunk_nonzeros(int(self.indptr[-1]), n)
@@ -103,11 +104,11 @@ class Matrix(SourceBase):
         n = int(n_rows.sum())
         if n == self.n_samples and (np.diff(first) > 0).all():  # everything, as it lies: no copy
             rows = np.arange(n)
-            return Block(self.indptr, self.indices, self.values, self.signs, self.sq_norms, rows, self.n_features)
+            return Block(self.indptr, self.indices, self.values, self.codes, self.sq_norms, rows, self.n_features)
         nnz = int(self.chunks.nnz[chunks].sum())
         if arena is None:
             arena = Arena(block_bytes(n, nnz, self.value_bytes))
-        wanted = [(n + 1, np.int64), (n, np.float64), (n, np.int64), (n, np.int8), (nnz, np.int32)]
+        wanted = [(n + 1, np.int64), (n, np.float64), (n, np.int64), (n, np.int16), (nnz, np.int32)]
         if self.values is not None:
             wanted.append((nnz, self.values.dtype))
         carved = arena.carve(*wanted)
@@ -121,7 +122,7 @@ class Matrix(SourceBase):
         gather_rows(self.indptr, self.indices, self.values, rows, indptr[1:], indices, values)
         np.cumsum(indptr[1:], out=indptr[1:])
         sq_norms[:] = self.sq_norms[rows]
-        y[:] = self.signs[rows]
+        y[:] = self.codes[rows]
         return Block(indptr, indices, values, y, sq_norms, rows, self.n_features)
 
     def help(self) -> None:

@@ -15,7 +15,7 @@ from blocksvm.store.arrays import read_pieces
 from blocksvm.store.decoder import Decoder, SharedWork
 from blocksvm.store.files import first_line, open_hdf5, read_meta
 from blocksvm.store.schema import CHUNK, PART, ROW
-from blocksvm.store.source import ChunkTable, Labels, SourceBase
+from blocksvm.store.source import ChunkTable, SourceBase, labels_of
 from blocksvm.store.writer import fill_offsets
 
 # Threads that may decode a block together: one of the reader, one that waits for the block and helps (``help``), and,
@@ -74,7 +74,6 @@ class Store(SourceBase):
             self._check_offsets()
             labels = meta["labels"]
             counts = None if labels is None else [(float(label), int(count)) for label, count in labels]
-            pair = Labels(counts[0][0], counts[1][0]) if counts is not None and len(counts) == 2 else None
             super().__init__(
                 name=str(self.path),
                 n_samples=n_rows,
@@ -83,7 +82,7 @@ class Store(SourceBase):
                 value_bytes=0 if self.value_dtype is None else np.dtype(self.value_dtype).itemsize,
                 max_norm=float(meta["max_norm"]),
                 chunks=ChunkTable(*(chunks[name].astype(np.int64) for name in ("first_row", "n_rows", "nnz"))),
-                labels=pair,
+                labels=labels_of(counts),
                 label_counts=counts,
                 fingerprint=meta["fingerprint"],
                 shuffled=meta["settings"]["order"] == "shuffled",
@@ -171,7 +170,7 @@ class Store(SourceBase):
         n, nnz = int(n_rows.sum()), int(entries.sum())
         if arena is None:
             arena = Arena(block_bytes(n, nnz, self.value_bytes))
-        wanted = [(n + 1, np.int64), (n, np.float64), (n, np.int64), (n, np.int8), (nnz, np.int32)]
+        wanted = [(n + 1, np.int64), (n, np.float64), (n, np.int64), (n, np.int16), (nnz, np.int32)]
         if self.value_dtype is not None:
             wanted.append((nnz, self.value_dtype))
         indptr, sq_norms, rows, y, indices, *rest = arena.carve(*wanted)

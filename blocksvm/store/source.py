@@ -36,24 +36,47 @@ class ReadingCost:
 
 @dataclass(frozen=True)
 class Labels:
-    """The two labels of a binary problem; ``positive`` is the larger."""
+    """The labels of a classification problem, rising: two, of which the larger is +1, or more, counted from 0."""
 
-    negative: float
-    positive: float
+    values: tuple[float, ...]
 
-    def bits(self) -> np.ndarray:
-        """The float64 bits of (negative, positive), by which stored labels are told apart."""
-        return (np.array([self.negative, self.positive]) + 0.0).view(np.uint64)
+    @property
+    def binary(self) -> bool:
+        return len(self.values) == 2
 
-    def signs(self, labels: np.ndarray) -> np.ndarray:
-        """int8: +1, -1, and 0 for any other label."""
-        return (labels == self.positive).astype(np.int8) - (labels == self.negative).astype(np.int8)
+    @property
+    def negative(self) -> float:
+        return self.values[0]
+
+    @property
+    def positive(self) -> float:
+        return self.values[-1]
+
+    def table(self) -> np.ndarray:
+        """(k,) float64, as the kernels take them."""
+        return np.array(self.values) + 0.0
+
+    def codes(self, labels: np.ndarray) -> np.ndarray:
+        """int16: of two labels -1, +1, and 0 for any other; of more 0 .. k - 1, and -1 for any other."""
+        table = self.table()
+        if self.binary:
+            return (labels == table[1]).astype(np.int16) - (labels == table[0]).astype(np.int16)
+        found = np.searchsorted(table, labels)
+        known = table[np.minimum(found, len(table) - 1)] == labels
+        return np.where(known, found, -1).astype(np.int16)
+
+
+def labels_of(counts: list[tuple[float, int]] | None) -> Labels | None:
+    """The labels that were counted, where they make classes: two or more, but not a number of its own for each row."""
+    if counts is None or len(counts) < 2:
+        return None
+    return Labels(tuple(label for label, _ in counts))
 
 
 class Source(Protocol):
     """Rows in chunks, from which blocks are made.
 
-    name: for messages; labels: the two labels by which ``y`` is made, or None (then y is 0); label_counts: each
+    name: for messages; labels: those by which ``y`` is made, or None (then y is 0); label_counts: each
     label with its rows, or None where there are too many; fingerprint: equal only for equal rows in equal order.
     """
 

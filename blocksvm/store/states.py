@@ -84,44 +84,64 @@ def verify_state(path: Path) -> None:
 
 def save_model(path: Path, feature_ids, w: np.ndarray, arrays: dict[str, np.ndarray], meta: dict) -> None:
     """Write a model: ids (``feature_ids(start, stop)``) and weights of all features in the source's order, the constant
-    feature's weight last.
+    feature's weight last; of more than two classes one such vector behind the other.
 
-    arrays: what a later run can start from (the dual variables).  Everything is written piecewise.
+    arrays: what a later run can start from (the dual variables, a learner's memory).  Everything is written piecewise.
     """
+
+    def whole(array: np.ndarray) -> tuple:
+        return len(array), array.dtype, lambda start, stop: array[start:stop]
+
+    _, _, weights = whole(w)
+    save_model_pieces(path, feature_ids, len(w), weights, {name: whole(a) for name, a in arrays.items()}, meta)
+
+
+def save_model_pieces(path: Path, feature_ids, n_weights: int, weights, state: dict[str, tuple], meta: dict) -> None:
+    """The same from functions (start, stop) that give pieces; state: name -> (length, dtype, function)."""
     with create_hdf5(path, "model") as file:
         features = file.create_group("features")
-        write_array(features, "ids", len(w) - 1, INT64, feature_ids)
-        write_array(file, "weights", len(w), FLOAT64, lambda start, stop: w[start:stop])
-        write_arrays(file, arrays)
+        write_array(features, "ids", meta["n_features"], INT64, feature_ids)
+        write_array(file, "weights", n_weights, FLOAT64, weights)
+        group = file.create_group("state")
+        for name, (length, dtype, piece_at) in state.items():
+            write_array(group, name, length, dtype, piece_at)
         write_meta(file, meta)
+
+
+def labels_predicted(values: np.ndarray, labels: tuple[float, ...]) -> np.ndarray:
+    """Labels (n,) float64 for decision values (n,) of two classes or (n, k) of more."""
+    chosen = values.argmax(axis=1) if values.ndim == 2 else (values > 0.0).astype(np.int64)
+    return np.array(labels)[chosen]
 
 
 @dataclass(frozen=True)
 class Model:
-    """A trained binary linear model.
+    """A trained linear model.
 
     feature_ids (d,) int64 in no particular order; weights (d,) float64; intercept: value times weight of the constant
-    feature; labels (negative, positive); meta: settings, certificate, schedule chosen, versions.
+    feature; labels (negative, positive); meta: settings, certificate, schedule chosen, versions.  Of k > 2 classes:
+    weights (k, d), intercept (k,), labels the k classes, rising.
     """
 
     path: str
     feature_ids: np.ndarray
     weights: np.ndarray
-    intercept: float
-    labels: tuple[float, float]
+    intercept: float | np.ndarray
+    labels: tuple[float, ...]
     meta: dict
 
     def decision_function(self, X) -> np.ndarray:
-        """<w, x> + intercept for the rows of a scipy sparse matrix whose columns are feature ids; (n,) float64."""
-        columns = np.zeros(X.shape[1])
+        """<w, x> + intercept for the rows of a scipy sparse matrix whose columns are feature ids; (n,) float64, or
+        (n, k) of k > 2 classes."""
+        columns = np.zeros((X.shape[1], *self.weights.shape[:-1]))
         known = self.feature_ids < X.shape[1]
-        columns[self.feature_ids[known]] = self.weights[known]
-        return np.asarray(X @ columns, dtype=np.float64).ravel() + self.intercept
+        columns[self.feature_ids[known]] = self.weights[..., known].T
+        return np.asarray(X @ columns, dtype=np.float64) + self.intercept
 
     def predict(self, X) -> np.ndarray:
-        """The label of each row (n,) float64, in the user's own numbers; a decision value of 0 is the negative one."""
-        negative, positive = self.labels
-        return np.where(self.decision_function(X) > 0.0, positive, negative)
+        """The label of each row (n,) float64, in the user's own numbers; a decision value of 0 is the negative one, of
+        more classes' equal ones the smallest label's counts."""
+        return labels_predicted(self.decision_function(X), self.labels)
 
 
 def describe_model(path: str | Path) -> dict:
@@ -130,15 +150,29 @@ def describe_model(path: str | Path) -> dict:
         return read_meta(file)
 
 
+def model_feature_ids(path: str | Path) -> np.ndarray:
+    """The ids (d,) int64 of a model's features, in the order of its state."""
+    with open_hdf5(Path(path), "model") as file, damage_named(file):
+        return read_array(file["features"], "ids", INT64, read_meta(file)["n_features"])
+
+
 def load_model(path: str | Path) -> Model:
     """Open a model made by ``python -m blocksvm.train``; InputError where it is not one or is damaged."""
     with open_hdf5(Path(path), "model") as file, damage_named(file):
         meta = read_meta(file)
         d = meta["n_features"]
         ids = read_array(file["features"], "ids", INT64, d)
-        weights = read_array(file, "weights", FLOAT64, d + 1)
+        weights = read_array(file, "weights", FLOAT64, meta["copies"] * (d + 1))
     if not np.isfinite(weights).all():
         raise InputError(f"{path}: a weight is not a number; train the model again")
-    intercept = float(weights[d]) * meta["settings"]["bias"]
-    labels = (meta["labels"]["negative"], meta["labels"]["positive"])
-    return Model(os.fspath(path), ids, weights[:d], intercept, labels, meta)
+    return make_model(os.fspath(path), ids, weights, meta)
+
+
+def make_model(path: str, ids: np.ndarray, w: np.ndarray, meta: dict) -> Model:
+    """From weights (copies * (d + 1),) as a run has them."""
+    by_class = w.reshape(meta["copies"], -1)
+    intercepts = by_class[:, -1] * meta["bias"]
+    labels = tuple(meta["labels"])
+    if len(by_class) == 1:
+        return Model(path, ids, by_class[0, :-1], float(intercepts[0]), labels, meta)
+    return Model(path, ids, by_class[:, :-1], intercepts, labels, meta)

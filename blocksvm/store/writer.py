@@ -14,7 +14,7 @@ from xxhash import xxh3_128_hexdigest
 from blocksvm.store import codec
 from blocksvm.store.arrays import blosc_dataset, write_array
 from blocksvm.store.files import write_meta
-from blocksvm.store.schema import CHUNK, PART, ROW
+from blocksvm.store.schema import CHUNK, MOST_LABELS, PART, ROW
 
 SYNC_BYTES = 48_000_000  # written, after which the disk is set to work: the last sync then has little left to wait for
 
@@ -90,8 +90,8 @@ class StoreWriter:
         if self.label_counts is not None:
             for label, count in zip(*np.unique(rows["label"], return_counts=True), strict=True):
                 self.label_counts[float(label)] = self.label_counts.get(float(label), 0) + int(count)
-            if len(self.label_counts) > 10_000:
-                self.label_counts = None  # numbers to be predicted, not classes
+            if len(self.label_counts) > MOST_LABELS:
+                self.label_counts = None
 
     def _fill(self, rows, indices, values) -> None:
         start = self.open_nnz

@@ -18,7 +18,7 @@ from blocksvm.kernels.memory import prefetch, prefetch_row, value_at
 
 # what stands for a learner's own functions in the loops, until ``loops_of`` puts those in their place
 from blocksvm.kernels.online.additive import perceptron_update as update
-from blocksvm.kernels.online.rows import EPSILON, LOSS, loss_at
+from blocksvm.kernels.online.rows import EPSILON, LOSS, loss_at, strided_dot
 from blocksvm.kernels.online.rows import plain_current as current
 from blocksvm.kernels.online.rows import plain_mean as mean
 from blocksvm.kernels.online.rows import plain_score as score
@@ -81,11 +81,12 @@ def note(tally, loss, mistake, z, label, length):
     tally[NONZEROS] += length
 
 
-def learn_two(indptr, indices, values, y, order, d, bias, F, W, S, P, query, key, tally, scores):
+def learn_two(indptr, indices, values, y, order, d, bias, prior, F, W, S, P, query, key, tally, scores):
     """Predict each row of ``order``, then learn from it.
 
-    d: features without the constant one, whose number it is; bias: its value.  scores (n,) float64 by position in
-    ``order``, or (0,): not wanted.  A margin of 0 counts as a mistake.
+    d: features without the constant one, whose number it is; bias: its value; prior (d + 1,): fixed weights to which
+    the learner's are added, or (0,).  scores (n,) float64 by position in ``order``, or (0,): not wanted.  A margin of 0
+    counts as a mistake.
     """
     longest = 0
     if bias != 0.0:
@@ -105,6 +106,8 @@ def learn_two(indptr, indices, values, y, order, d, bias, F, W, S, P, query, key
         else:
             end = 0
             z = score(indices, values, start, stop, F, W, state, P)
+        if prior.shape[0] > 0:
+            z += strided_dot(indices, values, start, stop, prior, 1) + bias * prior[d]
         loss, _ = loss_at(P[LOSS], z, label, P[EPSILON])
         if scores.shape[0] > 0:
             scores[r] = z
@@ -118,7 +121,7 @@ def learn_two(indptr, indices, values, y, order, d, bias, F, W, S, P, query, key
                 update(indices, values, start, stop, label, z, F, W, state, P)
 
 
-def learn_prototypes(indptr, indices, values, y, order, d, bias, F, W, S, P, query, key, tally, scores):
+def learn_prototypes(indptr, indices, values, y, order, d, bias, prior, F, W, S, P, query, key, tally, scores):
     """The same for k = the number of classes; scores: of the class predicted, less the next one's."""
     k = F.shape[0] // (W * (d + 1))
     longest = 0
@@ -135,6 +138,8 @@ def learn_prototypes(indptr, indices, values, y, order, d, bias, F, W, S, P, que
         for c in range(k):
             end = copy_row(indices, values, start, stop, c * (d + 1), 1.0, 0, bias, d, row_indices, row_values)
             of_class[c] = score(row_indices, row_values, 0, end, F, W, state, P)
+            if prior.shape[0] > 0:
+                of_class[c] += strided_dot(row_indices, row_values, 0, end, prior, 1)
         wrong = -1
         best, second = -np.inf, -np.inf
         predicted = 0
@@ -158,7 +163,7 @@ def learn_prototypes(indptr, indices, values, y, order, d, bias, F, W, S, P, que
             update(row_indices, row_values, 0, end, 1.0, z, F, W, state, P)
 
 
-def learn_rest(indptr, indices, values, y, order, d, bias, F, W, S, P, query, key, tally, scores):
+def learn_rest(indptr, indices, values, y, order, d, bias, prior, F, W, S, P, query, key, tally, scores):
     """The same, with scalars S (k, m) of each class's own; the loss is the sum over the classes."""
     k = S.shape[0]
     part = (d + 1) * W
@@ -178,6 +183,8 @@ def learn_rest(indptr, indices, values, y, order, d, bias, F, W, S, P, query, ke
         predicted = 0
         for c in range(k):
             of_class[c] = score(row_indices, row_values, 0, end, F[c * part : (c + 1) * part], W, S[c], P)
+            if prior.shape[0] > 0:
+                of_class[c] += strided_dot(row_indices, row_values, 0, end, prior[c * (d + 1) : (c + 1) * (d + 1)], 1)
             own, _ = loss_at(P[LOSS], of_class[c], 1.0 if c == right else -1.0, P[EPSILON])
             loss += own
             if of_class[c] > best:

@@ -55,11 +55,14 @@ def rescale(F, W, S, P):
 
 
 @inlined
-def move(indices, values, start, stop, factor, z, F, W, S, P):
-    """``w += factor x`` where <w, x> = z."""
+def move(indices, values, start, stop, factor, F, W, S, P):
+    """``w += factor x``."""
     if factor == 0.0:
         return
-    S[NORM] += factor * (2.0 * z + factor * sum_of_squared_values(values, start, stop))
+    if P[RADIUS] < np.inf:
+        # not the score that was predicted: that may have a prior model's part
+        product = S[SCALE] * strided_dot(indices, values, start, stop, F, W)
+        S[NORM] += factor * (2.0 * product + factor * sum_of_squared_values(values, start, stop))
     factor /= S[SCALE]
     for k in range(start, stop):
         place = np.int64(indices[k]) * W
@@ -72,7 +75,7 @@ def move(indices, values, start, stop, factor, z, F, W, S, P):
 @inlined
 def end_round(F, W, S, P):
     """The projection; sums for the average."""
-    if S[T] % RENEW_NORM == 0.0:
+    if S[T] % RENEW_NORM == 0.0 and P[RADIUS] < np.inf:
         total = 0.0
         for place in range(0, F.shape[0], W):
             total += F[place] * F[place]
@@ -89,7 +92,7 @@ def end_round(F, W, S, P):
 @inlined
 def ogd_update(indices, values, start, stop, y, z, F, W, S, P):
     S[T] += 1.0
-    move(indices, values, start, stop, -eta_at(S[T], P) * derivative_at(z, y, P), z, F, W, S, P)
+    move(indices, values, start, stop, -eta_at(S[T], P) * derivative_at(z, y, P), F, W, S, P)
     end_round(F, W, S, P)
 
 
@@ -103,5 +106,5 @@ def pegasos_update(indices, values, start, stop, y, z, F, W, S, P):
         S[NORM] *= shrink * shrink
     if y * z < 1.0:
         eta = 1.0 / (P[LAMBDA] * t)
-        move(indices, values, start, stop, eta * y, z * (1.0 - 1.0 / t), F, W, S, P)
+        move(indices, values, start, stop, eta * y, F, W, S, P)
     end_round(F, W, S, P)

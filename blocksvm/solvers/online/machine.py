@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -19,11 +19,13 @@ LARGEST_NORM = 1e50
 
 @dataclass
 class Memory:
-    """What a learner knows: features (features * width,), scalars (parts * m,), tally, all float64."""
+    """What a learner knows: features (features * width,), scalars (parts * m,), tally, all float64; and what its
+    weights are added to: prior (copies * (d + 1),), or (0,)."""
 
     features: np.ndarray
     scalars: np.ndarray
     tally: np.ndarray
+    prior: np.ndarray = field(default_factory=lambda: np.empty(0))
 
 
 class Machine:
@@ -98,15 +100,17 @@ class Machine:
         constant one.
         """
         loop = {None: self.loops.two, "prototype": self.loops.prototypes, "rest": self.loops.rest}[self.rule]
-        loop(*matrix, y, order, d, self.bias, memory.features, self.width, memory.scalars.reshape(self.parts, -1),
-             self.parameters, self.query, self.key, memory.tally,
+        loop(*matrix, y, order, d, self.bias, memory.prior, memory.features, self.width,
+             memory.scalars.reshape(self.parts, -1), self.parameters, self.query, self.key, memory.tally,
              np.empty(0) if scores is None else scores)  # fmt: skip
 
     def weights(self, memory: Memory, out: np.ndarray) -> np.ndarray:
-        """The weights (copies * (d + 1),) in ``out``, averaged if that is what is wanted."""
+        """The weights (copies * (d + 1),) in ``out``, averaged if so wanted, a prior model's included."""
         self.loops.read_weights(
             memory.features, self.width, memory.scalars.reshape(self.parts, -1), self.parameters, self.average, out
         )
+        if len(memory.prior):
+            out += memory.prior
         return out
 
     def new_memory(self, d: int) -> Memory:

@@ -1,0 +1,153 @@
+"""An online learner as a block solver: a pass predicts each row of the block, then learns from it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field, fields, replace
+
+import numpy as np
+
+from blocksvm.block import Block
+from blocksvm.errors import InputError
+from blocksvm.kernels.online.loops import ASKED, LOSS_SUM, MISTAKES, ROWS, TALLY_LENGTH
+from blocksvm.objective import Problem
+from blocksvm.solvers.online.learner import LearnerSettings, option_of
+from blocksvm.solvers.online.machine import LARGEST_NORM, Machine, Memory
+from blocksvm.solvers.protocol import PassResult, State, StateArray
+
+BEFORE, LAST, EPOCHS = range(3)  # of state["epochs"]: mistakes before this epoch, in the last one, epochs done
+
+
+@dataclass(frozen=True)
+class OnlineSettings:
+    """Settings of an online learner beside the common ones: its own, averaged weights, the rule for more than two
+    classes ('prototype' or 'rest'), b of selective sampling (None: every label is asked for)."""
+
+    learner: LearnerSettings = field(default_factory=LearnerSettings)
+    average: bool = False
+    multiclass: str | None = None
+    query: float | None = None
+
+    def given(self) -> list[str]:
+        """The options that were given, as the command line calls them."""
+        own = [option_of(name) for name in self.learner.given()]
+        return own + [f"--{f.name}" for f in fields(self)[1:] if getattr(self, f.name) not in (None, False)]
+
+
+class OnlineSolver:
+    """The ``Solver`` of any online learner.  The state is the learner's memory, and what it has counted."""
+
+    visit_arrays = ()
+    has_dual = False
+    needs_weights_buffer = True
+    online = True
+
+    def __init__(self, name: str, problem: Problem, settings: OnlineSettings, source):
+        labels = source.labels
+        if source.max_norm > LARGEST_NORM:
+            raise InputError(
+                f"{source.name}: holds a row of norm {source.max_norm:g}; online learners take up to "
+                f"{LARGEST_NORM:g}, scale the values"
+            )
+        known = {
+            "max_norm": source.max_norm if source.max_norm > 0.0 else 1.0,
+            "n_features": float(source.n_features + (problem.bias != 0.0)),
+        }
+        k = len(labels.values)
+        if settings.multiclass is not None and k == 2:
+            raise InputError("--multiclass: the rows have two classes; leave it out")
+        if settings.query is not None and not (settings.query > 0.0 and math.isfinite(settings.query)):
+            raise InputError(f"--query {settings.query:g}: must be a finite number above 0")
+        query = math.inf if settings.query is None else settings.query
+        if settings.multiclass != "rest" and k > 2:
+            known["n_features"] *= k  # the prototypes' features are features of one learner
+        self.name = name
+        self.machine = Machine(
+            name, settings.learner, known, average=settings.average, bias=problem.bias, n_classes=k,
+            rule=settings.multiclass, query=query,
+        )  # fmt: skip
+        self.copies = self.machine.copies
+        self.problem = replace(problem, bias=self.machine.bias)
+        self.state_arrays = (
+            StateArray("features", "feature", columns=self.machine.feature_numbers()),
+            StateArray("scalars", "scalar", self.machine.scalar_length()),
+            StateArray("tally", "scalar", TALLY_LENGTH),
+            StateArray("epochs", "scalar", 3),
+        )
+        self.prior = np.empty(0)
+
+    def memory(self, state: State) -> Memory:
+        return Memory(state["features"], state["scalars"], state["tally"], self.prior)
+
+    def start(self, state: State) -> None:
+        self.machine.start(self.memory(state))
+        state["epochs"][LAST] = -1.0
+
+    def warm_start(self, state, saved: dict, lengths: dict, load, blocks: Iterable[Block], name: str) -> None:
+        raise InputError(f"--warm-start: {self.name} goes on from its own models by --continue-from")
+
+    def start_visit(self, visit: State) -> None:
+        pass
+
+    def inner_pass(self, block: Block, state: State, visit: State, order: np.ndarray) -> PassResult:
+        memory = self.memory(state)
+        tally = memory.tally
+        d = len(memory.features) // self.machine.feature_numbers() - 1
+        before = tally.copy()
+        reports = []
+        done = 0
+        while done < len(order):
+            # up to the next row that is reported
+            seen = int(tally[ROWS])
+            until = 1 << seen.bit_length() if seen else 1
+            part = order[done : done + until - seen]
+            self.machine.learn(block.matrix, block.y, part, d, memory)
+            done += len(part)
+            if int(tally[ROWS]) == until:
+                reports.append(progress_of(tally))
+        nnz = int(np.diff(block.indptr).sum())
+        return PassResult(len(order), nnz, float(tally[LOSS_SUM] - before[LOSS_SUM]), True, tuple(reports))
+
+    def end_outer(self, state: State, outer: int) -> None:
+        epochs, mistakes = state["epochs"], state["tally"][MISTAKES]
+        epochs[LAST] = mistakes - epochs[BEFORE]
+        epochs[BEFORE] = mistakes
+        epochs[EPOCHS] += 1.0
+
+    def at_rest(self, state: State) -> bool:
+        """The last epoch made no mistake: a perceptron does not change any more."""
+        return self.name.startswith("perceptron") and state["epochs"][LAST] == 0.0
+
+    def verdict(self, state: State, max_norm: float) -> str:
+        """What a perceptron's mistakes show about separability (Novikoff 1962: at most (R / margin)^2 of them)."""
+        epochs, mistakes = state["epochs"], state["tally"][MISTAKES]
+        if not self.name.startswith("perceptron") or self.machine.rule is not None or epochs[LAST] < 0.0:
+            return ""
+        with_bias = " with a bias" if self.machine.bias else ""
+        if epochs[LAST] == 0.0:
+            return f"the last epoch made no mistake: the rows are linearly separable{with_bias}, by these weights"
+        told = f"every epoch made mistakes, {mistakes:,.0f} in all: this does not show whether the rows are separable"
+        if len(self.prior):
+            return told
+        radius = math.hypot(max_norm, self.machine.bias)
+        return f"{told}{with_bias}, but no plane has a margin above {radius / math.sqrt(mistakes):.3g}"
+
+    def weights(self, state: State, out: np.ndarray) -> np.ndarray:
+        return self.machine.weights(self.memory(state), out)
+
+    def estimated_primal(self, state: State, loss_sum: float) -> None:
+        return None
+
+    def estimated_dual(self, state: State) -> None:
+        return None
+
+
+def progress_of(tally: np.ndarray) -> dict:
+    """What a tally tells: rows, cumulative loss and mistakes, labels asked for."""
+    return {
+        "rows": int(tally[ROWS]),
+        "cumulative_loss": float(tally[LOSS_SUM]),
+        "mistakes": int(tally[MISTAKES]),
+        "asked": int(tally[ASKED]),
+    }

@@ -1,0 +1,133 @@
+"""The memory of a learner whose features are met one after the other: hashed to some bits, or a table that grows.
+
+What grows is reserved at its largest size from the start (memory that is not touched is not taken) and used up to a
+capacity that grows by half at a time: nothing is copied but the constant feature, and of several classes what lies
+behind the first one's.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from blocksvm.errors import InputError
+from blocksvm.ingest.ids import BYTES_AN_ID, FULLEST, IdTable
+from blocksvm.kernels.online.loops import TALLY_LENGTH
+from blocksvm.kernels.table import hash_ids
+from blocksvm.solvers.online.machine import Machine, Memory
+
+SMALLEST = 4_096  # features at first
+MOST_BITS = 31
+
+
+def feature_bytes(machine: Machine, prior: bool) -> int:
+    """What a feature takes: weights and what the learner keeps beside them, and what saving it takes."""
+    return 8 * machine.feature_numbers() + 8 * machine.copies * (1 + prior)
+
+
+class StreamMemory:
+    """A ``Memory`` over features that come as ids.
+
+    bits: hash the ids to 2^bits places; None: a table of the ids within ``budget`` bytes.  Raises InputError where the
+    budget does not hold what is asked for.
+    """
+
+    def __init__(self, machine: Machine, bits: int | None, budget: int, has_prior: bool):
+        self.machine = machine
+        self.bits = bits
+        self.budget = budget
+        per_feature = feature_bytes(machine, has_prior)
+        if bits is not None:
+            need = (1 << bits) * per_feature
+            if need > budget:
+                raise InputError(
+                    f"--bits {bits}: takes {need / 1e6:,.0f} MB where --memory leaves {budget / 1e6:,.0f} MB; "
+                    "lower --bits or raise --memory"
+                )
+            self.table, most = None, 1 << bits
+        else:
+            # slots grow by half at a time: up to 1.5 / FULLEST of them for an id
+            most = max(1024, int(budget / (per_feature + BYTES_AN_ID + 6.0 / FULLEST)))
+            self.table = IdTable(most * (BYTES_AN_ID + int(6.0 / FULLEST)))
+        self.most = most
+        copies = machine.copies
+        self.reserved = np.zeros(copies * (most + 1) * machine.width)
+        self.reserved_prior = np.zeros(copies * (most + 1)) if has_prior else np.empty(0)
+        self.capacity = most if bits is not None else 0
+        self.filled = 0  # features whose columns have been begun
+        self.memory = Memory(self.reserved[:0], np.zeros(machine.scalar_length()), np.zeros(TALLY_LENGTH))
+        if bits is not None:
+            self._use(most)
+            machine.start(self.memory)
+        else:
+            self._grow(SMALLEST)
+            machine.start(self.memory)
+
+    @property
+    def n_features(self) -> int:
+        return (1 << self.bits) if self.table is None else len(self.table)
+
+    def _use(self, capacity: int) -> None:
+        width, copies = self.machine.width, self.machine.copies
+        self.capacity = capacity
+        self.memory.features = self.reserved[: copies * (capacity + 1) * width]
+        if len(self.reserved_prior):
+            self.memory.prior = self.reserved_prior[: copies * (capacity + 1)]
+
+    def _grow(self, wanted: int) -> None:
+        """Make room for ``wanted`` features; the constant one's and the later classes' numbers move back."""
+        before = self.capacity
+        capacity = min(self.most, max(wanted, before + before // 2, SMALLEST))
+        if wanted > capacity:
+            raise InputError(
+                f"{wanted:,} features do not fit in --memory; raise it, or hash them with --bits "
+                f"(up to {int(np.log2(max(2, self.most)))} fit)"
+            )
+        for array, width in ((self.reserved, self.machine.width), (self.reserved_prior, 1)):
+            if len(array) == 0:
+                continue
+            for c in reversed(range(self.machine.copies)):
+                old = array[c * (before + 1) * width : (c + 1) * (before + 1) * width].copy() if before else None
+                new = array[c * (capacity + 1) * width : (c + 1) * (capacity + 1) * width]
+                if old is not None:
+                    new[before * width :] = 0.0
+                    new[: before * width] = old[: before * width]
+                    new[capacity * width :] = old[before * width :]
+        self._use(capacity)
+        if before:
+            # what is new begins as the learner says; what moved there is overwritten by no one
+            for c in range(self.machine.copies):
+                start = (c * (capacity + 1) + before) * self.machine.width
+                stop = (c * (capacity + 1) + capacity) * self.machine.width
+                self.machine.fill_new(self.reserved[start:stop])
+
+    def places(self, ids: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+        """Features (int32) of ids (int64), new ones taken in."""
+        if self.table is None:
+            found = np.empty(len(ids), np.int32) if out is None else out
+            hash_ids(ids, self.bits, found)
+            return found
+        found = self.table.add(ids)
+        if len(self.table) > self.capacity:
+            self._grow(len(self.table))
+        return found
+
+    def ids(self) -> np.ndarray:
+        """Of each feature: the id, or the place it was hashed to."""
+        return np.arange(1 << self.bits) if self.table is None else self.table.known[: len(self.table)]
+
+    def columns(self, start: int, stop: int, c: int) -> np.ndarray:
+        """The learner's numbers of features start..stop-1 of class c; ``n_features`` is the constant one's number."""
+        width = self.machine.width
+        first = c * (self.capacity + 1)
+        rows = self.memory.features.reshape(-1, width)
+        n = self.n_features
+        if stop <= n:
+            return rows[first + start : first + stop]
+        constant = rows[first + self.capacity : first + self.capacity + 1]
+        return np.concatenate([rows[first + start : first + n], constant])
+
+    def prior_of(self, start: int, stop: int, c: int) -> np.ndarray:
+        first = c * (self.capacity + 1)
+        n = self.n_features
+        own = self.memory.prior[first + start : first + min(stop, n)]
+        return own if stop <= n else np.append(own, self.memory.prior[first + self.capacity])

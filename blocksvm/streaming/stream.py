@@ -1,0 +1,266 @@
+"""The pass: pieces of text parsed ahead by a pool, features found, rows learned from in their order, reports and saves
+at row numbers."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from blocksvm.errors import InputError
+from blocksvm.ingest.convert import ordered_map
+from blocksvm.ingest.svmlight import LineCounter, ParsedRows, TextFormat, parse_piece, parse_skipping
+from blocksvm.ingest.text import text_pieces
+from blocksvm.kernels.online.loops import LAST_LABEL, LAST_LENGTH, LAST_SCORE, NONZEROS, ROWS
+from blocksvm.kernels.table import hash_ids
+from blocksvm.solvers.online.learner import LearnerSettings
+from blocksvm.solvers.online.machine import LARGEST_NORM, Machine
+from blocksvm.solvers.online.solver import progress_of
+from blocksvm.store.source import Labels
+from blocksvm.store.states import load_model
+from blocksvm.streaming.features import MOST_BITS, StreamMemory
+
+KNOWN_LABELS = ((-1.0, 1.0), (0.0, 1.0))
+PIECE_BYTES = 1_000_000
+SHOWN_FAULTS = 10
+
+
+@dataclass(frozen=True)
+class StreamSettings:
+    """Settings of a stream.  labels: the classes, rising, or None: -1 and +1, or 0 and 1, whichever comes; bits: hash
+    ids to 2^bits features, None: a table; query: b of selective sampling, None: ask for every label; memory: bytes."""
+
+    learner: str
+    settings: LearnerSettings = LearnerSettings()
+    labels: tuple[float, ...] | None = None
+    bits: int | None = None
+    query: float | None = None
+    average: bool = False
+    multiclass: str | None = None
+    bias: float = 0.0
+    skip_bad: bool = False
+    save_every: int | None = None
+    memory: int = 1_000_000_000
+    jobs: int = 1
+    seed: int = 0
+    normalize: str = "none"
+    sum_duplicates: bool = False
+
+
+@dataclass(frozen=True)
+class Report:
+    """Where a stream stands; ``final`` at its end.  label, score, length: of the row seen last."""
+
+    rows: int
+    cumulative_loss: float
+    mistakes: int
+    asked: int
+    features: int
+    skipped: int
+    seconds: float
+    label: float
+    score: float
+    length: int
+    final: bool
+
+
+class Stream:
+    """One pass over inputs.
+
+    on_report is called with a ``Report`` at doubling numbers of rows and at the end; on_fault with a sentence for each
+    of the first lines that are skipped; save(stream) at every ``save_every`` rows; stop() is polled between pieces.
+    prior: a model to start from and to be regularised towards.  Raises InputError for settings that do not fit, and for
+    a malformed line unless those are skipped.
+    """
+
+    def __init__(self, settings: StreamSettings, *, prior: Path | None = None,
+                 on_report: Callable[[Report], None] = lambda report: None,
+                 on_fault: Callable[[str], None] = lambda sentence: None,
+                 save: Callable[[Stream], None] | None = None, stop: Callable[[], bool] = lambda: False):  # fmt: skip
+        self.settings = settings
+        self.on_report, self.on_fault, self.save, self.stop = on_report, on_fault, save, stop
+        labels = settings.labels
+        if labels is not None and len(set(labels)) < 2:
+            raise InputError("--labels: name two different labels, or more")
+        if settings.bits is not None and not 1 <= settings.bits <= MOST_BITS:
+            raise InputError(f"--bits {settings.bits}: choose 1 to {MOST_BITS}")
+        if settings.query is not None and not (settings.query > 0.0 and math.isfinite(settings.query)):
+            raise InputError(f"--query {settings.query:g}: must be a finite number above 0")
+        self.labels = None if labels is None else Labels(tuple(sorted(labels)))
+        prior_model = None if prior is None else load_model(prior)
+        if prior_model is not None and self.labels is None:
+            self.labels = Labels(prior_model.labels)
+        self.machine = Machine(
+            settings.learner, settings.settings, {}, average=settings.average, bias=settings.bias,
+            n_classes=2 if self.labels is None else len(self.labels.values), rule=settings.multiclass,
+            query=math.inf if settings.query is None else settings.query, key=settings.seed,
+        )  # fmt: skip
+        self.form = TextFormat(True, settings.sum_duplicates, settings.normalize == "l2", "float32")
+        # a piece under way holds its text, ids and values, and what is made of them: up to seven times its bytes
+        self.piece_bytes = int(min(PIECE_BYTES, max(65_536, settings.memory // (40 * (settings.jobs + 2)))))
+        self.pieces_bytes = 7 * (settings.jobs + 2) * self.piece_bytes
+        left = settings.memory - self.pieces_bytes
+        if left < 1_000_000:
+            raise InputError(f"--memory {settings.memory / 1e6:g}MB is too small for a stream; give 16MB or more")
+        self.features = StreamMemory(self.machine, settings.bits, left, prior_model is not None)
+        if prior_model is not None:
+            self._take_prior(prior_model, prior)
+        self.skipped = 0
+        self.began = time.perf_counter()
+        self.last_report = -1
+
+    # -- where it stands -------------------------------------------------------------------------------------------
+
+    @property
+    def rows(self) -> int:
+        return int(self.features.memory.tally[ROWS])
+
+    def plan(self) -> dict[str, int]:
+        """Bytes by name, at most."""
+        return {"text": self.pieces_bytes, "features": self.settings.memory - self.pieces_bytes}
+
+    def report(self, final: bool = False) -> Report:
+        tally = self.features.memory.tally
+        told = progress_of(tally)
+        label, score = float(tally[LAST_LABEL]), float(tally[LAST_SCORE])
+        if self.labels is not None:
+            values = self.labels.values
+            label = values[label > 0.0] if self.labels.binary else values[int(label)]
+            score = score if self.labels.binary else values[int(score)]
+        return Report(
+            **told, features=self.features.n_features, skipped=self.skipped, seconds=time.perf_counter() - self.began,
+            label=label, score=score, length=int(tally[LAST_LENGTH]), final=final,
+        )  # fmt: skip
+
+    @property
+    def nonzeros(self) -> int:
+        return int(self.features.memory.tally[NONZEROS])
+
+    # -- the pass --------------------------------------------------------------------------------------------------
+
+    def run(self, inputs: list[str]) -> bool:
+        """Learn from all rows; False where it was stopped."""
+        with ThreadPoolExecutor(self.settings.jobs, thread_name_prefix="blocksvm-parse") as pool:
+            going = self._learn_all(inputs, pool)
+        if self.rows != self.last_report or self.rows == 0:
+            self.on_report(self.report(final=True))
+        if self.rows == 0 and going:
+            name = "standard input" if inputs[0] == "-" else inputs[0]
+            raise InputError(f"{name}: no rows found; expected lines of 'label id:value ...'")
+        return going
+
+    def _learn_all(self, inputs: list[str], pool: ThreadPoolExecutor) -> bool:
+        counter = LineCounter()
+        pieces = text_pieces(inputs, self.piece_bytes, self.settings.memory // (20 * (self.settings.jobs + 2)))
+        for parts in ordered_map(pool, self._parse, pieces, self.settings.jobs):
+            for parsed, places in parts:
+                # rows before a bad line are learned from, as they would be had the line come in another piece
+                self._learn(parsed, places, counter)
+                if parsed.fault is not None and self.settings.skip_bad:
+                    self._skip(counter.at(parsed, *parsed.fault))
+                    counter.count(parsed)
+                else:
+                    counter.check(parsed)
+            if self.stop():
+                return False
+        return True
+
+    def _parse(self, piece) -> list[tuple[ParsedRows, np.ndarray | None]]:
+        """In a thread of the pool: parsed rows, and their features where these are hashes."""
+        made = parse_skipping(piece, self.form) if self.settings.skip_bad else [parse_piece(piece, self.form)]
+        parts = []
+        for parsed in made:
+            places = None
+            if self.settings.bits is not None:
+                places = np.empty(len(parsed.ids), np.int32)
+                hash_ids(parsed.ids, self.settings.bits, places)
+            parts.append((parsed, places))
+        return parts
+
+    def _skip(self, sentence: str) -> None:
+        self.skipped += 1
+        if self.skipped <= SHOWN_FAULTS:
+            self.on_fault(sentence)
+
+    def _codes(self, parsed: ParsedRows, counter: LineCounter) -> np.ndarray:
+        """y (n,) int16, and -2 for a row whose label is skipped."""
+        found = parsed.labels
+        if self.labels is None and len(found):
+            first = next((pair for pair in KNOWN_LABELS if found[0] in pair[:1]), None)
+            others = found[(found != 1.0)]
+            if first is None and len(others):
+                first = next((pair for pair in KNOWN_LABELS if others[0] == pair[0]), None)
+            if first is not None:
+                self.labels = Labels(first)
+        table = Labels((-1.0, 1.0)) if self.labels is None else self.labels
+        codes = table.codes(found)
+        bad = np.flatnonzero(codes == (0 if table.binary else -1))
+        for row in bad.tolist():
+            known = " and ".join(f"{label:g}" for label in table.values)
+            sentence = counter.at(
+                parsed, int(parsed.lines[row]),
+                f"the label {found[row]:g} is none of {known}; name the labels with --labels",
+            )  # fmt: skip
+            if not self.settings.skip_bad:
+                raise InputError(sentence)
+            self._skip(sentence)
+        codes[bad] = -2
+        return codes
+
+    def _learn(self, parsed: ParsedRows, places: np.ndarray | None, counter: LineCounter) -> None:
+        if len(parsed.labels) == 0:
+            return
+        y = self._codes(parsed, counter)
+        if len(parsed.values) and np.abs(parsed.values).max() > LARGEST_NORM:
+            raise InputError(f"a value is larger than {LARGEST_NORM:g}; online learners need smaller ones, scale them")
+        if places is None:
+            places = self.features.places(parsed.ids)
+        matrix = (parsed.indptr, places, parsed.values)
+        order = np.flatnonzero(y != -2).astype(np.int32)
+        for part in self._until_events(order):
+            self.machine.learn(matrix, y, part, self.features.capacity, self.features.memory)
+            self._events()
+
+    def _until_events(self, order: np.ndarray) -> Iterator[np.ndarray]:
+        """The rows in parts that end at doubling numbers of rows, and where a save is due."""
+        done = 0
+        while done < len(order):
+            seen = self.rows
+            until = 1 << seen.bit_length() if seen else 1
+            if self.settings.save_every:
+                until = min(until, (seen // self.settings.save_every + 1) * self.settings.save_every)
+            part = order[done : done + until - seen]
+            yield part
+            done += len(part)
+
+    def _events(self) -> None:
+        rows = self.rows
+        if rows & (rows - 1) == 0:
+            self.last_report = rows
+            self.on_report(self.report())
+        if self.save is not None and self.settings.save_every and rows % self.settings.save_every == 0:
+            self.save(self)
+
+    # -- a prior model ---------------------------------------------------------------------------------------------
+
+    def _take_prior(self, model, path: Path) -> None:
+        if tuple(model.labels) != tuple(self.labels.values):
+            theirs = ", ".join(f"{label:g}" for label in model.labels)
+            raise InputError(f"{path}: has the labels {theirs}, other ones than the stream; give them by --labels")
+        intercepts = np.atleast_1d(model.intercept)
+        if intercepts.any() and not self.machine.bias:
+            raise InputError(f"{path}: has an intercept, but there is no constant feature; give --bias")
+        bits = model.meta.get("bits")
+        if bits is not None and bits != self.settings.bits:
+            raise InputError(f"{path}: has features hashed to {bits} bits; give --bits {bits}")
+        places = model.feature_ids.astype(np.int32) if bits is not None else self.features.places(model.feature_ids)
+        copies = self.machine.copies
+        prior = self.features.memory.prior.reshape(copies, -1)
+        for own, weights, intercept in zip(prior, np.atleast_2d(model.weights), intercepts, strict=True):
+            np.add.at(own, places, weights)
+            own[-1] = intercept / self.machine.bias if intercept else 0.0
