@@ -113,7 +113,7 @@ def opened(source):
 
 
 def train(source, *, stop=None, valid=None, checkpoint=None, resume=False, checkpoint_seconds=1e9, replay=None,
-          warm_start=None, **settings) -> Run:  # fmt: skip
+          warm_start=None, prior=None, continue_from=None, **settings) -> Run:  # fmt: skip
     """Train on a Matrix or on a store's path."""
     events: list[dict] = []
     with opened(source) as rows, opened(valid) as held_out:
@@ -128,6 +128,8 @@ def train(source, *, stop=None, valid=None, checkpoint=None, resume=False, check
             resume=describe_checkpoint(checkpoint) if resume else None,
             replay=replay,
             warm_start=warm_start,
+            prior=prior,
+            continue_from=continue_from,
         )
         return Run(trainer, events)
 

@@ -45,6 +45,7 @@ class ParsedRows:
     of each row (0-based within the piece).
 
     fault: (line, what) of the first bad line, which comes after these rows; line is 0-based within the piece.
+    largest: ||x||^2 of the longest row, or of one that comes after these.
     """
 
     piece: TextPiece
@@ -55,6 +56,7 @@ class ParsedRows:
     n_lines: int
     lines: np.ndarray
     fault: tuple[int, str] | None
+    largest: float = 0.0
 
 
 def parse_skipping(piece: TextPiece, form: TextFormat) -> list[ParsedRows]:
@@ -89,9 +91,8 @@ def parse_piece(piece: TextPiece, form: TextFormat) -> ParsedRows:
     text, end = piece.text, piece.end
     if len(text) < end + codes.SPARE:  # the parser looks ahead
         text = np.append(text[:end], np.zeros(codes.SPARE, np.uint8))
-    most_rows = int(np.count_nonzero(text[:end] == NEWLINE))
-    # every pair has a colon, and every colon in its place makes a pair
-    most_entries = int(np.count_nonzero(text[:end] == codes.COLON))
+    # a row takes two bytes or more, an entry (" 1:1") four; memory that is not touched is not taken
+    most_rows, most_entries = end // 2 + 1, end // 4 + 1
     labels = np.empty(most_rows)
     indptr = np.empty(most_rows + 1, np.int64)
     lines = np.empty(most_rows, np.int64)
@@ -119,12 +120,14 @@ def parse_piece(piece: TextPiece, form: TextFormat) -> ParsedRows:
             labels[row] = number + 0.0  # -0 is 0
         else:
             values[target] = number
-    closed, code = close_rows(indptr, rows, ids, values, form.sum_duplicates, form.l2, form.dtype == "float32")
+    closed, code, largest = close_rows(indptr, rows, ids, values, form.sum_duplicates, form.l2, form.dtype == "float32")
     if code != codes.FINE:
         rows = closed
         fault = (int(lines[closed]), _sentence(code, form, ""))
     nnz = indptr[rows]
-    return ParsedRows(piece, labels[:rows], indptr[: rows + 1], ids[:nnz], values[:nnz], line, lines[:rows], fault)
+    return ParsedRows(
+        piece, labels[:rows], indptr[: rows + 1], ids[:nnz], values[:nnz], line, lines[:rows], fault, largest
+    )
 
 
 def _sentence(code: int, form: TextFormat, token: str) -> str:

@@ -155,18 +155,25 @@ def number(text, p, scratch):
         p += 1
         c = byte_at(text, p)
     begin = p
-    p, mantissa = digit_run(text, p)
-    c = byte_at(text, p)
-    digits = p - begin
     exponent = 0
     cut = False
-    if c == DOT:
-        point = p + 1
-        p, fraction = digit_run(text, point)
+    if c == ZERO and byte_at(text, p + 1) == DOT:
+        # most values: a guess that the processor makes for us, where counting the digits would be waited for
+        p, mantissa = digit_run(text, begin + 2)
+        exponent = begin + 2 - p
+        digits = 1 - exponent
         c = byte_at(text, p)
-        exponent = point - p
-        digits -= exponent
-        mantissa = mantissa * INTEGER_POWERS[min(-exponent, 19)] + fraction
+    else:
+        p, mantissa = digit_run(text, p)
+        digits = p - begin
+        c = byte_at(text, p)
+        if c == DOT:
+            point = p + 1
+            p, fraction = digit_run(text, point)
+            c = byte_at(text, p)
+            exponent = point - p
+            digits -= exponent
+            mantissa = mantissa * INTEGER_POWERS[min(-exponent, 19)] + fraction
     if digits == 0:
         c |= 32
         if c == 105 or c == 110:  # i(nf), n(an)
@@ -202,7 +209,7 @@ def number(text, p, scratch):
 
 @inlined
 def close_row(ids, values, start, stop, sum_duplicates, l2, single):
-    """Put one row in order: (code, new stop).  Sorts, joins or refuses duplicates, scales, rounds, drops zeros."""
+    """Put one row in order: (code, new stop, ||x||^2).  Sorts, joins or refuses duplicates, scales, rounds, drops zeros."""
     ascending = True
     for k in range(start + 1, stop):
         if ids[k] <= ids[k - 1]:
@@ -218,7 +225,7 @@ def close_row(ids, values, start, stop, sum_duplicates, l2, single):
             v = old_values[order[k]]
             if last >= start and ids[last] == i:
                 if not sum_duplicates:
-                    return DUPLICATE, stop
+                    return DUPLICATE, stop, 0.0
                 values[last] += v
             else:
                 last += 1
@@ -245,15 +252,15 @@ def close_row(ids, values, start, stop, sum_duplicates, l2, single):
         if single:
             v = float(np.float32(v))
         if not np.isfinite(v):
-            return BIG_VALUE, stop
+            return BIG_VALUE, stop, 0.0
         if v != 0.0:
             ids[kept] = ids[k]
             values[kept] = v
             kept += 1
             total += v * v
     if np.isinf(total):
-        return BIG_NORM, stop
-    return FINE, kept
+        return BIG_NORM, stop, 0.0
+    return FINE, kept, total
 
 
 @inlined
@@ -379,22 +386,25 @@ def parse_rows(text, end, labelled, labels, indptr, ids, values, lines, undecide
 
 @kernel
 def close_rows(indptr, rows, ids, values, sum_duplicates, l2, single):
-    """Put all parsed rows in order, in place; ``indptr`` shrinks with them.  Returns (row, code) of the first fault.
+    """Put all parsed rows in order, in place; ``indptr`` shrinks with them.  Returns (row, code) of the first fault, and
+    the largest ||x||^2.
 
     l2: divide a row by its Euclidean norm; single: round to float32 (values stay in a float64 array).
     """
     filled = 0
     start = 0
+    largest = 0.0
     for r in range(rows):
         stop = indptr[r + 1]
         if filled < start:
             for k in range(start, stop):
                 ids[filled + k - start] = ids[k]
                 values[filled + k - start] = values[k]
-        code, after = close_row(ids, values, filled, filled + stop - start, sum_duplicates, l2, single)
+        code, after, square = close_row(ids, values, filled, filled + stop - start, sum_duplicates, l2, single)
         if code != FINE:
-            return r, code
+            return r, code, largest
+        largest = max(largest, square)
         start = stop
         filled = after
         indptr[r + 1] = filled
-    return rows, FINE
+    return rows, FINE, largest

@@ -216,8 +216,11 @@ class Stream:
         if len(parsed.labels) == 0:
             return
         y = self._codes(parsed, counter)
-        if len(parsed.values) and np.abs(parsed.values).max() > LARGEST_NORM:
-            raise InputError(f"a value is larger than {LARGEST_NORM:g}; online learners need smaller ones, scale them")
+        if parsed.largest > LARGEST_NORM**2:
+            raise InputError(
+                f"{parsed.piece.source.name}: holds a row of norm {math.sqrt(parsed.largest):g}; online learners take "
+                f"up to {LARGEST_NORM:g}, scale the values"
+            )
         if places is None:
             places = self.features.places(parsed.ids)
         matrix = (parsed.indptr, places, parsed.values)

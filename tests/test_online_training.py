@@ -1,0 +1,333 @@
+"""Online learners through the outer loop: epochs, any number of classes, going on later, prior models, predictions."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pytest
+import reference
+import reference_online as oracle
+import scipy.sparse
+from training_cases import make_store, random_rows, rows_of_store, run_in_process, stop_after, svmlight, train
+
+from blocksvm.errors import InputError
+from blocksvm.info import main as info
+from blocksvm.models import fit
+from blocksvm.predict import main as predict
+from blocksvm.solvers.online import LEARNERS
+from blocksvm.solvers.online.learner import LearnerSettings
+from blocksvm.solvers.online.solver import OnlineSettings
+from blocksvm.store.matrix import Matrix
+from blocksvm.store.states import load_model
+from blocksvm.train import main as train_main
+
+LEARNED = [name for name in LEARNERS if name != "pegasos"]  # as a solver, pegasos is the one with sub-batches
+
+
+def online(average=False, multiclass=None, query=None, **learner):
+    return OnlineSettings(LearnerSettings(**learner), average, multiclass, query)
+
+
+def classes(n=90, d=12, k=4, seed=0):
+    """(X CSR, labels that are no 0 .. k - 1)"""
+    rng = np.random.default_rng(seed)
+    X = scipy.sparse.random(n, d, density=0.4, random_state=rng, format="csr", data_rvs=rng.standard_normal)
+    y = np.argmax(X @ rng.standard_normal((d, k)), axis=1)
+    return X, np.array([-3.0, 0.5, 7.0, 40.0, 41.0])[y]
+
+
+@pytest.mark.parametrize("name", LEARNED)
+def test_epochs_in_stored_order_equal_the_dense_rule_for_any_blocks(name):
+    X, y = random_rows(n=70, seed=1)
+    known = {"max_norm": float(np.sqrt((X.toarray() ** 2).sum(axis=1).max()))} if name == "perceptron-bias" else {}
+    dense = oracle.LEARNERS[name](X.shape[1], **known)
+    _, expected, _ = oracle.run(dense, X.toarray(), y, epochs=2)
+    found = []
+    for rows_a_chunk, blocks in ((1, 1), (7, 2), (70, None)):
+        source = Matrix(X, y, chunk_rows=np.arange(0, 70, rows_a_chunk))
+        run = train(source, solver=name, order="stored", max_outer=2, block_chunks=blocks)
+        assert run.result.status in ("max-outer", "converged")
+        found.append(run.w)
+        np.testing.assert_allclose(run.w[:-1], expected, rtol=1e-9, atol=1e-10)
+    assert np.array_equal(found[0], found[1])
+    assert np.array_equal(found[0], found[2])
+
+
+def test_an_epoch_reports_what_was_suffered_and_the_end_what_was_learned():
+    X, y = random_rows(n=100, seed=2, zero_rows=0)
+    run = train(Matrix(X, y), solver="pa1", order="stored", max_outer=3, online=online(C=0.5))
+    dense = oracle.LEARNERS["pa1"](X.shape[1], C=0.5)
+    scores, w, _ = oracle.run(dense, X.toarray(), y, epochs=3)
+    margins = np.tile(y, 3) * scores
+    last = run.outer()[-1]
+    assert last["rows"] == 300
+    assert last["mistakes"] == (margins <= 0).sum()
+    assert last["cumulative_loss"] == pytest.approx(np.maximum(0, 1 - margins).sum(), rel=1e-9)
+    progress = [e for e in run.events if e["event"] == "progress"]
+    assert [e["rows"] for e in progress] == [1, 2, 4, 8, 16, 32, 64, 128, 256]
+    assert [e["mistakes"] for e in progress] == [(margins[: e["rows"]] <= 0).sum() for e in progress]
+    certificate = run.result.certificate
+    assert (certificate.primal, certificate.dual) == (None, None)
+    assert certificate.accuracy == pytest.approx(np.mean(np.where(X @ w > 0, 1, -1) == y))
+
+
+@pytest.mark.parametrize("rule", ["prototype", "rest"])
+@pytest.mark.parametrize("name", ["pa1", "arow", "hf-fobos"])
+def test_more_classes_from_store_to_prediction(tmp_path, capsys, name, rule):
+    X, y = classes()
+    store = make_store(tmp_path, X, y, dtype="float64", keep_order=True)
+    model, out = tmp_path / "m.h5", tmp_path / "p.txt"
+    options = ["--solver", name, "--order", "stored", "--multiclass", rule, "--bias", "1"]
+    code, told, _ = run_in_process(capsys, train_main, store, model, *options)
+    assert code == 0
+    k, d = 4, X.shape[1]
+    wide = np.hstack([X.toarray(), np.ones((len(y), 1))])
+    labels = np.unique(y)
+    make = oracle.LEARNERS[name]
+    dense = (oracle.MultiPrototype if rule == "prototype" else oracle.OneVsRest)(make, k, d + 1)
+    for x, label in zip(wide, y, strict=True):
+        dense.learn(x, int(np.searchsorted(labels, label)))
+    loaded = load_model(model)
+    assert loaded.labels == tuple(labels)
+    by_id = np.zeros((k, d + 2))
+    by_id[:, loaded.feature_ids] = loaded.weights
+    np.testing.assert_allclose(by_id[:, 1 : d + 1], dense.W[:, :d], rtol=1e-9, atol=1e-10)
+    np.testing.assert_allclose(loaded.intercept, dense.W[:, d], rtol=1e-9, atol=1e-10)
+    expected = labels[[dense.predict(x) for x in wide]]
+    text = tmp_path / "rows.svm"
+    for source in (text, store):
+        code, told, _ = run_in_process(capsys, predict, model, source, out, "--overwrite")
+        assert code == 0
+        assert [float(line) for line in out.read_text().split()] == expected.tolist()
+        assert f"accuracy {np.mean(expected == y):.6f}" in told
+        assert run_in_process(capsys, predict, model, source, out, "--overwrite", "--scores")[0] == 0
+        values = np.array([line.split() for line in out.read_text().splitlines()], float)
+        np.testing.assert_allclose(values, [dense.W @ x for x in wide], rtol=1e-9, atol=1e-9)
+    columns = scipy.sparse.hstack([scipy.sparse.csr_matrix((len(y), 1)), X]).tocsr()
+    assert loaded.predict(columns).tolist() == expected.tolist()
+    code, told, _ = run_in_process(capsys, info, model)
+    assert code == 0
+    assert "-3, 0.5, 7, 40" in told
+    assert name in told
+
+
+@pytest.mark.parametrize("name", ["arow", "hf-fobos", "omd", "perceptron"])
+@pytest.mark.parametrize("order", ["stored", "shuffled"])
+def test_continuing_is_as_if_it_had_not_stopped(tmp_path, name, order):
+    X, y = random_rows(n=80, seed=4)
+    source = Matrix(X, y, chunk_rows=np.arange(0, 80, 5))
+    settings = {"solver": name, "order": order, "block_chunks": 4, "seed": 3}
+    if name == "omd":
+        settings["online"] = online(mirror="entropic", radius=2.0, average=True)
+    whole = fit(source, max_outer=3, **settings)
+    first = fit(source, max_outer=1, **settings)
+    first.save(tmp_path / "first.h5")
+    second = fit(source, max_outer=2, continue_from=tmp_path / "first.h5", **settings)
+    assert np.array_equal(second.result.w, whole.result.w)
+    for array in ("features", "scalars", "tally"):
+        assert np.array_equal(second.trainer.state[array], whole.trainer.state[array])
+    assert second.result.outer == 2
+    second.save(tmp_path / "second.h5")
+    assert load_model(tmp_path / "second.h5").meta["outer"] == 3
+
+
+def test_continuing_on_other_rows_keeps_what_only_the_model_knows(tmp_path):
+    (X, y), (Z, v) = random_rows(n=40, d=12, seed=5), random_rows(n=50, d=12, seed=6)
+    ids = [np.arange(1, 13), np.arange(9, 21)]  # four features are shared
+    texts = []
+    for rows, labels, own in ((X, y, ids[0]), (Z, v, ids[1])):
+        wide = scipy.sparse.lil_matrix((rows.shape[0], 22))
+        wide[:, own] = rows
+        texts.append((wide.tocsr(), labels))
+    stores = [
+        make_store(tmp_path, A, labels, name=f"s{k}", dtype="float64", keep_order=True)
+        for k, (A, labels) in enumerate((A[:, 1:], labels) for A, labels in texts)
+    ]
+    from blocksvm.store.reader import Store
+
+    settings = {"solver": "arow", "order": "stored", "bias": 0.5}
+    with Store(stores[0]) as one, Store(stores[1]) as two:
+        fit(one, **settings).save(tmp_path / "one.h5")
+        both = fit(two, continue_from=tmp_path / "one.h5", **settings)
+        both.save(tmp_path / "both.h5")
+    dense = oracle.AROW(22)
+    for A, labels in texts:
+        rows = A.toarray()
+        rows[:, 21] = 0.5
+        oracle.run(dense, rows, labels)
+    model = load_model(tmp_path / "both.h5")
+    found = np.zeros(22)
+    found[model.feature_ids] = model.weights
+    np.testing.assert_allclose(found[:21], dense.w[:21], rtol=1e-9, atol=1e-10)
+    assert model.intercept == pytest.approx(0.5 * dense.w[21], rel=1e-9)
+
+
+def test_what_cannot_be_continued_is_refused(tmp_path):
+    source = Matrix(*random_rows(seed=7))
+    fit(source, solver="pa1", online=online(C=0.5)).save(tmp_path / "m.h5")
+    for settings, what in [
+        ({"solver": "pa2", "online": online(C=0.5)}, "was learned with --solver pa1, but --solver pa2"),
+        ({"solver": "pa1"}, "was learned with C 0.5, but the learner's defaults"),
+        ({"solver": "dual-cd"}, "starts from other models by --warm-start"),
+    ]:
+        with pytest.raises(InputError, match=what):
+            fit(source, continue_from=tmp_path / "m.h5", **settings)
+    other = Matrix(source_of := random_rows(seed=7)[0], np.where(random_rows(seed=7)[1] > 0, 2.0, 1.0))
+    assert source_of.shape[0] == other.n_samples
+    with pytest.raises(InputError, match="has the labels -1, 1, other ones"):
+        fit(other, solver="pa1", online=online(C=0.5), continue_from=tmp_path / "m.h5")
+
+
+@pytest.mark.parametrize("name", ["ogd", "fobos", "perceptron", "cw-stdev"])
+@pytest.mark.parametrize("average", [False, True])
+def test_a_prior_model_is_what_a_learner_starts_from_and_is_pulled_towards(tmp_path, name, average):
+    X, y = random_rows(n=60, seed=8)
+    fit(Matrix(X, y), tol=1e-2).save(tmp_path / "prior.h5")
+    prior = load_model(tmp_path / "prior.h5")
+    w0 = np.zeros(X.shape[1])
+    w0[prior.feature_ids] = prior.weights
+    Z, v = random_rows(n=70, seed=9)
+    case = {"fobos": {"l1": 0.05}, "ogd": {"radius": 0.6}}.get(name, {})
+    run = train(Matrix(Z, v), solver=name, order="stored", prior=tmp_path / "prior.h5",
+                online=online(average=average, **case))  # fmt: skip
+    dense = oracle.LEARNERS[name](Z.shape[1], **case)
+    # the learner's own weights are what is added to the prior's: its rule sees the whole score
+    score, total = dense.score, np.zeros(Z.shape[1])
+    dense.score = lambda x: score(x) + w0 @ x
+    for x, label in zip(Z.toarray(), v, strict=True):
+        dense.learn(x, label)
+        total += dense.w
+    expected = w0 + (total / len(v) if average else dense.w)
+    np.testing.assert_allclose(run.w[:-1], expected, rtol=1e-9, atol=1e-10)
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared-hinge"])
+@pytest.mark.parametrize("bias", [0.0, 1.0])
+def test_dual_cd_is_regularised_towards_a_prior_model(tmp_path, loss, bias):
+    X, y = random_rows(n=60, seed=8)
+    fit(Matrix(X, y), tol=1e-2, bias=bias).save(tmp_path / "prior.h5")
+    prior = load_model(tmp_path / "prior.h5")
+    w0 = np.zeros(X.shape[1] + 1)
+    w0[prior.feature_ids] = prior.weights
+    w0[-1] = prior.intercept
+    Z, v = random_rows(n=80, seed=9)
+    source = Matrix(Z, v, chunk_rows=np.arange(0, 80, 8))
+    run = train(source, loss=loss, C=0.3, bias=bias, tol=1e-8, schedule="5", block_chunks=3,
+                prior=tmp_path / "prior.h5")  # fmt: skip
+    assert run.result.status == "converged"
+    certificate = run.result.certificate
+    wide = np.hstack([Z.toarray(), np.full((80, 1), bias)])
+    m = v * (wide @ run.w)
+    excess = np.maximum(0.0, 1.0 - m)
+    primal = 0.5 * ((run.w - w0) ** 2).sum() + 0.3 * (excess if loss == "hinge" else excess**2).sum()
+    u = wide.T @ (run.alpha * v)
+    dual = (run.alpha * (1.0 - v * (wide @ w0))).sum() - 0.5 * u @ u
+    if loss == "squared-hinge":
+        dual -= (run.alpha**2).sum() / (4 * 0.3)
+    assert certificate.primal == pytest.approx(primal, rel=1e-9)
+    assert certificate.dual == pytest.approx(dual, rel=1e-7)
+    np.testing.assert_allclose(run.w, w0 + u, atol=1e-10)
+    outers = [e for e in run.outer() if e["dual_estimate"] is not None]
+    assert all(e["dual_estimate"] <= primal * (1 + 1e-9) for e in outers)
+    # another optimum than without the prior, and nearer to it the less C weighs
+    plain = train(source, loss=loss, C=0.3, bias=bias, tol=1e-8, schedule="5", block_chunks=3)
+    assert not np.allclose(plain.w, run.w, atol=1e-3)
+    assert reference.primal(wide, v, plain.w, np.full(80, 0.3), loss) < reference.primal(
+        wide, v, run.w, np.full(80, 0.3), loss
+    )
+
+
+def test_what_cannot_have_a_prior_is_refused(tmp_path):
+    source = Matrix(*random_rows(seed=8))
+    fit(source, bias=1.0).save(tmp_path / "prior.h5")
+    with pytest.raises(InputError, match="has an intercept, but there is no constant feature"):
+        fit(source, prior=tmp_path / "prior.h5")
+    with pytest.raises(InputError, match="pegasos cannot be regularised towards a model"):
+        fit(source, solver="pegasos", prior=tmp_path / "prior.h5")
+    with pytest.raises(InputError, match="not together with --prior"):
+        fit(source, bias=1.0, prior=tmp_path / "prior.h5", warm_start=tmp_path / "prior.h5")
+
+
+def test_a_perceptron_stops_when_it_makes_no_mistake_and_says_what_that_shows(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((60, 5))
+    y = np.where(X @ np.ones(5) > 0, 1.0, -1.0)
+    X += 0.3 * y[:, None]
+    store = make_store(tmp_path, scipy.sparse.csr_matrix(X), y)
+    code, out, _ = run_in_process(
+        capsys, train_main, store, tmp_path / "m.h5", "--solver", "perceptron", "--max-outer", 500, "--log",
+        tmp_path / "t.jsonl",
+    )  # fmt: skip
+    assert code == 0
+    assert "the last epoch made no mistake: the rows are linearly separable, by these weights" in out
+    events = [json.loads(line) for line in (tmp_path / "t.jsonl").read_text().splitlines()]
+    assert events[-1]["status"] == "converged"
+    assert events[-1]["accuracy"] == 1.0
+    # the same rows with some labels turned: whatever margin there is, it is below what is told
+    y[:3] *= -1
+    store = make_store(tmp_path, scipy.sparse.csr_matrix(X), y, name="noisy")
+    code, out, _ = run_in_process(
+        capsys, train_main, store, tmp_path / "n.h5", "--solver", "perceptron", "--max-outer", 4
+    )
+    assert code == 0
+    assert "does not show whether the rows are separable, but no plane has a margin above" in out
+
+
+def test_a_learner_is_resumed_and_checkpointed_like_any_solver(tmp_path):
+    source = Matrix(*random_rows(n=90, seed=10), chunk_rows=np.arange(0, 90, 6))
+    settings = {"solver": "adagrad-fobos", "max_outer": 4, "block_chunks": 3, "online": online(l1=0.01, average=True)}
+    whole = train(source, **settings)
+    for polls in (1, 7, 13):
+        path = tmp_path / f"{polls}.ckpt"
+        stopped = train(source, stop=stop_after(polls), checkpoint=path, **settings)
+        assert stopped.result.status == "interrupted"
+        resumed = train(source, checkpoint=path, resume=True, **settings)
+        assert resumed.same(whole)
+        assert np.array_equal(resumed.trainer.state["tally"], whole.trainer.state["tally"])
+
+
+def test_options_of_learners_belong_to_learners(tmp_path, capsys):
+    X, y = random_rows(seed=11)
+    store = make_store(tmp_path, X, y)
+    for options, what in [
+        (["--solver", "dual-cd", "--step", 1], "--step belongs to the online learners; dual-cd has no use for it"),
+        (["--average"], "--average belongs to the online learners"),
+        (["--solver", "pa1", "--schedule", 3], "--schedule 3: pa1 sees each row once in an epoch"),
+        (["--solver", "pa1", "--batch", 3], "--batch belongs to --solver pegasos"),
+        (["--solver", "arow", "-C", 3], "-C: arow has no use for it; it takes --r, --variance"),
+        (["--solver", "arow", "--multiclass", "rest"], "--multiclass: the rows have two classes"),
+        (["--solver", "arow", "--warm-start", store], "is a store, but a model or checkpoint is wanted"),
+        (["--solver", "ogd", "--query", 0], "--query 0: must be a finite number above 0"),
+        (["--solver", "pa1", "--class-weight", "balanced"], "--class-weight: pa1 has no use for it"),
+    ]:
+        code, out, err = run_in_process(capsys, train_main, store, tmp_path / "m.h5", *options)
+        assert (code, out) == (2, ""), what
+        assert what in err.splitlines()[-1]
+    X, y = classes()
+    store = make_store(tmp_path, X, y, name="many")
+    code, _, err = run_in_process(capsys, train_main, store, tmp_path / "m.h5")
+    assert code == 2
+    assert "has 4 labels" in err
+
+
+def test_the_share_of_labels_asked_for_is_told(tmp_path):
+    X, y = random_rows(n=400, seed=12)
+    run = train(Matrix(X, y), solver="pa1", online=online(query=0.3), max_outer=2)
+    last = run.outer()[-1]
+    assert 0 < last["asked"] < last["rows"] == 800
+    everything = train(Matrix(X, y), solver="pa1", max_outer=2)
+    assert everything.outer()[-1]["asked"] == 800
+    assert math.isfinite(run.w.sum())
+
+
+def test_a_held_out_store_of_more_classes(tmp_path):
+    X, y = classes(n=120)
+    store = make_store(tmp_path, X[:80], y[:80], name="train", dtype="float64")
+    valid = make_store(tmp_path, X[80:], y[80:], name="valid", dtype="float64")
+    run = train(store, solver="pa1", valid=valid, max_outer=2)
+    _, _, _ = rows_of_store(store)
+    model_accuracy = run.outer()[-1]["valid_accuracy"]
+    assert 0.25 < model_accuracy <= 1.0
+    assert svmlight(X[:1], y[:1]).startswith(f"{y[0]:g} ")
