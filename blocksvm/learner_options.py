@@ -12,7 +12,7 @@ OPTIONS = (
     ("epsilon", "--epsilon", float, "E", "width of epsilon-insensitive (default 0.1)"),
     ("step", "--step", float, "C", "step size (default 1)"),
     ("decay", "--decay", str, "NAME", "steps of C / sqrt(t): sqrt (default), or constant"),
-    ("radius", "--radius", float, "B", "ogd, forel: project on ||w|| <= B; omd entropic: ||w||_1 <= B (default 1)"),
+    ("radius", "--radius", float, "B", "ogd: project on ||w|| <= B; omd entropic: ||w||_1 <= B (default 1)"),
     ("mirror", "--mirror", str, "NAME", "map of omd: euclidean (default), entropic or p-norm"),
     ("p", "--p", float, "P", "omd p-norm: 2 or more; hf-fobos: 1, 2 (default), 3 or inf"),
     ("l1", "--l1", float, "L", "weight of ||w||_1 (default 0)"),

@@ -17,7 +17,7 @@ from blocksvm.kernels.margins import decision_values
 from blocksvm.outer.budget import Budget
 from blocksvm.store.reader import Store
 from blocksvm.store.source import Labels, bytes_of_blocks
-from blocksvm.store.states import Model, describe_model, labels_predicted, load_model
+from blocksvm.store.states import Model, describe_model, hashed, labels_predicted, load_model
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class TextScorer:
         for piece in text_pieces(inputs, self.piece_bytes, 8 * self.piece_bytes):
             parsed = parse_piece(piece, self.form)
             counter.check(parsed)
-            positions = self.index.find(parsed.ids)
+            positions = self.index.find(hashed(parsed.ids, self.model.bits))
             positions[positions < 0] = self.w.shape[-1] - 2
             values = values_of((parsed.indptr, positions, parsed.values), self.w)
             rows += len(values)
@@ -132,7 +132,7 @@ def _own_weights(model: Model, store: Store) -> np.ndarray:
     index = IdIndex(len(model.feature_ids)).fill([(0, model.feature_ids)])
     own = np.zeros((*model.weights.shape[:-1], store.n_features + 1))
     for start, ids in store.feature_id_pieces():
-        positions = index.find(ids)
+        positions = index.find(hashed(ids, model.bits))
         known = positions >= 0
         own[..., start : start + len(ids)][..., known] = model.weights[..., positions[known]]
     own[..., -1] = model.intercept

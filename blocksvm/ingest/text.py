@@ -111,9 +111,12 @@ def open_source(name: str) -> tuple[TextSource, io.BufferedIOBase, io.BufferedIO
     return TextSource(name, size), buffered, text
 
 
-def text_pieces(names: list[str], piece_bytes: int, largest_line: int) -> Iterator[TextPiece]:
+def text_pieces(
+    names: list[str], piece_bytes: int, largest_line: int, eager: bool = False, digested: bool = True
+) -> Iterator[TextPiece]:
     """Pieces of about ``piece_bytes`` of all inputs in turn; a longer line makes a longer piece, up to
-    ``largest_line``.  Each piece owns its memory.
+    ``largest_line``.  Each piece owns its memory.  eager: what a pipe has ready makes a piece, however small; digested:
+    the source's fingerprint is wanted.
 
     Raises InputError for a missing, unreadable, truncated or binary file.
     """
@@ -135,11 +138,13 @@ def text_pieces(names: list[str], piece_bytes: int, largest_line: int) -> Iterat
                 # behind the text: a missing last newline, and what the parser may look ahead
                 buffer = np.empty(capacity + 1 + SPARE, np.uint8)
                 buffer[: len(carry)] = carry
-                filled = _read_full(name, text, memoryview(buffer)[len(carry) : capacity])
-                digest.update(buffer[len(carry) : len(carry) + filled])
+                room = memoryview(buffer)[len(carry) : capacity]
+                filled = _read_once(name, text, room) if eager and size is None else _read_full(name, text, room)
+                if digested:
+                    digest.update(buffer[len(carry) : len(carry) + filled])
                 source.text_bytes += filled
                 end = len(carry) + filled
-                last = filled < capacity - len(carry)
+                last = filled == 0 if eager and size is None else filled < capacity - len(carry)
                 if last:
                     if end and buffer[end - 1] != NEWLINE:
                         buffer[end] = NEWLINE
@@ -161,6 +166,13 @@ def text_pieces(names: list[str], piece_bytes: int, largest_line: int) -> Iterat
                 stored.close()
         source.fingerprint = digest.hexdigest()
         behind += size or 0
+
+
+def _read_once(name: str, text, view: memoryview) -> int:
+    """As much as is ready, at least a byte; 0 at the end."""
+    if isinstance(text, io.BufferedReader) and len(view):
+        return text.readinto1(view)
+    return _read_full(name, text, view)
 
 
 def _read_full(name: str, text, view: memoryview) -> int:

@@ -50,6 +50,11 @@ class Earlier:
             if not (solver.online or solver.has_dual):
                 raise InputError(f"--prior: {solver.name} cannot be regularised towards a model; dual-cd can")
             self._check_labels(self.prior, describe_model(self.prior), labels)
+        for path in (self.continue_from, self.prior):
+            if path is not None and describe_model(path).get("bits") is not None:
+                raise InputError(
+                    f"{path}: has hashed features, which a store's ids do not name; stream goes on from it"
+                )
 
     def _check_labels(self, path: Path, saved: dict, labels: list[float]) -> None:
         if saved["labels"] != labels:

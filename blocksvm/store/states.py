@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from blocksvm.errors import InputError
+from blocksvm.kernels.table import hash_ids
 from blocksvm.store.arrays import read_array, read_pieces, write_array
 from blocksvm.store.files import create_hdf5, damage_named, open_hdf5, read_meta, write_meta
 
@@ -108,6 +109,15 @@ def save_model_pieces(path: Path, feature_ids, n_weights: int, weights, state: d
         write_meta(file, meta)
 
 
+def hashed(ids: np.ndarray, bits: int | None) -> np.ndarray:
+    """Ids (int64) as a model's features are named: their hashes, or (bits None) the ids themselves."""
+    if bits is None:
+        return ids
+    places = np.empty(len(ids), np.int32)
+    hash_ids(np.ascontiguousarray(ids, dtype=np.int64), bits, places)
+    return places.astype(np.int64)
+
+
 def labels_predicted(values: np.ndarray, labels: tuple[float, ...]) -> np.ndarray:
     """Labels (n,) float64 for decision values (n,) of two classes or (n, k) of more."""
     chosen = values.argmax(axis=1) if values.ndim == 2 else (values > 0.0).astype(np.int64)
@@ -130,12 +140,20 @@ class Model:
     labels: tuple[float, ...]
     meta: dict
 
+    @property
+    def bits(self) -> int | None:
+        """Where the model's features are hashes of ids: their bits; feature_ids are then the hashes."""
+        return self.meta.get("bits")
+
     def decision_function(self, X) -> np.ndarray:
         """<w, x> + intercept for the rows of a scipy sparse matrix whose columns are feature ids; (n,) float64, or
         (n, k) of k > 2 classes."""
         columns = np.zeros((X.shape[1], *self.weights.shape[:-1]))
-        known = self.feature_ids < X.shape[1]
-        columns[self.feature_ids[known]] = self.weights[..., known].T
+        if self.bits is not None:
+            columns[:] = self.weights[..., hashed(np.arange(X.shape[1]), self.bits)].T
+        else:
+            known = self.feature_ids < X.shape[1]
+            columns[self.feature_ids[known]] = self.weights[..., known].T
         return np.asarray(X @ columns, dtype=np.float64) + self.intercept
 
     def predict(self, X) -> np.ndarray:

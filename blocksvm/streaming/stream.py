@@ -4,6 +4,8 @@ at row numbers."""
 from __future__ import annotations
 
 import math
+import queue
+import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -13,7 +15,6 @@ from pathlib import Path
 import numpy as np
 
 from blocksvm.errors import InputError
-from blocksvm.ingest.convert import ordered_map
 from blocksvm.ingest.svmlight import LineCounter, ParsedRows, TextFormat, parse_piece, parse_skipping
 from blocksvm.ingest.text import text_pieces
 from blocksvm.kernels.online.loops import LAST_LABEL, LAST_LENGTH, LAST_SCORE, NONZEROS, ROWS
@@ -156,8 +157,7 @@ class Stream:
 
     def _learn_all(self, inputs: list[str], pool: ThreadPoolExecutor) -> bool:
         counter = LineCounter()
-        pieces = text_pieces(inputs, self.piece_bytes, self.settings.memory // (20 * (self.settings.jobs + 2)))
-        for parts in ordered_map(pool, self._parse, pieces, self.settings.jobs):
+        for parts in self._parsed_ahead(inputs, pool):
             for parsed, places in parts:
                 # rows before a bad line are learned from, as they would be had the line come in another piece
                 self._learn(parsed, places, counter)
@@ -168,7 +168,49 @@ class Stream:
                     counter.check(parsed)
             if self.stop():
                 return False
-        return True
+        return not self.stop()
+
+    def _parsed_ahead(self, inputs: list[str], pool: ThreadPoolExecutor) -> Iterator[list]:
+        """Parsed pieces in their order; a thread reads, so that rows are learned from as soon as they have come."""
+        ready: queue.Queue = queue.Queue(self.settings.jobs)
+        closed = threading.Event()
+
+        def put(item) -> bool:
+            while not closed.is_set():
+                try:
+                    ready.put(item, timeout=0.1)
+                    return True
+                except queue.Full:
+                    continue
+            return False
+
+        def read() -> None:
+            longest = self.settings.memory // (20 * (self.settings.jobs + 2))
+            try:
+                for piece in text_pieces(inputs, self.piece_bytes, longest, eager=True, digested=False):
+                    if not put(pool.submit(self._parse, piece)):
+                        return
+                put(None)
+            except BaseException as error:
+                put(error)
+
+        # a daemon: where it waits for a pipe when the stream is stopped, nothing waits for it
+        threading.Thread(target=read, name="blocksvm-read", daemon=True).start()
+        try:
+            while True:
+                try:
+                    item = ready.get(timeout=0.1)
+                except queue.Empty:
+                    if self.stop():
+                        return
+                    continue
+                if item is None:
+                    return
+                if isinstance(item, BaseException):
+                    raise item
+                yield item.result()
+        finally:
+            closed.set()
 
     def _parse(self, piece) -> list[tuple[ParsedRows, np.ndarray | None]]:
         """In a thread of the pool: parsed rows, and their features where these are hashes."""
