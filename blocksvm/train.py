@@ -19,7 +19,7 @@ from blocksvm.errors import InputError
 from blocksvm.learner_options import add_learner_options
 
 EPILOG = """online learners: perceptron, perceptron-bias, pa, pa1, pa2, cw-var, cw-stdev, arow, scw1, scw2, ogd, forel,
-omd, subgradient, fobos, hf-fobos, adagrad-rda, adagrad-rda-squares, adagrad-fobos
+omd, subgradient, fobos, hf-fobos, adagrad-rda, adagrad-rda-squares, adagrad-fobos; for few rows: forel-exact, ftl
 
 examples:
   python -m blocksvm.train store.h5 model.h5

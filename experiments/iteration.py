@@ -38,7 +38,7 @@ X, y = load_csr(Path(sys.argv[1]))
 rows = problem(y, X)
 for eps in ("1e9", "8", "4", "2", "0.5", "0.1"):
     log = []
-    param = parameter(f"-s 3 -c 1 -e {eps} -B -1 -q")
+    param = parameter(f"-s 3 -c {sys.argv[2]} -e {eps} -B -1 -q")
     param.print_func = PRINT_STRING_FUN(log.append)
     ctypes.CDLL(None).srand(1)
     began = time.perf_counter()
@@ -48,18 +48,20 @@ for eps in ("1e9", "8", "4", "2", "0.5", "0.1"):
 """
 
 
-def liblinear(folder: Path) -> list[tuple[int, float]]:
+def liblinear(folder: Path, C: float) -> list[tuple[int, float]]:
     """(iterations, seconds) of the train call at falling tolerances; the first is a single iteration and the set-up."""
-    done = subprocess.run([sys.executable, "-c", CHILD, str(folder)], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", CHILD, str(folder), repr(C)], capture_output=True, text=True, check=True
+    )
     return [tuple(json.loads(line)) for line in done.stdout.splitlines()]
 
 
-def ours(path: Path) -> dict[str, tuple[float, float]]:
+def ours(path: Path, C: float) -> dict[str, tuple[float, float]]:
     """{order: (seconds of the first pass, median seconds of the later ones)}, all rows in one block."""
     found = {}
     with Store(path) as store:
         block = store.read_block(np.arange(len(store.chunks)), None)
-        problem = TrainSettings().problem(store)
+        problem = TrainSettings(C=C).problem(store)
         upper, diagonal = problem.box()
         n = block.n_samples
         order = np.empty(n, np.int32)
@@ -85,11 +87,14 @@ def main() -> None:
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("folder", type=Path)
     p.add_argument("--repeats", type=int, default=3)
+    p.add_argument(
+        "-C", type=float, default=1.0, help="a large one keeps rows from the bounds, so that none is left out"
+    )
     options = p.parse_args()
     theirs, own = [], []
     for _ in range(options.repeats):
-        theirs.append(liblinear(options.folder))
-        own.append(ours(options.folder / "store.h5"))
+        theirs.append(liblinear(options.folder, options.C))
+        own.append(ours(options.folder / "store.h5", options.C))
     nonzeros = [run.pop("nonzeros") for run in own][0] / 1e6
     first = statistics.median(runs[0][1] for runs in theirs)
     early = statistics.median(per_iteration(runs, next(run for run in runs if run[0] > runs[0][0])) for runs in theirs)

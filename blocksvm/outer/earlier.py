@@ -13,6 +13,7 @@ import numpy as np
 from blocksvm.errors import InputError
 from blocksvm.ingest.ids import IdIndex
 from blocksvm.outer.budget import Budget
+from blocksvm.solvers.exact import SETTINGS as EXACT
 from blocksvm.store.source import Source
 from blocksvm.store.states import Model, describe_model, load_model, load_state, model_feature_ids
 
@@ -36,6 +37,8 @@ class Earlier:
         labels = list(self.source.labels.values)
         if self.continue_from is not None:
             saved = describe_model(self.continue_from)
+            if solver.name in EXACT:
+                raise InputError(f"--continue-from: {solver.name} begins with no rows")
             if not solver.online:
                 raise InputError(f"--continue-from: {solver.name} starts from other models by --warm-start")
             for name in ("solver", "online", "bias"):
@@ -47,7 +50,7 @@ class Earlier:
             self._check_labels(self.continue_from, saved, labels)
             self.outers = saved["outer"]
         if self.prior is not None:
-            if not (solver.online or solver.has_dual):
+            if solver.name in EXACT or not (solver.online or solver.has_dual):
                 raise InputError(f"--prior: {solver.name} cannot be regularised towards a model; dual-cd can")
             self._check_labels(self.prior, describe_model(self.prior), labels)
         for path in (self.continue_from, self.prior):

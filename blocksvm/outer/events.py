@@ -29,7 +29,7 @@ def start_event(trainer) -> dict:
         "resident": trainer.partition.resident,
         "memory_plan": trainer.plan(),
         "outer": trainer.progress.position.outer,
-        "learner_settings": trainer.solver.machine.settings if trainer.solver.online else None,
+        "learner_settings": trainer.solver.told if trainer.solver.online else None,
         "versions": versions(),
     }
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from blocksvm.errors import InputError
 from blocksvm.objective import Problem
 from blocksvm.solvers.dual_cd import DualCD
+from blocksvm.solvers.exact import SETTINGS as EXACT
+from blocksvm.solvers.exact import ExactSolver
 from blocksvm.solvers.online import LEARNERS
 from blocksvm.solvers.online.solver import OnlineSettings, OnlineSolver
 from blocksvm.solvers.pegasos import Pegasos
@@ -12,7 +14,7 @@ from blocksvm.solvers.protocol import Solver
 
 SOLVERS = {solver.name: solver for solver in (DualCD, Pegasos)}
 # as a solver, pegasos is the one with sub-batches
-NAMES = (*SOLVERS, *(name for name in LEARNERS if name not in SOLVERS))
+NAMES = (*SOLVERS, *(name for name in LEARNERS if name not in SOLVERS), *EXACT)
 
 
 def is_online(name: str) -> bool:
@@ -31,6 +33,8 @@ def make_solver(
     if is_online(name):
         if batch != 1:
             raise InputError(f"--batch belongs to --solver pegasos; {name} takes one row at a time")
+        if name in EXACT:
+            return ExactSolver(name, problem, online, source)
         return OnlineSolver(name, problem, online, source)
     given = online.given()
     if given:

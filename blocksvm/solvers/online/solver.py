@@ -67,6 +67,7 @@ class OnlineSolver:
             name, settings.learner, known, average=settings.average, bias=problem.bias, n_classes=k,
             rule=settings.multiclass, query=query,
         )  # fmt: skip
+        self.told = self.machine.settings
         self.copies = self.machine.copies
         self.problem = replace(problem, bias=self.machine.bias)
         self.state_arrays = (
