@@ -43,7 +43,7 @@ def parser() -> Parser:
     p.add_argument("--save-every", type=int, metavar="ROWS", help="write it after every so many rows, too")
     p.add_argument("--log", metavar="TRACE.jsonl", help="write a JSON line for each line of progress")
     p.add_argument("--memory", type=size, default=size("1GB"), help="memory to use, e.g. 512MB (default 1GB)")
-    p.add_argument("--jobs", type=int, help="threads that parse (default: one for each processor)")
+    p.add_argument("--jobs", type=int, help="threads that parse (default: one less than there are processors)")
     p.add_argument("--seed", type=seed, default=0, help="seed of selective sampling (default 0)")
     p.add_argument("--overwrite", action="store_true", help="replace existing outputs")
     return p
@@ -68,7 +68,8 @@ def main(arguments: list[str]) -> int:
     from blocksvm.store.files import check_output
 
     inputs = options.inputs or ["-"]
-    jobs = options.jobs if options.jobs is not None else len(os.sched_getaffinity(0))
+    # beside the threads that read and that learn
+    jobs = options.jobs if options.jobs is not None else max(1, len(os.sched_getaffinity(0)) - 1)
     for name, value in (("--jobs", jobs), ("--save-every", options.save_every)):
         if value is not None and value < 1:
             raise InputError(f"{name} {value}: must be 1 or more")
