@@ -7,6 +7,7 @@ import gzip
 import io
 import lzma
 import os
+import queue
 import sys
 import zlib
 from collections.abc import Iterator
@@ -112,11 +113,16 @@ def open_source(name: str) -> tuple[TextSource, io.BufferedIOBase, io.BufferedIO
 
 
 def text_pieces(
-    names: list[str], piece_bytes: int, largest_line: int, eager: bool = False, digested: bool = True
+    names: list[str],
+    piece_bytes: int,
+    largest_line: int,
+    eager: bool = False,
+    digested: bool = True,
+    spare: queue.SimpleQueue | None = None,
 ) -> Iterator[TextPiece]:
     """Pieces of about ``piece_bytes`` of all inputs in turn; a longer line makes a longer piece, up to
     ``largest_line``.  Each piece owns its memory.  eager: what a pipe has ready makes a piece, however small; digested:
-    the source's fingerprint is wanted.
+    the source's fingerprint is wanted; spare: arrays of pieces that are done with, to be filled again.
 
     Raises InputError for a missing, unreadable, truncated or binary file.
     """
@@ -136,7 +142,7 @@ def text_pieces(
                         "raise --memory, or check that this is svmlight text"
                     )
                 # behind the text: a missing last newline, and what the parser may look ahead
-                buffer = np.empty(capacity + 1 + SPARE, np.uint8)
+                buffer = _take(spare, capacity + 1 + SPARE)
                 buffer[: len(carry)] = carry
                 room = memoryview(buffer)[len(carry) : capacity]
                 filled = _read_once(name, text, room) if eager and size is None else _read_full(name, text, room)
@@ -166,6 +172,15 @@ def text_pieces(
                 stored.close()
         source.fingerprint = digest.hexdigest()
         behind += size or 0
+
+
+def _take(spare: queue.SimpleQueue | None, length: int) -> np.ndarray:
+    """A spare array of this length, or a new one."""
+    try:
+        array = None if spare is None else spare.get_nowait()
+    except queue.Empty:
+        array = None
+    return array if array is not None and len(array) == length else np.empty(length, np.uint8)
 
 
 def _read_once(name: str, text, view: memoryview) -> int:

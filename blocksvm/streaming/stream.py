@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from blocksvm.errors import InputError
-from blocksvm.ingest.svmlight import LineCounter, ParsedRows, TextFormat, parse_piece, parse_skipping
+from blocksvm.ingest.svmlight import LineCounter, ParsedRows, Room, TextFormat, parse_piece, parse_skipping
 from blocksvm.ingest.text import text_pieces
 from blocksvm.kernels.online.loops import LAST_LABEL, LAST_LENGTH, LAST_SCORE, NONZEROS, ROWS
 from blocksvm.kernels.table import hash_ids
@@ -111,6 +111,8 @@ class Stream:
         self.features = StreamMemory(self.machine, settings.bits, left, prior_model is not None)
         if prior_model is not None:
             self._take_prior(prior_model, prior)
+        self.spare_text: queue.SimpleQueue = queue.SimpleQueue()
+        self.spare_rooms: queue.SimpleQueue = queue.SimpleQueue()
         self.skipped = 0
         self.began = time.perf_counter()
         self.last_report = -1
@@ -158,7 +160,7 @@ class Stream:
     def _learn_all(self, inputs: list[str], pool: ThreadPoolExecutor) -> bool:
         counter = LineCounter()
         for parts in self._parsed_ahead(inputs, pool):
-            for parsed, places in parts:
+            for parsed, places, room in parts:
                 # rows before a bad line are learned from, as they would be had the line come in another piece
                 self._learn(parsed, places, counter)
                 if parsed.fault is not None and self.settings.skip_bad:
@@ -166,6 +168,9 @@ class Stream:
                     counter.count(parsed)
                 else:
                     counter.check(parsed)
+                if room is not None:  # done with
+                    self.spare_text.put(parsed.piece.text)
+                    self.spare_rooms.put((room, places))
             if self.stop():
                 return False
         return not self.stop()
@@ -187,7 +192,8 @@ class Stream:
         def read() -> None:
             longest = self.settings.memory // (20 * (self.settings.jobs + 2))
             try:
-                for piece in text_pieces(inputs, self.piece_bytes, longest, eager=True, digested=False):
+                for piece in text_pieces(inputs, self.piece_bytes, longest, eager=True, digested=False,
+                                         spare=self.spare_text):  # fmt: skip
                     if not put(pool.submit(self._parse, piece)):
                         return
                 put(None)
@@ -212,17 +218,31 @@ class Stream:
         finally:
             closed.set()
 
-    def _parse(self, piece) -> list[tuple[ParsedRows, np.ndarray | None]]:
-        """In a thread of the pool: parsed rows, and their features where these are hashes."""
+    def _parse(self, piece) -> list[tuple[ParsedRows, np.ndarray | None, Room | None]]:
+        """In a thread of the pool: parsed rows, their features where these are hashes, and the memory to give back."""
+        bits = self.settings.bits
+        if not self.settings.skip_bad and piece.end <= self.piece_bytes + 1:
+            room, places = self._room()
+            parsed = parse_piece(piece, self.form, room)
+            if places is not None:
+                hash_ids(parsed.ids, bits, places)
+            return [(parsed, places, room)]
         made = parse_skipping(piece, self.form) if self.settings.skip_bad else [parse_piece(piece, self.form)]
         parts = []
         for parsed in made:
-            places = None
-            if self.settings.bits is not None:
-                places = np.empty(len(parsed.ids), np.int32)
-                hash_ids(parsed.ids, self.settings.bits, places)
-            parts.append((parsed, places))
+            places = None if bits is None else np.empty(len(parsed.ids), np.int32)
+            if places is not None:
+                hash_ids(parsed.ids, bits, places)
+            parts.append((parsed, places, None))
         return parts
+
+    def _room(self) -> tuple[Room, np.ndarray | None]:
+        """Memory for a piece's rows, and for their hashes: spare, or new."""
+        try:
+            return self.spare_rooms.get_nowait()
+        except queue.Empty:
+            room = Room.for_bytes(self.piece_bytes + 1)
+            return room, None if self.settings.bits is None else np.empty(len(room.ids), np.int32)
 
     def _skip(self, sentence: str) -> None:
         self.skipped += 1
