@@ -111,8 +111,8 @@ def main() -> None:
     out = [
         "# Batch, online, stream", "",
         f"{m['date']}; {m['cpu']}, {m['cores']} cores, {m['ram_gb']} GB RAM; medians of {options.repeats} runs.",
-        f"--memory {options.memory / 1e6:.0f} MB. Seconds: whole commands from the text on, the split included where there",
-        "is a store (one class against the others: the fits alone, from rows in memory).", "",
+        f"--memory {options.memory / 1e6:.0f} MB. Seconds: whole commands from the text on, the split where there",
+        "is a store included (one class against the others: the fits alone, from rows in memory).", "",
     ]  # fmt: skip
     columns = ("data", "regime", "method", "passes", "data kept", "seconds", "peak MB", "test accuracy")
     out += ["| " + " | ".join(columns) + " |", "|---" * len(columns) + "|"]

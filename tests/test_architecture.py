@@ -17,8 +17,9 @@ LEVELS = [
     ["solvers"],
     ["outer"],
     ["models", "scoring", "display", "streaming", "learner_options"],
+    ["analysis"],
     ["session", "console", "warmup"],
-    ["split", "train", "predict", "stream", "info", "demo"],
+    ["split", "train", "predict", "stream", "regret", "info", "demo"],
 ]
 LEVEL = {room: level for level, rooms in enumerate(LEVELS) for room in rooms}
 ONLY_IN = {
@@ -31,7 +32,7 @@ ONLY_IN = {
     "rich": {"display"},
     "argparse": {"console", "split", "train", "predict", "stream", "info", "demo"},
 }
-PRINTING = {"session", "console", "display", "split", "train", "predict", "stream", "info", "demo"}
+PRINTING = {"session", "console", "display", "split", "train", "predict", "stream", "regret", "info", "demo"}
 SOURCES = sorted(PACKAGE.rglob("*.py"))
 
 
@@ -95,7 +96,7 @@ def test_files_explain_themselves_and_are_not_too_long(path):
     assert text.count("\n") <= 520
 
 
-@pytest.mark.parametrize("command", ["split", "train", "predict", "stream", "info", "demo"])
+@pytest.mark.parametrize("command", ["split", "train", "predict", "stream", "regret", "info", "demo"])
 def test_help_imports_nothing_heavy(command):
     """Quick start is a matter of what is imported, which does not depend on the machine."""
     code = (
