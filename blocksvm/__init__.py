@@ -27,6 +27,12 @@ _LAZY = {
     "fit": "models",
     "Fitted": "models",
     "TrainSettings": "outer.settings",
+    "OnlineSettings": "solvers.online.solver",
+    "LearnerSettings": "solvers.online.learner",
+    "Stream": "streaming.stream",
+    "StreamSettings": "streaming.stream",
+    "save_stream": "streaming.saving",
+    "regret": "analysis.report",
     "load_model": "store.states",
     "Model": "store.states",
 }

@@ -75,12 +75,16 @@ def train(kind: str, solver: str):
 
 def learn(kind: str, name: str, mirror: str | None = None) -> None:
     """An online learner on rows of two classes."""
-    from blocksvm.models import fit
-    from blocksvm.solvers.online.learner import LearnerSettings
-    from blocksvm.solvers.online.solver import OnlineSettings
+    import numpy as np
 
-    given = LearnerSettings(lam=0.1 if name == "pegasos" else None, mirror=mirror)
-    fit(few_rows(kind), solver=name, online=OnlineSettings(given))
+    from blocksvm.solvers.online.learner import LearnerSettings
+    from blocksvm.solvers.online.machine import Machine
+
+    block = few_rows(kind).read_block(np.arange(4), None)
+    machine = Machine(name, LearnerSettings(mirror=mirror), {"max_norm": 1.0, "n_features": 3.0, "lam": 0.1})
+    memory = machine.new_memory(3)
+    machine.learn(block.matrix, block.y, np.arange(4, dtype=np.int32), 3, memory)
+    machine.weights(memory, np.empty(4))
 
 
 def predict(folder: Path, kind: str, dtype: str) -> None:

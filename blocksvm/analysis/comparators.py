@@ -1,0 +1,281 @@
+"""Fixed weights that a learner is compared with: found in hindsight, then measured on the rows of the replay.
+
+hinge, squared hinge: the certified batch solver over a path of C, each from the one before.
+logistic, squared, epsilon-insensitive: L-BFGS (Liu, Nocedal, Math. Prog. 1989) on rows in memory, over the same path.
+    1/2 ||w||^2 + C sum loss is 1-strongly convex, so that P(w) - P* <= ||grad P(w)||^2 / 2; epsilon-insensitive is
+    smoothed (Nesterov, Math. Prog. 2005), which costs at most C T width / 2.
+loss + l1 ||w||_1: epochs of FOBOS (Duchi, Singer, JMLR 2009) with several step sizes, without a certificate, so that a
+    regret against them is a lower bound of the regret.
+"""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import scipy.sparse
+from scipy.optimize import minimize
+
+from blocksvm.analysis.replay import Rows, Run
+from blocksvm.errors import InputError
+from blocksvm.kernels.online import records
+from blocksvm.models import fit
+from blocksvm.outer.budget import Budget
+from blocksvm.solvers.online.learner import LOSS_NAMES, LearnerSettings
+from blocksvm.solvers.online.machine import Machine
+from blocksvm.store.matrix import Matrix
+
+CERTIFIED = ("hinge", "squared-hinge")
+TOLERANCE = 1e-3  # certified relative gap of the batch solver
+OUTERS = 100
+# The path: C R^2 T from FIRST, C R^2 up to LAST, by factors of ten; it ends where a larger C lowers the loss no more.
+# Hinge losses end it where the least margin is near to 1 too: a larger C changes such weights no more.
+FIRST, LAST, LEAST_GAIN, NEAR = 1.0, 1e4, 1e-3, 0.99
+SMOOTH_STEPS = 500
+CORRECTIONS = 5  # pairs of vectors that L-BFGS keeps
+WIDTH = 1e-3  # within which epsilon-insensitive is smoothed
+EPOCHS = 20
+PACES = (0.1, 1.0, 10.0)  # step sizes of FOBOS, times 1 / R
+
+
+@dataclass(frozen=True)
+class Found:
+    """Weights (d + 1,), the last of the constant feature, and what is known of how good they are."""
+
+    name: str
+    w: np.ndarray
+    C: float | None = None
+    status: str = ""
+    rel_gap: float | None = None
+
+
+# Vectors of all features beside a solver's own: weights found, their copy when scaled, feature ids, sums under way.
+VECTORS = 6
+
+
+@dataclass
+class Comparator:
+    """Fixed weights u, measured: norms, and sums (K,) over the rounds up to each time as ``Run`` has them.
+
+    norm ||u||, norm_1 ||u||_1, norm_dual ||u||_q of the p-norm map; own_norm: of the weights without the
+    constant feature; loss, judged with the penalty t r(u); linear sum <z_t, u>; hinge, hinge_squares; tau_hinge
+    sum tau_t hinge_t(u); margin (K,): the least y <u, x> so far; distance: ||w_t - u|| is at most this (FOBOS).
+    """
+
+    name: str
+    C: float | None
+    status: str
+    rel_gap: float | None
+    norm: float
+    norm_1: float
+    norm_dual: float
+    own_norm: float
+    loss: np.ndarray
+    judged: np.ndarray
+    mistakes: np.ndarray
+    linear: np.ndarray
+    hinge: np.ndarray
+    hinge_squares: np.ndarray
+    tau_hinge: np.ndarray | None
+    margin: np.ndarray
+    distance: float | None
+
+
+def measure(run: Run, found: Found, scores: np.ndarray) -> Comparator:
+    """The comparator of weights whose scores (T,) are given."""
+    w = found.w
+    penalty = run.penalty_of(w)
+    hinge = run.losses_of("hinge", scores)[0]
+    p = run.settings.get("p")
+    norm = float(np.linalg.norm(w))
+    norm_dual = norm
+    if run.mirror == "p-norm" and norm > 0.0:
+        norm_dual = norm * float(np.sum((np.abs(w) / norm) ** (p / (p - 1.0)))) ** (1.0 - 1.0 / p)
+    distance = None
+    if run.low is not None:
+        u = w[: run.d]
+        distance = float(np.sqrt(np.sum(np.maximum(run.high - u, u - run.low) ** 2)))
+    return Comparator(
+        name=found.name,
+        C=found.C,
+        status=found.status,
+        rel_gap=found.rel_gap,
+        norm=norm,
+        norm_1=float(np.abs(w).sum()),
+        norm_dual=norm_dual,
+        own_norm=float(np.linalg.norm(w[: run.d])),
+        loss=run.at(run.losses_of(run.loss_name, scores)[0]) + penalty,
+        judged=run.at(run.losses_of(run.judged_name, scores)[0]) + penalty,
+        mistakes=run.at(run.y * scores <= 0.0),
+        linear=run.at(run.slopes * scores),
+        hinge=run.at(hinge),
+        hinge_squares=run.at(hinge**2),
+        tau_hinge=run.at(run.tau * hinge) if run.name in ("pa", "pa1", "pa2") else None,
+        margin=-run.largest(-(run.y * scores)),
+        distance=distance,
+    )
+
+
+def measured(run: Run, rows: Rows, found: Found) -> Iterator[Comparator]:
+    """The comparator; scaled into the ball that the learner stays in, where it lies outside; and scaled to a least
+    margin of 1, where it separates the rows."""
+    scores = rows.scores(found.w, run.bias)
+    plain = measure(run, found, scores)
+    yield plain
+    if run.ball is not None:
+        power, radius = run.ball
+        length = plain.norm if power == 2 else plain.norm_1
+        if length > radius:
+            yield _scaled(run, found, scores, radius / length * (1.0 - 1e-12), f"{found.name}, scaled to {radius:.4g}")
+    margin = float(plain.margin[-1])
+    if margin > 0.0 and run.name in ("perceptron", "perceptron-bias", "pa", "pa1", "pa2"):
+        yield _scaled(run, found, scores, (1.0 + 1e-12) / margin, f"{found.name}, scaled to margin 1")
+
+
+def _scaled(run: Run, found: Found, scores: np.ndarray, factor: float, name: str) -> Comparator:
+    return measure(run, Found(name, factor * found.w, found.C, "scaled"), factor * scores)
+
+
+def path(run: Run) -> list[float]:
+    """Values of C, rising."""
+    R = float(run.R[-1])
+    if R == 0.0:
+        return []
+    if run.name == "pegasos":
+        return [1.0 / (run.settings["lam"] * run.T)]
+    steps = round(math.log10(LAST * run.T / FIRST)) + 1
+    values = [FIRST / (R * R * run.T) * 10.0**k for k in range(steps)]
+    if run.name in ("ogd", "forel", "omd") and run.constant_step and run.mirror == "euclidean":
+        values.append(run.settings["step"])  # makes ||u||^2 / (2 eta) + sum loss(u) least
+    return sorted(C for C in set(values) if 1e-40 < C < 1e40)
+
+
+def comparators(run: Run, rows: Rows, memory: int, tell: Callable[[str], None]) -> list[Comparator]:
+    """The zero vector and those found, in the order of the path."""
+    zero = Found("u = 0", np.zeros(run.d + 1))
+    kept = [measure(run, zero, np.zeros(run.T))]
+    if run.truncated:
+        for found in by_epochs(run, rows, tell):
+            kept.extend(measured(run, rows, found))
+        return kept
+    finder = certified if run.judged_name in CERTIFIED else smooth
+    least, idle, C = float(kept[0].judged[-1]), 0, 0.0
+    for found in finder(run, rows, memory, tell):
+        new = list(measured(run, rows, found))
+        found_C = found.C
+        del found  # before the next one is made
+        kept.extend(new)
+        total = float(new[0].judged[-1])
+        if total == 0.0 or (run.judged_name in CERTIFIED and new[0].margin[-1] >= NEAR):
+            break
+        if found_C >= 5.0 * C:  # a whole step of the path
+            idle = idle + 1 if least - total <= LEAST_GAIN * least and C > 0.0 else 0
+            least, C = min(least, total), found_C
+            if idle == 2:
+                break
+    return kept
+
+
+@contextmanager
+def named(what: str):
+    """Errors of those who know only of the memory that is left say beside what."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(f"{what}: {error}") from error
+
+
+def certified(run: Run, rows: Rows, memory: int, tell: Callable[[str], None]) -> Iterator[Found]:
+    """The batch solver's weights along the path, each from the one before."""
+    with tempfile.TemporaryDirectory(prefix="blocksvm-regret-") as folder:
+        previous = None
+        for number, C in enumerate(path(run)):
+            tell(f"comparator for C = {C:.3g}")
+            with named(f"beside the records of {run.T:,} rounds"):
+                fitted = fit(
+                    rows.source, C=C, loss=run.judged_name, bias=run.bias, tol=TOLERANCE, schedule="5",
+                    max_outer=OUTERS, memory=memory, warm_start=previous,
+                )  # fmt: skip
+            previous = Path(folder) / f"{number}.h5"
+            fitted.save(previous)
+            constant = fitted.model.intercept / run.bias if run.bias else 0.0
+            gap = None if fitted.certificate is None else fitted.certificate.rel_gap
+            found = Found(f"C = {C:.4g}", np.append(fitted.model.weights, constant), C, fitted.status, gap)
+            del fitted  # with its blocks
+            yield found
+            del found
+
+
+def smooth(run: Run, rows: Rows, memory: int, tell: Callable[[str], None]) -> Iterator[Found]:
+    """L-BFGS along the path; the source is a matrix in memory."""
+    source: Matrix = rows.source
+    used = np.zeros(source.n_features, bool)
+    used[source.indices] = True
+    n_used = int(used.sum())
+    vectors = 2 * CORRECTIONS + 5 + 10  # of L-BFGS, and those under way here and in scipy
+    with named(f"beside the records of {run.T:,} rounds"):
+        Budget(memory).require("L-BFGS", 8 * vectors * n_used + 8 * source.n_nonzeros + 13 * source.n_features)
+    place = np.cumsum(used, dtype=np.int32) - np.int32(1)
+    values = np.ones(source.n_nonzeros, np.float32) if source.values is None else source.values
+    entries = (values, place[source.indices], source.indptr)
+    X = scipy.sparse.csr_matrix(entries, shape=(source.n_samples, n_used), copy=False)
+    del place
+    y = source.codes.astype(np.float64)
+    losses, slopes = np.empty(len(y)), np.empty(len(y))
+
+    def evaluate(w: np.ndarray, C: float) -> tuple[float, np.ndarray]:
+        z = X @ w
+        if run.judged_name == "epsilon-insensitive":
+            excess = np.abs(z - y) - run.epsilon
+            inside = np.clip(excess, 0.0, WIDTH)
+            total = float(np.sum(inside * inside / (2.0 * WIDTH) + np.maximum(excess - WIDTH, 0.0)))
+            slopes[:] = np.sign(z - y) * inside / WIDTH
+        else:
+            records.losses_of(LOSS_NAMES.index(run.judged_name), run.epsilon, z, source.codes, losses, slopes)
+            total = float(losses.sum())
+        return 0.5 * float(w @ w) + C * total, w + C * (X.T @ slopes)
+
+    w = np.zeros(n_used)
+    for C in path(run):
+        tell(f"comparator for C = {C:.3g}")
+        limits = {
+            "maxiter": SMOOTH_STEPS,
+            "maxfun": 2 * SMOOTH_STEPS,
+            "maxcor": CORRECTIONS,
+            "ftol": 1e-12,
+            "gtol": 1e-12,
+        }
+        done = minimize(evaluate, w, args=(C,), jac=True, method="L-BFGS-B", options=limits)
+        w = done.x
+        primal, gradient = evaluate(w, C)
+        gap = 0.5 * float(gradient @ gradient)
+        if run.judged_name == "epsilon-insensitive":
+            gap += 0.5 * C * len(y) * WIDTH
+        rel_gap = gap / primal if primal > 0.0 else gap
+        status = "converged" if rel_gap <= TOLERANCE else "max-steps"
+        whole = np.zeros(source.n_features + 1)
+        whole[:-1][used] = w
+        yield Found(f"C = {C:.4g}", whole, C, status, rel_gap)
+
+
+def by_epochs(run: Run, rows: Rows, tell: Callable[[str], None]) -> Iterator[Found]:
+    """The last weights of many epochs of FOBOS, for several step sizes."""
+    R = float(run.R[-1])
+    own = {"loss": run.loss_name, "l1": run.settings["l1"]}
+    if run.loss_name == "epsilon-insensitive":
+        own["epsilon"] = run.epsilon
+    for pace in PACES if R > 0.0 else ():
+        machine = Machine("fobos", LearnerSettings(step=pace / R, **own), {})
+        memory = machine.new_memory(run.d)
+        for epoch in range(EPOCHS):
+            tell(f"comparator: epoch {epoch + 1} of FOBOS with step {pace / R:.3g}")
+            for block, order, _ in rows:
+                machine.learn(block.matrix, block.y, order, run.d, memory)
+        w = machine.weights(memory, np.empty(run.d + 1))
+        if np.isfinite(w).all():
+            yield Found(f"FOBOS, {EPOCHS} epochs, step {pace / R:.4g}", w, None, "not certified")

@@ -1,0 +1,341 @@
+"""A learner replayed over rows in a fixed order: what is kept of each round, and sums of it up to chosen rounds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from functools import cached_property
+
+import numpy as np
+import scipy.sparse
+
+from blocksvm.block import Block
+from blocksvm.errors import InputError
+from blocksvm.kernels.online import records
+from blocksvm.kernels.shuffle import windowed_order
+from blocksvm.outer.budget import Budget
+from blocksvm.outer.partition import order_key
+from blocksvm.solvers.online.learner import LOSS_NAMES
+from blocksvm.solvers.online.machine import Machine
+from blocksvm.store.matrix import Matrix
+from blocksvm.store.reading import iterate_blocks
+from blocksvm.store.source import ChunkTable, Source
+
+ORDERS = ("stored", "shuffled")
+CHUNKS, ROWS = 101, 102  # what a key of an order is for
+RECORD_BYTES = 96  # of a round: label, scores of learner and comparator, norms, and sums under way
+
+
+class Rows:
+    """The rows of a source in the order of a replay, block by block, as often as wanted.
+
+    order 'stored', or 'shuffled': chunks in random order, and the rows of each block among themselves; blocks take
+    ``memory`` bytes, two of them.  Iterating gives (block, order of its rows (n,) int32, rows before it).
+    """
+
+    def __init__(self, source: Source, order: str, seed: int, memory: int):
+        if order not in ORDERS:
+            raise InputError(f"--order {order}: choose one of {', '.join(ORDERS)}")
+        self.source = source
+        self.order = order
+        self.seed = seed
+        self.memory = memory
+
+    def __iter__(self) -> Iterator[tuple[Block, np.ndarray, int]]:
+        shuffled = self.order == "shuffled"
+        source = Permuted(self.source, self.seed) if shuffled else self.source
+        first = 0
+        for visit, block in enumerate(iterate_blocks(source, self.memory)):
+            order = np.arange(block.n_samples, dtype=np.int32)
+            if shuffled:
+                shuffle(order_key(self.seed, ROWS, visit), order)
+            yield block, order, first
+            first += block.n_samples
+
+    def scores(self, w: np.ndarray, bias: float) -> np.ndarray:
+        """<w, x> (T,) of all rows; w (d + 1,), the last entry that of the constant feature."""
+        from blocksvm.kernels.margins import decision_values
+
+        found = np.empty(self.source.n_samples)
+        for block, order, first in self:
+            values = np.empty(block.n_samples)
+            decision_values(*block.matrix, w, bias, values)
+            found[first : first + block.n_samples] = values[order]
+        return found
+
+
+def shuffle(key: np.uint64, out: np.ndarray) -> np.ndarray:
+    windowed_order(key, len(out), len(out), out, np.empty(1, np.int32))
+    return out
+
+
+class Permuted:
+    """A source with its chunks in random order."""
+
+    def __init__(self, source: Source, seed: int):
+        self.source = source
+        self.drawn = shuffle(order_key(seed, CHUNKS), np.empty(len(source.chunks), np.int32)).astype(np.int64)
+        n_rows = source.chunks.n_rows[self.drawn]
+        self.chunks = ChunkTable(np.cumsum(n_rows) - n_rows, n_rows, source.chunks.nnz[self.drawn])
+
+    def read_block(self, chunks: np.ndarray, arena) -> Block:
+        return self.source.read_block(self.drawn[chunks], arena)
+
+    def __getattr__(self, name: str):
+        return getattr(self.source, name)
+
+
+def in_memory(rows: Rows, n_rows: int, budget: Budget) -> Matrix:
+    """The first ``n_rows`` rows in their order as a matrix in memory; InputError where they do not fit, or are all of
+    one class."""
+    source = rows.source
+    share = n_rows / source.n_samples
+    # while they are put together there are two copies
+    budget.require("the rows in memory", int(2 * share * source.n_nonzeros * (4 + max(4, source.value_bytes))))
+    parts, labels, taken = [], [], 0
+    for block, order, first in rows:
+        order = order[: n_rows - first]
+        values = np.ones(block.n_nonzeros, np.float32) if block.values is None else block.values
+        entries = (values.copy(), block.indices.copy(), block.indptr.copy())
+        parts.append(scipy.sparse.csr_matrix(entries, shape=(block.n_samples, block.n_features))[order])
+        labels.append(block.y[order].astype(np.float64))
+        taken += len(order)
+        if taken == n_rows:
+            break
+    y = np.concatenate(labels)
+    if (y == y[0]).all():
+        label = source.labels.positive if y[0] > 0 else source.labels.negative
+        raise InputError(
+            f"{source.name}: the first {n_rows:,} rows all have the label {label:g}; raise --max-rows, or take "
+            "--order shuffled"
+        )
+    matrix = Matrix(scipy.sparse.vstack(parts, format="csr"), y)
+    matrix.name = source.name
+    budget.take("the rows in memory", matrix.n_nonzeros * (4 + matrix.value_bytes) + 32 * n_rows)
+    return matrix
+
+
+def log_spaced(T: int) -> np.ndarray:
+    """1, 2, 5, 10, 20, 50, ... and T."""
+    times = {T}
+    scale = 1
+    while scale <= T:
+        times |= {factor * scale for factor in (1, 2, 5) if factor * scale <= T}
+        scale *= 10
+    return np.array(sorted(times))
+
+
+class Run:
+    """One learner's replay.  Arrays (T,) hold a number a round, arrays (K,) sums over the rounds up to each of times.
+
+    name, settings: the learner's; loss: the one that it follows (hinge where it follows none); judged: the one that it
+    is compared by; scores z_t = <w_t, x_t> before the update; sq_norms ||x_t||^2, the constant feature included;
+    dual_norms: ||x_t|| in the norm that the mirror map's bounds are in; penalty (K,): sums of r(w_t), where the
+    learner's objective has a regulariser r that is measured.
+    """
+
+    def __init__(self, machine: Machine, source: Source, times: np.ndarray):
+        self.machine = machine
+        self.name, self.settings, self.bias = machine.name, machine.settings, machine.bias
+        self.T, self.d = source.n_samples, source.n_features
+        self.times = times
+        self.loss_name = self.settings.get("loss", "hinge")
+        self.judged_name = "hinge" if self.loss_name == "perceptron" else self.loss_name
+        self.epsilon = self.settings.get("epsilon", 0.1)
+        self.scores, self.sq_norms = np.empty(self.T), np.empty(self.T)
+        self.y = np.empty(self.T, np.int8)
+        self.dual_norms: np.ndarray | None = None
+        self.penalty = np.zeros(len(times))
+        self.l1_weights: np.ndarray | None = None  # of r(w) = sum_j l1_weights_j |w_j|
+        self.low = self.high = None  # the range of each weight over all rounds
+        self.mean_weights: np.ndarray | None = None
+
+    # -- sums --------------------------------------------------------------------------------------------------
+
+    def at(self, values: np.ndarray) -> np.ndarray:
+        """(K,) sums of ``values`` (T,) over the rounds up to each time."""
+        ends = [0, *self.times.tolist()]
+        return np.cumsum([values[a:b].sum() for a, b in zip(ends[:-1], ends[1:], strict=True)])
+
+    def largest(self, values: np.ndarray) -> np.ndarray:
+        """(K,) the largest of ``values`` so far."""
+        ends = [0, *self.times.tolist()]
+        return np.maximum.accumulate([values[a:b].max() for a, b in zip(ends[:-1], ends[1:], strict=True)])
+
+    def losses_of(self, name: str, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(losses, slopes), each (T,)."""
+        losses, slopes = np.empty(self.T), np.empty(self.T)
+        records.losses_of(LOSS_NAMES.index(name), self.epsilon, scores, self.y, losses, slopes)
+        return losses, slopes
+
+    @cached_property
+    def slopes(self) -> np.ndarray:
+        return self.losses_of(self.loss_name, self.scores)[1]
+
+    @cached_property
+    def loss(self) -> np.ndarray:
+        """(K,) of the loss that the learner follows, the penalty included."""
+        return self.at(self.losses_of(self.loss_name, self.scores)[0]) + self.penalty
+
+    @cached_property
+    def judged(self) -> np.ndarray:
+        return self.at(self.losses_of(self.judged_name, self.scores)[0]) + self.penalty
+
+    @cached_property
+    def linear(self) -> np.ndarray:
+        """(K,) sum <z_t, w_t> over the gradients z_t."""
+        return self.at(self.slopes * self.scores)
+
+    @cached_property
+    def mistakes(self) -> np.ndarray:
+        return self.at(self.y * self.scores <= 0.0).astype(np.float64)
+
+    @cached_property
+    def hinge_squares(self) -> np.ndarray:
+        return self.at(self.losses_of("hinge", self.scores)[0] ** 2)
+
+    @cached_property
+    def R(self) -> np.ndarray:
+        """(K,) the largest ||x|| so far."""
+        return np.sqrt(self.largest(self.sq_norms))
+
+    @cached_property
+    def gradient_squares(self) -> np.ndarray:
+        """(K,) sum ||z_t||^2."""
+        return self.at(self.slopes**2 * self.sq_norms)
+
+    @cached_property
+    def dual_squares(self) -> np.ndarray:
+        """(K,) the same in the norm dual to the mirror map's."""
+        return self.gradient_squares if self.dual_norms is None else self.at((self.slopes * self.dual_norms) ** 2)
+
+    @cached_property
+    def falling_squares(self) -> np.ndarray:
+        """(K,) sum ||z_t||^2 / sqrt(t)."""
+        return self.at(self.slopes**2 * self.sq_norms / np.sqrt(np.arange(1.0, self.T + 1.0)))
+
+    @cached_property
+    def G(self) -> np.ndarray:
+        """(K,) the largest ||z_t|| so far."""
+        return self.largest(np.abs(self.slopes) * np.sqrt(self.sq_norms))
+
+    @cached_property
+    def tau(self) -> np.ndarray:
+        """(T,) steps of the passive-aggressive learners; 0 for a row of zeros."""
+        losses = self.losses_of("hinge", self.scores)[0]
+        slack = 1.0 / (2.0 * self.settings["C"]) if self.name == "pa2" else 0.0
+        most = self.settings["C"] if self.name == "pa1" else math.inf
+        steps = np.divide(losses, self.sq_norms + slack, out=np.zeros(self.T), where=self.sq_norms > 0.0)
+        return np.minimum(most, steps)
+
+    @cached_property
+    def progress(self) -> np.ndarray:
+        """(K,) sum tau_t (2 l_t - tau_t ||x_t||^2)."""
+        return self.at(self.tau * (2.0 * self.losses_of("hinge", self.scores)[0] - self.tau * self.sq_norms))
+
+    # -- what the learner is -------------------------------------------------------------------------------------
+
+    @property
+    def mirror(self) -> str:
+        return self.settings.get("mirror", "euclidean")
+
+    @property
+    def constant_step(self) -> bool:
+        return self.settings.get("decay", "constant") == "constant"
+
+    @property
+    def ball(self) -> tuple[int, float] | None:
+        """(1 or 2, radius) of the norm ball that the learner stays in, if it does."""
+        if self.name == "pegasos":
+            return 2, 1.0 / math.sqrt(self.settings["lam"])
+        radius = self.settings.get("radius")
+        if radius is None:
+            return None
+        return (1 if self.mirror == "entropic" else 2), radius
+
+    @property
+    def truncated(self) -> bool:
+        """Judged with its regulariser r = l1 ||w||_1 (HF-FOBOS: with the heights of the last round)."""
+        return self.name in ("fobos", "hf-fobos") and self.settings["l1"] > 0.0 and not self.settings.get("l2", 0.0)
+
+    def penalty_of(self, w: np.ndarray) -> np.ndarray:
+        """(K,) t r(w)."""
+        if self.name == "pegasos":
+            return 0.5 * self.settings["lam"] * float(w @ w) * self.times
+        if self.l1_weights is not None:
+            return float(self.l1_weights @ np.abs(w[: self.d])) * self.times
+        return np.zeros(len(self.times))
+
+    def dual_power(self) -> float | None:
+        """p of the norm of gradients, None for the Euclidean one."""
+        return {"entropic": math.inf, "p-norm": self.settings.get("p")}.get(self.mirror)
+
+
+def learner_bytes(machine: Machine, run: Run) -> int:
+    """What the learner and the sums over its weights take."""
+    numbers = machine.feature_numbers() + 1 + machine.average + (8 if run.truncated else 0)
+    return 8 * (numbers * (run.d + 1) + machine.scalar_length()) + (40 * run.T if run.truncated else 0)
+
+
+def replay(machine: Machine, rows: Rows, run: Run, tell: Callable[[str], None]) -> Run:
+    """Fill the run's records by one epoch."""
+    memory = machine.new_memory(run.d)
+    p = run.dual_power()
+    if p is not None:
+        run.dual_norms = np.empty(run.T)
+    for block, order, first in rows:
+        span = slice(first, first + block.n_samples)
+        machine.learn(block.matrix, block.y, order, run.d, memory, run.scores[span])
+        run.y[span] = block.y[order]
+        run.sq_norms[span] = block.sq_norms[order] + run.bias**2
+        if p is not None:
+            records.row_p_norms(*block.matrix, order, float(p), run.dual_norms[span])
+        tell(f"{machine.name}: {first + block.n_samples:,} of {run.T:,} rows")
+    if machine.average:
+        run.mean_weights = machine.weights(memory, np.empty(run.d + 1))
+    del memory
+    if not np.isfinite(run.scores).all():
+        raise InputError(f"--learner {machine.name}: its scores grow beyond all numbers; lower --step")
+    if run.name == "pegasos":
+        norms = np.empty(run.T)
+        records.pegasos_sq_norms(run.scores, run.y, run.sq_norms, run.settings["lam"], norms)
+        run.penalty = 0.5 * run.settings["lam"] * run.at(norms)
+    if run.name in ("fobos", "hf-fobos") and not run.settings.get("l2", 0.0):
+        _truncated(rows, run)
+    return run
+
+
+def _truncated(rows: Rows, run: Run) -> None:
+    """Penalty and ranges of the weights of FOBOS and HF-FOBOS, from their scores."""
+    steps = run.settings["step"] / (1.0 if run.constant_step else np.sqrt(np.arange(1.0, run.T + 1.0)))
+    moves = -steps * run.slopes
+    thresholds = np.broadcast_to(steps * run.settings["l1"], run.T).copy()
+    S = np.concatenate([[0.0], np.cumsum(thresholds)])
+    CS = np.cumsum(S)
+    P = run.machine.parameters
+    heights = np.ones(run.d)
+    # HF-FOBOS: its regulariser takes the heights of the last round, so these must be known before the sums
+    for sweep in range(2 if run.name == "hf-fobos" else 1):
+        v, powers, sums, low, high = (np.zeros(run.d) for _ in range(5))
+        since = np.zeros(run.d, np.int64)
+        penalty = np.empty(len(run.times))
+        done = 0
+        for block, order, first in rows:
+            start = 0
+            while start < block.n_samples:
+                stop = min(block.n_samples, int(run.times[done]) - first)
+                records.truncated_sums(
+                    *block.matrix, order[start:stop], first + start, moves, thresholds, S, CS, P,
+                    v, since, powers, sums, low, high,
+                )  # fmt: skip
+                start = stop
+                if first + start == run.times[done]:
+                    records.truncated_settle(first + start, S, CS, P, v, since, powers, sums)
+                    penalty[done] = run.settings["l1"] * float(heights @ sums)
+                    done += 1
+        if sweep == 0 and run.name == "hf-fobos":
+            records.heights_of(powers, P, heights)
+    run.low, run.high = low, high
+    if run.truncated:
+        run.penalty = penalty
+        run.l1_weights = run.settings["l1"] * heights

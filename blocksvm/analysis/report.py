@@ -1,0 +1,268 @@
+"""The regret of a learner on a store, and its bounds: the replay, the comparators and the bounds put together."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from blocksvm.analysis.bounds import Bound, bounds_of
+from blocksvm.analysis.comparators import CERTIFIED, TOLERANCE, VECTORS, Comparator, Found, comparators, measure
+from blocksvm.analysis.replay import RECORD_BYTES, Rows, Run, in_memory, learner_bytes, log_spaced, replay
+from blocksvm.errors import InputError
+from blocksvm.outer.budget import Budget
+from blocksvm.outer.settings import require_two_labels
+from blocksvm.solvers.online.learner import LearnerSettings
+from blocksvm.solvers.online.machine import LARGEST_NORM, Machine
+from blocksvm.store.source import Source, bytes_of_blocks
+
+ROUNDING = 1e-8  # what a bound may be exceeded by, relatively, since sums are rounded
+
+
+@dataclass(frozen=True)
+class Checked:
+    """An assumption of a bound: what it says, whether it is met, and what was found."""
+
+    text: str
+    met: bool
+    found: str = ""
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A bound on this run.  applies: all assumptions are met; measured, right (K,): what is bounded and the bound, both
+    for the regret against the best comparator where it is about the regret; by: the name of the comparator that makes
+    the bound least, at each time; violated: what cannot be, but where rounding or a mistake has made it so."""
+
+    bound: Bound
+    checks: list[Checked]
+    applies: bool
+    measured: np.ndarray
+    right: np.ndarray
+    by: list[str]
+    violated: bool = False
+
+    def failures(self) -> str:
+        parts = [f"{c.text} fails{f' ({c.found})' if c.found else ''}" for c in self.checks if not c.met]
+        return "; ".join(parts)
+
+
+@dataclass(frozen=True)
+class Report:
+    """All that was found.  best: the comparator of least loss on all rows; least (K,): the least loss of any comparator
+    on the rows so far; notes: what a reader must know."""
+
+    run: Run
+    found: list[Comparator]
+    best: Comparator
+    least: np.ndarray
+    bounds: list[Judged]
+    notes: list[str]
+    memory: dict[str, int]
+    mean: Comparator | None = None
+
+    @property
+    def regret(self) -> np.ndarray:
+        return self.run.judged - self.best.judged
+
+    def table(self) -> list[dict]:
+        """A dict for each time."""
+        run, regret = self.run, self.regret
+        return [
+            {
+                "t": int(t),
+                "loss": float(run.judged[k]),
+                "mistakes": int(run.mistakes[k]),
+                "comparator_loss": float(self.best.judged[k]),
+                "least_loss": float(self.least[k]),
+                "regret": float(regret[k]),
+                "regret_per_sqrt_t": float(regret[k]) / math.sqrt(t),
+            }
+            for k, t in enumerate(run.times.tolist())
+        ]
+
+    def described(self) -> dict:
+        """Everything as plain numbers and strings."""
+        run = self.run
+        times = run.times.tolist()
+        return {
+            "learner": run.name,
+            "settings": {name: _plain(value) for name, value in run.settings.items()},
+            "loss": run.judged_name,
+            "rows": run.T,
+            "features": run.d,
+            "loss_sum": float(run.judged[-1]),
+            "mistakes": int(run.mistakes[-1]),
+            "regret": float(self.regret[-1]),
+            "comparator": self.best.name,
+            "notes": self.notes,
+            "table": self.table(),
+            "comparators": [_comparator(u) for u in self.found],
+            "bounds": [
+                {
+                    "name": judged.bound.name,
+                    "source": judged.bound.source,
+                    "statement": judged.bound.statement,
+                    "quantity": judged.bound.quantity,
+                    "remark": judged.bound.remark,
+                    "proven": judged.bound.proven,
+                    "applies": judged.applies,
+                    "violated": judged.violated,
+                    "assumptions": [{"text": c.text, "met": c.met, "found": c.found} for c in judged.checks],
+                    "table": [
+                        {"t": t, "measured": float(a), "bound": _plain(float(b)), "comparator": by}
+                        for t, a, b, by in zip(times, judged.measured, judged.right, judged.by, strict=True)
+                    ]
+                    if judged.applies
+                    else [],
+                }
+                for judged in self.bounds
+            ],
+            "memory": self.memory,
+        } | ({} if self.mean is None else {"mean_of_weights": _comparator(self.mean)})
+
+
+def _plain(value):
+    return value if value is None or isinstance(value, str) or math.isfinite(value) else str(value)
+
+
+def _comparator(u: Comparator) -> dict:
+    return {
+        "name": u.name,
+        "C": u.C,
+        "status": u.status,
+        "rel_gap": u.rel_gap,
+        "norm": u.norm,
+        "norm_1": u.norm_1,
+        "loss": float(u.judged[-1]),
+        "mistakes": int(u.mistakes[-1]),
+        "least_margin": float(u.margin[-1]),
+    }
+
+
+def judge(bound: Bound, run: Run, found: list[Comparator], best: Comparator) -> Judged:
+    """Check a bound's assumptions, and evaluate it where they are met."""
+    checks = []
+    for condition in bound.conditions:
+        met = bool(condition.holds(run))
+        checks.append(Checked(condition.text, met, "" if met else condition.found(run)))
+    none = np.zeros(0)
+    admitted: list[Comparator] = []
+    if all(check.met for check in checks):
+        admitted = [u for u in found if all(a.holds(run, u) for a in bound.admissions)]
+        for admission in bound.admissions:
+            met = any(admission.holds(run, u) for u in found) and bool(admitted)
+            checks.append(Checked(admission.text, met, "" if met else f"for none of the {len(found)} comparators"))
+    if not admitted:
+        return Judged(bound, checks, False, none, none, [])
+    rights = np.array([bound.right(run, u) for u in admitted])
+    least = rights.argmin(axis=0)
+    right, measured = rights.min(axis=0), bound.measured(run)
+    scale = np.maximum(np.abs(measured), np.abs(right))
+    exceeded = bound.proven and bool((measured > right + ROUNDING * scale + 1e-9).any())
+    if bound.regret is not None:
+        base = getattr(best, bound.regret)
+        measured, right = measured - base, right - base
+    return Judged(bound, checks, True, measured, right, [admitted[k].name for k in least], exceeded)
+
+
+def regret(
+    source: Source,
+    learner: str,
+    given: LearnerSettings | None = None,
+    *,
+    average: bool = False,
+    max_rows: int | None = None,
+    order: str = "stored",
+    seed: int = 0,
+    memory: int = 1_000_000_000,
+    tell: Callable[[str], None] = lambda text: None,
+) -> Report:
+    """Replay an online learner over a source of two classes, and compare it with fixed weights found in hindsight.
+
+    given: the learner's settings; max_rows: only so many rows, in the order of the replay ('stored' or 'shuffled' by
+    ``seed``); average: also measure the mean of the learner's weights; memory in bytes; tell is called with what is
+    under way.  Raises InputError where something does not fit.
+    """
+    require_two_labels(source)
+    if source.max_norm > LARGEST_NORM:
+        raise InputError(
+            f"{source.name}: holds a row of norm {source.max_norm:g}; online learners take up to {LARGEST_NORM:g}, "
+            "scale the values"
+        )
+    if max_rows is not None and max_rows < 1:
+        raise InputError(f"--max-rows {max_rows}: must be 1 or more")
+    known = {
+        "max_norm": source.max_norm if source.max_norm > 0.0 else 1.0,
+        "n_features": float(source.n_features),
+    }
+    machine = Machine(learner, given or LearnerSettings(), known, average=average)
+    T = min(source.n_samples, max_rows or source.n_samples)
+    budget = Budget(memory)
+    budget.require("records of the rounds", RECORD_BYTES * T)
+    budget.take("records of the rounds", RECORD_BYTES * T)
+    rows = Rows(source, order, seed, budget.left // 2)
+    by_solver = machine.settings.get("loss", "hinge") in (*CERTIFIED, "perceptron")
+    if T < source.n_samples or not (by_solver or source.in_memory):
+        rows = Rows(in_memory(rows, T, budget), "stored", seed, 0)
+    run = Run(machine, rows.source, log_spaced(T))
+    vectors = 8 * VECTORS * (run.d + 1)
+    budget.require("comparators", vectors)
+    for_solver = budget.left - vectors  # the learner is gone when the solver begins
+    _plan(rows, budget, learner_bytes(machine, run))
+    replay(machine, rows, run, tell)
+    found = comparators(run, rows, for_solver, tell)
+    best = min(found, key=lambda u: (u.judged[-1], u.norm))
+    mean = None
+    if run.mean_weights is not None:
+        tell("the mean of the weights")
+        mean = measure(run, Found("mean of the weights", run.mean_weights), rows.scores(run.mean_weights, run.bias))
+    judged = [judge(bound, run, found, best) for bound in bounds_of(run)]
+    least = np.min([u.judged for u in found], axis=0)
+    return Report(run, found, best, least, judged, _notes(run, best, judged), dict(budget.taken), mean)
+
+
+def _plan(rows: Rows, budget: Budget, n_bytes: int) -> None:
+    """Count the learner, and leave the rest to the blocks."""
+    source = rows.source
+    budget.require("the learner", n_bytes)
+    budget.take("the learner", n_bytes)
+    if source.in_memory and rows.order == "stored":
+        rows.memory = 1 << 60  # blocks are no copies
+        return
+    largest = bytes_of_blocks(source, int(source.chunks.n_rows.max()), int(source.chunks.nnz.max()))
+    budget.require("two blocks", 2 * largest + source.working_bytes())
+    whole = 2 * bytes_of_blocks(source, source.n_samples, source.n_nonzeros)
+    rows.memory = min(budget.left - source.working_bytes(), whole)
+    budget.take("two blocks", rows.memory + source.working_bytes())
+
+
+def _notes(run: Run, best: Comparator, judged: list[Judged]) -> list[str]:
+    notes = []
+    if run.loss_name == "perceptron":
+        notes.append("the perceptron loss is judged by the hinge loss, since its own best u is 0")
+    if run.truncated:
+        notes.append(
+            "u comes from epochs of FOBOS and has no certificate, so this regret is a lower bound of the regret"
+        )
+        notes.append(f"loss and regret include r(w) of each round, r = {REGULARISERS[run.name]}")
+    elif run.settings.get("l1") or run.settings.get("l2"):
+        notes.append(
+            "loss and regret are of the losses alone: the regulariser's part is not measured for these settings"
+        )
+    if run.name == "pegasos":
+        notes.append(f"loss and regret include r(w) of each round, r = {REGULARISERS[run.name]}")
+    if best.rel_gap is not None and best.rel_gap > TOLERANCE:
+        notes.append(f"u is certified to a relative gap of {best.rel_gap:.1e} only, not to {TOLERANCE:g}")
+    if not judged:
+        notes.append(f"no bound is known here for {run.name}: the regret stands alone")
+    return notes
+
+
+REGULARISERS = {
+    "pegasos": "lambda / 2 ||w||^2",
+    "fobos": "l1 ||w||_1",
+    "hf-fobos": "l1 sum h_j |w_j| with the heights h of the last round",
+}

@@ -1,0 +1,150 @@
+"""python -m blocksvm.regret: an online learner's regret on a store, and the proven bounds beside it."""
+
+from __future__ import annotations
+
+import sys
+
+from blocksvm.console import Parser, compile_kernels, compile_learner, run, seed, sigterm_interrupts, size
+from blocksvm.errors import InputError
+from blocksvm.learner_options import add_learner_options, learner_settings
+
+EPILOG = """examples:
+  python -m blocksvm.regret store.h5 --learner perceptron
+  python -m blocksvm.regret store.h5 --learner ogd --step 0.1 --decay constant --figure regret.png
+  python -m blocksvm.regret store.h5 --learner pa1 -C 0.1 --max-rows 100000 --json regret.json
+"""
+
+
+def parser() -> Parser:
+    p = Parser(
+        "regret",
+        "Replay an online learner over a store of two classes: cumulative loss, mistakes, regret against the best\n"
+        "fixed weights in hindsight, and each proven bound with its assumptions checked on these rows.",
+        EPILOG,
+    )
+    p.add_argument("store", metavar="STORE.h5")
+    p.add_argument("--learner", required=True, metavar="NAME", help="perceptron, pa1, ogd, fobos, pegasos, ...")
+    add_learner_options(p)
+    p.add_argument(
+        "--average", default="no", choices=("no", "yes"), help="also measure the mean of the weights (default no)"
+    )
+    p.add_argument("--max-rows", type=int, metavar="N", help="only the first N rows (default: all)")
+    p.add_argument("--order", default="stored", metavar="NAME", help="of the rows: stored (default) or shuffled")
+    p.add_argument("--seed", type=seed, default=0, help="seed of the shuffled order (default 0)")
+    p.add_argument("--json", metavar="FILE", help="write the figures and all assumptions there")
+    p.add_argument("--figure", metavar="FILE.png", help="draw them (needs matplotlib)")
+    p.add_argument("--memory", type=size, default=size("1GB"), help="memory to use (default 1GB)")
+    p.add_argument("--overwrite", action="store_true", help="replace existing outputs")
+    return p
+
+
+def main(arguments: list[str]) -> int:
+    options = parser().parse_args(arguments)
+    from pathlib import Path
+
+    from blocksvm.store.files import check_output, open_hdf5, read_meta, written_whole
+
+    outputs = [Path(name) for name in (options.json, options.figure) if name]
+    for path in outputs:
+        check_output(path, options.overwrite)
+    resolved = [path.resolve() for path in [*outputs, Path(options.store)]]
+    if len(set(resolved)) < len(resolved):
+        raise InputError(
+            f"{outputs[0]}: is given twice, as an input and an output or as two outputs; choose another name"
+        )
+    with open_hdf5(Path(options.store), "store") as file:
+        values = read_meta(file).get("values", "float32")
+    if options.figure:
+        from blocksvm.analysis.figure import draw, require_matplotlib
+
+        require_matplotlib()
+    settings = learner_settings(options)
+    sigterm_interrupts()
+    compile_learner(options, values)
+    compile_kernels("train", values, options.quiet)
+    from blocksvm.analysis.report import regret
+    from blocksvm.display import Line
+    from blocksvm.store.reader import Store
+
+    line = Line(sys.stderr, options.quiet)
+    with Store(options.store) as store:
+        report = regret(
+            store, options.learner, settings, average=options.average == "yes", max_rows=options.max_rows,
+            order=options.order, seed=options.seed, memory=options.memory, tell=line.show,
+        )  # fmt: skip
+    line.close()
+    if options.json:
+        import json
+
+        with written_whole(Path(options.json)) as partial:
+            described = {"store": options.store, "order": options.order, "seed": options.seed} | report.described()
+            partial.write_text(json.dumps(described, indent=2, allow_nan=False) + "\n")
+    if options.figure:
+        with written_whole(Path(options.figure)) as partial:
+            draw(report, partial)
+    print("\n".join(shown(report)))
+    for path in outputs:
+        print(f"written to {path}")
+    return 0
+
+
+def shown(report) -> list[str]:
+    """The report as lines for a person."""
+    run, best = report.run, report.best
+    given = ", ".join(
+        f"{name} {value:g}" if isinstance(value, float) else f"{name} {value}"
+        for name, value in run.settings.items()
+        if value is not None and (name != "epsilon" or run.loss_name == "epsilon-insensitive")
+    )
+    gap = "" if best.rel_gap is None else f", certified to a relative gap of {best.rel_gap:.1e}"
+    lines = [
+        f"learner     {run.name}{f' ({given})' if given else ''}",
+        f"rows        {run.T:,}, {run.d:,} features, max ||x|| {run.R[-1]:.4g}",
+        f"loss        {run.judged_name}",
+        f"u           the best of {len(report.found)} fixed vectors on all {run.T:,} rows: {best.name}, "
+        f"||u|| {best.norm:.4g}{gap}",
+    ]
+    if report.mean is not None:
+        mean = report.mean
+        lines.append(f"mean        of the weights: loss {number(mean.judged[-1])}, {int(mean.mistakes[-1]):,} mistakes "
+                     "on the same rows")  # fmt: skip
+    lines += [f"note        {note}" for note in report.notes]
+    lines += ["", *columns(
+        ["rows", "loss", "mistakes", "loss of u", "least so far", "regret", "regret/sqrt(t)"],
+        [
+            [f"{row['t']:,}", number(row["loss"]), f"{row['mistakes']:,}", number(row["comparator_loss"]),
+             number(row["least_loss"]), number(row["regret"]), number(row["regret_per_sqrt_t"])]
+            for row in report.table()
+        ],
+    )]  # fmt: skip
+    for judged in report.bounds:
+        bound = judged.bound
+        lines += ["", f"{bound.name} ({bound.source}): {bound.statement}"]
+        if bound.remark:
+            lines.append(f"  {bound.remark}")
+        if not judged.applies:
+            lines.append(f"  does not apply: {judged.failures()}")
+            continue
+        met = "; ".join(check.text for check in judged.checks)
+        state = "VIOLATED, though its assumptions are met" if judged.violated else "holds"
+        lines.append(f"  {state if bound.proven else 'as measured, not as proven'}; assumptions met: {met}")
+        rows = [
+            [f"{t:,}", number(a), number(b), by]
+            for t, a, b, by in zip(run.times.tolist(), judged.measured, judged.right, judged.by, strict=True)
+        ]
+        lines += ["  " + line for line in columns(["rows", bound.quantity, "bound", "by u"], rows)]
+    return lines
+
+
+def number(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 1e5 else f"{value:.5g}"
+
+
+def columns(names: list[str], rows: list[list[str]]) -> list[str]:
+    """Lines of right-aligned columns."""
+    widths = [max(map(len, column)) for column in zip(names, *rows, strict=True)]
+    return ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in [names, *rows]]
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,215 @@
+"""Shared by the tests of regret: learners to replay, rows made to meet or miss assumptions, and every bound once more,
+slowly, from dense weights of each round.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import reference_online as oracle
+import scipy.sparse
+
+from blocksvm.analysis import report
+from blocksvm.analysis.bounds import bounds_of
+from blocksvm.analysis.comparators import Found, measure
+from blocksvm.analysis.replay import Rows, Run, log_spaced, replay
+from blocksvm.solvers.online.learner import LearnerSettings
+from blocksvm.solvers.online.machine import Machine
+from blocksvm.store.matrix import Matrix
+
+CASES = [
+    ("perceptron", {}),
+    ("perceptron", {"step": 0.3}),
+    ("perceptron-bias", {}),
+    ("pa", {}),
+    ("pa1", {"C": 0.05}),
+    ("pa1", {"C": 5.0}),
+    ("pa2", {"C": 0.05}),
+    ("pa2", {"C": 5.0}),
+    ("ogd", {"decay": "constant", "step": 0.1}),
+    ("ogd", {"decay": "constant", "step": 0.3, "radius": 0.7}),
+    ("ogd", {"radius": 0.7}),
+    ("ogd", {"radius": 2.0, "loss": "logistic", "step": 0.3}),
+    ("ogd", {"decay": "constant", "step": 0.2, "loss": "perceptron"}),
+    ("ogd", {"decay": "constant", "step": 0.02, "loss": "squared"}),
+    ("forel", {"step": 0.2}),
+    ("forel", {"step": 0.01, "loss": "squared-hinge"}),
+    ("forel", {"step": 0.1, "loss": "epsilon-insensitive", "epsilon": 0.2}),
+    ("omd", {"step": 0.2}),
+    ("omd", {"mirror": "entropic", "step": 0.1, "radius": 3.0}),
+    ("omd", {"mirror": "entropic", "step": 1.0, "radius": 1.0, "loss": "logistic"}),
+    ("omd", {"mirror": "p-norm", "p": 2.0, "step": 0.1}),
+    ("omd", {"mirror": "p-norm", "p": 5.0, "step": 0.05, "loss": "logistic"}),
+    ("pegasos", {"lam": 0.02}),
+    ("pegasos", {"lam": 1.0}),
+    ("fobos", {"l1": 0.01}),
+    ("fobos", {"l1": 0.2, "step": 0.3, "loss": "logistic"}),
+    ("fobos", {"l1": 0.0}),
+    ("hf-fobos", {"l1": 0.02}),
+    ("hf-fobos", {"l1": 0.2, "p": 1.0, "cap": 0.5}),
+    ("hf-fobos", {"l1": 0.1, "p": math.inf}),
+]
+ids = [f"{name}-{'-'.join(f'{k}={v}' for k, v in case.items())}" for name, case in CASES]
+
+
+def sample(n=80, d=6, seed=0, noise=0.0, unit=False, zeros=0):
+    """(X dense, y of +-1, the plane that the labels came from before the noise)."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, d)) * (rng.random((n, d)) < 0.6)
+    X[np.arange(n), rng.integers(0, d, n)] += 1.0
+    if unit:
+        X /= np.linalg.norm(X, axis=1, keepdims=True)
+    plane = rng.standard_normal(d)
+    y = np.where(X @ plane > 0.0, 1.0, -1.0)
+    y[rng.random(n) < noise] *= -1.0
+    y[:2] = 1.0, -1.0
+    X[:2] = np.where((X[:2] @ plane * y[:2])[:, None] > 0.0, X[:2], -X[:2])
+    if zeros:
+        X[rng.choice(np.arange(2, n), zeros, replace=False)] = 0.0
+    return X, y, plane
+
+
+def replayed(X, y, name, case) -> Run:
+    source = Matrix(scipy.sparse.csr_matrix(X), y)
+    known = {"max_norm": source.max_norm, "n_features": float(source.n_features)}
+    machine = Machine(name, LearnerSettings(**case), known)
+    return replay(
+        machine, Rows(source, "stored", 0, 1 << 40), Run(machine, source, log_spaced(len(y))), lambda text: None
+    )
+
+
+def compared(run: Run, X, *vectors) -> list:
+    """Comparators of dense weights: scaled into the learner's ball, and to a least margin of 1, as well as plain."""
+    found = []
+    for w in (np.zeros(run.d), *vectors):
+        weights = np.append(w, 0.0)
+        scores = X @ w
+        found.append(measure(run, Found("u", weights), scores))
+        factors = []
+        if run.ball is not None:
+            length = np.linalg.norm(w, ord=run.ball[0])
+            factors += [run.ball[1] / length * (1 - 1e-12)] if length > run.ball[1] else []
+        if found[-1].margin[-1] > 0:
+            factors.append((1 + 1e-12) / found[-1].margin[-1])
+        found += [measure(run, Found("u", f * weights), f * scores) for f in factors]
+    return found
+
+
+def judged(run, found):
+    best = min(found, key=lambda u: u.judged[-1])
+    return {bound.name: report.judge(bound, run, found, best) for bound in bounds_of(run)}
+
+
+class Dense:
+    """The oracle's run, everything written down: w_t before each round, scores, losses, gradients, tau."""
+
+    def __init__(self, X, y, name, case):
+        d = X.shape[1]
+        own = dict(case)
+        if name == "perceptron-bias":
+            own["max_norm"] = np.linalg.norm(X, axis=1).max()
+            X = np.hstack([X, np.full((len(y), 1), own["max_norm"])])
+        learner = oracle.LEARNERS[name](d, **own)
+        loss = oracle.LOSSES[case.get("loss", "hinge")]
+        self.X, self.y = X, y
+        self.W, self.z, self.loss, self.g, self.tau = [], [], [], [], []
+        for x, label in zip(X, y, strict=True):
+            w = np.append(learner.w, learner.b / own["max_norm"]) if name == "perceptron-bias" else learner.w
+            value, slope = loss(w @ x, label, case.get("epsilon", 0.1))
+            self.W.append(w)
+            self.z.append(w @ x)
+            self.loss.append(value)
+            self.g.append(slope * x)
+            learner.learn(x[:d], label)
+            after = np.append(learner.w, 0.0)[: len(x)]
+            self.tau.append(np.linalg.norm(after - w) / np.linalg.norm(x) if x.any() else 0.0)
+        self.learner = learner
+        self.W, self.z, self.loss, self.g = (np.array(a) for a in (self.W, self.z, self.loss, self.g))
+        self.tau = np.array(self.tau)
+        self.hinge = np.maximum(0.0, 1.0 - y * self.z)
+
+    def heights(self, case):
+        h = self.learner.h
+        return h if case.get("cap") is None else np.minimum(h, case["cap"])
+
+
+def dense_bound(name, dense, u, case, t):
+    """(left, right) of a bound after t rounds, of every quantity by its definition."""
+    X, y, W, g = dense.X[:t], dense.y[:t], dense.W[:t], dense.g[:t]
+    loss = oracle.LOSSES[case.get("loss", "hinge")]
+    eta = case.get("step", 1.0)
+    of_u = sum(loss(u @ x, label, case.get("epsilon", 0.1))[0] for x, label in zip(X, y, strict=True))
+    regret = dense.loss[:t].sum() - of_u
+    M = sum(dense.y[:t] * dense.z[:t] <= 0)
+    star = np.maximum(0.0, 1.0 - y * (X @ u))
+    R = np.linalg.norm(X, axis=1).max()
+    squares = np.sum(g**2)
+    two = np.linalg.norm(u)
+    hinge = dense.hinge[:t]
+    if name == "FoReL lemma, linearised losses":
+        after = np.vstack([W[1:], dense.W[t : t + 1] if t < len(dense.W) else [dense.learner.w]])
+        return np.sum(g * (W - u)), two**2 / (2 * eta) + np.sum(g * (W - after))
+    if name == "OGD, constant step":
+        return regret, two**2 / (2 * eta) + eta / 2 * squares
+    if name == "OGD, looser FoReL form":
+        return regret, two**2 / (2 * eta) + eta * squares
+    if name == "OGD, tuned: B L sqrt(t)":
+        L = math.sqrt(squares / t)
+        B = eta * L * math.sqrt(t)
+        return regret, B * L * math.sqrt(t) if two <= B else math.inf
+    if name == "FoReL, tuned: B L sqrt(2 t)":
+        L = math.sqrt(squares / t)
+        B = eta * L * math.sqrt(2 * t)
+        return regret, B * L * math.sqrt(2 * t) if two <= B else math.inf
+    if name == "OGD, falling step, projected":
+        falling = sum(np.sum(one**2) / math.sqrt(s) for s, one in enumerate(g, 1))
+        return regret, (2 * case["radius"]) ** 2 * math.sqrt(t) / (2 * eta) + eta * falling / 2
+    if name in ("EG+-", "mirror descent in general") and case.get("mirror") == "entropic":
+        U = case["radius"]
+        half = 0.5 if name == "EG+-" else 1.0
+        return regret, U * math.log(2 * len(u)) / eta + half * eta * U * np.sum(np.abs(g).max(axis=1) ** 2)
+    if name in ("p-norm", "mirror descent in general"):
+        p = case.get("p", 2.0)
+        half = 0.5 if name == "p-norm" else 1.0
+        q_norm = np.linalg.norm(u, ord=p / (p - 1))
+        gradients = sum(np.linalg.norm(one, ord=p) ** 2 for one in g)
+        return regret, q_norm**2 / (2 * eta) + half * eta * (p - 1) * gradients
+    if name == "perceptron, hinge of u":
+        return M - star.sum(), R * two * math.sqrt(M)
+    if name == "perceptron, separable":
+        return M, (R / min(y * (X @ u))) ** 2 * two**2
+    if name == "perceptron with bias":
+        R = dense.X[0, -1]
+        gamma = min(y * (X @ u)) / np.linalg.norm(u[:-1])
+        return M, (2 * R / gamma) ** 2
+    if name == "PA, lemma":
+        tau = dense.tau[:t]
+        return np.sum(tau * (2 * hinge - tau * np.sum(X**2, axis=1) - 2 * star)), two**2
+    if name == "PA, separable":
+        return np.sum(hinge**2), R**2 * two**2
+    if name == "PA, rows of norm 1":
+        return np.sum(hinge**2), (two + 2 * math.sqrt(np.sum(star**2))) ** 2
+    if name == "PA-I":
+        return M, max(R**2, 1 / case["C"]) * (two**2 + 2 * case["C"] * star.sum())
+    if name == "PA-II":
+        return np.sum(hinge**2), (R**2 + 1 / (2 * case["C"])) * (two**2 + 2 * case["C"] * np.sum(star**2))
+    if name == "Pegasos, projected":
+        lam = case["lam"]
+        left = regret + lam / 2 * (np.sum(W**2) - t * two**2)
+        return left, (math.sqrt(lam) + R) ** 2 * (1 + math.log(t)) / (2 * lam)
+    assert name in ("FOBOS", "HF-FOBOS")
+    weights = case["l1"] * (dense.heights(case) if name == "HF-FOBOS" else np.ones(len(u)))
+    left = regret + np.sum(np.abs(W) @ weights) - t * np.abs(u) @ weights
+    G = max(np.linalg.norm(g, axis=1).max(), np.linalg.norm(weights))
+    low, high = dense.W.min(axis=0), dense.W.max(axis=0)
+    low, high = np.minimum(low, dense.learner.w), np.maximum(high, dense.learner.w)
+    D = math.sqrt(np.sum(np.maximum(high - u, u - low) ** 2))
+    assert D >= np.linalg.norm(dense.W - u, axis=1).max()
+    return left, 2 * G * D + (D**2 / (2 * eta) + 8 * G**2 * eta) * math.sqrt(t)
+
+
+def agree(found, expected, tolerance=1e-9):
+    np.testing.assert_allclose(
+        found, expected, rtol=tolerance, atol=tolerance * (1.0 + np.abs(expected).max(initial=0))
+    )
