@@ -239,6 +239,20 @@ def test_dual_cd_is_regularised_towards_a_prior_model(tmp_path, loss, bias):
     )
 
 
+def test_a_resumed_run_must_have_the_same_prior(tmp_path):
+    source = Matrix(*random_rows(n=90, seed=8), chunk_rows=np.arange(0, 90, 6))
+    for k, C in enumerate((0.1, 5.0)):
+        fit(source, C=C, tol=1e-2).save(tmp_path / f"prior{k}.h5")
+    path = tmp_path / "run.ckpt"
+    settings = {"tol": 1e-6, "schedule": "2", "block_chunks": 3, "prior": tmp_path / "prior0.h5"}
+    whole = train(source, **settings)
+    train(source, stop=stop_after(5), checkpoint=path, **settings)
+    for prior, what in ((tmp_path / "prior1.h5", "with another --prior"), (None, "with --prior")):
+        with pytest.raises(InputError, match=f"was begun {what}; resume with the same"):
+            train(source, checkpoint=path, resume=True, **(settings | {"prior": prior}))
+    assert train(source, checkpoint=path, resume=True, **settings).same(whole)
+
+
 def test_what_cannot_have_a_prior_is_refused(tmp_path):
     source = Matrix(*random_rows(seed=8))
     fit(source, bias=1.0).save(tmp_path / "prior.h5")

@@ -30,6 +30,7 @@ def save_run(path: Path, trainer, visit: dict[str, np.ndarray] | None, progress:
         "cost": trainer.problem.cost.tolist(),
         "partition": {"resident": partition.resident, "capacity": int(partition.capacity)},
         "replay": trainer.replay,
+        "earlier": trainer.earlier.fingerprint(),
         "progress": progress,
         "versions": versions(),
     }

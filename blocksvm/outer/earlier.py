@@ -15,7 +15,14 @@ from blocksvm.ingest.ids import IdIndex
 from blocksvm.outer.budget import Budget
 from blocksvm.solvers.exact import SETTINGS as EXACT
 from blocksvm.store.source import Source
-from blocksvm.store.states import Model, describe_model, load_model, load_state, model_feature_ids
+from blocksvm.store.states import (
+    Model,
+    describe_model,
+    load_model,
+    load_state,
+    model_feature_ids,
+    model_fingerprint,
+)
 
 
 class Earlier:
@@ -63,6 +70,17 @@ class Earlier:
         if saved["labels"] != labels:
             theirs = ", ".join(f"{label:g}" for label in saved["labels"])
             raise InputError(f"{path}: has the labels {theirs}, other ones than {self.source.name}")
+
+    def fingerprint(self) -> list[str | None]:
+        """Of the models taken over, by their content: a run that is resumed must have the same."""
+        return [None if path is None else model_fingerprint(path) for path in (self.continue_from, self.prior)]
+
+    def check_resumed(self, saved: list, path: Path) -> None:
+        """InputError where a checkpoint's run had taken over other models."""
+        for option, before, now in zip(("--continue-from", "--prior"), saved, self.fingerprint(), strict=True):
+            if before != now:
+                what = f"without {option}" if before is None else f"with another {option}" if now else f"with {option}"
+                raise InputError(f"{path}: was begun {what}; resume with the same, or start afresh without --resume")
 
     def meet(self, budget: Budget) -> None:
         """Find each model's features among the source's."""

@@ -89,6 +89,8 @@ class Trainer:
         self.budget = Budget(settings.memory)
         self.earlier = Earlier(source, continue_from, prior)
         self.earlier.check(self.solver, settings.arithmetic())
+        if resume is not None:
+            self.earlier.check_resumed(resume["earlier"], checkpoint)
         self.earlier.meet(self.budget)
         self.n_features = source.n_features + len(self.earlier.extra_ids)
         if prior is not None:

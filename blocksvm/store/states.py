@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from xxhash import xxh3_128_hexdigest
 
 from blocksvm.errors import InputError
 from blocksvm.kernels.table import hash_ids
@@ -166,6 +167,12 @@ def describe_model(path: str | Path) -> dict:
     """A model's description, without its weights."""
     with open_hdf5(Path(path), "model") as file, damage_named(file):
         return read_meta(file)
+
+
+def model_fingerprint(path: str | Path) -> str:
+    """Equal only for models with equal weights of equal features."""
+    with open_hdf5(Path(path), "model") as file, damage_named(file):
+        return xxh3_128_hexdigest(file["weights.xxh3"][()].tobytes() + file["features"]["ids.xxh3"][()].tobytes())
 
 
 def model_feature_ids(path: str | Path) -> np.ndarray:
