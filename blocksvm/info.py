@@ -97,6 +97,12 @@ def described(kind: str, meta: dict, n_bytes: int) -> list[tuple[str, str]]:
     if kind == "checkpoint":
         position = meta["progress"]["position"]
         return [*lines, ("position", f"outer iteration {position['outer']}, visit {position['visit'] + 1}")]
+    if meta["status"] == "stream":
+        told = meta["progress"]
+        loss = (
+            f"average loss {told['cumulative_loss'] / told['rows']:.6f}, mistakes {told['mistakes'] / told['rows']:.4%}"
+        )
+        return [*lines, ("learned from", f"a stream of {told['rows']:,} rows: {loss}")]
     certificate = meta["certificate"]
     if certificate is None:
         return [*lines, ("certificate", "none: the run was interrupted"), ("ended", meta["status"])]

@@ -16,6 +16,7 @@ import scipy.sparse
 from training_cases import ROOT, make_store, random_rows, run_in_process, svmlight, train
 
 from blocksvm.errors import InputError
+from blocksvm.info import main as info
 from blocksvm.kernels.table import hash_ids
 from blocksvm.models import fit
 from blocksvm.predict import main as predict
@@ -244,6 +245,9 @@ def test_the_command_writes_progress_model_and_log(tmp_path, capsys):
     assert [e["rows"] for e in events if e["event"] == "progress"] == [1, 2, 4, 8, 16, 32, 64]
     assert (events[-1]["event"], events[-1]["rows"]) == ("end", 100)
     assert load_model(model).meta["progress"]["rows"] == 100
+    code, told, _ = run_in_process(capsys, info, model)
+    assert code == 0
+    assert "a stream of 100 rows: average loss" in told
     assert run_in_process(capsys, main, text, *options)[0] == 2  # the outputs exist
     quiet = run_in_process(capsys, main, text, *options, "--overwrite", "--quiet")
     assert (quiet[0], quiet[2]) == (0, "")
