@@ -1,7 +1,7 @@
 """Margins at one fixed w: what certificates, held-out accuracy and predictions are made of."""
 
 
-from blocksvm.kernels import kernel
+from blocksvm.kernels import inlined, kernel
 from blocksvm.kernels.memory import WEIGHTS_AHEAD, dot, prefetch_weights
 
 
@@ -54,27 +54,9 @@ def add_rows(indptr, indices, values, coefficients, bias, w):
             w[last] += c * bias
 
 
-@kernel
-def sum_of_squares(x):
-    """Sum of x^2 in four partial sums whose order is fixed (a library's sum depends on the machine's width)."""
-    s0 = 0.0
-    s1 = 0.0
-    s2 = 0.0
-    s3 = 0.0
-    n = x.shape[0]
-    for k in range(0, n - 3, 4):
-        s0 += x[k] * x[k]
-        s1 += x[k + 1] * x[k + 1]
-        s2 += x[k + 2] * x[k + 2]
-        s3 += x[k + 3] * x[k + 3]
-    for k in range(n - n % 4, n):
-        s0 += x[k] * x[k]
-    return (s0 + s1) + (s2 + s3)
-
-
-@kernel
-def inner_product(a, b):
-    """Sum of a * b, in the same fixed order as ``sum_of_squares``."""
+@inlined
+def sum_of_products(a, b):
+    """Sum of a * b in four partial sums whose order is fixed (a library's sum depends on the machine's width)."""
     s0 = 0.0
     s1 = 0.0
     s2 = 0.0
@@ -88,6 +70,18 @@ def inner_product(a, b):
     for k in range(n - n % 4, n):
         s0 += a[k] * b[k]
     return (s0 + s1) + (s2 + s3)
+
+
+@kernel
+def sum_of_squares(x):
+    """||x||^2, in a fixed order."""
+    return sum_of_products(x, x)
+
+
+@kernel
+def inner_product(a, b):
+    """<a, b>, in a fixed order."""
+    return sum_of_products(a, b)
 
 
 @kernel

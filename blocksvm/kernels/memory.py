@@ -79,29 +79,36 @@ def prefetch_weights(indptr, indices, w, row):
 
 
 @inlined
-def dot(indices, values, start, stop, w):
-    """``sum_k values[k] * w[indices[k]]`` over ``start <= k < stop`` in float64.
+def strided_dot(indices, values, start, stop, F, W):
+    """``sum_k values[k] * F[W * indices[k]]`` over ``start <= k < stop`` in float64.
 
     Four partial sums: one would wait for each addition in turn.  Their order depends on the row alone.  Unsigned
     positions spare the test for an index that counts from the end (20 % of the time).
     """
     k = np.uint64(start)
     end = np.uint64(stop)
+    width = np.uint64(W)
     one, two, three = np.uint64(1), np.uint64(2), np.uint64(3)
     s0 = 0.0
     s1 = 0.0
     s2 = 0.0
     s3 = 0.0
     while k + three < end:
-        s0 += value_at(values, k) * w[np.uint32(indices[k])]
-        s1 += value_at(values, k + one) * w[np.uint32(indices[k + one])]
-        s2 += value_at(values, k + two) * w[np.uint32(indices[k + two])]
-        s3 += value_at(values, k + three) * w[np.uint32(indices[k + three])]
+        s0 += value_at(values, k) * F[np.uint64(np.uint32(indices[k])) * width]
+        s1 += value_at(values, k + one) * F[np.uint64(np.uint32(indices[k + one])) * width]
+        s2 += value_at(values, k + two) * F[np.uint64(np.uint32(indices[k + two])) * width]
+        s3 += value_at(values, k + three) * F[np.uint64(np.uint32(indices[k + three])) * width]
         k += np.uint64(4)
     while k < end:
-        s0 += value_at(values, k) * w[np.uint32(indices[k])]
+        s0 += value_at(values, k) * F[np.uint64(np.uint32(indices[k])) * width]
         k += one
     return (s0 + s1) + (s2 + s3)
+
+
+@inlined
+def dot(indices, values, start, stop, w):
+    """``sum_k values[k] * w[indices[k]]``: the stride of 1 is known when it is compiled."""
+    return strided_dot(indices, values, start, stop, w, 1)
 
 
 @inlined

@@ -23,7 +23,7 @@ from blocksvm.kernels.online.loops import ASKED, LOSS_SUM, MISTAKES, NONZEROS, R
 from blocksvm.losses import LOSSES
 from blocksvm.objective import Problem
 from blocksvm.solvers.online.learner import LearnerSettings, check_setting, option_of
-from blocksvm.solvers.online.solver import BEFORE, EPOCHS, LAST, OnlineSettings, progress_of
+from blocksvm.solvers.online.solver import LAST, OnlineSettings, end_epoch, is_reported, progress_of
 from blocksvm.solvers.protocol import PassResult, State, StateArray
 
 SETTINGS = {
@@ -91,8 +91,7 @@ class ExactSolver:
             tally[NONZEROS] += block.indptr[i + 1] - block.indptr[i]
             seen[i] = 1
             self._follow(block, state)
-            rows = int(tally[ROWS])
-            if rows & (rows - 1) == 0:
+            if is_reported(int(tally[ROWS])):
                 reports.append(progress_of(tally))
         return PassResult(len(order), block.n_nonzeros, float(tally[LOSS_SUM] - before), True, tuple(reports))
 
@@ -144,10 +143,7 @@ class ExactSolver:
                 break
 
     def end_outer(self, state: State, outer: int) -> None:
-        epochs, mistakes = state["epochs"], state["tally"][MISTAKES]
-        epochs[LAST] = mistakes - epochs[BEFORE]
-        epochs[BEFORE] = mistakes
-        epochs[EPOCHS] += 1.0
+        end_epoch(state)
 
     def at_rest(self, state: State) -> bool:
         return False

@@ -18,16 +18,22 @@ INT64 = np.dtype(np.int64)
 FLOAT64 = np.dtype(np.float64)
 
 
-def write_arrays(file, arrays: dict[str, np.ndarray]) -> None:
-    state = file.create_group("state")
-    for name, array in arrays.items():
-        write_array(state, name, len(array), array.dtype, lambda start, stop, a=array: a[start:stop])
+def whole(array: np.ndarray) -> tuple:
+    """An array in memory as (length, dtype, function of (start, stop) that gives a piece)."""
+    return len(array), array.dtype, lambda start, stop: array[start:stop]
+
+
+def write_state(file, state: dict[str, tuple]) -> None:
+    """Write named arrays, each as ``whole`` gives it."""
+    group = file.create_group("state")
+    for name, (length, dtype, piece_at) in state.items():
+        write_array(group, name, length, dtype, piece_at)
 
 
 def save_checkpoint(path: Path, arrays: dict[str, np.ndarray], meta: dict) -> None:
     """Write a run's whole state; the file of before stays until the new one is whole."""
     with create_hdf5(path, "checkpoint") as file:
-        write_arrays(file, arrays)
+        write_state(file, {name: whole(array) for name, array in arrays.items()})
         write_meta(file, meta | {"arrays": {name: [a.dtype.str, len(a)] for name, a in arrays.items()}})
 
 
@@ -90,23 +96,16 @@ def save_model(path: Path, feature_ids, w: np.ndarray, arrays: dict[str, np.ndar
 
     arrays: what a later run can start from (the dual variables, a learner's memory).  Everything is written piecewise.
     """
-
-    def whole(array: np.ndarray) -> tuple:
-        return len(array), array.dtype, lambda start, stop: array[start:stop]
-
-    _, _, weights = whole(w)
-    save_model_pieces(path, feature_ids, len(w), weights, {name: whole(a) for name, a in arrays.items()}, meta)
+    save_model_pieces(path, feature_ids, whole(w), {name: whole(array) for name, array in arrays.items()}, meta)
 
 
-def save_model_pieces(path: Path, feature_ids, n_weights: int, weights, state: dict[str, tuple], meta: dict) -> None:
-    """The same from functions (start, stop) that give pieces; state: name -> (length, dtype, function)."""
+def save_model_pieces(path: Path, feature_ids, weights: tuple, state: dict[str, tuple], meta: dict) -> None:
+    """The same from arrays that are made piece by piece: each is (length, dtype, function), as ``whole`` gives it."""
     with create_hdf5(path, "model") as file:
         features = file.create_group("features")
         write_array(features, "ids", meta["n_features"], INT64, feature_ids)
-        write_array(file, "weights", n_weights, FLOAT64, weights)
-        group = file.create_group("state")
-        for name, (length, dtype, piece_at) in state.items():
-            write_array(group, name, length, dtype, piece_at)
+        write_array(file, "weights", *weights)
+        write_state(file, state)
         write_meta(file, meta)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from blocksvm.errors import InputError
 from blocksvm.outer.versions import versions
-from blocksvm.store.states import FLOAT64, save_model_pieces
+from blocksvm.store.states import FLOAT64, save_model_pieces, whole
 from blocksvm.streaming.stream import KNOWN_LABELS, Stream
 
 
@@ -75,12 +75,12 @@ def save_stream(path: Path, stream: Stream) -> None:
 
     state = {
         "features": (machine.copies * (n + 1) * machine.width, FLOAT64, columns),
-        "scalars": (len(memory.scalars), FLOAT64, lambda start, stop: memory.scalars[start:stop]),
-        "tally": (len(memory.tally), FLOAT64, lambda start, stop: memory.tally[start:stop]),
-        "epochs": (3, FLOAT64, lambda start, stop: np.array([0.0, -1.0, 1.0])[start:stop]),
+        "scalars": whole(memory.scalars),
+        "tally": whole(memory.tally),
+        "epochs": whole(np.array([0.0, -1.0, 1.0])),
     }
     save_model_pieces(
-        path, lambda start, stop: ids[start:stop], machine.copies * (n + 1), weights, state, describe(stream)
+        path, lambda start, stop: ids[start:stop], (machine.copies * (n + 1), FLOAT64, weights), state, describe(stream)
     )
 
 

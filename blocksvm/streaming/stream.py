@@ -21,7 +21,7 @@ from blocksvm.kernels.online.loops import LAST_LABEL, LAST_LENGTH, LAST_SCORE, N
 from blocksvm.kernels.table import hash_ids
 from blocksvm.solvers.online.learner import LearnerSettings
 from blocksvm.solvers.online.machine import LARGEST_NORM, Machine
-from blocksvm.solvers.online.solver import progress_of
+from blocksvm.solvers.online.solver import is_reported, progress_of
 from blocksvm.store.source import Labels
 from blocksvm.store.states import load_model
 from blocksvm.streaming.features import MOST_BITS, StreamMemory
@@ -90,8 +90,6 @@ class Stream:
             raise InputError("--labels: name two different labels, or more")
         if settings.bits is not None and not 1 <= settings.bits <= MOST_BITS:
             raise InputError(f"--bits {settings.bits}: choose 1 to {MOST_BITS}")
-        if settings.query is not None and not (settings.query > 0.0 and math.isfinite(settings.query)):
-            raise InputError(f"--query {settings.query:g}: must be a finite number above 0")
         self.labels = None if labels is None else Labels(tuple(sorted(labels)))
         prior_model = None if prior is None else load_model(prior)
         if prior_model is not None and self.labels is None:
@@ -99,7 +97,7 @@ class Stream:
         self.machine = Machine(
             settings.learner, settings.settings, {}, average=settings.average, bias=settings.bias,
             n_classes=2 if self.labels is None else len(self.labels.values), rule=settings.multiclass,
-            query=math.inf if settings.query is None else settings.query, key=settings.seed,
+            query=settings.query, key=settings.seed,
         )  # fmt: skip
         self.form = TextFormat(True, settings.sum_duplicates, settings.normalize == "l2", "float32")
         # a piece under way holds its text, ids and values, and what is made of them: up to seven times its bytes
@@ -287,29 +285,13 @@ class Stream:
             places = self.features.places(parsed.ids)
         matrix = (parsed.indptr, places, parsed.values)
         order = np.flatnonzero(y != -2).astype(np.int32)
-        for part in self._until_events(order):
-            self.machine.learn(matrix, y, part, self.features.capacity, self.features.memory)
-            self._events()
-
-    def _until_events(self, order: np.ndarray) -> Iterator[np.ndarray]:
-        """The rows in parts that end at doubling numbers of rows, and where a save is due."""
-        done = 0
-        while done < len(order):
-            seen = self.rows
-            until = 1 << seen.bit_length() if seen else 1
-            if self.settings.save_every:
-                until = min(until, (seen // self.settings.save_every + 1) * self.settings.save_every)
-            part = order[done : done + until - seen]
-            yield part
-            done += len(part)
-
-    def _events(self) -> None:
-        rows = self.rows
-        if rows & (rows - 1) == 0:
-            self.last_report = rows
-            self.on_report(self.report())
-        if self.save is not None and self.settings.save_every and rows % self.settings.save_every == 0:
-            self.save(self)
+        d, every = self.features.capacity, self.settings.save_every
+        for rows in self.machine.learn_in_parts(matrix, y, order, d, self.features.memory, every):
+            if is_reported(rows):
+                self.last_report = rows
+                self.on_report(self.report())
+            if self.save is not None and every and rows % every == 0:
+                self.save(self)
 
     # -- a prior model ---------------------------------------------------------------------------------------------
 

@@ -14,11 +14,11 @@ from typing import NamedTuple
 import numpy as np
 
 from blocksvm.kernels import inlined, specialised
-from blocksvm.kernels.memory import prefetch, prefetch_row, value_at
+from blocksvm.kernels.memory import prefetch, prefetch_row, strided_dot, value_at
 
 # what stands for a learner's own functions in the loops, until ``loops_of`` puts those in their place
 from blocksvm.kernels.online.additive import perceptron_update as update
-from blocksvm.kernels.online.rows import EPSILON, LOSS, loss_at, strided_dot
+from blocksvm.kernels.online.rows import EPSILON, LOSS, loss_at
 from blocksvm.kernels.online.rows import plain_current as current
 from blocksvm.kernels.online.rows import plain_mean as mean
 from blocksvm.kernels.online.rows import plain_score as score

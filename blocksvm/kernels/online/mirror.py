@@ -22,7 +22,10 @@ RADIUS, POWER, FEATURES = OWN, OWN + 1, OWN + 2
 RENEW = 1 << 16  # rounds after which the total, which drifts by rounding, is summed anew
 # Exponents may exceed the shift by this; by less where averages, differences of numbers in its units, are wanted.
 HEADROOM, HEADROOM_AVERAGED = 30.0, 5.0
+POWER_HEADROOM = 1024.0  # times the shift, for the p-norm
 FADED = 0.25  # below this share of its largest, the total is summed anew: it is a difference of large numbers
+
+ENTROPIC, P_NORM = 0, 1  # the kind of map, known when a learner is compiled
 
 
 @inlined
@@ -48,7 +51,7 @@ def entropic_factor(S, P):
 @inlined
 def entropic_settle(F, W, S, P):
     """Sum Z anew, its shift the largest exponent; features that were never met add 2 e^-shift each."""
-    close_average(F, W, S, P, 0)
+    close_average(ENTROPIC, F, W, S, P)
     largest = 0.0
     for place in range(0, F.shape[0], W):
         largest = max(largest, abs(P[STEP] * F[place]))
@@ -85,7 +88,7 @@ def power_factor(S, P):
 @inlined
 def power_settle(F, W, S, P):
     """Sum ||theta||_p^p anew, in units of the largest |theta|."""
-    close_average(F, W, S, P, 1)
+    close_average(P_NORM, F, W, S, P)
     largest = 0.0
     for place in range(0, F.shape[0], W):
         largest = max(largest, abs(F[place]))
@@ -99,14 +102,46 @@ def power_settle(F, W, S, P):
 
 
 @inlined
-def value_of(kind, theta, S, P):
-    if kind == 0:
-        return entropic_value(theta, S, P)
-    return power_value(theta, S, P)
+def entropic_fits(theta, S, P):
+    """Whether a feature can be told in units of the shift as it is."""
+    return abs(P[STEP] * theta) - S[SHIFT] <= (HEADROOM_AVERAGED if P[AVERAGE] != 0.0 else HEADROOM)
 
 
 @inlined
-def close_average(F, W, S, P, kind):
+def power_fits(theta, S, P):
+    return 0.0 < S[SHIFT] and abs(theta) < POWER_HEADROOM * S[SHIFT]
+
+
+@inlined
+def value_of(kind, theta, S, P):
+    return entropic_value(theta, S, P) if kind == ENTROPIC else power_value(theta, S, P)
+
+
+@inlined
+def part_of(kind, theta, S, P):
+    return entropic_part(theta, S, P) if kind == ENTROPIC else power_part(theta, S, P)
+
+
+@inlined
+def factor_of(kind, S, P):
+    return entropic_factor(S, P) if kind == ENTROPIC else power_factor(S, P)
+
+
+@inlined
+def fits_in(kind, theta, S, P):
+    return entropic_fits(theta, S, P) if kind == ENTROPIC else power_fits(theta, S, P)
+
+
+@inlined
+def settle(kind, F, W, S, P):
+    if kind == ENTROPIC:
+        entropic_settle(F, W, S, P)
+    else:
+        power_settle(F, W, S, P)
+
+
+@inlined
+def close_average(kind, F, W, S, P):
     """Move what the average has so far into each feature's total: the shift is about to change."""
     if P[AVERAGE] != 0.0 and S[SUM] != 0.0:
         for place in range(0, F.shape[0], W):
@@ -117,111 +152,95 @@ def close_average(F, W, S, P, kind):
 
 
 @inlined
-def mirror_current(j, F, W, S, P, kind, factor):
-    return factor * value_of(kind, F[j * W], S, P) if F[j * W] != 0.0 else 0.0
+def mirror_score(kind, indices, values, start, stop, F, W, S, P):
+    z = 0.0
+    for k in range(start, stop):
+        theta = F[np.int64(indices[k]) * W]
+        if theta != 0.0:
+            z += value_at(values, k) * value_of(kind, theta, S, P)
+    return factor_of(kind, S, P) * z
 
 
 @inlined
-def mirror_mean(j, F, W, S, P, kind):
+def mirror_update(kind, indices, values, start, stop, y, z, F, W, S, P):
+    S[T] += 1.0
+    g = derivative_at(z, y, P)
+    if g != 0.0:
+        fits = True
+        for k in range(start, stop):
+            after = F[np.int64(indices[k]) * W] - g * value_at(values, k)
+            fits = fits and fits_in(kind, after, S, P)
+        if not fits:
+            close_average(kind, F, W, S, P)
+        for k in range(start, stop):
+            place = np.int64(indices[k]) * W
+            before = F[place]
+            after = before - g * value_at(values, k)
+            F[place] = after
+            if fits:
+                S[TOTAL] += part_of(kind, after, S, P) - part_of(kind, before, S, P)
+                if P[AVERAGE] != 0.0:
+                    F[place + 1] += S[SUM] * (value_of(kind, after, S, P) - value_of(kind, before, S, P))
+        S[PEAK] = max(S[PEAK], S[TOTAL])
+        if not fits or S[TOTAL] < FADED * S[PEAK]:
+            settle(kind, F, W, S, P)
+    if S[T] % RENEW == 0.0:
+        settle(kind, F, W, S, P)
+    S[SUM] += factor_of(kind, S, P)
+
+
+@inlined
+def mirror_current(kind, j, F, W, S, P):
+    return factor_of(kind, S, P) * value_of(kind, F[j * W], S, P) if F[j * W] != 0.0 else 0.0
+
+
+@inlined
+def mirror_mean(kind, j, F, W, S, P):
     value = value_of(kind, F[j * W], S, P) if F[j * W] != 0.0 else 0.0
     return (F[j * W + 2] + S[SUM] * value - F[j * W + 1]) / max(1.0, S[T])
 
 
+# -- the functions of the two learners
+
+
 @inlined
 def entropic_score(indices, values, start, stop, F, W, S, P):
-    z = 0.0
-    for k in range(start, stop):
-        theta = F[np.int64(indices[k]) * W]
-        if theta != 0.0:
-            z += value_at(values, k) * entropic_value(theta, S, P)
-    return entropic_factor(S, P) * z
-
-
-@inlined
-def entropic_current(j, F, W, S, P):
-    return mirror_current(j, F, W, S, P, 0, entropic_factor(S, P))
-
-
-@inlined
-def entropic_mean(j, F, W, S, P):
-    return mirror_mean(j, F, W, S, P, 0)
+    return mirror_score(ENTROPIC, indices, values, start, stop, F, W, S, P)
 
 
 @inlined
 def entropic_update(indices, values, start, stop, y, z, F, W, S, P):
-    S[T] += 1.0
-    if S[TOTAL] == 0.0:
+    if S[TOTAL] == 0.0:  # no row so far: every feature has theta = 0
         S[TOTAL] = 2.0 * P[FEATURES]
         S[PEAK] = S[TOTAL]
-    g = derivative_at(z, y, P)
-    if g != 0.0:
-        largest = 0.0
-        for k in range(start, stop):
-            after = F[np.int64(indices[k]) * W] - g * value_at(values, k)
-            largest = max(largest, abs(P[STEP] * after))
-        fits = largest - S[SHIFT] <= (HEADROOM_AVERAGED if P[AVERAGE] != 0.0 else HEADROOM)
-        if not fits:
-            close_average(F, W, S, P, 0)
-        for k in range(start, stop):
-            place = np.int64(indices[k]) * W
-            before = F[place]
-            after = before - g * value_at(values, k)
-            F[place] = after
-            if fits:
-                S[TOTAL] += entropic_part(after, S, P) - entropic_part(before, S, P)
-                if P[AVERAGE] != 0.0:
-                    F[place + 1] += S[SUM] * (entropic_value(after, S, P) - entropic_value(before, S, P))
-        S[PEAK] = max(S[PEAK], S[TOTAL])
-        if not fits or S[TOTAL] < FADED * S[PEAK]:
-            entropic_settle(F, W, S, P)
-    if S[T] % RENEW == 0.0:
-        entropic_settle(F, W, S, P)
-    S[SUM] += entropic_factor(S, P)
+    mirror_update(ENTROPIC, indices, values, start, stop, y, z, F, W, S, P)
+
+
+@inlined
+def entropic_current(j, F, W, S, P):
+    return mirror_current(ENTROPIC, j, F, W, S, P)
+
+
+@inlined
+def entropic_mean(j, F, W, S, P):
+    return mirror_mean(ENTROPIC, j, F, W, S, P)
 
 
 @inlined
 def power_score(indices, values, start, stop, F, W, S, P):
-    z = 0.0
-    for k in range(start, stop):
-        theta = F[np.int64(indices[k]) * W]
-        if theta != 0.0:
-            z += value_at(values, k) * power_value(theta, S, P)
-    return power_factor(S, P) * z
-
-
-@inlined
-def power_current(j, F, W, S, P):
-    return mirror_current(j, F, W, S, P, 1, power_factor(S, P))
-
-
-@inlined
-def power_mean(j, F, W, S, P):
-    return mirror_mean(j, F, W, S, P, 1)
+    return mirror_score(P_NORM, indices, values, start, stop, F, W, S, P)
 
 
 @inlined
 def power_update(indices, values, start, stop, y, z, F, W, S, P):
-    S[T] += 1.0
-    g = derivative_at(z, y, P)
-    largest = 0.0
-    if g != 0.0:
-        for k in range(start, stop):
-            largest = max(largest, abs(F[np.int64(indices[k]) * W] - g * value_at(values, k)))
-        fits = 0.0 < S[SHIFT] and largest < 1024.0 * S[SHIFT]
-        if not fits:
-            close_average(F, W, S, P, 1)
-        for k in range(start, stop):
-            place = np.int64(indices[k]) * W
-            before = F[place]
-            after = before - g * value_at(values, k)
-            F[place] = after
-            if fits:
-                S[TOTAL] += power_part(after, S, P) - power_part(before, S, P)
-                if P[AVERAGE] != 0.0:
-                    F[place + 1] += S[SUM] * (power_value(after, S, P) - power_value(before, S, P))
-        S[PEAK] = max(S[PEAK], S[TOTAL])
-        if not fits or S[TOTAL] < FADED * S[PEAK]:
-            power_settle(F, W, S, P)
-    if S[T] % RENEW == 0.0:
-        power_settle(F, W, S, P)
-    S[SUM] += power_factor(S, P)
+    mirror_update(P_NORM, indices, values, start, stop, y, z, F, W, S, P)
+
+
+@inlined
+def power_current(j, F, W, S, P):
+    return mirror_current(P_NORM, j, F, W, S, P)
+
+
+@inlined
+def power_mean(j, F, W, S, P):
+    return mirror_mean(P_NORM, j, F, W, S, P)

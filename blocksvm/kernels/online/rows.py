@@ -5,7 +5,7 @@ the plain memory of a learner whose weights change only where a row has an entry
 import numpy as np
 
 from blocksvm.kernels import inlined
-from blocksvm.kernels.memory import value_at
+from blocksvm.kernels.memory import strided_dot, value_at
 
 T = 0  # of S: rounds done
 
@@ -59,29 +59,6 @@ def derivative_at(z, y, P):
 def eta_at(t, P):
     """Step of round t: constant, or falling with 1 / sqrt(t)."""
     return P[STEP] / np.sqrt(t) if P[DECAY] != 0.0 else P[STEP]
-
-
-@inlined
-def strided_dot(indices, values, start, stop, F, W):
-    """``sum_k values[k] * F[W * indices[k]]`` in four partial sums, as in ``memory.dot``."""
-    k = np.uint64(start)
-    end = np.uint64(stop)
-    width = np.uint64(W)
-    one, two, three = np.uint64(1), np.uint64(2), np.uint64(3)
-    s0 = 0.0
-    s1 = 0.0
-    s2 = 0.0
-    s3 = 0.0
-    while k + three < end:
-        s0 += value_at(values, k) * F[np.uint64(np.uint32(indices[k])) * width]
-        s1 += value_at(values, k + one) * F[np.uint64(np.uint32(indices[k + one])) * width]
-        s2 += value_at(values, k + two) * F[np.uint64(np.uint32(indices[k + two])) * width]
-        s3 += value_at(values, k + three) * F[np.uint64(np.uint32(indices[k + three])) * width]
-        k += np.uint64(4)
-    while k < end:
-        s0 += value_at(values, k) * F[np.uint64(np.uint32(indices[k])) * width]
-        k += one
-    return (s0 + s1) + (s2 + s3)
 
 
 @inlined

@@ -9,7 +9,7 @@ w *= 1 - eta_t lambda first; radius 1 / sqrt(lambda).
 import numpy as np
 
 from blocksvm.kernels import inlined
-from blocksvm.kernels.memory import value_at
+from blocksvm.kernels.memory import strided_dot, value_at
 from blocksvm.kernels.online.rows import (
     AVERAGE,
     OWN,
@@ -17,7 +17,6 @@ from blocksvm.kernels.online.rows import (
     derivative_at,
     eta_at,
     is_small,
-    strided_dot,
     sum_of_squared_values,
 )
 

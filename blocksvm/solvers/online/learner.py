@@ -127,10 +127,9 @@ def check_setting(name: str, value) -> None:
         if value not in CODES[name]:
             raise InputError(f"{option_of(name)} {value}: choose one of {', '.join(CODES[name])}")
         return
-    bounds = {"confidence": (0.5, 1.0)}
     if name in POSITIVE and not (value > 0.0 and math.isfinite(value)):
         raise InputError(f"{option_of(name)} {value:g}: must be a finite number above 0")
     if name in NOT_NEGATIVE and not (value >= 0.0 and math.isfinite(value)):
         raise InputError(f"{option_of(name)} {value:g}: must be 0 or more")
-    if name in bounds and not bounds[name][0] < value < bounds[name][1]:
-        raise InputError(f"{option_of(name)} {value:g}: must lie between {bounds[name][0]:g} and {bounds[name][1]:g}")
+    if name == "confidence" and not 0.5 < value < 1.0:
+        raise InputError(f"{option_of(name)} {value:g}: must lie between 0.5 and 1")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from blocksvm.errors import InputError
-from blocksvm.kernels.online.loops import TALLY_LENGTH, loops_of
+from blocksvm.kernels.online.loops import ROWS, TALLY_LENGTH, loops_of
 from blocksvm.solvers.online import LEARNERS
 from blocksvm.solvers.online.learner import LearnerSettings
 
@@ -33,11 +34,13 @@ class Machine:
 
     name: of ``LEARNERS``; known: settings that the data decide (max_norm, n_features, lam); average: weights are the
     means of what they were after each round; bias: value of the constant feature, whose number is d; query: b of
-    selective sampling, inf to ask for every label; key: of its draws.  Raises InputError for settings that do not fit.
+    selective sampling, None to ask for every label; key: of its draws.  Raises InputError for settings that do not fit.
     """
 
     def __init__(self, name: str, given: LearnerSettings, known: dict, *, average: bool = False, bias: float = 0.0,
-                 n_classes: int = 2, rule: str | None = None, query: float = math.inf, key: int = 0):  # fmt: skip
+                 n_classes: int = 2, rule: str | None = None, query: float | None = None, key: int = 0):  # fmt: skip
+        if query is not None and not (query > 0.0 and math.isfinite(query)):
+            raise InputError(f"--query {query:g}: must be a finite number above 0")
         if name not in LEARNERS:
             raise InputError(f"{name}: no such learner; choose one of {', '.join(LEARNERS)}")
         chosen = LEARNERS[name]
@@ -56,9 +59,8 @@ class Machine:
                 raise InputError("--bias: perceptron-bias has a bias of its own; leave it out")
             bias = self.settings["max_norm"]
         self.bias = bias
-        self.query = query
+        self.query = math.inf if query is None else query
         self.key = np.uint64(key % 2**64)
-        # where the mirror map counts features, all classes' prototypes are features of one learner
         self.parameters = np.array(self.learner.parameters(self.settings, average))
         self.loops = loops_of(self.learner.kernel_name(), *self.learner.functions)
         self.width = self.learner.width(average)
@@ -103,6 +105,20 @@ class Machine:
         loop(*matrix, y, order, d, self.bias, memory.prior, memory.features, self.width,
              memory.scalars.reshape(self.parts, -1), self.parameters, self.query, self.key, memory.tally,
              np.empty(0) if scores is None else scores)  # fmt: skip
+
+    def learn_in_parts(self, matrix, y, order, d: int, memory: Memory, every: int | None = None) -> Iterator[int]:
+        """``learn`` in parts that end at doubling numbers of rows, and at multiples of ``every``: the rows seen so far
+        after each part."""
+        done = 0
+        while done < len(order):
+            seen = int(memory.tally[ROWS])
+            until = 1 << seen.bit_length()
+            if every:
+                until = min(until, (seen // every + 1) * every)
+            part = order[done : done + until - seen]
+            self.learn(matrix, y, part, d, memory)
+            done += len(part)
+            yield int(memory.tally[ROWS])
 
     def weights(self, memory: Memory, out: np.ndarray) -> np.ndarray:
         """The weights (copies * (d + 1),) in ``out``, averaged if so wanted, a prior model's included."""

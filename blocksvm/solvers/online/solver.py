@@ -57,15 +57,12 @@ class OnlineSolver:
         k = len(labels.values)
         if settings.multiclass is not None and k == 2:
             raise InputError("--multiclass: the rows have two classes; leave it out")
-        if settings.query is not None and not (settings.query > 0.0 and math.isfinite(settings.query)):
-            raise InputError(f"--query {settings.query:g}: must be a finite number above 0")
-        query = math.inf if settings.query is None else settings.query
         if settings.multiclass != "rest" and k > 2:
             known["n_features"] *= k  # the prototypes' features are features of one learner
         self.name = name
         self.machine = Machine(
             name, settings.learner, known, average=settings.average, bias=problem.bias, n_classes=k,
-            rule=settings.multiclass, query=query,
+            rule=settings.multiclass, query=settings.query,
         )  # fmt: skip
         self.told = self.machine.settings
         self.copies = self.machine.copies
@@ -96,25 +93,16 @@ class OnlineSolver:
         tally = memory.tally
         d = len(memory.features) // self.machine.feature_numbers() - 1
         before = tally.copy()
-        reports = []
-        done = 0
-        while done < len(order):
-            # up to the next row that is reported
-            seen = int(tally[ROWS])
-            until = 1 << seen.bit_length() if seen else 1
-            part = order[done : done + until - seen]
-            self.machine.learn(block.matrix, block.y, part, d, memory)
-            done += len(part)
-            if int(tally[ROWS]) == until:
-                reports.append(progress_of(tally))
+        reports = [
+            progress_of(tally)
+            for rows in self.machine.learn_in_parts(block.matrix, block.y, order, d, memory)
+            if is_reported(rows)
+        ]
         nnz = int(np.diff(block.indptr).sum())
         return PassResult(len(order), nnz, float(tally[LOSS_SUM] - before[LOSS_SUM]), True, tuple(reports))
 
     def end_outer(self, state: State, outer: int) -> None:
-        epochs, mistakes = state["epochs"], state["tally"][MISTAKES]
-        epochs[LAST] = mistakes - epochs[BEFORE]
-        epochs[BEFORE] = mistakes
-        epochs[EPOCHS] += 1.0
+        end_epoch(state)
 
     def at_rest(self, state: State) -> bool:
         """The last epoch made no mistake: a perceptron does not change any more."""
@@ -142,6 +130,19 @@ class OnlineSolver:
 
     def estimated_dual(self, state: State) -> None:
         return None
+
+
+def end_epoch(state: State) -> None:
+    """Count an epoch, and the mistakes made in it."""
+    epochs, mistakes = state["epochs"], state["tally"][MISTAKES]
+    epochs[LAST] = mistakes - epochs[BEFORE]
+    epochs[BEFORE] = mistakes
+    epochs[EPOCHS] += 1.0
+
+
+def is_reported(rows: int) -> bool:
+    """Progress is told at doubling numbers of rows."""
+    return rows & (rows - 1) == 0
 
 
 def progress_of(tally: np.ndarray) -> dict:
