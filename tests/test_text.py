@@ -22,6 +22,7 @@ from xxhash import xxh3_128_hexdigest
 from blocksvm.errors import InputError
 from blocksvm.ingest.svmlight import LineCounter, TextFormat, parse_piece
 from blocksvm.ingest.text import TextPiece, TextSource, text_pieces
+from blocksvm.kernels import kernel, words
 
 getcontext().prec = 1200
 FLOAT64 = TextFormat(dtype="float64")
@@ -193,6 +194,84 @@ def test_faults_are_found_on_the_references_line(data, edits, add_up):
 @given(st.lists(JUNK, max_size=40).map(b"".join))
 def test_any_bytes_are_rows_or_a_fault(data):
     agrees(re.sub(rb"\r(?!\n|\Z)", b"r", data), TextFormat())
+
+
+# Values at the edges of what is read in one go: 16 and 17 digits, 2^53, points at either end, leading zeros.
+EDGES = (
+    b"0.1 1 -1 0 -0 0.0 5. .5 -.5 . - 12.5 -3.25 9007199254740992 9007199254740993 0.9007199254740993 1234567890123456 "
+    b"12345678901234567 0.1234567890123456 0.12345678901234567 0.123456789012345678 0.1234567890123456789 "
+    b"7.123456789012345678 0.0000001234567890123456 0.00000012345678901234567 0.00000000000000000000001 "
+    b"1.0000001234567890123456 0.014178866666666667 9.999999999999999999 -9.007199254740993 1e-5 1e5 +2 00.5 1.2.3 0x1 "
+    b"0.1234567890123456789012 0.0000999999999999999999 x.5 ..5 -.-5 0.99991234567890123456 "
+    b"0.12a4567 0.123456789012a456 0.1a34567890123456 0.1a345678901234567 :1 1: 1#2 999999999999999999999999"
+).split()
+LONG_IDS = ("7", "00000007", "1234567890123456", "12345678901234567", "9223372036854775807", "9223372036854775808")
+
+
+@pytest.mark.parametrize("token", EDGES)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_every_form_is_read_alike_amid_usual_pairs(token, dtype):
+    for tail in (b" 99:0.5\n", b"\n", b" \n", b"\t99:1\r\n", b" # 1:2\n"):
+        line = b"1 " + b" ".join(b"%d:0.25" % i for i in range(1, 9)) + b" 20:" + token + tail
+        agrees(b"1 5:0.5 6:1\n" + line + b"1 7:3\n", TextFormat(dtype=dtype))
+
+
+@pytest.mark.parametrize("number", LONG_IDS)
+def test_ids_of_every_length_are_read_alike_amid_usual_pairs(number):
+    for before in (b"", b"3:0.5 ", b"3:0.5 4:1 "):
+        agrees(b"1 5:0.5 6:1\n1 " + before + number.encode() + b":0.5\n1 7:3\n", FLOAT64)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_long_texts_of_usual_and_unusual_pairs_are_the_references(data):
+    """More separators than are looked for at once, pieces of any alignment, a usual pair after any other."""
+    seed = data.draw(st.integers(0, 2**32 - 1))
+    draw = random.Random(seed)
+    forms = ["%.6g", "%d", "%r", "%.17g", "%.3e", "%.16g", "%.2f", "0%.1f"]
+    forms = draw.sample(forms, draw.randint(1, 4)) + draw.choice([[], ["%.6g"] * 30])
+    rows = []
+    for _ in range(draw.choice([3, 40])):
+        count = draw.choice([0, 1, 5, 20, 400])
+        ids = sorted(draw.sample(range(10 ** draw.choice([4, 9, 17])), count))
+        if draw.random() < 0.1:
+            draw.shuffle(ids)
+        pairs = [f"{i}:{draw.choice(forms)}" % draw.uniform(-2, 2 ** draw.choice([1, 1, 40])) for i in ids]
+        rows.append(" ".join([draw.choice(["1", "-1", "+1"]), *pairs]) + draw.choice(["", "", " ", " # 1:2"]))
+    text = "\n".join(rows).encode()
+    for _ in range(draw.choice([0, 0, 1])):
+        at = draw.randrange(len(text) + 1)
+        text = text[:at] + draw.choice([b":", b" ", b".", b"-", b"e", b"x", b"#", b"\n", b"\x80", b""]) + text[at + 1 :]
+    agrees(text, TextFormat(dtype=draw.choice(["float32", "float64"])))
+
+
+@kernel
+def _two_numbers(text, a, n, b, m):
+    return words.two_numbers(text, a, n, b, m, words.LAST_BYTES)
+
+
+@kernel
+def _words_at(text, p):
+    return words.separators(text, p), words.eight_bytes(text, p), words.ones(words.separators(text, p))
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.binary(min_size=80, max_size=80), st.integers(0, 16), st.integers(0, 16))
+@example(b"0123456789" * 8, 16, 16)
+@example(b"9" * 80, 16, 15)
+@example(b"/" * 40 + b":" * 40, 0, 1)
+def test_words_are_what_they_are_byte_by_byte(text, n, m):
+    bits, word, count = _words_at(np.frombuffer(text, np.uint8), 7)
+    assert bits == sum(1 << i for i, byte in enumerate(text[7:71]) if byte <= 32 or byte == ord(":"))
+    assert count == int(bits).bit_count()
+    assert word == int.from_bytes(text[7:15], "little")
+    for source in (text, bytes(48 + byte % 10 for byte in text)):
+        faults, first, second = _two_numbers(np.frombuffer(source, np.uint8), 20, n, 70, m)
+        tokens = [source[20 - n : 20], source[70 - m : 70]]
+        digits = all(48 <= byte <= 57 for token in tokens for byte in token)
+        assert (faults == 0) == digits
+        if digits:
+            assert [first, second] == [int(token or b"0") for token in tokens]
 
 
 def test_both_outcomes_are_reached():

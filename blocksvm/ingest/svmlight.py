@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from blocksvm.errors import InputError
-from blocksvm.ingest.text import NEWLINE, TextPiece
+from blocksvm.ingest.text import TextPiece
 from blocksvm.kernels import text as codes
 from blocksvm.kernels.text import close_rows, parse_rows
+from blocksvm.kernels.words import COLON, NEWLINE, SPARE
 
 LINES_AFTER_FAULT = 64
 
@@ -108,16 +109,19 @@ def parse_piece(piece: TextPiece, form: TextFormat, room: Room | None = None) ->
     room: memory for the rows, which are then valid until it is used again.
     """
     text, end = piece.text, piece.end
-    if len(text) < end + codes.SPARE:  # the parser looks ahead
-        text = np.append(text[:end], np.zeros(codes.SPARE, np.uint8))
+    if len(text) < end + SPARE:  # the parser looks ahead
+        text = np.append(text[:end], np.zeros(SPARE, np.uint8))
     if room is None:
         # every row ends with a newline, every pair has a colon
-        room = Room(np.count_nonzero(text[:end] == NEWLINE), np.count_nonzero(text[:end] == codes.COLON))
+        room = Room(np.count_nonzero(text[:end] == NEWLINE), np.count_nonzero(text[:end] == COLON))
     labels, indptr, lines, ids, values = room.labels, room.indptr, room.lines, room.ids, room.values
     undecided = np.empty((1024, 3), np.int64)
+    single = form.dtype == "float32"
+    # else a row's values are rounded after they have been added up, or scaled
+    closing = not form.l2 and not form.sum_duplicates
     while True:
-        rows, line, code, position, n_undecided = parse_rows(
-            text, end, form.labelled, labels, indptr, ids, values, lines, undecided
+        rows, line, code, position, n_undecided, closed, largest = parse_rows(
+            text, end, form.labelled, closing, single, labels, indptr, ids, values, lines, undecided
         )
         if n_undecided <= len(undecided):
             break
@@ -136,13 +140,13 @@ def parse_piece(piece: TextPiece, form: TextFormat, room: Room | None = None) ->
             labels[row] = number + 0.0  # -0 is 0
         else:
             values[target] = number
-    closed, code, largest = close_rows(indptr, rows, ids, values, form.sum_duplicates, form.l2, form.dtype == "float32")
+    done, code, rest = close_rows(indptr, min(closed, rows), rows, ids, values, form.sum_duplicates, form.l2, single)
     if code != codes.FINE:
-        rows = closed
-        fault = (int(lines[closed]), _sentence(code, form, ""))
+        rows = done
+        fault = (int(lines[done]), _sentence(code, form, ""))
     nnz = indptr[rows]
     return ParsedRows(
-        piece, labels[:rows], indptr[: rows + 1], ids[:nnz], values[:nnz], line, lines[:rows], fault, largest
+        piece, labels[:rows], indptr[: rows + 1], ids[:nnz], values[:nnz], line, lines[:rows], fault, max(largest, rest)
     )
 
 

@@ -18,9 +18,8 @@ import numpy as np
 from xxhash import xxh3_128
 
 from blocksvm.errors import InputError
-from blocksvm.kernels.text import SPARE
+from blocksvm.kernels.words import NEWLINE, SPARE
 
-NEWLINE = 10
 ZSTD_PIECE = 1 << 14  # compressed bytes at a time: what they hold must fit in memory
 
 

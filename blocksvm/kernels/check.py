@@ -3,7 +3,7 @@
 import numpy as np
 
 from blocksvm.kernels import kernel
-from blocksvm.kernels.text import eight_bytes
+from blocksvm.kernels.words import eight_bytes
 
 SOUND = 0
 INDEX_OUT_OF_RANGE = 1

@@ -6,7 +6,7 @@ method cannot decide (more than 19 digits that matter, subnormal results) is rep
 
 import numpy as np
 
-from blocksvm.kernels import inlined
+from blocksvm.kernels import inlined, kernel
 
 SMALLEST_POWER = -342
 LARGEST_POWER = 308
@@ -29,6 +29,7 @@ def _powers_of_five() -> np.ndarray:
 
 POWERS_OF_FIVE = _powers_of_five()
 POWERS_OF_TEN = 10.0 ** np.arange(23)  # all exact in float64
+LARGEST_EXACT = np.uint64(2**53)  # all whole numbers up to it are exact in float64
 ALL_BITS = np.uint64(0xFFFFFFFFFFFFFFFF)
 LOW_HALF = np.uint64(0xFFFFFFFF)
 
@@ -63,13 +64,19 @@ def float_of(mantissa, exponent, scratch):
 
     ok is False where the result cannot be decided here: the caller parses the text in another way.
     """
+    # both factors are exact, so the one operation rounds correctly (Clinger 1990)
+    if mantissa <= LARGEST_EXACT and -22 <= exponent <= 22:
+        if exponent < 0:
+            return True, float(np.int64(mantissa)) / POWERS_OF_TEN[np.uint64(-exponent)]
+        return True, float(np.int64(mantissa)) * POWERS_OF_TEN[np.uint64(exponent)]
+    return long_product(mantissa, exponent, scratch)
+
+
+@kernel
+def long_product(mantissa, exponent, scratch):
+    """The same by a product of 128 bits."""
     if mantissa == np.uint64(0):
         return True, 0.0
-    if mantissa <= np.uint64(9007199254740992) and -22 <= exponent <= 22:
-        # both factors are exact, so the one operation rounds correctly (Clinger 1990)
-        if exponent < 0:
-            return True, float(mantissa) / POWERS_OF_TEN[-exponent]
-        return True, float(mantissa) * POWERS_OF_TEN[exponent]
     if exponent < SMALLEST_POWER:
         return True, 0.0
     if exponent > LARGEST_POWER:

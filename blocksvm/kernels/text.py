@@ -3,208 +3,63 @@
     line = [label] {"qid:" digits} {id ":" value} ["#" anything]
 
 Rows come out with ascending, unique ids and without zeros.
+
+The usual pair, "123:0.456" or the like, is read from separators that were found before, sixty-four bytes at a time: where
+each number ends is known, so that no number waits for the one before it (Langdale and Lemire, "Parsing gigabytes of
+JSON per second", 2019, take JSON apart in the same two steps).  All else is read byte by byte.
 """
 
 import numpy as np
-from llvmlite import ir
-from numba import config, types
-from numba.core import cgutils
-from numba.extending import intrinsic
 
 from blocksvm.kernels import inlined, kernel
-from blocksvm.kernels.decimal import float_of
+from blocksvm.kernels.decimal import LARGEST_EXACT, POWERS_OF_TEN, long_product
+from blocksvm.kernels.numbers import (
+    BAD_VALUE,
+    FINE,
+    INTEGER_POWERS,
+    NOT_FINITE,
+    UNDECIDED,
+    ZEROS,
+    digit_run,
+    eight_digits,
+    not_digits,
+    number,
+)
+from blocksvm.kernels.words import (
+    COLON,
+    DOT,
+    HASH,
+    LAST_BYTES,
+    MINUS,
+    NEWLINE,
+    SPACE,
+    ZERO,
+    byte_at,
+    eight_bytes,
+    ends_token,
+    is_blank,
+    is_blank_or_newline,
+    is_digit,
+    next_separators,
+    two_numbers,
+)
 
-# What may be wrong with a line.  The sentences for them are in ingest/svmlight.py.
-FINE = 0
+# What may be wrong with a line, besides a number's own faults.  The sentences for them are in ingest/svmlight.py.
 BAD_LABEL = 1
 NO_LABEL = 2
 BAD_PAIR = 3
 BAD_ID = 4
 NEGATIVE_ID = 5
 BIG_ID = 6
-BAD_VALUE = 7
-NOT_FINITE = 8
 BIG_VALUE = 9
 DUPLICATE = 10
 BIG_NORM = 11
 
-# The kernels read words of eight bytes: this many bytes behind the text must be readable.
-SPARE = 8
-
-INTEGER_POWERS = np.array([10**k for k in range(20)], dtype=np.uint64)
-UNDECIDED = -1  # a number that Python's float() must parse
-
-NEWLINE, SPACE, TAB, RETURN, HASH, COLON, PLUS, MINUS, DOT = 10, 32, 9, 13, 35, 58, 43, 45, 46
-ZERO = 48
-
-
-@inlined
-def is_digit(c):
-    return np.uint64(c - ZERO) < np.uint64(10)
-
-
-@inlined
-def is_blank(c):
-    return c == SPACE or c == TAB or c == RETURN or c == 11 or c == 12
-
-
-@inlined
-def ends_token(c):
-    return c == SPACE or c == NEWLINE or c == TAB or c == RETURN or c == HASH or c == 11 or c == 12
-
-
-@inlined
-def byte_at(text, p):
-    """``text[p]``, without the test for a position that counts from the end."""
-    return text[np.uint64(p)]
-
-
-if config.DISABLE_JIT:
-
-    def eight_bytes(text, p):
-        """``text[p : p + 8]`` as a little-endian uint64."""
-        return text[p : p + 8].view(np.uint64)[0]
-
-    def trailing_zeros(x):
-        """Number of zero bits below the lowest one of a uint64 > 0."""
-        return (int(x) & -int(x)).bit_length() - 1
-
-else:
-
-    @intrinsic
-    def eight_bytes(typingctx, text, p):
-        """``text[p : p + 8]`` as a little-endian uint64, at any address."""
-
-        def codegen(context, builder, signature, args):
-            array_type = signature.args[0]
-            view = context.make_array(array_type)(context, builder, args[0])
-            pointer = cgutils.get_item_pointer(context, builder, array_type, view, [args[1]], wraparound=False)
-            word = builder.bitcast(pointer, ir.IntType(64).as_pointer())
-            return builder.load(word, align=1)
-
-        return types.uint64(text, types.int64), codegen
-
-    @intrinsic
-    def trailing_zeros(typingctx, x):
-        """Number of zero bits below the lowest one of a uint64 > 0."""
-
-        def codegen(context, builder, signature, args):
-            return builder.cttz(args[0], ir.Constant(ir.IntType(1), 1))
-
-        return types.int64(types.uint64), codegen
-
-
-@inlined
-def digit_run(text, p):
-    """The digits at ``p``: (next position, their number modulo 2^64).
-
-    Eight bytes at a time, without a branch for each digit: numbers of changing length cost mispredictions, which are
-    most of the time of a plain loop.  Bytes that are not digits get their high bit set; the digits before the first of
-    them are moved to the word's end and summed in three multiplications (Lemire, "Quickly parsing eight digits", 2018).
-    Reads up to eight bytes beyond the digits.
-    """
-    total = np.uint64(0)
-    while True:
-        word = eight_bytes(text, p) ^ np.uint64(0x3030303030303030)
-        other = ((word + np.uint64(0x7676767676767676)) | word) & np.uint64(0x8080808080808080)
-        n = trailing_zeros(other) >> 3 if other != np.uint64(0) else 8
-        if n == 0:
-            return p, total
-        word = word << np.uint64(64 - 8 * n)
-        word = ((word * np.uint64(2561)) >> np.uint64(8)) & np.uint64(0x00FF00FF00FF00FF)
-        word = ((word * np.uint64(6553601)) >> np.uint64(16)) & np.uint64(0x0000FFFF0000FFFF)
-        word = (word * np.uint64(42949672960001)) >> np.uint64(32)
-        total = total * INTEGER_POWERS[n] + word
-        p += n
-        if n < 8:
-            return p, total
-
-
-@inlined
-def long_number(text, p):
-    """The digits and point at ``p``, of any length: (next position, mantissa of the first 19 digits that matter,
-    exponent, whether others than zeros were left out)."""
-    mantissa = np.uint64(0)
-    digits = 0  # that matter: leading zeros do not
-    exponent = 0
-    cut = False
-    point = False
-    while True:
-        c = byte_at(text, p)
-        if is_digit(c):
-            if digits < 19:
-                mantissa = mantissa * np.uint64(10) + np.uint64(c - ZERO)
-                exponent -= point
-                digits += mantissa != np.uint64(0)
-            else:
-                exponent += not point
-                cut = cut or c != ZERO
-        elif c == DOT and not point:
-            point = True
-        else:
-            return p, mantissa, exponent, cut
-        p += 1
-
-
-@inlined
-def number(text, p, scratch):
-    """Parse a number at ``p``: (next position, code, value).  The text ends with a newline."""
-    c = byte_at(text, p)
-    negative = c == MINUS
-    if negative or c == PLUS:
-        p += 1
-        c = byte_at(text, p)
-    begin = p
-    exponent = 0
-    cut = False
-    if c == ZERO and byte_at(text, p + 1) == DOT:
-        # most values: a guess that the processor makes for us, where counting the digits would be waited for
-        p, mantissa = digit_run(text, begin + 2)
-        exponent = begin + 2 - p
-        digits = 1 - exponent
-        c = byte_at(text, p)
-    else:
-        p, mantissa = digit_run(text, p)
-        digits = p - begin
-        c = byte_at(text, p)
-        if c == DOT:
-            point = p + 1
-            p, fraction = digit_run(text, point)
-            c = byte_at(text, p)
-            exponent = point - p
-            digits -= exponent
-            mantissa = mantissa * INTEGER_POWERS[min(-exponent, 19)] + fraction
-    if digits == 0:
-        c |= 32
-        if c == 105 or c == 110:  # i(nf), n(an)
-            return p, NOT_FINITE, 0.0
-        return p, BAD_VALUE, 0.0
-    if digits > 19:  # the mantissa may have run over
-        p, mantissa, exponent, cut = long_number(text, begin)
-    if c == 69 or c == 101:  # e
-        p += 1
-        c = byte_at(text, p)
-        minus = c == MINUS
-        if minus or c == PLUS:
-            p += 1
-            c = byte_at(text, p)
-        if not is_digit(c):
-            return p, BAD_VALUE, 0.0
-        shown = 0
-        while is_digit(c):
-            if shown < 1_000_000_000_000:  # more than any text has digits
-                shown = shown * 10 + (c - ZERO)
-            p += 1
-            c = byte_at(text, p)
-        exponent += -shown if minus else shown
-    ok, value = float_of(mantissa, exponent, scratch)
-    if ok and cut:
-        # the true number lies between these two; where they agree, so does it
-        ok, above = float_of(mantissa + np.uint64(1), exponent, scratch)
-        ok = ok and above == value
-    if not ok:
-        return p, UNDECIDED, 0.0
-    return p, FINE, -value if negative else value
+SEPARATORS = 1024  # found ahead; they stay in the first-level cache
+# Where unusual pairs are many, looking for usual ones between them takes longer than it saves: the rest of a row is read
+# byte by byte once fewer than WORTH came together, and so are rows after one that was read so for the most part, but
+# one in TRIED.
+WORTH, TRIED = 8, 64
 
 
 @inlined
@@ -264,6 +119,23 @@ def close_row(ids, values, start, stop, sum_duplicates, l2, single):
 
 
 @inlined
+def close_plain_row(ids, values, start, stop, single):
+    """The same for a row whose ids ascend and whose values are not 0, neither scaled nor added up: (whether it is one,
+    ||x||^2).  If it is none, its values may be rounded already, which does no harm to what remains to be done."""
+    if single:
+        for k in range(start, stop):
+            values[k] = float(np.float32(values[k]))
+    in_order = True
+    last = -1
+    total = 0.0
+    for k in range(start, stop):
+        in_order &= (ids[k] > last) & (values[k] != 0.0)
+        last = ids[k]
+        total += values[k] * values[k]
+    return in_order and total < np.inf, total
+
+
+@inlined
 def id_is_big(text, p, stop):
     """Whether the digits from ``p`` to ``stop`` make a number above 2^63 - 1."""
     i = np.uint64(0)
@@ -277,16 +149,94 @@ def id_is_big(text, p, stop):
 
 
 @kernel
-def parse_rows(text, end, labelled, labels, indptr, ids, values, lines, undecided):
+def usual_pairs(text, p, ends, e, n_ends, ids, values, k, long_numbers):
+    """Read pairs from ``p`` on as long as they are usual ones, at most up to the end of the line.
+
+    Usual: an id of 1 to 16 digits; a colon; perhaps a minus; 1 to 16 digits, or one digit, a point and 1 to 18 digits,
+    or up to 22 where the first are zeros.  Sixteen bytes before ``p`` are read.  ends[e:n_ends]: the separators.
+    long_numbers (m, 5) int64: (k, begin, end, digits as a uint64, decimals) of values of more than 2^53 but for the
+    point, which are left to the caller.
+    Returns (p, where the next pair begins or the line ends, e, k, how many long numbers there are).
+    """
+    n_long = 0
+    while e + 2 <= n_ends:
+        stop, end = ends[np.uint64(e)], ends[np.uint64(e + 1)]
+        n = stop - p
+        first = stop + 1
+        negative = np.int64(byte_at(text, first) == MINUS)
+        first += negative
+        m = end - first
+        whole = 0
+        decimals = 0
+        if byte_at(text, first + 1) == DOT:
+            whole = byte_at(text, first) - ZERO
+            m -= 2
+            decimals = m
+        c = byte_at(text, end)
+        if not 0 < n <= 16 or byte_at(text, stop) != COLON or not is_blank_or_newline(c):
+            break
+        head = np.uint64(0)
+        if not 0 < m <= 16:
+            if not 0 < m - 16 <= decimals - 16 <= 6:
+                break
+            word = (eight_bytes(text, end - m) ^ ZEROS) << np.uint64(64 - 8 * (m - 16))
+            head = eight_digits(word)
+            if not_digits(word) != np.uint64(0) or head > np.uint64(99) or (m > 18 and whole != 0):
+                break
+            head *= INTEGER_POWERS[16]
+            m = 16
+        faults, i, mantissa = two_numbers(text, stop, n, end, m, LAST_BYTES)
+        if faults != np.uint64(0) or not 0 <= whole <= 9:
+            break
+        mantissa += head + np.uint64(whole) * INTEGER_POWERS[np.uint64(decimals)]
+        if mantissa > LARGEST_EXACT:
+            long_numbers[n_long, 0] = k
+            long_numbers[n_long, 1] = stop + 1
+            long_numbers[n_long, 2] = end
+            long_numbers[n_long, 3] = np.int64(mantissa)
+            long_numbers[n_long, 4] = decimals
+            n_long += 1
+        signed = (np.int64(mantissa) ^ -negative) + negative
+        # both are exact, so the one operation rounds correctly (Clinger 1990)
+        values[np.uint64(k)] = float(signed) / POWERS_OF_TEN[np.uint64(decimals)]
+        ids[np.uint64(k)] = np.int64(i)
+        k += 1
+        e += 2
+        if c == NEWLINE:
+            p = end
+            break
+        p = end + 1
+    return p, e, k, n_long
+
+
+@inlined
+def leave_open(undecided, n, target, start, stop):
+    """Note a number that Python must parse, if there is room for it; how many there are now."""
+    if n < undecided.shape[0]:
+        undecided[n, 0] = target
+        undecided[n, 1] = start
+        undecided[n, 2] = stop
+    return n + 1
+
+
+@kernel
+def parse_rows(text, end, labelled, closing, single, labels, indptr, ids, values, lines, undecided):
     """Parse ``text[:end]`` (uint8, whole lines, the last byte a newline, ``SPARE`` more bytes behind it).
 
-    labelled: a row must begin with its label (else a row may lack it and gets nan).  Outputs: labels (rows,)
-    float64, indptr (rows + 1,) int64, ids int64, values float64, lines (rows,) int64 the line of each row (0-based).
+    labelled: a row must begin with its label (else a row may lack it and gets nan).  closing: rows stay as they are
+    where ids ascend and no value is 0; single: and are rounded to float32.  Outputs: labels (rows,) float64, indptr
+    (rows + 1,) int64, ids int64, values float64, lines (rows,) int64 the line of each row (0-based).
     undecided (m, 3) int64: (-1 - row for a label or else k for a value, start, stop) of numbers for Python to parse.
-    Rows are as read: ``close_rows`` puts them in order.
-    Returns (rows, lines read, code, position of the fault, numbers undecided).
+    Returns (rows, lines read, code, position of the fault, numbers undecided, rows closed, largest ||x||^2 of these):
+    ``close_rows`` puts the rows that come after those in order.
     """
     scratch = np.empty(1, np.uint64)
+    ends = np.empty(SEPARATORS, np.int64)
+    long_numbers = np.empty((SEPARATORS // 2, 5), np.int64)
+    searched = n_ends = e = 0  # text[:searched] was searched; ends[e:n_ends] are to come
+    trusted = True  # the row before had mostly usual pairs
+    closed = 0
+    largest = 0.0
     p = 0
     rows = 0
     k = 0
@@ -311,34 +261,45 @@ def parse_rows(text, end, labelled, labels, indptr, ids, values, lines, undecide
         p, code, value = number(text, p, scratch)
         if byte_at(text, p) == COLON or (c == 113 and byte_at(text, token + 1) == 105 and byte_at(text, token + 2) == 100):
             if labelled:
-                return rows, line, NO_LABEL, token, open_numbers
+                return rows, line, NO_LABEL, token, open_numbers, closed, largest
             labels[rows] = np.nan
             p = token
         else:
             if code == BAD_VALUE or (code != NOT_FINITE and not ends_token(byte_at(text, p))):
-                return rows, line, BAD_LABEL, token, open_numbers
+                return rows, line, BAD_LABEL, token, open_numbers, closed, largest
             if code == NOT_FINITE or np.isinf(value):
-                return rows, line, NOT_FINITE, token, open_numbers
+                return rows, line, NOT_FINITE, token, open_numbers, closed, largest
             if code == UNDECIDED:
-                if open_numbers < undecided.shape[0]:
-                    undecided[open_numbers, 0] = -1 - rows
-                    undecided[open_numbers, 1] = token
-                    undecided[open_numbers, 2] = p
-                open_numbers += 1
+                open_numbers = leave_open(undecided, open_numbers, -1 - rows, token, p)
             labels[rows] = value + 0.0  # -0 is 0
         # the pairs
+        p += byte_at(text, p) == SPACE
+        tried = trusted or rows % TRIED == 0
+        read = -1  # so many usual pairs; not tried yet
         while True:
+            if tried and p >= 16:
+                searched, e, n_ends = next_separators(text, p, searched, end, ends, e, n_ends)
+                first = k
+                p, e, k, n_long = usual_pairs(text, p, ends, e, n_ends, ids, values, k, long_numbers)
+                for j in range(n_long):
+                    at, start, stop = long_numbers[j, 0], long_numbers[j, 1], long_numbers[j, 2]
+                    decided, value = long_product(np.uint64(long_numbers[j, 3]), -long_numbers[j, 4], scratch)
+                    if not decided:
+                        open_numbers = leave_open(undecided, open_numbers, at, start, stop)
+                    values[at] = -value if byte_at(text, start) == MINUS else value
+                read = max(read, 0) + k - first
+                if e + 2 > n_ends:
+                    continue
+                tried = k - first >= WORTH
             while is_blank(byte_at(text, p)):
                 p += 1
             c = byte_at(text, p)
-            if c == NEWLINE:
-                p += 1
-                line += 1
-                break
             if c == HASH:
-                while byte_at(text, p) != NEWLINE:
+                while c != NEWLINE:
                     p += 1
-                continue
+                    c = byte_at(text, p)
+            if c == NEWLINE:
+                break
             token = p
             if not is_digit(c):
                 if c == 113 and byte_at(text, p + 1) == 105 and byte_at(text, p + 2) == 100 and byte_at(text, p + 3) == COLON:
@@ -346,55 +307,60 @@ def parse_rows(text, end, labelled, labels, indptr, ids, values, lines, undecide
                     while is_digit(byte_at(text, p)):
                         p += 1
                     if p == token + 4 or not ends_token(byte_at(text, p)):
-                        return rows, line, BAD_PAIR, token, open_numbers
+                        return rows, line, BAD_PAIR, token, open_numbers, closed, largest
+                    p += byte_at(text, p) == SPACE
                     continue
                 if c == MINUS:
                     q = p + 1
                     while is_digit(byte_at(text, q)):
                         q += 1
                     if q > p + 1 and byte_at(text, q) == COLON:
-                        return rows, line, NEGATIVE_ID, token, open_numbers
-                return rows, line, BAD_PAIR, token, open_numbers
+                        return rows, line, NEGATIVE_ID, token, open_numbers, closed, largest
+                return rows, line, BAD_PAIR, token, open_numbers, closed, largest
             p, i = digit_run(text, p)
             c = byte_at(text, p)
-            big = p - token > 18 and id_is_big(text, token, p)
             if c != COLON:
-                return rows, line, (BAD_PAIR if ends_token(c) else BAD_ID), token, open_numbers
-            if big:
-                return rows, line, BIG_ID, token, open_numbers
+                return rows, line, (BAD_PAIR if ends_token(c) else BAD_ID), token, open_numbers, closed, largest
+            if p - token > 18 and id_is_big(text, token, p):
+                return rows, line, BIG_ID, token, open_numbers, closed, largest
             start = p + 1
             p, code, value = number(text, start, scratch)
             if code == NOT_FINITE:
-                return rows, line, NOT_FINITE, token, open_numbers
+                return rows, line, NOT_FINITE, token, open_numbers, closed, largest
             if code == BAD_VALUE or not ends_token(byte_at(text, p)):
-                return rows, line, BAD_VALUE, token, open_numbers
+                return rows, line, BAD_VALUE, token, open_numbers, closed, largest
             if code == UNDECIDED:
-                if open_numbers < undecided.shape[0]:
-                    undecided[open_numbers, 0] = k
-                    undecided[open_numbers, 1] = start
-                    undecided[open_numbers, 2] = p
-                open_numbers += 1
+                open_numbers = leave_open(undecided, open_numbers, k, start, p)
             elif np.isinf(value):
-                return rows, line, BIG_VALUE, token, open_numbers
+                return rows, line, BIG_VALUE, token, open_numbers, closed, largest
             ids[k] = np.int64(i)
             values[k] = value
             k += 1
+            p += byte_at(text, p) == SPACE
+        p += 1
+        line += 1
+        if read >= 0:
+            trusted = 2 * read >= k - indptr[rows]
+        if closing and closed == rows:
+            in_order, square = close_plain_row(ids, values, indptr[rows], k, single)
+            if in_order:
+                closed += 1
+                largest = max(largest, square)
         rows += 1
         indptr[rows] = k
-    return rows, line, FINE, -1, open_numbers
+    return rows, line, FINE, -1, open_numbers, closed, largest
 
 
 @kernel
-def close_rows(indptr, rows, ids, values, sum_duplicates, l2, single):
-    """Put all parsed rows in order, in place; ``indptr`` shrinks with them.  Returns (row, code) of the first fault, and
-    the largest ||x||^2.
+def close_rows(indptr, first, rows, ids, values, sum_duplicates, l2, single):
+    """Put the parsed rows from ``first`` on in order, in place; ``indptr`` shrinks with them.  Returns (row, code) of the
+    first fault, and their largest ||x||^2.
 
     l2: divide a row by its Euclidean norm; single: round to float32 (values stay in a float64 array).
     """
-    filled = 0
-    start = 0
+    filled = start = indptr[first]
     largest = 0.0
-    for r in range(rows):
+    for r in range(first, rows):
         stop = indptr[r + 1]
         if filled < start:
             for k in range(start, stop):
