@@ -11,7 +11,7 @@ far: the thresholds of idle rounds grow evenly, so that their sums are arithmeti
 import numpy as np
 
 from blocksvm.kernels import inlined
-from blocksvm.kernels.memory import value_at
+from blocksvm.kernels.memory import strided_dot, value_at
 from blocksvm.kernels.online.rows import AVERAGE, OWN, STEP, T, derivative_at
 from blocksvm.kernels.online.sparse import soft
 
@@ -96,8 +96,10 @@ def fobos_idle(place, F, S, P):
     """(w_j, sum of it over the rounds): soft-thresholds by eta l1 / H_j in the rounds since it was up to date."""
     w = F[place]
     rounds = S[T] - F[place + ROUND]
+    if w == 0.0 or rounds == 0.0 or P[L1] == 0.0:
+        return w, rounds * w
     threshold = pace(F[place + SECOND], P) * P[L1]
-    if w == 0.0 or rounds == 0.0 or threshold == 0.0:
+    if threshold == 0.0:
         return w, rounds * w
     n = min(rounds, np.floor(abs(w) / threshold))
     total = n * abs(w) - threshold * n * (n + 1.0) / 2.0
@@ -106,6 +108,8 @@ def fobos_idle(place, F, S, P):
 
 @inlined
 def adagrad_fobos_score(indices, values, start, stop, F, W, S, P):
+    if P[L1] == 0.0 and P[AVERAGE] == 0.0:  # idle rounds change nothing
+        return strided_dot(indices, values, start, stop, F, W)
     z = 0.0
     for k in range(start, stop):
         place = np.int64(indices[k]) * W

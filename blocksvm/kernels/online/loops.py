@@ -43,7 +43,10 @@ def fetch_ahead(indptr, indices, values, order, r, F, W):
         row = order[r + WEIGHTS_AHEAD]
         for k in range(indptr[row], indptr[row + 1]):
             if indices[k] >= COLD_FEATURES:
-                prefetch(F, np.int64(indices[k]) * W)
+                place = np.int64(indices[k]) * W
+                prefetch(F, place)
+                if W > 2:  # two lie within a cache line, more may end in the next one
+                    prefetch(F, place + W - 1)
 
 
 @inlined
