@@ -25,7 +25,7 @@ from blocksvm.solvers.online.solver import OnlineSettings
 from blocksvm.store.matrix import Matrix
 from blocksvm.store.states import load_model
 from blocksvm.stream import main
-from blocksvm.streaming import stream as streaming
+from blocksvm.streaming import ahead
 from blocksvm.streaming.saving import save_stream
 from blocksvm.streaming.stream import Stream, StreamSettings
 
@@ -112,7 +112,7 @@ def test_pieces_jobs_and_growth_change_nothing(tmp_path, monkeypatch, bits):
     text = text_of(tmp_path, X, y)
     found = []
     for piece, jobs, smallest in ((1_000_000, 1, 4096), (1_000_000, 2, 2), (70_000, 3, 7)):
-        monkeypatch.setattr(streaming, "PIECE_BYTES", piece)
+        monkeypatch.setattr(ahead, "PIECE_BYTES", piece)
         monkeypatch.setattr("blocksvm.streaming.features.SMALLEST", smallest)
         stream, reports = learned(text, "scw1", jobs=jobs, bits=bits, labels=(0.0, 1.0, 2.0), bias=1.0)
         save_stream(tmp_path / "m.h5", stream)

@@ -1,33 +1,28 @@
-"""The pass: pieces of text parsed ahead by a pool, features found, rows learned from in their order, reports and saves
-at row numbers."""
+"""The pass: features found, rows learned from in their order, reports and saves at row numbers."""
 
 from __future__ import annotations
 
 import math
-import queue
-import threading
 import time
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from blocksvm.errors import InputError
-from blocksvm.ingest.svmlight import LineCounter, ParsedRows, Room, TextFormat, parse_piece, parse_skipping
-from blocksvm.ingest.text import text_pieces
+from blocksvm.ingest.svmlight import LineCounter, ParsedRows, TextFormat
 from blocksvm.kernels.online.loops import LAST_LABEL, LAST_LENGTH, LAST_SCORE, NONZEROS, ROWS
-from blocksvm.kernels.table import hash_ids
 from blocksvm.solvers.online.learner import LearnerSettings
 from blocksvm.solvers.online.machine import LARGEST_NORM, Machine
 from blocksvm.solvers.online.solver import is_reported, progress_of
 from blocksvm.store.source import Labels
 from blocksvm.store.states import load_model
+from blocksvm.streaming.ahead import ParsedAhead, Part
 from blocksvm.streaming.features import MOST_BITS, StreamMemory
 
 KNOWN_LABELS = ((-1.0, 1.0), (0.0, 1.0))
-PIECE_BYTES = 1_000_000
 SHOWN_FAULTS = 10
 
 
@@ -99,18 +94,14 @@ class Stream:
             n_classes=2 if self.labels is None else len(self.labels.values), rule=settings.multiclass,
             query=settings.query, key=settings.seed,
         )  # fmt: skip
-        self.form = TextFormat(True, settings.sum_duplicates, settings.normalize == "l2", "float32")
-        # a piece under way holds its text, ids and values, and what is made of them: up to seven times its bytes
-        self.piece_bytes = int(min(PIECE_BYTES, max(65_536, settings.memory // (40 * (settings.jobs + 2)))))
-        self.pieces_bytes = 7 * (settings.jobs + 2) * self.piece_bytes
-        left = settings.memory - self.pieces_bytes
+        form = TextFormat(True, settings.sum_duplicates, settings.normalize == "l2", "float32")
+        self.ahead = ParsedAhead(form, settings.bits, settings.skip_bad, settings.memory, settings.jobs, stop)
+        left = settings.memory - self.ahead.planned_bytes
         if left < 1_000_000:
             raise InputError(f"--memory {settings.memory / 1e6:g}MB is too small for a stream; give 16MB or more")
         self.features = StreamMemory(self.machine, settings.bits, left, prior_model is not None)
         if prior_model is not None:
             self._take_prior(prior_model, prior)
-        self.spare_text: queue.SimpleQueue = queue.SimpleQueue()
-        self.spare_rooms: queue.SimpleQueue = queue.SimpleQueue()
         self.skipped = 0
         self.began = time.perf_counter()
         self.last_report = -1
@@ -123,7 +114,7 @@ class Stream:
 
     def plan(self) -> dict[str, int]:
         """Bytes by name, at most."""
-        return {"text": self.pieces_bytes, "features": self.settings.memory - self.pieces_bytes}
+        return {"text": self.ahead.planned_bytes, "features": self.settings.memory - self.ahead.planned_bytes}
 
     def report(self, final: bool = False) -> Report:
         tally = self.features.memory.tally
@@ -146,8 +137,7 @@ class Stream:
 
     def run(self, inputs: list[str]) -> bool:
         """Learn from all rows; False where it was stopped."""
-        with ThreadPoolExecutor(self.settings.jobs, thread_name_prefix="blocksvm-parse") as pool:
-            going = self._learn_all(inputs, pool)
+        going = self._learn_all(inputs)
         if self.rows != self.last_report or self.rows == 0:
             self.on_report(self.report(final=True))
         if self.rows == 0 and going:
@@ -155,92 +145,26 @@ class Stream:
             raise InputError(f"{name}: no rows found; expected lines of 'label id:value ...'")
         return going
 
-    def _learn_all(self, inputs: list[str], pool: ThreadPoolExecutor) -> bool:
+    def _learn_all(self, inputs: list[str]) -> bool:
         counter = LineCounter()
-        for parts in self._parsed_ahead(inputs, pool):
-            for parsed, places, room in parts:
-                # rows before a bad line are learned from, as they would be had the line come in another piece
-                self._learn(parsed, places, counter)
-                if parsed.fault is not None and self.settings.skip_bad:
-                    self._skip(counter.at(parsed, *parsed.fault))
-                    counter.count(parsed)
-                else:
-                    counter.check(parsed)
-                if room is not None:  # done with
-                    self.spare_text.put(parsed.piece.text)
-                    self.spare_rooms.put((room, places))
-            if self.stop():
-                return False
+        with closing(self.ahead.pieces(inputs)) as pieces:
+            for parts in pieces:
+                for part in parts:
+                    self._learn_part(part, counter)
+                    self.ahead.give_back(part)
+                if self.stop():
+                    return False
         return not self.stop()
 
-    def _parsed_ahead(self, inputs: list[str], pool: ThreadPoolExecutor) -> Iterator[list]:
-        """Parsed pieces in their order; a thread reads, so that rows are learned from as soon as they have come."""
-        ready: queue.Queue = queue.Queue(self.settings.jobs)
-        closed = threading.Event()
-
-        def put(item) -> bool:
-            while not closed.is_set():
-                try:
-                    ready.put(item, timeout=0.1)
-                    return True
-                except queue.Full:
-                    continue
-            return False
-
-        def read() -> None:
-            longest = self.settings.memory // (20 * (self.settings.jobs + 2))
-            try:
-                for piece in text_pieces(inputs, self.piece_bytes, longest, eager=True, digested=False,
-                                         spare=self.spare_text):  # fmt: skip
-                    if not put(pool.submit(self._parse, piece)):
-                        return
-                put(None)
-            except BaseException as error:
-                put(error)
-
-        # a daemon: where it waits for a pipe when the stream is stopped, nothing waits for it
-        threading.Thread(target=read, name="blocksvm-read", daemon=True).start()
-        try:
-            while True:
-                try:
-                    item = ready.get(timeout=0.1)
-                except queue.Empty:
-                    if self.stop():
-                        return
-                    continue
-                if item is None:
-                    return
-                if isinstance(item, BaseException):
-                    raise item
-                yield item.result()
-        finally:
-            closed.set()
-
-    def _parse(self, piece) -> list[tuple[ParsedRows, np.ndarray | None, Room | None]]:
-        """In a thread of the pool: parsed rows, their features where these are hashes, and the memory to give back."""
-        bits = self.settings.bits
-        if not self.settings.skip_bad and piece.end <= self.piece_bytes + 1:
-            room, places = self._room()
-            parsed = parse_piece(piece, self.form, room)
-            if places is not None:
-                hash_ids(parsed.ids, bits, places)
-            return [(parsed, places, room)]
-        made = parse_skipping(piece, self.form) if self.settings.skip_bad else [parse_piece(piece, self.form)]
-        parts = []
-        for parsed in made:
-            places = None if bits is None else np.empty(len(parsed.ids), np.int32)
-            if places is not None:
-                hash_ids(parsed.ids, bits, places)
-            parts.append((parsed, places, None))
-        return parts
-
-    def _room(self) -> tuple[Room, np.ndarray | None]:
-        """Memory for a piece's rows, and for their hashes: spare, or new."""
-        try:
-            return self.spare_rooms.get_nowait()
-        except queue.Empty:
-            room = Room.for_bytes(self.piece_bytes + 1)
-            return room, None if self.settings.bits is None else np.empty(len(room.ids), np.int32)
+    def _learn_part(self, part: Part, counter: LineCounter) -> None:
+        parsed = part.parsed
+        # rows before a bad line are learned from, as they would be had the line come in another piece
+        self._learn(parsed, part.places, counter)
+        if parsed.fault is not None and self.settings.skip_bad:
+            self._skip(counter.at(parsed, *parsed.fault))
+            counter.count(parsed)
+        else:
+            counter.check(parsed)
 
     def _skip(self, sentence: str) -> None:
         self.skipped += 1
