@@ -38,6 +38,7 @@ def parser() -> Parser:
     p.add_argument("--duplicates", choices=("error", "sum"), default="error", help="an id that occurs twice in a row")
     add_learner_options(p)
     p.add_argument("--prior", metavar="MODEL.h5", help="a model to start from and to be regularised towards")
+    p.add_argument("--continue-from", metavar="MODEL.h5", help="go on where the learner of a model stopped")
     p.add_argument("--skip-bad", action="store_true", help="count, show and skip malformed lines")
     p.add_argument("--model", metavar="MODEL.h5", help="the model to write at the end, and on Ctrl-C")
     p.add_argument("--save-every", type=int, metavar="ROWS", help="write it after every so many rows, too")
@@ -89,7 +90,7 @@ def main(arguments: list[str]) -> int:
     compile_learner(options, "float64")
     from blocksvm import kernels
     from blocksvm.display import StreamDisplay
-    from blocksvm.streaming.saving import save_stream
+    from blocksvm.streaming.saving import Saver, save_stream
     from blocksvm.streaming.stream import Stream, StreamSettings
 
     kernels.start()
@@ -112,16 +113,19 @@ def main(arguments: list[str]) -> int:
             display.show(told)
             write({"event": "end" if told.final else "progress", **vars(told)})
 
+        saver = stack.enter_context(Saver(outputs["model"])) if "model" in outputs else None
         stream = Stream(
             settings, prior=None if options.prior is None else Path(options.prior), on_report=report,
-            on_fault=display.fault, save=lambda stream: save_stream(outputs["model"], stream), stop=stop,
+            continue_from=None if options.continue_from is None else Path(options.continue_from),
+            on_fault=display.fault, save=None if saver is None else saver.save, stop=stop,
         )  # fmt: skip
         if "log" in outputs:
             log = stack.enter_context(open(outputs["log"], "w", encoding="utf-8"))
         write({"event": "start", "learner": options.learner, **stream.machine.settings, "memory_plan": stream.plan()})
         display.begin(inputs, settings, stream)
         done = stream.run(inputs)
-        if "model" in outputs and stream.rows:
+        if saver is not None and stream.rows:
+            saver.wait()
             save_stream(outputs["model"], stream)
     if not done:
         saved = f"; model saved in {options.model}" if options.model else "; nothing was saved"

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import reference_online as oracle
 import scipy.sparse
+from stream_cases import learned, single, text_of, weights_by_id
 from training_cases import ROOT, make_store, random_rows, run_in_process, svmlight, train
 
 from blocksvm.errors import InputError
@@ -27,33 +28,6 @@ from blocksvm.store.states import load_model
 from blocksvm.stream import main
 from blocksvm.streaming import ahead
 from blocksvm.streaming.saving import save_stream
-from blocksvm.streaming.stream import Stream, StreamSettings
-
-
-def text_of(folder, X, y, name="rows.svm"):
-    path = folder / name
-    path.write_text(svmlight(X, y))
-    return path
-
-
-def single(X):
-    """The rows as a stream reads them: rounded to float32."""
-    return scipy.sparse.csr_matrix(X, dtype=np.float32).astype(np.float64)
-
-
-def weights_by_id(path, length):
-    model = load_model(path)
-    found = np.zeros((*model.weights.shape[:-1], length))
-    found[..., model.feature_ids] = model.weights
-    return found, model
-
-
-def learned(path, learner, *, settings=LearnerSettings(), prior=None, **options):
-    """(stream, reports) of one pass in process."""
-    reports = []
-    stream = Stream(StreamSettings(learner, settings, **options), prior=prior, on_report=reports.append)
-    assert stream.run([str(path)])
-    return stream, reports
 
 
 @pytest.mark.parametrize("learner", ["pa1", "arow", "hf-fobos", "adagrad-rda", "ogd", "perceptron"])

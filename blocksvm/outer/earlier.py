@@ -48,12 +48,7 @@ class Earlier:
                 raise InputError(f"--continue-from: {solver.name} begins with no rows")
             if not solver.online:
                 raise InputError(f"--continue-from: {solver.name} starts from other models by --warm-start")
-            for name in ("solver", "online", "bias"):
-                if saved["settings"].get(name) != arithmetic[name]:
-                    raise InputError(
-                        f"{self.continue_from}: was learned with {_told(name, saved['settings'].get(name))}, but "
-                        f"{_told(name, arithmetic[name])} is given now; continue with the same settings"
-                    )
+            check_continued(self.continue_from, saved, arithmetic, self.prior)
             self._check_labels(self.continue_from, saved, labels)
             self.outers = saved["outer"]
         if self.prior is not None:
@@ -137,6 +132,20 @@ class Earlier:
             own[places] = theirs
             own[-1] = intercept / bias if intercept else 0.0
         return found.ravel()
+
+
+def check_continued(path: Path, saved: dict, settings: dict, prior: Path | None) -> None:
+    """InputError where a model was learned with other settings, or another prior, than learning is to go on with."""
+    for name in ("solver", "online", "bias"):
+        if saved["settings"].get(name) != settings[name]:
+            raise InputError(
+                f"{path}: was learned with {_told(name, saved['settings'].get(name))}, but "
+                f"{_told(name, settings[name])} is given now; continue with the same settings"
+            )
+    before, now = saved.get("prior_fingerprint"), None if prior is None else model_fingerprint(prior)
+    if before != now:
+        what = "without a prior model" if before is None else f"with the prior model {saved['prior']}"
+        raise InputError(f"{path}: was learned {what}; continue with the same --prior")
 
 
 def _told(name: str, value) -> str:

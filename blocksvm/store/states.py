@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -77,6 +78,12 @@ def load_state(path: Path, name: str, out: np.ndarray) -> None:
             fill_array(file, "weights", out)
         else:
             fill_array(file["state"], name, out)
+
+
+def state_pieces(path: Path, name: str, dtype) -> Iterator[tuple[int, np.ndarray]]:
+    """(start, piece) of one array of a model's state, or of its "ids", one after the other."""
+    with open_hdf5(path, "model") as file, damage_named(file):
+        yield from read_pieces(file["features"] if name == "ids" else file["state"], name, dtype)
 
 
 def verify_state(path: Path) -> None:

@@ -7,6 +7,8 @@ behind the first one's.
 
 from __future__ import annotations
 
+from copy import copy
+
 import numpy as np
 
 from blocksvm.errors import InputError
@@ -24,18 +26,34 @@ def feature_bytes(machine: Machine, prior: bool) -> int:
     return 8 * machine.feature_numbers() + 8 * machine.copies * (1 + prior)
 
 
+def spans(start: int, stop: int, length: int) -> list[tuple[int, int, int]]:
+    """(class, first, last) of the parts of a range over class after class of ``length`` entries each."""
+    found = []
+    while start < stop:
+        c = start // length
+        last = min(stop, (c + 1) * length)
+        found.append((c, start - c * length, last - c * length))
+        start = last
+    return found
+
+
 class StreamMemory:
     """A ``Memory`` over features that come as ids.
 
-    bits: hash the ids to 2^bits places; None: a table of the ids within ``budget`` bytes.  Raises InputError where the
-    budget does not hold what is asked for.
+    bits: hash the ids to 2^bits places; None: a table of the ids within ``budget`` bytes.  copied: it shall be possible
+    to save a copy while learning goes on (``holds_copy``: it is; hashed features may leave no room).  Raises InputError
+    where the budget does not hold what is asked for.
     """
 
-    def __init__(self, machine: Machine, bits: int | None, budget: int, has_prior: bool):
+    def __init__(self, machine: Machine, bits: int | None, budget: int, has_prior: bool, copied: bool = False):
         self.machine = machine
         self.bits = bits
         self.budget = budget
         per_feature = feature_bytes(machine, has_prior)
+        with_copy = per_feature + 8 * machine.feature_numbers() + 8 * machine.copies * has_prior
+        self.holds_copy = copied and (bits is None or (1 << bits) * with_copy <= budget)
+        if self.holds_copy:
+            per_feature = with_copy
         if bits is not None:
             need = (1 << bits) * per_feature
             if need > budget:
@@ -110,6 +128,27 @@ class StreamMemory:
         if len(self.table) > self.capacity:
             self._grow(len(self.table))
         return found
+
+    def frozen(self) -> StreamMemory:
+        """A copy that stays as it is; only what grows at its end is shared."""
+        other = copy(self)
+        other.table = copy(self.table)
+        memory = self.memory
+        other.memory = Memory(memory.features.copy(), memory.scalars.copy(), memory.tally.copy(), memory.prior.copy())
+        return other
+
+    def put_back(self, start: int, numbers: np.ndarray) -> None:
+        """A piece of a saved state: class after class, the numbers of its features and of the constant one."""
+        width, n = self.machine.width, self.n_features * self.machine.width
+        done = 0
+        for c, first, last in spans(start, start + len(numbers), n + width):
+            own = self.memory.features[c * (self.capacity + 1) * width : (c + 1) * (self.capacity + 1) * width]
+            part = numbers[done : done + last - first]
+            done += last - first
+            known = max(0, min(last, n) - first)
+            own[first : first + known] = part[:known]
+            constant = self.capacity * width + max(first, n) - n
+            own[constant : constant + len(part) - known] = part[known:]
 
     def ids(self) -> np.ndarray:
         """Of each feature: the id, or the place it was hashed to."""

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+import threading
 from pathlib import Path
 
 import numpy as np
 
 from blocksvm.errors import InputError
 from blocksvm.outer.versions import versions
-from blocksvm.store.states import FLOAT64, save_model_pieces, whole
+from blocksvm.store.states import FLOAT64, model_fingerprint, save_model_pieces, whole
+from blocksvm.streaming.features import spans
 from blocksvm.streaming.stream import KNOWN_LABELS, Stream
 
 
@@ -18,8 +19,6 @@ def describe(stream: Stream) -> dict:
     settings = stream.settings
     told = stream.report()
     labels = KNOWN_LABELS[0] if stream.labels is None else stream.labels.values
-    given = asdict(settings.settings)
-    online = {"learner": given, "average": settings.average, "multiclass": settings.multiclass, "query": settings.query}
     return {
         "n_features": stream.features.n_features,
         "copies": stream.machine.copies,
@@ -28,10 +27,11 @@ def describe(stream: Stream) -> dict:
         "n_samples": told.rows,
         "fingerprint": None,
         "store": "a stream",
-        "settings": {"solver": settings.learner, "loss": "hinge", "C": 1.0, "lam": None, "bias": settings.bias,
-                     "online": online, "memory": settings.memory, "seed": settings.seed},
+        "settings": {"loss": "hinge", "C": 1.0, "lam": None, "memory": settings.memory, "seed": settings.seed,
+                     **settings.arithmetic()},
         "labels": list(labels),
-        "prior": None,
+        "prior": None if stream.prior is None else str(stream.prior),
+        "prior_fingerprint": None if stream.prior is None else model_fingerprint(stream.prior),
         "text": {"normalize": settings.normalize, "duplicates": "sum" if settings.sum_duplicates else "error",
                  "dtype": "float32"},
         "values": "float32",
@@ -84,12 +84,45 @@ def save_stream(path: Path, stream: Stream) -> None:
     )
 
 
-def spans(start: int, stop: int, length: int) -> list[tuple[int, int, int]]:
-    """(class, first, last) of the parts of a range over class after class of ``length`` entries each."""
-    found = []
-    while start < stop:
-        c = start // length
-        last = min(stop, (c + 1) * length)
-        found.append((c, start - c * length, last - c * length))
-        start = last
-    return found
+class Saver:
+    """Saves to one file while the stream goes on, one at a time, from a copy; where ``--memory`` has no room for one,
+    the stream waits."""
+
+    def __init__(self, path: Path):
+        self.path = path
+        self.thread: threading.Thread | None = None
+        self.error: BaseException | None = None
+
+    def __enter__(self) -> Saver:
+        return self
+
+    def __exit__(self, kind, error, traceback) -> None:
+        self._join()
+        if error is None:
+            self.wait()
+
+    def save(self, stream: Stream) -> None:
+        """Begin to save the stream as it stands; raises what the save before it ran into."""
+        self.wait()
+        if not stream.features.holds_copy:
+            save_stream(self.path, stream)
+            return
+        self.thread = threading.Thread(target=self._write, args=(stream.frozen(),), name="blocksvm-save")
+        self.thread.start()
+
+    def wait(self) -> None:
+        """Wait until the file is whole; raises what went wrong."""
+        self._join()
+        if self.error is not None:
+            raise self.error
+
+    def _join(self) -> None:
+        if self.thread is not None:
+            self.thread.join()
+            self.thread = None
+
+    def _write(self, frozen: Stream) -> None:
+        try:
+            save_stream(self.path, frozen)
+        except BaseException as error:
+            self.error = error

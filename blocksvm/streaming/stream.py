@@ -6,7 +6,8 @@ import math
 import time
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +21,7 @@ from blocksvm.solvers.online.solver import is_reported, progress_of
 from blocksvm.store.source import Labels
 from blocksvm.store.states import load_model
 from blocksvm.streaming.ahead import ParsedAhead, Part
+from blocksvm.streaming.earlier import check_continued_stream, go_on, take_prior
 from blocksvm.streaming.features import MOST_BITS, StreamMemory
 
 KNOWN_LABELS = ((-1.0, 1.0), (0.0, 1.0))
@@ -47,6 +49,11 @@ class StreamSettings:
     normalize: str = "none"
     sum_duplicates: bool = False
 
+    def arithmetic(self) -> dict:
+        """The settings that decide what is learned, as model files name them."""
+        online = {"average": self.average, "multiclass": self.multiclass, "query": self.query}
+        return {"solver": self.learner, "online": {"learner": asdict(self.settings), **online}, "bias": self.bias}
+
 
 @dataclass(frozen=True)
 class Report:
@@ -70,11 +77,12 @@ class Stream:
 
     on_report is called with a ``Report`` at doubling numbers of rows and at the end; on_fault with a sentence for each
     of the first lines that are skipped; save(stream) at every ``save_every`` rows; stop() is polled between pieces.
-    prior: a model to start from and to be regularised towards.  Raises InputError for settings that do not fit, and for
-    a malformed line unless those are skipped.
+    prior: a model to start from and to be regularised towards; continue_from: a model with whose learner to go on, as
+    if its rows and the ones to come were one stream.  Raises InputError for settings that do not fit, and for a
+    malformed line unless those are skipped.
     """
 
-    def __init__(self, settings: StreamSettings, *, prior: Path | None = None,
+    def __init__(self, settings: StreamSettings, *, prior: Path | None = None, continue_from: Path | None = None,
                  on_report: Callable[[Report], None] = lambda report: None,
                  on_fault: Callable[[str], None] = lambda sentence: None,
                  save: Callable[[Stream], None] | None = None, stop: Callable[[], bool] = lambda: False):  # fmt: skip
@@ -86,9 +94,12 @@ class Stream:
         if settings.bits is not None and not 1 <= settings.bits <= MOST_BITS:
             raise InputError(f"--bits {settings.bits}: choose 1 to {MOST_BITS}")
         self.labels = None if labels is None else Labels(tuple(sorted(labels)))
+        self.prior = prior
         prior_model = None if prior is None else load_model(prior)
         if prior_model is not None and self.labels is None:
             self.labels = Labels(prior_model.labels)
+        if continue_from is not None:
+            self.labels = check_continued_stream(continue_from, settings, self.labels, prior)
         self.machine = Machine(
             settings.learner, settings.settings, {}, average=settings.average, bias=settings.bias,
             n_classes=2 if self.labels is None else len(self.labels.values), rule=settings.multiclass,
@@ -99,9 +110,13 @@ class Stream:
         left = settings.memory - self.ahead.planned_bytes
         if left < 1_000_000:
             raise InputError(f"--memory {settings.memory / 1e6:g}MB is too small for a stream; give 16MB or more")
-        self.features = StreamMemory(self.machine, settings.bits, left, prior_model is not None)
+        self.features = StreamMemory(
+            self.machine, settings.bits, left, prior_model is not None, settings.save_every is not None
+        )
+        if continue_from is not None:
+            go_on(continue_from, self.features)
         if prior_model is not None:
-            self._take_prior(prior_model, prior)
+            take_prior(prior_model, prior, self)
         self.skipped = 0
         self.began = time.perf_counter()
         self.last_report = -1
@@ -132,6 +147,12 @@ class Stream:
     @property
     def nonzeros(self) -> int:
         return int(self.features.memory.tally[NONZEROS])
+
+    def frozen(self) -> Stream:
+        """A copy that stays as it is, whatever the stream learns."""
+        other = copy(self)
+        other.features = self.features.frozen()
+        return other
 
     # -- the pass --------------------------------------------------------------------------------------------------
 
@@ -216,22 +237,3 @@ class Stream:
                 self.on_report(self.report())
             if self.save is not None and every and rows % every == 0:
                 self.save(self)
-
-    # -- a prior model ---------------------------------------------------------------------------------------------
-
-    def _take_prior(self, model, path: Path) -> None:
-        if tuple(model.labels) != tuple(self.labels.values):
-            theirs = ", ".join(f"{label:g}" for label in model.labels)
-            raise InputError(f"{path}: has the labels {theirs}, other ones than the stream; give them by --labels")
-        intercepts = np.atleast_1d(model.intercept)
-        if intercepts.any() and not self.machine.bias:
-            raise InputError(f"{path}: has an intercept, but there is no constant feature; give --bias")
-        bits = model.meta.get("bits")
-        if bits is not None and bits != self.settings.bits:
-            raise InputError(f"{path}: has features hashed to {bits} bits; give --bits {bits}")
-        places = model.feature_ids.astype(np.int32) if bits is not None else self.features.places(model.feature_ids)
-        copies = self.machine.copies
-        prior = self.features.memory.prior.reshape(copies, -1)
-        for own, weights, intercept in zip(prior, np.atleast_2d(model.weights), intercepts, strict=True):
-            np.add.at(own, places, weights)
-            own[-1] = intercept / self.machine.bias if intercept else 0.0
