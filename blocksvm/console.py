@@ -136,20 +136,22 @@ def sigterm_interrupts() -> None:
     signal.signal(signal.SIGTERM, handler)
 
 
-def compile_learner(options, kind: str) -> None:
-    """The same for the online learner that the options name."""
+def compile_learner(options, kind: str, n_classes: int) -> None:
+    """The same for the online learner that the options name, on rows of so many classes."""
     from blocksvm.solvers.online import LEARNERS
+    from blocksvm.solvers.online.machine import RULES
 
     name = getattr(options, "learner", None) or options.solver
-    if name in LEARNERS:
-        map_of = f":{options.mirror}" if name == "omd" and options.mirror else ""
-        compile_kernels(f"learn:{name}{map_of}", kind, options.quiet)
+    rule = (getattr(options, "multiclass", None) or RULES[0]) if n_classes > 2 else ""
+    if name in LEARNERS and rule in ("", *RULES):
+        mirror = options.mirror or "" if name == "omd" else ""
+        compile_kernels(f"learn:{name}:{mirror}:{rule}", kind, options.quiet)
 
 
 def compile_kernels(purpose: str, kind: str, quiet: bool) -> None:
     """Where the kernel cache is cold, compile in a child process, whose memory is given back when it ends.
 
-    purpose: 'split', 'train', 'predict' or 'learn:LEARNER[:MAP]'; kind: 'float32', 'float64' or 'ones'.
+    purpose: 'split', 'train', 'predict' or 'learn:LEARNER:MAP:RULE'; kind: 'float32', 'float64' or 'ones'.
     """
     from blocksvm.kernels import cache_folder
 
@@ -157,7 +159,7 @@ def compile_kernels(purpose: str, kind: str, quiet: bool) -> None:
     if ready.exists() or os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
         return
     if not quiet:
-        what = purpose.removeprefix("learn:").replace(":", " ")
+        what = " ".join(part for part in purpose.removeprefix("learn:").split(":") if part)
         print(f"compiling the {what} kernels for {kind} values (first run only, some seconds)", file=sys.stderr)
     child = subprocess.run(
         [sys.executable, "-m", "blocksvm.warmup", purpose, kind],

@@ -60,7 +60,7 @@ def main(arguments: list[str]) -> int:
         require_matplotlib()
     settings = learner_settings(options)
     sigterm_interrupts()
-    compile_learner(options, values)
+    compile_learner(options, values, 2)
     compile_kernels("train", values, options.quiet)
     from blocksvm.analysis.report import regret
     from blocksvm.display import Line

@@ -60,6 +60,17 @@ def labels_of(text: str | None) -> tuple[float, ...] | None:
         raise InputError(f"--labels {text}: expected numbers such as 1,2") from None
 
 
+def known_labels(options) -> tuple[float, ...]:
+    """The labels as far as they are known before the first row."""
+    from blocksvm.store.states import describe_model
+
+    given = labels_of(options.labels)
+    for path in (options.continue_from, options.prior):
+        if given is None and path is not None:
+            given = tuple(describe_model(path)["labels"])
+    return given or (-1.0, 1.0)
+
+
 def main(arguments: list[str]) -> int:
     options = parser().parse_args(arguments)
     import os
@@ -87,7 +98,7 @@ def main(arguments: list[str]) -> int:
             raise InputError(f"{name}: no such file")
     stop = catch_signals()
     compile_kernels("split", "float32", options.quiet)
-    compile_learner(options, "float64")
+    compile_learner(options, "float64", len(known_labels(options)))
     from blocksvm import kernels
     from blocksvm.display import StreamDisplay
     from blocksvm.streaming.saving import Saver, save_stream

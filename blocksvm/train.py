@@ -114,12 +114,13 @@ def main(arguments: list[str]) -> int:
     from blocksvm.store.files import check_output, open_hdf5, read_meta
 
     with open_hdf5(Path(options.store), "store") as file:
-        values = read_meta(file).get("values", "float32")
+        about = read_meta(file)
+    values = about.get("values", "float32")
     outputs = _check_outputs(options, check_output)
     stop = catch_signals()
     compile_kernels("train", values, options.quiet)
     if options.solver not in ("dual-cd", "pegasos"):
-        compile_learner(options, values)
+        compile_learner(options, values, len(about.get("labels", [])))
     if not options.quiet:
         print("loading", end="\r", file=sys.stderr) if sys.stderr.isatty() else None
     from blocksvm.session import Session

@@ -12,7 +12,7 @@ ONES = "".join(f"{1 if i % 3 else -1} {i % 7 + 2}:1 {i % 2}:1\n" for i in range(
 
 
 def warm(purpose: str, kind: str) -> None:
-    """Run the pipeline of ``purpose`` ('split', 'train', 'predict', 'learn:LEARNER[:MAP]') for values of ``kind``."""
+    """Run what ``purpose`` names ('split', 'train', 'predict', 'learn:LEARNER:MAP:RULE') for values of ``kind``."""
     with tempfile.TemporaryDirectory(prefix="blocksvm-warmup-") as name:
         folder = Path(name)
         dtype = "float64" if kind == "float64" else "float32"
@@ -73,18 +73,26 @@ def train(kind: str, solver: str):
     return fitted
 
 
-def learn(kind: str, name: str, mirror: str | None = None) -> None:
-    """An online learner on rows of two classes."""
+def learn(kind: str, name: str, mirror: str, rule: str) -> None:
+    """An online learner on rows of two classes, or with a rule for more."""
     import numpy as np
 
+    from blocksvm import kernels
+    from blocksvm.kernels.table import hash_ids
     from blocksvm.solvers.online.learner import LearnerSettings
     from blocksvm.solvers.online.machine import Machine
 
+    kernels.start()
+    hash_ids(np.zeros(1, np.int64), 1, np.zeros(1, np.int32))  # a stream's
     block = few_rows(kind).read_block(np.arange(4), None)
-    machine = Machine(name, LearnerSettings(mirror=mirror), {"max_norm": 1.0, "n_features": 3.0, "lam": 0.1})
+    known = {"max_norm": 1.0, "n_features": 9.0, "lam": 0.1}
+    machine = Machine(
+        name, LearnerSettings(mirror=mirror or None), known, n_classes=3 if rule else 2, rule=rule or None
+    )
     memory = machine.new_memory(3)
-    machine.learn(block.matrix, block.y, np.arange(4, dtype=np.int32), 3, memory)
-    machine.weights(memory, np.empty(4))
+    y = np.arange(4, dtype=np.int16) % 3 if rule else block.y
+    machine.learn(block.matrix, y, np.arange(4, dtype=np.int32), 3, memory)
+    machine.weights(memory, np.empty(4 * machine.copies))
 
 
 def predict(folder: Path, kind: str, dtype: str) -> None:

@@ -298,5 +298,19 @@ def test_ctrl_c_saves_the_model(tmp_path):
     assert load_model(tmp_path / "m.h5").meta["progress"]["rows"] >= 1_024
 
 
+def test_nothing_is_compiled_in_the_streams_own_process(tmp_path):
+    """Compiling takes memory that ``--memory`` does not know of: a child does it, for more than two classes, too."""
+    X, y = random_rows(n=60, d=15, seed=13)
+    text = text_of(tmp_path, X, np.arange(60) % 3.0)
+    done = subprocess.run(
+        [sys.executable, "-m", "blocksvm.stream", text, "--learner", "pa1", "--labels", "0,1,2", "--bits", "8"],
+        capture_output=True, text=True, cwd=ROOT,
+        env={**os.environ, "XDG_CACHE_HOME": str(tmp_path), "NUMBA_DEBUG_CACHE": "1"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "data loaded" in done.stdout
+    assert "data saved" not in done.stdout
+
+
 def test_settings_of_a_stream_are_those_of_training():
     assert OnlineSettings(LearnerSettings()) == OnlineSettings()

@@ -14,7 +14,8 @@ import numpy as np
 
 from blocksvm.kernels import inlined
 from blocksvm.kernels.memory import value_at
-from blocksvm.kernels.online.rows import AVERAGE, OWN, T, derivative_at, eta_at, is_small
+from blocksvm.kernels.online.idle import idle_rounds
+from blocksvm.kernels.online.rows import AVERAGE, DECAY, OWN, STEP, T, derivative_at, eta_at, is_small
 
 SCALE, OWED, BASE = 1, 2, 3  # of S: the scale, S_t, the round in which S began anew
 TABLE = 4  # of S, from here on: for each round since then S, sum of scale, sum of scale * S
@@ -173,21 +174,13 @@ def fobos_update(indices, values, start, stop, y, z, F, W, S, P):
         begin_anew(F, W, S, P)
 
 
-# -- subgradient: F holds w, the round it is up to date with, and where an average is wanted the sum of w so far.
-# Once a weight has come to 0 it steps over it to and fro, irregularly, so that the rounds it owes are walked one by one.
+# -- subgradient: F holds w, the round it is up to date with, and where an average is wanted the sum of w so far
 
 
 @inlined
-def walk(w, since, S, P):
-    """(w, sum of w over the rounds): ``w -= eta_s l1 sign(w)`` for the rounds after ``since``."""
-    total = 0.0
-    s = since + 1.0
-    while s <= S[T] and w != 0.0:
-        step = eta_at(s, P) * P[L1]
-        w = w - step if w > 0.0 else w + step
-        total += w
-        s += 1.0
-    return w, total
+def idle(place, F, S, P):
+    """(w, sum of it over the rounds) after the rounds since the feature was up to date: ``w -= eta_s l1 sign(w)``."""
+    return idle_rounds(F[place], F[place + 1], S[T], P[STEP], P[L1], P[DECAY] != 0.0)
 
 
 @inlined
@@ -195,7 +188,7 @@ def subgradient_score(indices, values, start, stop, F, W, S, P):
     z = 0.0
     for k in range(start, stop):
         place = np.int64(indices[k]) * W
-        w, total = walk(F[place], F[place + 1], S, P)
+        w, total = idle(place, F, S, P)
         F[place] = w
         F[place + 1] = S[T]
         if P[AVERAGE] != 0.0:
@@ -206,13 +199,13 @@ def subgradient_score(indices, values, start, stop, F, W, S, P):
 
 @inlined
 def subgradient_current(j, F, W, S, P):
-    w, _ = walk(F[j * W], F[j * W + 1], S, P)
+    w, _ = idle(j * W, F, S, P)
     return w
 
 
 @inlined
 def subgradient_mean(j, F, W, S, P):
-    _, total = walk(F[j * W], F[j * W + 1], S, P)
+    _, total = idle(j * W, F, S, P)
     return (F[j * W + 2] + total) / max(1.0, S[T])
 
 

@@ -1,0 +1,80 @@
+"""Closed forms of rounds without a feature, against the rounds one by one in forty digits."""
+
+from __future__ import annotations
+
+from decimal import Decimal, localcontext
+
+import numpy as np
+import pytest
+
+from blocksvm.kernels.online.idle import idle_rounds
+
+
+def exact(w, since, now, step, l1, falling):
+    """(w, sum, least |w|) of ``w -= a_s sign(w)`` in decimal arithmetic."""
+    with localcontext(prec=40):
+        w, c = Decimal(w), Decimal(step) * Decimal(l1)
+        total, least = Decimal(0), abs(w)
+        for s in range(since + 1, now + 1):
+            a = c / Decimal(s).sqrt() if falling else c
+            w = w - a if w > 0 else w + a if w < 0 else w
+            total += w
+            least = min(least, abs(w))
+        return w, total, least
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_idle_rounds_are_the_rounds_one_by_one(seed):
+    """Falling to 0, to and fro over it, nearer to it level by level; from the first rounds and from late ones."""
+    draw = np.random.default_rng(seed)
+    near = 0
+    for _ in range(60):
+        since, rounds = int(10 ** draw.uniform(0, 6)), int(10 ** draw.uniform(0, 3.6))
+        step, l1 = 10.0 ** draw.uniform(-1, 1), 10.0 ** draw.uniform(-6, 0)
+        w = draw.normal() * step * l1 * 10 ** draw.uniform(-4, 2)
+        found, total = idle_rounds(w, float(since), float(since + rounds), step, l1, True)
+        expected, expected_total, least = exact(w, since, since + rounds, step, l1, True)
+        c = step * l1
+        if least < 2e-16 * c:  # no float64 can tell on which side of 0 it is
+            near += 1
+            continue
+        assert abs(found - float(expected)) < 1e-11 * c
+        assert abs(total - float(expected_total)) < 1e-8 * rounds * max(c, abs(w))
+    assert near < 6
+
+
+def test_a_constant_step_falls_and_then_has_two_values_in_turn():
+    draw = np.random.default_rng(1)
+    for _ in range(300):
+        c = 2.0 ** -int(draw.integers(1, 8))
+        w, rounds = float(draw.integers(-4000, 4000)) / 512, int(draw.integers(0, 900))
+        found, total = idle_rounds(w, 5.0, 5.0 + rounds, 1.0, c, False)
+        expected, expected_total, _ = exact(w, 5, 5 + rounds, 1.0, c, False)
+        assert (found, total) == (float(expected), float(expected_total))  # numbers that float64 holds exactly
+
+
+def test_nothing_moves_without_a_weight_a_round_or_a_threshold():
+    assert idle_rounds(0.0, 3.0, 900.0, 1.0, 0.5, True) == (0.0, 0.0)
+    assert idle_rounds(0.7, 9.0, 9.0, 1.0, 0.5, True) == (0.7, 0.0)
+    assert idle_rounds(0.5, 3.0, 10.0, 1.0, 0.0, True) == (0.5, 3.5)
+
+
+@pytest.mark.parametrize("falling", [False, True])
+def test_any_number_of_rounds_takes_no_time(falling):
+    """One by one these would take hours."""
+    for w in (1e-9, 0.3, 5.0, 1e3):
+        found, total = idle_rounds(w, 1e6, 1e6 + 1e13, 0.5, 1e-3, falling)
+        assert np.isfinite([found, total]).all()
+        assert abs(found) <= 5e-4
+
+
+@pytest.mark.parametrize("falling", [False, True])
+def test_stretches_in_succession_are_one_stretch(falling):
+    for w in (0.033, -0.00071, 2.5):
+        whole, summed = idle_rounds(w, 300.0, 60_000.0, 0.5, 1e-3, falling)
+        part, total = w, 0.0
+        for since, now in ((300, 301), (301, 340), (340, 2_000), (2_000, 2_001), (2_001, 60_000)):
+            part, more = idle_rounds(part, float(since), float(now), 0.5, 1e-3, falling)
+            total += more
+        assert abs(part - whole) < 1e-12
+        assert abs(total - summed) < 1e-7
