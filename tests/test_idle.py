@@ -7,7 +7,7 @@ from decimal import Decimal, localcontext
 import numpy as np
 import pytest
 
-from blocksvm.kernels.online.idle import idle_rounds
+from blocksvm.kernels.online.idle import falling_sum, idle_rounds
 
 
 def exact(w, since, now, step, l1, falling):
@@ -51,6 +51,19 @@ def test_a_constant_step_falls_and_then_has_two_values_in_turn():
         found, total = idle_rounds(w, 5.0, 5.0 + rounds, 1.0, c, False)
         expected, expected_total, _ = exact(w, 5, 5 + rounds, 1.0, c, False)
         assert (found, total) == (float(expected), float(expected_total))  # numbers that float64 holds exactly
+
+
+@pytest.mark.parametrize("falling", [False, True])
+def test_sums_under_soft_thresholds_are_those_of_the_rounds_one_by_one(falling):
+    draw = np.random.default_rng(2)
+    for _ in range(200):
+        since, rounds = int(10 ** draw.uniform(0, 5)) - 1, int(10 ** draw.uniform(0, 3.5))
+        step, l1 = 10.0 ** draw.uniform(-1, 1), 10.0 ** draw.uniform(-5, 0)
+        w = draw.normal() * step * l1 * 10 ** draw.uniform(-1, 3)
+        a = step * l1 / (np.sqrt(np.arange(since + 1, since + rounds + 1)) if falling else np.ones(rounds))
+        expected = np.sign(w) * np.maximum(0.0, abs(w) - np.cumsum(a)).sum()
+        found = falling_sum(w, float(since), rounds, step, l1, falling)
+        assert abs(found - expected) < 1e-9 * rounds * abs(w)
 
 
 def test_nothing_moves_without_a_weight_a_round_or_a_threshold():

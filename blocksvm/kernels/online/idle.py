@@ -177,6 +177,31 @@ def level_fall(x, s, most, level, c):
 
 
 @kernel
+def falling_sum(w, since, rounds, step, l1, falling):
+    """sum of w over so many rounds after ``since`` of ``w = sign(w) max(0, |w| - a_s)``, with a_s as ``idle_rounds`` has
+    them."""
+    x = abs(w)
+    c = step * l1
+    total = 0.0
+    s = since + 1.0
+    if c == 0.0:
+        total = rounds * x
+    elif falling:
+        while rounds > 0 and x > 0.0 and (rounds <= FEW or s < FAR):
+            x = max(0.0, x - step / np.sqrt(s) * l1)
+            total += x
+            s += 1.0
+            rounds -= 1
+        if rounds > 0 and x > 0.0:
+            _, _, rest = first_fall(x, s, rounds, c)
+            total += rest
+    else:
+        n = min(float(rounds), np.floor(x / c))
+        total = n * x - c * n * (n + 1.0) / 2.0
+    return total if w > 0.0 else -total
+
+
+@kernel
 def idle_rounds(w, since, now, step, l1, falling):
     """(w, sum of it over the rounds) after rounds since + 1, ..., now of ``w -= a_s sign(w)`` with a_s = l1 step, over
     sqrt(s) where steps are ``falling``.

@@ -7,14 +7,14 @@ Subgradient on loss + l1 ||w||_1 (the same paper, eq. 6): w -= eta_t (g_t + l1 s
 
 Thresholds add up: with w = scale v (the scale holds the divisions) and S_t = sum_s eta_s l1 / scale_{s-1}, a feature
 brought up to date at the end of round r owes soft(v, (S_t - S_r) h_j).  F: v, S_r, sum of |eta g|^p; where an average is
-wanted also r and the sum of w so far, for which the rounds since S began anew are kept in a table.
+wanted also r and the sum of w so far, in closed form, or with l2 from a table of the rounds since S began anew.
 """
 
 import numpy as np
 
 from blocksvm.kernels import inlined
 from blocksvm.kernels.memory import value_at
-from blocksvm.kernels.online.idle import idle_rounds
+from blocksvm.kernels.online.idle import falling_sum, idle_rounds
 from blocksvm.kernels.online.rows import AVERAGE, DECAY, OWN, STEP, T, derivative_at, eta_at, is_small
 
 SCALE, OWED, BASE = 1, 2, 3  # of S: the scale, S_t, the round in which S began anew
@@ -65,9 +65,11 @@ def raised(total, a, P):
 
 
 @inlined
-def idle_sum(v, h, before, since, S):
-    """sum of w over the rounds after ``since`` (in the table), in which only thresholds were applied to v."""
+def idle_sum(v, h, before, since, S, P):
+    """sum of w over the rounds after ``since`` (counted from the base), in which only thresholds were applied to v."""
     now = np.int64(S[T] - S[BASE])
+    if P[L2] == 0.0:  # no scale: thresholds are steps, whose sums are known
+        return falling_sum(v, S[BASE] + since, now - since, P[STEP], P[L1] * h, P[DECAY] != 0.0)
     # the last round that leaves something of v: S_m - S_r < |v| / h
     low, high = since, now
     limit = before + (abs(v) / h if h > 0.0 else np.inf)
@@ -89,7 +91,7 @@ def bring_up(place, F, W, S, P):
     if v != 0.0:
         h = height(F[place + HEIGHT], P)
         if P[AVERAGE] != 0.0:
-            F[place + SUM] += idle_sum(v, h, F[place + DEBT], np.int64(F[place + ROUND]), S)
+            F[place + SUM] += idle_sum(v, h, F[place + DEBT], np.int64(F[place + ROUND]), S, P)
         F[place] = soft(v, (S[OWED] - F[place + DEBT]) * h)
     F[place + DEBT] = S[OWED]
     if P[AVERAGE] != 0.0:
@@ -120,7 +122,7 @@ def fobos_mean(j, F, W, S, P):
     total = F[place + SUM]
     if F[place] != 0.0:
         h = height(F[place + HEIGHT], P)
-        total += idle_sum(F[place], h, F[place + DEBT], np.int64(F[place + ROUND]), S)
+        total += idle_sum(F[place], h, F[place + DEBT], np.int64(F[place + ROUND]), S, P)
     return total / max(1.0, S[T])
 
 
@@ -151,7 +153,8 @@ def fobos_update(indices, values, start, stop, y, z, F, W, S, P):
     S[SCALE] = after
     S[OWED] += threshold
     rounds = np.int64(S[T] - S[BASE])
-    if P[AVERAGE] != 0.0:
+    tabled = P[AVERAGE] != 0.0 and P[L2] != 0.0
+    if tabled:
         entry = TABLE + 3 * rounds
         S[entry] = S[OWED]
         S[entry + 1] = S[entry - 2] + after
@@ -169,8 +172,7 @@ def fobos_update(indices, values, start, stop, y, z, F, W, S, P):
             if P[AVERAGE] != 0.0:
                 F[place + ROUND] = np.float64(rounds)
                 F[place + SUM] += after * v
-    full = P[AVERAGE] != 0.0 and rounds == PERIOD
-    if full or is_small(after, P):
+    if (tabled and rounds == PERIOD) or is_small(after, P):
         begin_anew(F, W, S, P)
 
 
