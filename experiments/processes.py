@@ -67,6 +67,13 @@ def drop_from_cache(path: Path) -> None:
         os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
+def read_through(path: Path) -> None:
+    """Bring a file into the system's cache, which may have let go of it since."""
+    with open(path, "rb", buffering=0) as file:
+        while file.read(1 << 22):
+            pass
+
+
 def split(text: Path, store: Path, *more: str) -> float:
     """Make a store; wall seconds of the command."""
     command = [sys.executable, "-m", "blocksvm.split", str(text), str(store), "--overwrite", "--quiet", *more]

@@ -15,7 +15,7 @@ import tempfile
 from pathlib import Path
 from statistics import median
 
-from experiments.processes import ROOT
+from experiments.processes import ROOT, read_through
 from experiments.report import machine
 
 OURS = (("pa1", ["-C", "0.1"]), ("ogd", []), ("arow", []), ("adagrad-fobos", []))
@@ -33,13 +33,6 @@ with tempfile.NamedTemporaryFile(suffix=".vw") as empty:
     start_up = learn(empty.name, bits, more)
 print(json.dumps(learn(path, bits, more) - start_up))
 """
-
-
-def read_through(path: Path) -> None:
-    """Bring a file into the system's cache, which may have let go of it since."""
-    with open(path, "rb", buffering=0) as file:
-        while file.read(1 << 22):
-            pass
 
 
 def ours(text: Path, bits: int, name: str, options: list[str]) -> float:
