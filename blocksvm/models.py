@@ -40,7 +40,7 @@ def describe_result(source: Source, trainer: Trainer, result: Result) -> dict:
         "cost": trainer.problem.cost.tolist(),
         "labels": list(source.labels.values),
         "prior": None if trainer.earlier.prior is None else str(trainer.earlier.prior),
-        "prior_fingerprint": trainer.earlier.fingerprint()[1],
+        "prior_fingerprint": trainer.earlier.fingerprints[1],
         "text": text | {"dtype": described.get("settings", {}).get("dtype", dtype)},
         "values": values,
         "certificate": None if result.certificate is None else asdict(result.certificate),

@@ -15,7 +15,7 @@ from blocksvm.errors import InputError
 from blocksvm.outer.budget import Budget
 from blocksvm.outer.settings import require_two_labels
 from blocksvm.solvers.online.learner import LearnerSettings
-from blocksvm.solvers.online.machine import LARGEST_NORM, Machine
+from blocksvm.solvers.online.machine import Machine, known_of
 from blocksvm.store.source import Source, bytes_of_blocks
 
 ROUNDING = 1e-8  # what a bound may be exceeded by, relatively, since sums are rounded
@@ -187,17 +187,9 @@ def regret(
     under way.  Raises InputError where something does not fit.
     """
     require_two_labels(source)
-    if source.max_norm > LARGEST_NORM:
-        raise InputError(
-            f"{source.name}: holds a row of norm {source.max_norm:g}; online learners take up to {LARGEST_NORM:g}, "
-            "scale the values"
-        )
+    known = known_of(source, 0.0)
     if max_rows is not None and max_rows < 1:
         raise InputError(f"--max-rows {max_rows}: must be 1 or more")
-    known = {
-        "max_norm": source.max_norm if source.max_norm > 0.0 else 1.0,
-        "n_features": float(source.n_features),
-    }
     machine = Machine(learner, given or LearnerSettings(), known, average=average)
     T = min(source.n_samples, max_rows or source.n_samples)
     budget = Budget(memory)

@@ -30,7 +30,7 @@ def save_run(path: Path, trainer, visit: dict[str, np.ndarray] | None, progress:
         "cost": trainer.problem.cost.tolist(),
         "partition": {"resident": partition.resident, "capacity": int(partition.capacity)},
         "replay": trainer.replay,
-        "earlier": trainer.earlier.fingerprint(),
+        "earlier": trainer.earlier.fingerprints,
         "progress": progress,
         "versions": versions(),
     }

@@ -36,6 +36,8 @@ class Earlier:
         self.source = source
         self.continue_from = continue_from
         self.prior = prior
+        # by their content: a run that is resumed, or a model that is continued, must have the same
+        self.fingerprints = [None if path is None else model_fingerprint(path) for path in (continue_from, prior)]
         self.extra_ids = np.empty(0, np.int64)
         self.outers = 0
 
@@ -48,7 +50,7 @@ class Earlier:
                 raise InputError(f"--continue-from: {solver.name} begins with no rows")
             if not solver.online:
                 raise InputError(f"--continue-from: {solver.name} starts from other models by --warm-start")
-            check_continued(self.continue_from, saved, arithmetic, self.prior)
+            check_continued(self.continue_from, saved, arithmetic, self.fingerprints[1])
             self._check_labels(self.continue_from, saved, labels)
             self.outers = saved["outer"]
         if self.prior is not None:
@@ -63,16 +65,11 @@ class Earlier:
 
     def _check_labels(self, path: Path, saved: dict, labels: list[float]) -> None:
         if saved["labels"] != labels:
-            theirs = ", ".join(f"{label:g}" for label in saved["labels"])
-            raise InputError(f"{path}: has the labels {theirs}, other ones than {self.source.name}")
-
-    def fingerprint(self) -> list[str | None]:
-        """Of the models taken over, by their content: a run that is resumed must have the same."""
-        return [None if path is None else model_fingerprint(path) for path in (self.continue_from, self.prior)]
+            raise InputError(f"{path}: has the labels {listed(saved['labels'])}, other ones than {self.source.name}")
 
     def check_resumed(self, saved: list, path: Path) -> None:
         """InputError where a checkpoint's run had taken over other models."""
-        for option, before, now in zip(("--continue-from", "--prior"), saved, self.fingerprint(), strict=True):
+        for option, before, now in zip(("--continue-from", "--prior"), saved, self.fingerprints, strict=True):
             if before != now:
                 what = f"without {option}" if before is None else f"with another {option}" if now else f"with {option}"
                 raise InputError(f"{path}: was begun {what}; resume with the same, or start afresh without --resume")
@@ -134,16 +131,22 @@ class Earlier:
         return found.ravel()
 
 
-def check_continued(path: Path, saved: dict, settings: dict, prior: Path | None) -> None:
-    """InputError where a model was learned with other settings, or another prior, than learning is to go on with."""
+def listed(labels) -> str:
+    """Labels as a sentence names them."""
+    return ", ".join(f"{label:g}" for label in labels)
+
+
+def check_continued(path: Path, saved: dict, settings: dict, prior: str | None) -> None:
+    """InputError where a model was learned with other settings, or another prior (its fingerprint), than learning is to
+    go on with."""
     for name in ("solver", "online", "bias"):
         if saved["settings"].get(name) != settings[name]:
             raise InputError(
                 f"{path}: was learned with {_told(name, saved['settings'].get(name))}, but "
                 f"{_told(name, settings[name])} is given now; continue with the same settings"
             )
-    before, now = saved.get("prior_fingerprint"), None if prior is None else model_fingerprint(prior)
-    if before != now:
+    before = saved.get("prior_fingerprint")
+    if before != prior:
         what = "without a prior model" if before is None else f"with the prior model {saved['prior']}"
         raise InputError(f"{path}: was learned {what}; continue with the same --prior")
 

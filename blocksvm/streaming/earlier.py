@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from blocksvm.errors import InputError
-from blocksvm.outer.earlier import check_continued
+from blocksvm.outer.earlier import check_continued, listed
 from blocksvm.store.source import Labels
 from blocksvm.store.states import FLOAT64, INT64, Model, describe_model, load_state, saved_state, state_pieces
 from blocksvm.streaming.features import StreamMemory
@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from blocksvm.streaming.stream import Stream, StreamSettings
 
 
-def check_continued_stream(path: Path, settings: StreamSettings, labels: Labels | None, prior: Path | None) -> Labels:
-    """The labels of a model with which a stream is to go on; InputError where it does not fit the settings."""
+def check_continued_stream(path: Path, settings: StreamSettings, labels: Labels | None, prior: str | None) -> Labels:
+    """The labels of a model with which a stream is to go on; InputError where it does not fit the settings or
+    the prior (its fingerprint)."""
     saved = describe_model(path)
     check_continued(path, saved, settings.arithmetic(), prior)
     if saved.get("bits") != settings.bits:
@@ -27,7 +28,7 @@ def check_continued_stream(path: Path, settings: StreamSettings, labels: Labels 
         raise InputError(f"{path}: has {theirs}, but learning would go on {mine}; continue with the same")
     if labels is not None and list(labels.values) != saved["labels"]:
         raise InputError(
-            f"{path}: has the labels {_listed(saved['labels'])}, other ones than the stream; leave --labels out"
+            f"{path}: has the labels {listed(saved['labels'])}, other ones than the stream; leave --labels out"
         )
     return Labels(tuple(saved["labels"]))
 
@@ -57,7 +58,7 @@ def take_prior(model: Model, path: Path, stream: Stream) -> None:
     """Put a model's weights where the learner's own are added to them; InputError where they do not fit."""
     if tuple(model.labels) != tuple(stream.labels.values):
         raise InputError(
-            f"{path}: has the labels {_listed(model.labels)}, other ones than the stream; give them by --labels"
+            f"{path}: has the labels {listed(model.labels)}, other ones than the stream; give them by --labels"
         )
     machine, features = stream.machine, stream.features
     intercepts = np.atleast_1d(model.intercept)
@@ -71,7 +72,3 @@ def take_prior(model: Model, path: Path, stream: Stream) -> None:
     for own, weights, intercept in zip(prior, np.atleast_2d(model.weights), intercepts, strict=True):
         np.add.at(own, places, weights)
         own[-1] = intercept / machine.bias if intercept else 0.0
-
-
-def _listed(labels) -> str:
-    return ", ".join(f"{label:g}" for label in labels)

@@ -9,7 +9,7 @@ import numpy as np
 
 from blocksvm.errors import InputError
 from blocksvm.outer.versions import versions
-from blocksvm.store.states import FLOAT64, model_fingerprint, save_model_pieces, whole
+from blocksvm.store.states import FLOAT64, save_model_pieces, whole
 from blocksvm.streaming.features import spans
 from blocksvm.streaming.stream import KNOWN_LABELS, Stream
 
@@ -31,7 +31,7 @@ def describe(stream: Stream) -> dict:
                      **settings.arithmetic()},
         "labels": list(labels),
         "prior": None if stream.prior is None else str(stream.prior),
-        "prior_fingerprint": None if stream.prior is None else model_fingerprint(stream.prior),
+        "prior_fingerprint": stream.prior_fingerprint,
         "text": {"normalize": settings.normalize, "duplicates": "sum" if settings.sum_duplicates else "error",
                  "dtype": "float32"},
         "values": "float32",

@@ -19,7 +19,7 @@ from blocksvm.solvers.online.learner import LearnerSettings
 from blocksvm.solvers.online.machine import LARGEST_NORM, Machine
 from blocksvm.solvers.online.solver import is_reported, progress_of
 from blocksvm.store.source import Labels
-from blocksvm.store.states import load_model
+from blocksvm.store.states import load_model, model_fingerprint
 from blocksvm.streaming.ahead import ParsedAhead, Part
 from blocksvm.streaming.earlier import check_continued_stream, go_on, take_prior
 from blocksvm.streaming.features import MOST_BITS, StreamMemory
@@ -96,10 +96,11 @@ class Stream:
         self.labels = None if labels is None else Labels(tuple(sorted(labels)))
         self.prior = prior
         prior_model = None if prior is None else load_model(prior)
+        self.prior_fingerprint = None if prior is None else model_fingerprint(prior)
         if prior_model is not None and self.labels is None:
             self.labels = Labels(prior_model.labels)
         if continue_from is not None:
-            self.labels = check_continued_stream(continue_from, settings, self.labels, prior)
+            self.labels = check_continued_stream(continue_from, settings, self.labels, self.prior_fingerprint)
         self.machine = Machine(
             settings.learner, settings.settings, {}, average=settings.average, bias=settings.bias,
             n_classes=2 if self.labels is None else len(self.labels.values), rule=settings.multiclass,

@@ -96,10 +96,8 @@ def fobos_idle(place, F, S, P):
     """(w_j, sum of it over the rounds): soft-thresholds by eta l1 / H_j in the rounds since it was up to date."""
     w = F[place]
     rounds = S[T] - F[place + ROUND]
-    if w == 0.0 or rounds == 0.0 or P[L1] == 0.0:
-        return w, rounds * w
-    threshold = pace(F[place + SECOND], P) * P[L1]
-    if threshold == 0.0:
+    threshold = pace(F[place + SECOND], P) * P[L1] if w != 0.0 and P[L1] != 0.0 else 0.0
+    if rounds == 0.0 or threshold == 0.0:
         return w, rounds * w
     n = min(rounds, np.floor(abs(w) / threshold))
     total = n * abs(w) - threshold * n * (n + 1.0) / 2.0

@@ -17,8 +17,6 @@ each a power series in D, and D^k f(z) = (-1)^k (1/2)_k z^{-1/2 - k}, so a serie
 and E_L are even.  It is used from s = 64 strides on; rounds before are walked.
 """
 
-from fractions import Fraction
-
 import numpy as np
 
 from blocksvm.kernels import inlined, kernel
@@ -33,56 +31,41 @@ NOTHING = 1e-15  # of a_s: below it rounding decides which way x goes
 def _series() -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Coefficients of z^{-k} in B / z^{1/2}, BB / z^{3/2} (TERMS,) and z^{1/2} E, V, H (LEVELS, TERMS)."""
     n = TERMS + 2
-    one = [Fraction(1)] + [Fraction(0)] * (n - 1)
+    one = np.eye(n)[0]
+    derivatives = np.cumprod(np.append(4 / 3, 1.5 - np.arange(n + 1)))  # of f at 1: of order -2, -1, 0, ...
 
     def times(a, b):
-        return [sum(a[i] * b[k - i] for i in range(k + 1) if a[i]) for k in range(n)]
-
-    def plus(a, b, factor=1):
-        return [x + factor * y for x, y in zip(a, b, strict=True)]
+        return np.convolve(a, b)[:n]
 
     def inverse(a):
-        found = [1 / a[0]]
+        found = one / a[0]
         for k in range(1, n):
-            found.append(-sum(a[j] * found[k - j] for j in range(1, k + 1)) / a[0])
+            found[k] = -(a[k:0:-1] @ found[:k]) / a[0]
         return found
 
     def shift(h):
         """T^h = e^{hD}"""
-        found = [Fraction(1)]
-        for k in range(1, n):
-            found.append(found[-1] * h / k)
-        return found
+        return np.cumprod(np.append(1.0, h / np.arange(1, n)))
 
     def over_d(a):
-        return [*a[1:], Fraction(0)]
-
-    half = shift(Fraction(1, 2))  # from s to z
+        return np.append(a[1:], 0.0)
 
     def coefficients(operator, least):
-        """Of an operator whose first term is D^least."""
-        rising = {0: Fraction(1), -1: Fraction(-2), -2: Fraction(4, 3)}  # (1/2)_k
-        for k in range(1, n):
-            rising[k] = rising[k - 1] * (k - Fraction(1, 2))
-        shifted = times(half, operator)
-        return [float(shifted[k - least] * (-1) ** k * rising[k]) for k in range(least, least + TERMS)]
+        """Of an operator whose first term is D^least; from s to z it is half a round."""
+        return (times(shift(0.5), operator) * derivatives[least + 2 : least + 2 + n])[:TERMS]
 
-    step = inverse(over_d(plus(shift(1), one, -1)))  # D / (T - 1)
+    step = inverse(over_d(shift(1) - one))  # D / (T - 1)
     E, V, H = [], [], []
     a = v = one
     for level in range(LEVELS):
         m = 1 << level
-        e = times(inverse(plus(one, shift(m))), a)
-        after = plus(times(plus(one, shift(m), -1), v), a, m)
-        h = times(over_d(plus([2 * m * x for x in e], after, -1)), inverse(over_d(plus(one, shift(2 * m), -1))))
+        e = times(inverse(one + shift(m)), a)
+        after = times(one - shift(m), v) + m * a
+        h = times(over_d(2 * m * e - after), inverse(over_d(one - shift(2 * m))))
         for table, operator in ((E, e), (V, v), (H, h)):
             table.append(coefficients(operator, 0))
-        a, v = times(plus(one, shift(m), -1), a), after
-    return (
-        np.array(coefficients(step, -1)),
-        np.array(coefficients(times(step, step), -2)),
-        *(np.array(table) for table in (E, V, H)),
-    )
+        a, v = times(one - shift(m), a), after
+    return coefficients(step, -1), coefficients(times(step, step), -2), np.array(E), np.array(V), np.array(H)
 
 
 FALL, FALL_SUM, END, STEP_SUM, END_SUM = _series()  # B, BB = (T - 1)^-1 B, E, V, H

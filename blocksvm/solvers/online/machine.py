@@ -29,6 +29,19 @@ class Memory:
     prior: np.ndarray = field(default_factory=lambda: np.empty(0))
 
 
+def known_of(source, bias: float) -> dict:
+    """What a source's rows decide of a learner's settings; InputError for rows that are too long for any."""
+    if source.max_norm > LARGEST_NORM:
+        raise InputError(
+            f"{source.name}: holds a row of norm {source.max_norm:g}; online learners take up to {LARGEST_NORM:g}, "
+            "scale the values"
+        )
+    return {
+        "max_norm": source.max_norm if source.max_norm > 0.0 else 1.0,
+        "n_features": float(source.n_features + (bias != 0.0)),
+    }
+
+
 class Machine:
     """One learner with its settings, for two classes (rule None) or for ``n_classes`` by ``rule``.
 

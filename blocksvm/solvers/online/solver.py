@@ -13,7 +13,7 @@ from blocksvm.errors import InputError
 from blocksvm.kernels.online.loops import ASKED, LOSS_SUM, MISTAKES, ROWS, TALLY_LENGTH
 from blocksvm.objective import Problem
 from blocksvm.solvers.online.learner import LearnerSettings, option_of
-from blocksvm.solvers.online.machine import LARGEST_NORM, Machine, Memory
+from blocksvm.solvers.online.machine import Machine, Memory, known_of
 from blocksvm.solvers.protocol import PassResult, State, StateArray
 
 BEFORE, LAST, EPOCHS = range(3)  # of state["epochs"]: mistakes before this epoch, in the last one, epochs done
@@ -45,15 +45,7 @@ class OnlineSolver:
 
     def __init__(self, name: str, problem: Problem, settings: OnlineSettings, source):
         labels = source.labels
-        if source.max_norm > LARGEST_NORM:
-            raise InputError(
-                f"{source.name}: holds a row of norm {source.max_norm:g}; online learners take up to "
-                f"{LARGEST_NORM:g}, scale the values"
-            )
-        known = {
-            "max_norm": source.max_norm if source.max_norm > 0.0 else 1.0,
-            "n_features": float(source.n_features + (problem.bias != 0.0)),
-        }
+        known = known_of(source, problem.bias)
         k = len(labels.values)
         if settings.multiclass is not None and k == 2:
             raise InputError("--multiclass: the rows have two classes; leave it out")
