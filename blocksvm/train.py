@@ -64,7 +64,7 @@ def parser() -> Parser:
     end = p.add_argument_group("when to stop")
     end.add_argument("--tol", type=float, default=1e-3, help="certified relative gap to reach (default 0.001)")
     end.add_argument(
-        "--max-outer", type=int, metavar="N", help="outer iterations at most (1000; pegasos 50; learners 1)"
+        "--max-outer", type=int, metavar="N", help="outer iterations at most (1000; pegasos 100; learners 1)"
     )
     end.add_argument(
         "--max-seconds", type=duration, default=float("inf"), metavar="S", help="time limit, e.g. 90 or 10m"

@@ -6,7 +6,7 @@ import reference
 from scipy import sparse
 
 from blocksvm.api import fit
-from blocksvm.problems.losses import LOSSES
+from blocksvm.problems import get_loss
 from blocksvm.problems.problem import Problem
 from blocksvm.solvers.dual_cd import DualCD
 from blocksvm.sources.matrix import Matrix
@@ -30,7 +30,7 @@ def test_equals_its_definition(rows, loss):
     rng = np.random.default_rng(0)
     orders = [rng.permutation(N) for _ in range(12)]
     cost = np.array([1.0, 1.0])
-    solver = DualCD(Problem(LOSSES[loss], cost, 0.0, N, (int((y < 0).sum()), int((y > 0).sum()))))
+    solver = DualCD(Problem(get_loss(loss), cost, 0.0, N, (int((y < 0).sum()), int((y > 0).sum()))))
     lengths = {"feature": D + 1, "row": N}
     state = {a.name: np.zeros(lengths.get(a.axis, a.length), a.dtype) for a in solver.state_arrays}
     block = Matrix(X, y).read_block(np.array([0]), None)

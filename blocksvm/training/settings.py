@@ -9,13 +9,12 @@ import numpy as np
 
 from blocksvm.errors import InputError
 from blocksvm.learners.solver import OnlineSettings
-from blocksvm.problems.losses import LOSSES
-from blocksvm.problems.problem import Problem
-from blocksvm.sources.source import Labels, Source
+from blocksvm.problems import check_loss, get_loss
+from blocksvm.problems.problem import Problem, make_problem, require_two_labels
+from blocksvm.problems.settings import PROBLEM_SETTINGS
+from blocksvm.sources.source import Source
 from blocksvm.training.methods import NAMES, default_max_outer, is_online
 from blocksvm.training.schedule import Schedule, make_schedule
-
-LARGEST = 1e50  # of sum_i C_i ||x_i||, and of 1 / C_i: squares and quotients of these must stay finite
 
 PARTITIONS = ("redrawn", "fixed")
 ORDERS = ("shuffled", "stored")
@@ -51,8 +50,7 @@ class TrainSettings:
     def __post_init__(self):
         if self.solver not in NAMES:
             raise InputError(f"--solver {self.solver}: unknown; choose one of {', '.join(NAMES)}")
-        if self.loss not in LOSSES:
-            raise InputError(f"--loss {self.loss}: unknown; choose one of {', '.join(LOSSES)}")
+        check_loss(self.loss)
         if self.partition not in PARTITIONS:
             raise InputError(f"--partition {self.partition}: unknown; choose one of {', '.join(PARTITIONS)}")
         if self.order not in ORDERS:
@@ -103,23 +101,8 @@ class TrainSettings:
         """The problem on this source; InputError unless it has two labels, or more for an online learner."""
         if is_online(self.solver):
             return self._learned(source)
-        labels = require_two_labels(source)
-        negatives, positives = (count for _, count in source.label_counts)
-        C = self.C if self.lam is None else 1.0 / (self.lam * source.n_samples)
-        problem = Problem(
-            loss=LOSSES[self.loss],
-            cost=C * np.array(self._weights(labels, negatives, positives)),
-            bias=self.bias,
-            n_samples=source.n_samples,
-            class_counts=(negatives, positives),
-        )
-        largest = max(1.0, source.max_norm, self.bias) * problem.total_cost
-        if not (problem.cost.min() >= 1.0 / LARGEST and largest <= LARGEST):
-            raise InputError(
-                f"{'-C' if self.lam is None else '--lambda'} {self.C if self.lam is None else self.lam:g}: is beyond "
-                "what double precision can solve on these rows; choose one nearer to 1, or scale the values"
-            )
-        return problem
+        given = {name: getattr(self, name) for name in PROBLEM_SETTINGS.names()}
+        return make_problem(given, self.bias, source)
 
     def _learned(self, source: Source) -> Problem:
         """What an online learner needs of a problem: the constant feature, and how many rows there are."""
@@ -129,38 +112,4 @@ class TrainSettings:
         if source.labels is None:
             require_two_labels(source)
         counts = tuple(count for _, count in source.label_counts)
-        return Problem(LOSSES["hinge"], np.ones(2), self.bias, source.n_samples, counts)
-
-    def _weights(self, labels: Labels, negatives: int, positives: int) -> tuple[float, float]:
-        if self.class_weight is None:
-            return 1.0, 1.0
-        if self.class_weight == "balanced":
-            return tuple((negatives + positives) / (2.0 * count) for count in (negatives, positives))
-        for label, weight in self.class_weight.items():
-            if label not in (labels.negative, labels.positive):
-                raise InputError(
-                    f"--class-weight {label:g}={weight:g}: no row has this label; "
-                    f"the labels are {labels.negative:g} and {labels.positive:g}"
-                )
-            self._above(f"--class-weight {label:g}=", weight, 0.0)
-        return self.class_weight.get(labels.negative, 1.0), self.class_weight.get(labels.positive, 1.0)
-
-
-def require_two_labels(source: Source) -> Labels:
-    """The two labels of a binary problem; InputError says what is there instead, and what to do."""
-    if source.labels is not None and source.label_counts is not None and len(source.label_counts) == 2:
-        return source.labels
-    if source.label_counts is None:
-        raise InputError(f"{source.name}: has more than 10,000 distinct labels; a binary solver needs two")
-    found = [label for label, _ in source.label_counts]
-    if len(found) == 1:
-        raise InputError(
-            f"{source.name}: all rows have the label {found[0]:g}; training needs rows of two classes, add the other"
-        )
-    if not found:
-        raise InputError(f"{source.name}: has no labels; training needs rows of two classes")
-    shown = ", ".join(f"{label:g}" for label in found[:5]) + (", ..." if len(found) > 5 else "")
-    raise InputError(
-        f"{source.name}: has {len(found)} labels ({shown}), but the solvers are binary; make one class against the "
-        f"others, e.g. awk '{{$1 = ($1 == {found[0]:g}) ? 1 : -1}} 1' INPUT | python -m blocksvm.split - STORE.h5"
-    )
+        return Problem(get_loss("hinge"), np.ones(2), self.bias, source.n_samples, counts)

@@ -1,0 +1,47 @@
+"""The settings of a problem: the loss, what it is multiplied with, and the weights of the classes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from blocksvm.errors import InputError, said
+from blocksvm.problems import LOSSES, check_loss
+from blocksvm.settings import Setting, Settings
+
+
+@dataclass(frozen=True)
+class LossName(Setting):
+    """One of the losses, or MODULE:ATTRIBUTE of one outside the package."""
+
+    def checked(self, value):
+        return None if value is None else check_loss(str(value))
+
+
+@dataclass(frozen=True)
+class ClassWeights(Setting):
+    """'balanced', {label: weight}, or the latter as text, LABEL=WEIGHT,LABEL=WEIGHT."""
+
+    def checked(self, value):
+        if value is None or value == "balanced":
+            return value
+        try:
+            if isinstance(value, str):
+                value = dict(part.split("=") for part in value.split(","))
+            weights = {float(label): float(weight) for label, weight in dict(value).items()}
+        except (TypeError, ValueError):
+            raise InputError(f"{said(self.name, value)}: expected balanced or LABEL=WEIGHT,LABEL=WEIGHT") from None
+        for label, weight in weights.items():
+            if not 0.0 < weight < float("inf"):
+                wrong = said(self.name, f"{label:g}={weight:g}")
+                raise InputError(f"{wrong}: the weight must be a finite number above 0")
+        return weights
+
+
+PROBLEM_SETTINGS = Settings(
+    (
+        LossName("loss", f"the loss: {', '.join(LOSSES)}", "hinge", str, metavar="NAME"),
+        Setting("C", "weight of the sum of losses", 1.0, above=0.0),
+        Setting("lam", "instead of C: C = 1 / (L * sum of the rows' weights)", above=0.0, metavar="L"),
+        ClassWeights("class_weight", "factors of C: balanced, or LABEL=WEIGHT,LABEL=WEIGHT", kind=str, metavar="W"),
+    )
+)
