@@ -16,7 +16,7 @@ from blocksvm.cli.console import (
     size,
 )
 from blocksvm.cli.options import SOLVER_WORDS, add_settings, given, value_of
-from blocksvm.errors import InputError
+from blocksvm.errors import InputError, option
 from blocksvm.problems.settings import PROBLEM_SETTINGS
 from blocksvm.settings import Settings
 from blocksvm.training.methods import NAMES
@@ -71,16 +71,20 @@ def solver_of(arguments: list[str]) -> tuple[str, Settings]:
     name = value_of(arguments, *SOLVER_WORDS)
     learner = value_of(arguments, "--learner") is not None
     continued = value_of(arguments, "--continue-from")
-    if name is None and continued is None:
+    if name is None and continued is None and value_of(arguments, "--loss") is None:
         return "dual-cd", PROBLEM_SETTINGS
     from blocksvm.training.methods import get_method
 
+    if name is None and continued is None:
+        name = "dual-cd"
     if name is None:
         from blocksvm.model.files import describe_model
 
         method = describe_model(continued)["method"]
         name, learner = method["name"], method["learner"]
-    return name, get_method(name, learner).settings
+    method = get_method(name, learner)
+    choices = {setting.name: value_of(arguments, option(setting.name)) for setting in method.settings}
+    return name, method.takes(choices)
 
 
 def main(arguments: list[str]) -> int:

@@ -233,7 +233,7 @@ def test_an_overlap_run_is_resumed_and_its_checkpoint_replays(rows, tmp_path):
         ({"seed": 1}, "seed 0, but 1 is given now"),
         ({"loss": "squared-hinge"}, "loss hinge, but squared-hinge is given now"),
         ({"solver": "pegasos"}, "solver dual-cd, but pegasos"),
-        ({"lam": 0.1}, "C 2.0, but 1.0"),
+        ({"lam": 0.1}, "C 2.0, but None"),
         ({"bias": 1.0}, "bias 0.0, but 1.0"),
         ({"class_weight": {1.0: 2.0}}, "class_weight None, but"),
         ({"schedule": "2"}, "schedule auto, but 2"),

@@ -16,12 +16,12 @@ from collections.abc import Iterable
 import numpy as np
 
 from blocksvm.errors import InputError
-from blocksvm.kernels.dual_cd import dual_cd_pass
-from blocksvm.kernels.margins import add_rows, decision_values, sum_of_squares
+from blocksvm.kernels.dual_cd import dual_cd_pass, dual_coefficients, make_feasible
+from blocksvm.kernels.margins import add_rows, certificate_sums, decision_values, sum_of_squares
 from blocksvm.kernels.online.loops import ASKED, LOSS_SUM, MISTAKES, NONZEROS, ROWS, TALLY_LENGTH
 from blocksvm.learners.protocol import LearnerSettings, check_setting, option_of
 from blocksvm.learners.solver import LAST, OnlineSettings, end_epoch, is_reported, progress_of
-from blocksvm.problems.losses import LOSSES
+from blocksvm.problems import LOSSES, get_loss
 from blocksvm.problems.problem import Problem
 from blocksvm.solvers.protocol import PassResult, State, StateArray
 from blocksvm.sources.block import Block
@@ -34,6 +34,7 @@ GAP = 1e-10  # relative to the primal, to which each round's problem is solved
 MOST_PASSES = 50_000
 PASSES_BETWEEN = 20  # two looks at the gap, which cost more than a pass over few rows
 LEAST_ETA, MOST_ETA = 1e-6, 1e3  # between which ftl looks for its eta
+ONE = np.ones(2)
 NEAR = 1e-7  # relative, of ||w|| to the ball's radius
 
 
@@ -62,7 +63,7 @@ class ExactSolver:
         self.name = name
         self.problem = problem
         self.told = resolve(name, settings.learner)
-        self.loss = LOSSES[self.told["loss"]]
+        self.loss = get_loss(self.told["loss"])
         self.prior = np.empty(0)
         self.eta = 1.0
 
@@ -81,12 +82,13 @@ class ExactSolver:
         tally, seen = state["tally"], state["seen"]
         before, reports = tally[LOSS_SUM], []
         scores = np.empty(block.n_samples)
+        losses_of = self.loss.compiled(certificate_sums)
         for i in order.tolist():
             decision_values(*block.matrix, state["w"], self.problem.bias, scores)
             margin = float(block.y[i]) * scores[i]
             tally[ROWS] += 1
             tally[ASKED] += 1
-            tally[LOSS_SUM] += max(0.0, 1.0 - margin) ** self.loss.power
+            tally[LOSS_SUM] += losses_of(scores[i : i + 1], block.y[i : i + 1], None, None, ONE, ())[0]
             tally[MISTAKES] += margin <= 0.0
             tally[NONZEROS] += block.indptr[i + 1] - block.indptr[i]
             seen[i] = 1
@@ -120,26 +122,25 @@ class ExactSolver:
     def _minimise(self, block: Block, state: State, rows: np.ndarray, eta: float) -> None:
         """Dual coordinate descent over ``rows`` with C = eta, until the gap is ``GAP`` of the primal."""
         cost = np.full(2, eta)
-        upper, diagonal = self.loss.box(cost)
         alpha, w = state["alpha"], state["w"]
-        np.minimum(alpha, upper[0], out=alpha)
+        one_pass, sums_of = self.loss.compiled(dual_cd_pass), self.loss.compiled(certificate_sums)
+        coefficients = np.empty(block.n_samples)
+        self.loss.compiled(make_feasible)(alpha, block.y, None, cost, (), ONE, 1.0)
+        self.loss.compiled(dual_coefficients)(alpha, block.y, None, cost, (), coefficients)
         w[:] = 0.0
-        add_rows(*block.matrix, alpha * block.y, self.problem.bias, w)
+        add_rows(*block.matrix, coefficients, self.problem.bias, w)
         active, rest = np.ones(block.n_samples, np.uint8), np.zeros(block.n_samples, np.uint8)
         scores = np.empty(block.n_samples)
         for done in range(MOST_PASSES):
-            dual_cd_pass(
-                *block.matrix, block.y, block.sq_norms, rows, self.problem.bias, upper, diagonal, cost,
-                self.loss.power, np.inf, -np.inf, np.inf, 0, w, alpha, active, rest,
+            one_pass(
+                *block.matrix, block.y, None, block.sq_norms, rows, self.problem.bias, cost, (),
+                np.inf, -np.inf, np.inf, 0, w, alpha, active, rest,
             )  # fmt: skip
             if done >= PASSES_BETWEEN and done % PASSES_BETWEEN:
                 continue
             decision_values(*block.matrix, w, self.problem.bias, scores)
-            m, a = (scores * block.y)[rows], alpha[rows]
-            loss = eta * np.maximum(0.0, 1.0 - m) ** self.loss.power
-            # the gap is a sum of one term >= 0 a row (Fenchel-Young)
-            gap = float((loss + a * m - a + 0.5 * diagonal[0] * a * a).sum())
-            if gap <= GAP * (0.5 * sum_of_squares(w) + float(loss.sum())):
+            loss, gap, _, _ = sums_of(scores[rows], block.y[rows], None, alpha[rows], cost, ())
+            if gap <= GAP * (0.5 * sum_of_squares(w) + loss):
                 break
 
     def end_outer(self, state: State, outer: int) -> None:

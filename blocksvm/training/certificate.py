@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from blocksvm.kernels.margins import decision_values
-from blocksvm.problems.problem import Certificate, CertificateSums, Problem
+from blocksvm.problems.problem import Certificate, CertificateSums, Problem, predicted
 from blocksvm.sources.block import Block
 
 
@@ -31,8 +31,7 @@ def count_correct(w: np.ndarray, copies: int, bias: float, block: Block) -> int:
     values = np.empty((copies, block.n_samples))
     for own, out in zip(w.reshape(copies, -1), values, strict=True):
         decision_values(*block.matrix, own, bias, out)
-    predicted = np.where(values[0] > 0.0, 1, -1) if copies == 1 else values.argmax(axis=0)
-    return int(np.count_nonzero(predicted == block.y))
+    return int(np.count_nonzero(predicted(values[0] if copies == 1 else values) == block.y))
 
 
 SAMPLE = 16_384  # rows from which on the gap of those seen tells that of all
@@ -65,10 +64,9 @@ def certify(
     sums = CertificateSums(problem, w, prior)
     seen = 0
     for block in blocks:
-        margins = np.empty(block.n_samples)
-        decision_values(*block.matrix, w, problem.bias, margins)
-        margins *= block.y
-        sums.add(margins, block.y, None if alpha is None else alpha[block.rows])
+        scores = np.empty(block.n_samples)
+        decision_values(*block.matrix, w, problem.bias, scores)
+        sums.add(scores, block, None if alpha is None else alpha[block.rows])
         seen += block.n_samples
         if stopped():
             return None
