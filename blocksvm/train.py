@@ -44,7 +44,10 @@ def parser() -> Parser:
     )
     problem.add_argument("--class-weight", metavar="W", help="balanced, or LABEL=WEIGHT,LABEL=WEIGHT: factors of C")
     method = p.add_argument_group("the method")
-    method.add_argument("--solver", default="dual-cd", help="dual-cd (default), pegasos, or an online learner (below)")
+    method.add_argument(
+        "--solver", "--learner", dest="solver", default="dual-cd", metavar="NAME",
+        help="dual-cd (default), pegasos, or an online learner (below)",
+    )  # fmt: skip
     method.add_argument("--batch", type=int, default=1, metavar="N", help="rows in a sub-batch of pegasos (default 1)")
     method.add_argument(
         "--schedule", default="auto", help="inner passes a visit: auto (default), N, tol:EPS or overlap"
@@ -53,7 +56,10 @@ def parser() -> Parser:
         "--partition", default="redrawn", help="blocks redrawn at each outer iteration (default) or fixed"
     )
     method.add_argument("--block-chunks", type=int, metavar="N", help="chunks in a block (default: as --memory allows)")
-    method.add_argument("--order", default="shuffled", help="order of visits: shuffled (default) or stored")
+    method.add_argument(
+        "--order", default="shuffled", metavar="NAME",
+        help="order of visits: shuffled (default) or stored (the default of regret)",
+    )  # fmt: skip
     method.add_argument("--memory", type=size, default=size("1GB"), help="memory to use, e.g. 512MB (default 1GB)")
     method.add_argument("--seed", type=seed, default=0, help="seed of all orders (default 0)")
     add_learner_options(p, without=("loss", "C", "lam"))
