@@ -42,7 +42,9 @@ def parser() -> Parser:
     rows.add_argument("--labels", metavar="NEG,POS", help="the labels, two or more (default: -1 and 1, or 0 and 1)")
     rows.add_argument("--bits", type=int, metavar="B", help="hash ids to 2^B features (default: a table that grows)")
     rows.add_argument("--normalize", choices=("none", "l2"), default="none", help="l2: scale each row to norm 1")
-    rows.add_argument("--duplicates", choices=("error", "sum"), default="error", help="an id that occurs twice in a row")
+    rows.add_argument(
+        "--duplicates", choices=("error", "sum"), default="error", help="an id that occurs twice in a row"
+    )
     rows.add_argument("--skip-bad", action="store_true", help="count, show and skip malformed lines")
     more = p.add_argument_group("starting, watching, saving")
     more.add_argument("--prior", metavar="MODEL.h5", help="a model to start from and to be regularised towards")

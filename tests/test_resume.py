@@ -204,7 +204,7 @@ def test_blocks_stay_as_they_were_when_memory_changes(store, tmp_path):
     assert not resumed.events[0]["resident"]
     assert resumed.same(whole)
     train(store, memory=10**9, checkpoint=checkpoint, stop=stop_after(2), **settings)
-    with pytest.raises(InputError, match="--memory .* is too small"):
+    with pytest.raises(InputError, match="memory=.* is too small"):
         train(store, memory=small, checkpoint=checkpoint, resume=True, **settings)
 
 

@@ -80,10 +80,21 @@ def load_state(path: Path, name: str, out: np.ndarray) -> None:
             fill_array(file["state"], name, out)
 
 
-def state_pieces(path: Path, name: str, dtype) -> Iterator[tuple[int, np.ndarray]]:
-    """(start, piece) of one array of a model's state, or of its "ids", one after the other."""
+def _group(file, name: str):
+    """Where a model keeps an array: "ids" and "weights" have places of their own."""
+    return {"ids": file["features"], "weights": file}.get(name) or file["state"]
+
+
+def array_length(path: Path, name: str) -> int:
+    """The length of one array of a model's state, or of its "ids" or "weights"."""
     with open_hdf5(path, "model") as file, damage_named(file):
-        yield from read_pieces(file["features"] if name == "ids" else file["state"], name, dtype)
+        return _group(file, name)[name].shape[0]
+
+
+def state_pieces(path: Path, name: str, dtype) -> Iterator[tuple[int, np.ndarray]]:
+    """(start, piece) of one array of a model's state, or of its "ids" or "weights", one after the other."""
+    with open_hdf5(path, "model") as file, damage_named(file):
+        yield from read_pieces(_group(file, name), name, dtype)
 
 
 def verify_state(path: Path) -> None:

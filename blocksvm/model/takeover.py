@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from blocksvm.conversion.ids import IdIndex
-from blocksvm.errors import InputError
+from blocksvm.errors import InputError, called, said
 from blocksvm.learners.exact import SETTINGS as EXACT
 from blocksvm.memory import Budget
 from blocksvm.model.files import (
@@ -47,15 +47,17 @@ class Earlier:
         if self.continue_from is not None:
             saved = describe_model(self.continue_from)
             if solver.name in EXACT:
-                raise InputError(f"--continue-from: {solver.name} begins with no rows")
+                raise InputError(f"{called('continue_from')}: {solver.name} begins with no rows")
             if not solver.online:
-                raise InputError(f"--continue-from: {solver.name} starts from other models by --warm-start")
+                raise InputError(
+                    f"{called('continue_from')}: {solver.name} starts from other models by {called('warm_start')}"
+                )
             check_continued(self.continue_from, saved, arithmetic, self.fingerprints[1])
             self._check_labels(self.continue_from, saved, labels)
             self.outers = saved["outer"]
         if self.prior is not None:
             if solver.name in EXACT or not (solver.online or solver.has_dual):
-                raise InputError(f"--prior: {solver.name} cannot be regularised towards a model; dual-cd can")
+                raise InputError(f"{called('prior')}: {solver.name} cannot be regularised towards a model; dual-cd can")
             self._check_labels(self.prior, describe_model(self.prior), labels)
         for path in (self.continue_from, self.prior):
             if path is not None and describe_model(path).get("bits") is not None:
@@ -69,10 +71,13 @@ class Earlier:
 
     def check_resumed(self, saved: list, path: Path) -> None:
         """InputError where a checkpoint's run had taken over other models."""
-        for option, before, now in zip(("--continue-from", "--prior"), saved, self.fingerprints, strict=True):
+        for name, before, now in zip(("continue_from", "prior"), saved, self.fingerprints, strict=True):
             if before != now:
+                option = called(name)
                 what = f"without {option}" if before is None else f"with another {option}" if now else f"with {option}"
-                raise InputError(f"{path}: was begun {what}; resume with the same, or start afresh without --resume")
+                raise InputError(
+                    f"{path}: was begun {what}; resume with the same, or start afresh without {called('resume')}"
+                )
 
     def meet(self, budget: Budget) -> None:
         """Find each model's features among the source's."""
@@ -122,7 +127,7 @@ class Earlier:
         weights = np.atleast_2d(model.weights)
         intercepts = np.atleast_1d(model.intercept)
         if intercepts.any() and bias == 0.0:
-            raise InputError(f"{self.prior}: has an intercept, but there is no constant feature; give --bias")
+            raise InputError(f"{self.prior}: has an intercept, but there is no constant feature; give {called('bias')}")
         found = np.zeros((len(weights), n_features + 1))
         places = self.places(model.feature_ids)
         for own, theirs, intercept in zip(found, weights, intercepts, strict=True):
@@ -148,7 +153,7 @@ def check_continued(path: Path, saved: dict, settings: dict, prior: str | None) 
     before = saved.get("prior_fingerprint")
     if before != prior:
         what = "without a prior model" if before is None else f"with the prior model {saved['prior']}"
-        raise InputError(f"{path}: was learned {what}; continue with the same --prior")
+        raise InputError(f"{path}: was learned {what}; continue with the same {called('prior')}")
 
 
 def _told(name: str, value) -> str:
@@ -158,4 +163,4 @@ def _told(name: str, value) -> str:
         given = {k: v for k, v in value["learner"].items() if v is not None}
         given |= {k: v for k, v in value.items() if k != "learner" and v not in (None, False)}
         return ", ".join(f"{k} {v}" for k, v in given.items()) or "the learner's defaults"
-    return f"--{name} {value}"
+    return said(name, value) if name != "solver" else str(value)

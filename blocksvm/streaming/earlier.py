@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from blocksvm.errors import InputError
-from blocksvm.model.files import FLOAT64, INT64, Model, describe_model, load_state, saved_state, state_pieces
+from blocksvm.errors import InputError, called, said
+from blocksvm.model.files import FLOAT64, INT64, array_length, describe_model, load_state, saved_state, state_pieces
 from blocksvm.model.takeover import check_continued, listed
 from blocksvm.sources.source import Labels
-from blocksvm.streaming.features import StreamMemory
+from blocksvm.streaming.features import StreamMemory, spans
 
 if TYPE_CHECKING:
     from blocksvm.streaming.stream import Stream, StreamSettings
+
+PIECE_BYTES = 4 * 8 * (1 << 17)  # pieces of ids and weights as files have them, while they are put in place
 
 
 def check_continued_stream(path: Path, settings: StreamSettings, labels: Labels | None, prior: str | None) -> Labels:
@@ -24,11 +26,12 @@ def check_continued_stream(path: Path, settings: StreamSettings, labels: Labels 
     check_continued(path, saved, settings.arithmetic(), prior)
     if saved.get("bits") != settings.bits:
         theirs = "a table of ids" if saved.get("bits") is None else f"features hashed to {saved['bits']} bits"
-        mine = "without --bits" if settings.bits is None else f"with --bits {settings.bits}"
+        mine = f"without {called('bits')}" if settings.bits is None else f"with {said('bits', settings.bits)}"
         raise InputError(f"{path}: has {theirs}, but learning would go on {mine}; continue with the same")
     if labels is not None and list(labels.values) != saved["labels"]:
         raise InputError(
-            f"{path}: has the labels {listed(saved['labels'])}, other ones than the stream; leave --labels out"
+            f"{path}: has the labels {listed(saved['labels'])}, other ones than the stream; leave {called('labels')} "
+            "out"
         )
     return Labels(tuple(saved["labels"]))
 
@@ -54,21 +57,42 @@ def go_on(path: Path, features: StreamMemory) -> None:
     load_state(path, "tally", memory.tally)
 
 
-def take_prior(model: Model, path: Path, stream: Stream) -> None:
-    """Put a model's weights where the learner's own are added to them; InputError where they do not fit."""
-    if tuple(model.labels) != tuple(stream.labels.values):
+def prior_bytes(described: dict) -> int:
+    """What ``take_prior`` holds meanwhile of the model so described: where its features are, and pieces of it."""
+    return 4 * described["n_features"] + PIECE_BYTES
+
+
+def take_prior(path: Path, described: dict, stream: Stream) -> None:
+    """Put a model's weights where the learner's own are added to them, piece by piece; InputError where the model,
+    so described, does not fit."""
+    if tuple(described["labels"]) != tuple(stream.labels.values):
         raise InputError(
-            f"{path}: has the labels {listed(model.labels)}, other ones than the stream; give them by --labels"
+            f"{path}: has the labels {listed(described['labels'])}, other ones than the stream; give them by "
+            f"{called('labels')}"
         )
-    machine, features = stream.machine, stream.features
-    intercepts = np.atleast_1d(model.intercept)
-    if intercepts.any() and not machine.bias:
-        raise InputError(f"{path}: has an intercept, but there is no constant feature; give --bias")
-    bits = model.meta.get("bits")
+    machine, features, bits = stream.machine, stream.features, described.get("bits")
     if bits is not None and bits != features.bits:
-        raise InputError(f"{path}: has features hashed to {bits} bits; give --bits {bits}")
-    places = model.feature_ids.astype(np.int32) if bits is not None else features.places(model.feature_ids)
+        raise InputError(f"{path}: has features hashed to {bits} bits; give {said('bits', bits)}")
+    d = described["n_features"]
     prior = features.memory.prior.reshape(machine.copies, -1)
-    for own, weights, intercept in zip(prior, np.atleast_2d(model.weights), intercepts, strict=True):
-        np.add.at(own, places, weights)
-        own[-1] = intercept / machine.bias if intercept else 0.0
+    for name, length in (("ids", d), ("weights", len(prior) * (d + 1))):
+        if array_length(path, name) != length:
+            raise InputError(f"{path}: does not have {length} {name}; it is damaged, make it again")
+    places = np.empty(d, np.int32)
+    for start, ids in state_pieces(path, "ids", INT64):
+        places[start : start + len(ids)] = ids if bits is not None else features.places(ids)
+    prior = features.memory.prior.reshape(machine.copies, -1)  # the features may have grown
+    for start, weights in state_pieces(path, "weights", FLOAT64):
+        if not np.isfinite(weights).all():
+            raise InputError(f"{path}: a weight is not a number; train the model again")
+        done = 0
+        for c, first, last in spans(start, start + len(weights), d + 1):
+            part = weights[done : done + last - first]
+            done += last - first
+            known = min(last, d) - first
+            np.add.at(prior[c], places[first : first + known], part[:known])
+            intercept = part[-1] * described["bias"] if last > d else 0.0
+            if intercept and not machine.bias:
+                raise InputError(f"{path}: has an intercept, but there is no constant feature; give {called('bias')}")
+            if intercept:
+                prior[c, -1] = intercept / machine.bias

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from blocksvm.errors import InputError
+from blocksvm.errors import InputError, called, said
 from blocksvm.model.files import load_checkpoint, save_checkpoint
 from blocksvm.model.versions import versions
 from blocksvm.sources.source import Source
@@ -59,8 +59,7 @@ def check_resume(meta: dict, settings: TrainSettings, source: Source, path: Path
     ours = settings.arithmetic()
     for name, value in meta["settings"].items():
         if ours.get(name) != value:
-            option = {"C": "-C", "lam": "--lambda"}.get(name, "--" + name.replace("_", "-"))
             raise InputError(
-                f"{path}: was begun with {option} {value}, but {ours.get(name)} is given now; "
-                "resume with the same, or start afresh without --resume"
+                f"{path}: was begun with {said(name, value)}, but {ours.get(name)} is given now; "
+                f"resume with the same, or start afresh without {called('resume')}"
             )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from blocksvm.errors import InputError
+from blocksvm.errors import InputError, called, said
 from blocksvm.learners import LEARNERS
 from blocksvm.learners.exact import SETTINGS as EXACT
 from blocksvm.learners.exact import ExactSolver
@@ -32,7 +32,9 @@ def make_solver(
     """The solver of this name for a problem; InputError where settings do not belong to it."""
     if is_online(name):
         if batch != 1:
-            raise InputError(f"--batch belongs to --solver pegasos; {name} takes one row at a time")
+            raise InputError(
+                f"{called('batch')} belongs to {said('solver', 'pegasos')}; {name} takes one row at a time"
+            )
         if name in EXACT:
             return ExactSolver(name, problem, online, source)
         return OnlineSolver(name, problem, online, source)

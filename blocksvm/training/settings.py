@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 
 import numpy as np
 
-from blocksvm.errors import InputError
+from blocksvm.errors import InputError, called, said
 from blocksvm.learners.solver import OnlineSettings
 from blocksvm.problems.losses import LOSSES
 from blocksvm.problems.problem import Problem
@@ -50,38 +50,40 @@ class TrainSettings:
 
     def __post_init__(self):
         if self.solver not in NAMES:
-            raise InputError(f"--solver {self.solver}: unknown; choose one of {', '.join(NAMES)}")
+            raise InputError(f"{said('solver', self.solver)}: unknown; choose one of {', '.join(NAMES)}")
         if self.loss not in LOSSES:
-            raise InputError(f"--loss {self.loss}: unknown; choose one of {', '.join(LOSSES)}")
+            raise InputError(f"{said('loss', self.loss)}: unknown; choose one of {', '.join(LOSSES)}")
         if self.partition not in PARTITIONS:
-            raise InputError(f"--partition {self.partition}: unknown; choose one of {', '.join(PARTITIONS)}")
+            raise InputError(f"{said('partition', self.partition)}: unknown; choose one of {', '.join(PARTITIONS)}")
         if self.order not in ORDERS:
-            raise InputError(f"--order {self.order}: unknown; choose one of {', '.join(ORDERS)}")
-        self._above("-C", self.C, 0.0)
+            raise InputError(f"{said('order', self.order)}: unknown; choose one of {', '.join(ORDERS)}")
+        self._above("C", self.C, 0.0)
         if self.lam is not None:
-            self._above("--lambda", self.lam, 0.0)
-        for name, value in (("--bias", self.bias), ("--tol", self.tol)):
+            self._above("lam", self.lam, 0.0)
+        for name, value in (("bias", self.bias), ("tol", self.tol)):
             if not (value >= 0.0 and math.isfinite(value)):
-                raise InputError(f"{name} {value:g}: must be 0 or more")
+                raise InputError(f"{said(name, value)}: must be 0 or more")
         for name, value in (
-            ("--batch", self.batch),
-            ("--block-chunks", self.block_chunks),
-            ("--max-outer", self.max_outer),
+            ("batch", self.batch),
+            ("block_chunks", self.block_chunks),
+            ("max_outer", self.max_outer),
         ):
             if value is not None and value < 1:
-                raise InputError(f"{name} {value}: must be 1 or more")
+                raise InputError(f"{said(name, value)}: must be 1 or more")
         if not self.max_seconds > 0.0:
-            raise InputError(f"--max-seconds {self.max_seconds:g}: must be above 0")
+            raise InputError(f"{said('max_seconds', self.max_seconds)}: must be above 0")
         if not -(2**63) <= self.seed < 2**63:
-            raise InputError(f"--seed {self.seed}: must fit in 64 bits")
+            raise InputError(f"{said('seed', self.seed)}: must fit in 64 bits")
         make_schedule(self.schedule)
         if is_online(self.solver) and self.schedule not in ("auto", "1"):
-            raise InputError(f"--schedule {self.schedule}: {self.solver} sees each row once in an epoch; leave it out")
+            raise InputError(
+                f"{said('schedule', self.schedule)}: {self.solver} sees each row once in an epoch; leave it out"
+            )
 
     @staticmethod
     def _above(name: str, value: float, bound: float) -> None:
         if not (value > bound and math.isfinite(value)):
-            raise InputError(f"{name} {value:g}: must be a finite number above {bound:g}")
+            raise InputError(f"{said(name, value)}: must be a finite number above {bound:g}")
 
     def outer_limit(self) -> int:
         return self.max_outer if self.max_outer is not None else default_max_outer(self.solver)
@@ -116,16 +118,16 @@ class TrainSettings:
         largest = max(1.0, source.max_norm, self.bias) * problem.total_cost
         if not (problem.cost.min() >= 1.0 / LARGEST and largest <= LARGEST):
             raise InputError(
-                f"{'-C' if self.lam is None else '--lambda'} {self.C if self.lam is None else self.lam:g}: is beyond "
+                f"{said('C', self.C) if self.lam is None else said('lam', self.lam)}: is beyond "
                 "what double precision can solve on these rows; choose one nearer to 1, or scale the values"
             )
         return problem
 
     def _learned(self, source: Source) -> Problem:
         """What an online learner needs of a problem: the constant feature, and how many rows there are."""
-        for option, value in (("--class-weight", self.class_weight), ("--lambda", self.lam)):
+        for name, value in (("class_weight", self.class_weight), ("lam", self.lam)):
             if value is not None:
-                raise InputError(f"{option}: {self.solver} has no use for it")
+                raise InputError(f"{called(name)}: {self.solver} has no use for it")
         if source.labels is None:
             require_two_labels(source)
         counts = tuple(count for _, count in source.label_counts)
@@ -139,10 +141,11 @@ class TrainSettings:
         for label, weight in self.class_weight.items():
             if label not in (labels.negative, labels.positive):
                 raise InputError(
-                    f"--class-weight {label:g}={weight:g}: no row has this label; "
+                    f"{said('class_weight', f'{label:g}={weight:g}')}: no row has this label; "
                     f"the labels are {labels.negative:g} and {labels.positive:g}"
                 )
-            self._above(f"--class-weight {label:g}=", weight, 0.0)
+            if not (weight > 0.0 and math.isfinite(weight)):
+                raise InputError(f"{said('class_weight', f'{label:g}={weight:g}')}: must be a finite number above 0")
         return self.class_weight.get(labels.negative, 1.0), self.class_weight.get(labels.positive, 1.0)
 
 
@@ -161,6 +164,7 @@ def require_two_labels(source: Source) -> Labels:
         raise InputError(f"{source.name}: has no labels; training needs rows of two classes")
     shown = ", ".join(f"{label:g}" for label in found[:5]) + (", ..." if len(found) > 5 else "")
     raise InputError(
-        f"{source.name}: has {len(found)} labels ({shown}), but the solvers are binary; make one class against the "
-        f"others, e.g. awk '{{$1 = ($1 == {found[0]:g}) ? 1 : -1}} 1' INPUT | python -m blocksvm.split - STORE.h5"
+        f"{source.name}: has {len(found)} labels ({shown}), but this solver takes two; the online learners take more "
+        f"(such as {said('solver', 'arow')}), or make one class against the others, e.g. "
+        f"awk '{{$1 = ($1 == {found[0]:g}) ? 1 : -1}} 1' INPUT | python -m blocksvm.split - STORE.h5"
     )

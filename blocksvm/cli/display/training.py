@@ -25,6 +25,7 @@ SPARED = (
     "primal",
     "mistakes",
 )
+EMPTY_AT_FIRST = ("certified", "waiting", "left")  # of any other column the first row tells whether this run has it
 UNNAMED = ("certified",)  # columns that say themselves what they are
 MOST_ROWS = 20  # of the live table
 
