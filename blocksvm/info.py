@@ -30,7 +30,11 @@ def main(arguments: list[str]) -> int:
     if options.verify:
         verify(path, kind, options.quiet)
     if options.json:
-        print(json.dumps({"kind": kind, "format_version": version, "bytes": path.stat().st_size, **meta}, indent=2))
+        from blocksvm.settings import plain
+
+        about = meta if kind == "store" else meta | {"settings": own_settings(meta["settings"])}
+        all_of_it = {"kind": kind, "format_version": version, "bytes": path.stat().st_size, **about}
+        print(json.dumps(plain(all_of_it), indent=2, allow_nan=False))
     else:
         for name, value in described(kind, meta, path.stat().st_size):
             print(f"{name:<14} {value}")
@@ -55,17 +59,51 @@ def verify(path, kind: str, quiet: bool) -> None:
         verify_state(path)
 
 
-def method_lines(settings: dict) -> list[tuple[str, str]]:
-    """What trained a model: a batch solver with its loss and C, or a learner with what it was given."""
+# settings of a batch solver's problem and visits, which an online learner does not take
+OF_BATCH = ("loss", "C", "lam", "class_weight", "batch", "schedule")
+
+
+def own_settings(settings: dict) -> dict:
+    """The settings of a model or checkpoint that belong to its solver; of a learner, those that were given to it."""
     from blocksvm.training.methods import is_online
 
+    online = settings.get("online") or {"learner": {}}
+    found = {name: value for name, value in settings.items() if name != "online"}
     if is_online(settings["solver"]):
-        online = settings["online"]
+        found = {name: value for name, value in found.items() if name not in OF_BATCH}
         given = online["learner"] | {name: value for name, value in online.items() if name != "learner" and value}
-        told = ", ".join(f"{name} {value}" for name, value in given.items() if value is not None)
-        return [("learner", settings["solver"]), ("settings", told or "defaults")]
-    weight = f"{settings['C']:g}" if settings.get("lam") is None else f"1 / ({settings['lam']:g} * rows)"
-    return [("solver", f"{settings['solver']}, {settings['loss']} loss"), ("C", weight)]
+        return found | {name: value for name, value in given.items() if value is not None}
+    found.pop("C" if found.get("lam") is not None else "lam", None)
+    if found.get("batch") == 1:
+        del found["batch"]
+    return found
+
+
+# lines of their own, or none: of the run, not of the model
+TOLD_ELSEWHERE = ("solver", "bias", "class_weight", "schedule", "seed")
+OF_THE_RUN = ("memory", "tol", "max_outer", "max_seconds", "partition", "block_chunks", "order")
+
+
+def method_lines(meta: dict) -> list[tuple[str, str]]:
+    """What trained a model, and all that decided what it learned."""
+    from blocksvm.settings import shown
+
+    settings = own_settings(meta["settings"])
+    own = {name: value for name, value in settings.items() if name not in (*TOLD_ELSEWHERE, *OF_THE_RUN)}
+    bias = settings.get("bias", 0.0)
+    weights = settings.get("class_weight")
+    if isinstance(weights, dict):
+        weights = ", ".join(f"{label} times {weight:g}" for label, weight in weights.items())
+    lines = [
+        ("solver", settings["solver"]),
+        ("settings", shown(own) or "the defaults"),
+        ("bias", f"a constant feature of value {bias:g}" if bias else "none"),
+        ("class weights", weights),
+        ("prior", meta.get("prior")),
+        ("schedule", settings.get("schedule")),
+        ("seed", str(settings.get("seed", 0))),
+    ]
+    return [(name, value) for name, value in lines if value is not None]
 
 
 def described(kind: str, meta: dict, n_bytes: int) -> list[tuple[str, str]]:
@@ -88,11 +126,11 @@ def described(kind: str, meta: dict, n_bytes: int) -> list[tuple[str, str]]:
             ("settings", ", ".join(f"{name} {value}" for name, value in meta["settings"].items())),
             ("fingerprint", meta["fingerprint"]),
         ]
-    settings = meta["settings"]
     lines = [
         (kind, megabytes(n_bytes)),
-        *method_lines(settings),
+        *method_lines(meta),
         ("features", f"{meta['n_features']:,}"),
+        *([("labels", ", ".join(f"{label:g}" for label in meta["labels"]))] if "labels" in meta else []),
     ]
     if kind == "checkpoint":
         position = meta["progress"]["position"]
@@ -114,7 +152,6 @@ def described(kind: str, meta: dict, n_bytes: int) -> list[tuple[str, str]]:
     return [
         *lines,
         ("trained on", f"{meta['store']} ({meta['n_samples']:,} rows)"),
-        ("labels", ", ".join(f"{label:g}" for label in meta["labels"])),
         *([] if certificate["primal"] is None else [("certificate", f"{gap}, primal {certificate['primal']:.10g}")]),
         ("accuracy", f"{certificate['accuracy']:.4f} on the training rows"),
         ("ended", f"{meta['status']} after {meta['outer']} outer iterations, {meta['seconds']:.1f}s"),
