@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -75,10 +75,10 @@ class Fitted:
     model: Model
     status: str
     certificate: Certificate | None
-    alpha: np.ndarray | None
-    source: Source
-    trainer: Trainer
-    result: Result
+    alpha: np.ndarray | None = field(repr=False)
+    source: Source = field(repr=False)
+    trainer: Trainer = field(repr=False)
+    result: Result = field(repr=False)
 
     def save(self, path: str | Path, overwrite: bool = False) -> None:
         """Write the model file; InputError where ``path`` exists (without ``overwrite``) or cannot be written."""

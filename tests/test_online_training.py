@@ -170,7 +170,7 @@ def test_what_cannot_be_continued_is_refused(tmp_path):
     for settings, what in [
         ({"solver": "pa2", "online": online(C=0.5)}, "was learned with pa1, but pa2 is given"),
         ({"solver": "pa1"}, "was learned with C 0.5, but the learner's defaults"),
-        ({"solver": "dual-cd"}, "starts from other models by --warm-start"),
+        ({"solver": "dual-cd"}, "starts from other models by warm_start"),
     ]:
         with pytest.raises(InputError, match=what):
             fit(source, continue_from=tmp_path / "m.h5", **settings)

@@ -121,7 +121,7 @@ class Parser(argparse.ArgumentParser):
             return known[text], False
         if name in known:
             return known[name], bool(equals)
-        if text[:1] == "-" != text[1:2] and text[:2] in known:
+        if text[:1] == "-" != text[1:2] and text[:2] in known and known[text[:2]].nargs != 0:
             return known[text[:2]], True
         return None
 

@@ -77,19 +77,18 @@ def is_closed(stream) -> bool:
 
 @contextlib.contextmanager
 def standard_streams() -> Iterator[None]:
-    """While a command runs, ``sys.stdin``, ``sys.stdout`` and ``sys.stderr`` exist and fail as said above."""
-    before = sys.stdin, sys.stdout, sys.stderr
+    """While a command runs, ``sys.stdout`` and ``sys.stderr`` exist and fail as said above; who reads ``sys.stdin`` finds
+    it None where it was closed."""
+    before = sys.stdout, sys.stderr
     # numbers 0 to 2 are taken before a file of ours gets one, into which a library's messages would be written
     for number in range(3):
         try:
             os.fstat(number)
         except OSError:
             os.open(os.devnull, os.O_RDWR)
-    if sys.stdin is None:
-        sys.stdin = open(os.devnull)  # noqa: SIM115 (lives as long as the process)
     sys.stdout = Results(Nowhere() if sys.stdout is None else sys.stdout)
     sys.stderr = Progress(Nowhere() if sys.stderr is None else sys.stderr)
     try:
         yield
     finally:
-        sys.stdin, sys.stdout, sys.stderr = before
+        sys.stdout, sys.stderr = before
