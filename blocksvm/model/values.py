@@ -11,7 +11,7 @@ import numpy as np
 
 from blocksvm.kernels.margins import decision_values
 
-PIECE_VALUES = 1 << 17  # 1 MB of them
+PIECE_VALUES = 1 << 15  # 256 kB of them
 
 
 def rows_of_piece(n_classes: int) -> int:
