@@ -151,7 +151,11 @@ def test_stores_that_are_none_are_refused(store, tmp_path, run):
     ("labels", "expected"),
     [
         ([3], "all rows have the label 3; training needs rows of two classes, add the other"),
-        ([3, 1, 2], "has 3 labels (1, 2, 3), but the solvers are binary; make one class against the others"),
+        (
+            [3, 1, 2],
+            "has 3 labels (1, 2, 3), but this solver takes two; the online learners take more (such as --solver arow), "
+            "or make one class",
+        ),
     ],
 )
 def test_one_label_and_three_labels(tmp_path, run, labels, expected):

@@ -72,6 +72,10 @@ class Model:
     labels: tuple[float, ...]
     meta: dict
 
+    def __repr__(self) -> str:
+        labels = ", ".join(f"{label:g}" for label in self.labels[:5]) + (", ..." if len(self.labels) > 5 else "")
+        return f"Model({self.weights.shape[-1]} features, labels {labels})"
+
     @property
     def bits(self) -> int | None:
         """Where the model's features are hashes of ids: their bits; feature_ids are then the hashes."""

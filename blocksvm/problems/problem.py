@@ -138,8 +138,9 @@ def require_two_labels(source: Source) -> Labels:
         raise InputError(f"{source.name}: has no labels; training needs rows of two classes")
     shown = ", ".join(f"{label:g}" for label in found[:5]) + (", ..." if len(found) > 5 else "")
     raise InputError(
-        f"{source.name}: has {len(found)} labels ({shown}), but the solvers are binary; make one class against the "
-        f"others, e.g. awk '{{$1 = ($1 == {found[0]:g}) ? 1 : -1}} 1' INPUT | python -m blocksvm.split - STORE.h5"
+        f"{source.name}: has {len(found)} labels ({shown}), but this solver takes two; the online learners take more "
+        f"(such as {said('solver', 'arow')}), or make one class against the others, e.g. "
+        f"awk '{{$1 = ($1 == {found[0]:g}) ? 1 : -1}} 1' INPUT | python -m blocksvm.split - STORE.h5"
     )
 
 

@@ -12,7 +12,7 @@ import h5py
 import numpy as np
 from xxhash import xxh3_64_hexdigest
 
-from blocksvm.errors import InputError
+from blocksvm.errors import InputError, switched_on
 
 FORMAT_VERSION = 1
 LONGEST_NAME = 230  # bytes; file systems allow 255, and a file's temporary name is longer than its own
@@ -30,7 +30,7 @@ def check_output(path: Path, overwrite: bool) -> None:
     if os.path.isdir(path):
         raise InputError(f"{path}: is a folder; give the name of a file to write")
     if os.path.exists(path) and not overwrite:
-        raise InputError(f"{path}: exists already; choose another name or add --overwrite")
+        raise InputError(f"{path}: exists already; choose another name or add {switched_on('overwrite')}")
     parent = path.parent
     if not parent.is_dir():
         raise InputError(f"{path}: the folder {parent} does not exist; make it first")
