@@ -118,7 +118,7 @@ def main(arguments: list[str]) -> int:
     values = about.get("values", "float32")
     outputs = _check_outputs(options, check_output)
     stop = catch_signals()
-    compile_kernels("train", values, options.quiet)
+    compile_kernels("train", values, options.quiet, options.store)
     if options.solver not in ("dual-cd", "pegasos"):
         compile_learner(options, values, len(about.get("labels", [])))
     if not options.quiet:
