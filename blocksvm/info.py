@@ -57,7 +57,7 @@ def verify(path, kind: str, quiet: bool) -> None:
 
 def method_lines(settings: dict) -> list[tuple[str, str]]:
     """What trained a model: a batch solver with its loss and C, or a learner with what it was given."""
-    from blocksvm.solvers import is_online
+    from blocksvm.training.methods import is_online
 
     if is_online(settings["solver"]):
         online = settings["online"]

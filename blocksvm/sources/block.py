@@ -20,8 +20,9 @@ class Block:
     """Rows in memory, in compressed sparse row form.
 
     indptr (n + 1,) int64, starting at 0; indices (nnz,) int32 < n_features, ascending in each row;
-    values (nnz,) float32 or float64, or None: every value is 1; y (n,) int16, +-1, or 0 .. k - 1 of more classes;
-    sq_norms (n,) float64, ||x_i||^2; rows (n,) int64, each row's position in its source.
+    values (nnz,) float32 or float64, or None: every value is 1; y (n,) int16, +-1, or 0 .. k - 1 of more classes, or
+    float64 where the targets are real numbers; sq_norms (n,) float64, ||x_i||^2; rows (n,) int64, each row's
+    position in its source; weights (n,) float64, each row's importance, or None: all 1.
     """
 
     indptr: np.ndarray
@@ -31,10 +32,14 @@ class Block:
     sq_norms: np.ndarray
     rows: np.ndarray
     n_features: int
+    weights: np.ndarray | None = None
 
     def __post_init__(self):
-        expected = [(self.indptr, np.int64), (self.indices, np.int32), (self.y, np.int16)]
+        expected = [(self.indptr, np.int64), (self.indices, np.int32)]
         expected += [(self.sq_norms, np.float64), (self.rows, np.int64)]
+        expected.append((self.y, np.float64 if self.y.dtype == np.float64 else np.int16))
+        if self.weights is not None:
+            expected.append((self.weights, np.float64))
         for array, dtype in expected:
             if array.dtype != dtype or not array.flags.c_contiguous:
                 raise TypeError(f"a block's array is {array.dtype}, expected contiguous {np.dtype(dtype)}")
@@ -71,6 +76,7 @@ class Block:
             sq_norms=self.sq_norms[start:stop],
             rows=self.rows[start:stop],
             n_features=self.n_features,
+            weights=None if self.weights is None else self.weights[start:stop],
         )
 
 

@@ -122,6 +122,8 @@ def damage_named(file: h5py.File):
     """Turn what h5py raises on damaged or missing parts of a file into one sentence."""
     try:
         yield file
+    except InputError:
+        raise
     except (KeyError, OSError, RuntimeError, ValueError, AttributeError, TypeError) as error:
         raise InputError(f"{file.filename}: is damaged ({first_line(error)}); make it again") from error
 

@@ -90,6 +90,8 @@ class Store(SourceBase):
             self.first_part = chunks["first_part"].astype(np.int64)
             self.n_parts = chunks["n_parts"].astype(np.int64)
             self.rows_checksum = chunks["rows_checksum"]
+        except InputError:
+            raise
         except (KeyError, OSError, ValueError, TypeError, RuntimeError, AttributeError) as error:
             raise InputError(f"{self.path}: is damaged ({first_line(error)}); make it again") from error
 
