@@ -106,9 +106,13 @@ def test_one_name_with_other_parts_is_other_code(tmp_path, mine):
     assert answer(one % "minus", tmp_path, mine) == 5.0
     both = (
         "k, l = (loops.specialised(loops.loop, 'same', score=s) for s in (loops.plus, loops.minus))\n"
-        "print(json.dumps([k(X), l(X), sum((k.stats.cache_misses + l.stats.cache_misses).values())]))"
+        "@loops.kernel\n"
+        "def difference(X):\n"
+        "    return k(X) - l(X)\n"
+        "found = [k(X), l(X), sum((k.stats.cache_misses + l.stats.cache_misses).values()), difference(X)]\n"
+        "print(json.dumps(found))"
     )
-    assert answer(both, tmp_path, mine) == [9.0, 5.0, 0]
+    assert answer(both, tmp_path, mine) == [9.0, 5.0, 0, 4.0]
 
 
 @needs_jit
