@@ -1,6 +1,7 @@
 """Machine code on disk: found again by what is compiled into it alone, never stale, never run unchecked."""
 
 import json
+import math
 import os
 import shutil
 import stat
@@ -166,6 +167,38 @@ def test_a_damaged_file_counts_as_absent(tmp_path, mine):
     write_checked(path, b"whole, but not of this release of numba")
     assert answer(WEIGHTED, tmp_path / "cache", mine) == [90.0, 1]
     assert answer(WEIGHTED, tmp_path / "cache", mine) == [90.0, 0]
+
+
+@needs_jit
+def test_loaded_code_finds_what_it_calls(tmp_path, mine):
+    """Kernels with little in common: what is brought up for one may not be enough for the next."""
+    (mine / "various.py").write_text(
+        "import math\nimport numpy as np\nfrom blocksvm.kernels import kernel\n"
+        "@kernel\ndef product(X):\n    return np.dot(X, X) + np.linalg.norm(X)\n"
+        "@kernel\ndef drawn(X):\n    np.random.seed(0)\n    return np.random.random() < 1.0\n"
+        "@kernel\ndef counted(X):\n    seen = {}\n    for x in X:\n        seen[x] = 1\n    return len(seen)\n"
+        "@kernel\ndef hashed(X):\n    return hash((1, X[0])) != 0\n"
+        "@kernel\ndef texts(X):\n    return len(str(X.size) + 'é')\n"
+        "@kernel\ndef sums(X):\n    return math.erf(X[0]) + math.lgamma(X[1]) + np.sort(X)[0] + len([x for x in X])\n"
+        "@kernel\ndef falls(n):\n    return n if n < 2 else falls(n - 1) + falls(n - 2)\n"
+        "@kernel\ndef fails(X):\n    if X[0] > 1.0:\n        raise ValueError('too large', X[0])\n"
+    )
+    names = ("product", "drawn", "counted", "hashed", "texts", "sums", "falls")
+    code = (
+        "import various as v\n"
+        "X = np.array([3.0, 4.0])\n"
+        "try: v.fails(X)\n"
+        "except ValueError as error: said = list(error.args)\n"
+        "found = [getattr(v, n)(8 if n == 'falls' else X) for n in %r]\n"
+        "kernels = [getattr(v, n) for n in ('fails', *%r)]\n"
+        "print(json.dumps([said, found, sum(sum(k.stats.cache_misses.values()) for k in kernels)]))"
+    ) % (names, names)
+    expected = [["too large", 3.0], [30.0, True, 2, True, 2, math.erf(3.0) + math.lgamma(4.0) + 5.0, 21]]
+    assert answer(code, tmp_path / "cache", mine) == [*expected, len(names) + 1]
+    assert answer(code, tmp_path / "cache", mine) == [*expected, 0]
+    for name in ("product", "hashed", "falls"):  # each in a process of its own, with nothing else loaded
+        alone = f"import various as v; print(json.dumps(v.{name}({'8' if name == 'falls' else 'X'})))"
+        assert answer(alone, tmp_path / "cache", mine) == expected[1][names.index(name)]
 
 
 # --- fingerprints ---------------------------------------------------------------------------------------------------

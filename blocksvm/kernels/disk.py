@@ -175,9 +175,10 @@ class DiskCache:
             return None
         from numba.core.compiler import CompileResult
 
-        target_context.refresh()
         try:
-            loaded = CompileResult._rebuild(target_context, *pickle.loads(content))
+            outside, reduced = pickle.loads(content)
+            prepare(target_context, outside)
+            loaded = CompileResult._rebuild(target_context, *reduced)
         except Exception:  # whatever a pickle of other modules raises: it is compiled and written anew
             return None
         _kept[path.name] = len(content)
@@ -190,7 +191,10 @@ class DiskCache:
             if path is not None and not data.library.has_dynamic_globals and all(x.can_cache for x in data.lifted):
                 from numba.core.serialize import dumps
 
-                content = dumps(data._reduce())
+                module = data.library._final_module
+                values = (*module.functions, *module.global_variables)
+                outside = sorted(one.name for one in values if one.is_declaration and not one.name.startswith("llvm."))
+                content = dumps((outside, data._reduce()))
                 write_checked(path, content)
                 _kept[path.name] = len(content)
                 return
@@ -219,6 +223,21 @@ class DiskCache:
         parts = (self._module, self._name, self._fingerprint, [_spelt(kind) for kind in sig], codegen.magic_tuple())
         digest = blake2b(repr((parts, switches)).encode(), digest_size=16)
         return cache_folder() / f"{re.sub('[^A-Za-z0-9_]', '', self._name)[-60:]}-{digest.hexdigest()}.nbc"
+
+
+def prepare(target_context, outside: list[str]) -> None:
+    """Bring up what code needs that is loaded and not compiled: numba's memory management and ``outside``, the functions
+    and variables that the code finds by name.
+
+    ``target_context.refresh`` loads all that the compiler knows, a quarter of a second of each start, and is needed only
+    where a name would not be found (which would end the process).
+    """
+    import llvmlite.binding
+    from numba.core.runtime import rtsys
+
+    rtsys.initialize(target_context)
+    if not all(llvmlite.binding.address_of_symbol(name) for name in outside):
+        target_context.refresh()
 
 
 def _spelt(kind) -> str:
