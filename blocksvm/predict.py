@@ -54,7 +54,7 @@ def main(arguments: list[str]) -> int:
     if is_store:
         open_hdf5(Path(options.input), "store").close()
     sigterm_interrupts()
-    compile_kernels("predict", description["values"], options.quiet)
+    compile_kernels("predict", description["values"], options.quiet, options.model)
     from blocksvm.cli.display import Line, megabytes
     from blocksvm.model.scoring import StoreScorer, TextScorer
 

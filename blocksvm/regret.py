@@ -79,8 +79,8 @@ def main(arguments: list[str]) -> int:
         require_matplotlib()
     settings = learner_settings(options)
     sigterm_interrupts()
-    compile_learner(options, values, 2)
-    compile_kernels("train", values, options.quiet)
+    compile_learner(options, values, 2, options.store)
+    compile_kernels("train", values, options.quiet, options.store)
     from blocksvm.analysis.report import regret
     from blocksvm.cli.display import Line
     from blocksvm.sources.store.reader import Store

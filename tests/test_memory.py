@@ -143,7 +143,7 @@ def test_a_cold_kernel_cache_stays_within_the_budget(tmp_path):
     assert "compiling the train kernels for float32 values (first run only" in err
     assert max(count for _, count in seen) >= 2, "nothing was compiled in a child"
     assert max(size for size, _ in seen) <= 32_000_000 + BESIDES
-    assert any((tmp_path / "cache").rglob("*.nbi"))
+    assert any((tmp_path / "cache").rglob("*.nbc"))
 
 
 def test_training_a_thousand_classes_stays_within_the_budget(many_classes):

@@ -13,6 +13,7 @@ import os
 import signal
 import subprocess
 import sys
+import warnings
 from collections.abc import Callable
 
 from blocksvm import __version__
@@ -206,24 +207,46 @@ def sigterm_interrupts() -> None:
     signal.signal(signal.SIGTERM, handler)
 
 
-def compile_learner(name: str, settings: dict, kind: str, n_classes: int, quiet: bool) -> None:
-    """The same for an online learner, given settings of its own, on rows of so many classes."""
+KINDS = ("float32", "float64", "ones")
+PURPOSES = ("split", "train", "predict")
+
+
+def compile_learner(options, kind: str, n_classes: int, file: str = "") -> None:
+    """The same for the online learner that the options name, on rows of so many classes; a name, map or rule that is
+    not known is left to whoever refuses it."""
+    from blocksvm.learners import LEARNERS
+    from blocksvm.learners.protocol import CODES
     from blocksvm.learners.runner import RULES
 
-    rule = (settings.get("multiclass") or RULES[0]) if n_classes > 2 else ""
-    mirror = settings.get("mirror") or "" if name == "omd" else ""
-    compile_kernels(f"learn:{name}:{mirror}:{rule}", kind, quiet)
+    name = getattr(options, "learner", None) or options.solver
+    rule = (getattr(options, "multiclass", None) or RULES[0]) if n_classes > 2 else ""
+    mirror = options.mirror or "" if name == "omd" else ""
+    if name in LEARNERS and rule in ("", *RULES) and mirror in ("", *CODES["mirror"]):
+        compile_kernels(f"learn:{name}:{mirror}:{rule}", kind, options.quiet, file)
 
 
-def compile_kernels(purpose: str, kind: str, quiet: bool) -> None:
+def compile_kernels(purpose: str, kind: str, quiet: bool, file: str = "") -> None:
     """Where the kernel cache is cold, compile in a child process, whose memory is given back when it ends.
 
-    purpose: 'split', 'train', 'predict' or 'learn:LEARNER:MAP:RULE'; kind: 'float32', 'float64' or 'ones'.
+    purpose: 'split', 'train', 'predict' or 'learn:LEARNER:MAP:RULE'; kind: 'float32', 'float64' or 'ones', as ``file``
+    (a store or model) says.  Raises InputError where it says something else.
     """
-    from blocksvm.kernels import cache_folder
+    if kind not in KINDS:
+        where = f"{file}: is damaged" if file else "damaged"
+        raise InputError(f"{where} (values of the kind {repr(kind)[:40]}, not {', '.join(KINDS)}); make it again")
+    if purpose not in PURPOSES and not purpose.startswith("learn:"):
+        raise ValueError(f"no kernels are compiled for {purpose!r}")
+    from blocksvm import kernels
 
-    ready = cache_folder() / f"ready-{purpose}-{kind}"
-    if ready.exists() or os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
+    if os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
+        return
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        folder = kernels.cache_folder()
+    if not quiet:
+        for warning in caught:
+            print(warning.message, file=sys.stderr)
+    if folder is None or kernels.is_ready(purpose, kind):
         return
     if not quiet:
         what = " ".join(part for part in purpose.removeprefix("learn:").split(":") if part)
@@ -233,8 +256,7 @@ def compile_kernels(purpose: str, kind: str, quiet: bool) -> None:
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
+        env=kernels.environment(),
     )
-    if child.returncode == 0:
-        ready.touch()
-    elif not quiet:
+    if child.returncode != 0 and not quiet:
         print(f"compiling ended early ({child.returncode}); going on, more slowly", file=sys.stderr)
