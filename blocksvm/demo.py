@@ -10,7 +10,7 @@ import time
 from contextlib import ExitStack
 from pathlib import Path
 
-from blocksvm.console import Parser, run, sigterm_interrupts
+from blocksvm.cli.console import Parser, run, sigterm_interrupts
 from blocksvm.errors import InputError
 
 SIZES = {"small": 400_000, "default": 25_000_000, "large": 100_000_000}
@@ -68,8 +68,8 @@ def main(arguments: list[str]) -> int:
 
 def tell(folder: Path, size: str, told: Told, kept: bool) -> None:
     """Make the data, split, train, test, and say what happened."""
-    from blocksvm.display import Line, megabytes
-    from blocksvm.ingest.source_windows import write_windows
+    from blocksvm.cli.display import Line, megabytes
+    from blocksvm.cli.source_windows import write_windows
 
     began = time.perf_counter()
     told.heading(1, "Real input: windows of 16 lines from the Python source code installed on this machine.")
@@ -102,7 +102,7 @@ def tell(folder: Path, size: str, told: Told, kept: bool) -> None:
     )
     split_seconds, _ = told.command(folder, "split", "train.svm", "store.h5", "--normalize", "l2", "--min-count", "2")
 
-    from blocksvm.store.files import open_hdf5, read_meta
+    from blocksvm.sources.store.files import open_hdf5, read_meta
 
     with open_hdf5(folder / "store.h5", "store") as file:
         meta = read_meta(file)
@@ -119,7 +119,7 @@ def tell(folder: Path, size: str, told: Told, kept: bool) -> None:
     train_seconds, peak = told.command(
         folder, "train", "store.h5", "model.h5", "--memory", f"{memory / 1e6:.1f}MB", "--tol", "1e-3"
     )  # fmt: skip
-    from blocksvm.store.states import describe_model
+    from blocksvm.model.files import describe_model
 
     model = describe_model(folder / "model.h5")
     certificate = model["certificate"]

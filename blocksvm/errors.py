@@ -1,5 +1,39 @@
-"""The one exception that means: what the user gave is wrong.  A command prints it as one line and exits 2."""
+"""The one exception for what is wrong with a user's input, and how settings are named in its sentences.
+
+A setting is an option to who types a command (``--max-norm 0``) and a keyword to who calls a function (``max_norm=0``):
+messages name it through ``called`` and ``said``, and a command says at its start that options are spoken.
+"""
+
+from __future__ import annotations
+
+# settings whose option is not "--" and their name
+OPTIONS = {"C": "-C", "lam": "--lambda"}
+
+_options_spoken = False
 
 
-class InputError(Exception):
-    """One sentence: what is wrong, where (file:line, chunk), what to do."""
+class InputError(ValueError):
+    """Something that the user gave is wrong: the message is one sentence with what, where, and what to do."""
+
+
+def speak_options(on: bool) -> bool:
+    """From now on name settings as options (True) or as keywords (False); returns what held before."""
+    global _options_spoken
+    before, _options_spoken = _options_spoken, on
+    return before
+
+
+def option(name: str) -> str:
+    """A setting as the command line calls it: '--max-norm', '-C'."""
+    return OPTIONS.get(name, "--" + name.replace("_", "-"))
+
+
+def called(name: str) -> str:
+    """A setting as its caller writes it: '--max-norm' on the command line, 'max_norm' in Python."""
+    return option(name) if _options_spoken else name
+
+
+def said(name: str, value) -> str:
+    """A setting with the value given, as its caller wrote them: '--max-norm 0' or 'max_norm=0'."""
+    shown = f"{value:g}" if isinstance(value, float) else str(value)
+    return f"{option(name)} {shown}" if _options_spoken else f"{name}={shown}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 
-from blocksvm.console import Parser, run
+from blocksvm.cli.console import Parser, run
 
 
 def parser() -> Parser:
@@ -20,7 +20,7 @@ def main(arguments: list[str]) -> int:
     options = parser().parse_args(arguments)
     from pathlib import Path
 
-    from blocksvm.store.files import open_hdf5, read_meta, text_attribute
+    from blocksvm.sources.store.files import open_hdf5, read_meta, text_attribute
 
     path = Path(options.file)
     with open_hdf5(path, "store", "model", "checkpoint") as file:
@@ -42,22 +42,22 @@ def main(arguments: list[str]) -> int:
 def verify(path, kind: str, quiet: bool) -> None:
     """InputError unless all that matters in the file is sound."""
     if kind == "store":
-        from blocksvm.display import Line
-        from blocksvm.store.reader import Store
+        from blocksvm.cli.display import Line
+        from blocksvm.sources.store.reader import Store
 
         line = Line(sys.stderr, quiet)
         with Store(path) as store:
             store.verify(lambda done, total: line.show(f"verifying chunk {done:,} of {total:,}"))
         line.close()
     else:
-        from blocksvm.store.states import verify_state
+        from blocksvm.model.files import verify_state
 
         verify_state(path)
 
 
 def method_lines(settings: dict) -> list[tuple[str, str]]:
     """What trained a model: a batch solver with its loss and C, or a learner with what it was given."""
-    from blocksvm.solvers import is_online
+    from blocksvm.training.methods import is_online
 
     if is_online(settings["solver"]):
         online = settings["online"]
@@ -70,7 +70,7 @@ def method_lines(settings: dict) -> list[tuple[str, str]]:
 
 def described(kind: str, meta: dict, n_bytes: int) -> list[tuple[str, str]]:
     """(name, value) lines for a person."""
-    from blocksvm.display import labels_line, megabytes
+    from blocksvm.cli.display import labels_line, megabytes
 
     if kind == "store":
         nnz = meta["n_nonzeros"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from blocksvm.console import Parser, compile_kernels, run, sigterm_interrupts, size
+from blocksvm.cli.console import Parser, compile_kernels, run, sigterm_interrupts, size
 from blocksvm.errors import InputError
 
 EPILOG = """Without OUTPUT the predictions go to standard output and the accuracy to standard error."""
@@ -28,8 +28,8 @@ def main(arguments: list[str]) -> int:
     from contextlib import ExitStack
     from pathlib import Path
 
-    from blocksvm.store.files import check_output, open_hdf5, written_whole
-    from blocksvm.store.states import describe_model
+    from blocksvm.model.files import describe_model
+    from blocksvm.sources.store.files import check_output, open_hdf5, written_whole
 
     description = describe_model(options.model)
     output = None if options.output in (None, "-") else Path(options.output)
@@ -50,8 +50,8 @@ def main(arguments: list[str]) -> int:
     compile_kernels("predict", description["values"], options.quiet)
     import numpy as np
 
-    from blocksvm.display import Line, megabytes
-    from blocksvm.scoring import StoreScorer, TextScorer
+    from blocksvm.cli.display import Line, megabytes
+    from blocksvm.model.scoring import StoreScorer, TextScorer
 
     if is_store:
         scorer = StoreScorer(options.model, options.input, options.memory)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 
-from blocksvm.console import Parser, compile_kernels, compile_learner, run, seed, sigterm_interrupts, size
+from blocksvm.cli.console import Parser, compile_kernels, compile_learner, run, seed, sigterm_interrupts, size
+from blocksvm.cli.options import add_learner_options, learner_settings
 from blocksvm.errors import InputError
-from blocksvm.learner_options import add_learner_options, learner_settings
 
 EPILOG = """examples:
   python -m blocksvm.regret store.h5 --learner perceptron
@@ -42,7 +42,7 @@ def main(arguments: list[str]) -> int:
     options = parser().parse_args(arguments)
     from pathlib import Path
 
-    from blocksvm.store.files import check_output, open_hdf5, read_meta, written_whole
+    from blocksvm.sources.store.files import check_output, open_hdf5, read_meta, written_whole
 
     outputs = [Path(name) for name in (options.json, options.figure) if name]
     for path in outputs:
@@ -63,8 +63,8 @@ def main(arguments: list[str]) -> int:
     compile_learner(options, values, 2)
     compile_kernels("train", values, options.quiet)
     from blocksvm.analysis.report import regret
-    from blocksvm.display import Line
-    from blocksvm.store.reader import Store
+    from blocksvm.cli.display import Line
+    from blocksvm.sources.store.reader import Store
 
     line = Line(sys.stderr, options.quiet)
     with Store(options.store) as store:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from blocksvm.console import Parser, compile_kernels, run, seed, sigterm_interrupts, size
+from blocksvm.cli.console import Parser, compile_kernels, run, seed, sigterm_interrupts, size
 from blocksvm.errors import InputError
 
 EPILOG = """examples:
@@ -75,14 +75,14 @@ def main(arguments: list[str]) -> int:
     for name in options.inputs:
         if name != "-" and not os.path.exists(name):
             raise InputError(f"{name}: no such file")
-    from blocksvm.store.files import check_output
+    from blocksvm.sources.store.files import check_output
 
     for path in filter(None, (Path(options.store), held_out)):
         check_output(path, options.overwrite)
     sigterm_interrupts()
     compile_kernels("split", options.dtype, options.quiet)
-    from blocksvm.display import SplitDisplay, split_summary
-    from blocksvm.ingest.convert import SplitSettings, split
+    from blocksvm.cli.display import SplitDisplay, split_summary
+    from blocksvm.conversion.convert import SplitSettings, split
 
     settings = SplitSettings(
         memory=options.memory,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 
-from blocksvm.console import (
+from blocksvm.cli.console import (
     Interrupted,
     Parser,
     catch_signals,
@@ -15,8 +15,8 @@ from blocksvm.console import (
     seed,
     size,
 )
+from blocksvm.cli.options import add_learner_options, learner_settings
 from blocksvm.errors import InputError
-from blocksvm.learner_options import add_learner_options, learner_settings
 
 EPILOG = """examples:
   python -m blocksvm.stream train.svm --learner pa1 -C 0.1 --model model.h5
@@ -62,7 +62,7 @@ def labels_of(text: str | None) -> tuple[float, ...] | None:
 
 def known_labels(options) -> tuple[float, ...]:
     """The labels as far as they are known before the first row."""
-    from blocksvm.store.states import describe_model
+    from blocksvm.model.files import describe_model
 
     given = labels_of(options.labels)
     for path in (options.continue_from, options.prior):
@@ -77,7 +77,7 @@ def main(arguments: list[str]) -> int:
     from contextlib import ExitStack
     from pathlib import Path
 
-    from blocksvm.store.files import check_output
+    from blocksvm.sources.store.files import check_output
 
     inputs = options.inputs or ["-"]
     # beside the threads that read and that learn
@@ -100,7 +100,7 @@ def main(arguments: list[str]) -> int:
     compile_kernels("split", "float32", options.quiet)
     compile_learner(options, "float64", len(known_labels(options)))
     from blocksvm import kernels
-    from blocksvm.display import StreamDisplay
+    from blocksvm.cli.display import StreamDisplay
     from blocksvm.streaming.saving import Saver, save_stream
     from blocksvm.streaming.stream import Stream, StreamSettings
 

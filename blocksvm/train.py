@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from blocksvm.console import (
+from blocksvm.cli.console import (
     Interrupted,
     Parser,
     catch_signals,
@@ -15,8 +15,8 @@ from blocksvm.console import (
     seed,
     size,
 )
+from blocksvm.cli.options import add_learner_options
 from blocksvm.errors import InputError
-from blocksvm.learner_options import add_learner_options
 
 EPILOG = """online learners: perceptron, perceptron-bias, pa, pa1, pa2, cw-var, cw-stdev, arow, scw1, scw2, ogd, forel,
 omd, subgradient, fobos, hf-fobos, adagrad-rda, adagrad-rda-squares, adagrad-fobos; for few rows: forel-exact, ftl
@@ -111,7 +111,7 @@ def main(arguments: list[str]) -> int:
         raise InputError("--resume goes on as the run was begun; leave --replay out")
     from pathlib import Path
 
-    from blocksvm.store.files import check_output, open_hdf5, read_meta
+    from blocksvm.sources.store.files import check_output, open_hdf5, read_meta
 
     with open_hdf5(Path(options.store), "store") as file:
         about = read_meta(file)
@@ -123,7 +123,7 @@ def main(arguments: list[str]) -> int:
         compile_learner(options, values, len(about.get("labels", [])))
     if not options.quiet:
         print("loading", end="\r", file=sys.stderr) if sys.stderr.isatty() else None
-    from blocksvm.session import Session
+    from blocksvm.cli.session import Session
 
     session = Session(options, outputs, class_weights(options.class_weight), stop)
     result, lines = session.run()

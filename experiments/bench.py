@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from blocksvm.console import compile_kernels
+from blocksvm.cli.console import compile_kernels
 from experiments import report
 from experiments.datasets import Dataset, parse
 from experiments.objective import Rows, evaluate

@@ -9,9 +9,9 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from blocksvm.outer.settings import TrainSettings
-from blocksvm.outer.training import Trainer
-from blocksvm.store.reader import Store
+from blocksvm.sources.store.reader import Store
+from blocksvm.training.settings import TrainSettings
+from blocksvm.training.training import Trainer
 
 MANY = 1 << 40  # bytes: whatever the machine has; a resident block takes what it needs
 

@@ -20,8 +20,8 @@ from pathlib import Path
 import numpy as np
 
 from blocksvm.kernels.online import sparse as kernels
-from blocksvm.solvers.online.learner import LearnerSettings
-from blocksvm.solvers.online.machine import Machine, Memory
+from blocksvm.learners.protocol import LearnerSettings
+from blocksvm.learners.runner import Machine, Memory
 from experiments import hf_fobos_report as report
 from experiments.report import machine
 

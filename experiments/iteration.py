@@ -22,9 +22,9 @@ import numpy as np
 
 from blocksvm.kernels.dual_cd import dual_cd_pass
 from blocksvm.kernels.shuffle import windowed_order
-from blocksvm.outer.partition import WINDOW_ROWS
-from blocksvm.outer.settings import TrainSettings
-from blocksvm.store.reader import Store
+from blocksvm.sources.store.reader import Store
+from blocksvm.training.partition import WINDOW_ROWS
+from blocksvm.training.settings import TrainSettings
 
 PASSES = 8
 

@@ -16,17 +16,17 @@ from statistics import median
 
 import numpy as np
 
-from blocksvm.block import Arena, Block
-from blocksvm.console import compile_kernels
+from blocksvm.cli.console import compile_kernels
 from blocksvm.kernels.check import check_entries
 from blocksvm.kernels.dual_cd import dual_cd_pass
 from blocksvm.kernels.margins import decision_values
 from blocksvm.kernels.shuffle import windowed_order
-from blocksvm.outer.partition import FEWEST_WINDOWS, WINDOW_ROWS
-from blocksvm.outer.settings import TrainSettings
-from blocksvm.store import codec
-from blocksvm.store.reader import Store
-from blocksvm.store.source import bytes_of_blocks
+from blocksvm.sources.block import Arena, Block
+from blocksvm.sources.source import bytes_of_blocks
+from blocksvm.sources.store import codec
+from blocksvm.sources.store.reader import Store
+from blocksvm.training.partition import FEWEST_WINDOWS, WINDOW_ROWS
+from blocksvm.training.settings import TrainSettings
 from experiments.processes import drop_from_cache, read_through, split
 from experiments.report import machine
 from experiments.solvers.blocksvm import budget, train

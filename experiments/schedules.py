@@ -14,9 +14,9 @@ from pathlib import Path
 
 import numpy as np
 
-from blocksvm.outer.settings import TrainSettings
-from blocksvm.outer.training import Trainer
-from blocksvm.store.reader import Store
+from blocksvm.sources.store.reader import Store
+from blocksvm.training.settings import TrainSettings
+from blocksvm.training.training import Trainer
 
 SCHEDULES = ("1", "2", "3", "5", "overlap", "auto")
 

@@ -11,7 +11,7 @@ import hdf5plugin  # noqa: F401 (registers the filter)
 import numpy as np
 import pytest
 
-from blocksvm import console
+from blocksvm.cli import console
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,9 @@ from blocksvm.analysis import report
 from blocksvm.analysis.bounds import bounds_of
 from blocksvm.analysis.comparators import Found, measure
 from blocksvm.analysis.replay import Rows, Run, log_spaced, replay
-from blocksvm.solvers.online.learner import LearnerSettings
-from blocksvm.solvers.online.machine import Machine
-from blocksvm.store.matrix import Matrix
+from blocksvm.learners.protocol import LearnerSettings
+from blocksvm.learners.runner import Machine
+from blocksvm.sources.matrix import Matrix
 
 CASES = [
     ("perceptron", {}),

@@ -6,8 +6,8 @@ import numpy as np
 import scipy.sparse
 from training_cases import svmlight
 
-from blocksvm.solvers.online.learner import LearnerSettings
-from blocksvm.store.states import load_model
+from blocksvm.learners.protocol import LearnerSettings
+from blocksvm.model.files import load_model
 from blocksvm.streaming.stream import Stream, StreamSettings
 
 

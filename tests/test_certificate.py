@@ -9,11 +9,11 @@ import pytest
 import reference
 from training_cases import random_rows, train
 
-from blocksvm.losses import LOSSES
-from blocksvm.objective import Problem
-from blocksvm.outer import certificate, training
-from blocksvm.outer.certificate import Attempts, Missed, certify
-from blocksvm.store.matrix import Matrix
+from blocksvm.problems.losses import LOSSES
+from blocksvm.problems.problem import Problem
+from blocksvm.sources.matrix import Matrix
+from blocksvm.training import certificate, training
+from blocksvm.training.certificate import Attempts, Missed, certify
 
 
 @pytest.mark.parametrize("loss", LOSSES)

@@ -7,11 +7,11 @@ import pytest
 from scipy.optimize import minimize
 from training_cases import random_rows, train
 
+from blocksvm.api import fit
 from blocksvm.errors import InputError
-from blocksvm.models import fit
-from blocksvm.solvers.online.learner import LearnerSettings
-from blocksvm.solvers.online.solver import OnlineSettings
-from blocksvm.store.matrix import Matrix
+from blocksvm.learners.protocol import LearnerSettings
+from blocksvm.learners.solver import OnlineSettings
+from blocksvm.sources.matrix import Matrix
 
 
 def online(**learner):

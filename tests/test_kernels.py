@@ -9,7 +9,7 @@ import pytest
 import reference
 from training_cases import random_rows
 
-from blocksvm.ingest.ids import IdIndex, IdTable
+from blocksvm.conversion.ids import IdIndex, IdTable
 from blocksvm.kernels.margins import (
     add_rows,
     certificate_sums,
@@ -19,11 +19,11 @@ from blocksvm.kernels.margins import (
 )
 from blocksvm.kernels.pegasos import pegasos_pass
 from blocksvm.kernels.shuffle import keep_active, renumber_rows, windowed_order
-from blocksvm.losses import LOSSES
-from blocksvm.objective import Problem
+from blocksvm.problems.losses import LOSSES
+from blocksvm.problems.problem import Problem
 from blocksvm.solvers.dual_cd import DualCD
 from blocksvm.solvers.pegasos import SCALE, SCALE_SUM, STEPS, Pegasos, T
-from blocksvm.store.matrix import Matrix
+from blocksvm.sources.matrix import Matrix
 
 KINDS = ("float32", "float64", "ones")
 

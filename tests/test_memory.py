@@ -15,9 +15,9 @@ import psutil
 import pytest
 from training_cases import ROOT, command, make_store, random_rows
 
-from blocksvm.store.files import create_hdf5
-from blocksvm.store.schema import ROW
-from blocksvm.store.writer import StoreWriter
+from blocksvm.sources.store.files import create_hdf5
+from blocksvm.sources.store.schema import ROW
+from blocksvm.sources.store.writer import StoreWriter
 
 BESIDES = 300_000_000  # interpreter, libraries, loaded kernels
 ROWS_OF_A_PIECE, PIECES, A_ROW, FEATURES = 10_000, 40, 50, 200_000

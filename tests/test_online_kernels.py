@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from blocksvm.errors import InputError
 from blocksvm.kernels.online import loops, sparse
 from blocksvm.kernels.online.rows import SMALLEST_SCALE
-from blocksvm.solvers.online import LEARNERS
-from blocksvm.solvers.online.learner import LearnerSettings
-from blocksvm.solvers.online.machine import Machine
+from blocksvm.learners import LEARNERS
+from blocksvm.learners.protocol import LearnerSettings
+from blocksvm.learners.runner import Machine
 
 LOSSES = list(oracle.LOSSES)
 

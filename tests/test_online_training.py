@@ -12,15 +12,15 @@ import reference_online as oracle
 import scipy.sparse
 from training_cases import make_store, random_rows, rows_of_store, run_in_process, stop_after, svmlight, train
 
+from blocksvm.api import fit
 from blocksvm.errors import InputError
 from blocksvm.info import main as info
-from blocksvm.models import fit
+from blocksvm.learners import LEARNERS
+from blocksvm.learners.protocol import LearnerSettings
+from blocksvm.learners.solver import OnlineSettings
+from blocksvm.model.files import load_model
 from blocksvm.predict import main as predict
-from blocksvm.solvers.online import LEARNERS
-from blocksvm.solvers.online.learner import LearnerSettings
-from blocksvm.solvers.online.solver import OnlineSettings
-from blocksvm.store.matrix import Matrix
-from blocksvm.store.states import load_model
+from blocksvm.sources.matrix import Matrix
 from blocksvm.train import main as train_main
 
 LEARNED = [name for name in LEARNERS if name != "pegasos"]  # as a solver, pegasos is the one with sub-batches
@@ -145,7 +145,7 @@ def test_continuing_on_other_rows_keeps_what_only_the_model_knows(tmp_path):
         make_store(tmp_path, A, labels, name=f"s{k}", dtype="float64", keep_order=True)
         for k, (A, labels) in enumerate((A[:, 1:], labels) for A, labels in texts)
     ]
-    from blocksvm.store.reader import Store
+    from blocksvm.sources.store.reader import Store
 
     settings = {"solver": "arow", "order": "stored", "bias": 0.5}
     with Store(stores[0]) as one, Store(stores[1]) as two:

@@ -12,7 +12,7 @@ import reference
 import scipy.sparse
 from training_cases import DATA, libsvm_text, make_store, rows_of_store, train
 
-from blocksvm.store.matrix import Matrix
+from blocksvm.sources.matrix import Matrix
 
 liblinear = pytest.importorskip("liblinear.liblinearutil")
 

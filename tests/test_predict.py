@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 import reference
 
-from blocksvm.ingest.convert import SplitSettings, split
-from blocksvm.models import fit
-from blocksvm.scoring import StoreScorer, TextScorer
-from blocksvm.store.reader import open_store
-from blocksvm.store.states import load_model
+from blocksvm.api import fit
+from blocksvm.conversion.convert import SplitSettings, split
+from blocksvm.model.files import load_model
+from blocksvm.model.scoring import StoreScorer, TextScorer
+from blocksvm.sources.store.reader import open_store
 
 MEMORY = 200_000_000
 
@@ -210,9 +210,9 @@ def test_another_normalisation_is_said(trained, tmp_path):
 def test_a_damaged_model_or_checkpoint_is_one_sentence_or_the_same(trained, tmp_path, name):
     """Bytes flipped one at a time: what is read is an InputError or exactly what was written."""
     from blocksvm.errors import InputError
-    from blocksvm.outer.settings import TrainSettings
-    from blocksvm.outer.training import Trainer
-    from blocksvm.store.states import load_checkpoint, verify_state
+    from blocksvm.model.files import load_checkpoint, verify_state
+    from blocksvm.training.settings import TrainSettings
+    from blocksvm.training.training import Trainer
 
     path = tmp_path / "whole.h5"
     if name == "model":

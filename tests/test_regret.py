@@ -21,11 +21,11 @@ from blocksvm.analysis.bounds import BOUNDS, bounds_of
 from blocksvm.analysis.comparators import Found, measure
 from blocksvm.analysis.replay import Rows, log_spaced
 from blocksvm.errors import InputError
+from blocksvm.learners import LEARNERS
+from blocksvm.learners.protocol import LearnerSettings
 from blocksvm.regret import main
-from blocksvm.solvers.online import LEARNERS
-from blocksvm.solvers.online.learner import LearnerSettings
-from blocksvm.store.matrix import Matrix
-from blocksvm.store.reader import Store
+from blocksvm.sources.matrix import Matrix
+from blocksvm.sources.store.reader import Store
 
 NAMES = {bound.name for bound in BOUNDS}
 

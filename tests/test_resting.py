@@ -5,11 +5,11 @@ import pytest
 import reference
 from scipy import sparse
 
-from blocksvm.losses import LOSSES
-from blocksvm.models import fit
-from blocksvm.objective import Problem
+from blocksvm.api import fit
+from blocksvm.problems.losses import LOSSES
+from blocksvm.problems.problem import Problem
 from blocksvm.solvers.dual_cd import DualCD
-from blocksvm.store.matrix import Matrix
+from blocksvm.sources.matrix import Matrix
 
 N, D = 60, 30
 

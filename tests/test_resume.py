@@ -16,14 +16,14 @@ import numpy as np
 import pytest
 from training_cases import ROOT, SlowMatrix, command, make_store, random_rows, run_in_process, stop_after, train
 
+from blocksvm.cli.session import replayed_passes
 from blocksvm.errors import InputError
-from blocksvm.outer.checkpoint import check_resume
-from blocksvm.outer.settings import TrainSettings
-from blocksvm.session import replayed_passes
-from blocksvm.store.matrix import Matrix
-from blocksvm.store.reader import Store
-from blocksvm.store.states import describe_checkpoint
+from blocksvm.model.files import describe_checkpoint
+from blocksvm.sources.matrix import Matrix
+from blocksvm.sources.store.reader import Store
 from blocksvm.train import main as train_main
+from blocksvm.training.checkpoint import check_resume
+from blocksvm.training.settings import TrainSettings
 
 
 @pytest.fixture(scope="module")

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from training_cases import Run, SlowMatrix, make_store, random_rows, train
 
+from blocksvm.api import save_result
+from blocksvm.cli.session import Trace, replayed_passes
 from blocksvm.errors import InputError
-from blocksvm.models import save_result
-from blocksvm.outer.partition import FEWEST_WINDOWS, WINDOW_ROWS, Partition
-from blocksvm.outer.schedule import MOST_PASSES, Auto, Fixed, Overlap, Replay, Situation, Tolerance, make_schedule
-from blocksvm.session import Trace, replayed_passes
-from blocksvm.store.matrix import Matrix
+from blocksvm.sources.matrix import Matrix
+from blocksvm.training.partition import FEWEST_WINDOWS, WINDOW_ROWS, Partition
+from blocksvm.training.schedule import MOST_PASSES, Auto, Fixed, Overlap, Replay, Situation, Tolerance, make_schedule
 
 
 @pytest.fixture(scope="module")

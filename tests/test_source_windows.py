@@ -1,4 +1,4 @@
-"""Tests of blocksvm.ingest.source_windows on a small tree of made-up files."""
+"""Tests of blocksvm.cli.source_windows on a small tree of made-up files."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from blocksvm.ingest import source_windows as sw
+from blocksvm.cli import source_windows as sw
 
 MASK = 2**64 - 1
 

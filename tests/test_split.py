@@ -29,15 +29,15 @@ from hypothesis import strategies as st
 from reference import parse_svmlight
 from xxhash import xxh3_128_hexdigest
 
+from blocksvm.conversion import convert
+from blocksvm.conversion.convert import SplitSettings, split
+from blocksvm.conversion.ids import IdTable
+from blocksvm.conversion.spool import Spool, SpooledRows
 from blocksvm.errors import InputError
 from blocksvm.info import main as info
-from blocksvm.ingest import convert
-from blocksvm.ingest.convert import SplitSettings, split
-from blocksvm.ingest.ids import IdTable
-from blocksvm.ingest.spool import Spool, SpooledRows
+from blocksvm.sources.store.reader import Store
+from blocksvm.sources.store.writer import StoreWriter
 from blocksvm.split import main
-from blocksvm.store.reader import Store
-from blocksvm.store.writer import StoreWriter
 
 SMALL = 16_000_000
 
@@ -513,7 +513,7 @@ def test_a_disk_that_fills_up_while_the_store_is_written(tmp_path):
     text.write_bytes(random_text(20_000, 10, 5_000))
     code = (
         "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000));"
-        "from blocksvm import console; from blocksvm.split import main; console.run(main)"
+        "from blocksvm.cli import console; from blocksvm.split import main; console.run(main)"
     )
     done = subprocess.run(
         [sys.executable, "-c", code, str(text), str(tmp_path / "s.h5")], capture_output=True, text=True, timeout=60

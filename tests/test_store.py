@@ -17,16 +17,16 @@ import numpy as np
 import pytest
 from conftest import read_with_h5py
 
+from blocksvm.conversion.convert import SplitSettings, split
 from blocksvm.errors import InputError
 from blocksvm.info import main as info
-from blocksvm.ingest.convert import SplitSettings, split
-from blocksvm.store import codec, reader, schema
-from blocksvm.store.arrays import read_array, write_array
-from blocksvm.store.decoder import Decoder
-from blocksvm.store.files import create_hdf5, open_hdf5, write_meta
-from blocksvm.store.reader import Store
-from blocksvm.store.schema import ROW
-from blocksvm.store.writer import StoreWriter
+from blocksvm.sources.store import codec, reader, schema
+from blocksvm.sources.store.arrays import read_array, write_array
+from blocksvm.sources.store.decoder import Decoder
+from blocksvm.sources.store.files import create_hdf5, open_hdf5, write_meta
+from blocksvm.sources.store.reader import Store
+from blocksvm.sources.store.schema import ROW
+from blocksvm.sources.store.writer import StoreWriter
 
 TEXT = "".join(f"{1 if i % 3 else -1} {i % 7 + 1}:{i % 5 + 0.5} {i % 11 + 20}:2\n" for i in range(40))
 TEXT += "1 " + " ".join(f"{i}:{i + 1}" for i in range(50)) + "\n-1\n"

@@ -16,15 +16,15 @@ import scipy.sparse
 from stream_cases import learned, single, text_of, weights_by_id
 from training_cases import ROOT, make_store, random_rows, run_in_process, svmlight, train
 
+from blocksvm.api import fit
 from blocksvm.errors import InputError
 from blocksvm.info import main as info
 from blocksvm.kernels.table import hash_ids
-from blocksvm.models import fit
+from blocksvm.learners.protocol import LearnerSettings
+from blocksvm.learners.solver import OnlineSettings
+from blocksvm.model.files import load_model
 from blocksvm.predict import main as predict
-from blocksvm.solvers.online.learner import LearnerSettings
-from blocksvm.solvers.online.solver import OnlineSettings
-from blocksvm.store.matrix import Matrix
-from blocksvm.store.states import load_model
+from blocksvm.sources.matrix import Matrix
 from blocksvm.stream import main
 from blocksvm.streaming import ahead
 from blocksvm.streaming.saving import save_stream
@@ -40,7 +40,7 @@ def test_a_stream_and_training_in_stored_order_agree(tmp_path, learner):
     run = train(store, solver=learner, order="stored")
     found, _ = weights_by_id(tmp_path / "stream.h5", 41)
     trained = np.zeros(41)
-    from blocksvm.store.reader import Store
+    from blocksvm.sources.store.reader import Store
 
     with Store(store) as source:
         trained[source.feature_ids(0, source.n_features)] = run.w[:-1]

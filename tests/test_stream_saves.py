@@ -10,10 +10,10 @@ import pytest
 from stream_cases import learned, text_of, weights_by_id
 from training_cases import make_store, random_rows, run_in_process, svmlight
 
-from blocksvm.models import fit
-from blocksvm.solvers.online.learner import LearnerSettings
-from blocksvm.store.matrix import Matrix
-from blocksvm.store.states import describe_model
+from blocksvm.api import fit
+from blocksvm.learners.protocol import LearnerSettings
+from blocksvm.model.files import describe_model
+from blocksvm.sources.matrix import Matrix
 from blocksvm.stream import main
 from blocksvm.streaming import saving
 from blocksvm.streaming.saving import Saver, save_stream

@@ -20,8 +20,8 @@ from reference import BadLine, parse_svmlight
 from xxhash import xxh3_128_hexdigest
 
 from blocksvm.errors import InputError
-from blocksvm.ingest.svmlight import LineCounter, TextFormat, parse_piece
-from blocksvm.ingest.text import TextPiece, TextSource, text_pieces
+from blocksvm.formats.svmlight import LineCounter, TextFormat, parse_piece
+from blocksvm.formats.text import TextPiece, TextSource, text_pieces
 from blocksvm.kernels import kernel, words
 
 getcontext().prec = 1200

@@ -11,8 +11,8 @@ import pytest
 from training_cases import command, make_store, random_rows, run_in_process, svmlight, train
 
 from blocksvm.errors import InputError
+from blocksvm.model.files import load_model
 from blocksvm.predict import main as predict_main
-from blocksvm.store.states import load_model
 from blocksvm.train import class_weights
 from blocksvm.train import main as train_main
 

@@ -13,16 +13,16 @@ import reference
 import scipy.sparse
 from training_cases import make_store, random_rows, rows_of_store, svmlight, train
 
-from blocksvm.block import Block
+from blocksvm.api import save_result
 from blocksvm.errors import InputError
-from blocksvm.losses import LOSSES
-from blocksvm.models import save_result
-from blocksvm.objective import CertificateSums, Problem
-from blocksvm.outer.settings import TrainSettings
-from blocksvm.outer.training import Trainer
-from blocksvm.store.matrix import Matrix
-from blocksvm.store.reader import Store
-from blocksvm.store.states import load_model
+from blocksvm.model.files import load_model
+from blocksvm.problems.losses import LOSSES
+from blocksvm.problems.problem import CertificateSums, Problem
+from blocksvm.sources.block import Block
+from blocksvm.sources.matrix import Matrix
+from blocksvm.sources.store.reader import Store
+from blocksvm.training.settings import TrainSettings
+from blocksvm.training.training import Trainer
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +75,7 @@ def test_a_block_is_not_sliced_in_other_steps(rows):
 
 @pytest.mark.parametrize(
     ("name", "dtype"),
-    [("indptr", np.int32), ("indices", np.int64), ("y", np.float64), ("sq_norms", np.float32), ("rows", np.int32),
+    [("indptr", np.int32), ("indices", np.int64), ("y", np.float32), ("sq_norms", np.float32), ("rows", np.int32),
      ("values", np.int8), ("values", np.float16)],
 )  # fmt: skip
 def test_a_block_refuses_other_dtypes(rows, name, dtype):

@@ -7,12 +7,12 @@ import pytest
 import reference
 from training_cases import Run, make_store, opened, random_rows, rows_of_store, stop_after, train
 
+from blocksvm.api import save_result
 from blocksvm.errors import InputError
-from blocksvm.models import save_result
-from blocksvm.outer.settings import TrainSettings
-from blocksvm.outer.training import Trainer
-from blocksvm.store.reader import Store
-from blocksvm.store.states import load_state
+from blocksvm.model.files import load_state
+from blocksvm.sources.store.reader import Store
+from blocksvm.training.settings import TrainSettings
+from blocksvm.training.training import Trainer
 
 
 @pytest.fixture(scope="module")

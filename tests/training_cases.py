@@ -14,13 +14,13 @@ from pathlib import Path
 import numpy as np
 import scipy.sparse
 
-from blocksvm.console import run as run_command
-from blocksvm.ingest.convert import SplitSettings, split
-from blocksvm.outer.settings import TrainSettings
-from blocksvm.outer.training import Trainer
-from blocksvm.store.matrix import Matrix
-from blocksvm.store.reader import Store
-from blocksvm.store.states import describe_checkpoint
+from blocksvm.cli.console import run as run_command
+from blocksvm.conversion.convert import SplitSettings, split
+from blocksvm.model.files import describe_checkpoint
+from blocksvm.sources.matrix import Matrix
+from blocksvm.sources.store.reader import Store
+from blocksvm.training.settings import TrainSettings
+from blocksvm.training.training import Trainer
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 ROOT = Path(__file__).resolve().parents[1]

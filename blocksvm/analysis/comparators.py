@@ -22,13 +22,13 @@ import scipy.sparse
 from scipy.optimize import minimize
 
 from blocksvm.analysis.replay import Rows, Run
+from blocksvm.api import fit
 from blocksvm.errors import InputError
 from blocksvm.kernels.online import records
-from blocksvm.models import fit
-from blocksvm.outer.budget import Budget
-from blocksvm.solvers.online.learner import LOSS_NAMES, LearnerSettings
-from blocksvm.solvers.online.machine import Machine
-from blocksvm.store.matrix import Matrix
+from blocksvm.learners.protocol import LOSS_NAMES, LearnerSettings
+from blocksvm.learners.runner import Machine
+from blocksvm.memory import Budget
+from blocksvm.sources.matrix import Matrix
 
 CERTIFIED = ("hinge", "squared-hinge")
 TOLERANCE = 1e-3  # certified relative gap of the batch solver

@@ -9,17 +9,17 @@ from functools import cached_property
 import numpy as np
 import scipy.sparse
 
-from blocksvm.block import Block
 from blocksvm.errors import InputError
 from blocksvm.kernels.online import records
 from blocksvm.kernels.shuffle import windowed_order
-from blocksvm.outer.budget import Budget
-from blocksvm.outer.partition import order_key
-from blocksvm.solvers.online.learner import LOSS_NAMES
-from blocksvm.solvers.online.machine import Machine
-from blocksvm.store.matrix import Matrix
-from blocksvm.store.reading import iterate_blocks
-from blocksvm.store.source import ChunkTable, Source
+from blocksvm.learners.protocol import LOSS_NAMES
+from blocksvm.learners.runner import Machine
+from blocksvm.memory import Budget
+from blocksvm.sources.block import Block
+from blocksvm.sources.matrix import Matrix
+from blocksvm.sources.reading import iterate_blocks
+from blocksvm.sources.source import ChunkTable, Source
+from blocksvm.training.partition import order_key
 
 ORDERS = ("stored", "shuffled")
 CHUNKS, ROWS = 101, 102  # what a key of an order is for

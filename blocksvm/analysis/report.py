@@ -12,11 +12,11 @@ from blocksvm.analysis.bounds import Bound, bounds_of
 from blocksvm.analysis.comparators import CERTIFIED, TOLERANCE, VECTORS, Comparator, Found, comparators, measure
 from blocksvm.analysis.replay import RECORD_BYTES, Rows, Run, in_memory, learner_bytes, log_spaced, replay
 from blocksvm.errors import InputError
-from blocksvm.outer.budget import Budget
-from blocksvm.outer.settings import require_two_labels
-from blocksvm.solvers.online.learner import LearnerSettings
-from blocksvm.solvers.online.machine import Machine, known_of
-from blocksvm.store.source import Source, bytes_of_blocks
+from blocksvm.learners.protocol import LearnerSettings
+from blocksvm.learners.runner import Machine, known_of
+from blocksvm.memory import Budget
+from blocksvm.sources.source import Source, bytes_of_blocks
+from blocksvm.training.settings import require_two_labels
 
 ROUNDING = 1e-8  # what a bound may be exceeded by, relatively, since sums are rounded
 

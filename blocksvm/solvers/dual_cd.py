@@ -6,13 +6,13 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from blocksvm.block import Block
 from blocksvm.errors import InputError
 from blocksvm.kernels.dual_cd import dual_cd_pass, leave_resting
 from blocksvm.kernels.margins import add_rows, inner_product, sum_of_squares
 from blocksvm.kernels.shuffle import keep_active
-from blocksvm.objective import Problem
+from blocksvm.problems.problem import Problem
 from blocksvm.solvers.protocol import PassResult, State, StateArray, VisitArray
+from blocksvm.sources.block import Block
 
 ABOVE, BELOW, PASSES, DROPPED = range(4)  # entries of visit["range"]
 LINEAR, SQUARE, OUTERS, RESTING = range(4)  # entries of state["sums"]: sum a, sum diagonal a^2, outer iterations done,

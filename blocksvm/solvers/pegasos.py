@@ -7,12 +7,12 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from blocksvm.block import Block
 from blocksvm.errors import InputError
 from blocksvm.kernels.margins import sum_of_squares
 from blocksvm.kernels.pegasos import pegasos_pass, suffix_sum
-from blocksvm.objective import Problem
+from blocksvm.problems.problem import Problem
 from blocksvm.solvers.protocol import PassResult, State, StateArray, VisitArray
+from blocksvm.sources.block import Block
 
 SCALE, NORM, T, SCALE_SUM, STEPS, EARLIER_STEPS = range(6)  # entries of state["scalars"]
 

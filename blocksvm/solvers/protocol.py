@@ -12,7 +12,7 @@ from typing import Protocol
 
 import numpy as np
 
-from blocksvm.block import Block
+from blocksvm.sources.block import Block
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from blocksvm.ingest.svmlight import ParsedRows, Room, TextFormat, parse_piece, parse_skipping
-from blocksvm.ingest.text import TextPiece, text_pieces
+from blocksvm.formats.svmlight import ParsedRows, Room, TextFormat, parse_piece, parse_skipping
+from blocksvm.formats.text import TextPiece, text_pieces
 from blocksvm.kernels.table import hash_ids
 
 PIECE_BYTES = 2_000_000  # each costs the interpreter some tenths of a millisecond

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from blocksvm.errors import InputError
-from blocksvm.outer.earlier import check_continued, listed
-from blocksvm.store.source import Labels
-from blocksvm.store.states import FLOAT64, INT64, Model, describe_model, load_state, saved_state, state_pieces
+from blocksvm.model.files import FLOAT64, INT64, Model, describe_model, load_state, saved_state, state_pieces
+from blocksvm.model.takeover import check_continued, listed
+from blocksvm.sources.source import Labels
 from blocksvm.streaming.features import StreamMemory
 
 if TYPE_CHECKING:

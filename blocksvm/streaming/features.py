@@ -11,11 +11,11 @@ from copy import copy
 
 import numpy as np
 
+from blocksvm.conversion.ids import BYTES_AN_ID, FULLEST, IdTable
 from blocksvm.errors import InputError
-from blocksvm.ingest.ids import BYTES_AN_ID, FULLEST, IdTable
 from blocksvm.kernels.online.loops import TALLY_LENGTH
 from blocksvm.kernels.table import hash_ids
-from blocksvm.solvers.online.machine import Machine, Memory
+from blocksvm.learners.runner import Machine, Memory
 
 SMALLEST = 4_096  # features at first
 MOST_BITS = 31

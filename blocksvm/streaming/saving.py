@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from blocksvm.errors import InputError
-from blocksvm.outer.versions import versions
-from blocksvm.store.states import FLOAT64, save_model_pieces, whole
+from blocksvm.model.files import FLOAT64, save_model_pieces, whole
+from blocksvm.model.versions import versions
 from blocksvm.streaming.features import spans
 from blocksvm.streaming.stream import KNOWN_LABELS, Stream
 

@@ -13,13 +13,13 @@ from pathlib import Path
 import numpy as np
 
 from blocksvm.errors import InputError
-from blocksvm.ingest.svmlight import LineCounter, ParsedRows, TextFormat
+from blocksvm.formats.svmlight import LineCounter, ParsedRows, TextFormat
 from blocksvm.kernels.online.loops import LAST_LABEL, LAST_LENGTH, LAST_SCORE, NONZEROS, ROWS
-from blocksvm.solvers.online.learner import LearnerSettings
-from blocksvm.solvers.online.machine import LARGEST_NORM, Machine
-from blocksvm.solvers.online.solver import is_reported, progress_of
-from blocksvm.store.source import Labels
-from blocksvm.store.states import load_model, model_fingerprint
+from blocksvm.learners.protocol import LearnerSettings
+from blocksvm.learners.runner import LARGEST_NORM, Machine
+from blocksvm.learners.solver import is_reported, progress_of
+from blocksvm.model.files import load_model, model_fingerprint
+from blocksvm.sources.source import Labels
 from blocksvm.streaming.ahead import ParsedAhead, Part
 from blocksvm.streaming.earlier import check_continued_stream, go_on, take_prior
 from blocksvm.streaming.features import MOST_BITS, StreamMemory

@@ -1,0 +1,1 @@
+"""What the commands share: arguments, progress, the run as a command makes it."""

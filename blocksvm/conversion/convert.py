@@ -1,0 +1,342 @@
+"""Text to store: one streaming pass over the text, an external shuffle, then features renumbered and chunks written."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from blocksvm.conversion.ids import IdTable
+from blocksvm.conversion.spool import Spool, SpooledRows, join, require_space
+from blocksvm.errors import InputError
+from blocksvm.formats.svmlight import LineCounter, ParsedRows, TextFormat, parse_piece
+from blocksvm.formats.text import TextPiece, TextSource, text_pieces
+from blocksvm.kernels.shuffle import gather_rows, renumber_rows, row_keys
+from blocksvm.sources.store.files import check_output, create_hdf5
+from blocksvm.sources.store.schema import ROW, chunk_nonzeros
+from blocksvm.sources.store.writer import StoreWriter
+
+SMALLEST_MEMORY = 16_000_000
+SMALLEST_TABLE = 1_000_000  # bytes for each table of ids
+HOLDOUT_SALT = 0x686F6C646F7574  # the draw of held-out rows is another one than the draw of places
+LARGEST_EXPANSION = 6  # text is at most about this much larger than its compressed file, for the estimate of space
+SPOOLED_PER_TEXT = 0.75  # bytes in the shuffle for a byte of text, likewise
+
+
+@dataclass(frozen=True)
+class SplitSettings:
+    """What a split does.  memory in bytes; holdout: fraction of rows for a second store, 0 for none; normalize: 'none'
+    or 'l2'; dtype 'float32' or 'float64'; temp: folder for the shuffle, by default beside the store."""
+
+    memory: int = 1_000_000_000
+    jobs: int = 1
+    seed: int = 0
+    keep_order: bool = False
+    dtype: str = "float32"
+    sum_duplicates: bool = False
+    normalize: str = "none"
+    min_count: int = 1
+    holdout: float = 0.0
+    temp: Path | None = None
+    overwrite: bool = False
+    chunk_nonzeros: int | None = None
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a split is: phase 'reading' or 'writing', rows and text bytes so far, fraction done (None: unknown)."""
+
+    phase: str
+    rows: int
+    text_bytes: int
+    fraction: float | None
+    seconds: float
+
+
+def ordered_map(pool: ThreadPoolExecutor, function, items: Iterable, ahead: int) -> Iterator:
+    """``map`` over a pool that keeps the order and holds at most ``ahead`` results."""
+    pending: deque = deque()
+    try:
+        for item in items:
+            pending.append(pool.submit(function, item))
+            if len(pending) > ahead:
+                yield pending.popleft().result()
+        while pending:
+            yield pending.popleft().result()
+    finally:
+        for future in pending:
+            future.cancel()
+
+
+class Lane:
+    """Rows that go to one store: their ids, their shuffle, whether any value differs from 1."""
+
+    def __init__(self, path: Path, n_bytes: int, spool: Spool, dtype: str, min_count: int):
+        """n_bytes: for the table and the rows of ``spool`` together; what the table does not take holds rows."""
+        self.path = path
+        self.n_bytes = n_bytes
+        self.table = IdTable(n_bytes - spool.memory)
+        self.spool = spool
+        self.dtype = np.dtype(dtype)
+        self.min_count = min_count
+        self.ones = True
+
+    def add(self, numbers, keys, labels, indptr, ids, values, fraction) -> None:
+        """values of the store's dtype, or None: all 1."""
+        positions = self.table.add(ids, fraction)
+        self.spool.memory = self.n_bytes - self.table.most_bytes()
+        self.ones = self.ones and values is None
+        self.spool.add(SpooledRows(numbers, keys, labels, np.diff(indptr), positions, values), indptr)
+
+
+def split(
+    inputs: list[str],
+    store: str | Path,
+    settings: SplitSettings = SplitSettings(),
+    holdout_store: str | Path | None = None,
+    progress: Callable[[Progress], None] | None = None,
+) -> dict:
+    """Convert svmlight text to a store (and a second one of held-out rows); returns the store's description.
+
+    inputs: paths, plain or compressed, or "-" for standard input.  Raises InputError for anything wrong with them, for
+    outputs that exist (without ``overwrite``) or cannot be written, and where memory or disk space do not suffice.
+    Nothing is left behind on an error.
+    """
+    store = Path(store)
+    outputs = [store] if holdout_store is None else [store, Path(holdout_store)]
+    if len({path.resolve() for path in outputs}) < len(outputs):
+        raise InputError(f"{store}: the store and its held-out rows need two names")
+    read_from = {Path(name).resolve() for name in inputs if name != "-"}
+    for path in outputs:
+        check_output(path, settings.overwrite)
+        if path.resolve() in read_from:
+            raise InputError(f"{path}: is also an input; choose another name for the store")
+    if settings.memory < SMALLEST_MEMORY:
+        raise InputError(
+            f"--memory {settings.memory / 1e6:g}MB is too small; a split needs {SMALLEST_MEMORY / 1e6:g}MB or more"
+        )
+    temp = settings.temp if settings.temp is not None else store.parent
+    if not temp.is_dir():
+        raise InputError(f"{temp}: no such folder; --temp names an existing one")
+    return _Split(inputs, outputs, settings, temp, progress).run()
+
+
+class _Split:
+    """One conversion under way."""
+
+    def __init__(self, inputs, outputs, settings: SplitSettings, temp: Path, progress):
+        self.inputs = inputs
+        self.outputs = outputs
+        self.settings = settings
+        self.temp = temp
+        self.progress = progress
+        self.began = time.perf_counter()
+        self.rows = 0
+        self.sources: list[TextSource] = []
+        memory, jobs = settings.memory, settings.jobs
+        # shares of the budget: text under way with what is parsed from it (a piece holds up to five times its text),
+        # an eighth for buckets being written, and the rest for the table of ids and the shuffle, which has no less
+        self.piece_bytes = int(min(8_000_000, max(65_536, memory // (40 * (jobs + 2)))))
+        self.spool_bytes = memory // (8 * len(outputs))
+        pieces = 5 * (jobs + 2) * self.piece_bytes
+        self.lane_bytes = (memory - pieces - memory // 8) // len(outputs)
+        if self.lane_bytes - self.spool_bytes < SMALLEST_TABLE:
+            raise InputError(
+                f"--memory {memory / 1e6:g}MB is too small for {jobs} jobs, which take {pieces / 1e6:.0f}MB for text; "
+                "lower --jobs or raise --memory"
+            )
+        # a bucket is in memory as it was spooled and as it is written, for each job and the one being cut
+        self.bucket_bytes = max(500_000, memory // (8 * (jobs + 1)))
+
+    def run(self) -> dict:
+        settings = self.settings
+        expected = self._expected_text()
+        if expected:
+            for folder in {self.temp, self.outputs[0].parent}:
+                require_space(folder, int(0.3 * expected), "the split", "free some space or choose another folder")
+        with ExitStack() as stack:
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=".blocksvm-", dir=self.temp)))
+            pool = stack.enter_context(ThreadPoolExecutor(settings.jobs, thread_name_prefix="blocksvm-split"))
+            self.writer = stack.enter_context(ThreadPoolExecutor(1, thread_name_prefix="blocksvm-spool"))
+            lanes = []
+            for k, path in enumerate(self.outputs):
+                (folder / str(k)).mkdir()
+                spool = Spool(folder / str(k), self._bits(expected), self.spool_bytes, self.writer)
+                lanes.append(Lane(path, self.lane_bytes, spool, settings.dtype, settings.min_count if k == 0 else 1))
+            self._read(pool, lanes)
+            for lane, what in zip(lanes, ("the store", "the held-out store"), strict=False):
+                if lane.spool.n_rows == 0:
+                    name = self.inputs[0] if len(self.inputs) == 1 else "the inputs"
+                    name = "standard input" if name == "-" else name
+                    if self.rows == 0:
+                        raise InputError(f"{name}: no rows found; expected lines of 'label id:value ...'")
+                    raise InputError(f"{name}: no row was drawn for {what}; choose another --holdout or --seed")
+            # each store takes its name only when all of them are whole
+            files = [stack.enter_context(create_hdf5(lane.path, "store")) for lane in lanes]
+            metas = [self._write(lane, file, pool) for lane, file in zip(lanes, files, strict=True)]
+        return metas[0]
+
+    def _expected_text(self) -> int | None:
+        total = 0
+        for name in self.inputs:
+            path = Path(name)
+            if name == "-" or not path.is_file():
+                return None
+            compressed = path.suffix in (".gz", ".bz2", ".xz", ".zst")
+            total += path.stat().st_size * (LARGEST_EXPANSION if compressed else 1)
+        return total
+
+    def _bits(self, expected: int | None) -> int:
+        if self.settings.keep_order:
+            return 0
+        if expected is None:
+            return 6
+        buckets = max(1.0, expected * SPOOLED_PER_TEXT / self.bucket_bytes)
+        return int(min(8, np.ceil(np.log2(buckets))))
+
+    def _report(self, phase: str, fraction: float | None) -> None:
+        if self.progress is not None:
+            text_bytes = sum(source.text_bytes for source in self.sources)
+            self.progress(Progress(phase, self.rows, text_bytes, fraction, time.perf_counter() - self.began))
+
+    def _read(self, pool: ThreadPoolExecutor, lanes: list[Lane]) -> None:
+        settings = self.settings
+        form = TextFormat(True, settings.sum_duplicates, settings.normalize == "l2", settings.dtype)
+        pieces = text_pieces(self.inputs, self.piece_bytes, settings.memory // (20 * (settings.jobs + 2)))
+        counter = LineCounter()
+        for parsed in ordered_map(pool, lambda piece: _parsed(piece, form), pieces, settings.jobs):
+            counter.check(parsed)
+            if not self.sources or self.sources[-1] is not parsed.piece.source:
+                self.sources.append(parsed.piece.source)
+            self._distribute(parsed, lanes)
+            self._report("reading", parsed.piece.fraction)
+
+    def _distribute(self, parsed: ParsedRows, lanes: list[Lane]) -> None:
+        """Send parsed rows to their store."""
+        settings = self.settings
+        n = len(parsed.labels)
+        if n == 0:
+            return
+        numbers = np.arange(self.rows, self.rows + n)
+        self.rows += n
+        keys = np.empty(n, np.uint64)
+        row_keys(numbers, settings.seed, keys)
+        if settings.keep_order:
+            keys = numbers.astype(np.uint64)
+        fraction = parsed.piece.fraction
+        if len(lanes) == 1:
+            lanes[0].add(numbers, keys, parsed.labels, parsed.indptr, parsed.ids, parsed.values, fraction)
+            return
+        draw = np.empty(n, np.uint64)
+        row_keys(numbers, settings.seed ^ HOLDOUT_SALT, draw)
+        held_out = draw < np.uint64(int(settings.holdout * 2.0**64))
+        for lane, chosen in zip(lanes, (~held_out, held_out), strict=True):
+            order = np.flatnonzero(chosen)
+            lengths = np.empty(len(order), np.int64)
+            nnz = int(np.diff(parsed.indptr)[order].sum())
+            ids = np.empty(nnz, np.int64)
+            values = None if parsed.values is None else np.empty(nnz, parsed.values.dtype)
+            _, ones = gather_rows(parsed.indptr, parsed.ids, parsed.values, order, lengths, ids, values)
+            values = None if ones else values
+            indptr = np.append(0, np.cumsum(lengths))
+            lane.add(numbers[order], keys[order], parsed.labels[order], indptr, ids, values, fraction)
+
+    def _write(self, lane: Lane, file, pool: ThreadPoolExecutor) -> dict:
+        settings = self.settings
+        order, new_index = lane.table.ranking(lane.min_count)
+        spool = lane.spool
+        chunk_nnz = settings.chunk_nonzeros or chunk_nonzeros(spool.n_nonzeros, spool.n_rows)
+        dtype = None if lane.ones else lane.dtype
+        writer = StoreWriter(file, spool.n_rows, chunk_nnz, dtype, pool, settings.jobs)
+        buckets = self._stored_order(spool, dtype) if settings.keep_order else self._key_order(spool, dtype)
+        done = 0
+        for rows, indices, values in ordered_map(
+            pool, lambda loaded: _renumbered(loaded, new_index, settings.keep_order), buckets, settings.jobs
+        ):
+            writer.append(rows, indices, values)
+            done += len(rows)
+            self._report("writing", done / spool.n_rows)
+        known = lane.table.known
+        meta = {
+            "settings": {
+                "seed": settings.seed,
+                "order": "stored" if settings.keep_order else "shuffled",
+                "normalize": settings.normalize,
+                "min_count": lane.min_count,
+                "duplicates": "sum" if settings.sum_duplicates else "error",
+                "holdout": settings.holdout,
+                "dtype": settings.dtype,
+            },
+            "sources": [
+                {
+                    "name": "standard input" if s.name == "-" else s.name,
+                    "bytes": s.stored_bytes,
+                    "text_bytes": s.text_bytes,
+                    "fingerprint": s.fingerprint,
+                }
+                for s in self.sources
+            ],
+            "source_rows": self.rows,
+        }
+        return writer.finish(len(order), lambda start, stop: known[order[start:stop]], meta)
+
+    def _key_order(self, spool: Spool, dtype) -> Iterator[SpooledRows]:
+        """Buckets in the order of their keys; one that does not fit in memory is distributed once more."""
+        for bucket in range(1 << spool.bits):
+            size = int(spool.sizes[bucket])
+            if size == 0:
+                continue
+            if size <= self.bucket_bytes or spool.skipped + spool.bits > 48:
+                yield join(list(spool.read(bucket)), dtype)
+                continue
+            bits = int(min(8, np.ceil(np.log2(size / self.bucket_bytes)) + 1))
+            finer = Spool(spool.folder, bits, self.spool_bytes // 2, self.writer, spool.skipped + spool.bits)
+            for rows in spool.read(bucket):
+                finer.add(rows)
+            yield from self._key_order(finer, dtype)
+
+    def _stored_order(self, spool: Spool, dtype) -> Iterator[SpooledRows]:
+        parts: list[SpooledRows] = []
+        size = 0
+        for rows in spool.read(0):
+            parts.append(rows)
+            size += rows.n_bytes
+            if size > self.bucket_bytes:
+                yield join(parts, dtype)
+                parts, size = [], 0
+        if parts:
+            yield join(parts, dtype)
+
+
+def _parsed(piece: TextPiece, form: TextFormat) -> ParsedRows:
+    """Rows of a piece, their values as they will be stored: of the dtype wanted, or None where all are 1."""
+    parsed = parse_piece(piece, form)
+    return replace(parsed, values=None if (parsed.values == 1.0).all() else parsed.values.astype(form.dtype))
+
+
+def _renumbered(loaded: SpooledRows, new_index: np.ndarray, keep_order: bool):
+    """(row records, indices, values) of a bucket, in their final order and numbering."""
+    n = len(loaded.numbers)
+    order = np.arange(n) if keep_order else np.lexsort((loaded.numbers, loaded.keys))
+    indptr = np.append(0, np.cumsum(loaded.lengths))
+    lengths = np.empty(n, np.int64)
+    indices = np.empty(len(loaded.positions), np.int32)
+    values = None if loaded.values is None else np.empty_like(loaded.values)
+    sq_norms = np.empty(n)
+    keys = np.empty((2, int(loaded.lengths.max(initial=0))), np.uint64)
+    nnz = renumber_rows(
+        indptr, loaded.positions, loaded.values, order, new_index, lengths, indices, values, sq_norms, keys
+    )
+    rows = np.empty(n, ROW)
+    rows["length"] = lengths
+    rows["label"] = loaded.labels[order]
+    rows["sq_norm"] = sq_norms
+    rows["source"] = loaded.numbers[order]
+    return rows, indices[:nnz], None if values is None else values[:nnz]

@@ -1,0 +1,1 @@
+"""Input formats, one a file: bytes of text to rows."""

@@ -1,0 +1,1 @@
+"""Model files and checkpoints, what is taken over from an earlier model, and scoring."""

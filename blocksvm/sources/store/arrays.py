@@ -1,0 +1,88 @@
+"""Long arrays in any of our HDF5 files: compressed in pieces, each under a checksum, written and read piecewise.
+
+An array ``name`` is a 1-D dataset of Blosc chunks with the checksums of its pieces beside it in ``name.xxh3``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import h5py
+import numpy as np
+
+from blocksvm.errors import InputError
+from blocksvm.sources.store import codec
+from blocksvm.sources.store.files import first_line
+
+PIECE = 1 << 17  # elements
+
+
+def blosc_dataset(group, name: str, shape, dtype, chunk: int, maxshape=None) -> h5py.Dataset:
+    """An empty 1-D dataset whose chunks hold what ``codec.encode`` makes, readable by any HDF5 with hdf5plugin."""
+    import hdf5plugin
+
+    options = hdf5plugin.Blosc(cname=codec.CODEC, clevel=codec.LEVEL, shuffle=hdf5plugin.Blosc.SHUFFLE)
+    return group.create_dataset(
+        name, shape=shape, maxshape=maxshape, dtype=dtype, chunks=(chunk,), fillvalue=0, **dict(options)
+    )
+
+
+def write_array(group, name: str, length: int, dtype, piece_at: Callable[[int, int], np.ndarray]) -> None:
+    """Write ``length`` elements, asking ``piece_at(start, stop)`` for each piece in turn."""
+    chunk = min(PIECE, max(1, length))
+    # an array without entries has an HDF5 chunk longer than itself, which a fixed shape must not have
+    dataset = blosc_dataset(group, name, (length,), dtype, chunk, maxshape=None if length else (None,))
+    checksums = []
+    for start in range(0, length, chunk):
+        stop = min(start + chunk, length)
+        piece = np.zeros(chunk, dtype=dtype)
+        piece[: stop - start] = piece_at(start, stop)
+        raw = codec.encode(piece)
+        dataset.id.write_direct_chunk((start,), raw)
+        checksums.append(codec.checksum(raw))
+    group.create_dataset(name + ".xxh3", data=np.array(checksums, dtype=np.uint64))
+
+
+def read_pieces(group, name: str, dtype, begin: int = 0, end: int | None = None) -> Iterator[tuple[int, np.ndarray]]:
+    """(start, piece) for each piece of an array that has entries from ``begin`` to ``end``, verified; InputError where
+    it is damaged or missing."""
+    where = f"{group.file.filename}: {group.name.rstrip('/')}/{name}"
+    try:
+        dataset = group[name]
+        checksums = group[name + ".xxh3"][()]
+        length = dataset.shape[0]
+        (chunk,) = dataset.chunks
+        if dataset.dtype != dtype or len(checksums) != -(-length // chunk):
+            raise ValueError("not of the expected type or length")
+    except (KeyError, OSError, RuntimeError, ValueError, TypeError, AttributeError) as error:
+        raise InputError(f"{where}: is missing or damaged ({first_line(error)}); make the file again") from error
+    piece = np.empty(chunk, dtype=dtype)
+    end = length if end is None else min(end, length)
+    for k in range(begin // chunk, -(-end // chunk)):
+        start = k * chunk
+        try:
+            _, raw = dataset.id.read_direct_chunk((start,))
+            if codec.checksum(raw) != int(checksums[k]):
+                raise ValueError("checksum does not match")
+            codec.decode(raw, piece)
+        except (OSError, ValueError, RuntimeError) as error:
+            raise InputError(f"{where}, piece {k}: is damaged ({first_line(error)}); make the file again") from error
+        yield start, piece[: min(chunk, length - start)]
+
+
+def read_array(group, name: str, dtype, length: int) -> np.ndarray:
+    """The whole array, which must have ``length`` elements."""
+    out = np.empty(length, dtype=dtype)
+    filled = 0
+    for start, piece in read_pieces(group, name, dtype):
+        if start + len(piece) > length:
+            filled = start + len(piece)
+            break
+        out[start : start + len(piece)] = piece
+        filled = start + len(piece)
+    if filled != length:
+        raise InputError(
+            f"{group.file.filename}: {group.name.rstrip('/')}/{name}: does not have {length} elements; "
+            "the file is damaged, make it again"
+        )
+    return out

@@ -1,0 +1,228 @@
+"""How threads read a block, alone or together: chunks from the disk, verified, decoded, checked, to their place.
+
+Chunks are read at their offsets and decoded outside HDF5's lock and the GIL, so that one thread reads while another
+trains.  Everything is verified against its checksum and checked before a kernel may see it.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+
+import numpy as np
+
+from blocksvm.errors import InputError
+from blocksvm.kernels.check import (
+    INDEX_OUT_OF_RANGE,
+    LENGTHS_DISAGREE,
+    NORM_NOT_FINITE,
+    SOUND,
+    VALUE_NOT_FINITE,
+    check_entries,
+    fill_rows,
+)
+from blocksvm.sources.block import Block
+from blocksvm.sources.source import ReadingCost
+from blocksvm.sources.store import codec
+from blocksvm.sources.store.schema import ROW
+
+FAULTS = {
+    INDEX_OUT_OF_RANGE: "a feature index is out of range",
+    VALUE_NOT_FINITE: "a value is not finite",
+    NORM_NOT_FINITE: "a row's norm is not a number",
+    LENGTHS_DISAGREE: "rows and nonzeros disagree",
+}
+NO_LABELS = np.empty(0)
+MEMORY_SPEED = 1.5e9  # bytes a second; slower than this, a disk is at work
+
+
+class SharedWork:
+    """The runs of chunks that make one block, handed out one after the other to every thread that asks.
+
+    A run is (chunks, row, entry, end, ahead), as ``Decoder.decode`` takes it: each knows its place beforehand, so that
+    the block is the same whoever decodes what.
+    """
+
+    def __init__(self, block: Block, runs: list[tuple]):
+        self.block = block
+        self.runs = runs
+        self.taken = 0
+        self.working = 0
+        self.failed: tuple[int, BaseException] | None = None
+        self.changed = threading.Condition()
+
+    def take_part(self, decoder: Decoder) -> None:
+        """Decode runs until none is left, or one has failed."""
+        with self.changed:
+            self.working += 1
+        try:
+            while True:
+                with self.changed:
+                    number = self.taken
+                    if number == len(self.runs) or self.failed is not None:
+                        return
+                    self.taken += 1
+                try:
+                    decoder.decode(self.block, *self.runs[number])
+                except BaseException as error:
+                    with self.changed:
+                        if self.failed is None or number < self.failed[0]:
+                            self.failed = number, error
+        finally:
+            with self.changed:
+                self.working -= 1
+                self.changed.notify_all()
+
+    def finish(self) -> None:
+        """Wait for the others; raises what went wrong first in the order of the runs."""
+        with self.changed:
+            self.changed.wait_for(lambda: self.working == 0)
+        if self.failed is not None:
+            raise self.failed[1]
+
+
+class Decoder:
+    """Reads chunks of one store; used by one thread at a time, with buffers of its own."""
+
+    def __init__(self, store):
+        self.store = store
+        self.raw = memoryview(bytearray())  # compressed bytes of the part being decoded
+        self.padded_indices = np.empty(0, np.int32)  # for a part whose padding has no room in the block
+        self.padded_values = None
+        self.spent = ReadingCost()
+        self.latest_bytes, self.latest_seconds = 0, 1.0  # of the chunk read last; at first, a disk is expected
+
+    def settle(self, cost: ReadingCost) -> None:
+        """Add what was spent to ``cost``, and forget it."""
+        cost.bytes_read += self.spent.bytes_read
+        cost.seconds_reading += self.spent.seconds_reading
+        cost.seconds_decoding += self.spent.seconds_decoding
+        self.spent = ReadingCost()
+
+    def decode(self, block: Block, chunks: list[int], row: int, entry: int, end: int, ahead: list[int]) -> None:
+        """Fill the block from position (row, entry) with the chunks; nothing at or behind entry ``end`` is touched.
+        ahead: chunks that will be wanted soon."""
+        self._announce_all(ahead)
+        labels = self.store.labels
+        self.labels = NO_LABELS if labels is None else labels.table()
+        for chunk in chunks:
+            row, entry = self._decode_chunk(block, chunk, row, entry, end)
+
+    def _announce_all(self, chunks: list[int]) -> None:
+        """Ask the system to read chunks soon, so that the disk works while others are decoded.
+
+        What comes at the speed of memory needs no announcing, which costs as much as reading it.
+        """
+        if self.latest_bytes < MEMORY_SPEED * self.latest_seconds:
+            for chunk in chunks:
+                self._announce(chunk)
+
+    def _announce(self, chunk: int) -> None:
+        store = self.store
+        first_row, n = int(store.chunks.first_row[chunk]), int(store.chunks.n_rows[chunk])
+        spans = [(store.rows_offset + first_row * ROW.itemsize, n * ROW.itemsize)]
+        for record in store.parts_of(chunk):
+            spans.append(record[:2])
+            if store.value_dtype is not None:
+                spans.append(record[2:4])
+        for offset, size in spans:
+            os.posix_fadvise(store.fd, offset, size, os.POSIX_FADV_WILLNEED)
+
+    def _pread(self, offset: int, size: int, buffer: memoryview, chunk: int) -> None:
+        """Fill ``buffer[:size]`` from the file."""
+        filled = 0
+        while filled < size:
+            n = os.preadv(self.store.fd, [buffer[filled:size]], offset + filled)
+            if n == 0:
+                raise self._broken(chunk, "is truncated")
+            filled += n
+        self.spent.bytes_read += size
+
+    def _broken(self, chunk: int, what: str) -> InputError:
+        return InputError(f"{self.store.path}: chunk {chunk}: {what}; make the store again")
+
+    def read_rows(self, chunk: int) -> np.ndarray:
+        """The row records of a chunk (ROW dtype), verified."""
+        store = self.store
+        first, n = int(store.chunks.first_row[chunk]), int(store.chunks.n_rows[chunk])
+        rows = np.empty(n, dtype=ROW)
+        raw = memoryview(rows).cast("B")
+        self._pread(store.rows_offset + first * ROW.itemsize, rows.nbytes, raw, chunk)
+        if codec.checksum(raw) != int(store.rows_checksum[chunk]):
+            raise self._broken(chunk, "checksum of its rows does not match")
+        return rows
+
+    def _decode_chunk(self, block: Block, chunk: int, row: int, entry: int, end: int) -> tuple[int, int]:
+        """Decode a chunk to position (row, entry) of a block; returns the position behind it."""
+        began = time.perf_counter()
+        bytes_before = self.spent.bytes_read
+        store = self.store
+        rows = self.read_rows(chunk)
+        n = len(rows)
+        stop = entry + int(store.chunks.nnz[chunk])
+        reading = time.perf_counter() - began
+        for k, record in enumerate(store.parts_of(chunk)):
+            start = entry + k * store.chunk_nnz
+            reading += self._decode_part(block, chunk, record, start, min(stop, start + store.chunk_nnz), end)
+        here = slice(row, row + n)
+        code = fill_rows(
+            rows.view(np.uint8), ROW.itemsize, entry, stop, int(store.chunks.first_row[chunk]), self.labels,
+            block.indptr[row : row + n + 1], block.sq_norms[here].view(np.uint64), block.rows[here], block.y[here],
+        )  # fmt: skip
+        if code == SOUND:
+            values = None if block.values is None else block.values[entry:stop]
+            code = check_entries(block.indices[entry:stop], values, store.n_features)
+        if code != SOUND:
+            raise self._broken(chunk, FAULTS[code])
+        self.latest_bytes, self.latest_seconds = self.spent.bytes_read - bytes_before, reading
+        self.spent.seconds_reading += reading
+        self.spent.seconds_decoding += time.perf_counter() - began - reading
+        return row + n, stop
+
+    def _decode_part(self, block: Block, chunk: int, record, start: int, stop: int, end: int) -> float:
+        """Decode one part to entries start..stop of the block; returns the seconds that reading alone took.
+
+        A part is decoded whole: its padding is overwritten by the next one, or, where it would run over what this
+        thread owns, does not get into the block.
+        """
+        length = self.store.chunk_nnz
+        direct = start + length <= end
+        if direct:
+            indices = block.indices[start : start + length]
+            values = None if block.values is None else block.values[start : start + length]
+        else:
+            indices, values = self._padded(block)
+        began = time.perf_counter()
+        indices_offset, middle, values_offset, values_size, checksum = record
+        # values that hardly compress were stored as they are, and are read straight to their place
+        stored = values is not None and values_size == values.nbytes
+        size = middle if stored else middle + values_size
+        if len(self.raw) < size:
+            self.raw = memoryview(bytearray(size + size // 4))
+        self._pread(indices_offset, middle, self.raw, chunk)
+        raw_values = memoryview(values).cast("B") if stored else self.raw[middle:size]
+        if values is not None:
+            self._pread(values_offset, values_size, raw_values, chunk)
+        reading = time.perf_counter() - began
+        if codec.checksum(self.raw[:middle], raw_values) != checksum:
+            raise self._broken(chunk, "checksum does not match")
+        try:
+            codec.decode(self.raw[:middle], indices)
+            if values is not None and not stored:
+                codec.decode(raw_values, values)
+        except ValueError as error:
+            raise self._broken(chunk, str(error)) from error
+        if not direct:
+            block.indices[start:stop] = indices[: stop - start]
+            if values is not None:
+                block.values[start:stop] = values[: stop - start]
+        return reading
+
+    def _padded(self, block: Block) -> tuple[np.ndarray, np.ndarray | None]:
+        """Room for a whole part outside the block."""
+        length = self.store.chunk_nnz
+        if len(self.padded_indices) != length:
+            self.padded_indices = np.empty(length, np.int32)
+            self.padded_values = None if block.values is None else np.empty(length, block.values.dtype)
+        return self.padded_indices, self.padded_values

@@ -1,0 +1,249 @@
+"""A store opened for reading: its description and tables once, then blocks of its chunks by several decoders."""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+
+from blocksvm.errors import InputError
+from blocksvm.sources.block import INDEX_BYTES, Arena, Block, block_bytes
+from blocksvm.sources.source import ChunkTable, SourceBase, labels_of
+from blocksvm.sources.store import codec
+from blocksvm.sources.store.arrays import read_pieces
+from blocksvm.sources.store.decoder import Decoder, SharedWork
+from blocksvm.sources.store.files import first_line, open_hdf5, read_meta
+from blocksvm.sources.store.schema import CHUNK, PART, ROW
+from blocksvm.sources.store.writer import fill_offsets
+
+# Threads that may decode a block together: one of the reader, one that waits for the block and helps (``help``), and,
+# where there are more than two processors, one more of its own.
+MOST_DECODERS = 3
+N_DECODERS = max(2, min(MOST_DECODERS, len(os.sched_getaffinity(0))))
+
+RUNS_WANTED = 8  # to share between the threads
+LONGEST_RUN = 8  # chunks
+CHUNKS_AHEAD = 16  # how many chunks ahead, at least, the system is asked to read from the disk
+
+VALUE_TYPES = {"float32": np.float32, "float64": np.float64, "ones": None}
+
+
+class Store(SourceBase):
+    """A store opened for reading; a ``Source``.  ``close`` it, or use it in a ``with`` statement.
+
+    Raises InputError where the file is not a store, is of another version, or is damaged.
+    """
+
+    def __init__(self, path: str | Path):
+        self.path = Path(path)
+        self.file = open_hdf5(self.path, "store")
+        self.fd = -1
+        self.decoders = [Decoder(self) for _ in range(N_DECODERS)]
+        self.under_way: SharedWork | None = None
+        self.pool = ThreadPoolExecutor(max(1, N_DECODERS - 2), thread_name_prefix="blocksvm-decoder")
+        try:
+            self.fd = os.open(self.path, os.O_RDONLY)
+            self.meta = read_meta(self.file)
+            self._open_tables()
+        except BaseException:
+            self.close()
+            raise
+
+    def _open_tables(self) -> None:
+        meta = self.meta
+        try:
+            chunks = self._table("chunks", CHUNK, meta["n_chunks"], meta["chunks_checksum"])
+            self.parts = self._table("parts", PART, meta["n_parts"], meta["parts_checksum"])
+            self.value_dtype = VALUE_TYPES[meta["values"]]
+            self.chunk_nnz = int(meta["chunk_nonzeros"])
+            n_rows, nnz = int(meta["n_samples"]), int(meta["n_nonzeros"])
+            rows = self.file["rows"]
+            if rows.dtype != ROW or rows.shape != (n_rows,):
+                raise ValueError("/rows does not have the rows that the description names")
+            self.rows_offset = rows.id.get_offset()
+            stored = (self.parts.shape[0] * self.chunk_nnz,)
+            if self.file["indices"].shape != stored or self.file["indices"].chunks != (self.chunk_nnz,):
+                raise ValueError("/indices does not have the parts that the description names")
+            if self.value_dtype is not None:
+                values = self.file["values"]
+                if values.shape != stored or values.chunks != (self.chunk_nnz,) or values.dtype != self.value_dtype:
+                    raise ValueError("/values does not have the parts that the description names")
+            self._check_tables(chunks, n_rows, nnz)
+            self._check_offsets()
+            labels = meta["labels"]
+            counts = None if labels is None else [(float(label), int(count)) for label, count in labels]
+            super().__init__(
+                name=str(self.path),
+                n_samples=n_rows,
+                n_features=int(meta["n_features"]),
+                n_nonzeros=nnz,
+                value_bytes=0 if self.value_dtype is None else np.dtype(self.value_dtype).itemsize,
+                max_norm=float(meta["max_norm"]),
+                chunks=ChunkTable(*(chunks[name].astype(np.int64) for name in ("first_row", "n_rows", "nnz"))),
+                labels=labels_of(counts),
+                label_counts=counts,
+                fingerprint=meta["fingerprint"],
+                shuffled=meta["settings"]["order"] == "shuffled",
+            )
+            self.first_part = chunks["first_part"].astype(np.int64)
+            self.n_parts = chunks["n_parts"].astype(np.int64)
+            self.rows_checksum = chunks["rows_checksum"]
+        except InputError:
+            raise
+        except (KeyError, OSError, ValueError, TypeError, RuntimeError, AttributeError) as error:
+            raise InputError(f"{self.path}: is damaged ({first_line(error)}); make it again") from error
+
+    def _table(self, name: str, dtype: np.dtype, length: int, checksum: int) -> np.ndarray:
+        dataset = self.file[name]
+        if dataset.dtype != dtype or dataset.shape != (length,):
+            raise ValueError(f"/{name} is not of the expected type or length")
+        table = dataset[()]
+        if codec.checksum(table.tobytes()) != checksum:
+            raise ValueError(f"checksum of /{name} does not match")
+        return table
+
+    def _check_tables(self, chunks: np.ndarray, n_rows: int, nnz: int) -> None:
+        rows = chunks["n_rows"].astype(np.int64)
+        entries = chunks["nnz"].astype(np.int64)
+        parts = chunks["n_parts"].astype(np.int64)
+        ends = np.cumsum(rows)
+        part_ends = np.cumsum(parts)
+        sound = (
+            self.chunk_nnz > 0
+            and len(chunks) > 0
+            and np.array_equal(chunks["first_row"], ends - rows)
+            and ends[-1] == n_rows
+            and entries.sum() == nnz
+            and np.array_equal(chunks["first_part"], part_ends - parts)
+            and part_ends[-1] == len(self.parts)
+            and np.array_equal(parts, -(-entries // self.chunk_nnz))
+            and (rows > 0).all()
+        )
+        if not sound:
+            raise ValueError("the table of chunks contradicts the description")
+
+    def _check_offsets(self) -> None:
+        """Offsets in the table go stale where another tool has rewritten the file: then find them anew."""
+        names = ["indices"] if self.value_dtype is None else ["indices", "values"]
+        for name in names:
+            if len(self.parts) == 0:
+                continue
+            last = len(self.parts) - 1
+            found = self.file[name].id.get_chunk_info_by_coord((last * self.chunk_nnz,))
+            if found.byte_offset != self.parts[name + "_offset"][last]:
+                fill_offsets(self.file[name], self.parts, name, self.chunk_nnz)
+        size = self.path.stat().st_size
+        for name in names:
+            if len(self.parts) and int((self.parts[name + "_offset"] + self.parts[name + "_size"]).max()) > size:
+                raise ValueError("the file is truncated")
+        if self.rows_offset is None or self.rows_offset + self.meta["n_samples"] * ROW.itemsize > size:
+            raise ValueError("the file is truncated")
+
+    def parts_of(self, chunk: int) -> list[tuple]:
+        """The records of a chunk's parts (PART dtype, as tuples of int)."""
+        first = int(self.first_part[chunk])
+        return self.parts[first : first + int(self.n_parts[chunk])].tolist()
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(self, *exception) -> None:
+        self.close()
+
+    def close(self) -> None:
+        if self.fd >= 0:
+            self.pool.shutdown()
+            os.close(self.fd)
+            self.fd = -1
+        self.file.close()
+
+    def working_bytes(self) -> int:
+        # compressed and padded parts of each decoder; as many on every machine, so that equal memory makes equal blocks
+        return MOST_DECODERS * 2 * self.chunk_nnz * (INDEX_BYTES + self.value_bytes)
+
+    def read_rows(self, chunk: int) -> np.ndarray:
+        """The row records of a chunk (ROW dtype), verified."""
+        return self.decoders[0].read_rows(chunk)
+
+    def read_block(self, chunks: np.ndarray, arena: Arena | None) -> Block:
+        n_rows, entries = self.chunks.n_rows[chunks], self.chunks.nnz[chunks]
+        n, nnz = int(n_rows.sum()), int(entries.sum())
+        if arena is None:
+            arena = Arena(block_bytes(n, nnz, self.value_bytes))
+        wanted = [(n + 1, np.int64), (n, np.float64), (n, np.int64), (n, np.int16), (nnz, np.int32)]
+        if self.value_dtype is not None:
+            wanted.append((nnz, self.value_dtype))
+        indptr, sq_norms, rows, y, indices, *rest = arena.carve(*wanted)
+        block = Block(indptr, indices, rest[0] if rest else None, y, sq_norms, rows, self.n_features)
+        indptr[0] = 0
+        work = SharedWork(block, self._runs(chunks, n_rows, entries))
+        self.under_way = work
+        others = [self.pool.submit(work.take_part, decoder) for decoder in self.decoders[2:]]
+        try:
+            work.take_part(self.decoders[0])
+        finally:
+            self.under_way = None
+            for other in others:
+                other.result()
+            work.finish()  # all are done before the arena is used again
+        for decoder in self.decoders:
+            decoder.settle(self.cost)
+        self.cost.blocks += 1
+        self.cost.nnz += nnz
+        return block
+
+    def _runs(self, chunks: np.ndarray, n_rows: np.ndarray, entries: np.ndarray) -> list[tuple]:
+        """Consecutive chunks with their place in a block, as ``SharedWork`` takes them."""
+        # enough runs to share, long ones so that few parts have to be decoded beside their place
+        length = max(1, min(LONGEST_RUN, len(chunks) // RUNS_WANTED))
+        rows, places = np.append(0, np.cumsum(n_rows)).tolist(), np.append(0, np.cumsum(entries)).tolist()
+        chunks = chunks.tolist()
+        runs = []
+        for start in range(0, len(chunks), length):
+            stop = min(start + length, len(chunks))
+            ahead = chunks[stop if start else 0 : stop + CHUNKS_AHEAD] if start % CHUNKS_AHEAD < length else []
+            runs.append((chunks[start:stop], rows[start], places[start], places[stop], ahead))
+        return runs
+
+    def help(self) -> None:
+        work = self.under_way
+        if work is not None:
+            work.take_part(self.decoders[1])
+
+    def feature_ids(self, start: int, stop: int) -> np.ndarray:
+        out = np.empty(stop - start, dtype=np.int64)
+        for first, piece in self.feature_id_pieces(start, stop):
+            low, high = max(start, first), min(stop, first + len(piece))
+            if low < high:
+                out[low - start : high - start] = piece[low - first : high - first]
+        return out
+
+    def feature_id_pieces(self, start: int = 0, stop: int | None = None):
+        """(first feature, ids) for each stored piece that has features from start to stop, verified."""
+        try:
+            features = self.file["features"]
+        except (KeyError, OSError, RuntimeError) as error:
+            raise InputError(f"{self.path}: is damaged ({first_line(error)}); make it again") from error
+        return read_pieces(features, "ids", np.dtype(np.int64), start, stop)
+
+    def verify(self, progress=None) -> None:
+        """Read everything that matters against its checksums; InputError names what is damaged."""
+        largest = int(self.chunks.nnz.max())
+        arena_rows = int(self.chunks.n_rows.max())
+        arena = Arena(block_bytes(arena_rows, largest, self.value_bytes))
+        sources_seen = 0
+        for chunk in range(len(self.chunks)):
+            self.read_block(np.array([chunk]), arena)
+            sources_seen += int(self.chunks.n_rows[chunk])
+            if progress is not None:
+                progress(chunk + 1, len(self.chunks))
+        n_ids = sum(len(piece) for _, piece in self.feature_id_pieces())
+        if n_ids != self.n_features or sources_seen != self.n_samples:
+            raise InputError(f"{self.path}: the map of features is incomplete; make the store again")
+
+
+def open_store(path: str | Path) -> Store:
+    """Open a store made by ``python -m blocksvm.split``; a context manager."""
+    return Store(path)

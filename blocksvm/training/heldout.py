@@ -1,0 +1,58 @@
+"""Held-out accuracy while training: another store's rows, matched by feature id and label value."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from blocksvm.conversion.ids import IdIndex
+from blocksvm.errors import InputError
+from blocksvm.memory import Budget
+from blocksvm.sources.block import Arena
+from blocksvm.sources.source import Labels, Source, bytes_of_blocks
+from blocksvm.training.certificate import count_correct
+
+
+class HeldOut:
+    """A second source to score after each outer iteration, one chunk at a time."""
+
+    def __init__(self, source: Source, labels: Labels, copies: int, budget: Budget):
+        counts = source.label_counts
+        if counts is None or not any(label in labels.values for label, _ in counts):
+            wanted = " or ".join(f"{label:g}" for label in (labels.negative, labels.positive))
+            raise InputError(
+                f"{source.name}: has no row labelled {wanted}, as the training rows are; "
+                "name a store of the same classes"
+            )
+        self.source = source
+        self.copies = copies
+        source.labels = labels
+        most_rows, most_nnz = int(source.chunks.n_rows.max()), int(source.chunks.nnz.max())
+        self.arena_bytes = bytes_of_blocks(source, most_rows, most_nnz)
+        # the mapping, the weights, and while these are gathered the known positions and their weights
+        need = self.arena_bytes + (16 + 8 * copies) * most_rows + (4 + 8 * copies + 1 + 4 + 8) * (source.n_features + 1)
+        need += source.working_bytes() + 120 * len(source.chunks)
+        budget.require("held-out rows", need)
+        budget.take("held-out rows", need)
+        self.mapping = np.empty(0, np.int32)
+
+    def match(self, train: Source, budget: Budget) -> None:
+        """Find each held-out feature among the training features (before the blocks are allocated)."""
+        budget.require("matching of held-out features", IdIndex.n_bytes(train.n_features))
+        index = IdIndex(train.n_features).fill(train.feature_id_pieces())
+        self.mapping = np.empty(self.source.n_features, np.int32)
+        for start, ids in self.source.feature_id_pieces():
+            self.mapping[start : start + len(ids)] = index.find(ids)
+        self.arena = Arena(self.arena_bytes)
+
+    def accuracy(self, w: np.ndarray, bias: float) -> float:
+        """Share of the held-out rows whose label is predicted; unseen features count nothing."""
+        own = np.zeros((self.copies, self.source.n_features + 1))
+        known = self.mapping >= 0
+        for mine, theirs in zip(own, w.reshape(self.copies, -1), strict=True):
+            mine[:-1][known] = theirs[self.mapping[known]]
+            mine[-1] = theirs[-1]
+        correct = 0
+        for chunk in range(len(self.source.chunks)):
+            block = self.source.read_block(np.array([chunk]), self.arena)
+            correct += count_correct(own, self.copies, bias, block)
+        return correct / self.source.n_samples

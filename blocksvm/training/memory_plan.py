@@ -1,0 +1,66 @@
+"""Memory before it is taken: everything that a run will allocate, and what is left for its blocks."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from blocksvm.memory import Budget
+from blocksvm.solvers.protocol import Solver
+from blocksvm.sources.block import INDEX_BYTES, ROW_BYTES
+from blocksvm.sources.source import Source, bytes_of_blocks
+from blocksvm.training.partition import Partition
+from blocksvm.training.settings import TrainSettings
+
+TABLE_BYTES = 120  # of tables for each chunk
+
+
+def row_work_bytes(solver: Solver) -> int:
+    """What a row of the block at work takes beside the block: its place in the order, its state, margins."""
+    row_bytes = sum(array.item_bytes for array in solver.state_arrays if array.axis == "row")
+    visit_bytes = sum(np.dtype(array.dtype).itemsize for array in solver.visit_arrays if not array.length)
+    return 4 + row_bytes + visit_bytes + (1 + solver.copies) * 8
+
+
+def take_state(budget: Budget, source: Source, solver: Solver, n_features: int) -> None:
+    """Count the solver's state, of so many features, and the source's tables."""
+    numbers = sum(array.columns for array in solver.state_arrays if array.axis == "feature")
+    numbers += solver.copies * solver.needs_weights_buffer
+    row_bytes = sum(array.item_bytes for array in solver.state_arrays if array.axis == "row")
+    budget.take("weights", 8 * numbers * (n_features + 1))
+    budget.take("alpha", row_bytes * source.n_samples)
+    budget.take("tables", TABLE_BYTES * len(source.chunks))
+
+
+def plan_blocks(
+    budget: Budget, source: Source, solver: Solver, settings: TrainSettings, saved: dict | None
+) -> tuple[Partition, int]:
+    """(partition, bytes of an arena) for what the budget leaves: all rows at once where they fit, else two blocks, the
+    one at work and the one being read.
+
+    saved: {"resident", "capacity"} of the run that is resumed, whose blocks must be formed again.  Raises InputError
+    with the whole need where not even the smallest blocks fit.
+    """
+    chunks = source.chunks
+    block = chunks.nnz * (INDEX_BYTES + source.value_bytes) + chunks.n_rows * ROW_BYTES
+    alone = chunks.n_rows * 8 if source.in_memory else block
+    work = chunks.n_rows * row_work_bytes(solver)
+    edges = bytes_of_blocks(source, 0, 0)  # each block's arrays begin on a cache line
+    budget.take("reading", source.working_bytes() + edges)
+    budget.require("the rows of one chunk", int((alone + work).max()))
+    n = settings.block_chunks
+    arguments = (n, settings.partition, settings.order, settings.seed, source.shuffled)
+    need = int((alone + work).sum())
+    resident = saved["resident"] if saved else need <= budget.left
+    if resident and (n is None or n >= len(chunks)):
+        budget.require("all rows", need)
+        budget.take("all rows", need)
+        return Partition(alone + work, need, *arguments), 0 if source.in_memory else int(alone.sum()) + edges
+    budget.take("reading", edges)
+    cost = 2 * block + work
+    smallest = int(np.sort(cost)[-(n or 1) :].sum())
+    capacity = saved["capacity"] if saved else smallest if n else budget.left
+    # a resumed run forms the blocks that it was begun with: what else is asked for needs memory beside them
+    budget.require("two blocks as the run was begun with" if saved else "two blocks", max(smallest, capacity))
+    used = min(capacity, int(cost.sum()))
+    budget.take("two blocks", used)
+    return Partition(cost, capacity, *arguments), used // 2 + edges
