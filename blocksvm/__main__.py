@@ -9,7 +9,8 @@ import difflib
 import runpy
 import sys
 
-from blocksvm import __version__, console
+from blocksvm import __version__
+from blocksvm.cli import console
 
 # command -> what it does, in the order in which a user meets them
 COMMANDS = {

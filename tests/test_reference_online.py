@@ -5,6 +5,7 @@ import pytest
 import scipy.optimize
 import scipy.special
 import scipy.stats
+import sklearn
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
@@ -738,7 +739,11 @@ def test_passive_aggressive_of_scikit_learn(name, rate, C):
     X, y = rows(80)
     X[3] = 0
     _, w, _ = run(LEARNERS[name](4, **({} if name == "pa" else {"C": C})), X, y, 3)
-    model = SGDClassifier(loss="hinge", penalty=None, learning_rate=rate, eta0=C, **SKLEARN)
+    if tuple(map(int, sklearn.__version__.split(".")[:2])) >= (1, 8):
+        model = SGDClassifier(loss="hinge", penalty=None, learning_rate=rate, eta0=C, **SKLEARN)
+    else:
+        loss = {"pa1": "hinge", "pa2": "squared_hinge"}[rate]
+        model = sklearn.linear_model.PassiveAggressiveClassifier(C=C, loss=loss, **SKLEARN)
     np.testing.assert_allclose(w, sklearn_weights(model, X, y), atol=1e-10)
 
 

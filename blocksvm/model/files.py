@@ -13,7 +13,7 @@ from xxhash import xxh3_128_hexdigest
 from blocksvm.errors import InputError
 from blocksvm.kernels.table import hash_ids
 from blocksvm.sources.store.arrays import read_array, read_pieces, write_array
-from blocksvm.sources.store.files import create_hdf5, damage_named, open_hdf5, read_meta, write_meta
+from blocksvm.sources.store.files import create_group, create_hdf5, damage_named, open_hdf5, read_meta, write_meta
 
 INT64 = np.dtype(np.int64)
 FLOAT64 = np.dtype(np.float64)
@@ -26,7 +26,7 @@ def whole(array: np.ndarray) -> tuple:
 
 def write_state(file, state: dict[str, tuple]) -> None:
     """Write named arrays, each as ``whole`` gives it."""
-    group = file.create_group("state")
+    group = create_group(file, "state")
     for name, (length, dtype, piece_at) in state.items():
         write_array(group, name, length, dtype, piece_at)
 
@@ -109,7 +109,7 @@ def save_model(path: Path, feature_ids, w: np.ndarray, arrays: dict[str, np.ndar
 def save_model_pieces(path: Path, feature_ids, weights: tuple, state: dict[str, tuple], meta: dict) -> None:
     """The same from arrays that are made piece by piece: each is (length, dtype, function), as ``whole`` gives it."""
     with create_hdf5(path, "model") as file:
-        features = file.create_group("features")
+        features = create_group(file, "features")
         write_array(features, "ids", meta["n_features"], INT64, feature_ids)
         write_array(file, "weights", *weights)
         write_state(file, state)
