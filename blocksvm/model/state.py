@@ -16,7 +16,7 @@ import numpy as np
 from blocksvm.errors import InputError
 from blocksvm.model.older import of_today
 from blocksvm.sources.store.arrays import read_pieces, write_array
-from blocksvm.sources.store.files import create_hdf5, damage_named, open_hdf5, read_meta, write_meta
+from blocksvm.sources.store.files import create_group, create_hdf5, damage_named, open_hdf5, read_meta, write_meta
 
 VISIT = "visit"  # the name space of arrays that belong to a visit under way
 SUMS = ".xxh3"  # ends the names of arrays of checksums
@@ -44,9 +44,9 @@ def namespace(name: str, learner: bool) -> str:
 
 def write_state(file, spaces: Mapping[str, Mapping[str, Piecewise]]) -> None:
     """Write {name space: {array: its pieces}}."""
-    group = file.create_group("state")
+    group = create_group(file, "state")
     for space, arrays in spaces.items():
-        own = group.create_group(space)
+        own = create_group(group, space)
         for name, made in arrays.items():
             write_array(own, name, made.length, made.dtype, made.piece)
 
