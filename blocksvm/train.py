@@ -8,8 +8,7 @@ from blocksvm.cli.console import (
     Interrupted,
     Parser,
     catch_signals,
-    compile_kernels,
-    compile_learner,
+    compile_solver,
     duration,
     run,
     seed,
@@ -114,9 +113,8 @@ def main(arguments: list[str]) -> int:
         settings = TrainSettings.continuing(options.continue_from, **keywords)
     outputs = _check_outputs(options, check_output)
     stop = catch_signals()
-    compile_kernels("train", values, options.quiet)
-    if settings.capabilities.predicts_first:
-        compile_learner(settings.solver, settings.method, values, len(about.get("labels") or []), options.quiet)
+    n_classes = max(2, len(about.get("labels") or []))
+    compile_solver(settings.solver, settings.learner, settings.method, values, n_classes, options.quiet, options.store)
     if not options.quiet:
         print("loading", end="\r", file=sys.stderr) if sys.stderr.isatty() else None
     from blocksvm.cli.session import Session

@@ -9,12 +9,13 @@ import argparse
 import contextlib
 import difflib
 import errno
+import json
 import os
 import signal
 import subprocess
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from blocksvm import __version__
 from blocksvm.cli.standard import OutputClosed, standard_streams
@@ -208,33 +209,28 @@ def sigterm_interrupts() -> None:
 
 
 KINDS = ("float32", "float64", "ones")
-PURPOSES = ("split", "train", "predict")
+PURPOSES = ("split", "predict")
 
 
-def compile_learner(options, kind: str, n_classes: int, file: str = "") -> None:
-    """The same for the online learner that the options name, on rows of so many classes; a name, map or rule that is
-    not known is left to whoever refuses it."""
-    from blocksvm.learners import LEARNERS
-    from blocksvm.learners.protocol import CODES
-    from blocksvm.learners.runner import RULES
+def compile_solver(
+    name: str, learner: bool, given: Mapping, kind: str, n_classes: int, quiet: bool, file: str = ""
+) -> None:
+    """The same for a solver with settings of its own, on rows of so many classes."""
+    from blocksvm.cli.warmup import solver_purpose
 
-    name = getattr(options, "learner", None) or options.solver
-    rule = (getattr(options, "multiclass", None) or RULES[0]) if n_classes > 2 else ""
-    mirror = options.mirror or "" if name == "omd" else ""
-    if name in LEARNERS and rule in ("", *RULES) and mirror in ("", *CODES["mirror"]):
-        compile_kernels(f"learn:{name}:{mirror}:{rule}", kind, options.quiet, file)
+    compile_kernels(solver_purpose(name, learner, given, n_classes), kind, quiet, file)
 
 
 def compile_kernels(purpose: str, kind: str, quiet: bool, file: str = "") -> None:
     """Where the kernel cache is cold, compile in a child process, whose memory is given back when it ends.
 
-    purpose: 'split', 'train', 'predict' or 'learn:LEARNER:MAP:RULE'; kind: 'float32', 'float64' or 'ones', as ``file``
-    (a store or model) says.  Raises InputError where it says something else.
+    purpose: 'split', 'predict', or a solver as ``warmup.solver_purpose`` has it; kind: 'float32', 'float64' or 'ones',
+    as ``file`` (a store or model) says.  Raises InputError where it says something else.
     """
     if kind not in KINDS:
         where = f"{file}: is damaged" if file else "damaged"
         raise InputError(f"{where} (values of the kind {repr(kind)[:40]}, not {', '.join(KINDS)}); make it again")
-    if purpose not in PURPOSES and not purpose.startswith("learn:"):
+    if purpose not in PURPOSES and not purpose.startswith("{"):
         raise ValueError(f"no kernels are compiled for {purpose!r}")
     from blocksvm import kernels
 
@@ -249,7 +245,10 @@ def compile_kernels(purpose: str, kind: str, quiet: bool, file: str = "") -> Non
     if folder is None or kernels.is_ready(purpose, kind):
         return
     if not quiet:
-        what = " ".join(part for part in purpose.removeprefix("learn:").split(":") if part)
+        what = purpose
+        if purpose not in PURPOSES:
+            asked = json.loads(purpose)
+            what = " ".join([asked["solver"], *map(str, asked["settings"].values())])
         print(f"compiling the {what} kernels for {kind} values (first run only, some seconds)", file=sys.stderr)
     child = subprocess.run(
         [sys.executable, "-m", "blocksvm.cli.warmup", purpose, kind],

@@ -203,5 +203,6 @@ METHOD = Method(
     PROBLEM_SETTINGS,
     DualCD.capabilities,
     DualCD,
+    ("loss",),
     problem_settings,
 )

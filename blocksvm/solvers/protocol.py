@@ -208,7 +208,8 @@ class Method:
     """A solver as the registry knows it, before there are rows: its settings with their help, what it can do, and
     ``make(task)``, which raises InputError where settings or rows do not fit.
 
-    choose(given): the settings that it takes where one of those given decides about others (a loss, a mirror map).
+    choices: settings that decide about others and about the functions compiled (a loss, a mirror map); choose(given):
+    the settings that it takes where these are given.
     """
 
     name: str
@@ -216,6 +217,7 @@ class Method:
     settings: Settings
     capabilities: Capabilities
     make: Callable[[Task], Solver]
+    choices: tuple[str, ...] = ()
     choose: Callable[[Mapping], Settings] | None = None
 
     def takes(self, given: Mapping) -> Settings:
