@@ -362,7 +362,7 @@ def test_a_matrix_of_zeros_and_rows_without_entries_converge():
         ([4.0] * 30, "all rows have the label 4; training needs rows of two classes, add the other"),
         (
             [1.0, 2.0, 3.5] * 10,
-            "has 3 labels (1, 2, 3.5), but the solvers are binary; make one class against the others",
+            "has 3 labels (1, 2, 3.5), but this solver takes two; the online learners take more",
         ),
     ],
 )
@@ -474,7 +474,7 @@ def test_the_plan_stays_within_the_budget_and_covers_the_arrays(store):
     assert not run.events[0]["resident"]
     assert run.events[0]["blocks"] > 1
     assert sum(run.result.memory.values()) <= budget
-    arenas = sum(arena.memory.nbytes for arena in run.loop.reader.arenas)
+    arenas = sum(arena.memory.nbytes for arena in run.loop.feed.arenas)
     state = sum(array.nbytes for array in run.loop.state.values())
     assert arenas + state <= sum(run.result.memory.values()) + 16
 
