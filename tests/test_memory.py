@@ -59,7 +59,7 @@ CLASSES = 1000
 
 @pytest.fixture(scope="module")
 def many_classes(tmp_path_factory):
-    """(text, store, model) of rows of a thousand classes: a decision value of each row and class takes 160 MB."""
+    """(text, store, model) of rows of a thousand classes: a decision value of each row and class takes 240 MB."""
     folder = tmp_path_factory.mktemp("classes")
     rng = np.random.default_rng(1)
     columns = np.sort(rng.integers(0, 40, (30_000, 3)) + [0, 40, 80], axis=1)

@@ -77,8 +77,8 @@ def is_closed(stream) -> bool:
 
 @contextlib.contextmanager
 def standard_streams() -> Iterator[None]:
-    """While a command runs, ``sys.stdout`` and ``sys.stderr`` exist and fail as said above (``sys.stdin`` is None where
-    it was closed)."""
+    """While a command runs, ``sys.stdout`` and ``sys.stderr`` exist and fail as said above; who reads ``sys.stdin``
+    finds it None where it was closed."""
     before = sys.stdout, sys.stderr
     # numbers 0 to 2 are taken before a file of ours gets one, into which a library's messages would be written
     for number in range(3):
