@@ -2,6 +2,7 @@
 
 tools/bench                                           1,000,000 made-up rows
 tools/bench --data imdb=PATH/aclImdb.tar.gz --data text=FILE.svm,test=FILE2.svm --repeats 5
+tools/bench --tables all                              the other tables of the data set, too
 tools/bench --data zipf,rows=20000,features=100000 --solvers blocksvm,liblinear --roofline
 """
 
@@ -18,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from blocksvm.cli.console import compile_kernels
-from experiments import report
+from experiments import report, tables
 from experiments.datasets import Dataset, parse
 from experiments.objective import Rows, evaluate
 from experiments.prepare import read_rows
@@ -43,6 +44,7 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--memory", type=int, metavar="BYTES", help="blocksvm's budget (default: an eighth of the text)")
     p.add_argument("--reference-tol", type=float, default=1e-5, metavar="T", help="of the untimed run that gives P*")
     p.add_argument("--timeout", type=float, default=3600.0, metavar="S", help="for one run")
+    p.add_argument("--tables", default="", metavar="a,b,...", help=f"also these, or all: {', '.join(tables.NAMES)}")
     p.add_argument("--roofline", action="store_true", help="also measure disk, decoding, kernels and an outer loop")
     return p
 
@@ -180,6 +182,9 @@ def main() -> None:
     names = [name for name in options.solvers.split(",") if name]
     if set(names) - set(NAMES):
         raise SystemExit(f"tools/bench: --solvers: choose among {', '.join(NAMES)}")
+    others = list(tables.NAMES) if options.tables == "all" else [name for name in options.tables.split(",") if name]
+    if set(others) - set(tables.NAMES):
+        raise SystemExit(f"tools/bench: --tables: choose among {', '.join(tables.NAMES)}, or all")
     specs = [parse(text) for text in options.data or ["zipf"]]
     options.folder = options.folder.resolve()
     options.folder.mkdir(parents=True, exist_ok=True)
@@ -199,6 +204,10 @@ def main() -> None:
             arguments = (folder / "store.h5", data.train_text, "--json", "--memory", result["data"]["memory"])
             result["roofline"] = must(run_module(sys.executable, "experiments.roofline", *arguments))
         write_results(result, options.results)
+        told = tables.write_tables(
+            others, data, folder, options.results, result["data"]["memory"], options.repeats, options.python_peers
+        )
+        print("\n".join(told))
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[1]
 if str(ROOT) not in sys.path:
     sys.path.append(str(ROOT))
 
-from experiments import datasets, prepare, report  # noqa: E402
+from experiments import datasets, prepare, report, tables  # noqa: E402
 from experiments.objective import Rows, evaluate  # noqa: E402
 from experiments.solvers.child import curve_of, parse_level  # noqa: E402
 
@@ -135,3 +135,27 @@ def test_a_whole_run(tmp_path):
         assert present or f"- {name}: not installed" in table
     assert not any(line["warnings"] or line["errors"] for line in result["summary"])
     assert not list((tmp_path / "data").rglob("run-*"))
+
+
+def test_every_table_is_run_by_its_experiment(tmp_path):
+    """Tables that are made in a moment are; each experiment knows the arguments that it would be given."""
+    from importlib import import_module
+
+    text = tmp_path / "rows.svm"
+    text.write_text("".join(f"{i % 2} {i % 7 + 1}:1 {i % 3 + 9}:0.5\n" for i in range(400)))
+    data = datasets.Dataset("few", text, text)
+    (tmp_path / "train.vw").write_text("")
+    subprocess.run(
+        [sys.executable, "-m", "blocksvm.split", text, tmp_path / "store.h5", "--quiet"], cwd=ROOT, check=True
+    )
+    told = tables.write_tables(["convergence", "codecs"], data, tmp_path, tmp_path / "out", 10**8, 1, None)
+    assert [line.split(":")[0] for line in told] == ["convergence", "codecs"]
+    assert all((tmp_path / "out" / f"{name}-few.md").read_text().strip() for name in ("convergence", "codecs"))
+    for name in tables.NAMES:
+        assert import_module(f"experiments.{name}").main
+        assert tables.arguments_of(name, data, tmp_path, 1, 1, Path("p")) is not None
+    unlabelled = datasets.Dataset("few", text, None)
+    assert tables.arguments_of("regimes", unlabelled, tmp_path, 1, 1, None) is None
+    assert tables.write_tables(["regimes"], unlabelled, tmp_path, tmp_path / "out", 1, 1, None)[0].startswith(
+        "regimes: left"
+    )
