@@ -8,12 +8,13 @@ from extra_losses import EPSILON_INSENSITIVE
 from reference_losses import LONG, REFERENCES
 from scipy.optimize import brentq, minimize_scalar
 from training_cases import random_rows, train
-from weighted_rows import WeightedMatrix
+from weighted_rows import WeightedMatrix, solver_of
 
 from blocksvm.errors import InputError
 from blocksvm.kernels.margins import certificate_sums, decision_values
 from blocksvm.problems import LOSSES, get_loss
 from blocksvm.problems.problem import CertificateSums, Problem, make_problem
+from blocksvm.problems.settings import PROBLEM_SETTINGS
 from blocksvm.solvers.dual_cd import DualCD
 from blocksvm.sources.matrix import Matrix
 
@@ -153,29 +154,38 @@ def test_the_start_is_allowed_and_others_are_made_so(case):
 def test_a_loss_of_ones_own_is_named_by_module_and_attribute():
     assert get_loss("extra_losses:EPSILON_INSENSITIVE") is EPSILON_INSENSITIVE
     for name, expected in (
-        ("l1", "loss=l1: unknown; choose one of hinge, squared-hinge"),
+        ("l1", "loss=l1: choose one of hinge, squared-hinge"),
         ("no_such_module:LOSS", "cannot be imported"),
         ("extra_losses:MISSING", "cannot be imported"),
         ("extra_losses:NOT_A_LOSS", "is no Loss"),
-        ("extra_losses:", "unknown"),
+        ("extra_losses:", "choose one of"),
     ):
         with pytest.raises(InputError, match=expected):
             get_loss(name)
 
 
+def problem_from(source, **settings):
+    return make_problem(PROBLEM_SETTINGS.resolve(settings, "dual-cd"), 0.0, source)
+
+
 def test_a_losss_own_settings_belong_to_its_problem():
-    X, y = random_rows()
-    source = Matrix(X, y)
-    problem = make_problem({"loss": "extra_losses:EPSILON_INSENSITIVE", "epsilon": 0.25, "C": 2.0}, 0.0, source)
+    source, name = Matrix(*random_rows()), "extra_losses:EPSILON_INSENSITIVE"
+    problem = problem_from(source, loss=name, epsilon=0.25, C=2.0)
     assert problem.own == (0.25,)
     assert problem.cost.tolist() == [2.0, 2.0]
-    assert problem.total_cost == 2.0 * len(y)
-    with pytest.raises(InputError, match="epsilon=-1: must be 0 or more"):
-        make_problem({"loss": "extra_losses:EPSILON_INSENSITIVE", "epsilon": -1.0}, 0.0, source)
-    with pytest.raises(InputError, match="epsilon: the problem of loss hinge has no use for it"):
-        make_problem({"loss": "hinge", "epsilon": 0.25}, 0.0, source)
-    with pytest.raises(InputError, match="class_weight=balanced: epsilon-insensitive has no classes"):
-        make_problem({"loss": "extra_losses:EPSILON_INSENSITIVE", "class_weight": "balanced"}, 0.0, source)
+    assert problem.cost_by_sign().tolist() == [2.0, 2.0, 2.0]
+    assert problem.total_cost == 2.0 * source.n_samples
+    assert problem_from(source, loss=name).own == (0.1,)
+    for settings, expected in (
+        ({"loss": name, "epsilon": -1.0}, "epsilon=-1: must be 0 or more"),
+        ({"loss": "hinge", "epsilon": 0.25}, "epsilon: dual-cd has no use for it"),
+        ({"loss": name, "class_weight": "balanced"}, "class_weight=balanced: epsilon-insensitive has no classes"),
+    ):
+        with pytest.raises(InputError, match=expected):
+            problem_from(source, **settings)
+    source.n_unlabelled = 3
+    with pytest.raises(InputError, match="3 rows have no target"):
+        problem_from(source, loss=name)
 
 
 # -- through the solver ------------------------------------------------------------------------------------------------
@@ -188,9 +198,8 @@ def test_real_targets_pass_through_the_same_loop():
     block = Matrix(X, np.sign(targets) + (targets == 0)).read_block(np.arange(1), None)
     block = type(block)(*block.matrix, np.ascontiguousarray(targets), block.sq_norms, block.rows, block.n_features)
     problem = Problem(EPSILON_INSENSITIVE, np.full(2, 0.7), 1.5, 80, (0.0, 80.0), (0.05,))
-    solver = DualCD(problem)
-    lengths = {"feature": 11, "row": 80}
-    state = {a.name: np.zeros(lengths.get(a.axis, a.length), a.dtype) for a in solver.state_arrays}
+    solver = solver_of(DualCD, problem, name="extra_losses:EPSILON_INSENSITIVE", epsilon=0.05)
+    state = {a.name: np.zeros(a.shape(10, 80), a.dtype) for a in solver.state_arrays}
     for k in range(4000):
         visit = {a.name: np.zeros(a.length or 80, a.dtype) for a in solver.visit_arrays}
         solver.start_visit(visit)
@@ -219,7 +228,9 @@ def test_a_weight_is_that_many_copies_of_the_row(loss, settings):
     weighted = train(WeightedMatrix(X, y, weights, chunk_rows=np.arange(0, 90, 10)), block_chunks=3, **run)
     copied = train(Matrix(X[copies], y[copies]), **run)
     assert weighted.result.status == copied.result.status == "converged"
-    assert weighted.trainer.problem.total_cost == pytest.approx(copied.trainer.problem.total_cost, rel=1e-14)
+    assert weighted.loop.plan.solver.problem.total_cost == pytest.approx(
+        copied.loop.plan.solver.problem.total_cost, rel=1e-14
+    )
     assert weighted.result.certificate.primal == pytest.approx(copied.result.certificate.primal, rel=3e-9)
     np.testing.assert_allclose(weighted.w, copied.w, atol=1e-3 * np.abs(copied.w).max())
     assert not weighted.alpha[weights == 0].any()
@@ -228,14 +239,14 @@ def test_a_weight_is_that_many_copies_of_the_row(loss, settings):
 def test_weights_of_rows_must_leave_two_classes():
     X, y = random_rows(n=20)
     with pytest.raises(InputError, match="all rows of label -1 have weight 0; training needs two classes"):
-        make_problem({}, 0.0, WeightedMatrix(X, y, (y > 0).astype(float)))
+        problem_from(WeightedMatrix(X, y, (y > 0).astype(float)))
 
 
 def test_weighted_rows_in_the_certificate():
     rng = np.random.default_rng(4)
     scores, y, weights = rng.normal(size=30), rng.choice([-1, 1], 30).astype(np.int16), rng.integers(0, 3, 30)
     copies = np.repeat(np.arange(30), weights)
-    cost, alpha = np.array([0.5, 2.0]), rng.random(30) * 0.4 * weights
+    cost, alpha = np.array([0.5, 0.0, 2.0]), rng.random(30) * 0.4 * weights
     for name in LOSSES:
         sums = get_loss(name).compiled(certificate_sums)
         found = sums(scores, y, weights.astype(float), alpha, cost, ())

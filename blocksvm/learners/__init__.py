@@ -10,3 +10,7 @@ LEARNERS: dict[str, Learner] = {
     for family in (additive, confidence, scaled, mirror, sparse, adagrad)
     for learner in family.LEARNERS
 }
+
+
+def get_learner(name: str) -> Learner:
+    return LEARNERS[name]

@@ -3,62 +3,65 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass, field, fields, replace
+from functools import partial
 
 import numpy as np
 
-from blocksvm.errors import InputError
+from blocksvm.errors import InputError, called
 from blocksvm.kernels.online.loops import ASKED, LOSS_SUM, MISTAKES, ROWS, TALLY_LENGTH
-from blocksvm.learners.protocol import LearnerSettings, option_of
+from blocksvm.learners.protocol import LearnerSettings
 from blocksvm.learners.runner import Machine, Memory, known_of
-from blocksvm.problems.problem import Problem
-from blocksvm.solvers.protocol import PassResult, State, StateArray
+from blocksvm.settings import Setting, Settings
+from blocksvm.solvers.protocol import (
+    CLASSES,
+    TWO_CLASSES,
+    Capabilities,
+    Method,
+    PassResult,
+    Solver,
+    State,
+    StateArray,
+    Task,
+)
 from blocksvm.sources.block import Block
+
+COMMON = Settings((
+    Setting("average", "the mean of the weights after each row, not the last", default=False, kind=bool),
+    Setting("multiclass", "the rule for more than two labels: prototype (default) or rest", kind=str,
+            choices=("prototype", "rest"), metavar="RULE"),
+    Setting("query", "ask for a label with probability B / (B + |margin|)", above=0.0, metavar="B"),
+))  # fmt: skip
 
 BEFORE, LAST, EPOCHS = range(3)  # of state["epochs"]: mistakes before this epoch, in the last one, epochs done
 
 
-@dataclass(frozen=True)
-class OnlineSettings:
-    """Settings of an online learner beside the common ones: its own, averaged weights, the rule for more than two
-    classes ('prototype' or 'rest'), b of selective sampling (None: every label is asked for)."""
-
-    learner: LearnerSettings = field(default_factory=LearnerSettings)
-    average: bool = False
-    multiclass: str | None = None
-    query: float | None = None
-
-    def given(self) -> list[str]:
-        """The options that were given, as the command line calls them."""
-        own = [option_of(name) for name in self.learner.given()]
-        return own + [f"--{f.name}" for f in fields(self)[1:] if getattr(self, f.name) not in (None, False)]
-
-
-class OnlineSolver:
+class OnlineSolver(Solver):
     """The ``Solver`` of any online learner.  The state is the learner's memory, and what it has counted."""
 
     visit_arrays = ()
-    has_dual = False
-    needs_weights_buffer = True
-    online = True
+    needs_output = True
+    problem = None
 
-    def __init__(self, name: str, problem: Problem, settings: OnlineSettings, source):
-        labels = source.labels
-        known = known_of(source, problem.bias)
-        k = len(labels.values)
-        if settings.multiclass is not None and k == 2:
-            raise InputError("--multiclass: the rows have two classes; leave it out")
-        if settings.multiclass != "rest" and k > 2:
+    def __init__(self, learner, capabilities: Capabilities, task: Task):
+        source = task.source
+        known = known_of(source, task.bias)
+        k = len(source.labels.values)
+        common = COMMON.resolve({n: v for n, v in task.settings.items() if n in COMMON}, learner.name)
+        if common["multiclass"] is not None and k == 2:
+            raise InputError(f"{called('multiclass')}: the rows have two classes; leave it out")
+        if common["multiclass"] != "rest" and k > 2:
             known["n_features"] *= k  # the prototypes' features are features of one learner
-        self.name = name
+        self.name = learner.name
+        self.capabilities = capabilities
+        own = LearnerSettings(**{n: v for n, v in task.settings.items() if n not in COMMON})
         self.machine = Machine(
-            name, settings.learner, known, average=settings.average, bias=problem.bias, n_classes=k,
-            rule=settings.multiclass, query=settings.query,
+            learner.name, own, known, average=common["average"], bias=task.bias, n_classes=k,
+            rule=common["multiclass"], query=common["query"],
         )  # fmt: skip
-        self.told = self.machine.settings
-        self.copies = self.machine.copies
-        self.problem = replace(problem, bias=self.machine.bias)
+        self.settings = self.machine.settings | common
+        self.n_vectors = self.machine.copies
+        self.bias = self.machine.bias
+        self.max_norm = source.max_norm
         self.state_arrays = (
             StateArray("features", "feature", columns=self.machine.feature_numbers()),
             StateArray("scalars", "scalar", self.machine.scalar_length()),
@@ -68,17 +71,11 @@ class OnlineSolver:
         self.prior = np.empty(0)
 
     def memory(self, state: State) -> Memory:
-        return Memory(state["features"], state["scalars"], state["tally"], self.prior)
+        return Memory(state["features"].reshape(-1), state["scalars"], state["tally"], self.prior)
 
     def start(self, state: State) -> None:
         self.machine.start(self.memory(state))
         state["epochs"][LAST] = -1.0
-
-    def warm_start(self, state, saved: dict, lengths: dict, load, blocks: Iterable[Block], name: str) -> None:
-        raise InputError(f"--warm-start: {self.name} goes on from its own models by --continue-from")
-
-    def start_visit(self, visit: State) -> None:
-        pass
 
     def inner_pass(self, block: Block, state: State, visit: State, order: np.ndarray) -> PassResult:
         memory = self.memory(state)
@@ -96,11 +93,11 @@ class OnlineSolver:
     def end_outer(self, state: State, outer: int) -> None:
         end_epoch(state)
 
-    def at_rest(self, state: State) -> bool:
+    def finished(self, state: State) -> bool:
         """The last epoch made no mistake: a perceptron does not change any more."""
         return self.name.startswith("perceptron") and state["epochs"][LAST] == 0.0
 
-    def verdict(self, state: State, max_norm: float) -> str:
+    def summary(self, state: State) -> str:
         """What a perceptron's mistakes show about separability (Novikoff 1962: at most (R / margin)^2 of them)."""
         epochs, mistakes = state["epochs"], state["tally"][MISTAKES]
         if not self.name.startswith("perceptron") or self.machine.rule is not None or epochs[LAST] < 0.0:
@@ -111,17 +108,21 @@ class OnlineSolver:
         told = f"every epoch made mistakes, {mistakes:,.0f} in all: this does not show whether the rows are separable"
         if len(self.prior):
             return told
-        radius = math.hypot(max_norm, self.machine.bias)
+        radius = math.hypot(self.max_norm, self.machine.bias)
         return f"{told}{with_bias}, but no plane has a margin above {radius / math.sqrt(mistakes):.3g}"
 
     def weights(self, state: State, out: np.ndarray) -> np.ndarray:
         return self.machine.weights(self.memory(state), out)
 
-    def estimated_primal(self, state: State, loss_sum: float) -> None:
-        return None
+    def progress(self, state: State) -> dict:
+        return progress_of(state["tally"])
 
-    def estimated_dual(self, state: State) -> None:
-        return None
+
+def method_of(learner) -> Method:
+    """A learner as the training loop knows it."""
+    capabilities = Capabilities(targets=(TWO_CLASSES, CLASSES), continues=True, takes_prior=True, predicts_first=True)
+    own = Settings(tuple(Setting(name, name, kind=lambda value: value) for name in learner.settings))
+    return Method(learner.name, learner.name, own + COMMON, capabilities, partial(OnlineSolver, learner, capabilities))
 
 
 def end_epoch(state: State) -> None:

@@ -6,12 +6,23 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from blocksvm.errors import InputError
+from blocksvm.errors import InputError, called
 from blocksvm.kernels.dual_cd import dual_cd_pass, dual_coefficients, leave_resting, make_feasible
 from blocksvm.kernels.margins import add_rows, inner_with_difference, squared_distance, sum_of_squares
 from blocksvm.kernels.shuffle import keep_active
-from blocksvm.problems.problem import Problem
-from blocksvm.solvers.protocol import PassResult, State, StateArray, VisitArray
+from blocksvm.problems.problem import make_problem
+from blocksvm.problems.settings import PROBLEM_SETTINGS
+from blocksvm.solvers.protocol import (
+    Capabilities,
+    Method,
+    PassResult,
+    SavedRun,
+    Solver,
+    State,
+    StateArray,
+    Task,
+    VisitArray,
+)
 from blocksvm.sources.block import Block
 
 ABOVE, BELOW, PASSES, DROPPED = range(4)  # entries of visit["range"]
@@ -29,7 +40,7 @@ LARGEST_FACTOR = 1e6  # by which a warm start's dual variables are multiplied, a
 QUADRATIC = 1e-6  # relative: nearer than this to a parabola the conjugates' sum is one
 
 
-class DualCD:
+class DualCD(Solver):
     """Hsieh et al., ICML 2008, Alg. 3, on the rows of a block (Yu et al., KDD 2010, for blocks).
 
     tolerance: stop a visit when the projected gradients of all its rows lie within this range (None: never).
@@ -43,36 +54,46 @@ class DualCD:
         StateArray("sums", "scalar", RESTING + REST_VISITS + 1),
     )
     visit_arrays = (VisitArray("active", np.uint8), VisitArray("range", length=4))
-    has_dual = True
-    needs_weights_buffer = False
-    online = False
-    copies = 1
-    default_max_outer = 1000
+    needs_output = False
+    n_vectors = 1
+    capabilities = Capabilities(
+        certifies=True,
+        minimises=True,
+        schedules=True,
+        tolerance=True,
+        warm_starts=True,
+        takes_prior=True,
+        takes_weights=True,
+        default_max_outer=1000,
+    )
 
-    def __init__(self, problem: Problem, tolerance: float | None = None, **options):
-        if options.get("batch", 1) != 1:
-            raise InputError("--batch belongs to --solver pegasos; dual-cd takes one row at a time")
-        self.problem = problem
-        self.tolerance = tolerance
+    def __init__(self, task: Task):
+        self.settings = PROBLEM_SETTINGS.resolve(task.settings, self.name)
+        self.problem = make_problem(self.settings, task.bias, task.source)
+        self.bias = self.problem.bias
+        self.cost = self.problem.cost_by_sign()
+        self.one_pass = self.problem.loss.compiled(dual_cd_pass)
+        self.tolerance = task.tolerance
         self.prior = np.empty(0)
-        self.one_pass = problem.loss.compiled(dual_cd_pass)
 
     def start(self, state: State) -> None:
         """a = 0 is a feasible start, with w = 0 or the prior model's weights."""
         if len(self.prior):
             state["w"][:] = self.prior
 
-    def warm_start(self, state, saved: dict, lengths: dict, load, blocks: Iterable[Block], name: str) -> None:
+    def warm_start(self, state: State, saved: SavedRun, blocks: Iterable[Block]) -> None:
         """The other run's a, scaled in each class by the ratio of C (Chu et al., KDD 2015), then into each row's own
         bounds; where the conjugates are quadratic, times the factor f that is best for the dual,
         D(f a) = -sum conjugate(f a_i) - f^2/2 ||w(a)||^2."""
         if len(self.prior):
-            raise InputError("--warm-start: not together with --prior; leave one of them out")
-        if lengths.get("alpha") != len(state["alpha"]):
-            raise InputError(f"{name}: holds no dual variables; dual-cd starts from a model or checkpoint of dual-cd")
+            raise InputError(f"{called('warm_start')}: not together with {called('prior')}; leave one of them out")
+        if saved.lengths.get(self.name, {}).get("alpha") != len(state["alpha"]):
+            raise InputError(
+                f"{saved.name}: holds no dual variables; dual-cd starts from a model or checkpoint of dual-cd"
+            )
         alpha, w, sums = state["alpha"], state["w"], state["sums"]
-        load("alpha", alpha)
-        conjugates, largest = self._sum_rows(state, blocks, self.problem.cost / np.array(saved["cost"]))
+        saved.load(self.name, "alpha", alpha)
+        conjugates, largest = self._sum_rows(state, blocks, self.problem.cost / np.array(saved.meta["cost"]))
         # through conjugate(0) = 0 and the values at 1/2 and 1: sum conjugate(f a_i) = square f^2 - linear f
         whole, half, quarter = conjugates.tolist()
         square, linear = 2.0 * whole - 4.0 * half, whole - 4.0 * half
@@ -102,7 +123,7 @@ class DualCD:
         state["w"][:] = 0.0
         for block in blocks:
             alpha = state["alpha"][block.rows]
-            row = (block.y, block.weights, problem.cost, problem.own)
+            row = (block.y, block.weights, self.cost, problem.own)
             if ratio is not None:
                 largest = problem.loss.compiled(make_feasible)(alpha, *row, ratio, largest)
                 state["alpha"][block.rows] = alpha
@@ -131,7 +152,7 @@ class DualCD:
         outers = int(sums[OUTERS])
         beyond = REST_BEYOND if outers >= REST_FROM else np.inf
         pg_max, pg_min, dropped, nnz, loss, resting, change = self.one_pass(
-            *block.matrix, block.y, block.weights, block.sq_norms, order, problem.bias, problem.cost, problem.own,
+            *block.matrix, block.y, block.weights, block.sq_norms, order, problem.bias, self.cost, problem.own,
             bounds[ABOVE], bounds[BELOW], beyond, REST_VISITS, state["w"], alpha, visit["active"], state["rest"],
         )  # fmt: skip
         sums[CONJUGATE] += change
@@ -157,19 +178,23 @@ class DualCD:
     def weights(self, state: State, out: np.ndarray | None) -> np.ndarray:
         return state["w"]
 
-    def estimated_primal(self, state: State, loss_sum: float) -> float:
-        """P with the losses as they were seen on the visits, those of rows at rest when they were put to it."""
+    def estimates(self, state: State, loss_sum: float) -> tuple[float, float]:
+        """(P, D) as the visits suggest them: D from the maintained w and sum of conjugates, P with the losses as they
+        were seen on the visits, those of rows at rest when they were put to it."""
         sums = state["sums"]
         now = int(sums[OUTERS]) % (REST_VISITS + 1)
         at_rest = sum(float(sums[RESTING + k]) for k in range(REST_VISITS + 1) if k != now)
-        return 0.5 * self._distance_sq(state["w"]) + loss_sum + at_rest
+        w, prior = state["w"], self.prior
+        distance_sq = squared_distance(w, prior) if len(prior) else sum_of_squares(w)
+        cross = inner_with_difference(prior, w, prior) if len(prior) else 0.0
+        primal = 0.5 * distance_sq + loss_sum + at_rest
+        return primal, float(-sums[CONJUGATE] - 0.5 * distance_sq - cross)
 
-    def estimated_dual(self, state: State) -> float:
-        """D from the maintained w and sum of conjugates."""
-        w = state["w"]
-        cross = inner_with_difference(self.prior, w, self.prior) if len(self.prior) else 0.0
-        return float(-state["sums"][CONJUGATE] - 0.5 * self._distance_sq(w) - cross)
+    def dual_variables(self, state: State) -> np.ndarray:
+        return state["alpha"]
 
-    def _distance_sq(self, w: np.ndarray) -> float:
-        """||w - w0||^2"""
-        return squared_distance(w, self.prior) if len(self.prior) else sum_of_squares(w)
+
+METHOD = Method(
+    "dual-cd", "dual coordinate descent in blocks, to a certified duality gap", PROBLEM_SETTINGS, DualCD.capabilities,
+    DualCD,
+)  # fmt: skip

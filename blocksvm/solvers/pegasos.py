@@ -10,15 +10,29 @@ import numpy as np
 from blocksvm.errors import InputError, said
 from blocksvm.kernels.margins import sum_of_squares
 from blocksvm.kernels.pegasos import pegasos_pass, suffix_sum
-from blocksvm.problems import get_loss
-from blocksvm.problems.problem import Problem
-from blocksvm.solvers.protocol import PassResult, State, StateArray, VisitArray
+from blocksvm.problems.problem import make_problem
+from blocksvm.problems.settings import PROBLEM_SETTINGS
+from blocksvm.settings import Setting
+from blocksvm.solvers.protocol import (
+    Capabilities,
+    Method,
+    PassResult,
+    SavedRun,
+    Solver,
+    State,
+    StateArray,
+    Task,
+    VisitArray,
+)
 from blocksvm.sources.block import Block
 
+SETTINGS = PROBLEM_SETTINGS + (
+    Setting("batch", "rows in a sub-batch", default=1, kind=int, least=1, metavar="N"),
+)  # fmt: skip
 SCALE, NORM, T, SCALE_SUM, STEPS, EARLIER_STEPS = range(6)  # entries of state["scalars"]
 
 
-class Pegasos:
+class Pegasos(Solver):
     """Shalev-Shwartz et al., Math. Prog. 2011, Fig. 2, with the projection on ||w|| <= sqrt(sum C_i) = 1/sqrt(lambda).
 
     The result is the suffix average (Rakhlin, Shamir, Sridharan, ICML 2012): of the iterates since the last renewal and
@@ -36,47 +50,43 @@ class Pegasos:
         StateArray("scalars", "scalar", 6),
     )
     visit_arrays = (VisitArray("passes", length=1),)
-    has_dual = False
-    needs_weights_buffer = True
-    online = False
-    copies = 1
-    default_max_outer = 100
+    needs_output = True
+    n_vectors = 1
+    capabilities = Capabilities(
+        minimises=True, schedules=True, warm_starts=True, takes_weights=True, default_max_outer=100
+    )
 
-    def __init__(self, problem: Problem, tolerance: float | None = None, batch: int = 1):
-        if problem.loss is not get_loss("hinge"):
-            # the step is the hinge's subgradient, and no other loss has the optimum inside of the ball
-            raise InputError(f"{said('loss', problem.loss.name)}: pegasos minimises the hinge loss; use dual-cd for it")
-        if tolerance is not None:
+    def __init__(self, task: Task):
+        self.settings = SETTINGS.resolve(task.settings, self.name)
+        if self.settings["loss"] != "hinge":
             raise InputError(
-                "--schedule tol: needs projected gradients, which pegasos has not; give a number of passes"
+                f"{said('loss', self.settings['loss'])}: pegasos minimises the hinge loss; dual-cd has more"
             )
-        if batch < 1:
-            raise InputError("--batch must be 1 or more")
-        self.problem = problem
+        problem = self.problem = make_problem(self.settings, task.bias, task.source)
+        self.bias = problem.bias
         self.prior = np.empty(0)
-        self.batch = batch
+        batch = self.batch = self.settings["batch"]
         self.lam = 1.0 / problem.total_cost
         self.radius = math.sqrt(problem.total_cost)
-        self.cost = problem.cost * (problem.n_samples / problem.total_cost)
+        self.cost = problem.cost_by_sign() * (problem.n_samples / problem.total_cost)
         self.violating = np.empty(min(batch, problem.n_samples), np.int32)
 
     def start(self, state: State) -> None:
         state["scalars"][:] = (1.0, 0.0, 1.0, 0.0, 0.0, 0.0)
 
-    def warm_start(self, state, saved: dict, lengths: dict, load, blocks: Iterable[Block], name: str) -> None:
-        """The other run's w; t runs on from the steps of another pegasos, or as after one pass over the rows."""
-        own = saved["settings"]["solver"] == self.name and lengths.get("scalars") == len(state["scalars"])
-        if "w" in lengths:
-            load("w", state["v"])
-        elif own and "v" in lengths:
-            load("v", state["v"])
-        else:
-            load("weights", state["v"])
+    def warm_start(self, state: State, saved: SavedRun, blocks: Iterable[Block]) -> None:
+        """The other run's w; t runs on from its steps, or as after one pass over the rows."""
         scalars = np.zeros(6)
-        if own:
-            load("scalars", scalars)
-        if own and "v" in lengths:
+        own = saved.lengths.get(self.name, {})
+        if "scalars" in own:
+            saved.load(self.name, "scalars", scalars)
+        if "v" in own:
+            saved.load(self.name, "v", state["v"])
             state["v"] *= scalars[SCALE]
+        elif "w" in saved.lengths.get("dual-cd", {}):
+            saved.load("dual-cd", "w", state["v"])
+        else:
+            saved.load("", "weights", state["v"])
         state["scalars"][NORM] = sum_of_squares(state["v"])
         state["scalars"][T] = max(scalars[T], math.ceil(self.problem.n_samples / self.batch) + 1.0)
 
@@ -116,12 +126,15 @@ class Pegasos:
         out /= max(1.0, scalars[STEPS] + scalars[EARLIER_STEPS])
         return out
 
-    def estimated_primal(self, state: State, loss_sum: float) -> float:
+    def estimates(self, state: State, loss_sum: float) -> tuple[float, None]:
         """P of the iterates as they went by: the last one's norm, the losses as they were seen."""
-        return 0.5 * state["scalars"][SCALE] ** 2 * sum_of_squares(state["v"]) + loss_sum
+        return 0.5 * state["scalars"][SCALE] ** 2 * sum_of_squares(state["v"]) + loss_sum, None
 
-    def estimated_dual(self, state: State) -> None:
-        return None
+
+METHOD = Method(
+    "pegasos", "primal subgradient steps on sub-batches; the average of the later iterates", SETTINGS,
+    Pegasos.capabilities, Pegasos,
+)  # fmt: skip
 
 
 def is_renewal(outer: int) -> bool:

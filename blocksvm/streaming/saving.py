@@ -21,7 +21,7 @@ def describe(stream: Stream) -> dict:
     labels = KNOWN_LABELS[0] if stream.labels is None else stream.labels.values
     return {
         "n_features": stream.features.n_features,
-        "copies": stream.machine.copies,
+        "n_vectors": stream.machine.copies,
         "bias": stream.machine.bias,
         "bits": settings.bits,
         "n_samples": told.rows,
