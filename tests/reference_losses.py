@@ -34,6 +34,14 @@ def squared_hinge(z, y, c, p=()):
     return c * max(LONG(0), 1 - y * z) ** 2
 
 
+def logistic(z, y, c, p=()):
+    return c * np.logaddexp(LONG(0), -y * z)
+
+
+def logistic_conjugate(a, y, c, p=()):
+    return sum(part * np.log(part) for part in (a, c - a) if part > 0) - c * np.log(c)
+
+
 def epsilon_insensitive(z, y, c, p):
     return c * max(LONG(0), abs(z - y) - p[0])
 
@@ -41,6 +49,7 @@ def epsilon_insensitive(z, y, c, p):
 REFERENCES = {
     "hinge": ReferenceLoss(hinge, lambda a, y, c, p: -a, lambda c: (0.0, c)),
     "squared-hinge": ReferenceLoss(squared_hinge, lambda a, y, c, p: a * a / (4 * c) - a, lambda c: (0.0, np.inf)),
+    "logistic": ReferenceLoss(logistic, logistic_conjugate, lambda c: (0.0, c)),
     "extra_losses:EPSILON_INSENSITIVE": ReferenceLoss(
         epsilon_insensitive, lambda a, y, c, p: p[0] * abs(a) - a * y, lambda c: (-c, c), labels=False, settings=(0.3,)
     ),

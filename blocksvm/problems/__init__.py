@@ -12,6 +12,7 @@ from blocksvm.errors import InputError, said
 LOSSES = {
     "hinge": "hinge",
     "squared-hinge": "squared_hinge",
+    "logistic": "logistic",
 }
 
 
