@@ -23,23 +23,42 @@ def parser() -> Parser:
         EPILOG,
     )
     p.add_argument("store", metavar="STORE.h5")
-    p.add_argument("--learner", required=True, metavar="NAME", help="perceptron, pa1, ogd, fobos, pegasos, ...")
+    method = p.add_argument_group("the learner")
+    method.add_argument(
+        "--learner", "--solver", dest="learner", required=True, metavar="NAME",
+        help="perceptron, pa1, ogd, fobos, pegasos, ... (train --help lists them)",
+    )  # fmt: skip
+    method.add_argument("--average", action="store_true", help="also measure the mean of the weights")
     add_learner_options(p)
-    p.add_argument(
-        "--average", default="no", choices=("no", "yes"), help="also measure the mean of the weights (default no)"
-    )
-    p.add_argument("--max-rows", type=int, metavar="N", help="only the first N rows (default: all)")
-    p.add_argument("--order", default="stored", metavar="NAME", help="of the rows: stored (default) or shuffled")
-    p.add_argument("--seed", type=seed, default=0, help="seed of the shuffled order (default 0)")
-    p.add_argument("--json", metavar="FILE", help="write the figures and all assumptions there")
-    p.add_argument("--figure", metavar="FILE.png", help="draw them (needs matplotlib)")
-    p.add_argument("--memory", type=size, default=size("1GB"), help="memory to use (default 1GB)")
-    p.add_argument("--overwrite", action="store_true", help="replace existing outputs")
+    rows = p.add_argument_group("the rows")
+    rows.add_argument("--max-rows", type=int, metavar="N", help="only the first N rows (default: all)")
+    rows.add_argument(
+        "--order", default="stored", metavar="NAME",
+        help="of the rows: stored (default) or shuffled (the default of train)",
+    )  # fmt: skip
+    rows.add_argument("--seed", type=seed, default=0, help="seed of the shuffled order (default 0)")
+    rows.add_argument("--memory", type=size, default=size("1GB"), help="memory to use (default 1GB)")
+    more = p.add_argument_group("what to write")
+    more.add_argument("--json", metavar="FILE", help="write the figures and all assumptions there")
+    more.add_argument("--figure", metavar="FILE.png", help="draw them (needs matplotlib)")
+    more.add_argument("--overwrite", action="store_true", help="replace existing outputs")
     return p
 
 
+def as_flag(arguments: list[str], name: str = "--average") -> list[str]:
+    """The arguments with the flag alone where 'yes' is said behind it, and without it where 'no' is: it was an option
+    of these two values once."""
+    found = []
+    for text in arguments:
+        if text in ("yes", "no") and found[-1:] == [name]:
+            found[-1:] = [name] if text == "yes" else []
+        elif text != f"{name}=no":
+            found.append(name if text == f"{name}=yes" else text)
+    return found
+
+
 def main(arguments: list[str]) -> int:
-    options = parser().parse_args(arguments)
+    options = parser().parse_args(as_flag(arguments))
     from pathlib import Path
 
     from blocksvm.sources.store.files import check_output, open_hdf5, read_meta, written_whole
@@ -60,8 +79,8 @@ def main(arguments: list[str]) -> int:
         require_matplotlib()
     settings = learner_settings(options)
     sigterm_interrupts()
-    compile_learner(options, values, 2)
-    compile_kernels("train", values, options.quiet)
+    compile_learner(options, values, 2, options.store)
+    compile_kernels("train", values, options.quiet, options.store)
     from blocksvm.analysis.report import regret
     from blocksvm.cli.display import Line
     from blocksvm.sources.store.reader import Store
@@ -69,7 +88,7 @@ def main(arguments: list[str]) -> int:
     line = Line(sys.stderr, options.quiet)
     with Store(options.store) as store:
         report = regret(
-            store, options.learner, settings, average=options.average == "yes", max_rows=options.max_rows,
+            store, options.learner, settings, average=options.average, max_rows=options.max_rows,
             order=options.order, seed=options.seed, memory=options.memory, tell=line.show,
         )  # fmt: skip
     line.close()

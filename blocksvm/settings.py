@@ -96,7 +96,8 @@ class Setting:
 
 @dataclass(frozen=True)
 class Settings:
-    """The settings that something takes, in the order of their help; exclusive: pairs that say the same thing."""
+    """The settings that something takes, in the order of their help; exclusive: pairs that say the same thing,
+    of which the one that was given counts."""
 
     declared: tuple[Setting, ...] = field(default=())
     exclusive: tuple[tuple[str, str], ...] = ()
@@ -150,12 +151,15 @@ class Settings:
         Raises InputError as ``checked`` does, and for a setting that is missing.
         """
         given = self.checked(given, owner)
+        said_otherwise = {
+            one if other in given else other for one, other in self.exclusive if {one, other} & set(given)
+        }
         found = {}
         for setting in self.declared:
             value = given.get(setting.name)
             if value is None:
                 value = known.get(setting.name)
-            if value is None:
+            if value is None and setting.name not in said_otherwise:
                 if setting.default is REQUIRED:
                     raise InputError(f"{owner} needs {called(setting.name)}")
                 value = setting.default

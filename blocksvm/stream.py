@@ -27,26 +27,35 @@ EPILOG = """examples:
 def parser() -> Parser:
     p = Parser("stream", "Learn from text (plain, compressed, or - for standard input) in one pass.", EPILOG)
     p.add_argument("inputs", nargs="*", metavar="INPUT", help="svmlight text (default: standard input)")
-    p.add_argument("--learner", required=True, metavar="NAME", help="pa1, arow, fobos, ... (train --help lists them)")
-    p.add_argument("--labels", metavar="NEG,POS", help="the labels, two or more (default: -1 and 1, or 0 and 1)")
-    p.add_argument("--bits", type=int, metavar="B", help="hash ids to 2^B features (default: a table that grows)")
-    p.add_argument("--query", type=float, metavar="B", help="ask for a label with probability B / (B + |margin|)")
-    p.add_argument("--average", action="store_true", help="the model is the mean of the weights after each row")
-    p.add_argument("--multiclass", metavar="RULE", help="more than two labels: prototype (default) or rest")
-    p.add_argument("--bias", type=float, default=0.0, metavar="B", help="append a constant feature of value B")
-    p.add_argument("--normalize", choices=("none", "l2"), default="none", help="l2: scale each row to norm 1")
-    p.add_argument("--duplicates", choices=("error", "sum"), default="error", help="an id that occurs twice in a row")
+    method = p.add_argument_group("the learner")
+    method.add_argument(
+        "--learner", "--solver", dest="learner", required=True, metavar="NAME",
+        help="pa1, arow, fobos, ... (train --help lists them)",
+    )  # fmt: skip
+    method.add_argument("--average", action="store_true", help="the mean of the weights after each row, not the last")
+    method.add_argument("--multiclass", metavar="RULE", help="more than two labels: prototype (default) or rest")
+    method.add_argument("--query", type=float, metavar="B", help="ask for a label with probability B / (B + |margin|)")
+    method.add_argument("--bias", type=float, default=0.0, metavar="B", help="append a constant feature of value B")
+    method.add_argument("--seed", type=seed, default=0, help="seed of selective sampling (default 0)")
     add_learner_options(p)
-    p.add_argument("--prior", metavar="MODEL.h5", help="a model to start from and to be regularised towards")
-    p.add_argument("--continue-from", metavar="MODEL.h5", help="go on where the learner of a model stopped")
-    p.add_argument("--skip-bad", action="store_true", help="count, show and skip malformed lines")
-    p.add_argument("--model", metavar="MODEL.h5", help="the model to write at the end, and on Ctrl-C")
-    p.add_argument("--save-every", type=int, metavar="ROWS", help="write it after every so many rows, too")
-    p.add_argument("--log", metavar="TRACE.jsonl", help="write a JSON line for each line of progress")
-    p.add_argument("--memory", type=size, default=size("1GB"), help="memory to use, e.g. 512MB (default 1GB)")
-    p.add_argument("--jobs", type=int, help="threads that parse (default: one less than there are processors)")
-    p.add_argument("--seed", type=seed, default=0, help="seed of selective sampling (default 0)")
-    p.add_argument("--overwrite", action="store_true", help="replace existing outputs")
+    rows = p.add_argument_group("the rows")
+    rows.add_argument("--labels", metavar="NEG,POS", help="the labels, two or more (default: -1 and 1, or 0 and 1)")
+    rows.add_argument("--bits", type=int, metavar="B", help="hash ids to 2^B features (default: a table that grows)")
+    rows.add_argument("--normalize", choices=("none", "l2"), default="none", help="l2: scale each row to norm 1")
+    rows.add_argument(
+        "--duplicates", choices=("error", "sum"), default="error", help="an id that occurs twice in a row"
+    )
+    rows.add_argument("--skip-bad", action="store_true", help="count, show and skip malformed lines")
+    more = p.add_argument_group("starting, watching, saving")
+    more.add_argument("--prior", metavar="MODEL.h5", help="a model to start from and to be regularised towards")
+    more.add_argument("--continue-from", metavar="MODEL.h5", help="go on where the learner of a model stopped")
+    more.add_argument("--model", metavar="MODEL.h5", help="the model to write at the end, and on Ctrl-C")
+    more.add_argument("--save-every", type=int, metavar="ROWS", help="write it after every so many rows, too")
+    more.add_argument("--log", metavar="TRACE.jsonl", help="write a JSON line for each line of progress")
+    more.add_argument("--overwrite", action="store_true", help="replace existing outputs")
+    machine = p.add_argument_group("the machine")
+    machine.add_argument("--memory", type=size, default=size("1GB"), help="memory to use, e.g. 512MB (default 1GB)")
+    machine.add_argument("--jobs", type=int, metavar="N", help="threads that parse (default: all processors but one)")
     return p
 
 

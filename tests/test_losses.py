@@ -13,8 +13,7 @@ from weighted_rows import WeightedMatrix, solver_of
 from blocksvm.errors import InputError
 from blocksvm.kernels.margins import certificate_sums, decision_values
 from blocksvm.problems import LOSSES, get_loss
-from blocksvm.problems.problem import CertificateSums, Problem, make_problem
-from blocksvm.problems.settings import PROBLEM_SETTINGS
+from blocksvm.problems.problem import CertificateSums, Problem, make_problem, problem_settings
 from blocksvm.solvers.dual_cd import DualCD
 from blocksvm.sources.matrix import Matrix
 
@@ -165,7 +164,7 @@ def test_a_loss_of_ones_own_is_named_by_module_and_attribute():
 
 
 def problem_from(source, **settings):
-    return make_problem(PROBLEM_SETTINGS.resolve(settings, "dual-cd"), 0.0, source)
+    return make_problem(problem_settings(settings).resolve(settings, "dual-cd"), 0.0, source)
 
 
 def test_a_losss_own_settings_belong_to_its_problem():

@@ -362,7 +362,7 @@ def test_a_matrix_of_zeros_and_rows_without_entries_converge():
         ([4.0] * 30, "all rows have the label 4; training needs rows of two classes, add the other"),
         (
             [1.0, 2.0, 3.5] * 10,
-            "has 3 labels (1, 2, 3.5), but the solvers are binary; make one class against the others",
+            "has 3 labels (1, 2, 3.5), but this solver takes two; the online learners take more",
         ),
     ],
 )
@@ -386,7 +386,7 @@ def test_other_than_two_labels_are_an_error(tmp_path, labels, expected):
         ({"C": math.inf}, "C=inf: must be"),
         ({"lam": 0.0}, "lam=0: must be"),
         ({"solver": "sgd"}, "solver sgd: unknown; choose one of dual-cd, pegasos"),
-        ({"loss": "l1"}, "loss=l1: choose one of hinge, squared-hinge"),
+        ({"loss": "l1"}, "loss=l1: unknown; choose one of hinge, squared-hinge"),
         ({"partition": "x"}, "partition=x: choose one of redrawn, fixed"),
         ({"order": "x"}, "order=x: choose one of"),
         ({"schedule": "0"}, "schedule=0: expected"),
@@ -451,7 +451,7 @@ def test_too_little_memory_is_refused_with_the_need_before_reading(store):
     for settings in ({}, {"solver": "pegasos"}, {"block_chunks": 5}):
         with Store(store) as source:
             with pytest.raises(
-                InputError, match=r"memory 0.01MB is too small: [0-9.]+MB are needed \(weights"
+                InputError, match=r"memory=0.01MB is too small: [0-9.]+MB are needed \(weights"
             ) as error:
                 looped(source, memory=7_000, **settings)
             assert source.cost.blocks == 0
@@ -474,7 +474,7 @@ def test_the_plan_stays_within_the_budget_and_covers_the_arrays(store):
     assert not run.events[0]["resident"]
     assert run.events[0]["blocks"] > 1
     assert sum(run.result.memory.values()) <= budget
-    arenas = sum(arena.memory.nbytes for arena in run.loop.reader.arenas)
+    arenas = sum(arena.memory.nbytes for arena in run.loop.feed.arenas)
     state = sum(array.nbytes for array in run.loop.state.values())
     assert arenas + state <= sum(run.result.memory.values()) + 16
 

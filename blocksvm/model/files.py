@@ -15,7 +15,7 @@ from blocksvm.kernels.table import hash_ids
 from blocksvm.model.older import of_today
 from blocksvm.model.state import Piecewise, write_state
 from blocksvm.sources.store.arrays import read_array, write_array
-from blocksvm.sources.store.files import create_hdf5, damage_named, open_hdf5, read_meta, write_meta
+from blocksvm.sources.store.files import create_group, create_hdf5, damage_named, open_hdf5, read_meta, write_meta
 
 INT64 = np.dtype(np.int64)
 FLOAT64 = np.dtype(np.float64)
@@ -34,7 +34,7 @@ def save_model(
     state: what a later run can start from (the dual variables, a learner's memory), {name space: {array: pieces}}.
     """
     with create_hdf5(path, "model") as file:
-        features = file.create_group("features")
+        features = create_group(file, "features")
         write_array(features, "ids", meta["n_features"], INT64, feature_ids)
         write_array(file, "weights", weights.length, weights.dtype, weights.piece)
         write_state(file, state)
@@ -71,6 +71,10 @@ class Model:
     intercept: float | np.ndarray
     labels: tuple[float, ...]
     meta: dict
+
+    def __repr__(self) -> str:
+        labels = ", ".join(f"{label:g}" for label in self.labels[:5]) + (", ..." if len(self.labels) > 5 else "")
+        return f"Model({self.weights.shape[-1]} features, labels {labels})"
 
     @property
     def bits(self) -> int | None:

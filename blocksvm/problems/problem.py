@@ -23,6 +23,8 @@ from blocksvm.errors import InputError, said
 from blocksvm.kernels.margins import certificate_sums, inner_with_difference, squared_distance, sum_of_squares
 from blocksvm.problems import get_loss
 from blocksvm.problems.loss import REAL_NUMBERS, Loss
+from blocksvm.problems.settings import PROBLEM_SETTINGS
+from blocksvm.settings import Settings
 from blocksvm.sources.source import Labels, Source
 
 LARGEST = 1e50  # of sum_i C_i ||x_i||, and of 1 / C_i: squares and quotients of these must stay finite
@@ -56,6 +58,12 @@ class Problem:
         """(3,) float64: of rows with y < 0, y = 0 and y > 0, as the kernels take it; of two classes, 0 is no label."""
         negative, positive = self.cost.tolist()
         return np.array([negative, positive if self.loss.targets == REAL_NUMBERS else 0.0, positive])
+
+
+def problem_settings(given: Mapping) -> Settings:
+    """``PROBLEM_SETTINGS`` and those of the loss that is given."""
+    loss = get_loss(PROBLEM_SETTINGS.resolve({"loss": given.get("loss")}, "a problem")["loss"])
+    return PROBLEM_SETTINGS + loss.settings
 
 
 def make_problem(settings: Mapping, bias: float, source: Source) -> Problem:
@@ -133,8 +141,9 @@ def require_two_labels(source: Source) -> Labels:
         raise InputError(f"{source.name}: has no labels; training needs rows of two classes")
     shown = ", ".join(f"{label:g}" for label in found[:5]) + (", ..." if len(found) > 5 else "")
     raise InputError(
-        f"{source.name}: has {len(found)} labels ({shown}), but the solvers are binary; make one class against the "
-        f"others, e.g. awk '{{$1 = ($1 == {found[0]:g}) ? 1 : -1}} 1' INPUT | python -m blocksvm.split - STORE.h5"
+        f"{source.name}: has {len(found)} labels ({shown}), but this solver takes two; the online learners take more "
+        f"(such as {said('solver', 'arow')}), or make one class against the others, e.g. "
+        f"awk '{{$1 = ($1 == {found[0]:g}) ? 1 : -1}} 1' INPUT | python -m blocksvm.split - STORE.h5"
     )
 
 

@@ -1,58 +1,58 @@
-"""The settings that make a batch problem; imports nothing heavy."""
+"""The settings of a problem: the loss, what it is multiplied with, and the weights of the classes."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
+from dataclasses import dataclass
 
 from blocksvm.errors import InputError, said
-from blocksvm.problems import LOSSES, check_loss, get_loss
+from blocksvm.problems import LOSSES, check_loss
 from blocksvm.settings import Setting, Settings
 
 
-def class_weights(given) -> str | dict:
-    """'balanced', or {label: weight} of a mapping or of 'LABEL=WEIGHT,LABEL=WEIGHT'; labels that are numbers are
-    float."""
-    if given == "balanced":
-        return given
-    pairs = (
-        given.items() if isinstance(given, Mapping) else [part.partition("=")[::2] for part in str(given).split(",")]
-    )
-    weights = {}
-    for label, weight in pairs:
+@dataclass(frozen=True)
+class LossName(Setting):
+    """One of the losses, or MODULE:ATTRIBUTE of one outside the package."""
+
+    def checked(self, value):
+        return None if value is None else check_loss(str(value))
+
+
+@dataclass(frozen=True)
+class ClassWeights(Setting):
+    """'balanced', {label: weight}, or the latter as text, LABEL=WEIGHT,LABEL=WEIGHT."""
+
+    def checked(self, value):
+        if value is None or value == "balanced":
+            return value
         try:
-            number = float(weight if label != "" else "")
+            if isinstance(value, str):
+                value = dict(part.split("=") for part in value.split(","))
+            weights = {_label(label): float(weight) for label, weight in dict(value).items()}
         except (TypeError, ValueError):
-            raise InputError(f"{said('class_weight', given)}: expected balanced or LABEL=WEIGHT,LABEL=WEIGHT") from None
-        if not (number > 0.0 and math.isfinite(number)):
-            raise InputError(f"{said('class_weight', f'{label}={number:g}')}: must be a finite number above 0")
-        try:
-            weights[float(label)] = number
-        except (TypeError, ValueError):
-            weights[label] = number
-    return weights
+            raise InputError(f"{said(self.name, value)}: expected balanced or LABEL=WEIGHT,LABEL=WEIGHT") from None
+        for label, weight in weights.items():
+            if not 0.0 < weight < float("inf"):
+                wrong = said(self.name, f"{label:g}={weight:g}" if isinstance(label, float) else f"{label}={weight:g}")
+                raise InputError(f"{wrong}: the weight must be a finite number above 0")
+        return weights
 
 
-class ProblemSettings(Settings):
-    """Those of a problem, and the own ones of the loss that is named among those given."""
-
-    def with_own(self, given: Mapping) -> Settings:
-        loss = get_loss(given.get("loss") or self["loss"].default)
-        return Settings((*self.declared, *loss.settings), self.exclusive)
-
-    def checked(self, given: Mapping, owner: str) -> dict:
-        if all(name in self for name, value in given.items() if value is not None):
-            return super().checked(given, owner)  # no loss need be imported
-        return self.with_own(given).checked(given, owner)
-
-    def resolve(self, given: Mapping, owner: str, known: Mapping = {}) -> dict:
-        return self.with_own(given).resolve(given, owner, known)
+def _label(label) -> float | str:
+    """A label as stores have them: a number where it is one."""
+    try:
+        return float(label)
+    except ValueError:
+        if not label:
+            raise
+        return label
 
 
-PROBLEM_SETTINGS = ProblemSettings((
-    Setting("loss", f"the loss of a row: {', '.join(LOSSES)}, or MODULE:ATTRIBUTE of your own", default="hinge",
-            kind=check_loss, metavar="NAME"),
-    Setting("C", "weight of the sum of losses", default=1.0, above=0.0),
-    Setting("lam", "instead of C: C = 1 / (L * rows, each counted by its weight)", above=0.0, metavar="L"),
-    Setting("class_weight", "balanced, or LABEL=WEIGHT,LABEL=WEIGHT: factors of C", kind=class_weights, metavar="W"),
-), exclusive=(("C", "lam"),))  # fmt: skip
+PROBLEM_SETTINGS = Settings(
+    (
+        LossName("loss", f"the loss: {', '.join(LOSSES)}", "hinge", str, metavar="NAME"),
+        Setting("C", "weight of the sum of losses", 1.0, above=0.0),
+        Setting("lam", "instead of C: C = 1 / (L * sum of the rows' weights)", above=0.0, metavar="L"),
+        ClassWeights("class_weight", "factors of C: balanced, or LABEL=WEIGHT,LABEL=WEIGHT", kind=str, metavar="W"),
+    ),
+    exclusive=(("C", "lam"),),
+)

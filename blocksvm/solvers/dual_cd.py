@@ -10,7 +10,7 @@ from blocksvm.errors import InputError, called
 from blocksvm.kernels.dual_cd import dual_cd_pass, dual_coefficients, leave_resting, make_feasible
 from blocksvm.kernels.margins import add_rows, inner_with_difference, squared_distance, sum_of_squares
 from blocksvm.kernels.shuffle import keep_active
-from blocksvm.problems.problem import make_problem
+from blocksvm.problems.problem import make_problem, problem_settings
 from blocksvm.problems.settings import PROBLEM_SETTINGS
 from blocksvm.solvers.protocol import (
     Capabilities,
@@ -68,7 +68,7 @@ class DualCD(Solver):
     )
 
     def __init__(self, task: Task):
-        self.settings = PROBLEM_SETTINGS.resolve(task.settings, self.name)
+        self.settings = problem_settings(task.settings).resolve(task.settings, self.name)
         self.problem = make_problem(self.settings, task.bias, task.source)
         self.bias = self.problem.bias
         self.cost = self.problem.cost_by_sign()
@@ -93,7 +93,8 @@ class DualCD(Solver):
             )
         alpha, w, sums = state["alpha"], state["w"], state["sums"]
         saved.load(self.name, "alpha", alpha)
-        conjugates, largest = self._sum_rows(state, blocks, self.problem.cost / np.array(saved.meta["cost"]))
+        ratio = self.problem.cost / np.array(saved.meta["cost"])
+        conjugates, largest = self._sum_rows(state, blocks, ratio)
         # through conjugate(0) = 0 and the values at 1/2 and 1: sum conjugate(f a_i) = square f^2 - linear f
         whole, half, quarter = conjugates.tolist()
         square, linear = 2.0 * whole - 4.0 * half, whole - 4.0 * half
@@ -195,6 +196,11 @@ class DualCD(Solver):
 
 
 METHOD = Method(
-    "dual-cd", "dual coordinate descent in blocks, to a certified duality gap", PROBLEM_SETTINGS, DualCD.capabilities,
+    "dual-cd",
+    "dual coordinate descent in blocks, to a certified duality gap",
+    PROBLEM_SETTINGS,
+    DualCD.capabilities,
     DualCD,
-)  # fmt: skip
+    ("loss",),
+    problem_settings,
+)

@@ -59,6 +59,7 @@ class Pegasos(Solver):
     def __init__(self, task: Task):
         self.settings = SETTINGS.resolve(task.settings, self.name)
         if self.settings["loss"] != "hinge":
+            # the step is the hinge's subgradient, and no other loss has the optimum inside of the ball
             raise InputError(
                 f"{said('loss', self.settings['loss'])}: pegasos minimises the hinge loss; dual-cd has more"
             )
@@ -75,7 +76,7 @@ class Pegasos(Solver):
         state["scalars"][:] = (1.0, 0.0, 1.0, 0.0, 0.0, 0.0)
 
     def warm_start(self, state: State, saved: SavedRun, blocks: Iterable[Block]) -> None:
-        """The other run's w; t runs on from its steps, or as after one pass over the rows."""
+        """The other run's w; t runs on from the steps of another pegasos, or as after one pass over the rows."""
         scalars = np.zeros(6)
         own = saved.lengths.get(self.name, {})
         if "scalars" in own:
@@ -131,15 +132,18 @@ class Pegasos(Solver):
         return 0.5 * state["scalars"][SCALE] ** 2 * sum_of_squares(state["v"]) + loss_sum, None
 
 
-METHOD = Method(
-    "pegasos", "primal subgradient steps on sub-batches; the average of the later iterates", SETTINGS,
-    Pegasos.capabilities, Pegasos,
-)  # fmt: skip
-
-
 def is_renewal(outer: int) -> bool:
     """Whether the average is renewed after this outer iteration: 1, 2, 3, ..., each a quarter after the last."""
     renewal = 1
     while renewal < outer:
         renewal += max(1, renewal // 4)
     return renewal == outer
+
+
+METHOD = Method(
+    "pegasos",
+    "primal subgradient steps on sub-batches; the average of the later iterates",
+    SETTINGS,
+    Pegasos.capabilities,
+    Pegasos,
+)

@@ -7,7 +7,7 @@ tested alone or made elsewhere, and a solver is one file.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -206,10 +206,20 @@ class Solver(Protocol):
 @dataclass(frozen=True)
 class Method:
     """A solver as the registry knows it, before there are rows: its settings with their help, what it can do, and
-    ``make(task)``, which raises InputError where settings or rows do not fit."""
+    ``make(task)``, which raises InputError where settings or rows do not fit.
+
+    choices: settings that decide about others and about the functions compiled (a loss, a mirror map); choose(given):
+    the settings that it takes where these are given.
+    """
 
     name: str
     summary: str
     settings: Settings
     capabilities: Capabilities
     make: Callable[[Task], Solver]
+    choices: tuple[str, ...] = ()
+    choose: Callable[[Mapping], Settings] | None = None
+
+    def takes(self, given: Mapping) -> Settings:
+        """The settings that it takes, given the values of some."""
+        return self.settings if self.choose is None else self.choose(given)

@@ -7,36 +7,41 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from blocksvm.errors import InputError
-from blocksvm.model.files import FLOAT64, INT64, Model, describe_model, load_state, saved_state, state_pieces
+from blocksvm.errors import InputError, called, said
+from blocksvm.model.files import FLOAT64, INT64, describe_model
+from blocksvm.model.state import open_state
 from blocksvm.model.takeover import check_continued, listed
 from blocksvm.sources.source import Labels
-from blocksvm.streaming.features import StreamMemory
+from blocksvm.streaming.features import StreamMemory, spans
 
 if TYPE_CHECKING:
     from blocksvm.streaming.stream import Stream, StreamSettings
+
+PIECE_BYTES = 4 * 8 * (1 << 17)  # pieces of ids and weights as files have them, while they are put in place
 
 
 def check_continued_stream(path: Path, settings: StreamSettings, labels: Labels | None, prior: str | None) -> Labels:
     """The labels of a model with which a stream is to go on; InputError where it does not fit the settings or
     the prior (its fingerprint)."""
     saved = describe_model(path)
-    check_continued(path, saved, settings.arithmetic(), prior)
+    check_continued(path, saved, settings.method(), settings.bias, prior)
     if saved.get("bits") != settings.bits:
         theirs = "a table of ids" if saved.get("bits") is None else f"features hashed to {saved['bits']} bits"
-        mine = "without --bits" if settings.bits is None else f"with --bits {settings.bits}"
+        mine = f"without {called('bits')}" if settings.bits is None else f"with {said('bits', settings.bits)}"
         raise InputError(f"{path}: has {theirs}, but learning would go on {mine}; continue with the same")
     if labels is not None and list(labels.values) != saved["labels"]:
         raise InputError(
-            f"{path}: has the labels {listed(saved['labels'])}, other ones than the stream; leave --labels out"
+            f"{path}: has the labels {listed(saved['labels'])}, other ones than the stream; leave {called('labels')} "
+            "out"
         )
     return Labels(tuple(saved["labels"]))
 
 
 def go_on(path: Path, features: StreamMemory) -> None:
     """Fill a stream's memory, which is new, with what a learner knew; raises InputError where the file is damaged."""
+    saved = open_state(path)
     if features.bits is None:
-        for _, ids in state_pieces(path, "ids", INT64):
+        for _, ids in saved.pieces("", "ids", INT64):
             features.places(ids)
     machine, memory = features.machine, features.memory
     lengths = {
@@ -44,31 +49,54 @@ def go_on(path: Path, features: StreamMemory) -> None:
         "scalars": len(memory.scalars),
         "tally": len(memory.tally),
     }
-    found = saved_state(path)[1]
+    space = saved.namespace
+    found = saved.lengths.get(space, {})
     for name, length in lengths.items():
         if found.get(name) != length:
             raise InputError(f"{path}: holds no {name} of {length} numbers; it is damaged, or not a learner's model")
-    for start, numbers in state_pieces(path, "features", FLOAT64):
+    for start, numbers in saved.pieces(space, "features", FLOAT64):
         features.put_back(start, numbers)
-    load_state(path, "scalars", memory.scalars)
-    load_state(path, "tally", memory.tally)
+    saved.load(space, "scalars", memory.scalars)
+    saved.load(space, "tally", memory.tally)
 
 
-def take_prior(model: Model, path: Path, stream: Stream) -> None:
-    """Put a model's weights where the learner's own are added to them; InputError where they do not fit."""
-    if tuple(model.labels) != tuple(stream.labels.values):
+def prior_bytes(described: dict) -> int:
+    """What ``take_prior`` holds meanwhile of the model so described: where its features are, and pieces of it."""
+    return 4 * described["n_features"] + PIECE_BYTES
+
+
+def take_prior(path: Path, described: dict, stream: Stream) -> None:
+    """Put a model's weights where the learner's own are added to them, piece by piece; InputError where the model,
+    so described, does not fit."""
+    if tuple(described["labels"]) != tuple(stream.labels.values):
         raise InputError(
-            f"{path}: has the labels {listed(model.labels)}, other ones than the stream; give them by --labels"
+            f"{path}: has the labels {listed(described['labels'])}, other ones than the stream; give them by "
+            f"{called('labels')}"
         )
-    machine, features = stream.machine, stream.features
-    intercepts = np.atleast_1d(model.intercept)
-    if intercepts.any() and not machine.bias:
-        raise InputError(f"{path}: has an intercept, but there is no constant feature; give --bias")
-    bits = model.meta.get("bits")
+    machine, features, bits = stream.machine, stream.features, described.get("bits")
     if bits is not None and bits != features.bits:
-        raise InputError(f"{path}: has features hashed to {bits} bits; give --bits {bits}")
-    places = model.feature_ids.astype(np.int32) if bits is not None else features.places(model.feature_ids)
+        raise InputError(f"{path}: has features hashed to {bits} bits; give {said('bits', bits)}")
+    d = described["n_features"]
     prior = features.memory.prior.reshape(machine.copies, -1)
-    for own, weights, intercept in zip(prior, np.atleast_2d(model.weights), intercepts, strict=True):
-        np.add.at(own, places, weights)
-        own[-1] = intercept / machine.bias if intercept else 0.0
+    saved = open_state(path)
+    for name, length in (("ids", d), ("weights", len(prior) * (d + 1))):
+        if saved.lengths.get("", {}).get(name) != length:
+            raise InputError(f"{path}: does not have {length} {name}; it is damaged, make it again")
+    places = np.empty(d, np.int32)
+    for start, ids in saved.pieces("", "ids", INT64):
+        places[start : start + len(ids)] = ids if bits is not None else features.places(ids)
+    prior = features.memory.prior.reshape(machine.copies, -1)  # the features may have grown
+    for start, weights in saved.pieces("", "weights", FLOAT64):
+        if not np.isfinite(weights).all():
+            raise InputError(f"{path}: a weight is not a number; train the model again")
+        done = 0
+        for c, first, last in spans(start, start + len(weights), d + 1):
+            part = weights[done : done + last - first]
+            done += last - first
+            known = min(last, d) - first
+            np.add.at(prior[c], places[first : first + known], part[:known])
+            intercept = part[-1] * described["bias"] if last > d else 0.0
+            if intercept and not machine.bias:
+                raise InputError(f"{path}: has an intercept, but there is no constant feature; give {called('bias')}")
+            if intercept:
+                prior[c, -1] = intercept / machine.bias

@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from blocksvm.errors import InputError
-from blocksvm.model.files import FLOAT64, save_model_pieces, whole
+from blocksvm.model.files import FLOAT64, save_model
+from blocksvm.model.state import Piecewise, namespace, whole
 from blocksvm.model.versions import versions
 from blocksvm.streaming.features import spans
 from blocksvm.streaming.stream import KNOWN_LABELS, Stream
@@ -27,8 +28,8 @@ def describe(stream: Stream) -> dict:
         "n_samples": told.rows,
         "fingerprint": None,
         "store": "a stream",
-        "settings": {"loss": "hinge", "C": 1.0, "lam": None, "memory": settings.memory, "seed": settings.seed,
-                     **settings.arithmetic()},
+        "method": stream.method,
+        "settings": {"bias": settings.bias, "memory": settings.memory, "seed": settings.seed},
         "labels": list(labels),
         "prior": None if stream.prior is None else str(stream.prior),
         "prior_fingerprint": stream.prior_fingerprint,
@@ -74,13 +75,17 @@ def save_stream(path: Path, stream: Stream) -> None:
         return np.concatenate(found).ravel()[start - first * width : stop - first * width]
 
     state = {
-        "features": (machine.copies * (n + 1) * machine.width, FLOAT64, columns),
+        "features": Piecewise(machine.copies * (n + 1) * machine.width, FLOAT64, columns),
         "scalars": whole(memory.scalars),
         "tally": whole(memory.tally),
         "epochs": whole(np.array([0.0, -1.0, 1.0])),
     }
-    save_model_pieces(
-        path, lambda start, stop: ids[start:stop], (machine.copies * (n + 1), FLOAT64, weights), state, describe(stream)
+    save_model(
+        path,
+        lambda start, stop: ids[start:stop],
+        Piecewise(machine.copies * (n + 1), FLOAT64, weights),
+        {namespace(stream.method["name"], True): state},
+        describe(stream),
     )
 
 

@@ -12,16 +12,16 @@ from pathlib import Path
 
 import numpy as np
 
-from blocksvm.errors import InputError
+from blocksvm.errors import InputError, called, said
 from blocksvm.formats.svmlight import LineCounter, ParsedRows, TextFormat
 from blocksvm.kernels.online.loops import LAST_LABEL, LAST_LENGTH, LAST_SCORE, NONZEROS, ROWS
 from blocksvm.learners.protocol import LearnerSettings
 from blocksvm.learners.runner import LARGEST_NORM, Machine
 from blocksvm.learners.solver import is_reported, progress_of
-from blocksvm.model.files import load_model, model_fingerprint
+from blocksvm.model.files import describe_model, model_fingerprint
 from blocksvm.sources.source import Labels
 from blocksvm.streaming.ahead import ParsedAhead, Part
-from blocksvm.streaming.earlier import check_continued_stream, go_on, take_prior
+from blocksvm.streaming.earlier import check_continued_stream, go_on, prior_bytes, take_prior
 from blocksvm.streaming.features import MOST_BITS, StreamMemory
 
 KNOWN_LABELS = ((-1.0, 1.0), (0.0, 1.0))
@@ -90,15 +90,15 @@ class Stream:
         self.on_report, self.on_fault, self.save, self.stop = on_report, on_fault, save, stop
         labels = settings.labels
         if labels is not None and len(set(labels)) < 2:
-            raise InputError("--labels: name two different labels, or more")
+            raise InputError(f"{called('labels')}: name two different labels, or more")
         if settings.bits is not None and not 1 <= settings.bits <= MOST_BITS:
-            raise InputError(f"--bits {settings.bits}: choose 1 to {MOST_BITS}")
+            raise InputError(f"{said('bits', settings.bits)}: choose 1 to {MOST_BITS}")
         self.labels = None if labels is None else Labels(tuple(sorted(labels)))
         self.prior = prior
-        prior_model = None if prior is None else load_model(prior)
+        prior_model = None if prior is None else describe_model(prior)
         self.prior_fingerprint = None if prior is None else model_fingerprint(prior)
         if prior_model is not None and self.labels is None:
-            self.labels = Labels(prior_model.labels)
+            self.labels = Labels(tuple(prior_model["labels"]))
         if continue_from is not None:
             self.labels = check_continued_stream(continue_from, settings, self.labels, self.prior_fingerprint)
         self.machine = Machine(
@@ -108,16 +108,20 @@ class Stream:
         )  # fmt: skip
         form = TextFormat(True, settings.sum_duplicates, settings.normalize == "l2", "float32")
         self.ahead = ParsedAhead(form, settings.bits, settings.skip_bad, settings.memory, settings.jobs, stop)
-        left = settings.memory - self.ahead.planned_bytes
+        prior_takes = 0 if prior_model is None else prior_bytes(prior_model)
+        left = settings.memory - self.ahead.planned_bytes - prior_takes
         if left < 1_000_000:
-            raise InputError(f"--memory {settings.memory / 1e6:g}MB is too small for a stream; give 16MB or more")
+            least = 16 + math.ceil(prior_takes / 1e6)
+            raise InputError(
+                f"{said('memory', f'{settings.memory / 1e6:g}MB')} is too small for a stream; give {least}MB or more"
+            )
         self.features = StreamMemory(
             self.machine, settings.bits, left, prior_model is not None, settings.save_every is not None
         )
         if continue_from is not None:
             go_on(continue_from, self.features)
         if prior_model is not None:
-            take_prior(prior_model, prior, self)
+            take_prior(prior, prior_model, self)
         self.skipped = 0
         self.began = time.perf_counter()
         self.last_report = -1
@@ -210,7 +214,7 @@ class Stream:
             known = " and ".join(f"{label:g}" for label in table.values)
             sentence = counter.at(
                 parsed, int(parsed.lines[row]),
-                f"the label {found[row]:g} is none of {known}; name the labels with --labels",
+                f"the label {found[row]:g} is none of {known}; name the labels with {called('labels')}",
             )  # fmt: skip
             if not self.settings.skip_bad:
                 raise InputError(sentence)

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from blocksvm.kernels.margins import decision_values
-from blocksvm.problems.problem import Certificate, CertificateSums, Problem, predicted
+from blocksvm.model.values import classes_of, pieces_of_values
+from blocksvm.problems.problem import Certificate, CertificateSums, Problem
 from blocksvm.sources.block import Block
 
 
@@ -28,10 +29,11 @@ def evaluate(
 
 def count_correct(w: np.ndarray, copies: int, bias: float, block: Block) -> int:
     """Rows of the block whose label is predicted: the sign for two classes, the largest value for more."""
-    values = np.empty((copies, block.n_samples))
-    for own, out in zip(w.reshape(copies, -1), values, strict=True):
-        decision_values(*block.matrix, own, bias, out)
-    return int(np.count_nonzero(predicted(values[0] if copies == 1 else values) == block.y))
+    correct = 0
+    for rows, values in pieces_of_values(block.matrix, w.reshape(copies, -1), bias):
+        predicted = classes_of(values)
+        correct += int(np.count_nonzero((2 * predicted - 1 if copies == 1 else predicted) == block.y[rows]))
+    return correct
 
 
 SAMPLE = 16_384  # rows from which on the gap of those seen tells that of all
