@@ -22,9 +22,10 @@ import numpy as np
 
 from blocksvm.kernels.dual_cd import dual_cd_pass
 from blocksvm.kernels.shuffle import windowed_order
+from blocksvm.problems.problem import make_problem
+from blocksvm.problems.settings import PROBLEM_SETTINGS
 from blocksvm.sources.store.reader import Store
 from blocksvm.training.partition import WINDOW_ROWS
-from blocksvm.training.settings import TrainSettings
 
 PASSES = 8
 
@@ -61,8 +62,8 @@ def ours(path: Path, C: float) -> dict[str, tuple[float, float]]:
     found = {}
     with Store(path) as store:
         block = store.read_block(np.arange(len(store.chunks)), None)
-        problem = TrainSettings(C=C).problem(store)
-        one_pass = problem.loss.compiled(dual_cd_pass)
+        problem = make_problem(PROBLEM_SETTINGS.resolve({"C": C}, "dual-cd"), 0.0, store)
+        one_pass, costs = problem.loss.compiled(dual_cd_pass), problem.cost_by_sign()
         n = block.n_samples
         order = np.empty(n, np.int32)
         for name, window in (("loading", n), ("full shuffle", n), (f"windows of {WINDOW_ROWS:,} rows", WINDOW_ROWS)):
@@ -73,7 +74,7 @@ def ours(path: Path, C: float) -> dict[str, tuple[float, float]]:
                 began = time.perf_counter()
                 windowed_order(np.uint64(k), n, window, order, np.empty(-(-n // window), np.int32))
                 one_pass(
-                    *block.matrix, block.y, block.weights, block.sq_norms, order, 0.0, problem.cost, problem.own,
+                    *block.matrix, block.y, block.weights, block.sq_norms, order, 0.0, costs, problem.own,
                     np.inf, -np.inf, np.inf, 0, w, alpha, active, rest,
                 )  # fmt: skip
                 seconds.append(time.perf_counter() - began)

@@ -21,12 +21,13 @@ from blocksvm.kernels.check import check_entries
 from blocksvm.kernels.dual_cd import dual_cd_pass
 from blocksvm.kernels.margins import decision_values
 from blocksvm.kernels.shuffle import windowed_order
+from blocksvm.problems.problem import make_problem
+from blocksvm.problems.settings import PROBLEM_SETTINGS
 from blocksvm.sources.block import Arena, Block
 from blocksvm.sources.source import bytes_of_blocks
 from blocksvm.sources.store import codec
 from blocksvm.sources.store.reader import Store
 from blocksvm.training.partition import FEWEST_WINDOWS, WINDOW_ROWS
-from blocksvm.training.settings import TrainSettings
 from experiments.processes import drop_from_cache, read_through, split
 from experiments.report import machine
 from experiments.solvers.blocksvm import budget, train
@@ -117,7 +118,7 @@ def decode_steps(store: Store) -> dict[str, float]:
 
 def kernels(store: Store, block: Block) -> dict[str, float]:
     """M nonzeros/s of the kernels over one block that stays in memory."""
-    problem = TrainSettings().problem(store)
+    problem = make_problem(PROBLEM_SETTINGS.resolve({}, "dual-cd"), 0.0, store)
     one_pass = problem.loss.compiled(dual_cd_pass)
     n = block.n_samples
     order = np.empty(n, np.int32)
@@ -131,7 +132,7 @@ def kernels(store: Store, block: Block) -> dict[str, float]:
             windowed_order(np.uint64(k), n, window, order, np.empty(-(-n // window), np.int32))
             began = time.perf_counter()
             *_, nonzeros, _, _, _ = one_pass(
-                *block.matrix, block.y, block.weights, block.sq_norms, order, 0.0, problem.cost, problem.own,
+                *block.matrix, block.y, block.weights, block.sq_norms, order, 0.0, problem.cost_by_sign(), problem.own,
                 np.inf, -np.inf, np.inf, 0, w, alpha, active, rest,
             )  # fmt: skip
             rates.append(nonzeros / 1e6 / (time.perf_counter() - began))

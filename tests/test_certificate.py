@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
 import reference
 from training_cases import random_rows, train
+from weighted_rows import solver_of
 
+from blocksvm.errors import InputError
 from blocksvm.problems import get_loss
 from blocksvm.problems.problem import Problem
+from blocksvm.solvers.dual_cd import DualCD
 from blocksvm.sources.matrix import Matrix
 from blocksvm.training import certificate, certifier
 from blocksvm.training.certificate import Attempts, Missed, certify
@@ -101,3 +105,128 @@ def test_what_a_missed_certificate_has_seen_is_learned():
     attempts.learn(3, 2e-3, 1.8e-3)
     assert not attempts.worthwhile(4, 1.3e-3, 1e-3)
     assert attempts.worthwhile(4, 1.1e-3, 1e-3)
+
+
+# -- what must not be certified ----------------------------------------------------------------------------------------
+
+
+def exact_gap(X, y, w, prior, alpha):
+    """(P, D) of the hinge loss with C = 1 in rational arithmetic; w and prior may have more entries than X columns."""
+    fractions = [[Fraction(float(v)) for v in row] for row in X.toarray()]
+    u = [sum(Fraction(float(a)) * int(label) * row[j] for a, label, row in zip(alpha, y, fractions, strict=True))
+         for j in range(X.shape[1])]  # fmt: skip
+    w, prior = ([Fraction(float(v)) for v in vector] for vector in (w, prior))
+    d = X.shape[1]
+    margins = [int(label) * sum(a * b for a, b in zip(row, w[:d], strict=True))
+               for label, row in zip(y, fractions, strict=True)]  # fmt: skip
+    primal = sum((a - b) ** 2 for a, b in zip(w, prior, strict=True)) / 2 + sum(max(0, 1 - m) for m in margins)
+    cross = sum(a * b for a, b in zip(prior[:d], u, strict=True))
+    return primal, sum(Fraction(float(a)) for a in alpha) - sum(v * v for v in u) / 2 - cross
+
+
+@pytest.mark.parametrize("norm", [1.0, 2e8, 1e12])
+@pytest.mark.parametrize("known", [False, True])
+def test_a_prior_of_a_large_norm_does_not_cancel(norm, known):
+    """Its features may be ones that no row has; or all rows have them, of whose scores they are then nearly all."""
+    X, y = random_rows(n=40, d=6, seed=4)
+    X = X.tolil()
+    X[:, 5] = 2.0**-20 if known else 0.0
+    X = X.tocsr()
+    rng = np.random.default_rng(2)
+    prior = np.append(0.1 * rng.standard_normal(5), [norm, 0.0])
+    alpha = rng.random(40)
+    w = prior.copy()
+    w[:6] += X.T @ (alpha * y)
+    problem = Problem(get_loss("hinge"), np.ones(2), 0.0, 40, (int((y < 0).sum()), int((y > 0).sum())))
+    blocks = [Matrix(X, y).read_block(np.arange(1), None)]
+    found, drift = certify(problem, w, alpha, blocks, lambda: False, math.inf, prior)
+    primal, dual = exact_gap(X, y, w[:6], prior[:6], alpha)
+    assert float(primal - dual) > 0.05 * float(primal)
+    assert found.primal == pytest.approx(float(primal), rel=1e-6)
+    assert found.rel_gap == pytest.approx(float((primal - dual) / primal), rel=1e-6)
+    assert found.dual == pytest.approx(float(dual), rel=1e-6)
+    assert drift <= 1e-9
+
+
+@pytest.mark.parametrize("spoiled", ["w", "alpha", "prior"])
+@pytest.mark.parametrize("number", [math.nan, math.inf])
+def test_what_is_no_number_certifies_nothing(spoiled, number):
+    X, y = random_rows(n=30, seed=1)
+    alpha = np.full(30, 0.5)
+    arrays = {"alpha": alpha, "w": np.append(X.T @ (alpha * y), 0.0), "prior": np.zeros(X.shape[1] + 1)}
+    arrays[spoiled][3] = number
+    problem = Problem(get_loss("hinge"), np.ones(2), 0.0, 30, (int((y < 0).sum()), int((y > 0).sum())))
+    blocks = [Matrix(X, y).read_block(np.arange(1), None)]
+    with np.errstate(all="ignore"), pytest.raises(InputError, match="no certificate: the sums are not finite numbers"):
+        certify(problem, arrays["w"], arrays["alpha"], blocks, lambda: False, math.inf, arrays["prior"])
+    if spoiled == "w":
+        with np.errstate(all="ignore"), pytest.raises(InputError, match="no certificate: the sums are not finite"):
+            certify(problem, arrays["w"], None, blocks, lambda: False)
+
+
+def test_a_dual_above_the_primal_is_refused():
+    """Dual variables outside of their box: twice their bound where the margin is below 1."""
+    X, y = random_rows(n=30, seed=1)
+    problem = Problem(get_loss("hinge"), np.ones(2), 0.0, 30, (int((y < 0).sum()), int((y > 0).sum())))
+    alpha = np.full(30, 2.0)
+    w = np.append(X.T @ (alpha * y), 0.0) * 1e-3
+    blocks = [Matrix(X, y).read_block(np.arange(1), None)]
+    with pytest.raises(InputError, match="no certificate: the dual lies .* above the primal"):
+        certify(problem, w, alpha, blocks, lambda: False)
+
+
+def test_a_certificate_belongs_to_the_weights_that_it_was_computed_for(monkeypatch):
+    """Weights that drifted are rebuilt before they are certified, and not once more after it."""
+    X, y = random_rows(n=60, seed=2)
+    rebuild, rebuilt = DualCD.rebuild, []
+
+    def spoiled(self, state, blocks):
+        rebuild(self, state, blocks)
+        state["w"][0] += 1.0 + len(rebuilt)
+        rebuilt.append(state["w"].copy())
+
+    monkeypatch.setattr(DualCD, "rebuild", spoiled)
+    inner_pass = DualCD.inner_pass
+
+    def drifting(self, block, state, visit, order):
+        result = inner_pass(self, block, state, visit, order)
+        state["w"] *= 1.1
+        return result
+
+    monkeypatch.setattr(DualCD, "inner_pass", drifting)
+    run = train(Matrix(X, y), schedule="1", max_outer=2, tol=0.0)
+    assert len(rebuilt) == 1
+    expected = reference.primal(X, y, run.w[:-1], np.ones(60), "hinge")
+    assert run.result.certificate.primal == pytest.approx(expected, rel=1e-12)
+
+
+def test_accuracy_has_one_definition(tmp_path):
+    """A score of 0 is the negative class: in certificates, held-out accuracy, of learners, and in predictions."""
+    X, y = random_rows(n=80, d=10, seed=6, zero_rows=20)
+    y[np.diff(X.indptr) == 0] = np.resize([-1.0, -1.0, 1.0], (np.diff(X.indptr) == 0).sum())
+    source = Matrix(X, y)
+    for settings in ({"schedule": "3"}, {"solver": "pegasos"}, {"solver": "pa1"}):
+        run = train(source, valid=Matrix(X, y), max_outer=2, tol=0.0, **settings)
+        expected = np.mean(reference.predict(X, run.w[:-1]) == y)
+        assert run.result.certificate.accuracy == expected
+        assert run.outer()[-1]["valid_accuracy"] == expected
+
+
+def test_the_dual_estimate_is_of_sums_in_a_fixed_order():
+    """Row after row: a library's sum depends on the machine's width and threads, and so would what follows from it."""
+    X, y = random_rows(n=300, d=20, seed=3)
+    matrix = Matrix(X, y, chunk_rows=np.arange(0, 300, 100))
+    problem = Problem(get_loss("squared-hinge"), np.array([0.3, 0.7]), 0.0, 300,
+                      (int((y < 0).sum()), int((y > 0).sum())))  # fmt: skip
+    solver = solver_of(DualCD, problem)
+    state = {a.name: np.zeros(a.shape(20, 300), a.dtype) for a in solver.state_arrays}
+    state["alpha"][:] = np.random.default_rng(0).random(300)
+    solver.rebuild(state, (matrix.read_block(np.array([k]), None) for k in range(3)))
+    total = 0.0
+    for rows in np.split(np.arange(300), 3):
+        of_block = 0.0
+        for i in rows.tolist():
+            a = float(state["alpha"][i])
+            of_block += a * a / (4.0 * (0.7 if y[i] > 0 else 0.3)) - a
+        total += of_block
+    assert state["sums"][0] == total

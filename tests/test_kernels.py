@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import reference
 from training_cases import random_rows
+from weighted_rows import solver_of
 
 from blocksvm.conversion.ids import IdIndex, IdTable
 from blocksvm.kernels.margins import (
@@ -67,7 +68,7 @@ class DualCDVisit:
     """Passes of the real solver over one block from a given (w, alpha)."""
 
     def __init__(self, block, problem, w, alpha, tolerance=None):
-        self.block, self.solver = block, DualCD(problem, tolerance)
+        self.block, self.solver = block, solver_of(DualCD, problem, tolerance)
         self.state = {a.name: np.zeros(a.length or len(alpha), a.dtype) for a in DualCD.state_arrays}
         self.state |= {"w": w.copy(), "alpha": alpha.copy()}
         self.visit = {a.name: np.zeros(a.length or block.n_samples, a.dtype) for a in self.solver.visit_arrays}
@@ -156,7 +157,7 @@ class PegasosRun:
     """The real solver over blocks, with the oracle's iterates beside it."""
 
     def __init__(self, problem, d, batch):
-        self.solver = Pegasos(problem, batch=batch)
+        self.solver = solver_of(Pegasos, problem, batch=batch)
         self.state = {a.name: np.zeros(a.length or d + 1) for a in self.solver.state_arrays}
         self.solver.start(self.state)
         self.visit = {"passes": np.zeros(1)}
@@ -269,7 +270,7 @@ def test_pegasos_norm_is_summed_anew():
     block, X, y = block_of("float64", seed=6)
     v, lagged = np.random.default_rng(0).standard_normal((2, X.shape[1] + 1))
     scalars = np.array([1.0, 12345.0, float(1 << 20), 0.0, 0.0])
-    pegasos_pass(*block.matrix, block.y, None, np.zeros(1, np.int32), 1, 0.0, np.ones(2), 1e-3, 1e9, v, lagged, scalars,
+    pegasos_pass(*block.matrix, block.y, None, np.zeros(1, np.int32), 1, 0.0, np.ones(3), 1e-3, 1e9, v, lagged, scalars,
                  np.empty(1, np.int32))  # fmt: skip
     assert_close(scalars[1], v @ v)
     assert scalars[STEPS] == 1
@@ -320,7 +321,7 @@ def test_certificate_sums(with_alpha, loss, weighted):
     C_rows = cost[(y > 0).astype(int)] * (weights if weighted else 1.0)
     alpha = rng.random(50) * np.minimum(C_rows, 1.0)
     total, gap, inner, magnitude = get_loss(loss).compiled(certificate_sums)(
-        scores, y, weights, alpha if with_alpha else None, cost, ()
+        scores, y, weights, alpha if with_alpha else None, np.insert(cost, 1, 0.0), ()
     )
     losses = C_rows * reference.loss(y * scores, loss)
     assert_close(total, losses.sum())

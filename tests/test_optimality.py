@@ -133,12 +133,12 @@ def test_certified_and_no_worse_than_liblinear(data, name, loss):
 
 
 @pytest.mark.parametrize("name", ["a9a", "phishing"])
-def test_the_suffix_average_of_pegasos_comes_within_a_percent(data, name):
+def test_pegasos_by_default_comes_near_the_optimum(data, name):
     source, X, y = data(name)
-    optimum = train(source, tol=1e-3, schedule="10").result.certificate
-    run = train(source, solver="pegasos", schedule="1", max_outer=64, tol=0.0)
+    optimum = train(source, tol=1e-4, schedule="10").result.certificate
+    run = train(source, solver="pegasos", schedule="1", tol=0.0)
     primal = run.result.certificate.primal
-    assert optimum.dual <= primal <= 1.01 * optimum.primal
+    assert optimum.dual <= primal <= 1.003 * optimum.primal
     assert primal == pytest.approx(reference.primal(X, y, run.w[:-1], np.ones(len(y)), "hinge"), rel=1e-9)
     assert run.result.certificate.dual is None
     # the last iterate alone would not do better

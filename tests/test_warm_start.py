@@ -56,6 +56,7 @@ PATHS = [
     ({"C": 0.5, "loss": "squared-hinge"}, {"C": 5.0, "loss": "squared-hinge"}),
     ({"C": 0.5}, {"C": 0.5, "class_weight": {1.0: 3.0}, "bias": 0.5}),
     ({"C": 0.5, "class_weight": {1.0: 3.0}}, {"C": 0.5}),
+    ({"C": 0.5, "class_weight": {1.0: 30.0}}, {"C": 0.5, "class_weight": {1.0: 30.0}}),
 ]
 
 
@@ -136,6 +137,29 @@ def test_pegasos_starts_from_a_model(store, tmp_path, source, batch):
     warm = train(store, warm_start=model, **settings).result.certificate.primal
     cold = train(store, **settings).result.certificate.primal
     assert warm < cold
+
+
+def test_each_dual_variable_is_clipped_at_its_own_bound(store, tmp_path):
+    """Not at that of the smaller class; rows at their bounds stay there at another C."""
+    before = {"C": 0.5, "class_weight": {1.0: 30.0}}
+    first = train(store, schedule="10", tol=1e-3, **before)
+    model = model_of(first, store, tmp_path / "first.h5")
+    start = start_of(store, model, **(before | {"C": 0.25}))
+    _, y, _ = rows_of_store(store)
+    bound = np.where(y > 0, 15.0, 0.5)
+    at_bound = first.alpha == bound
+    assert at_bound[y < 0].any()
+    assert (first.alpha[y > 0] > 0.5).any()
+    np.testing.assert_array_equal(start["alpha"] <= 0.5 * bound, True)
+    np.testing.assert_allclose(start["alpha"], 0.5 * first.alpha * (start["alpha"].max() / (0.5 * first.alpha.max())))
+    assert start["alpha"][y > 0].max() > 0.5
+
+
+def test_pegasos_takes_no_other_solvers_scalars_for_its_own(store, tmp_path):
+    learner = model_of(train(store, solver="arow", max_outer=2), store, tmp_path / "arow.h5")
+    start = start_of(store, learner, solver="pegasos")
+    assert start["scalars"][0] == 1.0
+    assert start["scalars"][2] == 201.0, "t is that after one pass over the rows"
 
 
 def test_what_cannot_be_a_start_is_refused(store, rows, tmp_path):

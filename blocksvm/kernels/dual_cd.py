@@ -22,11 +22,11 @@ def dual_cd_pass(indptr, indices, values, y, weights, sq_norms, order, bias, cos
 
     y (n,) int16 of +-1, or float64; weights (n,) float64 or None; sq_norms (n,) float64 ||x_i||^2 without the bias;
     order (m,) int32, the rows to visit, all active; bias: value of the constant feature whose weight is w[-1];
-    cost (2,) float64 by class (negative, positive); p: the loss's own settings, a tuple; shrink_above > 0 and
+    cost (3,) float64 by the sign of y (``row_cost``); p: the loss's own settings, a tuple; shrink_above > 0 and
     shrink_below < 0: the extremes of the last pass's projected gradient (+-inf: drop nothing), beyond which a row at
     its bound is dropped from the visit; rest_beyond > 0: a row at a bound whose gradient lies farther than this beyond
     it is left out of its next ``rest_visits`` visits (+inf: none); w (d + 1,), alpha (n,) float64, active (n,) uint8
-    and rest (n,) uint8 are updated.  A row of weight 0 is no part of the problem.
+    and rest (n,) uint8 are updated.  Rows of cost 0 are passed over.
 
     Returns (pg_max, pg_min, rows dropped, nonzeros, loss sum of the margins seen before each row's own step, the part
     of it that belongs to rows put to rest, change of sum_i conjugate_i).
@@ -51,7 +51,7 @@ def dual_cd_pass(indptr, indices, values, y, weights, sq_norms, order, bias, cos
             prefetch_weights(indptr, indices, w, order[t + WEIGHTS_AHEAD])
         i = order[t]
         c = row_cost(cost, weights, y, i)
-        if weights is not None and c == 0.0:
+        if c == 0.0:
             continue
         start = indptr[i]
         stop = indptr[i + 1]

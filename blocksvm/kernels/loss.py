@@ -37,8 +37,9 @@ def feasible(a, y, c, p):
 
 @inlined
 def row_cost(cost, weights, y, i):
-    """c_i: C times class weight, cost (2,) for y <= 0 and y > 0, times the row's weight (weights None: 1)."""
-    c = cost[1 if y[i] > 0 else 0]
+    """c_i: cost (3,) of rows with y < 0, y = 0 and y > 0, times the row's weight (weights None: 1).  A row of cost 0 is
+    no part of the problem: one of weight 0, or of two classes one without a label."""
+    c = cost[1 + (y[i] > 0) - (y[i] < 0)]
     if weights is not None:
         c *= weights[i]
     return c

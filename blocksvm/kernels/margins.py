@@ -19,8 +19,8 @@ def decision_values(indptr, indices, values, w, bias, out):
 def certificate_sums(scores, y, weights, alpha, cost, p):
     """The sums over a block's rows that a certificate needs, given scores <w, x_i>; compiled once for each loss.
 
-    y (n,) int16 or float64; weights (n,) float64 or None; alpha (n,) float64, or None for a primal method; cost (2,)
-    float64 by class; p: the loss's own settings.  Returns the sums of value; of the row's share of the gap,
+    y (n,) int16 or float64; weights (n,) float64 or None; alpha (n,) float64, or None for a primal method; cost (3,)
+    float64 by the sign of y; p: the loss's own settings.  Returns the sums of value; of the row's share of the gap,
     value + conjugate + a direction z, which is never negative but by rounding; of a direction z; and of the three
     terms' magnitudes, to which the rounding of the gap is proportional.
     """
@@ -30,7 +30,7 @@ def certificate_sums(scores, y, weights, alpha, cost, p):
     magnitude = 0.0
     for i in range(scores.shape[0]):
         c = row_cost(cost, weights, y, i)
-        if weights is not None and c == 0.0:
+        if c == 0.0:
             continue
         target = float(y[i])
         z = scores[i]

@@ -25,7 +25,7 @@ def pegasos_pass(indptr, indices, values, y, weights, order, batch, bias, cost, 
                  violating):  # fmt: skip
     """One inner pass over ``order`` in sub-batches of ``batch`` rows (the last may be smaller).
 
-    cost (2,) float64: l C / sum C by class, times weights (n,) float64 (None: 1) it is r_i; v (d + 1,): w / scale;
+    cost (3,) float64: l C / sum C by the sign of y, times weights (n,) float64 (None: 1) it is r_i; v (d + 1,): w / scale;
     lagged (d + 1,): sum over the steps of the suffix of (sum of the scales before the step) * (change of v), less the
     iterates before v was last rescaled; violating (batch,) int32 is working space.  scalars (5,) float64: scale, ||v||^2, t (the next step, from 1), sum of the scales in the suffix
     since then, steps in the suffix.

@@ -30,11 +30,11 @@ SETTINGS = {
     "forel-exact": {"loss": "hinge", "step": 1.0},
     "ftl": {"loss": "hinge", "radius": 1.0},
 }
+UNIT = np.ones(3)
 GAP = 1e-10  # relative to the primal, to which each round's problem is solved
 MOST_PASSES = 50_000
 PASSES_BETWEEN = 20  # two looks at the gap, which cost more than a pass over few rows
 LEAST_ETA, MOST_ETA = 1e-6, 1e3  # between which ftl looks for its eta
-ONE = np.ones(2)
 NEAR = 1e-7  # relative, of ||w|| to the ball's radius
 
 
@@ -88,7 +88,7 @@ class ExactSolver:
             margin = float(block.y[i]) * scores[i]
             tally[ROWS] += 1
             tally[ASKED] += 1
-            tally[LOSS_SUM] += losses_of(scores[i : i + 1], block.y[i : i + 1], None, None, ONE, ())[0]
+            tally[LOSS_SUM] += losses_of(scores[i : i + 1], block.y[i : i + 1], None, None, UNIT, ())[0]
             tally[MISTAKES] += margin <= 0.0
             tally[NONZEROS] += block.indptr[i + 1] - block.indptr[i]
             seen[i] = 1
@@ -121,11 +121,11 @@ class ExactSolver:
 
     def _minimise(self, block: Block, state: State, rows: np.ndarray, eta: float) -> None:
         """Dual coordinate descent over ``rows`` with C = eta, until the gap is ``GAP`` of the primal."""
-        cost = np.full(2, eta)
+        cost = np.full(3, eta)
         alpha, w = state["alpha"], state["w"]
         one_pass, sums_of = self.loss.compiled(dual_cd_pass), self.loss.compiled(certificate_sums)
         coefficients = np.empty(block.n_samples)
-        self.loss.compiled(make_feasible)(alpha, block.y, None, cost, (), ONE, 1.0)
+        self.loss.compiled(make_feasible)(alpha, block.y, None, cost, (), UNIT[:2], 1.0)
         self.loss.compiled(dual_coefficients)(alpha, block.y, None, cost, (), coefficients)
         w[:] = 0.0
         add_rows(*block.matrix, coefficients, self.problem.bias, w)

@@ -8,15 +8,7 @@ With G = y <w, x> - 1 + diagonal a, the gradient of -D, the step is a <- clip(a 
 
 from __future__ import annotations
 
-from types import FunctionType
-
-from blocksvm.kernels import inlined
-
-
-def inlined_with(function, name: str, **parts):
-    made = FunctionType(function.__code__, function.__globals__ | parts, name)
-    made.__qualname__ = name
-    return inlined(made)
+from blocksvm.kernels import inlined, inlined_with
 
 
 def upper(c):

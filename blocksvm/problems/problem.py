@@ -29,6 +29,7 @@ from blocksvm.sources.source import Labels, Source
 
 LARGEST = 1e50  # of sum_i C_i ||x_i||, and of 1 / C_i: squares and quotients of these must stay finite
 
+ROUNDING_OF_W = 2.0**-49  # relative: a drift of the weights that anything held in double precision may have
 ROUNDING = 1e-9  # relative to the magnitude of what is added up: a dual that lies further above the primal is wrong
 
 
@@ -53,6 +54,11 @@ class Problem:
         """sum_i C_i; Pegasos' lambda is its inverse."""
         return math.fsum(c * n for c, n in zip(self.cost.tolist(), self.weight_sums, strict=True))
 
+    def cost_by_sign(self) -> np.ndarray:
+        """(3,) float64: of rows with y < 0, y = 0 and y > 0, as the kernels take it; of two classes, 0 is no label."""
+        negative, positive = self.cost.tolist()
+        return np.array([negative, positive if self.loss.targets == REAL_NUMBERS else 0.0, positive])
+
 
 def problem_settings(given: Mapping) -> Settings:
     """``PROBLEM_SETTINGS`` and those of the loss that is given."""
@@ -61,51 +67,48 @@ def problem_settings(given: Mapping) -> Settings:
 
 
 def make_problem(settings: Mapping, bias: float, source: Source) -> Problem:
-    """The problem on a source; settings: as ``PROBLEM_SETTINGS`` declares them, and the loss's own.
+    """The problem on a source; settings: as ``PROBLEM_SETTINGS`` resolves them, the loss's own among them.
 
-    Raises InputError where a setting is out of range, where the source's labels are not what the loss needs, and where
-    the costs are beyond what double precision can solve.
+    Raises InputError where the source's labels are not what the loss needs, and where the costs are beyond what double
+    precision can solve.
     """
-    takes = problem_settings(settings)
-    values = takes.resolve(settings, f"the problem of loss {settings.get('loss')}")
-    loss = get_loss(values["loss"])
+    loss = get_loss(settings["loss"])
+    given, lam = settings["class_weight"], settings["lam"]
     if loss.targets == REAL_NUMBERS:
+        if given is not None:
+            raise InputError(f"{said('class_weight', given)}: {loss.name} has no classes; leave it out")
+        if source.n_unlabelled:
+            raise InputError(f"{source.name}: {source.n_unlabelled} rows have no target; {loss.name} needs one a row")
         sums, weights = (0.0, _sum_of_weights(source)), (1.0, 1.0)
-        if values["class_weight"] is not None:
-            raise InputError(
-                f"{said('class_weight', values['class_weight'])}: {loss.name} has no classes; leave it out"
-            )
     else:
         labels = require_two_labels(source)
         sums = _sums_by_class(source, labels)
-        weights = _class_weights(values["class_weight"], labels, sums)
-    C = values["C"] if values["lam"] is None else 1.0 / (values["lam"] * math.fsum(sums))
-    own = tuple(values[name] for name in loss.settings.names())
+        weights = _class_weights(given, labels, sums)
+    C = settings["C"] if lam is None else 1.0 / (lam * math.fsum(sums))
+    own = tuple(settings[name] for name in loss.settings.names())
     problem = Problem(loss, C * np.array(weights), bias, source.n_samples, sums, own)
     largest = max(1.0, source.max_norm, bias) * problem.total_cost
     if not (problem.cost.min() >= 1.0 / LARGEST and largest <= LARGEST):
-        name = "C" if values["lam"] is None else "lam"
+        wrong = said("C", settings["C"]) if lam is None else said("lam", lam)
         raise InputError(
-            f"{said(name, values[name])}: is beyond what double precision can solve on these rows; "
-            "choose one nearer to 1, or scale the values"
+            f"{wrong}: is beyond what double precision can solve on these rows; choose one nearer to 1, or scale the "
+            "values"
         )
     return problem
 
 
 def _sum_of_weights(source: Source) -> float:
-    sums = source.class_weight_sums
-    return float(source.n_samples) if sums is None else math.fsum(sums.values())
+    return float(source.n_samples) if source.label_weights is None else math.fsum(source.label_weights)
 
 
 def _sums_by_class(source: Source, labels: Labels) -> tuple[float, float]:
     """Sums of the rows' weights (negative, positive); InputError where a class has none."""
-    if source.class_weight_sums is None:
+    if source.label_weights is None:
         return tuple(count for _, count in source.label_counts)
-    sums = tuple(source.class_weight_sums.get(label, 0.0) for label in labels.values)
-    for label, total in zip(labels.values, sums, strict=True):
+    for label, total in zip(labels.values, source.label_weights, strict=True):
         if not total > 0.0:
             raise InputError(f"{source.name}: all rows of label {label:g} have weight 0; training needs two classes")
-    return sums
+    return tuple(source.label_weights)
 
 
 def _class_weights(given, labels: Labels, sums: tuple[float, float]) -> tuple[float, float]:
@@ -153,7 +156,8 @@ def predicted(scores: np.ndarray) -> np.ndarray:
 @dataclass(frozen=True)
 class Certificate:
     """Primal, dual and gap over all rows for one fixed w; dual and rel_gap are None for a primal method, all three for
-    an online learner.  accuracy: the share of rows whose label is predicted, None where targets are real numbers."""
+    an online learner.  accuracy: the share of the rows with a label whose label is predicted; None where targets are
+    real numbers."""
 
     primal: float | None
     dual: float | None
@@ -173,6 +177,7 @@ class CertificateSums:
     def __init__(self, problem: Problem, w: np.ndarray, prior: np.ndarray | None = None):
         self.problem = problem
         self.sums_of_rows = problem.loss.compiled(certificate_sums)
+        self.cost = problem.cost_by_sign()
         self.w_sq = sum_of_squares(w)
         self.distance_sq = self.w_sq  # ||w - w0||^2, never by a difference of squares
         self.along = self.w_sq  # <w, w - w0>
@@ -180,15 +185,16 @@ class CertificateSums:
             self.distance_sq = squared_distance(w, prior)
             self.along = inner_with_difference(w, w, prior)
         self.parts: list[tuple[float, ...]] = []
-        self.correct = 0
+        self.correct = self.labelled = 0
         self.dual = True
 
     def add(self, scores: np.ndarray, block, alpha: np.ndarray | None) -> None:
         """Add a block: scores <w, x_i> (n,) float64, alpha (n,) float64 of its rows or None."""
         problem = self.problem
         self.dual = alpha is not None
-        self.parts.append(self.sums_of_rows(scores, block.y, block.weights, alpha, problem.cost, problem.own))
+        self.parts.append(self.sums_of_rows(scores, block.y, block.weights, alpha, self.cost, problem.own))
         self.correct += int(np.count_nonzero(predicted(scores) == block.y))
+        self.labelled += int(np.count_nonzero(block.y))
 
     def _total(self, column: int) -> float:
         return math.fsum(part[column] for part in self.parts)
@@ -197,24 +203,27 @@ class CertificateSums:
         """The sum of the gap's terms of the blocks added; over all rows, with the drift's, it is P - D."""
         return self._total(1)
 
-    def drift(self) -> float:
-        """What is measured of the drift, relative: |<w, w - w(a)>| / (||w|| ||w - w0||)."""
+    def _along(self) -> float:
+        """The length of the drift w - w(a) along w: |<w, w - w(a)>| / ||w||."""
         drift = abs(self._total(2) - self.along)
-        scale = math.sqrt(self.w_sq) * math.sqrt(self.distance_sq)
-        return drift / scale if scale > 0.0 else drift
+        return drift / math.sqrt(self.w_sq) if self.w_sq > 0.0 else drift
+
+    def drift(self) -> float:
+        """That length beyond the rounding of w itself, relative to ||w - w0||."""
+        drift = max(self._along() - ROUNDING_OF_W * math.sqrt(self.w_sq), 0.0)
+        return drift / math.sqrt(self.distance_sq) if self.distance_sq > 0.0 else drift
 
     def certificate(self) -> Certificate:
         """Raises InputError where the sums are not finite, or the dual lies above the primal beyond rounding."""
         primal = 0.5 * self.distance_sq + self._total(0)
         accuracy = None
         if self.problem.loss.targets != REAL_NUMBERS:
-            accuracy = self.correct / self.problem.n_samples
+            accuracy = self.correct / max(1, self.labelled)
         if not self.dual:
             if not math.isfinite(primal):
                 raise overflowed()
             return Certificate(primal, None, None, accuracy)
-        along = abs(self._total(2) - self.along) / math.sqrt(self.w_sq) if self.w_sq > 0.0 else 0.0
-        of_rows = self.gap_so_far()
+        along, of_rows = self._along(), self.gap_so_far()
         magnitude = self._total(3) + self.distance_sq
         gap = of_rows + 0.5 * along * along
         if not (math.isfinite(primal) and math.isfinite(gap)):

@@ -71,9 +71,10 @@ class DualCD(Solver):
         self.settings = problem_settings(task.settings).resolve(task.settings, self.name)
         self.problem = make_problem(self.settings, task.bias, task.source)
         self.bias = self.problem.bias
+        self.cost = self.problem.cost_by_sign()
+        self.one_pass = self.problem.loss.compiled(dual_cd_pass)
         self.tolerance = task.tolerance
         self.prior = np.empty(0)
-        self.one_pass = self.problem.loss.compiled(dual_cd_pass)
 
     def start(self, state: State) -> None:
         """a = 0 is a feasible start, with w = 0 or the prior model's weights."""
@@ -123,7 +124,7 @@ class DualCD(Solver):
         state["w"][:] = 0.0
         for block in blocks:
             alpha = state["alpha"][block.rows]
-            row = (block.y, block.weights, problem.cost, problem.own)
+            row = (block.y, block.weights, self.cost, problem.own)
             if ratio is not None:
                 largest = problem.loss.compiled(make_feasible)(alpha, *row, ratio, largest)
                 state["alpha"][block.rows] = alpha
@@ -152,7 +153,7 @@ class DualCD(Solver):
         outers = int(sums[OUTERS])
         beyond = REST_BEYOND if outers >= REST_FROM else np.inf
         pg_max, pg_min, dropped, nnz, loss, resting, change = self.one_pass(
-            *block.matrix, block.y, block.weights, block.sq_norms, order, problem.bias, problem.cost, problem.own,
+            *block.matrix, block.y, block.weights, block.sq_norms, order, problem.bias, self.cost, problem.own,
             bounds[ABOVE], bounds[BELOW], beyond, REST_VISITS, state["w"], alpha, visit["active"], state["rest"],
         )  # fmt: skip
         sums[CONJUGATE] += change
@@ -179,22 +180,19 @@ class DualCD(Solver):
         return state["w"]
 
     def estimates(self, state: State, loss_sum: float) -> tuple[float, float]:
-        """(P, D) as the visits suggest them: D from the maintained w and sums of a, P with the losses as they were
-        seen on the visits, those of rows at rest when they were put to it."""
+        """(P, D) as the visits suggest them: D from the maintained w and sum of conjugates, P with the losses as they
+        were seen on the visits, those of rows at rest when they were put to it."""
         sums = state["sums"]
         now = int(sums[OUTERS]) % (REST_VISITS + 1)
         at_rest = sum(float(sums[RESTING + k]) for k in range(REST_VISITS + 1) if k != now)
-        w = state["w"]
-        distance_sq = self._distance_sq(w)
-        cross = inner_with_difference(self.prior, w, self.prior) if len(self.prior) else 0.0
-        return 0.5 * distance_sq + loss_sum + at_rest, float(-sums[CONJUGATE] - 0.5 * distance_sq - cross)
+        w, prior = state["w"], self.prior
+        distance_sq = squared_distance(w, prior) if len(prior) else sum_of_squares(w)
+        cross = inner_with_difference(prior, w, prior) if len(prior) else 0.0
+        primal = 0.5 * distance_sq + loss_sum + at_rest
+        return primal, float(-sums[CONJUGATE] - 0.5 * distance_sq - cross)
 
     def dual_variables(self, state: State) -> np.ndarray:
         return state["alpha"]
-
-    def _distance_sq(self, w: np.ndarray) -> float:
-        """||w - w0||^2"""
-        return squared_distance(w, self.prior) if len(self.prior) else sum_of_squares(w)
 
 
 METHOD = Method(

@@ -63,14 +63,13 @@ class Pegasos(Solver):
             raise InputError(
                 f"{said('loss', self.settings['loss'])}: pegasos minimises the hinge loss; dual-cd has more"
             )
-        own = {name: self.settings[name] for name in PROBLEM_SETTINGS.names()}
-        problem = self.problem = make_problem(own, task.bias, task.source)
+        problem = self.problem = make_problem(self.settings, task.bias, task.source)
         self.bias = problem.bias
         self.prior = np.empty(0)
         batch = self.batch = self.settings["batch"]
         self.lam = 1.0 / problem.total_cost
         self.radius = math.sqrt(problem.total_cost)
-        self.cost = problem.cost * (problem.n_samples / problem.total_cost)
+        self.cost = problem.cost_by_sign() * (problem.n_samples / problem.total_cost)
         self.violating = np.empty(min(batch, problem.n_samples), np.int32)
 
     def start(self, state: State) -> None:

@@ -77,8 +77,9 @@ class Source(Protocol):
     """Rows in chunks, from which blocks are made.
 
     name: for messages; labels: those by which ``y`` is made, or None (then y is 0); label_counts: each
-    label with its rows, or None where there are too many; class_weight_sums: each label with the sum of its rows'
-    weights, or None where rows have none; fingerprint: equal only for equal rows in equal order.
+    label with its rows, or None where there are too many; label_weights: the sum of the weights of each label's rows,
+    None where no row has another weight than 1; n_unlabelled: rows without a label; fingerprint: equal only for equal
+    rows in equal order.
     """
 
     name: str
@@ -90,7 +91,8 @@ class Source(Protocol):
     chunks: ChunkTable
     labels: Labels | None
     label_counts: list[tuple[float, int]] | None
-    class_weight_sums: dict[float, float] | None
+    label_weights: list[float] | None
+    n_unlabelled: int
     fingerprint: str
     shuffled: bool  # the rows are in random order already
     in_memory: bool  # a block of everything is no copy
@@ -138,5 +140,6 @@ class SourceBase:
     fingerprint: str
     shuffled: bool = False
     in_memory: bool = False
-    class_weight_sums: dict[float, float] | None = None
+    label_weights: list[float] | None = None
+    n_unlabelled: int = 0
     cost: ReadingCost = field(default_factory=ReadingCost)

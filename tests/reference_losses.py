@@ -1,0 +1,56 @@
+"""The losses as the literature states them, in extended precision: the oracle of ``test_losses``.
+
+Each entry gives the loss c * phi(z, y), its dual term (the conjugate at -a y for labels, at -a for real targets) and
+the interval of a, from Yu, Huang, Lin (Machine Learning 85, 2011), Hsieh et al. (ICML 2008) and Ho, Lin (JMLR 2012).
+Imports nothing of the package under test.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+LONG = np.longdouble
+
+
+@dataclass(frozen=True)
+class ReferenceLoss:
+    """value(z, y, c, p); conjugate(a, y, c, p); interval(c): the a allowed; labels: y is +-1, else a real number."""
+
+    value: Callable
+    conjugate: Callable
+    interval: Callable
+    labels: bool = True
+    settings: tuple = ()
+
+
+def hinge(z, y, c, p=()):
+    return c * max(LONG(0), 1 - y * z)
+
+
+def squared_hinge(z, y, c, p=()):
+    return c * max(LONG(0), 1 - y * z) ** 2
+
+
+def logistic(z, y, c, p=()):
+    return c * np.logaddexp(LONG(0), -y * z)
+
+
+def logistic_conjugate(a, y, c, p=()):
+    return sum(part * np.log(part) for part in (a, c - a) if part > 0) - c * np.log(c)
+
+
+def epsilon_insensitive(z, y, c, p):
+    return c * max(LONG(0), abs(z - y) - p[0])
+
+
+REFERENCES = {
+    "hinge": ReferenceLoss(hinge, lambda a, y, c, p: -a, lambda c: (0.0, c)),
+    "squared-hinge": ReferenceLoss(squared_hinge, lambda a, y, c, p: a * a / (4 * c) - a, lambda c: (0.0, np.inf)),
+    "logistic": ReferenceLoss(logistic, logistic_conjugate, lambda c: (0.0, c)),
+    "extra_losses:EPSILON_INSENSITIVE": ReferenceLoss(
+        epsilon_insensitive, lambda a, y, c, p: p[0] * abs(a) - a * y, lambda c: (-c, c), labels=False, settings=(0.3,)
+    ),
+}

@@ -1,0 +1,42 @@
+"""Stand-ins for sources of rows: with weights, and without any rows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+
+from blocksvm.problems.problem import Problem
+from blocksvm.solvers.protocol import Task
+from blocksvm.sources.matrix import Matrix
+from blocksvm.sources.source import Labels
+
+
+class WeightedMatrix(Matrix):
+    """Rows (X, y) with weights (n,) float64; a ``Source``."""
+
+    def __init__(self, X, y, weights, **options):
+        super().__init__(X, y, **options)
+        self.row_weights = np.asarray(weights, dtype=np.float64)
+        self.label_weights = [float(self.row_weights[y == label].sum()) for label in self.labels.values]
+
+    def read_block(self, chunks, arena):
+        block = super().read_block(chunks, arena)
+        return replace(block, weights=self.row_weights[block.rows])
+
+
+def solver_of(kind, problem: Problem, tolerance=None, name: str | None = None, **settings):
+    """A block solver of a problem, whatever its rows; name: of the loss, where it is not in the registry; settings: the
+    solver's and the loss's own."""
+    negatives, positives = problem.weight_sums
+    source = SimpleNamespace(
+        name="the rows", labels=Labels((-1.0, 1.0)), label_counts=[(-1.0, negatives), (1.0, positives)],
+        label_weights=None, n_unlabelled=0, n_samples=problem.n_samples, max_norm=1.0,
+    )  # fmt: skip
+    settings |= {"loss": name or problem.loss.name}
+    if name is None:
+        settings |= {"C": 1.0, "class_weight": {-1.0: float(problem.cost[0]), 1.0: float(problem.cost[1])}}
+    else:
+        settings["C"] = float(problem.cost[0])
+    return kind(Task(settings, source, problem.bias, tolerance))
