@@ -75,7 +75,7 @@ def test_a_block_is_not_sliced_in_other_steps(rows):
 
 @pytest.mark.parametrize(
     ("name", "dtype"),
-    [("indptr", np.int32), ("indices", np.int64), ("y", np.float64), ("sq_norms", np.float32), ("rows", np.int32),
+    [("indptr", np.int32), ("indices", np.int64), ("y", np.float32), ("sq_norms", np.float32), ("rows", np.int32),
      ("values", np.int8), ("values", np.float16)],
 )  # fmt: skip
 def test_a_block_refuses_other_dtypes(rows, name, dtype):
@@ -423,9 +423,10 @@ def test_settings_that_make_no_sense_are_refused_by_name(rows, settings, expecte
         (np.zeros((0, 3)), np.zeros(0), "has no rows"),
         (np.array([[1.0, np.nan]]), np.ones(1), "a value is not finite"),
         (np.array([[1.0, np.inf]]), np.ones(1), "a value is not finite"),
-        (np.ones((2, 2)), np.array([1.0, np.nan]), "labels must be 2 finite numbers"),
+        (np.ones((2, 2)), np.array([1.0, np.inf]), "labels must be 2 finite numbers"),
         (np.ones((2, 2)), np.ones(3), "labels must be 2 finite numbers"),
-        (np.ones((2, 2)), np.array(["a", "b"]), "labels must be numbers"),
+        (np.ones((2, 2)), np.array(["a", 2.0], dtype=object), "labels must be all numbers or all strings"),
+        (np.ones((2, 2)), np.array([{}, 2.0], dtype=object), "labels must be numbers or strings"),
     ],
 )
 def test_a_matrix_that_cannot_be_trained_on_is_refused(X, y, expected):

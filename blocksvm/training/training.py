@@ -250,7 +250,7 @@ class Trainer:
         waited = self.reader.seconds_waiting
         block = self.reader.take(chunks)
         # the block was read while the one before it was trained on; at this moment nothing is being read
-        tally, bytes_read = self.progress.tally, self.source.cost.bytes_read
+        tally, bytes_read = self.progress.tally, self.reader.source.cost.bytes_read
         tally.bytes_read += bytes_read - self.bytes_seen
         self.bytes_seen = bytes_read
         tally.seconds_waiting += self.reader.seconds_waiting - waited

@@ -33,7 +33,6 @@ FAULTS = {
     NORM_NOT_FINITE: "a row's norm is not a number",
     LENGTHS_DISAGREE: "rows and nonzeros disagree",
 }
-NO_LABELS = np.empty(0)
 MEMORY_SPEED = 1.5e9  # bytes a second; slower than this, a disk is at work
 
 
@@ -104,8 +103,6 @@ class Decoder:
         """Fill the block from position (row, entry) with the chunks; nothing at or behind entry ``end`` is touched.
         ahead: chunks that will be wanted soon."""
         self._announce_all(ahead)
-        labels = self.store.labels
-        self.labels = NO_LABELS if labels is None else labels.table()
         for chunk in chunks:
             row, entry = self._decode_chunk(block, chunk, row, entry, end)
 
@@ -166,10 +163,14 @@ class Decoder:
             start = entry + k * store.chunk_nnz
             reading += self._decode_part(block, chunk, record, start, min(stop, start + store.chunk_nnz), end)
         here = slice(row, row + n)
+        coding = store.coding
+        codes = block.y[here] if coding.by_kernel else np.empty(n, np.int16)
         code = fill_rows(
-            rows.view(np.uint8), ROW.itemsize, entry, stop, int(store.chunks.first_row[chunk]), self.labels,
-            block.indptr[row : row + n + 1], block.sq_norms[here].view(np.uint64), block.rows[here], block.y[here],
+            rows.view(np.uint8), ROW.itemsize, entry, stop, int(store.chunks.first_row[chunk]), coding.table,
+            block.indptr[row : row + n + 1], block.sq_norms[here].view(np.uint64), block.rows[here], codes,
         )  # fmt: skip
+        if not coding.by_kernel:
+            block.y[here] = coding.y(rows["label"])
         if code == SOUND:
             values = None if block.values is None else block.values[entry:stop]
             code = check_entries(block.indices[entry:stop], values, store.n_features)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 
 from blocksvm.errors import InputError
-from blocksvm.sources.block import INDEX_BYTES, Arena, Block, block_bytes
-from blocksvm.sources.source import ChunkTable, SourceBase, labels_of
+from blocksvm.labels import NUMBERS, Coding, Labels, labels_of
+from blocksvm.sources.block import INDEX_BYTES, Arena, Block, carve_block
+from blocksvm.sources.source import ChunkTable, SourceBase, bytes_of_blocks
 from blocksvm.sources.store import codec
 from blocksvm.sources.store.arrays import read_pieces
 from blocksvm.sources.store.decoder import Decoder, SharedWork
@@ -40,9 +42,9 @@ class Store(SourceBase):
         self.path = Path(path)
         self.file = open_hdf5(self.path, "store")
         self.fd = -1
-        self.decoders = [Decoder(self) for _ in range(N_DECODERS)]
-        self.under_way: SharedWork | None = None
-        self.pool = ThreadPoolExecutor(max(1, N_DECODERS - 2), thread_name_prefix="blocksvm-decoder")
+        self.owner: Store | None = None  # of the file, where this is a reader of another store object
+        self.readers: weakref.WeakSet[Store] = weakref.WeakSet()
+        self._start_decoders()
         try:
             self.fd = os.open(self.path, os.O_RDONLY)
             self.meta = read_meta(self.file)
@@ -50,6 +52,22 @@ class Store(SourceBase):
         except BaseException:
             self.close()
             raise
+
+    def _start_decoders(self) -> None:
+        self.decoders = [Decoder(self) for _ in range(N_DECODERS)]
+        self.under_way: SharedWork | None = None
+        self.pool = ThreadPoolExecutor(max(1, N_DECODERS - 2), thread_name_prefix="blocksvm-decoder")
+
+    def reader(self, labels: Labels | None = None, real: bool = False) -> Store:
+        """The same rows for another consumer, which shares the file and its tables and nothing else; closed by its
+        ``close``, or with this store."""
+        if self.fd < 0:
+            raise ValueError(f"{self.path}: the store is closed")
+        other = super().reader(labels, real)
+        other.owner = self.owner or self
+        other._start_decoders()
+        other.owner.readers.add(other)
+        return other
 
     def _open_tables(self) -> None:
         meta = self.meta
@@ -82,8 +100,12 @@ class Store(SourceBase):
                 value_bytes=0 if self.value_dtype is None else np.dtype(self.value_dtype).itemsize,
                 max_norm=float(meta["max_norm"]),
                 chunks=ChunkTable(*(chunks[name].astype(np.int64) for name in ("first_row", "n_rows", "nnz"))),
-                labels=labels_of(counts),
+                coding=Coding(labels_of(counts)),
+                label_kind=NUMBERS,
                 label_counts=counts,
+                label_weights=None,
+                n_unlabelled=0,
+                weighted=False,
                 fingerprint=meta["fingerprint"],
                 shuffled=meta["settings"]["order"] == "shuffled",
             )
@@ -153,11 +175,16 @@ class Store(SourceBase):
         self.close()
 
     def close(self) -> None:
+        """Wait for what is being read, and close the file (of a reader: leave it to its owner)."""
+        for reader in list(self.readers if self.owner is None else ()):
+            reader.close()
         if self.fd >= 0:
             self.pool.shutdown()
-            os.close(self.fd)
+            if self.owner is None:
+                os.close(self.fd)
             self.fd = -1
-        self.file.close()
+        if self.owner is None:
+            self.file.close()
 
     def working_bytes(self) -> int:
         # compressed and padded parts of each decoder; as many on every machine, so that equal memory makes equal blocks
@@ -170,14 +197,8 @@ class Store(SourceBase):
     def read_block(self, chunks: np.ndarray, arena: Arena | None) -> Block:
         n_rows, entries = self.chunks.n_rows[chunks], self.chunks.nnz[chunks]
         n, nnz = int(n_rows.sum()), int(entries.sum())
-        if arena is None:
-            arena = Arena(block_bytes(n, nnz, self.value_bytes))
-        wanted = [(n + 1, np.int64), (n, np.float64), (n, np.int64), (n, np.int16), (nnz, np.int32)]
-        if self.value_dtype is not None:
-            wanted.append((nnz, self.value_dtype))
-        indptr, sq_norms, rows, y, indices, *rest = arena.carve(*wanted)
-        block = Block(indptr, indices, rest[0] if rest else None, y, sq_norms, rows, self.n_features)
-        indptr[0] = 0
+        block = carve_block(arena, n, nnz, self.value_dtype, self.n_features, self.coding.real, self.weighted)
+        block.indptr[0] = 0
         work = SharedWork(block, self._runs(chunks, n_rows, entries))
         self.under_way = work
         others = [self.pool.submit(work.take_part, decoder) for decoder in self.decoders[2:]]
@@ -232,7 +253,7 @@ class Store(SourceBase):
         """Read everything that matters against its checksums; InputError names what is damaged."""
         largest = int(self.chunks.nnz.max())
         arena_rows = int(self.chunks.n_rows.max())
-        arena = Arena(block_bytes(arena_rows, largest, self.value_bytes))
+        arena = Arena(bytes_of_blocks(self, arena_rows, largest))
         sources_seen = 0
         for chunk in range(len(self.chunks)):
             self.read_block(np.array([chunk]), arena)

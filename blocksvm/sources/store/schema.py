@@ -51,8 +51,6 @@ CHUNKS_WANTED = 800
 SMALLEST_CHUNK = 4_096
 LARGEST_CHUNK = 262_144
 
-MOST_LABELS = 10_000  # more distinct ones are numbers to be predicted, not classes
-
 
 def chunk_nonzeros(n_nonzeros: int, n_rows: int) -> int:
     """L, the nonzeros (and at most the rows) of a chunk, for a store of this size."""

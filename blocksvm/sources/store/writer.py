@@ -11,10 +11,11 @@ import h5py
 import numpy as np
 from xxhash import xxh3_128_hexdigest
 
+from blocksvm.labels import MOST_LABELS
 from blocksvm.sources.store import codec
 from blocksvm.sources.store.arrays import blosc_dataset, write_array
 from blocksvm.sources.store.files import write_meta
-from blocksvm.sources.store.schema import CHUNK, MOST_LABELS, PART, ROW
+from blocksvm.sources.store.schema import CHUNK, PART, ROW
 
 SYNC_BYTES = 48_000_000  # written, after which the disk is set to work: the last sync then has little left to wait for
 
