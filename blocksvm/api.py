@@ -10,10 +10,10 @@ import numpy as np
 
 from blocksvm.model.files import Model, make_model, save_model
 from blocksvm.model.versions import versions
+from blocksvm.outputs import check_output
 from blocksvm.problems.problem import Certificate
 from blocksvm.sources.matrix import Matrix
 from blocksvm.sources.source import Source
-from blocksvm.sources.store.files import check_output
 from blocksvm.training.progress import Result
 from blocksvm.training.settings import TrainSettings
 from blocksvm.training.training import Trainer
@@ -53,7 +53,9 @@ def describe_result(source: Source, trainer: Trainer, result: Result) -> dict:
     }
 
 
-def save_result(path: Path, source: Source, trainer: Trainer, result: Result, feature_ids=None) -> None:
+def save_result(
+    path: Path, source: Source, trainer: Trainer, result: Result, feature_ids=None, overwrite: bool = True
+) -> None:
     """Write the model file; feature_ids(start, stop) where the source may be closed.
 
     A dual method's alpha is kept beside the weights, so that the certificate can be checked and a run at another C can
@@ -61,7 +63,7 @@ def save_result(path: Path, source: Source, trainer: Trainer, result: Result, fe
     """
     arrays = {a.name: trainer.state[a.name] for a in trainer.solver.state_arrays if a.in_model}
     ids = feature_ids or (lambda start, stop: trainer.earlier.feature_ids(source, start, stop))
-    save_model(path, ids, result.w, arrays, describe_result(source, trainer, result))
+    save_model(path, ids, result.w, arrays, describe_result(source, trainer, result), overwrite)
 
 
 @dataclass(frozen=True)
@@ -82,9 +84,9 @@ class Fitted:
 
     def save(self, path: str | Path, overwrite: bool = False) -> None:
         """Write the model file; InputError where ``path`` exists (without ``overwrite``) or cannot be written."""
-        check_output(Path(path), overwrite)
+        check_output(Path(path), overwrite, "model")
         ids = self.model.feature_ids  # the source may have been closed
-        save_result(Path(path), self.source, self.trainer, self.result, lambda start, stop: ids[start:stop])
+        save_result(Path(path), self.source, self.trainer, self.result, lambda start, stop: ids[start:stop], overwrite)
 
 
 def fit(

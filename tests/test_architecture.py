@@ -13,6 +13,7 @@ PACKAGE = Path(__file__).parents[1] / "blocksvm"
 LEVELS = [
     ["errors", "__init__"],
     ["settings", "kernels", "memory", "rows", "labels"],
+    ["outputs"],
     ["sources"],
     ["formats", "problems"],
     ["conversion"],

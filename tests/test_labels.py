@@ -90,7 +90,7 @@ def test_a_matrix_with_weights_and_rows_without_labels():
     source = Matrix(X, names, weights=weights)
     assert (source.weighted, source.n_unlabelled, source.label_kind) == (True, 1, "strings")
     assert source.label_counts == [("a", names.tolist().count("a")), ("b", names.tolist().count("b"))]
-    assert source.label_weights == [weights[names == "a"].sum(), weights[names == "b"].sum()]
+    assert source.class_weight_sums == {label: weights[names == label].sum() for label in ("a", "b")}
     block = whole(source)
     assert block.weights.tolist() == weights.tolist()
     assert block.y[3] == 0

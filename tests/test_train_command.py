@@ -120,10 +120,17 @@ def test_outputs_are_not_overwritten_by_accident(store, tmp_path, run):
         code, _, err = run(store, *arguments, *options)
         assert code == 2
         assert f"{name}: exists already; choose another name or add --overwrite" in err
-    for arguments in ((store,), (tmp_path / "c.h5", "--log", tmp_path / "c.h5"), (model, "--warm-start", model)):
+    for arguments in ((tmp_path / "c.h5", "--log", tmp_path / "c.h5"), (model, "--warm-start", model)):
         code, _, err = run(store, *arguments, *options, "--overwrite")
         assert code == 2
         assert "is given twice" in err
+    for arguments, name in (
+        ((store,), f"{store}: is not a model"),
+        ((model, "--log", store), f"{store}: is not a trace"),
+    ):
+        code, _, err = run(store, *arguments, *options, "--overwrite")
+        assert code == 2
+        assert f"{name} written by blocksvm, and nothing else is replaced" in err
     assert model.read_bytes() == before
     assert run(store, model, "--log", log, *options, "--overwrite")[0] == 0
     code, _, err = run(store, tmp_path / "no" / "m.h5", *options)

@@ -18,6 +18,7 @@ from blocksvm.cli.options import learner_settings
 from blocksvm.errors import InputError
 from blocksvm.learners.solver import OnlineSettings
 from blocksvm.model.files import describe_checkpoint, saved_state
+from blocksvm.outputs import open_text, written_whole
 from blocksvm.sources.store.reader import Store
 from blocksvm.training.checkpoint import check_resume
 from blocksvm.training.methods import NAMES, is_online
@@ -31,16 +32,15 @@ TRACED = ("start", "resume", "progress", "outer", "end")
 class Trace:
     """TRACE.jsonl: one JSON object a line.  Resuming keeps what lies before the checkpoint and appends to it."""
 
-    def __init__(self, path: Path, resumed_outer: int | None):
+    def __init__(self, path: Path, resumed_outer: int | None, overwrite: bool = True):
         kept: list[str] = []
-        if resumed_outer is not None and path.exists():
+        if resumed_outer is not None and path.is_file():
             kept = _before(path, resumed_outer)
-        if kept or not path.exists() or resumed_outer is None:
+        if kept:
             # replaced whole: a kill in between loses nothing
-            partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-            partial.write_text("".join(kept), encoding="utf-8")
-            os.replace(partial, path)
-        self.file = open(path, "a", encoding="utf-8")  # noqa: SIM115 (closed by the session)
+            with written_whole(path) as partial:
+                partial.write_text("".join(kept), encoding="utf-8")
+        self.file = open_text(path, overwrite, going_on=resumed_outer is not None)
 
     def write(self, event: dict) -> None:
         if event["event"] in TRACED:
@@ -164,7 +164,7 @@ class Session:
                 result = trainer.run()
             lines = train_summary(result)
             if result.status != "interrupted":
-                save_result(self.outputs["model"], source, trainer, result)
+                save_result(self.outputs["model"], source, trainer, result, overwrite=options.overwrite)
                 size = os.path.getsize(self.outputs["model"]) / 1e6
                 lines.append(f"model written to {self.outputs['model']} ({size:.1f} MB)")
         return result, lines
@@ -175,7 +175,8 @@ class Session:
 
         def write(event: dict) -> None:
             if not opened:
-                opened.append(Trace(self.outputs["log"], resume and resume["progress"]["position"]["outer"]))
+                outer = resume and resume["progress"]["position"]["outer"]
+                opened.append(Trace(self.outputs["log"], outer, self.options.overwrite or self.options.resume))
                 stack.callback(opened[0].close)
             opened[0].write(event)
 

@@ -97,18 +97,24 @@ def verify_state(path: Path) -> None:
                         pass
 
 
-def save_model(path: Path, feature_ids, w: np.ndarray, arrays: dict[str, np.ndarray], meta: dict) -> None:
+def save_model(
+    path: Path, feature_ids, w: np.ndarray, arrays: dict[str, np.ndarray], meta: dict, overwrite: bool = True
+) -> None:
     """Write a model: ids (``feature_ids(start, stop)``) and weights of all features in the source's order, the constant
     feature's weight last; of more than two classes one such vector behind the other.
 
     arrays: what a later run can start from (the dual variables, a learner's memory).  Everything is written piecewise.
     """
-    save_model_pieces(path, feature_ids, whole(w), {name: whole(array) for name, array in arrays.items()}, meta)
+    save_model_pieces(
+        path, feature_ids, whole(w), {name: whole(array) for name, array in arrays.items()}, meta, overwrite
+    )
 
 
-def save_model_pieces(path: Path, feature_ids, weights: tuple, state: dict[str, tuple], meta: dict) -> None:
+def save_model_pieces(
+    path: Path, feature_ids, weights: tuple, state: dict[str, tuple], meta: dict, overwrite: bool = True
+) -> None:
     """The same from arrays that are made piece by piece: each is (length, dtype, function), as ``whole`` gives it."""
-    with create_hdf5(path, "model") as file:
+    with create_hdf5(path, "model", overwrite) as file:
         features = file.create_group("features")
         write_array(features, "ids", meta["n_features"], INT64, feature_ids)
         write_array(file, "weights", *weights)

@@ -79,7 +79,7 @@ class Matrix(SourceBase):
             coding=coding,
             label_kind=NUMBERS if own is None else STRINGS,
             label_counts=counts,
-            label_weights=self._label_weights(counts, own),
+            class_weight_sums=self._weight_sums(counts, own),
             n_unlabelled=unlabelled,
             weighted=self.weights is not None,
             fingerprint=digest.hexdigest(),
@@ -91,11 +91,12 @@ class Matrix(SourceBase):
         ends = np.maximum(self.indptr[1:], np.arange(1, n + 1)) // size
         return np.flatnonzero(np.append(True, np.diff(ends) > 0))
 
-    def _label_weights(self, counts: list[tuple] | None, own: tuple | None) -> list[float] | None:
+    def _weight_sums(self, counts: list[tuple] | None, own: tuple | None) -> dict | None:
         if self.weights is None or counts is None:
             return None
-        labels = [own.index(label) for label, _ in counts] if own is not None else [label for label, _ in counts]
-        return [float(self.weights[self.kept == label].sum()) for label in labels]
+        kept = [label if own is None else own.index(label) for label, _ in counts]
+        sums = [float(self.weights[self.kept == value].sum()) for value in kept]
+        return {label: total for (label, _), total in zip(counts, sums, strict=True)}
 
     def reader(self, labels: Labels | None = None, real: bool = False) -> Matrix:
         other = super().reader(labels, real)
