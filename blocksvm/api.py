@@ -10,10 +10,10 @@ import numpy as np
 
 from blocksvm.model.files import Model, make_model
 from blocksvm.model.takeover import EarlierModels
+from blocksvm.outputs import check_output
 from blocksvm.problems.problem import Certificate
 from blocksvm.sources.matrix import Matrix
 from blocksvm.sources.source import Source
-from blocksvm.sources.store.files import check_output
 from blocksvm.training.loop import OuterLoop, Watch
 from blocksvm.training.methods import get_method
 from blocksvm.training.plan import Plan
@@ -39,9 +39,9 @@ class Fitted:
 
     def save(self, path: str | Path, overwrite: bool = False) -> None:
         """Write the model file; InputError where ``path`` exists (without ``overwrite``) or cannot be written."""
-        check_output(Path(path), overwrite)
+        check_output(Path(path), overwrite, "model")
         ids = self.model.feature_ids  # the source may have been closed
-        save_result(Path(path), self.loop, self.result, lambda start, stop: ids[start:stop])
+        save_result(Path(path), self.loop, self.result, lambda start, stop: ids[start:stop], overwrite)
 
 
 def fit(

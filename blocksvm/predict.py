@@ -34,12 +34,13 @@ def main(arguments: list[str]) -> int:
     from pathlib import Path
 
     from blocksvm.model.files import describe_model
-    from blocksvm.sources.store.files import check_output, open_hdf5, written_whole
+    from blocksvm.outputs import check_output, written_whole
+    from blocksvm.sources.store.files import open_hdf5
 
     description = describe_model(options.model)
     output = None if options.output in (None, "-") else Path(options.output)
     if output is not None:
-        check_output(output, options.overwrite)
+        check_output(output, options.overwrite, "predictions", tuple(description["labels"]))
         if output.resolve() in (Path(options.model).resolve(), Path(options.input).resolve()):
             raise InputError(f"{output}: is also an input; choose another name for the predictions")
     elif is_closed(sys.stdout):
@@ -74,7 +75,7 @@ def main(arguments: list[str]) -> int:
     with ExitStack() as stack:
         target = sys.stdout
         if output is not None:
-            target = stack.enter_context(open(stack.enter_context(written_whole(output)), "w"))
+            target = stack.enter_context(open(stack.enter_context(written_whole(output, options.overwrite)), "w"))
         for scores in pieces:
             for text in written(scores, scorer.model, options.scores):
                 target.write(text)

@@ -61,18 +61,21 @@ def main(arguments: list[str]) -> int:
     options = parser().parse_args(as_flag(arguments))
     from pathlib import Path
 
-    from blocksvm.sources.store.files import check_output, open_hdf5, read_meta, written_whole
+    from blocksvm.outputs import check_output, written_whole
+    from blocksvm.sources.store.files import open_hdf5, read_meta
 
-    outputs = [Path(name) for name in (options.json, options.figure) if name]
-    for path in outputs:
-        check_output(path, options.overwrite)
+    kinds = {"json": options.json, "figure": options.figure}
+    for kind, name in kinds.items():
+        if name:
+            check_output(Path(name), options.overwrite, kind)
+    outputs = [Path(name) for name in kinds.values() if name]
     resolved = [path.resolve() for path in [*outputs, Path(options.store)]]
     if len(set(resolved)) < len(resolved):
         raise InputError(
             f"{outputs[0]}: is given twice, as an input and an output or as two outputs; choose another name"
         )
     with open_hdf5(Path(options.store), "store") as file:
-        values = read_meta(file).get("values", "float32")
+        values = read_meta(file)["values"]
     if options.figure:
         from blocksvm.analysis.figure import draw, require_matplotlib
 
@@ -95,11 +98,11 @@ def main(arguments: list[str]) -> int:
     if options.json:
         import json
 
-        with written_whole(Path(options.json)) as partial:
+        with written_whole(Path(options.json), options.overwrite) as partial:
             described = {"store": options.store, "order": options.order, "seed": options.seed} | report.described()
             partial.write_text(json.dumps(described, indent=2, allow_nan=False) + "\n")
     if options.figure:
-        with written_whole(Path(options.figure)) as partial:
+        with written_whole(Path(options.figure), options.overwrite) as partial:
             draw(report, partial)
     print("\n".join(shown(report)))
     for path in outputs:

@@ -80,10 +80,10 @@ def main(arguments: list[str]) -> int:
     for name in options.inputs:
         if name != "-" and not os.path.exists(name):
             raise InputError(f"{name}: no such file")
-    from blocksvm.sources.store.files import check_output
+    from blocksvm.outputs import check_output
 
     for path in filter(None, (Path(options.store), held_out)):
-        check_output(path, options.overwrite)
+        check_output(path, options.overwrite, "store")
     sigterm_interrupts()
     compile_kernels("split", options.dtype, options.quiet)
     from blocksvm.cli.display import SplitDisplay, split_summary

@@ -86,7 +86,7 @@ def main(arguments: list[str]) -> int:
     from contextlib import ExitStack
     from pathlib import Path
 
-    from blocksvm.sources.store.files import check_output
+    from blocksvm.outputs import check_output, open_text
 
     inputs = options.inputs or ["-"]
     # beside the threads that read and that learn
@@ -98,8 +98,8 @@ def main(arguments: list[str]) -> int:
         raise InputError("--save-every needs --model MODEL.h5, the file to write")
     read_from = {Path(name).resolve() for name in (*inputs, options.prior) if name and name != "-"}
     outputs = {name: Path(path) for name, path in (("model", options.model), ("log", options.log)) if path}
-    for path in outputs.values():
-        check_output(path, options.overwrite)
+    for name, path in outputs.items():
+        check_output(path, options.overwrite, {"model": "model", "log": "trace"}[name])
         if path.resolve() in read_from or list(outputs.values()).count(path) > 1:
             raise InputError(f"{path}: is given twice; choose another name for the output")
     for name in inputs:
@@ -133,20 +133,20 @@ def main(arguments: list[str]) -> int:
             display.show(told)
             write({"event": "end" if told.final else "progress", **vars(told)})
 
-        saver = stack.enter_context(Saver(outputs["model"])) if "model" in outputs else None
+        saver = stack.enter_context(Saver(outputs["model"], options.overwrite)) if "model" in outputs else None
         stream = Stream(
             settings, prior=None if options.prior is None else Path(options.prior), on_report=report,
             continue_from=None if options.continue_from is None else Path(options.continue_from),
             on_fault=display.fault, save=None if saver is None else saver.save, stop=stop,
         )  # fmt: skip
         if "log" in outputs:
-            log = stack.enter_context(open(outputs["log"], "w", encoding="utf-8"))
+            log = stack.enter_context(open_text(outputs["log"], options.overwrite))
         write({"event": "start", "learner": options.learner, **stream.machine.settings, "memory_plan": stream.plan()})
         display.begin(inputs, settings, stream)
         done = stream.run(inputs)
         if saver is not None and stream.rows:
             saver.wait()
-            save_stream(outputs["model"], stream)
+            save_stream(outputs["model"], stream, saver.replaces)
     if not done:
         saved = f"; model saved in {options.model}" if options.model else "; nothing was saved"
         raise Interrupted(f"interrupted after {stream.rows:,} rows{saved}")

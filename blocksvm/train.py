@@ -99,12 +99,13 @@ def main(arguments: list[str]) -> int:
         raise InputError("--resume goes on as the run was begun; leave --replay out")
     from pathlib import Path
 
-    from blocksvm.sources.store.files import check_output, open_hdf5, read_meta
+    from blocksvm.outputs import check_output
+    from blocksvm.sources.store.files import open_hdf5, read_meta
     from blocksvm.training.settings import TrainSettings
 
     with open_hdf5(Path(options.store), "store") as file:
         about = read_meta(file)
-    values = about.get("values", "float32")
+    values = about["values"]
     keywords = {"solver": options.solver, "learner": options.learner}
     keywords |= given(options, own) | given(options, RUN_SETTINGS)
     if options.continue_from is None:
@@ -113,7 +114,7 @@ def main(arguments: list[str]) -> int:
         settings = TrainSettings.continuing(options.continue_from, **keywords)
     outputs = _check_outputs(options, check_output)
     stop = catch_signals()
-    n_classes = max(2, len(about.get("labels") or []))
+    n_classes = max(2, len(about["labels"] or []))
     compile_solver(settings.solver, settings.learner, settings.method, values, n_classes, options.quiet, options.store)
     if not options.quiet:
         print("loading", end="\r", file=sys.stderr) if sys.stderr.isatty() else None
@@ -150,7 +151,7 @@ def _check_outputs(options, check_output) -> dict:
     from pathlib import Path
 
     outputs = {"model": Path(options.model)}
-    check_output(outputs["model"], options.overwrite)
+    check_output(outputs["model"], options.overwrite, "model")
     inputs = {
         Path(name).resolve()
         for name in (options.store, options.valid, options.warm_start, options.continue_from, options.prior)
@@ -158,11 +159,13 @@ def _check_outputs(options, check_output) -> dict:
     }
     if options.checkpoint is not None:
         outputs["checkpoint"] = Path(options.checkpoint)
-        check_output(outputs["checkpoint"], options.overwrite or options.resume)
+        # one that is gone on with is told from other files when it is opened
+        kind = None if options.resume else "checkpoint"
+        check_output(outputs["checkpoint"], options.overwrite or options.resume, kind)
     if options.log is not None:
         outputs["log"] = Path(options.log)
-        # a run that was killed before its first checkpoint has left a log: the same command begins it anew
-        check_output(outputs["log"], options.overwrite or options.resume)
+        # with --resume it is gone on with, or begun anew where no checkpoint was saved before the run was killed
+        check_output(outputs["log"], options.overwrite or options.resume, "trace")
     names = [path.resolve() for path in outputs.values()]
     for path in names:
         if path in inputs or names.count(path) > 1:

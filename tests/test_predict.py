@@ -196,7 +196,7 @@ def test_a_model_is_saved_after_its_store_was_closed(trained, tmp_path):
 def test_an_input_is_not_overwritten(trained, tmp_path):
     done = run(trained / "model.h5", trained / "test.svm", trained / "test.svm", "--overwrite")
     assert done.returncode == 2
-    assert "is also an input" in done.stderr.splitlines()[-1]
+    assert "test.svm: is not a file of predictions written by blocksvm, and nothing" in done.stderr.splitlines()[-1]
 
 
 def test_another_normalisation_is_said(trained, tmp_path):

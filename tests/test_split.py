@@ -49,6 +49,15 @@ def make(folder: Path, text: bytes, name: str = "store.h5", holdout_store=None, 
     return path, meta
 
 
+def earlier_store(path: Path) -> bytes:
+    """A store that was there before; gives its bytes."""
+    text = path.with_name("earlier.svm")
+    text.write_text("1 1:1\n-1 2:1\n")
+    split([str(text)], path)
+    text.unlink()
+    return path.read_bytes()
+
+
 def random_text(n_rows: int, entries: int, n_features: int, seed: int = 0) -> bytes:
     draw = random.Random(seed)
     rows = []
@@ -81,10 +90,14 @@ rows = st.lists(
 def test_a_store_holds_the_rows_of_the_text(tmp_path, rows, dtype, keep_order, chunk_nonzeros, min_count, seed):
     text = "".join(f"{label} " + " ".join(f"{i}:{v!r}" for i, v in row.items()) + "\n" for label, row in rows).encode()
     options = {"dtype": dtype, "keep_order": keep_order, "min_count": min_count, "seed": seed}
-    path, meta = make(tmp_path, text, chunk_nonzeros=chunk_nonzeros, **options)
     expected = parse_svmlight(text, dtype=dtype)
     counts = Counter(i for _, row_ids, _ in expected for i in row_ids)
     kept = [i for i in counts if counts[i] >= min_count]
+    if counts and not kept:
+        with pytest.raises(InputError, match="occurs in so many rows; lower it"):
+            make(tmp_path, text, name="none.h5", **options)
+        return
+    path, meta = make(tmp_path, text, chunk_nonzeros=chunk_nonzeros, **options)
     if min_count > 1:
         expected = [
             (label, [i for i in row_ids if i in kept], [v for i, v in zip(row_ids, values, strict=True) if i in kept])
@@ -134,11 +147,15 @@ def test_every_row_without_entries_makes_a_store(tmp_path):
     path, meta = make(tmp_path, b"1\n-1\n1 5:0\n")
     assert meta["n_features"] == meta["n_nonzeros"] == meta["n_parts"] == 0
     assert in_source_order(path) == [(1.0, [], []), (-1.0, [], []), (1.0, [], [])]
-    path, meta = make(tmp_path, b"1 3:1\n-1 4:2\n", min_count=2)
-    assert in_source_order(path) == [(1.0, [], []), (-1.0, [], [])]
     with Store(path) as store:
         store.verify()
         assert store.feature_ids(0, 0).tolist() == []
+
+
+def test_no_feature_left_is_refused(tmp_path):
+    with pytest.raises(InputError, match="min_count=3: none of the 2 features occurs in so many rows; lower it"):
+        make(tmp_path, b"1 3:1\n-1 4:2\n1 3:1\n", min_count=3)
+    assert [path.name for path in tmp_path.iterdir()] == ["rows.svm"]
 
 
 def test_the_order_is_random_and_is_the_seeds(tmp_path):
@@ -440,7 +457,7 @@ def test_a_full_disk_is_told_before_and_while_it_is_written(tmp_path, monkeypatc
 @pytest.mark.parametrize("where", [(StoreWriter, "finish"), (StoreWriter, "append"), (Spool, "add")])
 def test_nothing_is_left_behind(tmp_path, monkeypatch, where, error):
     path = tmp_path / "s.h5"
-    path.write_bytes(b"what was there")
+    before = earlier_store(path)
     calls = []
     original = getattr(*where)
 
@@ -457,7 +474,7 @@ def test_nothing_is_left_behind(tmp_path, monkeypatch, where, error):
         split([str(tmp_path / "rows.svm")], path, options, tmp_path / "held.h5")
     assert len(calls) == 2
     assert sorted(p.name for p in tmp_path.iterdir()) == ["rows.svm", "s.h5"]
-    assert path.read_bytes() == b"what was there"
+    assert path.read_bytes() == before
 
 
 def test_the_shuffle_lies_in_temp(tmp_path, long_text, spills, monkeypatch):
@@ -478,7 +495,7 @@ def test_the_shuffle_lies_in_temp(tmp_path, long_text, spills, monkeypatch):
 def test_signals_leave_nothing_behind(tmp_path, long_text, number):
     temp, store = tmp_path / "temp", tmp_path / "s.h5"
     temp.mkdir()
-    store.write_bytes(b"what was there")
+    before = earlier_store(store)
     arguments = ["-", str(store), "--memory", "16MB", "--temp", str(temp), "--overwrite", "--jobs", "1"]
     process = subprocess.Popen(
         [sys.executable, "-m", "blocksvm.split", *arguments],
@@ -504,7 +521,7 @@ def test_signals_leave_nothing_behind(tmp_path, long_text, number):
         process.kill()
         process.communicate()
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["s.h5", "temp"]
-    assert store.read_bytes() == b"what was there"
+    assert store.read_bytes() == before
 
 
 def test_a_disk_that_fills_up_while_the_store_is_written(tmp_path):
@@ -556,7 +573,7 @@ def test_info_tells_what_a_store_holds(tmp_path, run_in_process):
     path, meta = make(tmp_path, b"1 1:3 2:4\n-1 1:5\n")
     told = run_in_process(info, path, "--json")
     assert told.code == 0
-    assert json.loads(told.out) == {"kind": "store", "format_version": 1, "bytes": path.stat().st_size} | json.loads(
+    assert json.loads(told.out) == {"kind": "store", "format_version": 2, "bytes": path.stat().st_size} | json.loads(
         json.dumps(meta)
     )
     told = run_in_process(info, path, "--verify")

@@ -11,6 +11,7 @@ from stream_cases import learned, text_of, weights_by_id
 from training_cases import make_store, random_rows, run_in_process, svmlight
 
 from blocksvm.api import fit
+from blocksvm.errors import InputError
 from blocksvm.learners.protocol import LearnerSettings
 from blocksvm.model.files import describe_model
 from blocksvm.sources.matrix import Matrix
@@ -127,9 +128,9 @@ def test_a_save_holds_the_stream_as_it_stood_while_learning_goes_on(tmp_path, mo
     ended = threading.Event()
     write = saving.save_stream
 
-    def held_back(path, stream):
+    def held_back(path, stream, overwrite):
         assert ended.wait(60)
-        write(path, stream)
+        write(path, stream, overwrite)
 
     monkeypatch.setattr(saving, "save_stream", held_back)
     with Saver(tmp_path / "saved.h5") as saver:
@@ -164,5 +165,5 @@ def test_the_stream_waits_for_a_save_where_memory_has_no_room_for_a_copy(tmp_pat
 def test_what_a_save_runs_into_is_told(tmp_path):
     X, y = random_rows(n=60, d=15, seed=13)
     text = text_of(tmp_path, X, y)
-    with pytest.raises(OSError, match="gone"), Saver(tmp_path / "gone" / "m.h5") as saver:
+    with pytest.raises(InputError, match="gone has vanished"), Saver(tmp_path / "gone" / "m.h5") as saver:
         Stream(StreamSettings("pa1", save_every=20), save=saver.save).run([str(text)])

@@ -84,7 +84,7 @@ def test_held_out_accuracy_is_what_predict_prints(rows, store, tmp_path, run, ca
         (["-C", "x"], "-C x: is not a number"),
         (["-C", "1", "--lambda", "1"], "say the same thing"),
         (["--solver", "sgd"], "--solver sgd: unknown; choose one of dual-cd, pegasos"),
-        (["--loss", "log"], "--loss log: unknown; choose one of hinge, squared-hinge"),
+        (["--loss", "log"], "--loss log: choose one of hinge, squared-hinge"),
         (["--schedule", "often"], "--schedule often: expected auto, overlap"),
         (["--memory", "0"], "must be above 0"),
         (["--memory", "1QB"], "is not a size such as 512MB"),
@@ -120,10 +120,17 @@ def test_outputs_are_not_overwritten_by_accident(store, tmp_path, run):
         code, _, err = run(store, *arguments, *options)
         assert code == 2
         assert f"{name}: exists already; choose another name or add --overwrite" in err
-    for arguments in ((store,), (tmp_path / "c.h5", "--log", tmp_path / "c.h5"), (model, "--warm-start", model)):
+    for arguments in ((tmp_path / "c.h5", "--log", tmp_path / "c.h5"), (model, "--warm-start", model)):
         code, _, err = run(store, *arguments, *options, "--overwrite")
         assert code == 2
         assert "is given twice" in err
+    for arguments, name in (
+        ((store,), f"{store}: is not a model"),
+        ((model, "--log", store), f"{store}: is not a trace"),
+    ):
+        code, _, err = run(store, *arguments, *options, "--overwrite")
+        assert code == 2
+        assert f"{name} written by blocksvm, and nothing else is replaced" in err
     assert model.read_bytes() == before
     assert run(store, model, "--log", log, *options, "--overwrite")[0] == 0
     code, _, err = run(store, tmp_path / "no" / "m.h5", *options)

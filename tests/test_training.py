@@ -386,7 +386,7 @@ def test_other_than_two_labels_are_an_error(tmp_path, labels, expected):
         ({"C": math.inf}, "C=inf: must be"),
         ({"lam": 0.0}, "lam=0: must be"),
         ({"solver": "sgd"}, "solver sgd: unknown; choose one of dual-cd, pegasos"),
-        ({"loss": "l1"}, "loss=l1: unknown; choose one of hinge, squared-hinge"),
+        ({"loss": "l1"}, "loss=l1: choose one of hinge, squared-hinge"),
         ({"partition": "x"}, "partition=x: choose one of redrawn, fixed"),
         ({"order": "x"}, "order=x: choose one of"),
         ({"schedule": "0"}, "schedule=0: expected"),
@@ -420,9 +420,10 @@ def test_settings_that_make_no_sense_are_refused_by_name(rows, settings, expecte
         (np.zeros((0, 3)), np.zeros(0), "has no rows"),
         (np.array([[1.0, np.nan]]), np.ones(1), "a value is not finite"),
         (np.array([[1.0, np.inf]]), np.ones(1), "a value is not finite"),
-        (np.ones((2, 2)), np.array([1.0, np.nan]), "labels must be 2 finite numbers"),
+        (np.ones((2, 2)), np.array([1.0, np.inf]), "labels must be 2 finite numbers"),
         (np.ones((2, 2)), np.ones(3), "labels must be 2 finite numbers"),
-        (np.ones((2, 2)), np.array(["a", "b"]), "labels must be numbers"),
+        (np.ones((2, 2)), np.array(["a", 2.0], dtype=object), "labels must be all numbers or all strings"),
+        (np.ones((2, 2)), np.array([{}, 2.0], dtype=object), "labels must be numbers or strings"),
     ],
 )
 def test_a_matrix_that_cannot_be_trained_on_is_refused(X, y, expected):

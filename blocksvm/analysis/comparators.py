@@ -225,7 +225,7 @@ def smooth(run: Run, rows: Rows, memory: int, tell: Callable[[str], None]) -> It
     entries = (values, place[source.indices], source.indptr)
     X = scipy.sparse.csr_matrix(entries, shape=(source.n_samples, n_used), copy=False)
     del place
-    y = source.codes.astype(np.float64)
+    y = source.y.astype(np.float64)
     losses, slopes = np.empty(len(y)), np.empty(len(y))
 
     def evaluate(w: np.ndarray, C: float) -> tuple[float, np.ndarray]:
@@ -236,7 +236,7 @@ def smooth(run: Run, rows: Rows, memory: int, tell: Callable[[str], None]) -> It
             total = float(np.sum(inside * inside / (2.0 * WIDTH) + np.maximum(excess - WIDTH, 0.0)))
             slopes[:] = np.sign(z - y) * inside / WIDTH
         else:
-            records.losses_of(LOSS_NAMES.index(run.judged_name), run.epsilon, z, source.codes, losses, slopes)
+            records.losses_of(LOSS_NAMES.index(run.judged_name), run.epsilon, z, source.y, losses, slopes)
             total = float(losses.sum())
         return 0.5 * float(w @ w) + C * total, w + C * (X.T @ slopes)
 

@@ -73,10 +73,13 @@ class Permuted:
     """A source with its chunks in random order."""
 
     def __init__(self, source: Source, seed: int):
-        self.source = source
+        self.source, self.seed = source, seed
         self.drawn = shuffle(order_key(seed, CHUNKS), np.empty(len(source.chunks), np.int32)).astype(np.int64)
         n_rows = source.chunks.n_rows[self.drawn]
         self.chunks = ChunkTable(np.cumsum(n_rows) - n_rows, n_rows, source.chunks.nnz[self.drawn])
+
+    def reader(self, labels=None, real: bool = False) -> Permuted:
+        return Permuted(self.source.reader(labels, real), self.seed)
 
     def read_block(self, chunks: np.ndarray, arena) -> Block:
         return self.source.read_block(self.drawn[chunks], arena)

@@ -7,6 +7,7 @@ import os
 import sys
 import time
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 from blocksvm import kernels
@@ -63,7 +64,7 @@ class Session:
                 result = loop.run()
             lines = train_summary(result)
             if result.status != "interrupted":
-                save_result(self.outputs["model"], loop, result)
+                save_result(self.outputs["model"], loop, result, overwrite=options.overwrite)
                 size = os.path.getsize(self.outputs["model"]) / 1e6
                 lines.append(f"model written to {self.outputs['model']} ({size:.1f} MB)")
         return result, lines
@@ -83,7 +84,9 @@ class Session:
         def write(event: dict) -> None:
             if not opened:
                 outer = resume and resume["progress"]["position"]["outer"]
-                opened.append(Trace(self.outputs["log"], outer, lambda text: print(text, file=sys.stderr)))
+                warn = partial(print, file=sys.stderr)
+                overwrite = self.options.overwrite or self.options.resume
+                opened.append(Trace(self.outputs["log"], outer, warn, overwrite))
                 stack.callback(opened[0].close)
             opened[0].write(event)
 

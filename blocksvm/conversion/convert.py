@@ -1,8 +1,7 @@
-"""Text to store: one streaming pass over the text, an external shuffle, then features renumbered and chunks written."""
+"""Rows to a store: one streaming pass over them, an external shuffle, then features renumbered and chunks written."""
 
 from __future__ import annotations
 
-import tempfile
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -13,14 +12,17 @@ from pathlib import Path
 
 import numpy as np
 
-from blocksvm.conversion.ids import IdTable
+from blocksvm.conversion.ids import IdTable, NameTable
+from blocksvm.conversion.labels import LabelTable
 from blocksvm.conversion.spool import Spool, SpooledRows, join, require_space
 from blocksvm.errors import InputError, called, said
 from blocksvm.formats.svmlight import LineCounter, ParsedRows, TextFormat, parse_piece
 from blocksvm.formats.text import TextPiece, TextSource, text_pieces
 from blocksvm.kernels.shuffle import gather_rows, renumber_rows, row_keys
-from blocksvm.sources.store.files import check_output, create_hdf5
-from blocksvm.sources.store.schema import ROW, chunk_nonzeros
+from blocksvm.outputs import check_output, scratch_folder
+from blocksvm.rows import Origin, RowBatch
+from blocksvm.sources.store.files import create_hdf5
+from blocksvm.sources.store.schema import ROW, WEIGHTED_ROW, chunk_nonzeros
 from blocksvm.sources.store.writer import StoreWriter
 
 SMALLEST_MEMORY = 16_000_000
@@ -76,7 +78,7 @@ def ordered_map(pool: ThreadPoolExecutor, function, items: Iterable, ahead: int)
 
 
 class Lane:
-    """Rows that go to one store: their ids, their shuffle, whether any value differs from 1."""
+    """Rows that go to one store: their ids, names and labels, their shuffle, whether any value or weight is not 1."""
 
     def __init__(self, path: Path, n_bytes: int, spool: Spool, dtype: str, min_count: int):
         """n_bytes: for the table and the rows of ``spool`` together; what the table does not take holds rows."""
@@ -86,14 +88,40 @@ class Lane:
         self.spool = spool
         self.dtype = np.dtype(dtype)
         self.min_count = min_count
+        self.labels = LabelTable()
+        self.names: NameTable | None = None
         self.ones = True
+        self.weighted = False
 
-    def add(self, numbers, keys, labels, indptr, ids, values, fraction) -> None:
-        """values of the store's dtype, or None: all 1."""
-        positions = self.table.add(ids, fraction)
+    def add(self, numbers: np.ndarray, keys: np.ndarray, batch: RowBatch) -> None:
+        """Add the rows of a batch, with their source numbers and their keys in the stored order."""
+        before = len(self.table)
+        positions = self.table.add(batch.ids, batch.origin.fraction)
+        self._name(batch, positions, before)
+        kept = self.labels.keep(batch.labels)
+        self.table.hold("the labels", self.labels.n_bytes)
         self.spool.memory = self.n_bytes - self.table.most_bytes()
-        self.ones = self.ones and values is None
-        self.spool.add(SpooledRows(numbers, keys, labels, np.diff(indptr), positions, values), indptr)
+        values, weights = batch.values, batch.weights
+        if values is not None and self.ones:
+            self.ones = bool((values == 1.0).all())
+            values = None if self.ones else values
+        if values is not None:
+            values = values.astype(self.dtype, copy=False)
+        if weights is not None and not self.weighted:
+            self.weighted = bool((weights != 1.0).any())
+            weights = weights if self.weighted else None
+        rows = SpooledRows(numbers, keys, kept, np.diff(batch.indptr), positions, values, weights)
+        self.spool.add(rows, batch.indptr)
+
+    def _name(self, batch: RowBatch, positions: np.ndarray, before: int) -> None:
+        """Keep the names of ids that are new; before: how many there were."""
+        if self.names is None and batch.names is None:
+            return
+        if self.names is None:
+            self.names = NameTable(len(self.table.known))
+            self.names.add(None, positions[:0], before)
+        self.names.add(batch.names, positions, len(self.table))
+        self.table.hold("the features' names", self.names.n_bytes)
 
 
 def split(
@@ -109,13 +137,27 @@ def split(
     outputs that exist (without ``overwrite``) or cannot be written, and where memory or disk space do not suffice.
     Nothing is left behind on an error.
     """
+    return _convert(inputs, None, store, settings, holdout_store, progress)
+
+
+def store_batches(
+    batches: Iterable[RowBatch],
+    store: str | Path,
+    settings: SplitSettings = SplitSettings(),
+    holdout_store: str | Path | None = None,
+) -> dict:
+    """A store of rows that come in batches, as ``split`` makes one of text; returns the store's description."""
+    return _convert([], batches, store, settings, holdout_store, None)
+
+
+def _convert(inputs: list[str], batches, store, settings: SplitSettings, holdout_store, progress) -> dict:
     store = Path(store)
     outputs = [store] if holdout_store is None else [store, Path(holdout_store)]
     if len({path.resolve() for path in outputs}) < len(outputs):
         raise InputError(f"{store}: the store and its held-out rows need two names")
     read_from = {Path(name).resolve() for name in inputs if name != "-"}
     for path in outputs:
-        check_output(path, settings.overwrite)
+        check_output(path, settings.overwrite, "store")
         if path.resolve() in read_from:
             raise InputError(f"{path}: is also an input; choose another name for the store")
     if settings.memory < SMALLEST_MEMORY:
@@ -126,14 +168,15 @@ def split(
     temp = settings.temp if settings.temp is not None else store.parent
     if not temp.is_dir():
         raise InputError(f"{temp}: no such folder; {called('temp')} names an existing one")
-    return _Split(inputs, outputs, settings, temp, progress).run()
+    return _Split(inputs, batches, outputs, settings, temp, progress).run()
 
 
 class _Split:
     """One conversion under way."""
 
-    def __init__(self, inputs, outputs, settings: SplitSettings, temp: Path, progress):
+    def __init__(self, inputs, batches, outputs, settings: SplitSettings, temp: Path, progress):
         self.inputs = inputs
+        self.batches = batches  # rows that come from elsewhere than the inputs, or None
         self.outputs = outputs
         self.settings = settings
         self.temp = temp
@@ -163,7 +206,7 @@ class _Split:
             for folder in {self.temp, self.outputs[0].parent}:
                 require_space(folder, int(0.3 * expected), "the split", "free some space or choose another folder")
         with ExitStack() as stack:
-            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=".blocksvm-", dir=self.temp)))
+            folder = stack.enter_context(scratch_folder(self.temp, self.outputs[0].name))
             pool = stack.enter_context(ThreadPoolExecutor(settings.jobs, thread_name_prefix="blocksvm-split"))
             self.writer = stack.enter_context(ThreadPoolExecutor(1, thread_name_prefix="blocksvm-spool"))
             lanes = []
@@ -171,10 +214,10 @@ class _Split:
                 (folder / str(k)).mkdir()
                 spool = Spool(folder / str(k), self._bits(expected), self.spool_bytes, self.writer)
                 lanes.append(Lane(path, self.lane_bytes, spool, settings.dtype, settings.min_count if k == 0 else 1))
-            self._read(pool, lanes)
+            self._spool(self._read(pool) if self.batches is None else self.batches, lanes)
             for lane, what in zip(lanes, ("the store", "the held-out store"), strict=False):
                 if lane.spool.n_rows == 0:
-                    name = self.inputs[0] if len(self.inputs) == 1 else "the inputs"
+                    name = self.inputs[0] if len(self.inputs) == 1 else "the inputs" if self.inputs else "the batches"
                     name = "standard input" if name == "-" else name
                     if self.rows == 0:
                         raise InputError(f"{name}: no rows found; expected lines of 'label id:value ...'")
@@ -182,7 +225,7 @@ class _Split:
                         f"{name}: no row was drawn for {what}; choose another {called('holdout')} or {called('seed')}"
                     )
             # each store takes its name only when all of them are whole
-            files = [stack.enter_context(create_hdf5(lane.path, "store")) for lane in lanes]
+            files = [stack.enter_context(create_hdf5(lane.path, "store", settings.overwrite)) for lane in lanes]
             metas = [self._write(lane, file, pool) for lane, file in zip(lanes, files, strict=True)]
         return metas[0]
 
@@ -209,7 +252,8 @@ class _Split:
             text_bytes = sum(source.text_bytes for source in self.sources)
             self.progress(Progress(phase, self.rows, text_bytes, fraction, time.perf_counter() - self.began))
 
-    def _read(self, pool: ThreadPoolExecutor, lanes: list[Lane]) -> None:
+    def _read(self, pool: ThreadPoolExecutor) -> Iterator[RowBatch]:
+        """Batches of the inputs' rows, in their order."""
         settings = self.settings
         form = TextFormat(True, settings.sum_duplicates, settings.normalize == "l2", settings.dtype)
         pieces = text_pieces(self.inputs, self.piece_bytes, settings.memory // (20 * (settings.jobs + 2)))
@@ -218,13 +262,19 @@ class _Split:
             counter.check(parsed)
             if not self.sources or self.sources[-1] is not parsed.piece.source:
                 self.sources.append(parsed.piece.source)
-            self._distribute(parsed, lanes)
-            self._report("reading", parsed.piece.fraction)
+            origin = Origin(parsed.piece.source, parsed.piece.fraction, parsed.n_lines, parsed.lines)
+            yield RowBatch(parsed.labels, parsed.indptr, parsed.ids, parsed.values, origin)
 
-    def _distribute(self, parsed: ParsedRows, lanes: list[Lane]) -> None:
-        """Send parsed rows to their store."""
+    def _spool(self, batches: Iterable[RowBatch], lanes: list[Lane]) -> None:
+        """Read all batches, and send their rows to the shuffle of their store."""
+        for batch in batches:
+            self._distribute(batch, lanes)
+            self._report("reading", batch.origin.fraction)
+
+    def _distribute(self, batch: RowBatch, lanes: list[Lane]) -> None:
+        """Send the rows of a batch to their store."""
         settings = self.settings
-        n = len(parsed.labels)
+        n = len(batch)
         if n == 0:
             return
         numbers = np.arange(self.rows, self.rows + n)
@@ -233,35 +283,36 @@ class _Split:
         row_keys(numbers, settings.seed, keys)
         if settings.keep_order:
             keys = numbers.astype(np.uint64)
-        fraction = parsed.piece.fraction
         if len(lanes) == 1:
-            lanes[0].add(numbers, keys, parsed.labels, parsed.indptr, parsed.ids, parsed.values, fraction)
+            lanes[0].add(numbers, keys, batch)
             return
         draw = np.empty(n, np.uint64)
         row_keys(numbers, settings.seed ^ HOLDOUT_SALT, draw)
         held_out = draw < np.uint64(int(settings.holdout * 2.0**64))
         for lane, chosen in zip(lanes, (~held_out, held_out), strict=True):
             order = np.flatnonzero(chosen)
-            lengths = np.empty(len(order), np.int64)
-            nnz = int(np.diff(parsed.indptr)[order].sum())
-            ids = np.empty(nnz, np.int64)
-            values = None if parsed.values is None else np.empty(nnz, parsed.values.dtype)
-            _, ones = gather_rows(parsed.indptr, parsed.ids, parsed.values, order, lengths, ids, values)
-            values = None if ones else values
-            indptr = np.append(0, np.cumsum(lengths))
-            lane.add(numbers[order], keys[order], parsed.labels[order], indptr, ids, values, fraction)
+            lane.add(numbers[order], keys[order], _rows_of(batch, order))
 
     def _write(self, lane: Lane, file, pool: ThreadPoolExecutor) -> dict:
         settings = self.settings
         order, new_index = lane.table.ranking(lane.min_count)
+        if len(order) == 0 and len(lane.table):
+            raise InputError(
+                f"{said('min_count', lane.min_count)}: none of the {len(lane.table):,} features occurs in so many "
+                "rows; lower it"
+            )
+        labels, new_label = lane.labels.sorted()
         spool = lane.spool
         chunk_nnz = settings.chunk_nonzeros or chunk_nonzeros(spool.n_nonzeros, spool.n_rows)
         dtype = None if lane.ones else lane.dtype
-        writer = StoreWriter(file, spool.n_rows, chunk_nnz, dtype, pool, settings.jobs)
+        writer = StoreWriter(file, spool.n_rows, chunk_nnz, dtype, pool, settings.jobs, lane.weighted)
         buckets = self._stored_order(spool, dtype) if settings.keep_order else self._key_order(spool, dtype)
         done = 0
         for rows, indices, values in ordered_map(
-            pool, lambda loaded: _renumbered(loaded, new_index, settings.keep_order), buckets, settings.jobs
+            pool,
+            lambda loaded: _renumbered(loaded, new_index, new_label, lane.weighted, settings.keep_order),
+            buckets,
+            settings.jobs,
         ):
             writer.append(rows, indices, values)
             done += len(rows)
@@ -288,7 +339,8 @@ class _Split:
             ],
             "source_rows": self.rows,
         }
-        return writer.finish(len(order), lambda start, stop: known[order[start:stop]], meta)
+        names = None if lane.names is None else lane.names.in_order(order)
+        return writer.finish(len(order), lambda start, stop: known[order[start:stop]], meta, labels, names)
 
     def _key_order(self, spool: Spool, dtype) -> Iterator[SpooledRows]:
         """Buckets in the order of their keys; one that does not fit in memory is distributed once more."""
@@ -318,14 +370,44 @@ class _Split:
             yield join(parts, dtype)
 
 
+def _rows_of(batch: RowBatch, order: np.ndarray) -> RowBatch:
+    """The rows of a batch in ``order``."""
+    lengths = np.empty(len(order), np.int64)
+    nnz = int(np.diff(batch.indptr)[order].sum())
+    ids = np.empty(nnz, np.int64)
+    values = None if batch.values is None else np.empty(nnz, batch.values.dtype)
+    _, ones = gather_rows(batch.indptr, batch.ids, batch.values, order, lengths, ids, values)
+    indptr = np.append(0, np.cumsum(lengths))
+    names = batch.names
+    if names is not None:
+        entries = np.arange(nnz) + np.repeat(batch.indptr[order] - indptr[:-1], lengths)
+        names = (names[0], names[1][entries], names[2][entries])
+    labels = batch.labels
+    return replace(
+        batch,
+        labels=labels[order] if isinstance(labels, np.ndarray) else [labels[row] for row in order.tolist()],
+        indptr=indptr,
+        ids=ids,
+        values=None if ones else values,
+        weights=None if batch.weights is None else batch.weights[order],
+        names=names,
+    )
+
+
 def _parsed(piece: TextPiece, form: TextFormat) -> ParsedRows:
     """Rows of a piece, their values as they will be stored: of the dtype wanted, or None where all are 1."""
     parsed = parse_piece(piece, form)
     return replace(parsed, values=None if (parsed.values == 1.0).all() else parsed.values.astype(form.dtype))
 
 
-def _renumbered(loaded: SpooledRows, new_index: np.ndarray, keep_order: bool):
-    """(row records, indices, values) of a bucket, in their final order and numbering."""
+def _renumbered(
+    loaded: SpooledRows, new_index: np.ndarray, new_label: np.ndarray | None, weighted: bool, keep_order: bool
+):
+    """(row records, indices, values) of a bucket, in their final order and numbering.
+
+    new_index: of a position in the table of ids, -1 where it is dropped; new_label: of a place in the table of labels,
+    None where labels are numbers; weighted: the records have weights.
+    """
     n = len(loaded.numbers)
     order = np.arange(n) if keep_order else np.lexsort((loaded.numbers, loaded.keys))
     indptr = np.append(0, np.cumsum(loaded.lengths))
@@ -337,9 +419,15 @@ def _renumbered(loaded: SpooledRows, new_index: np.ndarray, keep_order: bool):
     nnz = renumber_rows(
         indptr, loaded.positions, loaded.values, order, new_index, lengths, indices, values, sq_norms, keys
     )
-    rows = np.empty(n, ROW)
+    rows = np.empty(n, WEIGHTED_ROW if weighted else ROW)
     rows["length"] = lengths
-    rows["label"] = loaded.labels[order]
+    kept = loaded.labels[order]
+    if new_label is not None:
+        absent = np.isnan(kept)
+        kept = np.where(absent, np.nan, new_label[np.where(absent, 0, kept).astype(np.int64)])
+    rows["label"] = kept
+    if weighted:
+        rows["weight"] = 1.0 if loaded.weights is None else loaded.weights[order]
     rows["sq_norm"] = sq_norms
     rows["source"] = loaded.numbers[order]
     return rows, indices[:nnz], None if values is None else values[:nnz]

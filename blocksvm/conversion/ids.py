@@ -13,7 +13,7 @@ EARLIEST = 0.05  # share of the input after which the number of ids is foreseen
 
 
 class IdTable:
-    """Distinct ids in order of first occurrence, within ``budget`` bytes.
+    """Distinct ids in order of first occurrence, within ``budget`` bytes, of which others may take some.
 
     The order depends on the order of the rows alone.  Raises InputError, naming the need, as soon as it can be foreseen
     that the ids will not fit, or else when they do not.
@@ -28,6 +28,16 @@ class IdTable:
         self.slots = np.full(8192, -1, np.int32)
         self.n_known = 0
         self.history: list[tuple[float, int]] = []
+        self.beside: dict[str, int] = {}  # bytes of the budget that others hold, by name
+
+    def hold(self, name: str, n_bytes: int) -> None:
+        """Let others hold ``n_bytes`` of the budget; InputError where it has not so many."""
+        self.beside[name] = n_bytes
+        if self._bytes(self.n_known, len(self.slots)) > self.budget:
+            raise InputError(
+                f"{name} take {n_bytes / 1e6:,.0f} MB beside {self.n_known:,} distinct feature ids, more than the "
+                f"{self.budget / 1e6:,.0f} MB that --memory leaves for both; raise --memory"
+            )
 
     def __len__(self) -> int:
         return self.n_known
@@ -64,9 +74,8 @@ class IdTable:
         n_slots = len(self.slots) + len(self.slots) // 2
         return min(self.budget, self._bytes(int(FULLEST * n_slots), n_slots))
 
-    @staticmethod
-    def _bytes(n_ids: int, n_slots: int) -> int:
-        return n_ids * BYTES_AN_ID + 4 * n_slots
+    def _bytes(self, n_ids: int, n_slots: int) -> int:
+        return n_ids * BYTES_AN_ID + 4 * n_slots + sum(self.beside.values())
 
     def _foresee(self, fraction: float) -> None:
         """Distinct ids grow with a power of the text (Heaps' law): where the rest would bring far more than fit, say so
@@ -109,6 +118,55 @@ class IdTable:
         new_index = np.full(self.n_known, -1, np.int32)
         new_index[order] = np.arange(len(order), dtype=np.int32)
         return order, new_index
+
+
+class NameTable:
+    """The names of an ``IdTable``'s ids by position: that of the entry in which each was met first, '' for none."""
+
+    def __init__(self, most: int):
+        """most: ids that there can be."""
+        self.text = bytearray()
+        self.ends = np.empty(most, np.int64)  # memory that is not touched is not taken
+        self.n_known = 0
+
+    @property
+    def n_bytes(self) -> int:
+        return len(self.text) + len(self.text) // 8 + 8 * self.n_known
+
+    def add(self, names: tuple | None, positions: np.ndarray, n_ids: int) -> None:
+        """Name the ids that came with a batch: ``names`` of its entries (see ``RowBatch``), or None; positions (nnz,)
+        of their ids; n_ids: how many ids there are now."""
+        before, self.n_known = self.n_known, n_ids
+        if n_ids == before:
+            return
+        lengths = np.zeros(n_ids - before, np.int64)
+        if names is not None:
+            text, first, last = names
+            new = np.flatnonzero(positions >= before)
+            found, at = np.unique(positions[new], return_index=True)
+            entries = new[at]
+            lengths[found - before] = last[entries] - first[entries]
+            self.text += gather_spans(np.frombuffer(text, np.uint8), first[entries], last[entries]).tobytes()
+        self.ends[before:n_ids] = np.cumsum(lengths) + (self.ends[before - 1] if before else 0)
+
+    def in_order(self, order: np.ndarray):
+        """(lengths, text_at) of the names of the ids at positions ``order``, as a store's writer takes them."""
+        ends = self.ends[: self.n_known]
+        lengths = np.diff(ends, prepend=0)[order]
+        text = np.frombuffer(self.text, np.uint8)
+
+        def text_at(first: int, last: int) -> np.ndarray:
+            stops = ends[order[first:last]]
+            return gather_spans(text, stops - lengths[first:last], stops)
+
+        return lengths, text_at
+
+
+def gather_spans(text: np.ndarray, first: np.ndarray, last: np.ndarray) -> np.ndarray:
+    """``text[first[k]:last[k]]`` for all k, one behind the other."""
+    lengths = last - first
+    places = np.cumsum(lengths) - lengths
+    return text[np.arange(int(lengths.sum())) + np.repeat(first - places, lengths)]
 
 
 class IdIndex:

@@ -16,15 +16,17 @@ import numpy as np
 
 from blocksvm.errors import InputError, called
 from blocksvm.kernels.shuffle import gather_rows, order_by_bucket
+from blocksvm.outputs import named_errors
 
 MARGIN_BYTES = 64_000_000  # disk space that is left alone
-HEADER = 3  # int64: rows, nonzeros, bytes of a value
+HEADER = 4  # int64: rows, nonzeros, bytes of a value, bytes of a weight
 
 
 @dataclass(frozen=True)
 class SpooledRows:
     """Rows on their way: numbers (n,) int64, keys (n,) uint64, labels (n,) float64, lengths (n,) int64, positions
-    (nnz,) int32 in the table of ids, values (nnz,) or None: all 1."""
+    (nnz,) int32 in the table of ids, values (nnz,) or None: all 1; weights (n,) float64, or None: all 1.  labels: as
+    ``LabelTable.keep`` gives them."""
 
     numbers: np.ndarray
     keys: np.ndarray
@@ -32,14 +34,15 @@ class SpooledRows:
     lengths: np.ndarray
     positions: np.ndarray
     values: np.ndarray | None
+    weights: np.ndarray | None = None
 
     @property
     def n_bytes(self) -> int:
         return sum(array.nbytes for array in self.arrays())
 
     def arrays(self) -> list[np.ndarray]:
-        arrays = [self.numbers, self.keys, self.labels, self.lengths, self.positions]
-        return arrays if self.values is None else [*arrays, self.values]
+        arrays = [self.numbers, self.keys, self.labels, self.lengths, self.positions, self.values, self.weights]
+        return [array for array in arrays if array is not None]
 
 
 class Spool:
@@ -60,6 +63,7 @@ class Spool:
         self.writing: Future | None = None
         self.writing_bytes = 0
         self.sizes = np.zeros(1 << bits, np.int64)
+        self.on_disk = np.zeros(1 << bits, np.int64)  # bytes of each bucket's file
         self.n_rows = 0
         self.n_nonzeros = 0
         self.spilled = False
@@ -85,12 +89,14 @@ class Spool:
             values = None if rows.values is None else np.empty_like(rows.values)
             gather_rows(indptr, rows.positions, rows.values, order, lengths, positions, values)
             numbers, keys, labels = rows.numbers[order], rows.keys[order], rows.labels[order]
+            weights = None if rows.weights is None else rows.weights[order]
             entries = np.append(0, np.cumsum(lengths))[starts]
             for bucket in np.flatnonzero(np.diff(starts)).tolist():
                 r = slice(starts[bucket], starts[bucket + 1])
                 e = slice(entries[bucket], entries[bucket + 1])
                 part = None if values is None else values[e]
-                self._hold(bucket, SpooledRows(numbers[r], keys[r], labels[r], lengths[r], positions[e], part))
+                own = None if weights is None else weights[r]
+                self._hold(bucket, SpooledRows(numbers[r], keys[r], labels[r], lengths[r], positions[e], part, own))
         if self.writing is not None and self.writing.done():
             self._settle()
         if self.held_bytes > self.memory / 2 and self.held_bytes + self.writing_bytes > self.memory:
@@ -128,40 +134,47 @@ class Spool:
             if len(held) > 1:
                 # in one piece: many small ones are slow to read back (a single bucket's are large, and read in turn)
                 parts = [join(parts, next((part.values.dtype for part in parts if part.values is not None), None))]
-            with open(self._path(bucket), "ab") as file:
+            with named_errors(self.folder, self.folder), open(self._path(bucket), "ab") as file:
                 for rows in parts:
-                    value_bytes = 0 if rows.values is None else rows.values.itemsize
-                    file.write(np.array([len(rows.numbers), len(rows.positions), value_bytes]).tobytes())
+                    value_bytes, weight_bytes = (0 if a is None else a.itemsize for a in (rows.values, rows.weights))
+                    file.write(np.array([len(rows.numbers), len(rows.positions), value_bytes, weight_bytes]).tobytes())
                     for array in rows.arrays():
                         file.write(np.ascontiguousarray(array).data)
+                self.on_disk[bucket] = file.tell()
             held[bucket] = []
 
     def read(self, bucket: int) -> Iterator[SpooledRows]:
         """The rows of a bucket in the order they were added; each bucket is read once."""
         self._settle()
         path = self._path(bucket)
-        if self.spilled and path.exists():
+        if self.on_disk[bucket]:
+            if not path.is_file() or path.stat().st_size != self.on_disk[bucket]:
+                raise InputError(f"{path}: a file of the external shuffle has vanished; split again")
             with open(path, "rb") as file:
                 while header := file.read(8 * HEADER):
-                    n, nnz, value_bytes = np.frombuffer(header, np.int64).tolist()
+                    n, nnz, value_bytes, weight_bytes = np.frombuffer(header, np.int64).tolist()
                     arrays = [np.fromfile(file, dtype, n) for dtype in (np.int64, np.uint64, np.float64, np.int64)]
                     positions = np.fromfile(file, np.int32, nnz)
                     values = np.fromfile(file, f"<f{value_bytes}", nnz) if value_bytes else None
-                    yield SpooledRows(*arrays, positions, values)
+                    weights = np.fromfile(file, np.float64, n) if weight_bytes else None
+                    yield SpooledRows(*arrays, positions, values, weights)
             path.unlink()
         parts, self.held[bucket] = self.held[bucket], []
         yield from parts
 
 
 def join(parts: list[SpooledRows], dtype) -> SpooledRows:
-    """One behind the other; values of ``dtype`` unless it is None (every value is 1)."""
+    """One behind the other; values of ``dtype`` unless it is None (every value is 1); weights where a part has them."""
     values = None
     if dtype is not None:
         values = np.concatenate(
             [np.ones(len(p.positions), dtype) if p.values is None else p.values for p in parts] or [np.empty(0, dtype)]
         )
     columns = zip(*(p.arrays()[:5] for p in parts), strict=True)
-    return SpooledRows(*(np.concatenate(column) for column in columns), values)
+    weights = None
+    if any(p.weights is not None for p in parts):
+        weights = np.concatenate([np.ones(len(p.numbers)) if p.weights is None else p.weights for p in parts])
+    return SpooledRows(*(np.concatenate(column) for column in columns), values, weights)
 
 
 def require_space(folder: Path, n_bytes: int, purpose: str, cure: str) -> None:

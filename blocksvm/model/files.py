@@ -27,13 +27,14 @@ def save_model(
     weights: Piecewise,
     state: Mapping[str, Mapping[str, Piecewise]],
     meta: dict,
+    overwrite: bool = True,
 ) -> None:
     """Write a model: ids (``feature_ids(start, stop)``) and weights of all features in the source's order, the constant
     feature's weight last; of more than two classes one such vector behind the other.
 
     state: what a later run can start from (the dual variables, a learner's memory), {name space: {array: pieces}}.
     """
-    with create_hdf5(path, "model") as file:
+    with create_hdf5(path, "model", overwrite) as file:
         features = create_group(file, "features")
         write_array(features, "ids", meta["n_features"], INT64, feature_ids)
         write_array(file, "weights", weights.length, weights.dtype, weights.piece)

@@ -16,7 +16,7 @@ from blocksvm.memory import Budget
 from blocksvm.model.files import Model, describe_model, hashed, load_model
 from blocksvm.model.values import classes_of, piece_bytes, pieces_of_values, rows_of_piece
 from blocksvm.sources.block import Arena
-from blocksvm.sources.source import Labels, bytes_of_blocks
+from blocksvm.sources.source import bytes_of_blocks
 from blocksvm.sources.store.reader import Store
 
 
@@ -130,7 +130,6 @@ class StoreScorer:
         """Scores of consecutive rows of the source, piece by piece."""
         arena = Arena(self.arena_bytes)
         with Store(self.path) as store:
-            store.labels = Labels(tuple(self.model.labels))
             at_once = min(store.n_samples, max(1, self.budget.left // self.row_bytes))
             bounds = _source_bounds(store, at_once)
             for low, high in zip(bounds[:-1], bounds[1:], strict=True):

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-ROW_BYTES = 8 + 2 + 8 + 8  # indptr, y, sq_norms, rows
+ROW_BYTES = 8 + 8 + 8  # indptr, sq_norms, rows; y and weights come on top
+CODE_BYTES, REAL_BYTES, WEIGHT_BYTES = 2, 8, 8  # of y as codes, of y as real numbers, of a weight
 INDEX_BYTES = 4
 
 
@@ -20,9 +21,10 @@ class Block:
     """Rows in memory, in compressed sparse row form.
 
     indptr (n + 1,) int64, starting at 0; indices (nnz,) int32 < n_features, ascending in each row;
-    values (nnz,) float32 or float64, or None: every value is 1; y (n,) int16, +-1, or 0 .. k - 1 of more classes, or
-    float64 where the targets are real numbers; sq_norms (n,) float64, ||x_i||^2; rows (n,) int64, each row's
-    position in its source; weights (n,) float64, each row's importance, or None: all 1.
+    values (nnz,) float32 or float64, or None: every value is 1; y (n,) int16, +-1, or 0 .. k - 1 of more classes (0 of
+    two and -1 of more where a row has none of the labels), or float64 where the targets are real numbers (nan: the row
+    has none); sq_norms (n,) float64, ||x_i||^2; rows (n,) int64, each row's position in
+    its source; weights (n,) float64, each row's importance, or None: all 1.
     """
 
     indptr: np.ndarray
@@ -100,6 +102,29 @@ class Arena:
         return arrays
 
 
-def block_bytes(n_rows: int, nnz: int, value_bytes: int) -> int:
+def row_bytes(real: bool = False, weighted: bool = False) -> int:
+    """Bytes that a row of a block takes beside its entries; real: y is float64; weighted: rows have weights."""
+    return ROW_BYTES + (REAL_BYTES if real else CODE_BYTES) + (WEIGHT_BYTES if weighted else 0)
+
+
+def block_bytes(n_rows: int, nnz: int, value_bytes: int, real: bool = False, weighted: bool = False) -> int:
     """Bytes that an Arena needs for a block."""
-    return n_rows * ROW_BYTES + 8 + nnz * (INDEX_BYTES + value_bytes) + 6 * 64
+    return n_rows * row_bytes(real, weighted) + 8 + nnz * (INDEX_BYTES + value_bytes) + (7 if weighted else 6) * 64
+
+
+def carve_block(
+    arena: Arena | None, n: int, nnz: int, value_dtype, n_features: int, real: bool = False, weighted: bool = False
+) -> Block:
+    """An unfilled Block of n rows and nnz entries in the arena's memory (None: in memory of its own)."""
+    value_bytes = 0 if value_dtype is None else np.dtype(value_dtype).itemsize
+    if arena is None:
+        arena = Arena(block_bytes(n, nnz, value_bytes, real, weighted))
+    y_dtype = np.float64 if real else np.int16
+    wanted = [(n + 1, np.int64), (n, np.float64), (n, np.int64), (n, y_dtype), (nnz, np.int32)]
+    if value_dtype is not None:
+        wanted.append((nnz, value_dtype))
+    if weighted:
+        wanted.append((n, np.float64))
+    indptr, sq_norms, rows, y, indices, *rest = arena.carve(*wanted)
+    values = rest[0] if value_dtype is not None else None
+    return Block(indptr, indices, values, y, sq_norms, rows, n_features, rest[-1] if weighted else None)

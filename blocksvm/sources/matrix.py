@@ -9,21 +9,24 @@ from blocksvm.errors import InputError
 from blocksvm.kernels.check import INDEX_OUT_OF_RANGE, SOUND, check_entries
 from blocksvm.kernels.margins import row_sq_norms
 from blocksvm.kernels.shuffle import gather_rows
-from blocksvm.sources.block import Arena, Block, block_bytes
-from blocksvm.sources.source import ChunkTable, SourceBase, labels_of
-from blocksvm.sources.store.schema import MOST_LABELS, chunk_nonzeros
+from blocksvm.labels import NUMBERS, STRINGS, Coding, Labels, count, keep, labels_of
+from blocksvm.sources.block import Arena, Block, carve_block
+from blocksvm.sources.source import ChunkTable, SourceBase
+from blocksvm.sources.store.schema import chunk_nonzeros
 
 
 class Matrix(SourceBase):
     """CSR rows with labels; a ``Source``.  Columns keep their numbers as feature ids.
 
-    X (n, d) scipy CSR; y (n,) two distinct numbers, or None where nothing is trained.  The matrix is not copied where
-    its indices are int32, sorted and without duplicates and its data float32 or float64; matrices whose data are all 1
-    keep no values.  chunk_rows: first rows of the chunks, for tests and to follow a store's own; by default chunks of
-    about equal nonzeros.  Raises InputError on values that are not finite, and on labels that are not numbers.
+    X (n, d) scipy CSR; y (n,) real numbers, booleans (0 and 1) or strings, nan or None where a row has no label, or
+    None where nothing is trained; weights (n,) the importance of each row, 0 or more, or None: all 1.  The matrix is
+    not copied where its indices are int32, sorted and without duplicates and its data float32 or float64; where all its
+    data are 1 no values are kept.  chunk_rows: first rows of the chunks, for tests and to follow a store's own; by
+    default chunks of about equal nonzeros.  Raises InputError on values that are not finite, and on labels and weights
+    that are none.
     """
 
-    def __init__(self, X, y=None, chunk_rows: np.ndarray | None = None):
+    def __init__(self, X, y=None, chunk_rows: np.ndarray | None = None, weights=None):
         from scipy import sparse
 
         if not sparse.issparse(X):
@@ -51,14 +54,20 @@ class Matrix(SourceBase):
             raise InputError(f"the matrix is not sound: {what}")
         self.sq_norms = np.empty(n)
         row_sq_norms(self.indptr, self.indices, self.values, self.sq_norms)
-        labels, counts = self._label_counts(y, n)
+        self.weights = _weights(weights, n)
+        self.kept, own = (np.full(n, np.nan), None) if y is None else keep(y, n)
+        counts, unlabelled = ([], n) if y is None else count(self.kept, own)
+        coding = Coding(labels_of(counts), own)
+        self.y = coding.y(self.kept)
         first = chunk_rows if chunk_rows is not None else self._cut(n)
         first = np.asarray(first, dtype=np.int64)
         last = np.append(first[1:], n)
         digest = xxh3_128()
-        for array in (self.indptr, self.indices, self.values, self.codes):
+        for array in (self.indptr, self.indices, self.values, self.y, self.weights):
             if array is not None:
                 digest.update(array)
+        if counts is None:  # too many labels for codes
+            digest.update(self.kept)
         super().__init__(
             name="the matrix",
             n_samples=n,
@@ -67,32 +76,32 @@ class Matrix(SourceBase):
             value_bytes=0 if self.values is None else self.values.itemsize,
             max_norm=float(np.sqrt(self.sq_norms.max())),
             chunks=ChunkTable(first, last - first, self.indptr[last] - self.indptr[first]),
-            labels=labels,
+            coding=coding,
+            label_kind=NUMBERS if own is None else STRINGS,
             label_counts=counts,
+            class_weight_sums=self._weight_sums(counts, own),
+            n_unlabelled=unlabelled,
+            weighted=self.weights is not None,
             fingerprint=digest.hexdigest(),
             in_memory=True,
         )
-
-    def _label_counts(self, y, n: int):
-        if y is None:
-            self.codes = np.zeros(n, np.int16)
-            return None, None
-        try:
-            y = np.asarray(y, dtype=np.float64)
-        except (TypeError, ValueError) as error:
-            raise InputError("the labels must be numbers") from error
-        if y.shape != (n,) or not np.isfinite(y).all():
-            raise InputError(f"the labels must be {n} finite numbers, one a row")
-        found, counts = np.unique(y, return_counts=True)
-        counted = list(zip(found.tolist(), counts.tolist(), strict=True))
-        labels = labels_of(counted if len(found) <= MOST_LABELS else None)
-        self.codes = np.zeros(n, np.int16) if labels is None else labels.codes(y)
-        return labels, counted
 
     def _cut(self, n: int) -> np.ndarray:
         size = chunk_nonzeros(int(self.indptr[-1]), n)
         ends = np.maximum(self.indptr[1:], np.arange(1, n + 1)) // size
         return np.flatnonzero(np.append(True, np.diff(ends) > 0))
+
+    def _weight_sums(self, counts: list[tuple] | None, own: tuple | None) -> dict | None:
+        if self.weights is None or counts is None:
+            return None
+        kept = [label if own is None else own.index(label) for label, _ in counts]
+        sums = [float(self.weights[self.kept == value].sum()) for value in kept]
+        return {label: total for (label, _), total in zip(counts, sums, strict=True)}
+
+    def reader(self, labels: Labels | None = None, real: bool = False) -> Matrix:
+        other = super().reader(labels, real)
+        other.y = other.coding.y(self.kept)
+        return other
 
     def working_bytes(self) -> int:
         return 0
@@ -104,26 +113,25 @@ class Matrix(SourceBase):
         n = int(n_rows.sum())
         if n == self.n_samples and (np.diff(first) > 0).all():  # everything, as it lies: no copy
             rows = np.arange(n)
-            return Block(self.indptr, self.indices, self.values, self.codes, self.sq_norms, rows, self.n_features)
+            return Block(
+                self.indptr, self.indices, self.values, self.y, self.sq_norms, rows, self.n_features, self.weights
+            )
         nnz = int(self.chunks.nnz[chunks].sum())
-        if arena is None:
-            arena = Arena(block_bytes(n, nnz, self.value_bytes))
-        wanted = [(n + 1, np.int64), (n, np.float64), (n, np.int64), (n, np.int16), (nnz, np.int32)]
-        if self.values is not None:
-            wanted.append((nnz, self.values.dtype))
-        carved = arena.carve(*wanted)
-        indptr, sq_norms, rows, y, indices = carved[:5]
-        values = carved[5] if self.values is not None else None
+        value_dtype = None if self.values is None else self.values.dtype
+        block = carve_block(arena, n, nnz, value_dtype, self.n_features, self.coding.real, self.weighted)
+        indptr, rows = block.indptr, block.rows
         row = 0
         for start, length in zip(first.tolist(), n_rows.tolist(), strict=True):
             rows[row : row + length] = np.arange(start, start + length)
             row += length
         indptr[0] = 0
-        gather_rows(self.indptr, self.indices, self.values, rows, indptr[1:], indices, values)
+        gather_rows(self.indptr, self.indices, self.values, rows, indptr[1:], block.indices, block.values)
         np.cumsum(indptr[1:], out=indptr[1:])
-        sq_norms[:] = self.sq_norms[rows]
-        y[:] = self.codes[rows]
-        return Block(indptr, indices, values, y, sq_norms, rows, self.n_features)
+        block.sq_norms[:] = self.sq_norms[rows]
+        block.y[:] = self.y[rows]
+        if self.weights is not None:
+            block.weights[:] = self.weights[rows]
+        return block
 
     def help(self) -> None:
         pass
@@ -133,3 +141,16 @@ class Matrix(SourceBase):
 
     def feature_id_pieces(self):
         yield 0, np.arange(self.n_features, dtype=np.int64)
+
+
+def _weights(weights, n: int) -> np.ndarray | None:
+    """Row weights as float64, None where all are 1; InputError where one is none."""
+    if weights is None:
+        return None
+    try:
+        weights = np.ascontiguousarray(weights, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError("the weights must be numbers") from error
+    if weights.shape != (n,) or not (np.isfinite(weights) & (weights >= 0.0)).all():
+        raise InputError(f"the weights must be {n} finite numbers of 0 or more, one a row")
+    return None if (weights == 1.0).all() else weights

@@ -22,7 +22,7 @@ class BlockReader:
     """
 
     def __init__(self, source: Source, arena_bytes: int, resident: bool):
-        self.source = source
+        self.source = source.reader()  # others may read the same rows meanwhile
         self.resident = resident
         # a matrix in memory that stays whole needs no arena
         self.arenas = [Arena(arena_bytes) for _ in range(1 if resident else 2)] if arena_bytes else [None, None]
@@ -38,6 +38,7 @@ class BlockReader:
 
     def __exit__(self, *exception) -> None:
         self.pool.shutdown(wait=True, cancel_futures=True)
+        self.source.close()
 
     def request(self, chunks: np.ndarray) -> None:
         """Start to read a block, unless it is kept or under way."""

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from copy import copy
 from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
 
-from blocksvm.sources.block import Arena, Block, block_bytes
+from blocksvm.errors import InputError
+from blocksvm.labels import NUMBERS, Coding, Labels
+from blocksvm.sources.block import Arena, Block, block_bytes, row_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,52 +37,13 @@ class ReadingCost:
     nnz: int = 0
 
 
-@dataclass(frozen=True)
-class Labels:
-    """The labels of a classification problem, rising: two, of which the larger is +1, or more, counted from 0."""
-
-    values: tuple[float, ...]
-
-    @property
-    def binary(self) -> bool:
-        return len(self.values) == 2
-
-    @property
-    def negative(self) -> float:
-        return self.values[0]
-
-    @property
-    def positive(self) -> float:
-        return self.values[-1]
-
-    def table(self) -> np.ndarray:
-        """(k,) float64, as the kernels take them."""
-        return np.array(self.values) + 0.0
-
-    def codes(self, labels: np.ndarray) -> np.ndarray:
-        """int16: of two labels -1, +1, and 0 for any other; of more 0 .. k - 1, and -1 for any other."""
-        table = self.table()
-        if self.binary:
-            return (labels == table[1]).astype(np.int16) - (labels == table[0]).astype(np.int16)
-        found = np.searchsorted(table, labels)
-        known = table[np.minimum(found, len(table) - 1)] == labels
-        return np.where(known, found, -1).astype(np.int16)
-
-
-def labels_of(counts: list[tuple[float, int]] | None) -> Labels | None:
-    """The labels that were counted, where they make classes: two or more, but not a number of its own for each row."""
-    if counts is None or len(counts) < 2:
-        return None
-    return Labels(tuple(label for label, _ in counts))
-
-
 class Source(Protocol):
-    """Rows in chunks, from which blocks are made.
+    """Rows in chunks, from which blocks are made; used by one consumer at a time.
 
-    name: for messages; labels: those by which ``y`` is made, or None (then y is 0); label_counts: each
-    label with its rows, or None where there are too many; label_weights: the sum of the weights of each label's rows,
-    None where no row has another weight than 1; n_unlabelled: rows without a label; fingerprint: equal only for equal
-    rows in equal order.
+    name: for messages; labels: those by which ``y`` is made, or None (then y is 0); label_kind: 'numbers', 'strings' or
+    'sets'; label_counts: each label with its rows, or None where there are too many; class_weight_sums: each label
+    with the sum of its rows' weights, or None where no row has another weight than 1; n_unlabelled: rows without a
+    label; fingerprint: equal only for equal rows in equal order.
     """
 
     name: str
@@ -87,16 +51,30 @@ class Source(Protocol):
     n_features: int
     n_nonzeros: int
     value_bytes: int
+    row_bytes: int  # of a block's row, beside its entries
     max_norm: float
     chunks: ChunkTable
     labels: Labels | None
-    label_counts: list[tuple[float, int]] | None
-    label_weights: list[float] | None
+    label_kind: str
+    label_counts: list[tuple] | None
+    class_weight_sums: dict | None
     n_unlabelled: int
+    weighted: bool  # some row has another weight than 1
     fingerprint: str
     shuffled: bool  # the rows are in random order already
     in_memory: bool  # a block of everything is no copy
     cost: ReadingCost
+
+    def reader(self, labels: Labels | None = None, real: bool = False) -> Source:
+        """The same rows for another consumer, with buffers, decoders and costs of its own; to be closed by ``close``,
+        or when this source is closed.
+
+        labels: those by which ``y`` is made (None: this source's); real: y float64 is the label itself, which must be a
+        number.
+        """
+        ...
+
+    def close(self) -> None: ...
 
     def working_bytes(self) -> int:
         """Memory that reading takes beside the block."""
@@ -118,15 +96,19 @@ class Source(Protocol):
         """(first feature, ids) for all features, piece by piece."""
         ...
 
+    def feature_names(self, start: int, stop: int) -> list[str] | None:
+        """The names of features start..stop-1, or None where features have ids only."""
+        ...
+
 
 def bytes_of_blocks(source: Source, n_rows: int, nnz: int) -> int:
     """Memory that an arena needs for a block of this size from this source."""
-    return block_bytes(n_rows, nnz, source.value_bytes)
+    return block_bytes(n_rows, nnz, source.value_bytes, source.coding.real, source.weighted)
 
 
-@dataclass
+@dataclass(eq=False)
 class SourceBase:
-    """The fields that all sources have."""
+    """What all sources have, and a consumer's own part of it: the coding of labels and the cost of reading."""
 
     name: str
     n_samples: int
@@ -135,11 +117,39 @@ class SourceBase:
     value_bytes: int
     max_norm: float
     chunks: ChunkTable
-    labels: Labels | None
-    label_counts: list[tuple[float, int]] | None
+    coding: Coding
+    label_kind: str
+    label_counts: list[tuple] | None
     fingerprint: str
+    n_unlabelled: int = 0
+    weighted: bool = False
+    class_weight_sums: dict | None = None
     shuffled: bool = False
     in_memory: bool = False
     label_weights: list[float] | None = None
     n_unlabelled: int = 0
     cost: ReadingCost = field(default_factory=ReadingCost)
+
+    @property
+    def labels(self) -> Labels | None:
+        """Those by which ``y`` is made; other ones by ``reader``."""
+        return self.coding.labels
+
+    @property
+    def row_bytes(self) -> int:
+        return row_bytes(self.coding.real, self.weighted)
+
+    def reader(self, labels: Labels | None = None, real: bool = False) -> SourceBase:
+        if real and self.label_kind != NUMBERS:
+            raise InputError(f"{self.name}: its labels are {self.label_kind}, where real numbers are wanted")
+        other = copy(self)
+        other.cost = ReadingCost()
+        if labels is not None or real:
+            other.coding = Coding(labels, self.coding.own, real)
+        return other
+
+    def close(self) -> None:
+        pass
+
+    def feature_names(self, start: int, stop: int) -> list[str] | None:
+        return None

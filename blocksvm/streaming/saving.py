@@ -47,8 +47,9 @@ def describe(stream: Stream) -> dict:
     }  # fmt: skip
 
 
-def save_stream(path: Path, stream: Stream) -> None:
-    """Write the model file, whole or not at all; the learner's memory is in it, so that learning can go on."""
+def save_stream(path: Path, stream: Stream, overwrite: bool = True) -> None:
+    """Write the model file, whole or not at all; the learner's memory is in it, so that learning can go on.  Without
+    ``overwrite`` InputError where there is such a file."""
     if stream.rows == 0:
         raise InputError("nothing was learned; no model is written")
     machine, features, memory = stream.machine, stream.features, stream.features.memory
@@ -86,15 +87,17 @@ def save_stream(path: Path, stream: Stream) -> None:
         Piecewise(machine.copies * (n + 1), FLOAT64, weights),
         {namespace(stream.method["name"], True): state},
         describe(stream),
+        overwrite,
     )
 
 
 class Saver:
     """Saves to one file while the stream goes on, one at a time, from a copy; where ``--memory`` has no room for one,
-    the stream waits."""
+    the stream waits.  replaces: the file may be replaced, as it is after the first time."""
 
-    def __init__(self, path: Path):
+    def __init__(self, path: Path, replaces: bool = True):
         self.path = path
+        self.replaces = replaces
         self.thread: threading.Thread | None = None
         self.error: BaseException | None = None
 
@@ -110,7 +113,8 @@ class Saver:
         """Begin to save the stream as it stands; raises what the save before it ran into."""
         self.wait()
         if not stream.features.holds_copy:
-            save_stream(self.path, stream)
+            save_stream(self.path, stream, self.replaces)
+            self.replaces = True
             return
         self.thread = threading.Thread(target=self._write, args=(stream.frozen(),), name="blocksvm-save")
         self.thread.start()
@@ -128,6 +132,7 @@ class Saver:
 
     def _write(self, frozen: Stream) -> None:
         try:
-            save_stream(self.path, frozen)
+            save_stream(self.path, frozen, self.replaces)
+            self.replaces = True
         except BaseException as error:
             self.error = error

@@ -6,10 +6,11 @@ import numpy as np
 
 from blocksvm.conversion.ids import IdIndex
 from blocksvm.errors import InputError
+from blocksvm.labels import Labels, label_text
 from blocksvm.memory import Budget
 from blocksvm.model.values import piece_bytes
 from blocksvm.sources.block import Arena
-from blocksvm.sources.source import Labels, Source, bytes_of_blocks
+from blocksvm.sources.source import Source, bytes_of_blocks
 from blocksvm.training.certificate import count_correct
 
 
@@ -19,14 +20,13 @@ class HeldOut:
     def __init__(self, source: Source, labels: Labels, copies: int, budget: Budget):
         counts = source.label_counts
         if counts is None or not any(label in labels.values for label, _ in counts):
-            wanted = " or ".join(f"{label:g}" for label in (labels.negative, labels.positive))
+            wanted = " or ".join(label_text(label) for label in (labels.negative, labels.positive))
             raise InputError(
                 f"{source.name}: has no row labelled {wanted}, as the training rows are; "
                 "name a store of the same classes"
             )
-        self.source = source
+        self.source = source = source.reader(labels)  # the same rows may be trained on
         self.copies = copies
-        source.labels = labels
         most_rows, most_nnz = int(source.chunks.n_rows.max()), int(source.chunks.nnz.max())
         self.arena_bytes = bytes_of_blocks(source, most_rows, most_nnz)
         # a chunk, the mapping, the weights, and while these are gathered the known positions and their weights
@@ -46,7 +46,7 @@ class HeldOut:
         self.arena = Arena(self.arena_bytes)
 
     def accuracy(self, w: np.ndarray, bias: float) -> float:
-        """Share of the held-out rows whose label is predicted; unseen features count nothing."""
+        """Share of the labelled held-out rows whose label is predicted; unseen features count nothing."""
         own = np.zeros((self.copies, self.source.n_features + 1))
         known = self.mapping >= 0
         for mine, theirs in zip(own, w.reshape(self.copies, -1), strict=True):
@@ -56,4 +56,4 @@ class HeldOut:
         for chunk in range(len(self.source.chunks)):
             block = self.source.read_block(np.array([chunk]), self.arena)
             correct += count_correct(own, self.copies, bias, block)
-        return correct / self.source.n_samples
+        return correct / max(1, self.source.n_samples - self.source.n_unlabelled)

@@ -6,7 +6,7 @@ import numpy as np
 
 from blocksvm.memory import Budget
 from blocksvm.solvers.protocol import Solver
-from blocksvm.sources.block import INDEX_BYTES, ROW_BYTES
+from blocksvm.sources.block import INDEX_BYTES
 from blocksvm.sources.source import Source, bytes_of_blocks
 from blocksvm.training.partition import Partition
 from blocksvm.training.settings import TrainSettings
@@ -44,7 +44,7 @@ def plan_blocks(
     with the whole need where not even the smallest blocks fit.
     """
     chunks = source.chunks
-    block = chunks.nnz * (INDEX_BYTES + source.value_bytes) + chunks.n_rows * ROW_BYTES
+    block = chunks.nnz * (INDEX_BYTES + source.value_bytes) + chunks.n_rows * source.row_bytes
     alone = chunks.n_rows * 8 if source.in_memory else block
     work = chunks.n_rows * row_work_bytes(solver)
     edges = bytes_of_blocks(source, 0, 0)  # each block's arrays begin on a cache line

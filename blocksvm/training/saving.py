@@ -46,7 +46,11 @@ def describe_result(loop: OuterLoop, result: Result) -> dict:
 
 
 def save_result(
-    path: Path, loop: OuterLoop, result: Result, feature_ids: Callable[[int, int], np.ndarray] | None = None
+    path: Path,
+    loop: OuterLoop,
+    result: Result,
+    feature_ids: Callable[[int, int], np.ndarray] | None = None,
+    overwrite: bool = True,
 ) -> None:
     """Write the model file; feature_ids(start, stop) where the source may be closed.
 
@@ -56,4 +60,4 @@ def save_result(
     plan = loop.plan
     arrays = {a.name: whole(loop.state[a.name]) for a in plan.solver.state_arrays if a.in_model}
     ids = feature_ids or (lambda start, stop: plan.earlier.feature_ids(plan.source, start, stop))
-    save_model(path, ids, whole(result.w), {plan.namespace: arrays}, describe_result(loop, result))
+    save_model(path, ids, whole(result.w), {plan.namespace: arrays}, describe_result(loop, result), overwrite)

@@ -4,13 +4,13 @@ chose."""
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from blocksvm.errors import InputError, called
 from blocksvm.model.state import open_state
+from blocksvm.outputs import open_text, written_whole
 
 TRACED = ("start", "resume", "progress", "outer", "end")
 # of a run's settings, those that decide which rows a visit has: passes mean the same only where these are equal
@@ -23,19 +23,18 @@ class Trace:
     warn(sentence) is called once where the disk takes no more: the run itself goes on.
     """
 
-    def __init__(self, path: Path, resumed_outer: int | None, warn: Callable[[str], None]):
+    def __init__(self, path: Path, resumed_outer: int | None, warn: Callable[[str], None], overwrite: bool = True):
         self.path = path
         self.warn = warn
         self.lost = False
         kept: list[str] = []
-        if resumed_outer is not None and path.exists():
+        if resumed_outer is not None and path.is_file():
             kept = _before(path, resumed_outer)
-        if kept or not path.exists() or resumed_outer is None:
+        if kept:
             # replaced whole: a kill in between loses nothing
-            partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-            partial.write_text("".join(kept), encoding="utf-8")
-            os.replace(partial, path)
-        self.file = open(path, "a", encoding="utf-8")  # noqa: SIM115 (closed by its owner)
+            with written_whole(path) as partial:
+                partial.write_text("".join(kept), encoding="utf-8")
+        self.file = open_text(path, overwrite, going_on=resumed_outer is not None)
 
     def write(self, event: dict) -> None:
         if event["event"] not in TRACED or self.lost:

@@ -12,7 +12,7 @@ import numpy as np
 
 from blocksvm.errors import InputError
 from blocksvm.sources.store import codec
-from blocksvm.sources.store.files import first_line
+from blocksvm.sources.store.files import first_line, member, read_table
 
 PIECE = 1 << 17  # elements
 
@@ -48,14 +48,13 @@ def read_pieces(group, name: str, dtype, begin: int = 0, end: int | None = None)
     it is damaged or missing."""
     where = f"{group.file.filename}: {group.name.rstrip('/')}/{name}"
     try:
-        dataset = group[name]
-        checksums = group[name + ".xxh3"][()]
-        length = dataset.shape[0]
-        (chunk,) = dataset.chunks
-        if dataset.dtype != dtype or len(checksums) != -(-length // chunk):
+        dataset = member(group, name)
+        checksums = read_table(group, name + ".xxh3", np.dtype(np.uint64))
+        (length,), (chunk,) = dataset.shape, dataset.chunks
+        if dataset.dtype != dtype or chunk > PIECE or len(checksums) != -(-length // chunk):
             raise ValueError("not of the expected type or length")
     except (KeyError, OSError, RuntimeError, ValueError, TypeError, AttributeError) as error:
-        raise InputError(f"{where}: is missing or damaged ({first_line(error)}); make the file again") from error
+        raise damaged(group, name, error) from error
     piece = np.empty(chunk, dtype=dtype)
     end = length if end is None else min(end, length)
     for k in range(begin // chunk, -(-end // chunk)):
@@ -70,19 +69,40 @@ def read_pieces(group, name: str, dtype, begin: int = 0, end: int | None = None)
         yield start, piece[: min(chunk, length - start)]
 
 
-def read_array(group, name: str, dtype, length: int) -> np.ndarray:
-    """The whole array, which must have ``length`` elements."""
-    out = np.empty(length, dtype=dtype)
+def read_array(group, name: str, dtype, length: int | None) -> np.ndarray:
+    """The whole array, which must have ``length`` elements (None: as many as it has)."""
+    found = require_length(group, name, length)
+    return read_range(group, name, dtype, 0, found)
+
+
+def read_range(group, name: str, dtype, begin: int, end: int) -> np.ndarray:
+    """Elements begin..end-1 of an array, which must have them."""
+    out = np.empty(max(0, end - begin), dtype=dtype)
     filled = 0
-    for start, piece in read_pieces(group, name, dtype):
-        if start + len(piece) > length:
-            filled = start + len(piece)
-            break
-        out[start : start + len(piece)] = piece
-        filled = start + len(piece)
-    if filled != length:
+    for start, piece in read_pieces(group, name, dtype, begin, end):
+        low, high = max(begin, start), min(end, start + len(piece))
+        out[low - begin : high - begin] = piece[low - start : high - start]
+        filled += high - low
+    if filled != len(out):
+        raise damaged(group, name, ValueError(f"does not have {end} elements"))
+    return out
+
+
+def require_length(group, name: str, length: int | None) -> int:
+    """The elements of the array; InputError where these are not ``length``: before memory is taken for them."""
+    try:
+        found = member(group, name).shape
+    except (KeyError, OSError, RuntimeError, ValueError, TypeError, AttributeError) as error:
+        raise damaged(group, name, error) from error
+    if len(found) != 1 or length not in (None, found[0]):
         raise InputError(
             f"{group.file.filename}: {group.name.rstrip('/')}/{name}: does not have {length} elements; "
             "the file is damaged, make it again"
         )
-    return out
+    return found[0]
+
+
+def damaged(group, name: str, error: BaseException) -> InputError:
+    """What is said of an array that cannot be read."""
+    where = f"{group.file.filename}: {group.name.rstrip('/')}/{name}"
+    return InputError(f"{where}: is missing or damaged ({first_line(error)}); make the file again")

@@ -25,7 +25,6 @@ from blocksvm.kernels.check import (
 from blocksvm.sources.block import Block
 from blocksvm.sources.source import ReadingCost
 from blocksvm.sources.store import codec
-from blocksvm.sources.store.schema import ROW
 
 FAULTS = {
     INDEX_OUT_OF_RANGE: "a feature index is out of range",
@@ -33,7 +32,6 @@ FAULTS = {
     NORM_NOT_FINITE: "a row's norm is not a number",
     LENGTHS_DISAGREE: "rows and nonzeros disagree",
 }
-NO_LABELS = np.empty(0)
 MEMORY_SPEED = 1.5e9  # bytes a second; slower than this, a disk is at work
 
 
@@ -104,8 +102,6 @@ class Decoder:
         """Fill the block from position (row, entry) with the chunks; nothing at or behind entry ``end`` is touched.
         ahead: chunks that will be wanted soon."""
         self._announce_all(ahead)
-        labels = self.store.labels
-        self.labels = NO_LABELS if labels is None else labels.table()
         for chunk in chunks:
             row, entry = self._decode_chunk(block, chunk, row, entry, end)
 
@@ -121,7 +117,8 @@ class Decoder:
     def _announce(self, chunk: int) -> None:
         store = self.store
         first_row, n = int(store.chunks.first_row[chunk]), int(store.chunks.n_rows[chunk])
-        spans = [(store.rows_offset + first_row * ROW.itemsize, n * ROW.itemsize)]
+        row_bytes = store.row_dtype.itemsize
+        spans = [(store.rows_offset + first_row * row_bytes, n * row_bytes)]
         for record in store.parts_of(chunk):
             spans.append(record[:2])
             if store.value_dtype is not None:
@@ -143,14 +140,21 @@ class Decoder:
         return InputError(f"{self.store.path}: chunk {chunk}: {what}; make the store again")
 
     def read_rows(self, chunk: int) -> np.ndarray:
-        """The row records of a chunk (ROW dtype), verified."""
+        """The row records of a chunk (ROW dtype, or WEIGHTED_ROW), verified."""
         store = self.store
         first, n = int(store.chunks.first_row[chunk]), int(store.chunks.n_rows[chunk])
-        rows = np.empty(n, dtype=ROW)
+        rows = np.empty(n, dtype=store.row_dtype)
         raw = memoryview(rows).cast("B")
-        self._pread(store.rows_offset + first * ROW.itemsize, rows.nbytes, raw, chunk)
+        self._pread(store.rows_offset + first * rows.itemsize, rows.nbytes, raw, chunk)
         if codec.checksum(raw) != int(store.rows_checksum[chunk]):
             raise self._broken(chunk, "checksum of its rows does not match")
+        if store.weighted and not (np.isfinite(rows["weight"]) & (rows["weight"] >= 0.0)).all():
+            raise self._broken(chunk, "a row's weight is not a number of 0 or more")
+        own = store.coding.own
+        if own is not None:
+            places = rows["label"][~np.isnan(rows["label"])]
+            if not ((places >= 0.0) & (places < len(own)) & (places == np.floor(places))).all():
+                raise self._broken(chunk, "a row's label is not in the table of labels")
         return rows
 
     def _decode_chunk(self, block: Block, chunk: int, row: int, entry: int, end: int) -> tuple[int, int]:
@@ -166,10 +170,16 @@ class Decoder:
             start = entry + k * store.chunk_nnz
             reading += self._decode_part(block, chunk, record, start, min(stop, start + store.chunk_nnz), end)
         here = slice(row, row + n)
+        coding = store.coding
+        codes = block.y[here] if coding.by_kernel else np.empty(n, np.int16)
         code = fill_rows(
-            rows.view(np.uint8), ROW.itemsize, entry, stop, int(store.chunks.first_row[chunk]), self.labels,
-            block.indptr[row : row + n + 1], block.sq_norms[here].view(np.uint64), block.rows[here], block.y[here],
+            rows.view(np.uint8), rows.itemsize, entry, stop, int(store.chunks.first_row[chunk]), coding.table,
+            block.indptr[row : row + n + 1], block.sq_norms[here].view(np.uint64), block.rows[here], codes,
         )  # fmt: skip
+        if not coding.by_kernel:
+            block.y[here] = coding.y(rows["label"])
+        if store.weighted:
+            block.weights[here] = rows["weight"]
         if code == SOUND:
             values = None if block.values is None else block.values[entry:stop]
             code = check_entries(block.indices[entry:stop], values, store.n_features)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -12,44 +11,17 @@ import h5py
 import numpy as np
 from xxhash import xxh3_64_hexdigest
 
-from blocksvm.errors import InputError, switched_on
+from blocksvm.errors import InputError
+from blocksvm.outputs import written_whole
+from blocksvm.sources.store.meta import parse
 
-FORMAT_VERSION = 1
-LONGEST_NAME = 230  # bytes; file systems allow 255, and a file's temporary name is longer than its own
+# The versions that are read, of each kind of file; the last one is written.
+VERSIONS = {"store": (1, 2), "model": (1, 2), "checkpoint": (1, 2)}
 MAKERS = {
     "store": "python -m blocksvm.split",
     "model": "python -m blocksvm.train",
     "checkpoint": "python -m blocksvm.train --checkpoint",
 }
-
-
-def check_output(path: Path, overwrite: bool) -> None:
-    """Refuse an output that exists (without ``overwrite``) or cannot be written, before any work is done."""
-    if len(os.fsencode(path.name)) > LONGEST_NAME:
-        raise InputError(f"{path}: the name is too long; choose one of at most {LONGEST_NAME} bytes")
-    if os.path.isdir(path):
-        raise InputError(f"{path}: is a folder; give the name of a file to write")
-    if os.path.exists(path) and not overwrite:
-        raise InputError(f"{path}: exists already; choose another name or add {switched_on('overwrite')}")
-    parent = path.parent
-    if not parent.is_dir():
-        raise InputError(f"{path}: the folder {parent} does not exist; make it first")
-    if not os.access(parent, os.W_OK):
-        raise InputError(f"{path}: no permission to write in {parent}; choose another place")
-
-
-@contextmanager
-def written_whole(path: Path):
-    """A temporary path beside ``path`` that takes its name when the body ends well, and vanishes when it does not."""
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
-        yield partial
-        with open(partial, "rb+") as file:
-            os.fsync(file.fileno())
-        os.replace(partial, path)
-    except BaseException:
-        partial.unlink(missing_ok=True)
-        raise
 
 
 def _new_file(path: Path) -> h5py.File:
@@ -68,21 +40,19 @@ def create_group(file: h5py.File, name: str) -> h5py.Group:
 
 
 @contextmanager
-def create_hdf5(path: Path, kind: str):
-    """A new HDF5 file of the given kind, under its final name only when it is whole."""
-    with written_whole(path) as partial:
+def create_hdf5(path: Path, kind: str, overwrite: bool = True):
+    """A new HDF5 file of the given kind, under its final name only when it is whole; without ``overwrite`` InputError
+    where there is a file of that name by then."""
+    with written_whole(path, overwrite) as partial:
         file = _new_file(partial)
         try:
             write_text_attribute(file, "blocksvm", kind)
-            file.attrs["format_version"] = FORMAT_VERSION
+            file.attrs["format_version"] = VERSIONS[kind][-1]
             yield file
             file.close()
-        except BaseException as error:
+        except BaseException:
             with suppress(OSError, RuntimeError):  # closing fails for the same reason, and the file goes anyway
                 file.close()
-            number = re.search(r"errno = (\d+)", str(error)) if isinstance(error, (OSError, RuntimeError)) else None
-            if number:  # HDF5 tells a full disk in its own words
-                raise OSError(int(number[1]), os.strerror(int(number[1])), str(path)) from error
             raise
 
 
@@ -122,14 +92,45 @@ def open_hdf5(path: Path, *kinds: str) -> h5py.File:
     if kind not in kinds:
         file.close()
         raise InputError(f"{path}: is a {kind}, but a {wanted} is wanted here; make one with {maker}")
-    if version != FORMAT_VERSION:
+    if version not in VERSIONS[kind]:
         file.close()
-        age = "newer" if version > FORMAT_VERSION else "older"
+        newest = VERSIONS[kind][-1]
+        age = "newer" if version > newest else "older"
         raise InputError(
-            f"{path}: has format version {version}, {age} than this program's {FORMAT_VERSION}; "
-            f"{'install a newer blocksvm' if version > FORMAT_VERSION else 'make it again'}"
+            f"{path}: has format version {version}, {age} than this program's {newest}; "
+            f"{'install a newer blocksvm' if version > newest else 'make it again'}"
         )
     return file
+
+
+def member(group, name: str, kind: type = h5py.Dataset):
+    """A dataset (or group) of a file of ours; ValueError unless it lies in this very file, under a plain name.
+
+    Soft and external links, virtual datasets and data in other files are not followed: a file that somebody else has
+    made could lead anywhere.
+    """
+    if group.get(name, getlink=True).__class__ is not h5py.HardLink:
+        raise ValueError(f"{name} is missing" if name not in group else f"{name} is a link to somewhere else")
+    if group.get(name, getclass=True) is not kind:
+        raise ValueError(f"{name} is not a {kind.__name__.lower()}")
+    found = group[name]
+    if kind is h5py.Dataset and (found.is_virtual or found.external):
+        raise ValueError(f"{name} lies in other files")
+    return found
+
+
+def read_table(group, name: str, dtype, length: int | None = None) -> np.ndarray:
+    """A whole 1-D dataset that is stored as it is; ValueError where it is of another type or length, or claims more
+    bytes than the file has."""
+    dataset = member(group, name)
+    if dataset.dtype != dtype or dataset.ndim != 1 or length not in (None, dataset.shape[0]):
+        raise ValueError(f"{dataset.name} is not of the expected type or length")
+    n_bytes = dataset.shape[0] * dataset.dtype.itemsize
+    if dataset.chunks is not None or (n_bytes and dataset.id.get_offset() is None):
+        raise ValueError(f"{dataset.name} is not stored as expected")
+    if n_bytes > os.path.getsize(group.file.filename):
+        raise ValueError(f"{dataset.name} claims to be larger than the file")
+    return dataset[()]
 
 
 @contextmanager
@@ -157,11 +158,11 @@ def write_meta(file: h5py.File, meta: dict) -> None:
 
 
 def read_meta(file: h5py.File) -> dict:
-    """The JSON object of ``write_meta``; InputError where it is damaged."""
+    """The JSON object of ``write_meta``, validated; InputError where it is damaged or lacks what it must have."""
     try:
-        text = file["meta"][()].tobytes()
+        text = read_table(file, "meta", np.dtype(np.uint8)).tobytes()
         if xxh3_64_hexdigest(text) != text_attribute(file, "meta_checksum"):
             raise ValueError("checksum of the description does not match")
-        return json.loads(text)
+        return parse(text, text_attribute(file, "blocksvm"))
     except (KeyError, OSError, RuntimeError, ValueError, AttributeError, TypeError) as error:
         raise InputError(f"{file.filename}: is damaged ({first_line(error)}); make it again") from error

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import os
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import h5py
 import numpy as np
 
 from blocksvm.errors import InputError
-from blocksvm.sources.block import INDEX_BYTES, Arena, Block, block_bytes
-from blocksvm.sources.source import ChunkTable, SourceBase, labels_of
+from blocksvm.labels import LABEL_BYTES, NUMBERS, SETS, Coding, Labels, labels_of
+from blocksvm.sources.block import INDEX_BYTES, Arena, Block, carve_block
+from blocksvm.sources.source import ChunkTable, SourceBase, bytes_of_blocks
 from blocksvm.sources.store import codec
-from blocksvm.sources.store.arrays import read_pieces
+from blocksvm.sources.store.arrays import PIECE, read_pieces, require_length
 from blocksvm.sources.store.decoder import Decoder, SharedWork
-from blocksvm.sources.store.files import first_line, open_hdf5, read_meta
-from blocksvm.sources.store.schema import CHUNK, PART, ROW
+from blocksvm.sources.store.files import first_line, member, open_hdf5, read_meta, read_table
+from blocksvm.sources.store.schema import CHUNK, PART, ROW, WEIGHTED_ROW
+from blocksvm.sources.store.tables import read_labels, read_strings
 from blocksvm.sources.store.writer import fill_offsets
 
 # Threads that may decode a block together: one of the reader, one that waits for the block and helps (``help``), and,
@@ -40,9 +44,9 @@ class Store(SourceBase):
         self.path = Path(path)
         self.file = open_hdf5(self.path, "store")
         self.fd = -1
-        self.decoders = [Decoder(self) for _ in range(N_DECODERS)]
-        self.under_way: SharedWork | None = None
-        self.pool = ThreadPoolExecutor(max(1, N_DECODERS - 2), thread_name_prefix="blocksvm-decoder")
+        self.owner: Store | None = None  # of the file, where this is a reader of another store object
+        self.readers: weakref.WeakSet[Store] = weakref.WeakSet()
+        self._start_decoders()
         try:
             self.fd = os.open(self.path, os.O_RDONLY)
             self.meta = read_meta(self.file)
@@ -50,6 +54,22 @@ class Store(SourceBase):
         except BaseException:
             self.close()
             raise
+
+    def _start_decoders(self) -> None:
+        self.decoders = [Decoder(self) for _ in range(N_DECODERS)]
+        self.under_way: SharedWork | None = None
+        self.pool = ThreadPoolExecutor(max(1, N_DECODERS - 2), thread_name_prefix="blocksvm-decoder")
+
+    def reader(self, labels: Labels | None = None, real: bool = False) -> Store:
+        """The same rows for another consumer, which shares the file and its tables and nothing else; closed by its
+        ``close``, or with this store."""
+        if self.fd < 0:
+            raise ValueError(f"{self.path}: the store is closed")
+        other = super().reader(labels, real)
+        other.owner = self.owner or self
+        other._start_decoders()
+        other.owner.readers.add(other)
+        return other
 
     def _open_tables(self) -> None:
         meta = self.meta
@@ -59,21 +79,30 @@ class Store(SourceBase):
             self.value_dtype = VALUE_TYPES[meta["values"]]
             self.chunk_nnz = int(meta["chunk_nonzeros"])
             n_rows, nnz = int(meta["n_samples"]), int(meta["n_nonzeros"])
-            rows = self.file["rows"]
-            if rows.dtype != ROW or rows.shape != (n_rows,):
+            rows = member(self.file, "rows")
+            self.weighted = meta.get("weighted", False)
+            self.row_dtype = WEIGHTED_ROW if self.weighted else ROW
+            if rows.dtype != self.row_dtype or rows.shape != (n_rows,):
                 raise ValueError("/rows does not have the rows that the description names")
             self.rows_offset = rows.id.get_offset()
             stored = (self.parts.shape[0] * self.chunk_nnz,)
-            if self.file["indices"].shape != stored or self.file["indices"].chunks != (self.chunk_nnz,):
+            indices = member(self.file, "indices")
+            if indices.shape != stored or indices.chunks != (self.chunk_nnz,) or indices.dtype != np.int32:
                 raise ValueError("/indices does not have the parts that the description names")
             if self.value_dtype is not None:
-                values = self.file["values"]
+                values = member(self.file, "values")
                 if values.shape != stored or values.chunks != (self.chunk_nnz,) or values.dtype != self.value_dtype:
                     raise ValueError("/values does not have the parts that the description names")
             self._check_tables(chunks, n_rows, nnz)
             self._check_offsets()
-            labels = meta["labels"]
-            counts = None if labels is None else [(float(label), int(count)) for label, count in labels]
+            kind = meta.get("label_kind", NUMBERS)
+            counts = labels_in_json(meta["labels"])
+            own = None
+            if kind != NUMBERS:
+                own = read_labels(self._group("labels"), meta["n_labels"], kind == SETS)
+                if counts is not None and own != tuple(label for label, _ in counts):
+                    raise ValueError("/labels has other labels than the description")
+            sums = meta.get("label_weights")
             super().__init__(
                 name=str(self.path),
                 n_samples=n_rows,
@@ -82,8 +111,12 @@ class Store(SourceBase):
                 value_bytes=0 if self.value_dtype is None else np.dtype(self.value_dtype).itemsize,
                 max_norm=float(meta["max_norm"]),
                 chunks=ChunkTable(*(chunks[name].astype(np.int64) for name in ("first_row", "n_rows", "nnz"))),
-                labels=labels_of(counts),
+                coding=Coding(labels_of(counts), own),
+                label_kind=kind,
                 label_counts=counts,
+                n_unlabelled=meta.get("n_unlabelled", 0),
+                weighted=self.weighted,
+                class_weight_sums=sums and {label: sum_ for (label, _), sum_ in zip(counts, sums, strict=True)},
                 fingerprint=meta["fingerprint"],
                 shuffled=meta["settings"]["order"] == "shuffled",
             )
@@ -96,10 +129,7 @@ class Store(SourceBase):
             raise InputError(f"{self.path}: is damaged ({first_line(error)}); make it again") from error
 
     def _table(self, name: str, dtype: np.dtype, length: int, checksum: int) -> np.ndarray:
-        dataset = self.file[name]
-        if dataset.dtype != dtype or dataset.shape != (length,):
-            raise ValueError(f"/{name} is not of the expected type or length")
-        table = dataset[()]
+        table = read_table(self.file, name, dtype, length)
         if codec.checksum(table.tobytes()) != checksum:
             raise ValueError(f"checksum of /{name} does not match")
         return table
@@ -138,7 +168,7 @@ class Store(SourceBase):
         for name in names:
             if len(self.parts) and int((self.parts[name + "_offset"] + self.parts[name + "_size"]).max()) > size:
                 raise ValueError("the file is truncated")
-        if self.rows_offset is None or self.rows_offset + self.meta["n_samples"] * ROW.itemsize > size:
+        if self.rows_offset is None or self.rows_offset + self.meta["n_samples"] * self.row_dtype.itemsize > size:
             raise ValueError("the file is truncated")
 
     def parts_of(self, chunk: int) -> list[tuple]:
@@ -153,31 +183,35 @@ class Store(SourceBase):
         self.close()
 
     def close(self) -> None:
+        """Wait for what is being read, and close the file (of a reader: leave it to its owner)."""
+        for reader in list(self.readers if self.owner is None else ()):
+            reader.close()
         if self.fd >= 0:
             self.pool.shutdown()
-            os.close(self.fd)
+            if self.owner is None:
+                os.close(self.fd)
             self.fd = -1
-        self.file.close()
+        if self.owner is None:
+            self.file.close()
 
     def working_bytes(self) -> int:
         # compressed and padded parts of each decoder; as many on every machine, so that equal memory makes equal blocks
-        return MOST_DECODERS * 2 * self.chunk_nnz * (INDEX_BYTES + self.value_bytes)
+        buffers = MOST_DECODERS * 2 * self.chunk_nnz * (INDEX_BYTES + self.value_bytes)
+        return buffers + LABEL_BYTES * self.meta.get("n_labels", 0)
 
     def read_rows(self, chunk: int) -> np.ndarray:
-        """The row records of a chunk (ROW dtype), verified."""
+        """The row records of a chunk (ROW dtype, or WEIGHTED_ROW), verified."""
         return self.decoders[0].read_rows(chunk)
+
+    def read_labels(self, chunk: int) -> np.ndarray:
+        """The user's labels of a chunk's rows: float64, nan where there is none; or strings or tuples, and None."""
+        return self.coding.labels_of_rows(self.read_rows(chunk)["label"])
 
     def read_block(self, chunks: np.ndarray, arena: Arena | None) -> Block:
         n_rows, entries = self.chunks.n_rows[chunks], self.chunks.nnz[chunks]
         n, nnz = int(n_rows.sum()), int(entries.sum())
-        if arena is None:
-            arena = Arena(block_bytes(n, nnz, self.value_bytes))
-        wanted = [(n + 1, np.int64), (n, np.float64), (n, np.int64), (n, np.int16), (nnz, np.int32)]
-        if self.value_dtype is not None:
-            wanted.append((nnz, self.value_dtype))
-        indptr, sq_norms, rows, y, indices, *rest = arena.carve(*wanted)
-        block = Block(indptr, indices, rest[0] if rest else None, y, sq_norms, rows, self.n_features)
-        indptr[0] = 0
+        block = carve_block(arena, n, nnz, self.value_dtype, self.n_features, self.coding.real, self.weighted)
+        block.indptr[0] = 0
         work = SharedWork(block, self._runs(chunks, n_rows, entries))
         self.under_way = work
         others = [self.pool.submit(work.take_part, decoder) for decoder in self.decoders[2:]]
@@ -222,26 +256,49 @@ class Store(SourceBase):
 
     def feature_id_pieces(self, start: int = 0, stop: int | None = None):
         """(first feature, ids) for each stored piece that has features from start to stop, verified."""
-        try:
-            features = self.file["features"]
-        except (KeyError, OSError, RuntimeError) as error:
-            raise InputError(f"{self.path}: is damaged ({first_line(error)}); make it again") from error
+        features = self._group("features")
+        require_length(features, "ids", self.n_features)
         return read_pieces(features, "ids", np.dtype(np.int64), start, stop)
+
+    def feature_names(self, start: int, stop: int) -> list[str] | None:
+        if not self.meta.get("named", False):
+            return None
+        features = self._group("features")
+        require_length(features, "name_ends", self.n_features)
+        return read_strings(features, "names", "name_ends", start, stop)
+
+    def _group(self, name: str):
+        try:
+            return member(self.file, name, h5py.Group)
+        except (KeyError, OSError, RuntimeError, ValueError) as error:
+            raise InputError(f"{self.path}: is damaged ({first_line(error)}); make it again") from error
 
     def verify(self, progress=None) -> None:
         """Read everything that matters against its checksums; InputError names what is damaged."""
         largest = int(self.chunks.nnz.max())
         arena_rows = int(self.chunks.n_rows.max())
-        arena = Arena(block_bytes(arena_rows, largest, self.value_bytes))
+        arena = Arena(bytes_of_blocks(self, arena_rows, largest))
         sources_seen = 0
         for chunk in range(len(self.chunks)):
             self.read_block(np.array([chunk]), arena)
             sources_seen += int(self.chunks.n_rows[chunk])
             if progress is not None:
                 progress(chunk + 1, len(self.chunks))
+        for start in range(0, self.n_features if self.meta.get("named", False) else 0, PIECE):
+            self.feature_names(start, min(start + PIECE, self.n_features))
         n_ids = sum(len(piece) for _, piece in self.feature_id_pieces())
         if n_ids != self.n_features or sources_seen != self.n_samples:
             raise InputError(f"{self.path}: the map of features is incomplete; make the store again")
+
+
+def labels_in_json(entries: list | None) -> list[tuple] | None:
+    """[(label, rows)] of a description: numbers as float, sets as tuples."""
+    if entries is None:
+        return None
+    return [
+        (tuple(label) if isinstance(label, list) else label if isinstance(label, str) else float(label), rows)
+        for label, rows in entries
+    ]
 
 
 def open_store(path: str | Path) -> Store:

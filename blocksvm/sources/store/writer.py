@@ -11,10 +11,12 @@ import h5py
 import numpy as np
 from xxhash import xxh3_128_hexdigest
 
+from blocksvm.labels import MOST_LABELS, STRINGS, kind_of
 from blocksvm.sources.store import codec
 from blocksvm.sources.store.arrays import blosc_dataset, write_array
 from blocksvm.sources.store.files import create_group, write_meta
-from blocksvm.sources.store.schema import CHUNK, MOST_LABELS, PART, ROW
+from blocksvm.sources.store.schema import CHUNK, PART, ROW, WEIGHTED_ROW
+from blocksvm.sources.store.tables import write_labels, write_names
 
 SYNC_BYTES = 48_000_000  # written, after which the disk is set to work: the last sync then has little left to wait for
 
@@ -25,7 +27,16 @@ class StoreWriter:
     ``append`` takes rows in canonical form; ``finish`` writes the tables.  The file is the same for any pool.
     """
 
-    def __init__(self, file: h5py.File, n_rows: int, chunk_nnz: int, value_dtype, pool: ThreadPoolExecutor, jobs: int):
+    def __init__(
+        self,
+        file: h5py.File,
+        n_rows: int,
+        chunk_nnz: int,
+        value_dtype,
+        pool: ThreadPoolExecutor,
+        jobs: int,
+        weighted: bool = False,
+    ):
         self.file = file
         self.chunk_nnz = chunk_nnz
         self.value_dtype = None if value_dtype is None else np.dtype(value_dtype)
@@ -36,7 +47,8 @@ class StoreWriter:
         self.values = None
         if self.value_dtype is not None:
             self.values = blosc_dataset(file, "values", dtype=self.value_dtype, **growing)
-        self.rows = file.create_dataset("rows", shape=(n_rows,), dtype=ROW)
+        self.weighted = weighted
+        self.rows = file.create_dataset("rows", shape=(n_rows,), dtype=WEIGHTED_ROW if weighted else ROW)
         self.chunks: list[tuple] = []
         self.checksums: list[int] = []
         self.pending: deque = deque()
@@ -48,7 +60,9 @@ class StoreWriter:
         self.rows_cut = 0
         self.max_sq_norm = 0.0
         self.nnz = 0
-        self.label_counts: dict[float, int] | None = {}
+        self.label_counts: dict[float, int] | None = {}  # of labels as they are kept, see blocksvm/labels.py
+        self.label_weights: dict[float, float] = {}
+        self.n_unlabelled = 0
         self._start_chunk()
 
     def _start_chunk(self) -> None:
@@ -59,7 +73,7 @@ class StoreWriter:
         self.open_nnz = 0
 
     def append(self, rows: np.ndarray, indices: np.ndarray, values: np.ndarray | None) -> None:
-        """Add rows: records (ROW dtype) and their entries one behind the other."""
+        """Add rows: records (ROW dtype, or WEIGHTED_ROW) and their entries one behind the other."""
         self._count(rows)
         stops = np.cumsum(rows["length"], dtype=np.int64)
         row = 0
@@ -87,8 +101,10 @@ class StoreWriter:
             return
         self.max_sq_norm = max(self.max_sq_norm, float(rows["sq_norm"].max()))
         self.nnz += int(rows["length"].sum(dtype=np.int64))
+        labels = rows["label"][~np.isnan(rows["label"])]
+        self.n_unlabelled += len(rows) - len(labels)
         if self.label_counts is not None:
-            for label, count in zip(*np.unique(rows["label"], return_counts=True), strict=True):
+            for label, count in zip(*np.unique(labels, return_counts=True), strict=True):
                 self.label_counts[float(label)] = self.label_counts.get(float(label), 0) + int(count)
             if len(self.label_counts) > MOST_LABELS:
                 self.label_counts = None
@@ -126,6 +142,11 @@ class StoreWriter:
     def _submit(self, rows: np.ndarray, nnz: int, parts: list) -> None:
         record = (self.rows_cut, len(rows), nnz, self.parts_submitted, len(parts), codec.checksum(rows.tobytes()))
         self.chunks.append(record)
+        if self.weighted and self.label_counts is not None:
+            # by chunks, whose rows are the same however they came
+            labels, place = np.unique(rows["label"], return_inverse=True)
+            for label, total in zip(labels.tolist(), np.bincount(place, rows["weight"]).tolist(), strict=True):
+                self.label_weights[label] = self.label_weights.get(label, 0.0) + total
         self.rows[self.rows_cut : self.rows_cut + len(rows)] = rows
         self.rows_cut += len(rows)
         self.parts_submitted += len(parts)
@@ -159,8 +180,19 @@ class StoreWriter:
         if self.syncing is not None:
             self.syncing.result()
 
-    def finish(self, n_features: int, feature_ids: Callable[[int, int], np.ndarray], meta: dict) -> dict:
-        """Write what is open, the tables and the description; returns the whole description."""
+    def finish(
+        self,
+        n_features: int,
+        feature_ids: Callable[[int, int], np.ndarray],
+        meta: dict,
+        labels: tuple | None = None,
+        names: tuple[np.ndarray, Callable] | None = None,
+    ) -> dict:
+        """Write what is open, the tables and the description; returns the whole description.
+
+        labels: the distinct labels, rising, where they are strings or sets; names: (lengths, text_at) of the features'
+        names, as ``write_names`` takes them.
+        """
         self._close_chunk()
         while self.pending:
             self._write_part(self.pending.popleft().result())
@@ -181,9 +213,16 @@ class StoreWriter:
         self.file.create_dataset("parts", data=parts)
         features = create_group(self.file, "features")
         write_array(features, "ids", n_features, np.int64, feature_ids)
+        if names is not None:
+            write_names(features, *names)
+        if labels is not None:
+            write_labels(self.file, labels)
         content = chunks.tobytes() + parts["checksum"].tobytes() + features["ids.xxh3"][()].tobytes()
         values_name = "ones" if self.value_dtype is None else self.value_dtype.name
-        labels = None if self.label_counts is None else sorted(self.label_counts.items())
+        if labels is not None:
+            content += b"".join(
+                checksums[()].tobytes() for name, checksums in sorted(self.file["labels"].items()) if "xxh3" in name
+            )
         meta = meta | {
             "n_samples": self.rows_cut,
             "n_features": n_features,
@@ -193,14 +232,39 @@ class StoreWriter:
             "chunk_nonzeros": self.chunk_nnz,
             "values": values_name,
             "max_norm": float(np.sqrt(self.max_sq_norm)),
-            "labels": labels,
+            "labels": self._label_counts(labels),
             "codec": f"blosc-{codec.CODEC}-{codec.LEVEL}-shuffle",
             "chunks_checksum": codec.checksum(chunks.tobytes()),
             "parts_checksum": codec.checksum(parts.tobytes()),
             "fingerprint": xxh3_128_hexdigest(content),
         }
+        meta |= self._beyond_numbers(labels, names is not None)
         write_meta(self.file, meta)
         return meta
+
+    def _label_counts(self, table: tuple | None) -> list | None:
+        """Each label with its rows, rising; None where there are too many."""
+        if self.label_counts is None:
+            return None
+        counts = sorted(self.label_counts.items())
+        return counts if table is None else [(table[int(place)], count) for place, count in counts]
+
+    def _beyond_numbers(self, table: tuple | None, named: bool) -> dict:
+        """What the description says of labels other than numbers, rows without one, weights and names; empty where
+        there are none of these."""
+        found: dict = {}
+        if table is not None:
+            found["label_kind"] = kind_of(table[0]) if table else STRINGS
+            found["n_labels"] = len(table)
+        if self.n_unlabelled:
+            found["n_unlabelled"] = self.n_unlabelled
+        if self.weighted:
+            found["weighted"] = True
+            if self.label_counts is not None:
+                found["label_weights"] = [self.label_weights[label] for label in sorted(self.label_counts)]
+        if named:
+            found["named"] = True
+        return found
 
 
 def _sync(descriptor: int) -> None:

@@ -1,0 +1,192 @@
+"""Labels as the user writes them (numbers, strings, sets of either), and the codes that solvers see in their place.
+
+A source keeps one float64 a row: the label itself where labels are numbers, else its place in the source's table of
+labels; nan where a row has none.  ``Labels`` are the classes of a problem; a ``Coding`` makes a block's ``y`` of what a
+source keeps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from blocksvm.errors import InputError
+
+NUMBERS, STRINGS, SETS = "numbers", "strings", "sets"
+KINDS = (NUMBERS, STRINGS, SETS)
+MOST_LABELS = 10_000  # more distinct ones are not classes
+LABEL_BYTES = 200  # that a distinct label takes in a table beside its text, members and copies, at most
+
+
+def kind_of(label) -> str:
+    """The kind of one label: a str, a tuple (a set), or a number."""
+    return STRINGS if isinstance(label, str) else SETS if isinstance(label, tuple) else NUMBERS
+
+
+def label_text(label) -> str:
+    """A label as a person writes it: 1, -1, 0.1, spam, a,b (a set)."""
+    if isinstance(label, str):
+        return label
+    if isinstance(label, tuple):
+        return ",".join(label_text(member) for member in label)
+    label = float(label)
+    return str(int(label)) if label.is_integer() and abs(label) < 1e15 else repr(label)
+
+
+def listed(labels) -> str:
+    """Labels as a sentence names them."""
+    return ", ".join(label_text(label) for label in labels)
+
+
+@dataclass(frozen=True)
+class Labels:
+    """The labels of a classification problem, rising: two, of which the larger is +1, or more, counted from 0.
+
+    values: numbers (float) or strings, all of one kind.
+    """
+
+    values: tuple
+
+    @property
+    def kind(self) -> str:
+        return kind_of(self.values[0])
+
+    @property
+    def binary(self) -> bool:
+        return len(self.values) == 2
+
+    @property
+    def negative(self):
+        return self.values[0]
+
+    @property
+    def positive(self):
+        return self.values[-1]
+
+    @property
+    def unknown(self) -> int:
+        """The code of a row whose label is none of these, or that has none: 0 of two classes, -1 of more."""
+        return 0 if self.binary else -1
+
+    def table(self) -> np.ndarray:
+        """(k,) float64, as the kernels take them; of numbers only."""
+        return np.array(self.values, dtype=np.float64) + 0.0
+
+    def codes(self, labels: Sequence) -> np.ndarray:
+        """int16: of two labels -1, +1, and 0 for any other; of more 0 .. k - 1, and -1 for any other."""
+        if self.kind != NUMBERS:
+            code = {value: 2 * c - 1 if self.binary else c for c, value in enumerate(self.values)}
+            return np.array([code.get(label, self.unknown) for label in labels], dtype=np.int16)
+        if not (isinstance(labels, np.ndarray) and labels.dtype.kind in "fiu"):
+            labels = np.array([label if kind_of(label) == NUMBERS else np.nan for label in labels], dtype=np.float64)
+        table = self.table()
+        if self.binary:
+            return (labels == table[1]).astype(np.int16) - (labels == table[0]).astype(np.int16)
+        found = np.searchsorted(table, labels)
+        known = table[np.minimum(found, len(table) - 1)] == labels
+        return np.where(known, found, -1).astype(np.int16)
+
+
+def labels_of(counts: list[tuple] | None) -> Labels | None:
+    """The labels that were counted, where they make classes: two or more, but not a number of its own for each row,
+    and not sets."""
+    if counts is None or len(counts) < 2 or kind_of(counts[0][0]) == SETS:
+        return None
+    return Labels(tuple(label for label, _ in counts))
+
+
+@dataclass(frozen=True)
+class Coding:
+    """How a source's labels become ``y``: by ``labels`` (None: y is 0), or ``real``: y float64 is the label itself.
+
+    own: the source's table of labels, strings or sets; None where its labels are numbers.
+    """
+
+    labels: Labels | None
+    own: tuple | None = None
+    real: bool = False
+
+    @property
+    def y_dtype(self) -> type:
+        return np.float64 if self.real else np.int16
+
+    @cached_property
+    def table(self) -> np.ndarray:
+        """(k,) float64: numbers that the kernels look labels up in; empty where that is not the way."""
+        plain = self.own is None and not self.real and self.labels is not None and self.labels.kind == NUMBERS
+        return self.labels.table() if plain else np.empty(0)
+
+    @cached_property
+    def by_kernel(self) -> bool:
+        """The kernel's table is all that is needed."""
+        return not self.real and (self.labels is None or len(self.table) > 0)
+
+    @cached_property
+    def _code_of_own(self) -> np.ndarray:
+        """int16 (m + 1,): the code of each label of the source's table, and behind them that of a row without one."""
+        return np.append(self.labels.codes(self.own), np.int16(self.labels.unknown))
+
+    def y(self, kept: np.ndarray) -> np.ndarray:
+        """``y`` of rows, from the float64 that a source keeps for each."""
+        if self.real:
+            return kept.astype(np.float64)
+        if self.labels is None:
+            return np.zeros(len(kept), np.int16)
+        if self.own is None:
+            if self.labels.kind == NUMBERS:
+                return self.labels.codes(kept)
+            return np.full(len(kept), self.labels.unknown, np.int16)
+        return self._code_of_own[np.where(np.isnan(kept), len(self.own), kept).astype(np.int64)]
+
+    def labels_of_rows(self, kept: np.ndarray) -> np.ndarray:
+        """The user's labels of rows: float64 with nan, or an object array of strings or tuples with None."""
+        if self.own is None:
+            return kept.astype(np.float64)
+        out = np.empty(len(kept), dtype=object)
+        for i in np.flatnonzero(~np.isnan(kept)).tolist():
+            out[i] = self.own[int(kept[i])]
+        return out
+
+
+def has_label(labels: np.ndarray) -> np.ndarray:
+    """(n,) bool: which of the user's labels (as ``Coding.labels_of_rows`` gives them) there are."""
+    if labels.dtype == object:
+        return np.array([label is not None for label in labels], dtype=bool)
+    return ~np.isnan(labels)
+
+
+def keep(y, n: int) -> tuple[np.ndarray, tuple | None]:
+    """(what a source keeps of n labels given from Python, its table or None): real numbers, booleans or strings; nan
+    or None where a row has none.  Raises InputError for anything else."""
+    y = np.asarray(y)
+    if y.shape != (n,):
+        raise InputError(f"the labels must be {n} finite numbers or strings, one a row")
+    given = y.tolist()
+    if y.dtype.kind in "US" or any(isinstance(label, str) for label in given):
+        given = [label.decode() if isinstance(label, bytes) else label for label in given]
+        absent = [label is None or (isinstance(label, float) and np.isnan(label)) for label in given]
+        if not all(none or isinstance(label, str) for label, none in zip(given, absent, strict=True)):
+            raise InputError("the labels must be all numbers or all strings; write the numbers as strings")
+        table = tuple(sorted({label for label, none in zip(given, absent, strict=True) if not none}))
+        place = {label: float(k) for k, label in enumerate(table)}
+        return np.array([np.nan if none else place[label] for label, none in zip(given, absent, strict=True)]), table
+    try:
+        numbers = y.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError("the labels must be numbers or strings") from error
+    if np.isinf(numbers).any():
+        raise InputError(f"the labels must be {n} finite numbers or strings, one a row")
+    return numbers, None
+
+
+def count(kept: np.ndarray, own: tuple | None) -> tuple[list[tuple] | None, int]:
+    """(each label with its rows, rising, or None where there are too many; rows without one) of what a source keeps."""
+    found, counts = np.unique(kept[~np.isnan(kept)], return_counts=True)
+    unlabelled = len(kept) - int(counts.sum())
+    if len(found) > MOST_LABELS:
+        return None, unlabelled
+    labels = found.tolist() if own is None else [own[int(code)] for code in found]
+    return list(zip(labels, counts.tolist(), strict=True)), unlabelled
