@@ -153,11 +153,11 @@ def test_the_start_is_allowed_and_others_are_made_so(case):
 def test_a_loss_of_ones_own_is_named_by_module_and_attribute():
     assert get_loss("extra_losses:EPSILON_INSENSITIVE") is EPSILON_INSENSITIVE
     for name, expected in (
-        ("l1", "loss=l1: choose one of hinge, squared-hinge"),
+        ("l1", "loss=l1: unknown; choose one of hinge, squared-hinge"),
         ("no_such_module:LOSS", "cannot be imported"),
         ("extra_losses:MISSING", "cannot be imported"),
         ("extra_losses:NOT_A_LOSS", "is no Loss"),
-        ("extra_losses:", "choose one of"),
+        ("extra_losses:", "unknown; choose one of"),
     ):
         with pytest.raises(InputError, match=expected):
             get_loss(name)

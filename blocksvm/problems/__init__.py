@@ -19,7 +19,9 @@ LOSSES = {
 def check_loss(name: str) -> str:
     """The name, if it can be that of a loss: one of ``LOSSES``, or MODULE:ATTRIBUTE of one outside the package."""
     if name not in LOSSES and not all(name.partition(":")):
-        raise InputError(f"{said('loss', name)}: choose one of {', '.join(LOSSES)}, or MODULE:ATTRIBUTE of your own")
+        raise InputError(
+            f"{said('loss', name)}: unknown; choose one of {', '.join(LOSSES)}, or MODULE:ATTRIBUTE of your own"
+        )
     return name
 
 
