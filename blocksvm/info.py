@@ -71,6 +71,7 @@ def method_lines(settings: dict) -> list[tuple[str, str]]:
 def described(kind: str, meta: dict, n_bytes: int) -> list[tuple[str, str]]:
     """(name, value) lines for a person."""
     from blocksvm.cli.display import labels_line, megabytes
+    from blocksvm.labels import listed
 
     if kind == "store":
         nnz = meta["n_nonzeros"]
@@ -79,9 +80,10 @@ def described(kind: str, meta: dict, n_bytes: int) -> list[tuple[str, str]]:
         return [
             ("store", f"{megabytes(n_bytes)}, {n_bytes / max(1, nnz):.2f} bytes a nonzero"),
             ("rows", f"{meta['n_samples']:,} ({meta['settings']['order']} order)"),
-            ("features", f"{meta['n_features']:,}"),
+            ("features", f"{meta['n_features']:,}{' with names' if meta.get('named') else ''}"),
             ("nonzeros", f"{nnz:,} ({nnz / meta['n_samples']:.1f} a row), values {meta['values']}"),
-            ("labels", labels_line(meta["labels"])),
+            ("labels", labels_line(meta)),
+            *([("weights", "rows have weights of their own")] if meta.get("weighted") else []),
             ("largest norm", f"{meta['max_norm']:.6g}"),
             ("chunks", f"{meta['n_chunks']:,} of up to {meta['chunk_nonzeros']:,} nonzeros, {meta['codec']}"),
             ("made from", f"{', '.join(names[:3])}{' ...' if len(names) > 3 else ''} ({megabytes(text)} of text)"),
@@ -114,7 +116,7 @@ def described(kind: str, meta: dict, n_bytes: int) -> list[tuple[str, str]]:
     return [
         *lines,
         ("trained on", f"{meta['store']} ({meta['n_samples']:,} rows)"),
-        ("labels", ", ".join(f"{label:g}" for label in meta["labels"])),
+        ("labels", listed(meta["labels"])),
         *([] if certificate["primal"] is None else [("certificate", f"{gap}, primal {certificate['primal']:.10g}")]),
         ("accuracy", f"{certificate['accuracy']:.4f} on the training rows"),
         ("ended", f"{meta['status']} after {meta['outer']} outer iterations, {meta['seconds']:.1f}s"),

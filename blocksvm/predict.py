@@ -52,6 +52,7 @@ def main(arguments: list[str]) -> int:
     import numpy as np
 
     from blocksvm.cli.display import Line, megabytes
+    from blocksvm.labels import Labels, has_label, label_text
     from blocksvm.model.scoring import StoreScorer, TextScorer
 
     if is_store:
@@ -66,6 +67,7 @@ def main(arguments: list[str]) -> int:
         if scorer.note:
             print(scorer.note, file=sys.stderr)
     line = Line(sys.stderr, options.quiet)
+    labels = Labels(tuple(scorer.model.labels))
     rows = labelled = correct = 0
     with ExitStack() as stack:
         target = sys.stdout
@@ -79,10 +81,10 @@ def main(arguments: list[str]) -> int:
             else:
                 lines = {label: label_text(label) + "\n" for label in scorer.model.labels}
                 target.write("".join([lines[label] for label in predicted.tolist()]))
-            known = ~np.isnan(scores.labels)
+            own = labels.codes(scores.labels)
             rows += len(predicted)
-            labelled += int(known.sum())
-            correct += int(np.count_nonzero(predicted[known] == scores.labels[known]))
+            labelled += int(has_label(scores.labels).sum())
+            correct += int(np.count_nonzero((own == labels.codes(predicted)) & (own != labels.unknown)))
             line.show(f"{rows:,} rows predicted")
     line.close()
     results = sys.stderr if output is None else sys.stdout
@@ -91,11 +93,6 @@ def main(arguments: list[str]) -> int:
     if output is not None:
         print(f"{rows:,} predictions in {output}")
     return 0
-
-
-def label_text(label: float) -> str:
-    """A label as a person writes it: 1, -1, 0.1."""
-    return str(int(label)) if label.is_integer() and abs(label) < 1e15 else repr(label)
 
 
 if __name__ == "__main__":

@@ -86,7 +86,7 @@ def parser() -> Parser:
 
 
 def class_weights(text: str | None):
-    """None, 'balanced', or {label: weight} from 'LABEL=W,LABEL=W'."""
+    """None, 'balanced', or {label: weight} from 'LABEL=W,LABEL=W'; a label that is no number is a string."""
     if text is None or text == "balanced":
         return text
     weights = {}
@@ -95,10 +95,17 @@ def class_weights(text: str | None):
         try:
             if not equals:
                 raise ValueError
-            weights[float(name)] = float(weight)
+            weights[_label(name)] = float(weight)
         except ValueError:
             raise InputError(f"--class-weight {text}: expected balanced or LABEL=WEIGHT,LABEL=WEIGHT") from None
     return weights
+
+
+def _label(text: str):
+    try:
+        return float(text)
+    except ValueError:
+        return text
 
 
 def main(arguments: list[str]) -> int:

@@ -6,6 +6,8 @@ import math
 import time
 from pathlib import Path
 
+from blocksvm.labels import NUMBERS, SETS, label_text
+
 
 def megabytes(n_bytes: float) -> str:
     """'12.3 MB' or '1.23 GB'."""
@@ -27,8 +29,8 @@ def clock(seconds: float | None) -> str:
     return f"{seconds // 3600}h{seconds % 3600 // 60:02d}m"
 
 
-def label(value: float) -> str:
-    return f"{value:g}"
+def label(value) -> str:
+    return label_text(tuple(value) if isinstance(value, list) else value)
 
 
 class Line:
@@ -119,7 +121,7 @@ def split_summary(path: Path, meta: dict, seconds: float) -> str:
     lines = [
         f"{path}: {meta['n_samples']:,} rows, {meta['n_features']:,} features, {nnz:,} nonzeros"
         f"{' (all values are 1)' if meta['values'] == 'ones' else ''}",
-        f"labels: {labels_line(meta['labels'])}",
+        f"labels: {labels_line(meta)}",
         f"{megabytes(stored)} in {meta['n_chunks']:,} chunks: {stored / max(1, nnz):.2f} bytes a nonzero, "
         f"{stored / max(1, text):.0%} of the text's {megabytes(text)}",
         f"{clock(seconds) if seconds >= 10 else f'{seconds:.1f}s'}: {meta['n_samples'] / seconds:,.0f} rows/s, "
@@ -128,13 +130,19 @@ def split_summary(path: Path, meta: dict, seconds: float) -> str:
     return "\n".join(lines)
 
 
-def labels_line(labels) -> str:
+def labels_line(meta: dict) -> str:
+    """The labels of a store, from its description."""
+    labels, kind = meta["labels"], meta.get("label_kind", NUMBERS)
+    missing = meta.get("n_unlabelled", 0)
+    none = f"; {missing:,} rows without a label" if missing else ""
     if labels is None:
-        return "more than 10,000 distinct numbers"
-    shown = ", ".join(f"{label(value)} ({count:,} rows)" for value, count in labels[:6])
+        return f"more than 10,000 distinct {kind}{none}"
+    shown = ", ".join(f"{label(value)} ({count:,} rows)" for value, count in labels[:6]) or "none"
+    if kind == SETS:
+        shown = "sets: " + shown
     more = f", and {len(labels) - 6} more" if len(labels) > 6 else ""
-    note = "; training needs rows of a second class" if len(labels) == 1 else ""
-    return shown + more + note
+    note = "; training needs rows of a second class" if len(labels) == 1 and not missing else ""
+    return shown + more + none + note
 
 
 COLUMNS = ("outer", "seconds", "primal", "dual", "gap", "", "held-out", "passes", "waiting", "left")

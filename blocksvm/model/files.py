@@ -12,7 +12,7 @@ from xxhash import xxh3_128_hexdigest
 
 from blocksvm.errors import InputError
 from blocksvm.kernels.table import hash_ids
-from blocksvm.sources.store.arrays import read_array, read_pieces, write_array
+from blocksvm.sources.store.arrays import read_array, read_pieces, require_length, write_array
 from blocksvm.sources.store.files import create_hdf5, damage_named, open_hdf5, read_meta, write_meta
 
 INT64 = np.dtype(np.int64)
@@ -20,8 +20,10 @@ FLOAT64 = np.dtype(np.float64)
 
 
 def whole(array: np.ndarray) -> tuple:
-    """An array in memory as (length, dtype, function of (start, stop) that gives a piece)."""
-    return len(array), array.dtype, lambda start, stop: array[start:stop]
+    """An array in memory as (length, dtype, function of (start, stop) that gives a piece); one of more axes is stored
+    flat, row after row."""
+    flat = array.reshape(-1)
+    return len(flat), flat.dtype, lambda start, stop: flat[start:stop]
 
 
 def write_state(file, state: dict[str, tuple]) -> None:
@@ -35,7 +37,7 @@ def save_checkpoint(path: Path, arrays: dict[str, np.ndarray], meta: dict) -> No
     """Write a run's whole state; the file of before stays until the new one is whole."""
     with create_hdf5(path, "checkpoint") as file:
         write_state(file, {name: whole(array) for name, array in arrays.items()})
-        write_meta(file, meta | {"arrays": {name: [a.dtype.str, len(a)] for name, a in arrays.items()}})
+        write_meta(file, meta | {"arrays": {name: [a.dtype.str, a.size] for name, a in arrays.items()}})
 
 
 def describe_checkpoint(path: Path) -> dict:
@@ -50,18 +52,18 @@ def load_checkpoint(path: Path, into: dict[str, np.ndarray]) -> dict:
         meta = read_meta(file)
         for name, array in into.items():
             dtype, length = meta["arrays"].get(name, [None, None])
-            if dtype != array.dtype.str or length != len(array):
-                raise InputError(f"{path}: holds no {name} of {len(array)} entries; it belongs to another run")
+            if dtype != array.dtype.str or length != array.size:
+                raise InputError(f"{path}: holds no {name} of {array.size} entries; it belongs to another run")
             fill_array(file["state"], name, array)
         return meta
 
 
 def fill_array(group, name: str, out: np.ndarray) -> None:
-    """Read an array piece by piece into ``out``, which must have its length."""
+    """Read an array piece by piece into ``out``, contiguous, which must have as many elements."""
+    flat = out.reshape(-1)
+    require_length(group, name, len(flat))
     for start, piece in read_pieces(group, name, out.dtype):
-        if start + len(piece) > len(out):
-            raise InputError(f"{group.file.filename}: {name} is longer than described; the file is damaged")
-        out[start : start + len(piece)] = piece
+        flat[start : start + len(piece)] = piece
 
 
 def saved_state(path: Path) -> tuple[dict, dict[str, int]]:
@@ -131,8 +133,8 @@ def hashed(ids: np.ndarray, bits: int | None) -> np.ndarray:
     return places.astype(np.int64)
 
 
-def labels_predicted(values: np.ndarray, labels: tuple[float, ...]) -> np.ndarray:
-    """Labels (n,) float64 for decision values (n,) of two classes or (n, k) of more."""
+def labels_predicted(values: np.ndarray, labels: tuple) -> np.ndarray:
+    """Labels (n,) for decision values (n,) of two classes or (n, k) of more."""
     chosen = values.argmax(axis=1) if values.ndim == 2 else (values > 0.0).astype(np.int64)
     return np.array(labels)[chosen]
 
@@ -142,7 +144,7 @@ class Model:
     """A trained linear model.
 
     feature_ids (d,) int64 in no particular order; weights (d,) float64; intercept: value times weight of the constant
-    feature; labels (negative, positive); meta: settings, certificate, schedule chosen, versions.  Of k > 2 classes:
+    feature; labels (negative, positive), numbers or strings; meta: settings, certificate, versions.  Of k > 2 classes:
     weights (k, d), intercept (k,), labels the k classes, rising.
     """
 
@@ -150,7 +152,7 @@ class Model:
     feature_ids: np.ndarray
     weights: np.ndarray
     intercept: float | np.ndarray
-    labels: tuple[float, ...]
+    labels: tuple
     meta: dict
 
     @property
@@ -170,8 +172,8 @@ class Model:
         return np.asarray(X @ columns, dtype=np.float64) + self.intercept
 
     def predict(self, X) -> np.ndarray:
-        """The label of each row (n,) float64, in the user's own numbers; a decision value of 0 is the negative one, of
-        more classes' equal ones the smallest label's counts."""
+        """The label of each row (n,), a number or string of the user's own; a decision value of 0 is the negative one,
+        of more classes' equal ones the smallest label's counts."""
         return labels_predicted(self.decision_function(X), self.labels)
 
 

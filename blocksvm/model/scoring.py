@@ -23,13 +23,13 @@ from blocksvm.sources.store.reader import Store
 @dataclass(frozen=True)
 class Scores:
     """Decision values (n,) float64 of consecutive rows, (n, k) of k > 2 classes; their labels (n,) float64, nan where
-    there are none."""
+    there are none, or of objects, None where there are none."""
 
     values: np.ndarray
     labels: np.ndarray
 
     def predictions(self, model: Model) -> np.ndarray:
-        """Labels (n,) float64 in the user's numbers; a decision value of 0 gives the negative one."""
+        """The user's labels (n,); a decision value of 0 gives the negative one."""
         return labels_predicted(self.values, model.labels)
 
 
@@ -154,7 +154,7 @@ def _scores_between(store: Store, own: np.ndarray, arena: Arena, low: int, high:
             continue
         block = store.read_block(np.array([chunk]), arena)
         values = values_of(block.matrix, own)
-        found.append((rows["source"][chosen], values[chosen], rows["label"][chosen]))
+        found.append((rows["source"][chosen], values[chosen], store.coding.labels_of_rows(rows["label"][chosen])))
     if not found:
         return Scores(np.empty(0), np.empty(0))
     source, values, labels = (np.concatenate(column) for column in zip(*found, strict=True))

@@ -12,6 +12,7 @@ import numpy as np
 
 from blocksvm.conversion.ids import IdIndex
 from blocksvm.errors import InputError
+from blocksvm.labels import listed
 from blocksvm.learners.exact import SETTINGS as EXACT
 from blocksvm.memory import Budget
 from blocksvm.model.files import (
@@ -129,11 +130,6 @@ class Earlier:
             own[places] = theirs
             own[-1] = intercept / bias if intercept else 0.0
         return found.ravel()
-
-
-def listed(labels) -> str:
-    """Labels as a sentence names them."""
-    return ", ".join(f"{label:g}" for label in labels)
 
 
 def check_continued(path: Path, saved: dict, settings: dict, prior: str | None) -> None:

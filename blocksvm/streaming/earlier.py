@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from blocksvm.errors import InputError
+from blocksvm.labels import listed
 from blocksvm.model.files import FLOAT64, INT64, Model, describe_model, load_state, saved_state, state_pieces
-from blocksvm.model.takeover import check_continued, listed
+from blocksvm.model.takeover import check_continued
 from blocksvm.sources.source import Labels
 from blocksvm.streaming.features import StreamMemory
 

@@ -8,10 +8,11 @@ from dataclasses import asdict, dataclass, field
 import numpy as np
 
 from blocksvm.errors import InputError
+from blocksvm.labels import Labels, label_text, listed, refuse_weights, require_labels
 from blocksvm.learners.solver import OnlineSettings
 from blocksvm.problems.losses import LOSSES
 from blocksvm.problems.problem import Problem
-from blocksvm.sources.source import Labels, Source
+from blocksvm.sources.source import Source
 from blocksvm.training.methods import NAMES, default_max_outer, is_online
 from blocksvm.training.schedule import Schedule, make_schedule
 
@@ -25,8 +26,9 @@ ORDERS = ("shuffled", "stored")
 class TrainSettings:
     """Settings of a run.  C multiplies the sum of losses; lam, if given, sets C = 1/(lam * n_samples) instead.
 
-    class_weight: None, 'balanced', or weights by label; memory in bytes; schedule 'auto', 'overlap', 'tol:EPS' or a
-    number of passes; tol: the certified relative gap to reach; max_outer None: the solver's own default.
+    class_weight: None, 'balanced', or weights by label, a number or string; memory in bytes; schedule 'auto',
+    'overlap', 'tol:EPS' or a number of passes; tol: the certified relative gap to reach; max_outer None: the solver's
+    own default.
     Of an online learner (``solver`` one of ``LEARNERS``) ``online`` holds the settings, its loss and C among them.
     """
 
@@ -35,7 +37,7 @@ class TrainSettings:
     C: float = 1.0
     lam: float | None = None
     bias: float = 0.0
-    class_weight: str | dict[float, float] | None = None
+    class_weight: str | dict | None = None
     batch: int = 1
     schedule: str = "auto"
     partition: str = "redrawn"
@@ -96,11 +98,12 @@ class TrainSettings:
         for name in ("memory", "tol", "max_outer", "max_seconds"):
             del values[name]
         if isinstance(self.class_weight, dict):
-            values["class_weight"] = {f"{label:g}": weight for label, weight in sorted(self.class_weight.items())}
+            values["class_weight"] = {label_text(label): weight for label, weight in sorted(self.class_weight.items())}
         return values
 
     def problem(self, source: Source) -> Problem:
         """The problem on this source; InputError unless it has two labels, or more for an online learner."""
+        refuse_weights(source, self.solver)
         if is_online(self.solver):
             return self._learned(source)
         labels = require_two_labels(source)
@@ -126,6 +129,7 @@ class TrainSettings:
         for option, value in (("--class-weight", self.class_weight), ("--lambda", self.lam)):
             if value is not None:
                 raise InputError(f"{option}: {self.solver} has no use for it")
+        require_labels(source)
         if source.labels is None:
             require_two_labels(source)
         counts = tuple(count for _, count in source.label_counts)
@@ -136,18 +140,21 @@ class TrainSettings:
             return 1.0, 1.0
         if self.class_weight == "balanced":
             return tuple((negatives + positives) / (2.0 * count) for count in (negatives, positives))
-        for label, weight in self.class_weight.items():
-            if label not in (labels.negative, labels.positive):
+        given = {label_text(label): weight for label, weight in self.class_weight.items()}
+        negative, positive = (label_text(label) for label in labels.values)
+        for label, weight in given.items():
+            if label not in (negative, positive):
                 raise InputError(
-                    f"--class-weight {label:g}={weight:g}: no row has this label; "
-                    f"the labels are {labels.negative:g} and {labels.positive:g}"
+                    f"--class-weight {label}={weight:g}: no row has this label; "
+                    f"the labels are {negative} and {positive}"
                 )
-            self._above(f"--class-weight {label:g}=", weight, 0.0)
-        return self.class_weight.get(labels.negative, 1.0), self.class_weight.get(labels.positive, 1.0)
+            self._above(f"--class-weight {label}=", weight, 0.0)
+        return given.get(negative, 1.0), given.get(positive, 1.0)
 
 
 def require_two_labels(source: Source) -> Labels:
     """The two labels of a binary problem; InputError says what is there instead, and what to do."""
+    require_labels(source)
     if source.labels is not None and source.label_counts is not None and len(source.label_counts) == 2:
         return source.labels
     if source.label_counts is None:
@@ -155,12 +162,14 @@ def require_two_labels(source: Source) -> Labels:
     found = [label for label, _ in source.label_counts]
     if len(found) == 1:
         raise InputError(
-            f"{source.name}: all rows have the label {found[0]:g}; training needs rows of two classes, add the other"
+            f"{source.name}: all rows have the label {label_text(found[0])}; training needs rows of two classes, add "
+            "the other"
         )
     if not found:
         raise InputError(f"{source.name}: has no labels; training needs rows of two classes")
-    shown = ", ".join(f"{label:g}" for label in found[:5]) + (", ..." if len(found) > 5 else "")
+    first = label_text(found[0])
+    shown = listed(found[:5]) + (", ..." if len(found) > 5 else "")
     raise InputError(
         f"{source.name}: has {len(found)} labels ({shown}), but the solvers are binary; make one class against the "
-        f"others, e.g. awk '{{$1 = ($1 == {found[0]:g}) ? 1 : -1}} 1' INPUT | python -m blocksvm.split - STORE.h5"
+        f"others, e.g. awk '{{$1 = ($1 == {first}) ? 1 : -1}} 1' INPUT | python -m blocksvm.split - STORE.h5"
     )
