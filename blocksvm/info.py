@@ -96,6 +96,7 @@ def method_lines(meta: dict) -> list[tuple[str, str]]:
 def described(kind: str, meta: dict, n_bytes: int) -> list[tuple[str, str]]:
     """(name, value) lines for a person."""
     from blocksvm.cli.display import labels_line, megabytes
+    from blocksvm.labels import listed
 
     if kind == "store":
         nnz = meta["n_nonzeros"]
@@ -104,9 +105,10 @@ def described(kind: str, meta: dict, n_bytes: int) -> list[tuple[str, str]]:
         return [
             ("store", f"{megabytes(n_bytes)}, {n_bytes / max(1, nnz):.2f} bytes a nonzero"),
             ("rows", f"{meta['n_samples']:,} ({meta['settings']['order']} order)"),
-            ("features", f"{meta['n_features']:,}"),
+            ("features", f"{meta['n_features']:,}{' with names' if meta.get('named') else ''}"),
             ("nonzeros", f"{nnz:,} ({nnz / meta['n_samples']:.1f} a row), values {meta['values']}"),
-            ("labels", labels_line(meta["labels"])),
+            ("labels", labels_line(meta)),
+            *([("weights", "rows have weights of their own")] if meta.get("weighted") else []),
             ("largest norm", f"{meta['max_norm']:.6g}"),
             ("chunks", f"{meta['n_chunks']:,} of up to {meta['chunk_nonzeros']:,} nonzeros, {meta['codec']}"),
             ("made from", f"{', '.join(names[:3])}{' ...' if len(names) > 3 else ''} ({megabytes(text)} of text)"),
@@ -117,7 +119,7 @@ def described(kind: str, meta: dict, n_bytes: int) -> list[tuple[str, str]]:
         (kind, megabytes(n_bytes)),
         *method_lines(meta),
         ("features", f"{meta['n_features']:,}"),
-        *([("labels", ", ".join(f"{label:g}" for label in meta["labels"]))] if "labels" in meta else []),
+        *([("labels", listed(meta["labels"]))] if "labels" in meta else []),
     ]
     if kind == "checkpoint":
         position = meta["progress"]["position"]

@@ -151,6 +151,26 @@ class Coding:
         return out
 
 
+def require_labels(source) -> None:
+    """InputError unless every row of a source has a label, of a kind that makes classes."""
+    if source.label_kind == SETS:
+        raise InputError(
+            f"{source.name}: its rows have sets of labels, and solvers learn one label a row; for each label make a "
+            "store of two classes, with it and without it, and train a model on each"
+        )
+    if source.n_unlabelled:
+        raise InputError(
+            f"{source.name}: {source.n_unlabelled:,} of its {source.n_samples:,} rows have no label, which training "
+            "needs; split the labelled rows alone, and give the others to predict"
+        )
+
+
+def refuse_weights(source, who: str) -> None:
+    """InputError where rows have weights other than 1, which ``who`` would not heed."""
+    if source.weighted:
+        raise InputError(f"{source.name}: its rows have weights, which {who} does not take; split it without weights")
+
+
 def has_label(labels: np.ndarray) -> np.ndarray:
     """(n,) bool: which of the user's labels (as ``Coding.labels_of_rows`` gives them) there are."""
     if labels.dtype == object:

@@ -92,6 +92,8 @@ def main(arguments: list[str]) -> int:
 
 def written(scores, model, with_values: bool) -> Iterator[str]:
     """The lines of some rows, in pieces of bounded size: decision values, or labels."""
+    from blocksvm.labels import label_text
+
     n = len(scores.classes)
     if with_values:
         values = scores.values.reshape(n, -1)
@@ -111,22 +113,27 @@ class Tally:
 
     SHOWN = 5
 
-    def __init__(self, labels: tuple[float, ...]):
-        self.labels = labels
+    def __init__(self, labels: tuple):
+        from blocksvm.labels import Labels
+
+        self.labels = Labels(tuple(labels))
         self.rows = self.labelled = self.correct = self.others = 0
-        self.other_labels: set[float] = set()  # some of those that the model does not know
+        self.other_labels: set = set()  # some of those that the model does not know
 
     def count(self, scores) -> None:
         import numpy as np
 
-        own = scores.labels[~np.isnan(scores.labels)]
-        others = own[~np.isin(own, self.labels)]
-        self.rows += len(scores.labels)
-        self.labelled += len(own)
-        self.correct += int(np.count_nonzero(np.array(self.labels)[scores.classes] == scores.labels))
-        self.others += len(others)
-        if len(others) and len(self.other_labels) <= self.SHOWN:
-            self.other_labels.update(np.unique(others)[: self.SHOWN + 1].tolist())
+        from blocksvm.labels import has_label
+
+        codes, there = self.labels.codes(scores.labels), has_label(scores.labels)
+        others = there & (codes == self.labels.unknown)
+        predicted = 2 * scores.classes - 1 if self.labels.binary else scores.classes
+        self.rows += len(there)
+        self.labelled += int(there.sum())
+        self.correct += int(np.count_nonzero((codes == predicted) & (codes != self.labels.unknown)))
+        self.others += int(others.sum())
+        if others.any() and len(self.other_labels) <= self.SHOWN:
+            self.other_labels.update(list(dict.fromkeys(scores.labels[others].tolist()))[: self.SHOWN + 1])
 
     def sentences(self) -> list[str]:
         """The accuracy, where it has a meaning, and which labels the model does not know."""
@@ -135,7 +142,7 @@ class Tally:
             share = self.correct / self.labelled
             found.append(f"accuracy {share:.6f} ({self.correct:,} of {self.labelled:,} rows)")
         if self.others:
-            known, other = self._listed(self.labels), self._listed(sorted(self.other_labels))
+            known, other = self._listed(self.labels.values), self._listed(sorted(self.other_labels))
             found.append(
                 f"{'no accuracy: ' if self.others == self.labelled else ''}{self.others:,} of {self.labelled:,} "
                 f"labelled rows have a label ({other}) that is none of the model's ({known})"
@@ -144,12 +151,9 @@ class Tally:
         return found
 
     def _listed(self, labels) -> str:
-        return ", ".join(map(label_text, labels[: self.SHOWN])) + (", ..." if len(labels) > self.SHOWN else "")
+        from blocksvm.labels import listed
 
-
-def label_text(label: float) -> str:
-    """A label as a person writes it: 1, -1, 0.1."""
-    return str(int(label)) if label.is_integer() and abs(label) < 1e15 else repr(label)
+        return listed(labels[: self.SHOWN]) + (", ..." if len(labels) > self.SHOWN else "")
 
 
 if __name__ == "__main__":

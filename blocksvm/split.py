@@ -109,8 +109,19 @@ def main(arguments: list[str]) -> int:
     if held_out is not None:
         print(f"held-out rows in {held_out}")
     if not options.quiet:
-        print(f"next: python -m blocksvm.train {options.store} MODEL.h5", file=sys.stderr)
+        for line in next_steps(options.store, meta):
+            print(line, file=sys.stderr)
     return 0
+
+
+def next_steps(store: str, meta: dict) -> list[str]:
+    """What can be trained on a store as it is; nothing where training would be refused."""
+    labels = meta["labels"] or []
+    plain = meta.get("label_kind", "numbers") != "sets" and not meta.get("n_unlabelled") and not meta.get("weighted")
+    if len(labels) < 2 or not meta["n_features"] or not plain:
+        return []
+    solver = "" if len(labels) == 2 else " --solver arow"
+    return [f"next: python -m blocksvm.train {store} MODEL.h5{solver}"]
 
 
 if __name__ == "__main__":

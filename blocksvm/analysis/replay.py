@@ -12,6 +12,7 @@ import scipy.sparse
 from blocksvm.errors import InputError
 from blocksvm.kernels.online import records
 from blocksvm.kernels.shuffle import windowed_order
+from blocksvm.labels import label_text
 from blocksvm.learners.protocol import LOSS_NAMES
 from blocksvm.learners.runner import Machine
 from blocksvm.memory import Budget
@@ -109,8 +110,8 @@ def in_memory(rows: Rows, n_rows: int, budget: Budget) -> Matrix:
     if (y == y[0]).all():
         label = source.labels.positive if y[0] > 0 else source.labels.negative
         raise InputError(
-            f"{source.name}: the first {n_rows:,} rows all have the label {label:g}; raise --max-rows, or take "
-            "--order shuffled"
+            f"{source.name}: the first {n_rows:,} rows all have the label {label_text(label)}; raise --max-rows, or "
+            "take --order shuffled"
         )
     matrix = Matrix(scipy.sparse.vstack(parts, format="csr"), y)
     matrix.name = source.name

@@ -12,6 +12,7 @@ from blocksvm.analysis.bounds import Bound, bounds_of
 from blocksvm.analysis.comparators import CERTIFIED, TOLERANCE, VECTORS, Comparator, Found, comparators, measure
 from blocksvm.analysis.replay import RECORD_BYTES, Rows, Run, in_memory, learner_bytes, log_spaced, replay
 from blocksvm.errors import InputError
+from blocksvm.labels import refuse_weights
 from blocksvm.learners.protocol import LearnerSettings
 from blocksvm.learners.runner import Machine, known_of
 from blocksvm.memory import Budget
@@ -187,6 +188,7 @@ def regret(
     under way.  Raises InputError where something does not fit.
     """
     require_two_labels(source)
+    refuse_weights(source, "regret")
     known = known_of(source, 0.0)
     if max_rows is not None and max_rows < 1:
         raise InputError(f"--max-rows {max_rows}: must be 1 or more")

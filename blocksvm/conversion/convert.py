@@ -94,7 +94,15 @@ class Lane:
         self.weighted = False
 
     def add(self, numbers: np.ndarray, keys: np.ndarray, batch: RowBatch) -> None:
-        """Add the rows of a batch, with their source numbers and their keys in the stored order."""
+        """Add the rows of a batch, with their source numbers and their keys in the stored order; InputError where one
+        of them has no sound weight."""
+        if batch.weights is not None:
+            wrong = np.flatnonzero(~(np.isfinite(batch.weights) & (batch.weights >= 0.0)))
+            if len(wrong):
+                raise InputError(
+                    f"row {numbers[wrong[0]] + 1}: the weight {batch.weights[wrong[0]]:g} is not a finite number of 0 "
+                    "or more; mend it"
+                )
         before = len(self.table)
         positions = self.table.add(batch.ids, batch.origin.fraction)
         self._name(batch, positions, before)

@@ -51,8 +51,8 @@ def hashed(ids: np.ndarray, bits: int | None) -> np.ndarray:
     return places.astype(np.int64)
 
 
-def labels_predicted(values: np.ndarray, labels: tuple[float, ...]) -> np.ndarray:
-    """Labels (n,) float64 for decision values (n,) of two classes or (n, k) of more."""
+def labels_predicted(values: np.ndarray, labels: tuple) -> np.ndarray:
+    """Labels (n,) for decision values (n,) of two classes or (n, k) of more."""
     chosen = values.argmax(axis=1) if values.ndim == 2 else (values > 0.0).astype(np.int64)
     return np.array(labels)[chosen]
 
@@ -62,7 +62,7 @@ class Model:
     """A trained linear model.
 
     feature_ids (d,) int64 in no particular order; weights (d,) float64; intercept: value times weight of the constant
-    feature; labels (negative, positive); meta: settings, certificate, schedule chosen, versions.  Of k > 2 classes:
+    feature; labels (negative, positive), numbers or strings; meta: settings, certificate, versions.  Of k > 2 classes:
     weights (k, d), intercept (k,), labels the k classes, rising.
     """
 
@@ -70,7 +70,7 @@ class Model:
     feature_ids: np.ndarray
     weights: np.ndarray
     intercept: float | np.ndarray
-    labels: tuple[float, ...]
+    labels: tuple
     meta: dict
 
     def __repr__(self) -> str:
@@ -94,8 +94,8 @@ class Model:
         return np.asarray(X @ columns, dtype=np.float64) + self.intercept
 
     def predict(self, X) -> np.ndarray:
-        """The label of each row (n,) float64, in the user's own numbers; a decision value of 0 is the negative one, of
-        more classes' equal ones the smallest label's counts."""
+        """The label of each row (n,), a number or string of the user's own; a decision value of 0 is the negative one,
+        of more classes' equal ones the smallest label's counts."""
         return labels_predicted(self.decision_function(X), self.labels)
 
 

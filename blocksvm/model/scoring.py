@@ -26,7 +26,7 @@ class Scores:
 
     values (m,) float64: their decision values, (m, k) of k > 2 classes, or None where only classes were asked for;
     classes (m,): the position of each row's label among the model's, a decision value of 0 is the first one's;
-    labels (m,) float64: the rows' own labels, nan where there are none.
+    labels (m,): the rows' own labels, float64 with nan or objects with None where there are none.
     """
 
     values: np.ndarray | None
@@ -34,7 +34,7 @@ class Scores:
     labels: np.ndarray
 
     def predictions(self, model: Model) -> np.ndarray:
-        """Labels (m,) float64 in the user's numbers."""
+        """The user's labels (m,)."""
         return np.array(model.labels)[self.classes]
 
 
@@ -158,7 +158,7 @@ class StoreScorer:
         for start in range(0, len(sources), step):
             part = slice(start, start + step)
             values = None if found is None else found[part, 0] if k == 1 else found[part]
-            yield Scores(values, classes[part], labels[part])
+            yield Scores(values, classes[part], store.coding.labels_of_rows(labels[part]))
 
 
 GATHERED_BYTES = 3 * 8 * (1 << 17)  # ids, positions and weights of a stored piece of ids

@@ -13,6 +13,7 @@ import numpy as np
 
 from blocksvm.conversion.ids import IdIndex
 from blocksvm.errors import InputError, called, said
+from blocksvm.labels import listed
 from blocksvm.memory import Budget
 from blocksvm.model.files import describe_model, load_model, model_feature_ids, model_fingerprint
 from blocksvm.model.state import open_state
@@ -129,11 +130,6 @@ class EarlierModels:
             own[positions] = theirs
             own[-1] = intercept / bias if intercept else 0.0
         return found.ravel()
-
-
-def listed(labels) -> str:
-    """Labels as a sentence names them."""
-    return ", ".join(f"{label:g}" if isinstance(label, float) else str(label) for label in labels)
 
 
 def continued_settings(path: str | Path, saved: Mapping, takes: Settings, given: Mapping) -> dict:

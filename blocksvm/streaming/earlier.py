@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from blocksvm.errors import InputError, called, said
+from blocksvm.labels import listed
 from blocksvm.model.files import FLOAT64, INT64, describe_model
 from blocksvm.model.state import open_state
-from blocksvm.model.takeover import check_continued, listed
+from blocksvm.model.takeover import check_continued
 from blocksvm.sources.source import Labels
 from blocksvm.streaming.features import StreamMemory, spans
 

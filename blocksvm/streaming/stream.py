@@ -15,6 +15,7 @@ import numpy as np
 from blocksvm.errors import InputError, called, said
 from blocksvm.formats.svmlight import LineCounter, ParsedRows, TextFormat
 from blocksvm.kernels.online.loops import LAST_LABEL, LAST_LENGTH, LAST_SCORE, NONZEROS, ROWS
+from blocksvm.labels import label_text
 from blocksvm.learners.protocol import LearnerSettings
 from blocksvm.learners.runner import LARGEST_NORM, Machine
 from blocksvm.learners.solver import is_reported, progress_of
@@ -211,7 +212,7 @@ class Stream:
         codes = table.codes(found)
         bad = np.flatnonzero(codes == (0 if table.binary else -1))
         for row in bad.tolist():
-            known = " and ".join(f"{label:g}" for label in table.values)
+            known = " and ".join(map(label_text, table.values))
             sentence = counter.at(
                 parsed, int(parsed.lines[row]),
                 f"the label {found[row]:g} is none of {known}; name the labels with {called('labels')}",

@@ -102,7 +102,9 @@ class Store(SourceBase):
                 own = read_labels(self._group("labels"), meta["n_labels"], kind == SETS)
                 if counts is not None and own != tuple(label for label, _ in counts):
                     raise ValueError("/labels has other labels than the description")
-            sums = meta.get("label_weights")
+            weight_sums = None
+            if meta.get("label_weights") is not None:
+                weight_sums = dict(zip((label for label, _ in counts), meta["label_weights"], strict=True))
             super().__init__(
                 name=str(self.path),
                 n_samples=n_rows,
@@ -116,7 +118,7 @@ class Store(SourceBase):
                 label_counts=counts,
                 n_unlabelled=meta.get("n_unlabelled", 0),
                 weighted=self.weighted,
-                class_weight_sums=sums and {label: sum_ for (label, _), sum_ in zip(counts, sums, strict=True)},
+                class_weight_sums=weight_sums,
                 fingerprint=meta["fingerprint"],
                 shuffled=meta["settings"]["order"] == "shuffled",
             )
