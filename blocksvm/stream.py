@@ -101,6 +101,7 @@ def main(arguments: list[str]) -> int:
     compile_learner(options, "float64", len(known_labels(options)))
     from blocksvm import kernels
     from blocksvm.cli.display import StreamDisplay
+    from blocksvm.settings import plain
     from blocksvm.streaming.saving import Saver, save_stream
     from blocksvm.streaming.stream import Stream, StreamSettings
 
@@ -132,7 +133,14 @@ def main(arguments: list[str]) -> int:
         )  # fmt: skip
         if "log" in outputs:
             log = stack.enter_context(open(outputs["log"], "w", encoding="utf-8"))
-        write({"event": "start", "learner": options.learner, **stream.machine.settings, "memory_plan": stream.plan()})
+        write(
+            {
+                "event": "start",
+                "learner": options.learner,
+                **plain(stream.runner.settings),
+                "memory_plan": stream.plan(),
+            }
+        )
         display.begin(inputs, settings, stream)
         done = stream.run(inputs)
         if saver is not None and stream.rows:

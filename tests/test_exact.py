@@ -9,13 +9,12 @@ from training_cases import random_rows, train
 
 from blocksvm.api import fit
 from blocksvm.errors import InputError
-from blocksvm.learners.protocol import LearnerSettings
 from blocksvm.learners.solver import OnlineSettings
 from blocksvm.sources.matrix import Matrix
 
 
 def online(**learner):
-    return OnlineSettings(LearnerSettings(**learner))
+    return OnlineSettings(learner)
 
 
 def squared_losses(w, X, y):

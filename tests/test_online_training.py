@@ -16,7 +16,6 @@ from blocksvm.api import fit
 from blocksvm.errors import InputError
 from blocksvm.info import main as info
 from blocksvm.learners import LEARNERS
-from blocksvm.learners.protocol import LearnerSettings
 from blocksvm.learners.solver import OnlineSettings
 from blocksvm.model.files import load_model
 from blocksvm.predict import main as predict
@@ -27,7 +26,7 @@ LEARNED = [name for name in LEARNERS if name != "pegasos"]  # as a solver, pegas
 
 
 def online(average=False, multiclass=None, query=None, **learner):
-    return OnlineSettings(LearnerSettings(**learner), average, multiclass, query)
+    return OnlineSettings(learner, average, multiclass, query)
 
 
 def classes(n=90, d=12, k=4, seed=0):

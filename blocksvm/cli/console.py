@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable
 
 from blocksvm import __version__
-from blocksvm.errors import InputError
+from blocksvm.errors import InputError, speak_options
 
 UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 UNITS |= {"KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
@@ -84,6 +84,7 @@ def run(main: Callable[[list[str]], int | None], arguments: list[str] | None = N
     prog = f"blocksvm.{main.__module__.rsplit('.', 1)[-1]}"
     if main.__module__ == "__main__":
         prog = "blocksvm." + os.path.splitext(os.path.basename(sys.argv[0]))[0]
+    before = speak_options(True)
     try:
         code = main(sys.argv[1:] if arguments is None else arguments) or 0
         sys.stdout.flush()
@@ -104,6 +105,8 @@ def run(main: Callable[[list[str]], int | None], arguments: list[str] | None = N
         code = _fail(
             prog, f"{name}{(error.strerror or str(error)).lower()}; free some space or choose another place", 2
         )
+    finally:
+        speak_options(before)
     sys.exit(code)
 
 
@@ -139,7 +142,7 @@ def sigterm_interrupts() -> None:
 def compile_learner(options, kind: str, n_classes: int) -> None:
     """The same for the online learner that the options name, on rows of so many classes."""
     from blocksvm.learners import LEARNERS
-    from blocksvm.learners.runner import RULES
+    from blocksvm.learners.protocol import RULES
 
     name = getattr(options, "learner", None) or options.solver
     rule = (getattr(options, "multiclass", None) or RULES[0]) if n_classes > 2 else ""

@@ -5,7 +5,7 @@ Imports nothing heavy, so that ``--help`` is quick; values are checked by the le
 
 from __future__ import annotations
 
-# (setting of LearnerSettings, flag, type, placeholder, help)
+# (setting, flag, type, placeholder, help)
 OPTIONS = (
     ("loss", "--loss", str, "NAME",
      "hinge (default), perceptron, squared-hinge, logistic, squared or epsilon-insensitive"),
@@ -25,7 +25,7 @@ OPTIONS = (
     ("C", "-C", float, None, "pa1, pa2, scw: weight of the loss (default 1)"),
     ("lam", "--lambda", float, "L", "pegasos: weight of ||w||^2 / 2"),
     ("max_norm", "--max-norm", float, "R", "perceptron-bias: the largest norm of a row (a store knows it)"),
-    ("n_features", "--n-features", float, "N", "omd entropic: how many features there are (a store knows it)"),
+    ("n_features", "--n-features", int, "N", "omd entropic: how many features there are (a store knows it)"),
 )  # fmt: skip
 
 
@@ -41,7 +41,6 @@ def add_learner_options(parser, without: tuple[str, ...] = ()) -> None:
 
 
 def learner_settings(options):
-    """The parsed options as ``LearnerSettings``, None where not given."""
-    from blocksvm.learners.protocol import LearnerSettings
-
-    return LearnerSettings(**{name: getattr(options, name, None) for name, *_ in OPTIONS})
+    """The settings that were given as options, by name."""
+    found = {name: getattr(options, name, None) for name, *_ in OPTIONS}
+    return {name: value for name, value in found.items() if value is not None}

@@ -8,7 +8,6 @@ import os
 import sys
 import time
 from contextlib import ExitStack
-from dataclasses import replace
 from pathlib import Path
 
 from blocksvm import kernels
@@ -105,7 +104,7 @@ class Session:
         online = is_online(options.solver) if options.solver in NAMES else False
         learner = learner_settings(options)
         if not online:  # loss, C and lambda are the batch problem's own
-            learner = replace(learner, loss=None, C=None, lam=None)
+            learner = {name: value for name, value in learner.items() if name not in ("loss", "C", "lam")}
         self.settings = TrainSettings(
             solver=options.solver,
             loss="hinge" if online or options.loss is None else options.loss,

@@ -79,20 +79,17 @@ def learn(kind: str, name: str, mirror: str, rule: str) -> None:
 
     from blocksvm import kernels
     from blocksvm.kernels.table import hash_ids
-    from blocksvm.learners.protocol import LearnerSettings
-    from blocksvm.learners.runner import Machine
+    from blocksvm.learners.runner import Runner
 
     kernels.start()
     hash_ids(np.zeros(1, np.int64), 1, np.zeros(1, np.int32))  # a stream's
     block = few_rows(kind).read_block(np.arange(4), None)
-    known = {"max_norm": 1.0, "n_features": 9.0, "lam": 0.1}
-    machine = Machine(
-        name, LearnerSettings(mirror=mirror or None), known, n_classes=3 if rule else 2, rule=rule or None
-    )
-    memory = machine.new_memory(3)
+    known = {"max_norm": 1.0, "n_features": 9, "lam": 0.1}
+    runner = Runner(name, {"mirror": mirror or None}, known, n_classes=3 if rule else 2, rule=rule or None)
+    state = runner.new_state(3)
     y = np.arange(4, dtype=np.int16) % 3 if rule else block.y
-    machine.learn(block.matrix, y, np.arange(4, dtype=np.int32), 3, memory)
-    machine.weights(memory, np.empty(4 * machine.copies))
+    runner.learn(block.matrix, y, np.arange(4, dtype=np.int32), 3, state)
+    runner.weights(state, np.empty(4 * runner.n_vectors))
 
 
 def predict(folder: Path, kind: str, dtype: str) -> None:

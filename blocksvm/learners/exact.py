@@ -15,20 +15,21 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from blocksvm.errors import InputError
+from blocksvm.errors import InputError, called
 from blocksvm.kernels.dual_cd import dual_cd_pass
 from blocksvm.kernels.margins import add_rows, decision_values, sum_of_squares
-from blocksvm.kernels.online.loops import ASKED, LOSS_SUM, MISTAKES, NONZEROS, ROWS, TALLY_LENGTH
-from blocksvm.learners.protocol import LearnerSettings, check_setting, option_of
+from blocksvm.learners.loops import ASKED, LOSS_SUM, MISTAKES, NONZEROS, ROWS, TALLY_LENGTH
+from blocksvm.learners.protocol import Setting, Settings, positive
 from blocksvm.learners.solver import LAST, OnlineSettings, end_epoch, is_reported, progress_of
 from blocksvm.problems.losses import LOSSES
 from blocksvm.problems.problem import Problem
 from blocksvm.solvers.protocol import PassResult, State, StateArray
 from blocksvm.sources.block import Block
 
+LOSS = Setting("loss", "what is made least", "hinge", kind=str, choices=tuple(LOSSES))
 SETTINGS = {
-    "forel-exact": {"loss": "hinge", "step": 1.0},
-    "ftl": {"loss": "hinge", "radius": 1.0},
+    "forel-exact": Settings((LOSS, positive("step", "eta, the weight of the losses", 1.0))),
+    "ftl": Settings((LOSS, positive("radius", "of the ball ||w|| <= B", 1.0, metavar="B"))),
 }
 GAP = 1e-10  # relative to the primal, to which each round's problem is solved
 MOST_PASSES = 50_000
@@ -56,12 +57,12 @@ class ExactSolver:
     def __init__(self, name: str, problem: Problem, settings: OnlineSettings, source):
         if not source.labels.binary:
             raise InputError(f"{name}: learns two classes; {source.name} has {len(source.labels.values)}")
-        for option in ("average", "multiclass", "query"):
-            if getattr(settings, option) not in (None, False):
-                raise InputError(f"--{option}: {name} has no use for it")
+        for setting in ("average", "multiclass", "query"):
+            if getattr(settings, setting) not in (None, False):
+                raise InputError(f"{called(setting)}: {name} has no use for it")
         self.name = name
         self.problem = problem
-        self.told = resolve(name, settings.learner)
+        self.told = SETTINGS[name].resolve(settings.learner, name)
         self.loss = LOSSES[self.told["loss"]]
         self.prior = np.empty(0)
         self.eta = 1.0
@@ -159,17 +160,3 @@ class ExactSolver:
 
     def estimated_dual(self, state: State) -> None:
         return None
-
-
-def resolve(name: str, given: LearnerSettings) -> dict:
-    """All settings; InputError for one that it does not take or that is out of range."""
-    takes = SETTINGS[name]
-    for setting, value in given.given().items():
-        if setting not in takes:
-            options = ", ".join(option_of(own) for own in takes)
-            raise InputError(f"{option_of(setting)}: {name} has no use for it; it takes {options}")
-        check_setting(setting, value)
-    found = takes | given.given()
-    if found["loss"] not in LOSSES:
-        raise InputError(f"--loss {found['loss']}: {name} has {' and '.join(LOSSES)}")
-    return found

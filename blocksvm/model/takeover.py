@@ -21,6 +21,7 @@ from blocksvm.model.files import (
     load_state,
     model_feature_ids,
     model_fingerprint,
+    saved_state,
 )
 from blocksvm.sources.source import Source
 
@@ -104,7 +105,7 @@ class Earlier:
     def fill(self, state: dict, solver) -> None:
         """The learner's memory as it was, in this run's numbering."""
         copies = solver.copies
-        width = solver.machine.width
+        width = solver.runner.width
         ids = model_feature_ids(self.continue_from)
         saved = np.empty(copies * (len(ids) + 1) * width)
         load_state(self.continue_from, "features", saved)
@@ -113,8 +114,9 @@ class Earlier:
         places = self.places(ids)
         own[:, places] = saved[:, :-1]
         own[:, -1] = saved[:, -1]
-        for name in ("scalars", "tally", "epochs"):
-            load_state(self.continue_from, name, state[name])
+        _, lengths = saved_state(self.continue_from)
+        for name in ("scalars", "tally", "epochs"):  # earlier releases counted less
+            load_state(self.continue_from, name, state[name][: lengths[name]])
 
     def prior_weights(self, n_features: int, bias: float) -> np.ndarray:
         """The prior's weights (copies * (n_features + 1),), its intercept as weight of the constant feature."""
@@ -140,7 +142,7 @@ def check_continued(path: Path, saved: dict, settings: dict, prior: str | None) 
     """InputError where a model was learned with other settings, or another prior (its fingerprint), than learning is to
     go on with."""
     for name in ("solver", "online", "bias"):
-        if saved["settings"].get(name) != settings[name]:
+        if _given(name, saved["settings"].get(name)) != _given(name, settings[name]):
             raise InputError(
                 f"{path}: was learned with {_told(name, saved['settings'].get(name))}, but "
                 f"{_told(name, settings[name])} is given now; continue with the same settings"
@@ -151,11 +153,18 @@ def check_continued(path: Path, saved: dict, settings: dict, prior: str | None) 
         raise InputError(f"{path}: was learned {what}; continue with the same --prior")
 
 
+def _given(name: str, value):
+    """A setting as it is compared; of a learner's, those that were given."""
+    if name != "online" or not value:
+        return value
+    given = {k: v for k, v in value["learner"].items() if v is not None}
+    return given | {k: v for k, v in value.items() if k != "learner" and v not in (None, False)}
+
+
 def _told(name: str, value) -> str:
     if name == "online":
         if not value:
             return "other settings"
-        given = {k: v for k, v in value["learner"].items() if v is not None}
-        given |= {k: v for k, v in value.items() if k != "learner" and v not in (None, False)}
+        given = _given(name, value)
         return ", ".join(f"{k} {v}" for k, v in given.items()) or "the learner's defaults"
     return f"--{name} {value}"

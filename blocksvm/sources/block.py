@@ -35,7 +35,12 @@ class Block:
     weights: np.ndarray | None = None
 
     def __post_init__(self):
-        expected = [(self.indptr, np.int64), (self.indices, np.int32), (self.sq_norms, np.float64), (self.rows, np.int64)]
+        expected = [
+            (self.indptr, np.int64),
+            (self.indices, np.int32),
+            (self.sq_norms, np.float64),
+            (self.rows, np.int64),
+        ]
         expected.append((self.y, np.float64 if self.y.dtype == np.float64 else np.int16))
         if self.weights is not None:
             expected.append((self.weights, np.float64))

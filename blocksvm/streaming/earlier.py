@@ -37,21 +37,22 @@ def go_on(path: Path, features: StreamMemory) -> None:
     """Fill a stream's memory, which is new, with what a learner knew; raises InputError where the file is damaged."""
     if features.bits is None:
         for _, ids in state_pieces(path, "ids", INT64):
-            features.places(ids)
-    machine, memory = features.machine, features.memory
+            features.indices(ids)
+    runner, state = features.runner, features.state
     lengths = {
-        "features": machine.copies * (features.n_features + 1) * machine.width,
-        "scalars": len(memory.scalars),
-        "tally": len(memory.tally),
+        "features": runner.n_vectors * (features.n_features + 1) * runner.width,
+        "scalars": len(state.scalars),
     }
     found = saved_state(path)[1]
     for name, length in lengths.items():
         if found.get(name) != length:
             raise InputError(f"{path}: holds no {name} of {length} numbers; it is damaged, or not a learner's model")
+    if not 8 <= found.get("tally", 0) <= len(state.tally):  # releases before counted less
+        raise InputError(f"{path}: holds no tally of a learner; it is damaged, or not a learner's model")
     for start, numbers in state_pieces(path, "features", FLOAT64):
         features.put_back(start, numbers)
-    load_state(path, "scalars", memory.scalars)
-    load_state(path, "tally", memory.tally)
+    load_state(path, "scalars", state.scalars)
+    load_state(path, "tally", state.tally[: found["tally"]])
 
 
 def take_prior(model: Model, path: Path, stream: Stream) -> None:
@@ -60,15 +61,15 @@ def take_prior(model: Model, path: Path, stream: Stream) -> None:
         raise InputError(
             f"{path}: has the labels {listed(model.labels)}, other ones than the stream; give them by --labels"
         )
-    machine, features = stream.machine, stream.features
+    runner, features = stream.runner, stream.features
     intercepts = np.atleast_1d(model.intercept)
-    if intercepts.any() and not machine.bias:
+    if intercepts.any() and not runner.bias:
         raise InputError(f"{path}: has an intercept, but there is no constant feature; give --bias")
     bits = model.meta.get("bits")
     if bits is not None and bits != features.bits:
         raise InputError(f"{path}: has features hashed to {bits} bits; give --bits {bits}")
-    places = model.feature_ids.astype(np.int32) if bits is not None else features.places(model.feature_ids)
-    prior = features.memory.prior.reshape(machine.copies, -1)
+    places = model.feature_ids.astype(np.int32) if bits is not None else features.indices(model.feature_ids)
+    prior = features.state.prior.reshape(runner.n_vectors, -1)
     for own, weights, intercept in zip(prior, np.atleast_2d(model.weights), intercepts, strict=True):
         np.add.at(own, places, weights)
-        own[-1] = intercept / machine.bias if intercept else 0.0
+        own[-1] = intercept / runner.bias if intercept else 0.0

@@ -21,8 +21,8 @@ def describe(stream: Stream) -> dict:
     labels = KNOWN_LABELS[0] if stream.labels is None else stream.labels.values
     return {
         "n_features": stream.features.n_features,
-        "copies": stream.machine.copies,
-        "bias": stream.machine.bias,
+        "copies": stream.runner.n_vectors,
+        "bias": stream.runner.bias,
         "bits": settings.bits,
         "n_samples": told.rows,
         "fingerprint": None,
@@ -50,37 +50,41 @@ def save_stream(path: Path, stream: Stream) -> None:
     """Write the model file, whole or not at all; the learner's memory is in it, so that learning can go on."""
     if stream.rows == 0:
         raise InputError("nothing was learned; no model is written")
-    machine, features, memory = stream.machine, stream.features, stream.features.memory
+    runner, features, state_now = stream.runner, stream.features, stream.features.state
     n = features.n_features
-    scalars = memory.scalars.reshape(machine.parts, -1)
+    scalars = state_now.scalars.reshape(runner.n_learners, -1)
     ids = features.ids()
 
     def weights(start: int, stop: int) -> np.ndarray:
         found = []
         for c, first, last in spans(start, stop, n + 1):
-            columns = np.ascontiguousarray(features.columns(first, last, c)).ravel()
+            columns = np.ascontiguousarray(features.numbers_of(first, last, c)).ravel()
             out = np.empty(last - first)
-            own = scalars[c : c + 1] if machine.parts > 1 else scalars
-            machine.loops.read_weights(columns, machine.width, own, machine.parameters, machine.average, out)
-            if len(memory.prior):
+            own = scalars[c : c + 1] if runner.n_learners > 1 else scalars
+            runner.read_weights(columns, own, out)
+            if len(state_now.prior):
                 out += features.prior_of(first, last, c)
             found.append(out)
         return np.concatenate(found)
 
     def columns(start: int, stop: int) -> np.ndarray:
-        width = machine.width
+        width = runner.width
         first, last = start // width, -(-stop // width)
-        found = [features.columns(f, t, c) for c, f, t in spans(first, last, n + 1)]
+        found = [features.numbers_of(f, t, c) for c, f, t in spans(first, last, n + 1)]
         return np.concatenate(found).ravel()[start - first * width : stop - first * width]
 
     state = {
-        "features": (machine.copies * (n + 1) * machine.width, FLOAT64, columns),
-        "scalars": whole(memory.scalars),
-        "tally": whole(memory.tally),
+        "features": (runner.n_vectors * (n + 1) * runner.width, FLOAT64, columns),
+        "scalars": whole(state_now.scalars),
+        "tally": whole(state_now.tally),
         "epochs": whole(np.array([0.0, -1.0, 1.0])),
     }
     save_model_pieces(
-        path, lambda start, stop: ids[start:stop], (machine.copies * (n + 1), FLOAT64, weights), state, describe(stream)
+        path,
+        lambda start, stop: ids[start:stop],
+        (runner.n_vectors * (n + 1), FLOAT64, weights),
+        state,
+        describe(stream),
     )
 
 

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from copy import copy
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
 from blocksvm.errors import InputError
 from blocksvm.formats.svmlight import LineCounter, ParsedRows, TextFormat
-from blocksvm.kernels.online.loops import LAST_LABEL, LAST_LENGTH, LAST_SCORE, NONZEROS, ROWS
-from blocksvm.learners.protocol import LearnerSettings
-from blocksvm.learners.runner import LARGEST_NORM, Machine
+from blocksvm.learners.loops import LAST_LABEL, LAST_LENGTH, LAST_SCORE, NONZEROS, ROWS
+from blocksvm.learners.protocol import LARGEST
+from blocksvm.learners.runner import Runner
 from blocksvm.learners.solver import is_reported, progress_of
 from blocksvm.model.files import load_model, model_fingerprint
+from blocksvm.settings import plain
 from blocksvm.sources.source import Labels
 from blocksvm.streaming.ahead import ParsedAhead, Part
 from blocksvm.streaming.earlier import check_continued_stream, go_on, take_prior
@@ -30,11 +31,12 @@ SHOWN_FAULTS = 10
 
 @dataclass(frozen=True)
 class StreamSettings:
-    """Settings of a stream.  labels: the classes, rising, or None: -1 and +1, or 0 and 1, whichever comes; bits: hash
-    ids to 2^bits features, None: a table; query: b of selective sampling, None: ask for every label; memory: bytes."""
+    """Settings of a stream.  settings: the learner's own, by name; labels: the classes, rising, or None: -1 and +1, or
+    0 and 1, whichever comes; bits: hash ids to 2^bits features, None: a table; query: b of selective sampling, None: ask
+    for every label; memory: bytes."""
 
     learner: str
-    settings: LearnerSettings = LearnerSettings()
+    settings: Mapping = field(default_factory=dict)
     labels: tuple[float, ...] | None = None
     bits: int | None = None
     query: float | None = None
@@ -52,7 +54,7 @@ class StreamSettings:
     def arithmetic(self) -> dict:
         """The settings that decide what is learned, as model files name them."""
         online = {"average": self.average, "multiclass": self.multiclass, "query": self.query}
-        return {"solver": self.learner, "online": {"learner": asdict(self.settings), **online}, "bias": self.bias}
+        return {"solver": self.learner, "online": {"learner": plain(self.settings), **online}, "bias": self.bias}
 
 
 @dataclass(frozen=True)
@@ -101,7 +103,7 @@ class Stream:
             self.labels = Labels(prior_model.labels)
         if continue_from is not None:
             self.labels = check_continued_stream(continue_from, settings, self.labels, self.prior_fingerprint)
-        self.machine = Machine(
+        self.runner = Runner(
             settings.learner, settings.settings, {}, average=settings.average, bias=settings.bias,
             n_classes=2 if self.labels is None else len(self.labels.values), rule=settings.multiclass,
             query=settings.query, key=settings.seed,
@@ -112,7 +114,7 @@ class Stream:
         if left < 1_000_000:
             raise InputError(f"--memory {settings.memory / 1e6:g}MB is too small for a stream; give 16MB or more")
         self.features = StreamMemory(
-            self.machine, settings.bits, left, prior_model is not None, settings.save_every is not None
+            self.runner, settings.bits, left, prior_model is not None, settings.save_every is not None
         )
         if continue_from is not None:
             go_on(continue_from, self.features)
@@ -126,14 +128,14 @@ class Stream:
 
     @property
     def rows(self) -> int:
-        return int(self.features.memory.tally[ROWS])
+        return int(self.features.state.tally[ROWS])
 
     def plan(self) -> dict[str, int]:
         """Bytes by name, at most."""
         return {"text": self.ahead.planned_bytes, "features": self.settings.memory - self.ahead.planned_bytes}
 
     def report(self, final: bool = False) -> Report:
-        tally = self.features.memory.tally
+        tally = self.features.state.tally
         told = progress_of(tally)
         label, score = float(tally[LAST_LABEL]), float(tally[LAST_SCORE])
         if self.labels is not None:
@@ -147,7 +149,7 @@ class Stream:
 
     @property
     def nonzeros(self) -> int:
-        return int(self.features.memory.tally[NONZEROS])
+        return int(self.features.state.tally[NONZEROS])
 
     def frozen(self) -> Stream:
         """A copy that stays as it is, whatever the stream learns."""
@@ -222,17 +224,17 @@ class Stream:
         if len(parsed.labels) == 0:
             return
         y = self._codes(parsed, counter)
-        if parsed.largest > LARGEST_NORM**2:
+        if parsed.largest > LARGEST**2:
             raise InputError(
                 f"{parsed.piece.source.name}: holds a row of norm {math.sqrt(parsed.largest):g}; online learners take "
-                f"up to {LARGEST_NORM:g}, scale the values"
+                f"up to {LARGEST:g}, scale the values"
             )
         if places is None:
-            places = self.features.places(parsed.ids)
+            places = self.features.indices(parsed.ids)
         matrix = (parsed.indptr, places, parsed.values)
         order = np.flatnonzero(y != -2).astype(np.int32)
         d, every = self.features.capacity, self.settings.save_every
-        for rows in self.machine.learn_in_parts(matrix, y, order, d, self.features.memory, every):
+        for rows in self.runner.learn_in_parts(matrix, y, order, d, self.features.state, every=every):
             if is_reported(rows):
                 self.last_report = rows
                 self.on_report(self.report())

@@ -7,6 +7,7 @@ from dataclasses import asdict
 
 from blocksvm.model.versions import versions
 from blocksvm.problems.problem import Certificate
+from blocksvm.settings import plain
 from blocksvm.training.progress import Progress, Result
 
 
@@ -29,7 +30,7 @@ def start_event(trainer) -> dict:
         "resident": trainer.partition.resident,
         "memory_plan": trainer.plan(),
         "outer": trainer.progress.position.outer,
-        "learner_settings": trainer.solver.told if trainer.solver.online else None,
+        "learner_settings": plain(trainer.solver.told) if trainer.solver.online else None,
         "versions": versions(),
     }
 

@@ -11,6 +11,7 @@ from blocksvm.errors import InputError
 from blocksvm.learners.solver import OnlineSettings
 from blocksvm.problems.losses import LOSSES
 from blocksvm.problems.problem import Problem
+from blocksvm.settings import plain
 from blocksvm.sources.source import Labels, Source
 from blocksvm.training.methods import NAMES, default_max_outer, is_online
 from blocksvm.training.schedule import Schedule, make_schedule
@@ -97,7 +98,7 @@ class TrainSettings:
             del values[name]
         if isinstance(self.class_weight, dict):
             values["class_weight"] = {f"{label:g}": weight for label, weight in sorted(self.class_weight.items())}
-        return values
+        return plain(values)
 
     def problem(self, source: Source) -> Problem:
         """The problem on this source; InputError unless it has two labels, or more for an online learner."""
