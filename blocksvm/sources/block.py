@@ -21,8 +21,8 @@ class Block:
 
     indptr (n + 1,) int64, starting at 0; indices (nnz,) int32 < n_features, ascending in each row;
     values (nnz,) float32 or float64, or None: every value is 1; y (n,) int16, +-1, or 0 .. k - 1 of more classes, or
-    float64 where the targets are real numbers; sq_norms (n,) float64, ||x_i||^2; rows (n,) int64, each row's position in
-    its source; weights (n,) float64, each row's importance, or None: all 1.
+    float64 where the targets are real numbers; sq_norms (n,) float64, ||x_i||^2; rows (n,) int64, each row's
+    position in its source; weights (n,) float64, each row's importance, or None: all 1.
     """
 
     indptr: np.ndarray
@@ -35,12 +35,8 @@ class Block:
     weights: np.ndarray | None = None
 
     def __post_init__(self):
-        expected = [
-            (self.indptr, np.int64),
-            (self.indices, np.int32),
-            (self.sq_norms, np.float64),
-            (self.rows, np.int64),
-        ]
+        expected = [(self.indptr, np.int64), (self.indices, np.int32)]
+        expected += [(self.sq_norms, np.float64), (self.rows, np.int64)]
         expected.append((self.y, np.float64 if self.y.dtype == np.float64 else np.int16))
         if self.weights is not None:
             expected.append((self.weights, np.float64))
