@@ -1,67 +1,25 @@
-"""From rows to a model in one call, and from a finished run to a model file."""
+"""What Python users call: from rows to a model in one call."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
-from blocksvm.model.files import Model, make_model, save_model
-from blocksvm.model.versions import versions
+from blocksvm.model.files import Model, make_model
+from blocksvm.model.takeover import EarlierModels
 from blocksvm.problems.problem import Certificate
 from blocksvm.sources.matrix import Matrix
 from blocksvm.sources.source import Source
 from blocksvm.sources.store.files import check_output
-from blocksvm.training.progress import Result
+from blocksvm.training.loop import OuterLoop, Watch
+from blocksvm.training.methods import get_method
+from blocksvm.training.plan import Plan
+from blocksvm.training.record import Result
+from blocksvm.training.saving import describe_result, save_result
 from blocksvm.training.settings import TrainSettings
-from blocksvm.training.training import Trainer
-
-TEXT_SETTINGS = {"normalize": "none", "duplicates": "error"}
-
-
-def describe_result(source: Source, trainer: Trainer, result: Result) -> dict:
-    """A model's description: settings, labels, certificate, choices made, versions."""
-    settings = trainer.settings
-    described = getattr(source, "meta", {})
-    text = {name: described.get("settings", {}).get(name, value) for name, value in TEXT_SETTINGS.items()}
-    dtype = "float64" if source.value_bytes == 8 else "float32"
-    values = {0: "ones", 4: "float32", 8: "float64"}[source.value_bytes]
-    return {
-        "n_features": trainer.n_features,
-        "copies": trainer.solver.copies,
-        "bias": trainer.problem.bias,
-        "n_samples": source.n_samples,
-        "fingerprint": source.fingerprint,
-        "store": source.name,
-        "settings": settings.arithmetic()
-        | {"memory": settings.memory, "tol": settings.tol, "max_outer": settings.outer_limit()},
-        "cost": trainer.problem.cost.tolist(),
-        "labels": list(source.labels.values),
-        "prior": None if trainer.earlier.prior is None else str(trainer.earlier.prior),
-        "prior_fingerprint": trainer.earlier.fingerprints[1],
-        "text": text | {"dtype": described.get("settings", {}).get("dtype", dtype)},
-        "values": values,
-        "certificate": None if result.certificate is None else asdict(result.certificate),
-        "status": result.status,
-        "outer": result.outer + trainer.progress.outers_before,
-        "seconds": result.seconds,
-        "passes": result.passes,
-        "partition": {"resident": trainer.partition.resident, "capacity": int(trainer.partition.capacity)},
-        "versions": versions(),
-    }
-
-
-def save_result(path: Path, source: Source, trainer: Trainer, result: Result, feature_ids=None) -> None:
-    """Write the model file; feature_ids(start, stop) where the source may be closed.
-
-    A dual method's alpha is kept beside the weights, so that the certificate can be checked and a run at another C can
-    start from it; a learner's whole memory, so that it can go on.
-    """
-    arrays = {a.name: trainer.state[a.name] for a in trainer.solver.state_arrays if a.in_model}
-    ids = feature_ids or (lambda start, stop: trainer.earlier.feature_ids(source, start, stop))
-    save_model(path, ids, result.w, arrays, describe_result(source, trainer, result))
 
 
 @dataclass(frozen=True)
@@ -69,22 +27,21 @@ class Fitted:
     """A run's end: the model, how the run ended, and what saving it needs.
 
     status 'converged', 'max-outer', 'max-seconds' or 'interrupted'; certificate of exactly this model (None where
-    interrupted); alpha (n_samples,) float64 in the source's order, or None for a primal method.
+    interrupted); alpha (n_samples,) float64 in the source's order, or None for a method without dual variables.
     """
 
-    model: Model
+    model: Model = field(repr=False)
     status: str
     certificate: Certificate | None
-    alpha: np.ndarray | None
-    source: Source
-    trainer: Trainer
-    result: Result
+    alpha: np.ndarray | None = field(repr=False)
+    loop: OuterLoop = field(repr=False)
+    result: Result = field(repr=False)
 
     def save(self, path: str | Path, overwrite: bool = False) -> None:
         """Write the model file; InputError where ``path`` exists (without ``overwrite``) or cannot be written."""
         check_output(Path(path), overwrite)
         ids = self.model.feature_ids  # the source may have been closed
-        save_result(Path(path), self.source, self.trainer, self.result, lambda start, stop: ids[start:stop])
+        save_result(Path(path), self.loop, self.result, lambda start, stop: ids[start:stop])
 
 
 def fit(
@@ -101,25 +58,36 @@ def fit(
 ) -> Fitted:
     """Train on a source of blocks (``open_store``, ``Matrix``), or on a scipy CSR matrix with labels ``y``.
 
-    settings: the fields of ``TrainSettings`` (C, loss, memory, schedule, ...); on_event is called with a dict for each
-    event: "start", "visit", "outer" (the figures of an outer iteration) and "end"; stop() is polled after each inner
-    pass, and ends the run where it says True; valid: a source to score after each outer iteration; warm_start: a model
-    or checkpoint of the same rows; continue_from: a model of the same online learner; prior: a model to be regularised
-    towards.  For an online learner as ``solver``, ``online`` holds its settings.  Raises InputError where the settings
-    do not fit the rows or the memory.
+    settings: ``solver`` (a name, by default 'dual-cd') with its own settings as keywords, named as the options of the
+    command line are (``fit(X, y, solver="omd", mirror="p-norm", p=15.0, step=0.3, average=True)``), and those of the
+    run (memory, tol, schedule, ...); ``blocksvm.describe_solver(NAME)`` lists them.  on_event is called with a dict
+    for each event: "start", "visit", "outer" (the figures of an outer iteration) and "end"; stop() is asked after each
+    inner pass, and ends the run where it says True; valid: a source to score after each outer iteration; warm_start: a
+    model or checkpoint of the same rows; continue_from: a model of an online learner, which goes on with its settings;
+    prior: a model to be regularised towards.  Raises InputError where the settings do not fit the rows or the memory.
     """
     source = rows if hasattr(rows, "read_block") else Matrix(rows, y)
-    trainer = Trainer(
-        source,
-        TrainSettings(**settings),
-        on_event=on_event,
-        stop=stop,
-        valid=valid,
-        warm_start=None if warm_start is None else Path(warm_start),
-        continue_from=None if continue_from is None else Path(continue_from),
-        prior=None if prior is None else Path(prior),
+    earlier = EarlierModels(source, _path(continue_from), _path(prior))
+    asked = (
+        TrainSettings.of(**settings) if continue_from is None else TrainSettings.continuing(continue_from, **settings)
     )
-    result = trainer.run()
-    described = describe_result(source, trainer, result)
-    model = make_model("", trainer.earlier.feature_ids(source, 0, trainer.n_features), result.w, described)
-    return Fitted(model, result.status, result.certificate, result.alpha, source, trainer, result)
+    plan = Plan(source, asked, earlier=earlier, valid=valid, stop=stop)
+    loop = OuterLoop(plan, Watch(on_event, stop), warm_start=_path(warm_start))
+    result = loop.run()
+    described = describe_result(loop, result)
+    model = make_model("", earlier.feature_ids(source, 0, plan.n_features), result.w, described)
+    return Fitted(model, result.status, result.certificate, result.alpha, loop, result)
+
+
+def _path(name: str | Path | None) -> Path | None:
+    return None if name is None else Path(name)
+
+
+def describe_solver(name: str) -> str:
+    """What a solver or online learner does, and its settings with their defaults, a line each."""
+    method = get_method(name)
+    lines = [f"{method.name}: {method.summary}"]
+    for setting in method.settings:
+        default = "" if setting.default is None else f" (default {setting.default})"
+        lines.append(f"  {setting.name}: {setting.help}{default}")
+    return "\n".join(lines)

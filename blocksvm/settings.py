@@ -7,7 +7,7 @@ A solver, learner, loss or format declares its settings once.  The command line 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from blocksvm.errors import InputError, called, said
@@ -20,15 +20,16 @@ class Setting:
     """One setting.
 
     name: the Python keyword, from which the option is made; help: what it is, with its unit; default: its value where
-    it is not given, None: off, REQUIRED: there is none; kind: float, int, str or bool (an option without a value);
-    choices: the values that a str or a number may have; above, least, below, most: the open and closed ends of a
-    number's range; infinite: whether inf is allowed; metavar: what the help text shows in place of the value.
+    it is not given, None: off, REQUIRED: there is none; kind: float, int, str, bool (an option without a value), or a
+    function that makes the value of what was given and raises InputError for what it is not; choices: the values that
+    a str or a number may have; above, least, below, most: the open and closed ends of a number's range; infinite: whether inf is
+    allowed; metavar: what the help text shows in place of the value.
     """
 
     name: str
     help: str
     default: object = None
-    kind: type = float
+    kind: Callable = float
     choices: tuple = ()
     above: float | None = None
     least: float | None = None
@@ -49,7 +50,9 @@ class Setting:
             if self.choices and value not in self.choices:
                 raise InputError(f"{said(self.name, value)}: choose one of {', '.join(self.choices)}")
             return str(value)
-        return self._number(value)
+        if self.kind in (float, int):
+            return self._number(value)
+        return self.kind(value)
 
     def _number(self, value):
         try:
@@ -98,9 +101,10 @@ class Setting:
 
 @dataclass(frozen=True)
 class Settings:
-    """The settings that something takes, in the order of their help."""
+    """The settings that something takes, in the order of their help; exclusive: pairs that say the same thing."""
 
     declared: tuple[Setting, ...] = field(default=())
+    exclusive: tuple[tuple[str, str], ...] = ()
 
     def __post_init__(self):
         names = [setting.name for setting in self.declared]
@@ -113,25 +117,44 @@ class Settings:
     def __contains__(self, name: str) -> bool:
         return any(setting.name == name for setting in self.declared)
 
+    def __getitem__(self, name: str) -> Setting:
+        return next(setting for setting in self.declared if setting.name == name)
+
     def __add__(self, more: Settings | tuple[Setting, ...]) -> Settings:
-        return Settings((*self.declared, *more))
+        exclusive = self.exclusive + getattr(more, "exclusive", ())
+        return Settings((*self.declared, *more), exclusive)
 
     def names(self) -> list[str]:
         return [setting.name for setting in self.declared]
 
     def without(self, *names: str) -> Settings:
-        return Settings(tuple(setting for setting in self.declared if setting.name not in names))
+        return Settings(tuple(setting for setting in self.declared if setting.name not in names), self.exclusive)
+
+    def checked(self, given: Mapping, owner: str) -> dict:
+        """The settings that were given (name -> value, None for what was not), each in its kind.
+
+        Raises InputError, in its caller's words, for a setting that ``owner`` does not take and for a value out of
+        range.
+        """
+        found = {}
+        for name, value in given.items():
+            if value is None:
+                continue
+            if name not in self:
+                takes = ", ".join(called(own) for own in self.names()) or "no settings"
+                raise InputError(f"{called(name)}: {owner} has no use for it; it takes {takes}")
+            found[name] = self[name].checked(value)
+        for one, other in self.exclusive:
+            if one in found and other in found:
+                raise InputError(f"{called(one)} and {called(other)} say the same thing; give one of them")
+        return found
 
     def resolve(self, given: Mapping, owner: str, known: Mapping = {}) -> dict:
         """Every setting's value: as given, else as ``known`` from the data, else its default.
 
-        given: name -> value, None for what is not given.  Raises InputError, in its caller's words, for a setting that
-        ``owner`` does not take, for one that is missing and for a value out of range.
+        Raises InputError as ``checked`` does, and for a setting that is missing.
         """
-        for name, value in given.items():
-            if value is not None and name not in self:
-                takes = ", ".join(called(own) for own in self.names()) or "no settings"
-                raise InputError(f"{called(name)}: {owner} has no use for it; it takes {takes}")
+        given = self.checked(given, owner)
         found = {}
         for setting in self.declared:
             value = given.get(setting.name)
@@ -152,7 +175,7 @@ class Settings:
 def plain(value):
     """A value as JSON holds it: numbers that JSON has not (inf, nan) as strings, which ``Setting.checked`` reads."""
     if isinstance(value, Mapping):
-        return {str(name): plain(inner) for name, inner in value.items()}
+        return {f"{name:g}" if isinstance(name, float) else str(name): plain(v) for name, v in value.items()}
     if isinstance(value, list | tuple):
         return [plain(inner) for inner in value]
     if isinstance(value, float) and not math.isfinite(value):

@@ -15,63 +15,44 @@ from blocksvm.cli.console import (
     seed,
     size,
 )
-from blocksvm.cli.options import add_learner_options
+from blocksvm.cli.options import SOLVER_WORDS, add_settings, given, value_of
 from blocksvm.errors import InputError
+from blocksvm.problems.settings import PROBLEM_SETTINGS
+from blocksvm.settings import Settings
+from blocksvm.training.methods import NAMES
+from blocksvm.training.run_settings import RUN_SETTINGS
 
-EPILOG = """online learners: perceptron, perceptron-bias, pa, pa1, pa2, cw-var, cw-stdev, arow, scw1, scw2, ogd, forel,
-omd, subgradient, fobos, hf-fobos, adagrad-rda, adagrad-rda-squares, adagrad-fobos; for few rows: forel-exact, ftl
-
-examples:
+EXAMPLES = """examples:
   python -m blocksvm.train store.h5 model.h5
   python -m blocksvm.train store.h5 model.h5 -C 0.1 --loss squared-hinge --tol 1e-4 --memory 4GB
   python -m blocksvm.train store.h5 model.h5 --solver arow --max-outer 3 --average
   python -m blocksvm.train store.h5 model.h5 --checkpoint run.ckpt --resume     (go on after an interruption)
 """
+TYPES = {"memory": size, "seed": seed, "max_seconds": duration}
+METHOD = ("bias", "schedule", "partition", "block_chunks", "order", "memory", "seed")
+END = ("tol", "max_outer", "max_seconds")
 
 
-def parser() -> Parser:
+def parser(solver: str, settings: Settings) -> Parser:
+    """The options of a run by this solver, which takes ``settings`` of its own."""
+    names = ", ".join(NAMES)
     p = Parser(
-        "train", "Train a linear model on a store made by blocksvm.split, to a certified relative duality gap.", EPILOG
-    )
+        "train", "Train a linear model on a store made by blocksvm.split, to a certified relative duality gap.",
+        f"solvers and online learners: {names}\n(--help-solver NAME tells their settings)\n\n{EXAMPLES}",
+    )  # fmt: skip
     p.add_argument("store", metavar="STORE.h5")
     p.add_argument("model", metavar="MODEL.h5", help="the model to write")
-    problem = p.add_argument_group("the problem")
-    problem.add_argument("--loss", help="hinge (default) or squared-hinge; a learner that follows gradients has more")
-    problem.add_argument("-C", type=float, help="weight of the sum of losses (default 1)")
-    problem.add_argument("--lambda", dest="lam", type=float, metavar="L", help="instead of -C: C = 1 / (L * rows)")
-    problem.add_argument(
-        "--bias", type=float, default=0.0, metavar="B", help="append a constant feature of value B (default 0: none)"
-    )
-    problem.add_argument("--class-weight", metavar="W", help="balanced, or LABEL=WEIGHT,LABEL=WEIGHT: factors of C")
-    method = p.add_argument_group("the method")
-    method.add_argument("--solver", default="dual-cd", help="dual-cd (default), pegasos, or an online learner (below)")
-    method.add_argument("--batch", type=int, default=1, metavar="N", help="rows in a sub-batch of pegasos (default 1)")
-    method.add_argument(
-        "--schedule", default="auto", help="inner passes a visit: auto (default), N, tol:EPS or overlap"
-    )
-    method.add_argument(
-        "--partition", default="redrawn", help="blocks redrawn at each outer iteration (default) or fixed"
-    )
-    method.add_argument("--block-chunks", type=int, metavar="N", help="chunks in a block (default: as --memory allows)")
-    method.add_argument("--order", default="shuffled", help="order of visits: shuffled (default) or stored")
-    method.add_argument("--memory", type=size, default=size("1GB"), help="memory to use, e.g. 512MB (default 1GB)")
-    method.add_argument("--seed", type=seed, default=0, help="seed of all orders (default 0)")
-    add_learner_options(p, without=("loss", "C", "lam"))
-    online = p.add_argument_group("online learners (their epochs are outer iterations)")
-    online.add_argument("--average", action="store_true", help="the mean of the weights after each row, not the last")
-    online.add_argument("--multiclass", metavar="RULE", help="more than two labels: prototype (default) or rest")
-    online.add_argument("--query", type=float, metavar="B", help="ask for a label with probability B / (B + |margin|)")
-    end = p.add_argument_group("when to stop")
-    end.add_argument("--tol", type=float, default=1e-3, help="certified relative gap to reach (default 0.001)")
-    end.add_argument(
-        "--max-outer", type=int, metavar="N", help="outer iterations at most (1000; pegasos 50; learners 1)"
-    )
-    end.add_argument(
-        "--max-seconds", type=duration, default=float("inf"), metavar="S", help="time limit, e.g. 90 or 10m"
-    )
+    method = p.add_argument_group("the solver")
+    method.add_argument("--solver", metavar="NAME", help="dual-cd (default), or another of those below")
+    method.add_argument("--learner", metavar="NAME", help="the same for an online learner")
+    method.add_argument("--help-solver", metavar="NAME", help="tell the settings of a solver or learner, and exit")
+    add_settings(p, f"settings of {solver}", settings)
+    add_settings(p, "the run", RUN_SETTINGS, METHOD, TYPES)
+    add_settings(p, "when to stop", RUN_SETTINGS, END, TYPES)
     more = p.add_argument_group("starting, watching, resuming")
     more.add_argument("--warm-start", metavar="MODEL.h5", help="begin from a model or checkpoint of the same store")
-    more.add_argument("--continue-from", metavar="MODEL.h5", help="an online learner goes on where it stopped")
+    more.add_argument("--continue-from", metavar="MODEL.h5", help="an online learner goes on where it stopped, with "
+                      "the settings that it had")  # fmt: skip
     more.add_argument("--prior", metavar="MODEL.h5", help="regularise towards this model, in place of 0")
     more.add_argument("--valid", metavar="STORE2.h5", help="show the accuracy on this store after each outer iteration")
     more.add_argument("--log", metavar="TRACE.jsonl", help="write a JSON line for each outer iteration")
@@ -85,26 +66,30 @@ def parser() -> Parser:
     return p
 
 
-def class_weights(text: str | None):
-    """None, 'balanced', or {label: weight} from 'LABEL=W,LABEL=W'."""
-    if text is None or text == "balanced":
-        return text
-    weights = {}
-    for part in text.split(","):
-        name, equals, weight = part.partition("=")
-        try:
-            if not equals:
-                raise ValueError
-            weights[float(name)] = float(weight)
-        except ValueError:
-            raise InputError(f"--class-weight {text}: expected balanced or LABEL=WEIGHT,LABEL=WEIGHT") from None
-    return weights
+def solver_of(arguments: list[str]) -> tuple[str, Settings]:
+    """(name, settings) of the solver that arguments name, or that the model which they continue was learned by."""
+    name = value_of(arguments, *SOLVER_WORDS)
+    learner = value_of(arguments, "--learner") is not None
+    continued = value_of(arguments, "--continue-from")
+    if name is None and continued is None:
+        return "dual-cd", PROBLEM_SETTINGS
+    from blocksvm.training.methods import get_method
+
+    if name is None:
+        from blocksvm.model.files import describe_model
+
+        method = describe_model(continued)["method"]
+        name, learner = method["name"], method["learner"]
+    return name, get_method(name, learner).settings
 
 
 def main(arguments: list[str]) -> int:
-    options = parser().parse_args(arguments)
-    if options.C is not None and options.lam is not None:
-        raise InputError("-C and --lambda say the same thing; give one of them")
+    asked = value_of(arguments, "--help-solver")
+    if asked is not None:
+        print(told(asked))
+        return 0
+    solver, own = solver_of(arguments)
+    options = parser(solver, own).parse_args(arguments)
     if options.resume and options.checkpoint is None:
         raise InputError("--resume needs --checkpoint FILE, the file to go on from")
     if options.resume and options.replay:
@@ -112,20 +97,27 @@ def main(arguments: list[str]) -> int:
     from pathlib import Path
 
     from blocksvm.sources.store.files import check_output, open_hdf5, read_meta
+    from blocksvm.training.settings import TrainSettings
 
     with open_hdf5(Path(options.store), "store") as file:
         about = read_meta(file)
     values = about.get("values", "float32")
+    keywords = {"solver": options.solver, "learner": options.learner}
+    keywords |= given(options, own) | given(options, RUN_SETTINGS)
+    if options.continue_from is None:
+        settings = TrainSettings.of(**keywords)
+    else:
+        settings = TrainSettings.continuing(options.continue_from, **keywords)
     outputs = _check_outputs(options, check_output)
     stop = catch_signals()
     compile_kernels("train", values, options.quiet)
-    if options.solver not in ("dual-cd", "pegasos"):
-        compile_learner(options, values, len(about.get("labels", [])))
+    if settings.capabilities.predicts_first:
+        compile_learner(settings.solver, settings.method, values, len(about.get("labels") or []), options.quiet)
     if not options.quiet:
         print("loading", end="\r", file=sys.stderr) if sys.stderr.isatty() else None
     from blocksvm.cli.session import Session
 
-    session = Session(options, outputs, class_weights(options.class_weight), stop)
+    session = Session(options, settings, outputs, stop)
     result, lines = session.run()
     if result.status == "interrupted":
         last = session.last_gap()
@@ -140,6 +132,15 @@ def main(arguments: list[str]) -> int:
     if not options.quiet:
         print(f"next: python -m blocksvm.predict {options.model} NEW.svm", file=sys.stderr)
     return 0
+
+
+def told(name: str) -> str:
+    """What ``--help-solver`` prints."""
+    from blocksvm.cli.options import described
+    from blocksvm.training.methods import get_method
+
+    method = get_method(name)
+    return described(method.name, method.summary, method.settings)
 
 
 def _check_outputs(options, check_output) -> dict:
@@ -158,9 +159,8 @@ def _check_outputs(options, check_output) -> dict:
         check_output(outputs["checkpoint"], options.overwrite or options.resume)
     if options.log is not None:
         outputs["log"] = Path(options.log)
-        # only a run that really goes on appends to its trace
-        resumed = options.resume and outputs["checkpoint"].exists()
-        check_output(outputs["log"], options.overwrite or resumed)
+        # a run that was killed before its first checkpoint has left a log: the same command begins it anew
+        check_output(outputs["log"], options.overwrite or options.resume)
     names = [path.resolve() for path in outputs.values()]
     for path in names:
         if path in inputs or names.count(path) > 1:

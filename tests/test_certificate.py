@@ -12,7 +12,7 @@ from training_cases import random_rows, train
 from blocksvm.problems.losses import LOSSES
 from blocksvm.problems.problem import Problem
 from blocksvm.sources.matrix import Matrix
-from blocksvm.training import certificate, training
+from blocksvm.training import certificate, certifier
 from blocksvm.training.certificate import Attempts, Missed, certify
 
 
@@ -65,7 +65,7 @@ def test_attempts_broken_off_change_nothing_but_what_is_read(monkeypatch, loss):
         shares.append(found.share if isinstance(found, Missed) else 1.0)
         return found
 
-    monkeypatch.setattr(training, "certify", watched)
+    monkeypatch.setattr(certifier, "certify", watched)
     broken_off = train(source, **settings)
     assert min(shares) < 1.0 == shares[-1]
     assert broken_off.result.status == "converged"

@@ -126,7 +126,7 @@ def test_continuing_is_as_if_it_had_not_stopped(tmp_path, name, order):
     second = fit(source, max_outer=2, continue_from=tmp_path / "first.h5", **settings)
     assert np.array_equal(second.result.w, whole.result.w)
     for array in ("features", "scalars", "tally"):
-        assert np.array_equal(second.trainer.state[array], whole.trainer.state[array])
+        assert np.array_equal(second.loop.state[array], whole.loop.state[array])
     assert second.result.outer == 2
     second.save(tmp_path / "second.h5")
     assert load_model(tmp_path / "second.h5").meta["outer"] == 3
@@ -298,7 +298,7 @@ def test_a_learner_is_resumed_and_checkpointed_like_any_solver(tmp_path):
         assert stopped.result.status == "interrupted"
         resumed = train(source, checkpoint=path, resume=True, **settings)
         assert resumed.same(whole)
-        assert np.array_equal(resumed.trainer.state["tally"], whole.trainer.state["tally"])
+        assert np.array_equal(resumed.loop.state["tally"], whole.loop.state["tally"])
 
 
 def test_options_of_learners_belong_to_learners(tmp_path, capsys):

@@ -142,5 +142,5 @@ def test_the_suffix_average_of_pegasos_comes_within_a_percent(data, name):
     assert primal == pytest.approx(reference.primal(X, y, run.w[:-1], np.ones(len(y)), "hinge"), rel=1e-9)
     assert run.result.certificate.dual is None
     # the last iterate alone would not do better
-    v, scale = run.trainer.state["v"], run.trainer.state["scalars"][0]
+    v, scale = run.loop.state["v"], run.loop.state["scalars"][0]
     assert primal < reference.primal(X, y, scale * v[:-1], np.ones(len(y)), "hinge")

@@ -209,19 +209,19 @@ def test_another_normalisation_is_said(trained, tmp_path):
 @pytest.mark.parametrize("name", ["model", "checkpoint"])
 def test_a_damaged_model_or_checkpoint_is_one_sentence_or_the_same(trained, tmp_path, name):
     """Bytes flipped one at a time: what is read is an InputError or exactly what was written."""
+    import training_cases
+
     from blocksvm.errors import InputError
-    from blocksvm.model.files import load_checkpoint, verify_state
-    from blocksvm.training.settings import TrainSettings
-    from blocksvm.training.training import Trainer
+    from blocksvm.model.state import open_state, verify_state
 
     path = tmp_path / "whole.h5"
     if name == "model":
         path.write_bytes((trained / "model.h5").read_bytes())
     else:
         with open_store(trained / "train.h5") as store:
-            trainer = Trainer(store, TrainSettings(max_outer=1), checkpoint=path)
-            trainer.run()
-            state = {key: array.copy() for key, array in trainer.state.items()}
+            loop = training_cases.looped(store, max_outer=1, checkpoint=path)
+            loop.run()
+            state = {key: array.copy() for key, array in loop.state.items()}
 
     def read(file):
         verify_state(file)
@@ -229,8 +229,10 @@ def test_a_damaged_model_or_checkpoint_is_one_sentence_or_the_same(trained, tmp_
             model = load_model(file)
             return [model.feature_ids.tobytes(), model.weights.tobytes(), str(model.meta)]
         into = {key: np.empty_like(array) for key, array in state.items()}
-        meta = load_checkpoint(file, into)
-        return [*(array.tobytes() for array in into.values()), str(meta)]
+        saved = open_state(file)
+        for key, array in into.items():
+            saved.load("dual-cd", key, array)
+        return [*(array.tobytes() for array in into.values()), str(saved.meta)]
 
     whole, expected = path.read_bytes(), read(path)
     rng = np.random.default_rng(1)

@@ -6,9 +6,8 @@ import reference
 from scipy import sparse
 
 from blocksvm.api import fit
-from blocksvm.problems.losses import LOSSES
-from blocksvm.problems.problem import Problem
 from blocksvm.solvers.dual_cd import DualCD
+from blocksvm.solvers.protocol import Task
 from blocksvm.sources.matrix import Matrix
 
 N, D = 60, 30
@@ -29,18 +28,17 @@ def test_equals_its_definition(rows, loss):
     X, y = rows
     rng = np.random.default_rng(0)
     orders = [rng.permutation(N) for _ in range(12)]
-    cost = np.array([1.0, 1.0])
-    solver = DualCD(Problem(LOSSES[loss], cost, 0.0, N, (int((y < 0).sum()), int((y > 0).sum()))))
-    lengths = {"feature": D + 1, "row": N}
-    state = {a.name: np.zeros(lengths.get(a.axis, a.length), a.dtype) for a in solver.state_arrays}
-    block = Matrix(X, y).read_block(np.array([0]), None)
+    source = Matrix(X, y)
+    solver = DualCD(Task({"loss": loss}, source))
+    state = {a.name: np.zeros(a.shape(D, N), a.dtype) for a in solver.state_arrays}
+    block = source.read_block(np.array([0]), None)
     visited, estimates = [], []
     for k, order in enumerate(orders):
         visit = {a.name: np.zeros(a.length or N, a.dtype) for a in solver.visit_arrays}
         solver.start_visit(visit)
         done = solver.inner_pass(block, state, visit, order.astype(np.int32))
         visited.append(done.rows_visited)
-        estimates.append(solver.estimated_primal(state, done.loss_sum) - 0.5 * state["w"] @ state["w"])
+        estimates.append(solver.estimates(state, done.loss_sum)[0] - 0.5 * state["w"] @ state["w"])
         solver.end_outer(state, k + 1)
     w, alpha, expected_visited, expected_estimates = reference.dual_cd_with_rest(X, y, np.ones(N), loss, orders)
     assert visited == expected_visited

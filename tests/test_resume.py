@@ -14,16 +14,14 @@ import h5py
 import hdf5plugin  # noqa: F401 (h5py reads Blosc through it)
 import numpy as np
 import pytest
-from training_cases import ROOT, SlowMatrix, command, make_store, random_rows, run_in_process, stop_after, train
+from training_cases import ROOT, SlowMatrix, command, looped, make_store, random_rows, run_in_process, stop_after, train
 
-from blocksvm.cli.session import replayed_passes
 from blocksvm.errors import InputError
-from blocksvm.model.files import describe_checkpoint
+from blocksvm.model.state import describe_checkpoint
 from blocksvm.sources.matrix import Matrix
 from blocksvm.sources.store.reader import Store
 from blocksvm.train import main as train_main
-from blocksvm.training.checkpoint import check_resume
-from blocksvm.training.settings import TrainSettings
+from blocksvm.training.trace import earlier_run
 
 
 @pytest.fixture(scope="module")
@@ -217,7 +215,7 @@ def test_an_overlap_run_is_resumed_and_its_checkpoint_replays(rows, tmp_path):
     run = train(SlowMatrix(*rows, **cut), schedule="overlap", checkpoint=checkpoint, resume=True, **settings)
     assert len(run.result.passes) == 16
     assert max(run.result.passes) > 1
-    replay = replayed_passes(checkpoint)
+    replay = earlier_run(checkpoint).passes
     assert replay == run.result.passes
     fast = Matrix(*rows, **cut)
     assert train(fast, replay=replay, **settings).same(run)
@@ -231,28 +229,28 @@ def test_an_overlap_run_is_resumed_and_its_checkpoint_replays(rows, tmp_path):
 @pytest.mark.parametrize(
     ("changed", "expected"),
     [
-        ({"C": 3.0}, "-C 2.0, but 3.0 is given now"),
-        ({"seed": 1}, "--seed 0, but 1 is given now"),
-        ({"loss": "squared-hinge"}, "--loss hinge, but squared-hinge is given now"),
-        ({"solver": "pegasos"}, "--solver dual-cd, but pegasos"),
-        ({"lam": 0.1}, "--lambda None, but 0.1"),
-        ({"bias": 1.0}, "--bias 0.0, but 1.0"),
-        ({"class_weight": {1.0: 2.0}}, "--class-weight None, but"),
-        ({"schedule": "2"}, "--schedule auto, but 2"),
-        ({"partition": "fixed"}, "--partition redrawn, but fixed"),
-        ({"block_chunks": 2}, "--block-chunks None, but 2"),
-        ({"order": "stored"}, "--order shuffled, but stored"),
+        ({"C": 3.0}, "C 2.0, but 3.0 is given now"),
+        ({"seed": 1}, "seed 0, but 1 is given now"),
+        ({"loss": "squared-hinge"}, "loss hinge, but squared-hinge is given now"),
+        ({"solver": "pegasos"}, "solver dual-cd, but pegasos"),
+        ({"lam": 0.1}, "C 2.0, but 1.0"),
+        ({"bias": 1.0}, "bias 0.0, but 1.0"),
+        ({"class_weight": {1.0: 2.0}}, "class_weight None, but"),
+        ({"schedule": "2"}, "schedule auto, but 2"),
+        ({"partition": "fixed"}, "partition redrawn, but fixed"),
+        ({"block_chunks": 2}, "block_chunks None, but 2"),
+        ({"order": "stored"}, "order shuffled, but stored"),
     ],
 )
 def test_what_changes_the_arithmetic_is_refused_by_name(store, tmp_path, changed, expected):
     checkpoint = tmp_path / "run.ckpt"
     train(store, checkpoint=checkpoint, stop=stop_after(1), C=2.0)
-    saved = describe_checkpoint(checkpoint)
     with Store(store) as source:
         limits = {"tol": 0.5, "max_outer": 7, "max_seconds": 3.0, "memory": 10**8}
-        check_resume(saved, TrainSettings(C=2.0, **limits), source, checkpoint)
+        looped(source, checkpoint=checkpoint, resume=True, C=2.0, **limits)
+        asked = ({} if "lam" in changed else {"C": 2.0}) | changed
         with pytest.raises(InputError) as error:
-            check_resume(saved, TrainSettings(**({"C": 2.0} | changed)), source, checkpoint)
+            looped(source, checkpoint=checkpoint, resume=True, **asked)
     assert expected in str(error.value)
 
 
@@ -262,7 +260,7 @@ def test_another_store_is_refused(store, rows, tmp_path):
     train(store, checkpoint=checkpoint, stop=stop_after(1))
     other = make_store(tmp_path, X * 2.0, y, name="other")
     with Store(other) as source, pytest.raises(InputError, match="belongs to another store"):
-        check_resume(describe_checkpoint(checkpoint), TrainSettings(), source, checkpoint)
+        looped(source, checkpoint=checkpoint, resume=True)
 
 
 # -- the command ---------------------------------------------------------------------------------------------------
@@ -276,7 +274,8 @@ def in_process(capsys):
 def arrays_of(model: Path) -> dict:
     with h5py.File(model) as file:
         found = {"weights": file["weights"][()]}
-        found |= {name: file["state"][name][()] for name in file["state"]}
+        for solver, arrays in file["state"].items():
+            found |= {f"{solver}/{name}": array[()] for name, array in arrays.items()}
         meta = json.loads(file["meta"][()].tobytes())
     return found | {"certificate": meta["certificate"], "passes": meta["passes"], "outer": meta["outer"]}
 

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from training_cases import Run, SlowMatrix, make_store, random_rows, train
 
-from blocksvm.api import save_result
-from blocksvm.cli.session import Trace, replayed_passes
 from blocksvm.errors import InputError
 from blocksvm.sources.matrix import Matrix
 from blocksvm.training.partition import FEWEST_WINDOWS, WINDOW_ROWS, Partition
+from blocksvm.training.saving import save_result
 from blocksvm.training.schedule import MOST_PASSES, Auto, Fixed, Overlap, Replay, Situation, Tolerance, make_schedule
+from blocksvm.training.trace import Trace, earlier_run
 
 
 @pytest.fixture(scope="module")
@@ -189,11 +189,11 @@ def slow(rows, seconds=0.004) -> SlowMatrix:
 
 def files_of(run: Run, source, folder):
     """The trace and the model of a run, as the command writes them."""
-    trace = Trace(folder / "trace.jsonl", None)
+    trace = Trace(folder / "trace.jsonl", None, pytest.fail)
     for event in run.events:
         trace.write(event)
     trace.close()
-    save_result(folder / "model.h5", source, run.trainer, run.result)
+    save_result(folder / "model.h5", run.loop, run.result, source.feature_ids)
     return folder / "trace.jsonl", folder / "model.h5"
 
 
@@ -209,7 +209,7 @@ def test_what_the_clock_chose_is_recorded_and_replayed(rows, tmp_path, solver, s
     assert run.result.passes == [n for event in run.outer() for n in event["passes"]] == run.events[-1]["passes"]
     assert [sum(event["passes"]) for event in run.outer()] == [event["inner_passes"] for event in run.outer()]
     for path in files_of(run, source, tmp_path):
-        replay = replayed_passes(path)
+        replay = earlier_run(path).passes
         assert replay == run.result.passes
         fast = Matrix(*rows, chunk_rows=CHUNK_ROWS)
         assert run.same(train(fast, schedule="auto", replay=replay, **settings))
@@ -256,11 +256,11 @@ def test_a_replay_that_is_not_one_is_refused(tmp_path, store):
         if content is not None:
             (tmp_path / name).write_bytes(content if isinstance(content, bytes) else content.encode())
         with pytest.raises(InputError, match=expected):
-            replayed_passes(tmp_path / name)
+            earlier_run(tmp_path / name)
     with pytest.raises(InputError, match="is a store"):
-        replayed_passes(store)
+        earlier_run(store)
     with pytest.raises(InputError, match="no such file"):
-        replayed_passes(tmp_path)
+        earlier_run(tmp_path)
 
 
 def test_a_trace_is_one_json_object_a_line_with_start_and_end(rows, tmp_path):

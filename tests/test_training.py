@@ -11,9 +11,8 @@ import numpy as np
 import pytest
 import reference
 import scipy.sparse
-from training_cases import make_store, random_rows, rows_of_store, svmlight, train
+from training_cases import looped, make_store, random_rows, rows_of_store, svmlight, train
 
-from blocksvm.api import save_result
 from blocksvm.errors import InputError
 from blocksvm.model.files import load_model
 from blocksvm.problems.losses import LOSSES
@@ -21,8 +20,7 @@ from blocksvm.problems.problem import CertificateSums, Problem
 from blocksvm.sources.block import Block
 from blocksvm.sources.matrix import Matrix
 from blocksvm.sources.store.reader import Store
-from blocksvm.training.settings import TrainSettings
-from blocksvm.training.training import Trainer
+from blocksvm.training.saving import save_result
 
 
 @pytest.fixture(scope="module")
@@ -135,11 +133,11 @@ def test_the_certificate_is_of_the_weights_and_alpha_saved(store, tmp_path, loss
         path = tmp_path / f"{max_outer}.h5"
         run = train(store, tol=0.0, max_outer=max_outer, **settings)
         with Store(store) as source:
-            save_result(path, source, run.trainer, run.result)
+            save_result(path, run.loop, run.result, source.feature_ids)
         X, y, _ = rows_of_store(store)
         Xb, C_rows = reference.with_bias(X, bias), np.where(y > 0, 0.4, 1.0)
         with h5py.File(path) as file:
-            alpha, w = file["state/alpha"][()], file["weights"][()]
+            alpha, w = file["state/dual-cd/alpha"][()], file["weights"][()]
         certificate = load_model(path).meta["certificate"]
         w = w if bias else w[:-1]
         Xb = Xb if bias else X
@@ -155,9 +153,8 @@ def test_a_drifted_w_is_rebuilt_before_it_is_certified(rows):
     """The certificate is of alpha, whatever had become of w."""
     X, y = rows
     matrix = Matrix(X, y)
-    trainer = Trainer(matrix, TrainSettings(schedule="2", max_outer=3, tol=0.0, block_chunks=1))
-    trainer.allocate()
-    inner_pass, passes = trainer.solver.inner_pass, []
+    loop = looped(matrix, schedule="2", max_outer=3, tol=0.0, block_chunks=1)
+    inner_pass, passes = loop.plan.solver.inner_pass, []
 
     def spoiling(block, state, visit, order):
         result = inner_pass(block, state, visit, order)
@@ -166,8 +163,8 @@ def test_a_drifted_w_is_rebuilt_before_it_is_certified(rows):
             state["w"] *= 1.0 + 1e-4
         return result
 
-    trainer.solver.inner_pass = spoiling
-    result = trainer.run()
+    loop.plan.solver.inner_pass = spoiling
+    result = loop.run()
     assert len(passes) == 6
     expected = reference.weights_of(X, y, result.alpha)
     np.testing.assert_allclose(result.w[:-1], expected, rtol=1e-12, atol=1e-12)
@@ -234,9 +231,9 @@ def test_in_stored_order_any_cut_gives_the_same_model(store, tmp_path, rows, set
     settings = settings | {"order": "stored", "schedule": "1", "max_outer": 6, "tol": 0.0, "class_weight": "balanced"}
     whole = train(store, **settings)
     assert whole.events[0]["resident"]
-    n = whole.trainer.source.n_samples
+    n = whole.loop.plan.source.n_samples
     cuts = [train(store, block_chunks=k, **settings) for k in (1, 3, 7)]
-    assert [run.events[0]["blocks"] for run in cuts] == [-(-len(whole.trainer.source.chunks) // k) for k in (1, 3, 7)]
+    assert [run.events[0]["blocks"] for run in cuts] == [-(-len(whole.loop.plan.source.chunks) // k) for k in (1, 3, 7)]
     cuts.append(train(matrix_of(store, chunk_rows=np.arange(n)), block_chunks=1, **settings))
     assert cuts[-1].events[0]["blocks"] == n
     cuts.append(train(matrix_of(store, chunk_rows=np.arange(n)), block_chunks=7, **settings))
@@ -267,7 +264,7 @@ def test_more_memory_for_the_same_blocks_changes_nothing(store):
 @pytest.mark.parametrize("block_chunks", [None, 3])
 def test_the_trace_counts_what_was_done(store, block_chunks):
     run = train(store, schedule="2", block_chunks=block_chunks, max_outer=4, tol=0.0, solver="pegasos")
-    source = run.trainer.source
+    source = run.loop.plan.source
     blocks = 1 if block_chunks is None else -(-len(source.chunks) // 3)
     with Store(store) as fresh:
         fresh.read_block(np.arange(len(fresh.chunks)), None)
@@ -373,47 +370,47 @@ def test_other_than_two_labels_are_an_error(tmp_path, labels, expected):
     X, _ = random_rows(n=30)
     store = make_store(tmp_path, X, labels)
     with Store(store) as source, pytest.raises(InputError) as error:
-        Trainer(source, TrainSettings())
+        looped(source)
     assert expected in str(error.value)
     with pytest.raises(InputError) as error:
-        Trainer(Matrix(X, np.array(labels)), TrainSettings())
+        looped(Matrix(X, np.array(labels)))
     assert expected in str(error.value)
 
 
 @pytest.mark.parametrize(
     ("settings", "expected"),
     [
-        ({"C": 0.0}, "-C 0: must be a finite number above 0"),
-        ({"C": -1.0}, "-C -1: must be"),
-        ({"C": math.nan}, "-C nan: must be"),
-        ({"C": math.inf}, "-C inf: must be"),
-        ({"lam": 0.0}, "--lambda 0: must be"),
-        ({"solver": "sgd"}, "--solver sgd: unknown; choose one of dual-cd, pegasos"),
-        ({"loss": "l1"}, "--loss l1: unknown; choose one of hinge, squared-hinge"),
-        ({"partition": "x"}, "--partition x: unknown"),
-        ({"order": "x"}, "--order x: unknown"),
-        ({"schedule": "0"}, "--schedule 0: expected"),
-        ({"schedule": "tol:0"}, "--schedule tol:0: expected"),
-        ({"schedule": "tol:nan"}, "--schedule tol:nan: expected"),
-        ({"schedule": "fast"}, "--schedule fast: expected"),
-        ({"bias": -1.0}, "--bias -1: must be"),
-        ({"tol": math.nan}, "--tol nan: must be"),
-        ({"batch": 0}, "--batch 0: must be"),
-        ({"block_chunks": 0}, "--block-chunks 0: must be"),
-        ({"max_outer": 0}, "--max-outer 0: must be"),
-        ({"max_seconds": 0.0}, "--max-seconds 0: must be"),
-        ({"seed": 2**63}, "must fit in 64 bits"),
-        ({"batch": 2}, "--batch belongs to --solver pegasos"),
+        ({"C": 0.0}, "C=0: must be a finite number above 0"),
+        ({"C": -1.0}, "C=-1: must be"),
+        ({"C": math.nan}, "C=nan: must be"),
+        ({"C": math.inf}, "C=inf: must be"),
+        ({"lam": 0.0}, "lam=0: must be"),
+        ({"solver": "sgd"}, "solver sgd: unknown; choose one of dual-cd, pegasos"),
+        ({"loss": "l1"}, "loss=l1: choose one of hinge, squared-hinge"),
+        ({"partition": "x"}, "partition=x: choose one of redrawn, fixed"),
+        ({"order": "x"}, "order=x: choose one of"),
+        ({"schedule": "0"}, "schedule=0: expected"),
+        ({"schedule": "tol:0"}, "schedule=tol:0: expected"),
+        ({"schedule": "tol:nan"}, "schedule=tol:nan: expected"),
+        ({"schedule": "fast"}, "schedule=fast: expected"),
+        ({"bias": -1.0}, "bias=-1: must be"),
+        ({"tol": math.nan}, "tol=nan: must be"),
+        ({"solver": "pegasos", "batch": 0}, "batch=0: must be"),
+        ({"block_chunks": 0}, "block_chunks=0: must be"),
+        ({"max_outer": 0}, "max_outer=0: must be"),
+        ({"max_seconds": 0.0}, "max_seconds=0: must be"),
+        ({"seed": 2**63}, "seed=9223372036854775808: must be from"),
+        ({"batch": 2}, "batch: dual-cd has no use for it; it takes loss, C, lam, class_weight"),
         ({"solver": "pegasos", "loss": "squared-hinge"}, "pegasos minimises the hinge loss"),
         ({"solver": "pegasos", "schedule": "tol:0.1"}, "pegasos has not"),
-        ({"class_weight": {2.0: 1.0}}, "--class-weight 2=1: no row has this label; the labels are -1 and 1"),
+        ({"class_weight": {2.0: 1.0}}, "class_weight=2=1: no row has this label; the labels are -1 and 1"),
         ({"class_weight": {1.0: 0.0}}, "must be a finite number above 0"),
         ({"class_weight": {1.0: math.nan}}, "must be a finite number above 0"),
     ],
 )
 def test_settings_that_make_no_sense_are_refused_by_name(rows, settings, expected):
     with pytest.raises(InputError) as error:
-        Trainer(Matrix(*rows), TrainSettings(**settings))
+        looped(Matrix(*rows), **settings)
     assert expected in str(error.value)
 
 
@@ -454,15 +451,15 @@ def test_too_little_memory_is_refused_with_the_need_before_reading(store):
     for settings in ({}, {"solver": "pegasos"}, {"block_chunks": 5}):
         with Store(store) as source:
             with pytest.raises(
-                InputError, match=r"--memory 0.01MB is too small: [0-9.]+MB are needed \(weights"
+                InputError, match=r"memory 0.01MB is too small: [0-9.]+MB are needed \(weights"
             ) as error:
-                Trainer(source, TrainSettings(memory=7_000, **settings))
+                looped(source, memory=7_000, **settings)
             assert source.cost.blocks == 0
             need = float(str(error.value).split("small: ")[1].split("MB")[0])
             # what was asked for is enough, or at least brings the next need to light
             for _ in range(5):
                 try:
-                    Trainer(source, TrainSettings(memory=int(need * 1.02e6) + 5000, **settings))
+                    looped(source, memory=int(need * 1.02e6) + 5000, **settings)
                     break
                 except InputError as again:
                     need = float(str(again).split("small: ")[1].split("MB")[0])
@@ -477,8 +474,8 @@ def test_the_plan_stays_within_the_budget_and_covers_the_arrays(store):
     assert not run.events[0]["resident"]
     assert run.events[0]["blocks"] > 1
     assert sum(run.result.memory.values()) <= budget
-    arenas = sum(arena.memory.nbytes for arena in run.trainer.reader.arenas)
-    state = sum(array.nbytes for array in run.trainer.state.values())
+    arenas = sum(arena.memory.nbytes for arena in run.loop.reader.arenas)
+    state = sum(array.nbytes for array in run.loop.state.values())
     assert arenas + state <= sum(run.result.memory.values()) + 16
 
 
@@ -512,4 +509,4 @@ def test_held_out_rows_of_other_labels_are_refused(rows, tmp_path):
     store = make_store(tmp_path, X, y)
     valid = make_store(tmp_path, X, np.where(y > 0, 5, 6), name="valid")
     with Store(store) as source, Store(valid) as held_out, pytest.raises(InputError, match="no row labelled -1 or 1"):
-        Trainer(source, TrainSettings(), valid=held_out)
+        looped(source, valid=held_out)

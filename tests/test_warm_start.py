@@ -5,14 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import reference
-from training_cases import Run, make_store, opened, random_rows, rows_of_store, stop_after, train
+from training_cases import Run, looped, make_store, opened, random_rows, rows_of_store, stop_after, train
 
-from blocksvm.api import save_result
 from blocksvm.errors import InputError
-from blocksvm.model.files import load_state
+from blocksvm.model.state import open_state
 from blocksvm.sources.store.reader import Store
-from blocksvm.training.settings import TrainSettings
-from blocksvm.training.training import Trainer
+from blocksvm.training.saving import save_result
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +25,7 @@ def store(tmp_path_factory, rows):
 
 def model_of(run: Run, store, path):
     with Store(store) as source:
-        save_result(path, source, run.trainer, run.result)
+        save_result(path, run.loop, run.result, source.feature_ids)
     return path
 
 
@@ -35,17 +33,17 @@ def start_of(store, warm_start, **settings):
     """(w, alpha, sums) with which a warm start begins, as the first pass sees them."""
     seen = {}
     with opened(store) as source:
-        trainer = Trainer(source, TrainSettings(max_outer=1, schedule="1", **settings), warm_start=warm_start)
-        trainer.allocate()
-        inner_pass = trainer.solver.inner_pass
+        loop = looped(source, warm_start=warm_start, max_outer=1, schedule="1", **settings)
+        loop.allocate()
+        inner_pass = loop.plan.solver.inner_pass
 
         def watch(*arguments):
             if not seen:
-                seen.update({name: array.copy() for name, array in trainer.state.items()})
+                seen.update({name: array.copy() for name, array in loop.state.items()})
             return inner_pass(*arguments)
 
-        trainer.solver.inner_pass = watch
-        trainer.run()
+        loop.plan.solver.inner_pass = watch
+        loop.run()
     return seen
 
 
@@ -113,14 +111,14 @@ def test_a_checkpoint_is_a_start_too(store, tmp_path, solver):
     start = start_of(store, checkpoint, solver=solver)
     if solver == "dual-cd":
         saved = np.empty(200)
-        load_state(checkpoint, "alpha", saved)
+        open_state(checkpoint).load("dual-cd", "alpha", saved)
         assert saved.any()
         ratio = start["alpha"][saved > 0] / saved[saved > 0]
         assert np.ptp(ratio) < 1e-12, "all of alpha is scaled by one factor"
     else:
         v, scalars = np.empty(31), np.empty(6)
-        load_state(checkpoint, "v", v)
-        load_state(checkpoint, "scalars", scalars)
+        open_state(checkpoint).load("pegasos", "v", v)
+        open_state(checkpoint).load("pegasos", "scalars", scalars)
         np.testing.assert_allclose(start["scalars"][0] * start["v"], scalars[0] * v, rtol=1e-12)
         assert start["scalars"][1] == pytest.approx(start["v"] @ start["v"], rel=1e-12)
 

@@ -16,11 +16,14 @@ import scipy.sparse
 
 from blocksvm.cli.console import run as run_command
 from blocksvm.conversion.convert import SplitSettings, split
-from blocksvm.model.files import describe_checkpoint
+from blocksvm.model.state import describe_checkpoint
+from blocksvm.model.takeover import EarlierModels
 from blocksvm.sources.matrix import Matrix
 from blocksvm.sources.store.reader import Store
+from blocksvm.training.checkpoint import Checkpoint
+from blocksvm.training.loop import OuterLoop, Watch
+from blocksvm.training.plan import Plan
 from blocksvm.training.settings import TrainSettings
-from blocksvm.training.training import Trainer
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 ROOT = Path(__file__).resolve().parents[1]
@@ -83,12 +86,12 @@ def rows_of_store(path: Path):
 
 
 class Run:
-    """A finished run: its trainer, result and events."""
+    """A finished run: its loop, result and events."""
 
-    def __init__(self, trainer: Trainer, events: list[dict]):
-        self.trainer = trainer
+    def __init__(self, loop: OuterLoop, events: list[dict]):
+        self.loop = loop
         self.events = events
-        self.result = trainer.run()
+        self.result = loop.run()
         self.w = self.result.w.copy()
         self.alpha = None if self.result.alpha is None else self.result.alpha.copy()
 
@@ -112,26 +115,25 @@ def opened(source):
         yield source
 
 
-def train(source, *, stop=None, valid=None, checkpoint=None, resume=False, checkpoint_seconds=1e9, replay=None,
-          warm_start=None, prior=None, continue_from=None, **settings) -> Run:  # fmt: skip
+def looped(source, *, watch=Watch(), valid=None, checkpoint=None, resume=False, checkpoint_seconds=1e9, replay=None,
+           warm_start=None, prior=None, continue_from=None, executor=None, **settings) -> OuterLoop:  # fmt: skip
+    """The outer loop of a run on an open source, not begun."""
+    asked = (
+        TrainSettings.of(**settings) if continue_from is None else TrainSettings.continuing(continue_from, **settings)
+    )
+    earlier = EarlierModels(source, continue_from, prior)
+    saved = describe_checkpoint(checkpoint) if resume else None
+    plan = Plan(source, asked, earlier=earlier, valid=valid, resume=saved, replay=replay, stop=watch.stop)
+    kept = None if checkpoint is None else Checkpoint(checkpoint, checkpoint_seconds)
+    return OuterLoop(plan, watch, checkpoint=kept, warm_start=warm_start, executor=executor)
+
+
+def train(source, *, stop=None, valid=None, **options) -> Run:
     """Train on a Matrix or on a store's path."""
     events: list[dict] = []
+    watch = Watch(events.append, stop or (lambda: False))
     with opened(source) as rows, opened(valid) as held_out:
-        trainer = Trainer(
-            rows,
-            TrainSettings(**settings),
-            on_event=events.append,
-            stop=stop or (lambda: False),
-            valid=held_out,
-            checkpoint=checkpoint,
-            checkpoint_seconds=checkpoint_seconds,
-            resume=describe_checkpoint(checkpoint) if resume else None,
-            replay=replay,
-            warm_start=warm_start,
-            prior=prior,
-            continue_from=continue_from,
-        )
-        return Run(trainer, events)
+        return Run(looped(rows, watch=watch, valid=held_out, **options), events)
 
 
 def stop_after(polls: int):

@@ -139,16 +139,13 @@ def sigterm_interrupts() -> None:
     signal.signal(signal.SIGTERM, handler)
 
 
-def compile_learner(options, kind: str, n_classes: int) -> None:
-    """The same for the online learner that the options name, on rows of so many classes."""
-    from blocksvm.learners import LEARNERS
+def compile_learner(name: str, settings: dict, kind: str, n_classes: int, quiet: bool) -> None:
+    """The same for an online learner, given settings of its own, on rows of so many classes."""
     from blocksvm.learners.protocol import RULES
 
-    name = getattr(options, "learner", None) or options.solver
-    rule = (getattr(options, "multiclass", None) or RULES[0]) if n_classes > 2 else ""
-    if name in LEARNERS and rule in ("", *RULES):
-        mirror = options.mirror or "" if name == "omd" else ""
-        compile_kernels(f"learn:{name}:{mirror}:{rule}", kind, options.quiet)
+    rule = (settings.get("multiclass") or RULES[0]) if n_classes > 2 else ""
+    mirror = settings.get("mirror") or "" if name == "omd" else ""
+    compile_kernels(f"learn:{name}:{mirror}:{rule}", kind, quiet)
 
 
 def compile_kernels(purpose: str, kind: str, quiet: bool) -> None:

@@ -186,8 +186,7 @@ class TrainDisplay:
         self.tol, self.max_seconds, self.max_outer = event["tol"], event["max_seconds"], event["max_outer"]
         plan = ", ".join(f"{name} {megabytes(n)}" for name, n in event["memory_plan"].items() if n >= 50_000)
         blocks = event["blocks"]
-        weight = f"lambda {event['lam']:g}" if event["lam"] else f"C {event['C']:g}"
-        method = f"{event['solver']}, {event['loss']} loss, {weight}, to a relative gap of {self.tol:g}"
+        method = event["solver"]
         if event["learner_settings"] is not None:
             self.columns = ONLINE_COLUMNS
             told = ", ".join(
@@ -195,7 +194,10 @@ class TrainDisplay:
             )
             method = f"{event['solver']}{f' ({told})' if told else ''}"
         else:
-            method += f"; schedule {event['schedule']}"
+            weight = f"lambda {event['lam']:g}" if event["lam"] else f"C {event['C']:g}"
+            method += (
+                f", {event['loss']} loss, {weight}, to a relative gap of {self.tol:g}; schedule {event['schedule']}"
+            )
         lines = [
             f"{event['store']}: {event['n_samples']:,} rows, {event['n_features']:,} features, "
             f"{event['n_nonzeros']:,} nonzeros",

@@ -1,46 +1,82 @@
-"""The settings of online learners as options of a command line, the same for every command that runs a learner.
+"""Settings as options of a command line: one declaration serves options, their help, and the values that were given.
 
-Imports nothing heavy, so that ``--help`` is quick; values are checked by the learner that takes them.
+Imports nothing heavy, so that ``--help`` is quick: a solver's own settings are only loaded when it is named.
 """
 
 from __future__ import annotations
 
-# (setting, flag, type, placeholder, help)
-OPTIONS = (
-    ("loss", "--loss", str, "NAME",
-     "hinge (default), perceptron, squared-hinge, logistic, squared or epsilon-insensitive"),
-    ("epsilon", "--epsilon", float, "E", "width of epsilon-insensitive (default 0.1)"),
-    ("step", "--step", float, "C", "step size (default 1)"),
-    ("decay", "--decay", str, "NAME", "steps of C / sqrt(t): sqrt (default), or constant"),
-    ("radius", "--radius", float, "B", "ogd: project on ||w|| <= B; omd entropic: ||w||_1 <= B (default 1)"),
-    ("mirror", "--mirror", str, "NAME", "map of omd: euclidean (default), entropic or p-norm"),
-    ("p", "--p", float, "P", "omd p-norm: 2 or more; hf-fobos: 1, 2 (default), 3 or inf"),
-    ("l1", "--l1", float, "L", "weight of ||w||_1 (default 0)"),
-    ("l2", "--l2", float, "L", "fobos: weight of ||w||^2 / 2 (default 0)"),
-    ("cap", "--cap", float, "V", "hf-fobos, p 1 or 2: largest height of a threshold (default: none)"),
-    ("delta", "--delta", float, "D", "adagrad: what is added to the root of the squares (default 1)"),
-    ("confidence", "--confidence", float, "ETA", "cw, scw: between 0.5 and 1 (default 0.9)"),
-    ("variance", "--variance", float, "V", "cw, arow, scw: of each weight at the start (default 1)"),
-    ("r", "--r", float, "R", "arow: weight of its regularisation (default 1)"),
-    ("C", "-C", float, None, "pa1, pa2, scw: weight of the loss (default 1)"),
-    ("lam", "--lambda", float, "L", "pegasos: weight of ||w||^2 / 2"),
-    ("max_norm", "--max-norm", float, "R", "perceptron-bias: the largest norm of a row (a store knows it)"),
-    ("n_features", "--n-features", int, "N", "omd entropic: how many features there are (a store knows it)"),
-)  # fmt: skip
+from collections.abc import Callable, Mapping, Sequence
+
+from blocksvm.errors import option
+from blocksvm.settings import REQUIRED, Setting, Settings
+
+SOLVER_WORDS = ("--solver", "--learner")
 
 
-def add_learner_options(parser, without: tuple[str, ...] = ()) -> None:
-    """Add the group to a parser; ``without``: settings whose flags the command has of its own, under the same dest.
+def value_of(arguments: Sequence[str], *flags: str) -> str | None:
+    """The value of an option among arguments that have not been parsed: '--solver pa1' or '--solver=pa1'."""
+    found = None
+    for number, argument in enumerate(arguments):
+        flag, equals, value = argument.partition("=")
+        if flag in flags:
+            if equals:
+                found = value
+            elif number + 1 < len(arguments):
+                found = arguments[number + 1]
+    return found
 
-    Each is None where it is not given.
-    """
-    group = parser.add_argument_group("settings of the learner (each learner says which it takes)")
-    for name, flag, kind, placeholder, text in OPTIONS:
-        if name not in without:
-            group.add_argument(flag, dest=name, type=kind, metavar=placeholder, help=text)
+
+def help_text(setting: Setting) -> str:
+    """What a setting's help says: what it is, its choices, its default."""
+    text = setting.help
+    if setting.choices and not any(choice in text for choice in setting.choices):
+        text += f": {', '.join(setting.choices)}"
+    if setting.default is REQUIRED:
+        return f"{text} (needed, unless the rows tell it)"
+    if setting.default not in (None, False) and "default" not in text:
+        default = setting.default
+        text += f" (default {default:g})" if isinstance(default, float) else f" (default {default})"
+    return text.replace("%", "%%")
 
 
-def learner_settings(options):
-    """The settings that were given as options, by name."""
-    found = {name: getattr(options, name, None) for name, *_ in OPTIONS}
-    return {name: value for name, value in found.items() if value is not None}
+def add_settings(
+    parser,
+    title: str,
+    settings: Settings,
+    only: Sequence[str] | None = None,
+    types: Mapping[str, Callable] | None = None,
+) -> None:
+    """Add a group of options to a parser, each None (or False) where it is not given; values are checked by whoever
+    takes the settings.  only: names of those wanted; types: parsers of values that people write in their own way."""
+    group = parser.add_argument_group(title)
+    for setting in settings:
+        if only is not None and setting.name not in only:
+            continue
+        if setting.kind is bool:
+            group.add_argument(option(setting.name), dest=setting.name, action="store_true", default=None,
+                               help=help_text(setting))  # fmt: skip
+            continue
+        metavar = setting.metavar or {str: "NAME", int: "N"}.get(setting.kind, "X")
+        if setting.choices and len(setting.choices) <= 3:
+            metavar = "|".join(setting.choices)
+        group.add_argument(option(setting.name), dest=setting.name, type=(types or {}).get(setting.name, str),
+                           metavar=metavar, help=help_text(setting))  # fmt: skip
+
+
+def given(options, settings: Settings) -> dict:
+    """The settings that were given among parsed options."""
+    values = {name: getattr(options, name, None) for name in settings.names()}
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def described(name: str, summary: str, settings: Settings, more: Sequence[str] = ()) -> str:
+    """A solver or learner with its settings, for ``--help-solver`` and ``--help-learner``."""
+    rows = []
+    for setting in settings:
+        metavar = setting.metavar or {str: "NAME", int: "N", bool: ""}.get(setting.kind, "X")
+        rows.append((f"{option(setting.name)} {metavar}".rstrip(), help_text(setting).replace("%%", "%")))
+    width = max((len(flag) for flag, _ in rows), default=0)
+    lines = [f"{name}: {summary}", *more]
+    if rows:
+        lines += ["", *(f"  {flag.ljust(width)}  {text}" for flag, text in rows)]
+    return "\n".join(lines)

@@ -11,7 +11,7 @@ import numpy as np
 from blocksvm.errors import InputError, called, said
 from blocksvm.learners import get_learner
 from blocksvm.learners.loops import LOSS_SUM, ROWS, TALLY_LENGTH, loops_of
-from blocksvm.learners.protocol import LARGEST, RULES, SHARED
+from blocksvm.learners.protocol import LARGEST, RULES, SHARED, Learner
 
 
 @dataclass
@@ -42,17 +42,17 @@ def known_of(source, bias: float) -> dict:
 class Runner:
     """One learner with its settings, for two classes (rule None) or for ``n_classes`` by ``rule``.
 
-    name: of ``LEARNERS``, or 'module:attribute'; given: its settings; known: settings that the data decide (max_norm,
+    learner: itself, its name in ``LEARNERS``, or 'module:attribute'; given: its settings; known: settings that the data decide (max_norm,
     n_features, lam); average: weights are the means of what they were after each round; bias: value of the constant
     feature, whose number is d; query: b of selective sampling, None to ask for every label; key: of its draws.  Raises
     InputError for settings that do not fit.
     """
 
-    def __init__(self, name: str, given: Mapping, known: Mapping, *, average: bool = False, bias: float = 0.0,
+    def __init__(self, learner: str | Learner, given: Mapping, known: Mapping, *, average: bool = False, bias: float = 0.0,
                  n_classes: int = 2, rule: str | None = None, query: float | None = None, key: int = 0):  # fmt: skip
-        shared = SHARED.resolve({"average": average, "multiclass": rule, "query": query}, name)
-        chosen = get_learner(name)
-        self.name = name
+        chosen = learner if isinstance(learner, Learner) else get_learner(learner)
+        shared = SHARED.resolve({"average": average, "multiclass": rule, "query": query}, chosen.name)
+        self.name = chosen.name
         self.rule = (shared["multiclass"] or RULES[0]) if n_classes > 2 else None
         self.n_classes = n_classes
         self.settings = chosen.resolve(given, known)
@@ -62,7 +62,7 @@ class Runner:
             raise InputError(f"{said('bias', bias)}: must be from 0 to {LARGEST:g}")
         if self.learner.constant is not None:
             if bias:
-                raise InputError(f"{called('bias')}: {name} has a bias of its own; leave it out")
+                raise InputError(f"{called('bias')}: {self.name} has a bias of its own; leave it out")
             bias = self.learner.constant(self.settings)
         self.bias = bias
         self.query = math.inf if shared["query"] is None else shared["query"]

@@ -48,7 +48,7 @@ class TextScorer:
 
     def __init__(self, model: str | Path, memory: int):
         description = describe_model(model)
-        d, copies = description["n_features"], description["copies"]
+        d, copies = description["n_features"], description["n_vectors"]
         self.budget = Budget(memory)
         self.piece_bytes = int(min(4_000_000, max(65_536, memory // 64)))
         # a row's text takes two bytes or more
@@ -94,7 +94,7 @@ class StoreScorer:
         self.path = path
         self.budget = Budget(memory)
         description = describe_model(model)
-        d, copies = description["n_features"], description["copies"]
+        d, copies = description["n_features"], description["n_vectors"]
         self.row_bytes = 32 + 16 * copies
         with Store(path) as store:
             need = (8 + 8 * copies) * (d + 1) + IdIndex.n_bytes(d) + 8 * copies * (store.n_features + 1)

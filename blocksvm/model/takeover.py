@@ -1,62 +1,55 @@
-"""What a run takes over from earlier models: the memory of an online learner that goes on, and a prior model's weights.
+"""What a run takes over from earlier models: the state of a learner that goes on, and a prior model's weights.
 
-Features meet by id.  Those that only an earlier model knows get places behind the source's own, so that nothing of it
-is lost in the model that this run makes.
+Features are matched by id.  Those that only an earlier model knows are numbered behind the source's own, so that
+nothing of it is lost in the model that this run makes.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 
 from blocksvm.conversion.ids import IdIndex
-from blocksvm.errors import InputError
-from blocksvm.learners.exact import SETTINGS as EXACT
+from blocksvm.errors import InputError, called, said
 from blocksvm.memory import Budget
-from blocksvm.model.files import (
-    Model,
-    describe_model,
-    load_model,
-    load_state,
-    model_feature_ids,
-    model_fingerprint,
-    saved_state,
-)
+from blocksvm.model.files import describe_model, load_model, model_feature_ids, model_fingerprint
+from blocksvm.model.state import open_state
+from blocksvm.settings import Settings, plain
 from blocksvm.sources.source import Source
 
 
-class Earlier:
-    """The earlier models of one run: ``continue_from`` (its learner's whole memory) and ``prior`` (its weights).
+class EarlierModels:
+    """The earlier models of one run: ``continue_from`` (a learner's whole state) and ``prior`` (its weights); None:
+    none.
 
-    extra_ids (m,) int64: ids that the source does not have, rising; outers: outer iterations that were done before.
+    extra_ids (m,) int64, rising: ids that the source does not have; outers: outer iterations that were done before.
     Raises InputError where a model does not fit the run.
     """
 
-    def __init__(self, source: Source, continue_from: Path | None, prior: Path | None):
+    def __init__(self, source: Source, continue_from: Path | None = None, prior: Path | None = None):
         self.source = source
         self.continue_from = continue_from
         self.prior = prior
-        # by their content: a run that is resumed, or a model that is continued, must have the same
+        # by content: a run that is resumed, or a model that is continued, must have the same
         self.fingerprints = [None if path is None else model_fingerprint(path) for path in (continue_from, prior)]
         self.extra_ids = np.empty(0, np.int64)
         self.outers = 0
 
-    def check(self, solver, arithmetic: dict) -> None:
-        """Before anything is allocated."""
+    def check(self, solver, method: Mapping, bias: float) -> None:
+        """Before anything is allocated.  method: name, learner and settings of the run, as descriptions have them."""
         labels = list(self.source.labels.values)
         if self.continue_from is not None:
             saved = describe_model(self.continue_from)
-            if solver.name in EXACT:
-                raise InputError(f"--continue-from: {solver.name} begins with no rows")
-            if not solver.online:
-                raise InputError(f"--continue-from: {solver.name} starts from other models by --warm-start")
-            check_continued(self.continue_from, saved, arithmetic, self.fingerprints[1])
+            solver.capabilities.require(
+                "continues", solver.name, "continue_from", f"it starts from other models by {called('warm_start')}"
+            )
+            check_continued(self.continue_from, saved, method, bias, self.fingerprints[1])
             self._check_labels(self.continue_from, saved, labels)
             self.outers = saved["outer"]
         if self.prior is not None:
-            if solver.name in EXACT or not (solver.online or solver.has_dual):
-                raise InputError(f"--prior: {solver.name} cannot be regularised towards a model; dual-cd can")
+            solver.capabilities.require("takes_prior", solver.name, "prior", "dual-cd and most learners take one")
             self._check_labels(self.prior, describe_model(self.prior), labels)
         for path in (self.continue_from, self.prior):
             if path is not None and describe_model(path).get("bits") is not None:
@@ -64,18 +57,19 @@ class Earlier:
                     f"{path}: has hashed features, which a store's ids do not name; stream goes on from it"
                 )
 
-    def _check_labels(self, path: Path, saved: dict, labels: list[float]) -> None:
+    def _check_labels(self, path: Path, saved: dict, labels: list) -> None:
         if saved["labels"] != labels:
             raise InputError(f"{path}: has the labels {listed(saved['labels'])}, other ones than {self.source.name}")
 
     def check_resumed(self, saved: list, path: Path) -> None:
         """InputError where a checkpoint's run had taken over other models."""
-        for option, before, now in zip(("--continue-from", "--prior"), saved, self.fingerprints, strict=True):
+        for name, before, now in zip(("continue_from", "prior"), saved, self.fingerprints, strict=True):
             if before != now:
-                what = f"without {option}" if before is None else f"with another {option}" if now else f"with {option}"
-                raise InputError(f"{path}: was begun {what}; resume with the same, or start afresh without --resume")
+                given = called(name)
+                what = f"without {given}" if before is None else f"with another {given}" if now else f"with {given}"
+                raise InputError(f"{path}: was begun {what}; resume with the same, or start afresh")
 
-    def meet(self, budget: Budget) -> None:
+    def match_features(self, budget: Budget) -> None:
         """Find each model's features among the source's."""
         paths = [path for path in (self.continue_from, self.prior) if path is not None]
         if not paths:
@@ -87,8 +81,8 @@ class Earlier:
         unknown = [ids[self.index.find(ids) < 0] for ids in map(model_feature_ids, paths)]
         self.extra_ids = np.unique(np.concatenate(unknown))
 
-    def places(self, ids: np.ndarray) -> np.ndarray:
-        """Each id's feature in this run."""
+    def positions(self, ids: np.ndarray) -> np.ndarray:
+        """The number (int64) in this run of each feature that is named by its id."""
         found = self.index.find(ids).astype(np.int64)
         unknown = found < 0
         found[unknown] = self.source.n_features + np.searchsorted(self.extra_ids, ids[unknown])
@@ -102,69 +96,82 @@ class Earlier:
             return own
         return np.concatenate([own, self.extra_ids[max(0, start - d) : stop - d]])
 
-    def fill(self, state: dict, solver) -> None:
-        """The learner's memory as it was, in this run's numbering."""
-        copies = solver.copies
-        width = solver.runner.width
+    def fill_state(self, state: Mapping[str, np.ndarray], solver) -> None:
+        """The solver's state as it was, in this run's numbering of features."""
+        saved = open_state(self.continue_from)
         ids = model_feature_ids(self.continue_from)
-        saved = np.empty(copies * (len(ids) + 1) * width)
-        load_state(self.continue_from, "features", saved)
-        saved = saved.reshape(copies, len(ids) + 1, width)
-        own = state["features"].reshape(copies, -1, width)
-        places = self.places(ids)
-        own[:, places] = saved[:, :-1]
-        own[:, -1] = saved[:, -1]
-        _, lengths = saved_state(self.continue_from)
-        for name in ("scalars", "tally", "epochs"):  # earlier releases counted less
-            load_state(self.continue_from, name, state[name][: lengths[name]])
+        positions = self.positions(ids)
+        for array in solver.state_arrays:
+            if not array.in_model or array.axis == "row":
+                continue
+            own = state[array.name]
+            if array.axis == "scalar":
+                # earlier releases counted less
+                saved.load(saved.namespace, array.name, own[: saved.lengths[saved.namespace].get(array.name, len(own))])
+                continue
+            # class after class: the numbers of its features, then those of the constant one
+            width = array.columns // solver.n_vectors
+            before = np.empty((solver.n_vectors, len(ids) + 1, width))
+            saved.load(saved.namespace, array.name, before)
+            own = own.reshape(solver.n_vectors, -1, width)
+            own[:, positions] = before[:, :-1]
+            own[:, -1] = before[:, -1]
 
     def prior_weights(self, n_features: int, bias: float) -> np.ndarray:
-        """The prior's weights (copies * (n_features + 1),), its intercept as weight of the constant feature."""
-        model: Model = load_model(self.prior)
+        """The prior's weights (n_vectors * (n_features + 1),), its intercept as weight of the constant feature."""
+        model = load_model(self.prior)
         weights = np.atleast_2d(model.weights)
         intercepts = np.atleast_1d(model.intercept)
         if intercepts.any() and bias == 0.0:
-            raise InputError(f"{self.prior}: has an intercept, but there is no constant feature; give --bias")
+            raise InputError(f"{self.prior}: has an intercept, but there is no constant feature; give {called('bias')}")
         found = np.zeros((len(weights), n_features + 1))
-        places = self.places(model.feature_ids)
+        positions = self.positions(model.feature_ids)
         for own, theirs, intercept in zip(found, weights, intercepts, strict=True):
-            own[places] = theirs
+            own[positions] = theirs
             own[-1] = intercept / bias if intercept else 0.0
         return found.ravel()
 
 
 def listed(labels) -> str:
     """Labels as a sentence names them."""
-    return ", ".join(f"{label:g}" for label in labels)
+    return ", ".join(f"{label:g}" if isinstance(label, float) else str(label) for label in labels)
 
 
-def check_continued(path: Path, saved: dict, settings: dict, prior: str | None) -> None:
-    """InputError where a model was learned with other settings, or another prior (its fingerprint), than learning is to
-    go on with."""
-    for name in ("solver", "online", "bias"):
-        if _given(name, saved["settings"].get(name)) != _given(name, settings[name]):
+def continued_settings(path: str | Path, saved: Mapping, takes: Settings, given: Mapping) -> dict:
+    """The settings with which the learner of a model goes on: its own (``saved`` is the method of its description),
+    with which what is ``given`` (name -> value, None for what is not) must agree."""
+    before = takes.restored(saved["settings"])
+    for name, value in takes.checked(given, saved["name"]).items():
+        was = before.get(name, takes[name].default)
+        if was != value:
             raise InputError(
-                f"{path}: was learned with {_told(name, saved['settings'].get(name))}, but "
-                f"{_told(name, settings[name])} is given now; continue with the same settings"
+                f"{path}: was learned {f'with {said(name, was)}' if was is not None else f'without {called(name)}'}, "
+                f"but {value} is given now; leave it out, or begin anew"
             )
-    before = saved.get("prior_fingerprint")
-    if before != prior:
-        what = "without a prior model" if before is None else f"with the prior model {saved['prior']}"
-        raise InputError(f"{path}: was learned {what}; continue with the same --prior")
+    return before
 
 
-def _given(name: str, value):
-    """A setting as it is compared; of a learner's, those that were given."""
-    if name != "online" or not value:
-        return value
-    given = {k: v for k, v in value["learner"].items() if v is not None}
-    return given | {k: v for k, v in value.items() if k != "learner" and v not in (None, False)}
-
-
-def _told(name: str, value) -> str:
-    if name == "online":
-        if not value:
-            return "other settings"
-        given = _given(name, value)
-        return ", ".join(f"{k} {v}" for k, v in given.items()) or "the learner's defaults"
-    return f"--{name} {value}"
+def check_continued(path: Path, saved: Mapping, method: Mapping, bias: float, prior: str | None) -> None:
+    """InputError where a model was learned by another method, with other settings, another constant feature or another
+    prior (its fingerprint) than learning is to go on with."""
+    before, now = saved["method"], plain(method)
+    if (before["name"], before["learner"]) != (now["name"], now["learner"]):
+        raise InputError(
+            f"{path}: was learned by {before['name']}, not by {now['name']}; continue with the same learner"
+        )
+    for name, value in now["settings"].items():
+        if name in before["settings"] and before["settings"][name] != value:
+            raise InputError(
+                f"{path}: was learned with {called(name)} {before['settings'][name]}, not {value}; "
+                "continue with the same settings"
+            )
+    if saved["settings"].get("bias", 0.0) != bias:
+        raise InputError(
+            f"{path}: was learned with {called('bias')} {saved['settings'].get('bias', 0.0):g}, but {bias:g} is given "
+            "now; continue with the same settings"
+        )
+    if saved.get("prior_fingerprint") != prior:
+        what = "without a prior model"
+        if saved.get("prior_fingerprint") is not None:
+            what = f"with the prior model {saved['prior']}"
+        raise InputError(f"{path}: was learned {what}; continue with the same {called('prior')}")

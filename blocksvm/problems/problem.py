@@ -15,8 +15,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from blocksvm.errors import InputError, said
 from blocksvm.kernels.margins import certificate_sums, inner_product, sum_of_squares
-from blocksvm.problems.losses import Loss
+from blocksvm.problems.losses import LOSSES, Loss
+from blocksvm.sources.source import Labels, Source
 
 
 @dataclass(frozen=True)
@@ -102,3 +104,64 @@ class CertificateSums:
         of_alpha = 2.0 * (inner + self.cross) - self.w_sq
         dual = total - 0.5 * of_alpha + 0.5 * self.prior_sq - 0.5 * squares
         return Certificate(primal, dual, relative_gap(primal, dual), accuracy)
+
+
+LARGEST = 1e50  # of sum_i C_i ||x_i||, and of 1 / C_i: squares and quotients of these must stay finite
+
+
+def make_problem(settings: dict, bias: float, source: Source) -> Problem:
+    """The problem that settings (loss, C, lam, class_weight, as ``PROBLEM_SETTINGS`` resolves them) make of a source's
+    rows; InputError unless it has two labels, or where double precision would not do."""
+    labels = require_two_labels(source)
+    negatives, positives = (count for _, count in source.label_counts)
+    lam = settings["lam"]
+    C = settings["C"] if lam is None else 1.0 / (lam * source.n_samples)
+    problem = Problem(
+        loss=LOSSES[settings["loss"]],
+        cost=C * np.array(_class_weights(settings["class_weight"], labels, negatives, positives)),
+        bias=bias,
+        n_samples=source.n_samples,
+        class_counts=(negatives, positives),
+    )
+    largest = max(1.0, source.max_norm, bias) * problem.total_cost
+    if not (problem.cost.min() >= 1.0 / LARGEST and largest <= LARGEST):
+        given = said("C", settings["C"]) if lam is None else said("lam", lam)
+        raise InputError(
+            f"{given}: is beyond what double precision can solve on these rows; choose one nearer to 1, or scale the "
+            "values"
+        )
+    return problem
+
+
+def _class_weights(given, labels: Labels, negatives: int, positives: int) -> tuple[float, float]:
+    if given is None:
+        return 1.0, 1.0
+    if given == "balanced":
+        return tuple((negatives + positives) / (2.0 * count) for count in (negatives, positives))
+    for label, weight in given.items():
+        if label not in (labels.negative, labels.positive):
+            raise InputError(
+                f"{said('class_weight', f'{label:g}={weight:g}')}: no row has this label; "
+                f"the labels are {labels.negative:g} and {labels.positive:g}"
+            )
+    return given.get(labels.negative, 1.0), given.get(labels.positive, 1.0)
+
+
+def require_two_labels(source: Source) -> Labels:
+    """The two labels of a binary problem; InputError says what is there instead, and what to do."""
+    if source.labels is not None and source.label_counts is not None and len(source.label_counts) == 2:
+        return source.labels
+    if source.label_counts is None:
+        raise InputError(f"{source.name}: has more than 10,000 distinct labels; a binary solver needs two")
+    found = [label for label, _ in source.label_counts]
+    if len(found) == 1:
+        raise InputError(
+            f"{source.name}: all rows have the label {found[0]:g}; training needs rows of two classes, add the other"
+        )
+    if not found:
+        raise InputError(f"{source.name}: has no labels; training needs rows of two classes")
+    shown = ", ".join(f"{label:g}" for label in found[:5]) + (", ..." if len(found) > 5 else "")
+    raise InputError(
+        f"{source.name}: has {len(found)} labels ({shown}), but the solvers are binary; make one class against the "
+        f"others, e.g. awk '{{$1 = ($1 == {found[0]:g}) ? 1 : -1}} 1' INPUT | python -m blocksvm.split - STORE.h5"
+    )

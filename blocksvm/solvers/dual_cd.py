@@ -6,12 +6,23 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from blocksvm.errors import InputError
+from blocksvm.errors import InputError, called
 from blocksvm.kernels.dual_cd import dual_cd_pass, leave_resting
 from blocksvm.kernels.margins import add_rows, inner_product, sum_of_squares
 from blocksvm.kernels.shuffle import keep_active
-from blocksvm.problems.problem import Problem
-from blocksvm.solvers.protocol import PassResult, State, StateArray, VisitArray
+from blocksvm.problems.problem import make_problem
+from blocksvm.problems.settings import PROBLEM_SETTINGS
+from blocksvm.solvers.protocol import (
+    Capabilities,
+    Method,
+    PassResult,
+    SavedRun,
+    Solver,
+    State,
+    StateArray,
+    Task,
+    VisitArray,
+)
 from blocksvm.sources.block import Block
 
 ABOVE, BELOW, PASSES, DROPPED = range(4)  # entries of visit["range"]
@@ -26,7 +37,7 @@ REST_VISITS = 3
 REST_FROM = 3  # outer iterations done before any row may rest: the first ones move everything
 
 
-class DualCD:
+class DualCD(Solver):
     """Hsieh et al., ICML 2008, Alg. 3, on the rows of a block (Yu et al., KDD 2010, for blocks).
 
     tolerance: stop a visit when the projected gradients of all its rows lie within this range (None: never).
@@ -40,18 +51,25 @@ class DualCD:
         StateArray("sums", "scalar", RESTING + REST_VISITS + 1),
     )
     visit_arrays = (VisitArray("active", np.uint8), VisitArray("range", length=4))
-    has_dual = True
-    needs_weights_buffer = False
-    online = False
-    copies = 1
-    default_max_outer = 1000
+    needs_output = False
+    n_vectors = 1
+    capabilities = Capabilities(
+        certifies=True,
+        minimises=True,
+        schedules=True,
+        tolerance=True,
+        warm_starts=True,
+        takes_prior=True,
+        takes_weights=True,
+        default_max_outer=1000,
+    )
 
-    def __init__(self, problem: Problem, tolerance: float | None = None, **options):
-        if options.get("batch", 1) != 1:
-            raise InputError("--batch belongs to --solver pegasos; dual-cd takes one row at a time")
-        self.problem = problem
-        self.upper, self.diagonal = problem.box()
-        self.tolerance = tolerance
+    def __init__(self, task: Task):
+        self.settings = PROBLEM_SETTINGS.resolve(task.settings, self.name)
+        self.problem = make_problem(self.settings, task.bias, task.source)
+        self.bias = self.problem.bias
+        self.upper, self.diagonal = self.problem.box()
+        self.tolerance = task.tolerance
         self.prior = np.empty(0)
 
     def start(self, state: State) -> None:
@@ -59,16 +77,18 @@ class DualCD:
         if len(self.prior):
             state["w"][:] = self.prior
 
-    def warm_start(self, state, saved: dict, lengths: dict, load, blocks: Iterable[Block], name: str) -> None:
+    def warm_start(self, state: State, saved: SavedRun, blocks: Iterable[Block]) -> None:
         """The other run's a, scaled into this problem's box (Chu et al., KDD 2015, scale a by the ratio of C), then by
         the factor that is best for the dual: D(f a) = f sum a - f^2/2 (||w(a)||^2 + sum diagonal a^2)."""
         if len(self.prior):
-            raise InputError("--warm-start: not together with --prior; leave one of them out")
-        if lengths.get("alpha") != len(state["alpha"]):
-            raise InputError(f"{name}: holds no dual variables; dual-cd starts from a model or checkpoint of dual-cd")
+            raise InputError(f"{called('warm_start')}: not together with {called('prior')}; leave one of them out")
+        if saved.lengths.get(self.name, {}).get("alpha") != len(state["alpha"]):
+            raise InputError(
+                f"{saved.name}: holds no dual variables; dual-cd starts from a model or checkpoint of dual-cd"
+            )
         alpha, w, sums = state["alpha"], state["w"], state["sums"]
-        load("alpha", alpha)
-        alpha *= (self.problem.cost / np.array(saved["cost"])).min()
+        saved.load(self.name, "alpha", alpha)
+        alpha *= (self.problem.cost / np.array(saved.meta["cost"])).min()
         np.clip(alpha, 0.0, self.upper.min(), out=alpha)
         self.rebuild(state, blocks)
         curvature = sum_of_squares(w) + sums[SQUARE]
@@ -140,8 +160,9 @@ class DualCD:
     def weights(self, state: State, out: np.ndarray | None) -> np.ndarray:
         return state["w"]
 
-    def estimated_primal(self, state: State, loss_sum: float) -> float:
-        """P with the losses as they were seen on the visits, those of rows at rest when they were put to it."""
+    def estimates(self, state: State, loss_sum: float) -> tuple[float, float]:
+        """(P, D) as the visits suggest them: D from the maintained w and sums of a, P with the losses as they were
+        seen on the visits, those of rows at rest when they were put to it."""
         sums = state["sums"]
         now = int(sums[OUTERS]) % (REST_VISITS + 1)
         at_rest = sum(float(sums[RESTING + k]) for k in range(REST_VISITS + 1) if k != now)
@@ -149,13 +170,18 @@ class DualCD:
         norm = sum_of_squares(w)
         if len(self.prior):
             norm += sum_of_squares(self.prior) - 2.0 * inner_product(w, self.prior)
-        return 0.5 * norm + loss_sum + at_rest
-
-    def estimated_dual(self, state: State) -> float:
-        """D from the maintained w and sums of a."""
-        sums = state["sums"]
+        primal = 0.5 * norm + loss_sum + at_rest
         constant = 0.5 * sum_of_squares(self.prior) if len(self.prior) else 0.0
-        return float(sums[LINEAR] - 0.5 * sums[SQUARE] - 0.5 * sum_of_squares(state["w"]) + constant)
+        return primal, float(sums[LINEAR] - 0.5 * sums[SQUARE] - 0.5 * sum_of_squares(state["w"]) + constant)
+
+    def dual_variables(self, state: State) -> np.ndarray:
+        return state["alpha"]
+
+
+METHOD = Method(
+    "dual-cd", "dual coordinate descent in blocks, to a certified duality gap", PROBLEM_SETTINGS, DualCD.capabilities,
+    DualCD,
+)  # fmt: skip
 
 
 def _alpha_sums(alpha: np.ndarray, y: np.ndarray, diagonal: np.ndarray) -> tuple[float, float]:

@@ -7,17 +7,32 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from blocksvm.errors import InputError
+from blocksvm.errors import InputError, said
 from blocksvm.kernels.margins import sum_of_squares
 from blocksvm.kernels.pegasos import pegasos_pass, suffix_sum
-from blocksvm.problems.problem import Problem
-from blocksvm.solvers.protocol import PassResult, State, StateArray, VisitArray
+from blocksvm.problems.problem import make_problem
+from blocksvm.problems.settings import PROBLEM_SETTINGS
+from blocksvm.settings import Setting
+from blocksvm.solvers.protocol import (
+    Capabilities,
+    Method,
+    PassResult,
+    SavedRun,
+    Solver,
+    State,
+    StateArray,
+    Task,
+    VisitArray,
+)
 from blocksvm.sources.block import Block
 
+SETTINGS = PROBLEM_SETTINGS + (
+    Setting("batch", "rows in a sub-batch", default=1, kind=int, least=1, metavar="N"),
+)  # fmt: skip
 SCALE, NORM, T, SCALE_SUM, STEPS, EARLIER_STEPS = range(6)  # entries of state["scalars"]
 
 
-class Pegasos:
+class Pegasos(Solver):
     """Shalev-Shwartz et al., Math. Prog. 2011, Fig. 2, with the projection on ||w|| <= sqrt(sum C_i) = 1/sqrt(lambda).
 
     The result is the suffix average: of the iterates since outer iteration 2^p, and of those of the half before it,
@@ -32,24 +47,22 @@ class Pegasos:
         StateArray("scalars", "scalar", 6),
     )
     visit_arrays = (VisitArray("passes", length=1),)
-    has_dual = False
-    needs_weights_buffer = True
-    online = False
-    copies = 1
-    default_max_outer = 50
+    needs_output = True
+    n_vectors = 1
+    capabilities = Capabilities(
+        minimises=True, schedules=True, warm_starts=True, takes_weights=True, default_max_outer=50
+    )
 
-    def __init__(self, problem: Problem, tolerance: float | None = None, batch: int = 1):
-        if problem.loss.power != 1:
-            raise InputError("pegasos minimises the hinge loss; use --solver dual-cd for --loss " + problem.loss.name)
-        if tolerance is not None:
+    def __init__(self, task: Task):
+        self.settings = SETTINGS.resolve(task.settings, self.name)
+        if self.settings["loss"] != "hinge":
             raise InputError(
-                "--schedule tol: needs projected gradients, which pegasos has not; give a number of passes"
+                f"{said('loss', self.settings['loss'])}: pegasos minimises the hinge loss; dual-cd has more"
             )
-        if batch < 1:
-            raise InputError("--batch must be 1 or more")
-        self.problem = problem
+        problem = self.problem = make_problem(self.settings, task.bias, task.source)
+        self.bias = problem.bias
         self.prior = np.empty(0)
-        self.batch = batch
+        batch = self.batch = self.settings["batch"]
         self.lam = 1.0 / problem.total_cost
         self.radius = math.sqrt(problem.total_cost)
         self.weight = problem.cost * (problem.n_samples / problem.total_cost)
@@ -58,19 +71,19 @@ class Pegasos:
     def start(self, state: State) -> None:
         state["scalars"][:] = (1.0, 0.0, 1.0, 0.0, 0.0, 0.0)
 
-    def warm_start(self, state, saved: dict, lengths: dict, load, blocks: Iterable[Block], name: str) -> None:
+    def warm_start(self, state: State, saved: SavedRun, blocks: Iterable[Block]) -> None:
         """The other run's w; t runs on from its steps, or as after one pass over the rows."""
-        if "w" in lengths:
-            load("w", state["v"])
-        elif "v" in lengths:
-            load("v", state["v"])
-        else:
-            load("weights", state["v"])
         scalars = np.zeros(6)
-        if "scalars" in lengths:
-            load("scalars", scalars)
-        if "v" in lengths:
+        own = saved.lengths.get(self.name, {})
+        if "scalars" in own:
+            saved.load(self.name, "scalars", scalars)
+        if "v" in own:
+            saved.load(self.name, "v", state["v"])
             state["v"] *= scalars[SCALE]
+        elif "w" in saved.lengths.get("dual-cd", {}):
+            saved.load("dual-cd", "w", state["v"])
+        else:
+            saved.load("", "weights", state["v"])
         state["scalars"][NORM] = sum_of_squares(state["v"])
         state["scalars"][T] = max(scalars[T], math.ceil(self.problem.n_samples / self.batch) + 1.0)
 
@@ -110,9 +123,12 @@ class Pegasos:
         out /= max(1.0, scalars[STEPS] + scalars[EARLIER_STEPS])
         return out
 
-    def estimated_primal(self, state: State, loss_sum: float) -> float:
+    def estimates(self, state: State, loss_sum: float) -> tuple[float, None]:
         """P of the iterates as they went by: the last one's norm, the losses as they were seen."""
-        return 0.5 * state["scalars"][SCALE] ** 2 * sum_of_squares(state["v"]) + loss_sum
+        return 0.5 * state["scalars"][SCALE] ** 2 * sum_of_squares(state["v"]) + loss_sum, None
 
-    def estimated_dual(self, state: State) -> None:
-        return None
+
+METHOD = Method(
+    "pegasos", "primal subgradient steps on sub-batches; the average of the later iterates", SETTINGS,
+    Pegasos.capabilities, Pegasos,
+)  # fmt: skip

@@ -1,41 +1,91 @@
-"""What a solver is to the outer loop: declared state, and passes over one block that are functions of rows and state.
+"""What a solver is to the outer loop: what it can do, the state that it declares, and passes over one block.
 
-The loop owns the state: it counts it against the budget, hands a visit the rows' part of it, and writes it to
-checkpoints.  So a block may be one row, a visit can be replayed and tested alone, and a solver is one file.
+The loop asks for capabilities, never for names.  It owns the state: counts it against the budget, hands a visit the
+block's part of it, and writes it to files under the solver's name.  So a block may be one row, a visit can be repeated,
+tested alone or made elsewhere, and a solver is one file.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
 
+from blocksvm.errors import InputError, called
+from blocksvm.problems.problem import Problem
+from blocksvm.settings import Settings
 from blocksvm.sources.block import Block
+from blocksvm.sources.source import Source
+
+TWO_CLASSES, CLASSES, REAL = "two classes", "classes", "real numbers"  # what the targets of a solver may be
+
+
+@dataclass(frozen=True)
+class Capabilities:
+    """What a solver can do and what it needs.
+
+    targets: of TWO_CLASSES, CLASSES, REAL; certifies: it keeps dual variables, so its result has a duality gap;
+    minimises: it has a primal objective, whose value is estimated and measured; schedules: further passes over a block
+    in memory make sense (else each row is seen once in an outer iteration); tolerance: it can tell when a block's
+    projected gradients lie within a range; warm_starts: it begins from another run's end; continues: it goes on exactly
+    where an earlier model of its own stopped; takes_prior: it can be regularised towards a model; takes_weights: rows
+    may have weights; predicts_first: each row is predicted before it is learned from, and the loss of that is
+    reported; needs_all_rows: all rows must be in memory at once; default_max_outer: outer iterations where none are
+    asked for.
+    """
+
+    targets: tuple[str, ...] = (TWO_CLASSES,)
+    certifies: bool = False
+    minimises: bool = False
+    schedules: bool = False
+    tolerance: bool = False
+    warm_starts: bool = False
+    continues: bool = False
+    takes_prior: bool = False
+    takes_weights: bool = False
+    predicts_first: bool = False
+    needs_all_rows: bool = False
+    default_max_outer: int = 1
+
+    def require(self, capability: str, name: str, setting: str, instead: str = "leave it out") -> None:
+        """InputError where the solver lacks a capability that a setting of the run asks for."""
+        if not getattr(self, capability):
+            raise InputError(f"{called(setting)}: {name} has no use for it; {instead}")
 
 
 @dataclass(frozen=True)
 class StateArray:
-    """A named array of the state: ``columns`` numbers a feature (and for the constant feature), one a row, or
-    ``length`` numbers.  in_model: a later run can start from it, so the model keeps it (of features: beside the
-    weights)."""
+    """A named array of the state.
+
+    axis 'feature': one entry a feature and one for the constant feature; 'row': one a row; 'scalar': ``length``
+    entries.  columns: numbers in an entry; more than one make the array two-dimensional.  in_model: a later run can
+    start from it, so the model keeps it.
+    """
 
     name: str
-    axis: str  # "feature", "row" or "scalar"
+    axis: str
     length: int = 0
     dtype: type = np.float64
     in_model: bool = True
     columns: int = 1
 
+    def shape(self, n_features: int, n_samples: int) -> tuple[int, ...]:
+        entries = {"feature": n_features + 1, "row": n_samples, "scalar": self.length}[self.axis]
+        return (entries,) if self.columns == 1 else (entries, self.columns)
+
+    def n_bytes(self, n_features: int, n_samples: int) -> int:
+        return int(np.prod(self.shape(n_features, n_samples), dtype=np.int64)) * np.dtype(self.dtype).itemsize
+
     @property
-    def item_bytes(self) -> int:
-        return np.dtype(self.dtype).itemsize
+    def entry_bytes(self) -> int:
+        return self.columns * np.dtype(self.dtype).itemsize
 
 
 @dataclass(frozen=True)
 class VisitArray:
-    """A named array that lives as long as a visit: one ``dtype`` a row of the block, or ``length`` float64 numbers."""
+    """A named array that lives as long as a visit: one ``dtype`` a row of the block, or ``length`` numbers."""
 
     name: str
     dtype: type = np.float64
@@ -44,50 +94,124 @@ class VisitArray:
 
 @dataclass(frozen=True)
 class PassResult:
-    """What an inner pass did.  loss_sum: C-weighted loss of the margins seen before each row's own step;
-    finished: nothing is left to do on this block (for schedules that stop by tolerance)."""
+    """What an inner pass did.  loss_sum: weighted loss of the margins seen before each row's own step; finished:
+    nothing is left to do on this block (for schedules that stop by tolerance); reports: of a solver that predicts
+    first, its progress at doubling numbers of rows; whole: False where the solver stopped in the middle, having been told
+    to by ``Task.stop``: a later pass in the same order goes on from there, by what the visit's arrays hold."""
 
     rows_visited: int
     nnz_visited: int
     loss_sum: float
     finished: bool
-    reports: tuple[dict, ...] = ()  # of an online learner: its progress at doubling numbers of rows
+    reports: tuple[dict, ...] = ()
+    whole: bool = True
 
 
 State = dict[str, np.ndarray]
 
 
-class Solver(Protocol):
-    """Minimises over one block at a time.
+@dataclass(frozen=True)
+class SavedRun:
+    """An earlier run's end, for a warm start: name of the file, its description ``meta``, lengths of the arrays that it
+    has for each solver, {solver: {array: entries}}, and ``load(solver, array, out)``; solver '' has 'weights'."""
 
-    ``state`` holds the feature and scalar arrays whole, and of row arrays the block's part; ``visit`` the arrays
-    declared for a visit.  Both are updated in place.  ``weights`` gives w (copies * (d + 1),), one vector or one a
-    class, the last entry of each the weight of the constant feature; it may be computed into ``out``.
+    name: str
+    meta: dict
+    lengths: dict[str, dict[str, int]]
+    load: Callable[[str, str, np.ndarray], None]
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a solver is made for.
+
+    settings: its own, all resolved; source: the rows; bias: value of the constant feature; tolerance: the range of
+    projected gradients at which a visit may end, or None; stop(): tells whether the run shall end, for solvers whose
+    passes take long.
+    """
+
+    settings: dict
+    source: Source
+    bias: float = 0.0
+    tolerance: float | None = None
+    stop: Callable[[], bool] = field(default=lambda: False)
+
+
+class Solver(Protocol):
+    """Minimises over one block at a time, or learns from it row by row.
+
+    A solver derives from this class.  ``state`` holds the feature and scalar arrays whole, and of row arrays the
+    block's part; ``visit`` the arrays declared for a visit.  A pass updates what it is given.  settings: resolved;
+    problem: what is minimised, None where nothing is; bias: value of the constant feature; n_vectors: weight vectors,
+    1 or one a class; prior: weights
+    (n_vectors * (d + 1),) that it is regularised towards, or (0,), set before ``start``.
     """
 
     name: str
+    capabilities: Capabilities
+    settings: dict
+    problem: Problem | None
+    bias: float
+    n_vectors: int
     state_arrays: tuple[StateArray, ...]
     visit_arrays: tuple[VisitArray, ...]
-    has_dual: bool
-    needs_weights_buffer: bool
-    online: bool  # an online learner: nothing is certified, rows are predicted before they are learned from
-    copies: int
-    prior: np.ndarray  # weights (copies * (d + 1),) of a prior model, or (0,); set before ``start``
+    needs_output: bool  # ``weights`` computes into ``out``
+    prior: np.ndarray
 
-    def start(self, state: State) -> None: ...
-
-    def warm_start(self, state, saved: dict, lengths: dict, load: Callable, blocks: Iterable[Block], name: str) -> None:
-        """Begin from another run's end: ``saved`` its description, ``load(name, out)`` its arrays."""
+    def start(self, state: State) -> None:
+        """The state of a run that begins, in arrays of zeros."""
         ...
 
-    def start_visit(self, visit: State) -> None: ...
+    def warm_start(self, state: State, saved: SavedRun, blocks: Iterable[Block]) -> None:
+        """Begin from another run's end; blocks: all rows, once."""
+        self.capabilities.require("warm_starts", self.name, "warm_start")
 
-    def inner_pass(self, block: Block, state: State, visit: State, order: np.ndarray) -> PassResult: ...
+    def rebuild(self, state: State, blocks: Iterable[Block]) -> None:
+        """Of a solver that certifies: the weights anew from the dual variables, in one reading of all rows."""
+        raise NotImplementedError(f"{self.name} keeps no dual variables")
 
-    def end_outer(self, state: State, outer: int) -> None: ...
+    def start_visit(self, visit: State) -> None:
+        """The visit arrays of a visit that begins, in arrays of zeros."""
 
-    def weights(self, state: State, out: np.ndarray | None) -> np.ndarray: ...
+    def inner_pass(self, block: Block, state: State, visit: State, order: np.ndarray) -> PassResult:
+        """One pass over the rows of the block in ``order`` (n,) int32, which it may change."""
+        ...
 
-    def estimated_primal(self, state: State, loss_sum: float) -> float: ...
+    def end_outer(self, state: State, outer: int) -> None:
+        """Every row has been visited once more."""
 
-    def estimated_dual(self, state: State) -> float | None: ...
+    def weights(self, state: State, out: np.ndarray | None) -> np.ndarray:
+        """w (n_vectors * (d + 1),), the last entry of each vector the weight of the constant feature."""
+        ...
+
+    def dual_variables(self, state: State) -> np.ndarray | None:
+        """alpha (n_samples,) of a solver that certifies, else None."""
+        return None
+
+    def estimates(self, state: State, loss_sum: float) -> tuple[float | None, float | None]:
+        """(primal, dual) as the visits of an outer iteration suggest them; None for what there is not."""
+        return None, None
+
+    def progress(self, state: State) -> dict:
+        """Of a solver that predicts first: rows, cumulative loss, mistakes so far; else nothing."""
+        return {}
+
+    def finished(self, state: State) -> bool:
+        """Another outer iteration would change nothing."""
+        return False
+
+    def summary(self, state: State) -> str:
+        """A sentence about what the run has shown, or ''."""
+        return ""
+
+
+@dataclass(frozen=True)
+class Method:
+    """A solver as the registry knows it, before there are rows: its settings with their help, what it can do, and
+    ``make(task)``, which raises InputError where settings or rows do not fit."""
+
+    name: str
+    summary: str
+    settings: Settings
+    capabilities: Capabilities
+    make: Callable[[Task], Solver]

@@ -2,72 +2,98 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from blocksvm.errors import InputError
-from blocksvm.model.files import FLOAT64, INT64, Model, describe_model, load_state, saved_state, state_pieces
-from blocksvm.model.takeover import check_continued, listed
+from blocksvm.errors import InputError, called, said
+from blocksvm.learners import get_learner
+from blocksvm.learners.protocol import SHARED
+from blocksvm.model.files import FLOAT64, Model, describe_model, feature_id_pieces
+from blocksvm.model.state import open_state
+from blocksvm.model.takeover import continued_settings, listed
 from blocksvm.sources.source import Labels
-from blocksvm.streaming.features import StreamMemory
+from blocksvm.streaming.features import StreamFeatures
 
 if TYPE_CHECKING:
     from blocksvm.streaming.stream import Stream, StreamSettings
 
 
-def check_continued_stream(path: Path, settings: StreamSettings, labels: Labels | None, prior: str | None) -> Labels:
-    """The labels of a model with which a stream is to go on; InputError where it does not fit the settings or
-    the prior (its fingerprint)."""
+def continued(path: Path, settings: StreamSettings) -> StreamSettings:
+    """The settings of a model's learner, to go on with; InputError where what is given does not agree with them."""
     saved = describe_model(path)
-    check_continued(path, saved, settings.arithmetic(), prior)
+    method = saved["method"]
+    if not method["learner"]:
+        raise InputError(f"{path}: was trained by {method['name']}, which is no online learner")
+    if settings.learner not in ("", method["name"]):
+        raise InputError(
+            f"{path}: was learned by {method['name']}, not by {settings.learner}; leave {called('learner')} out"
+        )
+    takes = get_learner(method["name"]).settings + SHARED
+    shared = {name: getattr(settings, name) or None for name in SHARED.names()}
+    found = continued_settings(path, method, takes, {**settings.settings, **shared})
+    return replace(
+        settings,
+        learner=method["name"],
+        settings={name: value for name, value in found.items() if name not in SHARED},
+        bias=saved["settings"].get("bias", 0.0) if settings.bias is None else settings.bias,
+        **{name: found.get(name, SHARED[name].default) for name in SHARED.names()},
+    )
+
+
+def check_continued_stream(path: Path, stream: Stream) -> Labels:
+    """The labels of a model with which a stream is to go on; InputError where it does not fit the stream."""
+    saved, settings, labels = describe_model(path), stream.settings, stream.labels
     if saved.get("bits") != settings.bits:
         theirs = "a table of ids" if saved.get("bits") is None else f"features hashed to {saved['bits']} bits"
-        mine = "without --bits" if settings.bits is None else f"with --bits {settings.bits}"
+        mine = f"without {called('bits')}" if settings.bits is None else f"with {said('bits', settings.bits)}"
         raise InputError(f"{path}: has {theirs}, but learning would go on {mine}; continue with the same")
     if labels is not None and list(labels.values) != saved["labels"]:
         raise InputError(
-            f"{path}: has the labels {listed(saved['labels'])}, other ones than the stream; leave --labels out"
+            f"{path}: has the labels {listed(saved['labels'])}, other ones than the stream; leave {called('labels')} out"
         )
     return Labels(tuple(saved["labels"]))
 
 
-def go_on(path: Path, features: StreamMemory) -> None:
-    """Fill a stream's memory, which is new, with what a learner knew; raises InputError where the file is damaged."""
+def go_on(path: Path, features: StreamFeatures) -> None:
+    """Fill a stream's state, which is new, with what a learner knew; raises InputError where the file is damaged."""
     if features.bits is None:
-        for _, ids in state_pieces(path, "ids", INT64):
+        for _, ids in feature_id_pieces(path):
             features.indices(ids)
     runner, state = features.runner, features.state
+    saved = open_state(path)
     lengths = {
         "features": runner.n_vectors * (features.n_features + 1) * runner.width,
         "scalars": len(state.scalars),
     }
-    found = saved_state(path)[1]
+    found = saved.lengths.get(saved.namespace, {})
     for name, length in lengths.items():
         if found.get(name) != length:
             raise InputError(f"{path}: holds no {name} of {length} numbers; it is damaged, or not a learner's model")
-    if not 8 <= found.get("tally", 0) <= len(state.tally):  # releases before counted less
+    if not 8 <= found.get("tally", 0) <= len(state.tally):  # earlier releases counted less
         raise InputError(f"{path}: holds no tally of a learner; it is damaged, or not a learner's model")
-    for start, numbers in state_pieces(path, "features", FLOAT64):
+    for start, numbers in saved.pieces(saved.namespace, "features", FLOAT64):
         features.put_back(start, numbers)
-    load_state(path, "scalars", state.scalars)
-    load_state(path, "tally", state.tally[: found["tally"]])
+    saved.load(saved.namespace, "scalars", state.scalars)
+    saved.load(saved.namespace, "tally", state.tally[: found["tally"]])
 
 
 def take_prior(model: Model, path: Path, stream: Stream) -> None:
     """Put a model's weights where the learner's own are added to them; InputError where they do not fit."""
     if tuple(model.labels) != tuple(stream.labels.values):
         raise InputError(
-            f"{path}: has the labels {listed(model.labels)}, other ones than the stream; give them by --labels"
+            f"{path}: has the labels {listed(model.labels)}, other ones than the stream; give them by "
+            f"{called('labels')}"
         )
     runner, features = stream.runner, stream.features
     intercepts = np.atleast_1d(model.intercept)
     if intercepts.any() and not runner.bias:
-        raise InputError(f"{path}: has an intercept, but there is no constant feature; give --bias")
+        raise InputError(f"{path}: has an intercept, but there is no constant feature; give {called('bias')}")
     bits = model.meta.get("bits")
     if bits is not None and bits != features.bits:
-        raise InputError(f"{path}: has features hashed to {bits} bits; give --bits {bits}")
+        raise InputError(f"{path}: has features hashed to {bits} bits; give {said('bits', bits)}")
     places = model.feature_ids.astype(np.int32) if bits is not None else features.indices(model.feature_ids)
     prior = features.state.prior.reshape(runner.n_vectors, -1)
     for own, weights, intercept in zip(prior, np.atleast_2d(model.weights), intercepts, strict=True):

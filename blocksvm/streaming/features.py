@@ -37,7 +37,7 @@ def spans(start: int, stop: int, length: int) -> list[tuple[int, int, int]]:
     return found
 
 
-class StreamMemory:
+class StreamFeatures:
     """A ``LearnerState`` over features that come as ids.
 
     bits: hash the ids to 2^bits places; None: a table of the ids within ``budget`` bytes.  copied: it shall be possible
@@ -129,7 +129,7 @@ class StreamMemory:
             self._grow(len(self.table))
         return found
 
-    def frozen(self) -> StreamMemory:
+    def frozen(self) -> StreamFeatures:
         """A copy that stays as it is; only what grows at its end is shared."""
         other = copy(self)
         other.table = copy(self.table)

@@ -8,7 +8,9 @@ from pathlib import Path
 import numpy as np
 
 from blocksvm.errors import InputError
-from blocksvm.model.files import FLOAT64, save_model_pieces, whole
+from blocksvm.learners.solver import EPOCHS_LENGTH, LAST, MIXED, SEEN
+from blocksvm.model.files import FLOAT64, save_model
+from blocksvm.model.state import Piecewise, namespace, whole
 from blocksvm.model.versions import versions
 from blocksvm.streaming.features import spans
 from blocksvm.streaming.stream import KNOWN_LABELS, Stream
@@ -21,14 +23,14 @@ def describe(stream: Stream) -> dict:
     labels = KNOWN_LABELS[0] if stream.labels is None else stream.labels.values
     return {
         "n_features": stream.features.n_features,
-        "copies": stream.runner.n_vectors,
+        "n_vectors": stream.runner.n_vectors,
         "bias": stream.runner.bias,
         "bits": settings.bits,
         "n_samples": told.rows,
         "fingerprint": None,
         "store": "a stream",
-        "settings": {"loss": "hinge", "C": 1.0, "lam": None, "memory": settings.memory, "seed": settings.seed,
-                     **settings.arithmetic()},
+        "method": stream.method,
+        "settings": {"bias": settings.bias or 0.0, "memory": settings.memory, "seed": settings.seed},
         "labels": list(labels),
         "prior": None if stream.prior is None else str(stream.prior),
         "prior_fingerprint": stream.prior_fingerprint,
@@ -73,17 +75,19 @@ def save_stream(path: Path, stream: Stream) -> None:
         found = [features.numbers_of(f, t, c) for c, f, t in spans(first, last, n + 1)]
         return np.concatenate(found).ravel()[start - first * width : stop - first * width]
 
+    epochs = np.zeros(EPOCHS_LENGTH)
+    epochs[LAST], epochs[SEEN] = -1.0, MIXED
     state = {
-        "features": (runner.n_vectors * (n + 1) * runner.width, FLOAT64, columns),
+        "features": Piecewise(runner.n_vectors * (n + 1) * runner.width, FLOAT64, columns),
         "scalars": whole(state_now.scalars),
         "tally": whole(state_now.tally),
-        "epochs": whole(np.array([0.0, -1.0, 1.0])),
+        "epochs": whole(epochs),
     }
-    save_model_pieces(
+    save_model(
         path,
         lambda start, stop: ids[start:stop],
-        (runner.n_vectors * (n + 1), FLOAT64, weights),
-        state,
+        Piecewise(runner.n_vectors * (n + 1), FLOAT64, weights),
+        {namespace(stream.settings.learner, True): state},
         describe(stream),
     )
 

@@ -15,15 +15,16 @@ import numpy as np
 from blocksvm.errors import InputError
 from blocksvm.formats.svmlight import LineCounter, ParsedRows, TextFormat
 from blocksvm.learners.loops import LAST_LABEL, LAST_LENGTH, LAST_SCORE, NONZEROS, ROWS
-from blocksvm.learners.protocol import LARGEST
+from blocksvm.learners.protocol import LARGEST, SHARED
 from blocksvm.learners.runner import Runner
 from blocksvm.learners.solver import is_reported, progress_of
-from blocksvm.model.files import load_model, model_fingerprint
+from blocksvm.model.files import describe_model, load_model, model_fingerprint
+from blocksvm.model.takeover import check_continued
 from blocksvm.settings import plain
 from blocksvm.sources.source import Labels
 from blocksvm.streaming.ahead import ParsedAhead, Part
-from blocksvm.streaming.earlier import check_continued_stream, go_on, take_prior
-from blocksvm.streaming.features import MOST_BITS, StreamMemory
+from blocksvm.streaming.earlier import check_continued_stream, continued, go_on, take_prior
+from blocksvm.streaming.features import MOST_BITS, StreamFeatures
 
 KNOWN_LABELS = ((-1.0, 1.0), (0.0, 1.0))
 SHOWN_FAULTS = 10
@@ -31,18 +32,18 @@ SHOWN_FAULTS = 10
 
 @dataclass(frozen=True)
 class StreamSettings:
-    """Settings of a stream.  settings: the learner's own, by name; labels: the classes, rising, or None: -1 and +1, or
+    """Settings of a stream.  learner: '' where a model's goes on; settings: its own, by name; labels: the classes, rising, or None: -1 and +1, or
     0 and 1, whichever comes; bits: hash ids to 2^bits features, None: a table; query: b of selective sampling, None: ask
     for every label; memory: bytes."""
 
-    learner: str
+    learner: str = ""
     settings: Mapping = field(default_factory=dict)
     labels: tuple[float, ...] | None = None
     bits: int | None = None
     query: float | None = None
     average: bool = False
     multiclass: str | None = None
-    bias: float = 0.0
+    bias: float | None = None
     skip_bad: bool = False
     save_every: int | None = None
     memory: int = 1_000_000_000
@@ -50,11 +51,6 @@ class StreamSettings:
     seed: int = 0
     normalize: str = "none"
     sum_duplicates: bool = False
-
-    def arithmetic(self) -> dict:
-        """The settings that decide what is learned, as model files name them."""
-        online = {"average": self.average, "multiclass": self.multiclass, "query": self.query}
-        return {"solver": self.learner, "online": {"learner": plain(self.settings), **online}, "bias": self.bias}
 
 
 @dataclass(frozen=True)
@@ -88,6 +84,8 @@ class Stream:
                  on_report: Callable[[Report], None] = lambda report: None,
                  on_fault: Callable[[str], None] = lambda sentence: None,
                  save: Callable[[Stream], None] | None = None, stop: Callable[[], bool] = lambda: False):  # fmt: skip
+        if continue_from is not None:
+            settings = continued(continue_from, settings)
         self.settings = settings
         self.on_report, self.on_fault, self.save, self.stop = on_report, on_fault, save, stop
         labels = settings.labels
@@ -102,18 +100,26 @@ class Stream:
         if prior_model is not None and self.labels is None:
             self.labels = Labels(prior_model.labels)
         if continue_from is not None:
-            self.labels = check_continued_stream(continue_from, settings, self.labels, self.prior_fingerprint)
+            self.labels = check_continued_stream(continue_from, self)
         self.runner = Runner(
-            settings.learner, settings.settings, {}, average=settings.average, bias=settings.bias,
+            settings.learner, settings.settings, {}, average=settings.average, bias=settings.bias or 0.0,
             n_classes=2 if self.labels is None else len(self.labels.values), rule=settings.multiclass,
             query=settings.query, key=settings.seed,
         )  # fmt: skip
+        shared = {name: getattr(settings, name) for name in SHARED.names()}
+        self.method = {
+            "name": settings.learner, "learner": True,
+            "settings": plain(self.runner.settings | SHARED.resolve(shared, settings.learner)),
+        }  # fmt: skip
+        if continue_from is not None:
+            check_continued(continue_from, describe_model(continue_from), self.method, settings.bias or 0.0,
+                            self.prior_fingerprint)  # fmt: skip
         form = TextFormat(True, settings.sum_duplicates, settings.normalize == "l2", "float32")
         self.ahead = ParsedAhead(form, settings.bits, settings.skip_bad, settings.memory, settings.jobs, stop)
         left = settings.memory - self.ahead.planned_bytes
         if left < 1_000_000:
             raise InputError(f"--memory {settings.memory / 1e6:g}MB is too small for a stream; give 16MB or more")
-        self.features = StreamMemory(
+        self.features = StreamFeatures(
             self.runner, settings.bits, left, prior_model is not None, settings.save_every is not None
         )
         if continue_from is not None:

@@ -16,19 +16,22 @@ TABLE_BYTES = 120  # of tables for each chunk
 
 def row_work_bytes(solver: Solver) -> int:
     """What a row of the block at work takes beside the block: its place in the order, its state, margins."""
-    row_bytes = sum(array.item_bytes for array in solver.state_arrays if array.axis == "row")
+    row_bytes = sum(array.entry_bytes for array in solver.state_arrays if array.axis == "row")
     visit_bytes = sum(np.dtype(array.dtype).itemsize for array in solver.visit_arrays if not array.length)
-    return 4 + row_bytes + visit_bytes + (1 + solver.copies) * 8
+    return 4 + row_bytes + visit_bytes + (1 + solver.n_vectors) * 8
 
 
 def take_state(budget: Budget, source: Source, solver: Solver, n_features: int) -> None:
-    """Count the solver's state, of so many features, and the source's tables."""
-    numbers = sum(array.columns for array in solver.state_arrays if array.axis == "feature")
-    numbers += solver.copies * solver.needs_weights_buffer
-    row_bytes = sum(array.item_bytes for array in solver.state_arrays if array.axis == "row")
-    budget.take("weights", 8 * numbers * (n_features + 1))
-    budget.take("alpha", row_bytes * source.n_samples)
-    budget.take("tables", TABLE_BYTES * len(source.chunks))
+    """Count the solver's state by shape and dtype, for so many features, and the source's tables."""
+    n_bytes = {"feature": 0, "row": 0, "scalar": 0}
+    for array in solver.state_arrays:
+        n_bytes[array.axis] += array.n_bytes(n_features, source.n_samples)
+    output = 8 * solver.n_vectors * (n_features + 1) if solver.needs_output else 0
+    scalars = 2 * n_bytes["scalar"]  # a visit has a copy
+    scalars += sum(array.length * np.dtype(array.dtype).itemsize for array in solver.visit_arrays)
+    budget.take("weights", n_bytes["feature"] + output)
+    budget.take("alpha", n_bytes["row"])
+    budget.take("tables", TABLE_BYTES * len(source.chunks) + scalars)
 
 
 def plan_blocks(

@@ -1,42 +1,47 @@
-"""What is done to a block, by name: the batch solvers, and the online learners, whose block is one row."""
+"""The registry of solvers by name: block solvers, and online learners, each of which is a solver whose block is one
+row.
+
+One line a solver, imported when it is asked for.  A name 'module:attribute' is a solver or learner outside the package.
+"""
 
 from __future__ import annotations
 
-from blocksvm.errors import InputError
-from blocksvm.learners import LEARNERS
-from blocksvm.learners.exact import SETTINGS as EXACT
-from blocksvm.learners.exact import ExactSolver
-from blocksvm.learners.solver import OnlineSettings, OnlineSolver
-from blocksvm.problems.problem import Problem
-from blocksvm.solvers.dual_cd import DualCD
-from blocksvm.solvers.pegasos import Pegasos
-from blocksvm.solvers.protocol import Solver
+from functools import cache
+from importlib import import_module
+from typing import TYPE_CHECKING
 
-SOLVERS = {solver.name: solver for solver in (DualCD, Pegasos)}
-# as a solver, pegasos is the one with sub-batches
-NAMES = (*SOLVERS, *(name for name in LEARNERS if name not in SOLVERS), *EXACT)
+from blocksvm.errors import InputError, called
+from blocksvm.learners import LEARNERS, get_learner
 
+if TYPE_CHECKING:
+    from blocksvm.solvers.protocol import Method
 
-def is_online(name: str) -> bool:
-    return name not in SOLVERS
-
-
-def default_max_outer(name: str) -> int:
-    """Outer iterations where none are asked for; of an online learner: epochs."""
-    return 1 if is_online(name) else SOLVERS[name].default_max_outer
+SOLVERS = {
+    "dual-cd": "blocksvm.solvers.dual_cd:METHOD",
+    "pegasos": "blocksvm.solvers.pegasos:METHOD",
+    "forel-exact": "blocksvm.learners.exact:FOREL_EXACT",
+    "ftl": "blocksvm.learners.exact:FTL",
+}
+NAMES = (*SOLVERS, *(name for name in LEARNERS if name not in SOLVERS))
 
 
-def make_solver(
-    name: str, problem: Problem, tolerance: float | None, batch: int, online: OnlineSettings, source
-) -> Solver:
-    """The solver of this name for a problem; InputError where settings do not belong to it."""
-    if is_online(name):
-        if batch != 1:
-            raise InputError(f"--batch belongs to --solver pegasos; {name} takes one row at a time")
-        if name in EXACT:
-            return ExactSolver(name, problem, online, source)
-        return OnlineSolver(name, problem, online, source)
-    given = online.given()
-    if given:
-        raise InputError(f"{given[0]} belongs to the online learners; {name} has no use for it")
-    return SOLVERS[name](problem, tolerance=tolerance, batch=batch)
+@cache
+def get_method(name: str, learner: bool = False) -> Method:
+    """The solver of this name; learner: as an online learner, where the name is that of a block solver, too.
+    InputError, with all names, where there is none."""
+    from blocksvm.learners.solver import method_of
+    from blocksvm.solvers.protocol import Method
+
+    word = called("learner" if learner else "solver")
+    place = name if ":" in name else SOLVERS.get(name)
+    if place is not None and not (learner and name in LEARNERS):
+        module, _, attribute = place.partition(":")
+        try:
+            found = getattr(import_module(module), attribute)
+        except (ImportError, AttributeError) as error:
+            raise InputError(f"{word} {name}: cannot be imported ({error})") from None
+        if isinstance(found, Method):
+            return found
+    elif name not in LEARNERS:
+        raise InputError(f"{word} {name}: unknown; choose one of {', '.join(NAMES)}")
+    return method_of(get_learner(name))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from blocksvm.errors import InputError
+from blocksvm.errors import InputError, said
 
 MOST_PASSES = 10  # of one visit, where nothing else ends it
 
@@ -114,5 +114,5 @@ def make_schedule(text: str) -> Schedule:
     except ValueError:
         pass
     raise InputError(
-        f"--schedule {text}: expected auto, overlap, tol:EPS with EPS > 0, or a number of passes of 1 or more"
+        f"{said('schedule', text)}: expected auto, overlap, tol:EPS with EPS > 0, or a number of passes of 1 or more"
     )

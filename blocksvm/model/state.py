@@ -1,0 +1,151 @@
+"""The state of a solver in a file, in models and checkpoints alike: named arrays under the solver's own name.
+
+/state/NAMESPACE/ARRAY     one array in pieces, each under a checksum; NAMESPACE is a solver's name, or
+                           "learner:" and an online learner's
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from blocksvm.errors import InputError
+from blocksvm.model.older import of_today
+from blocksvm.sources.store.arrays import read_pieces, write_array
+from blocksvm.sources.store.files import create_hdf5, damage_named, open_hdf5, read_meta, write_meta
+
+VISIT = "visit"  # the name space of arrays that belong to a visit under way
+SUMS = ".xxh3"  # ends the names of arrays of checksums
+
+
+@dataclass(frozen=True)
+class Piecewise:
+    """An array that is made piece by piece: ``length`` elements of ``dtype``, ``piece(start, stop)`` gives some."""
+
+    length: int
+    dtype: np.dtype
+    piece: Callable[[int, int], np.ndarray]
+
+
+def whole(array: np.ndarray) -> Piecewise:
+    """An array in memory; of two dimensions as one row behind the other."""
+    flat = array.reshape(-1)
+    return Piecewise(len(flat), flat.dtype, lambda start, stop: flat[start:stop])
+
+
+def namespace(name: str, learner: bool) -> str:
+    """Under which the state of a solver lies: pegasos the solver keeps other arrays than pegasos the learner."""
+    return f"learner:{name}" if learner else name
+
+
+def write_state(file, spaces: Mapping[str, Mapping[str, Piecewise]]) -> None:
+    """Write {name space: {array: its pieces}}."""
+    group = file.create_group("state")
+    for space, arrays in spaces.items():
+        own = group.create_group(space)
+        for name, made in arrays.items():
+            write_array(own, name, made.length, made.dtype, made.piece)
+
+
+@dataclass(frozen=True)
+class SavedState:
+    """A model or checkpoint opened for its state: its description ``meta``, and {name space: {array: entries}}."""
+
+    path: Path
+    meta: dict
+    lengths: dict[str, dict[str, int]]
+
+    @property
+    def namespace(self) -> str:
+        """Of the solver whose run this was."""
+        method = self.meta["method"]
+        return namespace(method["name"], method["learner"])
+
+    def load(self, space: str, name: str, out: np.ndarray) -> None:
+        """Fill ``out``, which must have the array's length; space '' has 'weights'.  InputError where it is missing or
+        damaged, or of another length or type."""
+        flat = out.reshape(-1)
+        filled = 0
+        for start, piece in self.pieces(space, name, flat.dtype):
+            if start + len(piece) > len(flat):
+                filled = start + len(piece)
+                break
+            flat[start : start + len(piece)] = piece
+            filled = start + len(piece)
+        if filled != len(flat):
+            raise InputError(f"{self.path}: holds no {name} of {len(flat)} numbers; it is damaged, or of another run")
+
+    def pieces(self, space: str, name: str, dtype) -> Iterator[tuple[int, np.ndarray]]:
+        """(start, piece) of one array, one after the other."""
+        with _opened(self.path) as file:
+            if not space:
+                yield from read_pieces(file, name, np.dtype(dtype))
+                return
+            state = file["state"]
+            # version 1 had no name spaces: the arrays are those of the one solver
+            yield from read_pieces(state.get(space, state), name, np.dtype(dtype))
+
+
+@contextmanager
+def _opened(path: Path):
+    with open_hdf5(path, "model", "checkpoint") as file, damage_named(file):
+        yield file
+
+
+def open_state(path: str | Path) -> SavedState:
+    """A model's or checkpoint's description and the arrays that it has; InputError where it is neither, or damaged."""
+    path = Path(path)
+    with _opened(path) as file:
+        meta = of_today(read_meta(file))
+        method = meta["method"]
+        lengths: dict[str, dict[str, int]] = {}
+        for space, group in file["state"].items():
+            if hasattr(group, "items"):
+                lengths[space] = {n: group[n].shape[0] for n in group if not n.endswith(SUMS)}
+            elif not space.endswith(SUMS):
+                own = lengths.setdefault(namespace(method["name"], method["learner"]), {})
+                own[space] = group.shape[0]
+        return SavedState(path, meta, lengths)
+
+
+def verify_state(path: str | Path) -> None:
+    """Read all arrays of a model or checkpoint against their checksums; InputError names what is damaged."""
+    with _opened(Path(path)) as file:
+        read_meta(file)
+        _verify_group(file)
+
+
+def _verify_group(group) -> None:
+    for name in group:
+        if hasattr(group[name], "items"):
+            _verify_group(group[name])
+        elif name + SUMS in group:
+            for _ in read_pieces(group, name, group[name].dtype):
+                pass
+
+
+def save_checkpoint(path: Path, spaces: Mapping[str, Mapping[str, np.ndarray]], meta: dict) -> None:
+    """Write a run's whole state; the file of before stays until the new one is whole."""
+    described = {
+        space: {name: [a.dtype.str, int(a.size)] for name, a in arrays.items()} for space, arrays in spaces.items()
+    }
+    with create_hdf5(path, "checkpoint") as file:
+        write_state(file, {s: {n: whole(a) for n, a in arrays.items()} for s, arrays in spaces.items()})
+        write_meta(file, meta | {"arrays": described})
+
+
+def describe_checkpoint(path: str | Path) -> dict:
+    """A checkpoint's description; InputError where the file is not one, is damaged, or of an older version, which runs
+    of this one can't go on from."""
+    with open_hdf5(Path(path), "checkpoint") as file, damage_named(file):
+        meta = read_meta(file)
+        if "method" not in meta:
+            raise InputError(
+                f"{path}: was written by an older blocksvm, whose runs this one cannot resume; start afresh without "
+                "--resume, or begin from it by --warm-start"
+            )
+        return meta

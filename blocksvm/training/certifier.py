@@ -1,0 +1,74 @@
+"""Takes the certificates of a run: of its current weights and dual variables, over all rows, rebuilding drifted
+weights."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from blocksvm.errors import InputError
+from blocksvm.problems.problem import Certificate
+from blocksvm.solvers.protocol import State
+from blocksvm.sources.block import Block
+from blocksvm.training.certificate import Missed, certify, evaluate
+from blocksvm.training.plan import Plan
+
+LARGEST_DRIFT = 1e-9  # relative to ||w||^2: w is recomputed from alpha where the two have drifted apart by more
+ATTEMPTS = 3  # weights that have just been recomputed drift by their rounding alone
+
+
+class Certifier:
+    """Certifies the ``state`` of a run.
+
+    weights() gives w; all_blocks(blocks) reads every row once; stop() ends a certificate that is under way.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        state: State,
+        weights: Callable[[], np.ndarray],
+        all_blocks: Callable[[list[np.ndarray]], Iterator[Block]],
+        stop: Callable[[], bool],
+    ):
+        self.plan = plan
+        self.state = state
+        self.weights = weights
+        self.all_blocks = all_blocks
+        self.stop = stop
+
+    def certify(self, blocks: list[np.ndarray], dual: float | None = None) -> Certificate | Missed | None:
+        """A certificate of exactly the w and alpha that the state has when it returns; None where the run was stopped.
+
+        dual: D as it is known beforehand, by which an attempt that cannot succeed is broken off.  A solver that
+        minimises nothing has its accuracy measured.
+        """
+        solver = self.plan.solver
+        if not solver.capabilities.minimises:
+            return evaluate(self.weights(), solver.n_vectors, solver.bias, self.all_blocks(blocks), self.stop)
+        enough = self._enough(dual)
+        for _ in range(ATTEMPTS):
+            alpha = solver.dual_variables(self.state)
+            found = certify(
+                solver.problem, self.weights(), alpha, self.all_blocks(blocks), self.stop, enough, solver.prior
+            )
+            if found is None or isinstance(found, Missed):
+                return found
+            certificate, drift = found
+            if alpha is None or drift <= LARGEST_DRIFT:
+                return certificate
+            solver.rebuild(self.state, self.all_blocks(blocks))
+        raise InputError(
+            f"{self.plan.source.name}: the weights cannot be told from the dual variables in double precision; scale "
+            "the values, or choose a smaller C"
+        )
+
+    def _enough(self, dual: float | None) -> float:
+        """The gap from which on the tolerance is missed whatever rows are still to come: gap / (D + gap) > tol; D is
+        known but for rounding."""
+        if dual is None or not dual > 0.0:
+            return math.inf
+        tol = min(0.5, self.plan.settings.tol) * (1.0 + 1e-6)
+        return dual * tol / (1.0 - tol)

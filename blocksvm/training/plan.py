@@ -1,0 +1,118 @@
+"""The plan of a run: everything that is decided before a row is read, and the memory that it will take."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from blocksvm.errors import InputError, called
+from blocksvm.memory import Budget
+from blocksvm.model.state import namespace
+from blocksvm.model.takeover import EarlierModels
+from blocksvm.settings import plain
+from blocksvm.solvers.protocol import Solver, StateArray, Task
+from blocksvm.sources.source import Source
+from blocksvm.training.heldout import HeldOut
+from blocksvm.training.memory_plan import plan_blocks, take_state
+from blocksvm.training.methods import get_method
+from blocksvm.training.schedule import Replay, Schedule
+from blocksvm.training.settings import TrainSettings
+
+
+class Plan:
+    """What a run on a source will do.
+
+    earlier: the models that it takes over from; valid: a source to score after each outer iteration; resume: the
+    description of the checkpoint to go on from; replay: inner passes of each visit of an earlier run; stop(): asked by
+    solvers whose passes take long.  Raises InputError where the settings do not fit the source or the memory.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        settings: TrainSettings,
+        *,
+        earlier: EarlierModels | None = None,
+        valid: Source | None = None,
+        resume: Mapping | None = None,
+        replay: list[int] | None = None,
+        stop: Callable[[], bool] = lambda: False,
+    ):
+        self.source = source
+        self.settings = settings
+        self.resume = resume
+        self.replay = replay
+        self.earlier = earlier or EarlierModels(source)
+        method = get_method(settings.solver, settings.learner)
+        schedule = settings.make_schedule()
+        self.schedule: Schedule = schedule if replay is None else Replay(replay, schedule.tolerance)
+        self.solver: Solver = method.make(
+            Task(dict(settings.method), source, settings.bias, self.schedule.tolerance, stop)
+        )
+        self.method = {
+            "name": self.solver.name,
+            "learner": settings.learner or self.solver.capabilities.predicts_first,
+            "settings": plain(self.solver.settings),
+        }
+        self.budget = Budget(settings.memory)
+        self.earlier.check(self.solver, self.method, settings.bias)
+        self.earlier.match_features(self.budget)
+        self.n_features = source.n_features + len(self.earlier.extra_ids)
+        if self.earlier.prior is not None:
+            self.budget.take("prior", 8 * self.solver.n_vectors * (self.n_features + 1))
+        self.held_out = None if valid is None else HeldOut(valid, source.labels, self.solver.n_vectors, self.budget)
+        take_state(self.budget, source, self.solver, self.n_features)
+        if self.held_out is not None:
+            self.held_out.match(source, self.budget)
+        saved = None if resume is None else resume["partition"]
+        self.partition, self.arena_bytes = plan_blocks(self.budget, source, self.solver, settings, saved)
+
+    @property
+    def namespace(self) -> str:
+        """Under which files hold the solver's state."""
+        return namespace(self.method["name"], self.method["learner"])
+
+    def memory(self) -> dict[str, int]:
+        """Bytes by name, as counted against the budget."""
+        return dict(self.budget.taken)
+
+    def shape(self, array: StateArray) -> tuple[int, ...]:
+        return array.shape(self.n_features, self.source.n_samples)
+
+    def describe(self) -> dict:
+        """What decides the arithmetic of the run, for its files: a run that goes on must have the same."""
+        return {
+            "method": self.method,
+            "settings": self.settings.arithmetic(),
+            "fingerprint": self.source.fingerprint,
+            "n_features": self.source.n_features,
+            "cost": None if self.solver.problem is None else self.solver.problem.cost.tolist(),
+            "partition": {"resident": self.partition.resident, "capacity": int(self.partition.capacity)},
+            "replay": self.replay,
+            "earlier": self.earlier.fingerprints,
+        }
+
+    def check_resumed(self, path: Path) -> None:
+        """InputError, naming the setting, where the checkpoint belongs to another run."""
+        saved, now = self.resume, self.describe()
+        if saved["fingerprint"] != now["fingerprint"]:
+            raise InputError(
+                f"{path}: belongs to another store than {self.source.name}; remove it or name the right one"
+            )
+        if saved["method"]["name"] != now["method"]["name"]:
+            self._other(path, "solver", saved["method"]["name"], now["method"]["name"])
+        for before, ours in (
+            (saved["method"]["settings"], now["method"]["settings"]),
+            (saved["settings"], now["settings"]),
+        ):
+            for name, value in before.items():
+                if ours.get(name) != value:
+                    self._other(path, name, value, ours.get(name))
+        self.earlier.check_resumed(saved["earlier"], path)
+
+    @staticmethod
+    def _other(path: Path, name: str, before, now) -> None:
+        raise InputError(
+            f"{path}: was begun with {called(name)} {before}, but {now} is given now; resume with the same, or start "
+            "afresh"
+        )

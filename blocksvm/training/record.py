@@ -1,0 +1,154 @@
+"""The record of a run: where it stands, what it has done, how it ended; and its events, as callbacks and traces get
+them.
+
+Events are plain dicts, one JSON line each in a trace: "start" (or "resume"), "progress", "visit", "certifying", "outer"
+and "end".
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass, field
+
+import numpy as np
+
+from blocksvm.model.versions import versions
+from blocksvm.problems.problem import Certificate
+from blocksvm.settings import plain
+from blocksvm.training.certificate import Attempts
+
+
+@dataclass
+class Position:
+    """Where a run stands: outer iteration (from 1), visit (from 0) and inner passes done in it."""
+
+    outer: int = 1
+    visit: int = 0
+    passes: int = 0
+
+
+@dataclass
+class Tally:
+    """What an outer iteration has done so far."""
+
+    blocks: int = 0
+    inner_passes: int = 0
+    rows_visited: int = 0
+    nnz_visited: int = 0
+    loss_sum: float = 0.0
+    bytes_read: int = 0
+    seconds_waiting: float = 0.0
+    seconds_training: float = 0.0
+    passes: list[int] = field(default_factory=list)
+
+
+@dataclass
+class Progress:
+    """What is known of the whole run so far, and goes into checkpoints.
+
+    passes: of every visit; estimates: of the primal, the latest; certificate: the last one taken, and the outer
+    iteration at whose end it was; finished: what the solver said after the last pass of a visit under way;
+    outers_before: outer iterations of a run that this one continues.
+    """
+
+    position: Position = field(default_factory=Position)
+    tally: Tally = field(default_factory=Tally)
+    passes: list[int] = field(default_factory=list)
+    seconds_before: float = 0.0
+    attempts: Attempts = field(default_factory=Attempts)
+    estimates: list[float] = field(default_factory=list)
+    certificate: dict | None = None
+    certified_outer: int = 0
+    finished: bool = False
+    outers_before: int = 0
+
+    @classmethod
+    def restored(cls, saved: dict) -> Progress:
+        """From its description in a checkpoint."""
+        parts = {"position": Position, "tally": Tally, "attempts": Attempts}
+        return cls(**{name: parts[name](**value) if name in parts else value for name, value in saved.items()})
+
+    def outers_done(self) -> int:
+        """By this run: what a run that it continues has done does not count."""
+        return self.position.outer - 1 - self.outers_before
+
+
+@dataclass(frozen=True)
+class Result:
+    """A run's end.  status 'converged', 'max-outer', 'max-seconds' or 'interrupted'; w (n_vectors * (d + 1),), the
+    constant feature's weight last; alpha (l,) or None; certificate of exactly this w and alpha, or None where
+    interrupted; passes of every visit; memory by name as planned; note: a sentence about what the run has shown."""
+
+    status: str
+    w: np.ndarray
+    alpha: np.ndarray | None
+    certificate: Certificate | None
+    outer: int
+    seconds: float
+    passes: list[int]
+    memory: dict[str, int]
+    note: str = ""
+
+
+UNCERTIFIED = {name: None for name in ("primal", "dual", "rel_gap", "accuracy")}
+
+
+def start_event(plan, progress: Progress) -> dict:
+    """Settings, the data, the plan of memory."""
+    source, settings, solver = plan.source, plan.settings, plan.solver
+    capabilities = solver.capabilities
+    return {
+        "event": "start" if plan.resume is None else "resume",
+        "solver": solver.name,
+        **plain(solver.settings),
+        **settings.arithmetic(),
+        "memory": settings.memory,
+        "tol": settings.tol,
+        "max_outer": settings.outer_limit(),
+        "max_seconds": None if math.isinf(settings.max_seconds) else settings.max_seconds,
+        "learner_settings": plain(solver.settings) if capabilities.predicts_first else None,
+        "store": source.name,
+        "fingerprint": source.fingerprint,
+        "n_samples": source.n_samples,
+        "n_features": source.n_features,
+        "n_nonzeros": source.n_nonzeros,
+        "blocks": len(plan.partition.blocks(1)),
+        "resident": plan.partition.resident,
+        "capacity": int(plan.partition.capacity),
+        "memory_plan": plan.memory(),
+        "outer": progress.position.outer,
+        "versions": versions(),
+    }
+
+
+def outer_event(
+    progress: Progress, seconds: float, estimates: dict, certificate: Certificate | None, valid_accuracy: float | None
+) -> dict:
+    """An outer iteration: certified figures (null where nothing was certified), estimates, what was done.
+
+    estimates: primal_estimate, dual_estimate, gap_estimate; certificate_share: of the rows, how many were read for a
+    certificate (less than 1: it was broken off, as the gap was too large).
+    """
+    done = {name: value for name, value in asdict(progress.tally).items() if name != "loss_sum"}
+    return {
+        "event": "outer",
+        "outer": progress.position.outer,
+        "seconds": seconds,
+        **(UNCERTIFIED if certificate is None else asdict(certificate)),
+        **estimates,
+        "valid_accuracy": valid_accuracy,
+        **done,
+    }
+
+
+def end_event(result: Result, last: dict | None) -> dict:
+    """How a run ended; an interrupted one reports its last certificate, if there was one."""
+    certificate = asdict(result.certificate) if result.certificate else last
+    return {
+        "event": "end",
+        "status": result.status,
+        "outer": result.outer,
+        "seconds": result.seconds,
+        **(certificate or UNCERTIFIED),
+        "passes": result.passes,
+    }

@@ -1,0 +1,25 @@
+"""The settings that belong to every training run, whatever its solver; imports nothing heavy."""
+
+from __future__ import annotations
+
+import math
+
+from blocksvm.settings import Setting, Settings
+
+PARTITIONS = ("redrawn", "fixed")
+ORDERS = ("shuffled", "stored")
+
+RUN_SETTINGS = Settings((
+    Setting("bias", "append a constant feature of value B (0: none)", default=0.0, least=0.0, metavar="B"),
+    Setting("schedule", "inner passes a visit: auto, N, tol:EPS or overlap", default="auto", kind=str),
+    Setting("partition", "blocks redrawn at each outer iteration, or fixed", default="redrawn", kind=str,
+            choices=PARTITIONS),
+    Setting("block_chunks", "chunks in a block (default: as memory allows)", kind=int, least=1, metavar="N"),
+    Setting("order", "order of visits: shuffled or stored", default="shuffled", kind=str, choices=ORDERS),
+    Setting("memory", "memory to use, in bytes", default=1_000_000_000, kind=int, least=1),
+    Setting("seed", "seed of all orders", default=0, kind=int, least=-(2**63), most=2**63 - 1),
+    Setting("tol", "certified relative gap to reach", default=1e-3, least=0.0),
+    Setting("max_outer", "outer iterations at most (epochs, of an online learner)", kind=int, least=1, metavar="N"),
+    Setting("max_seconds", "time limit in seconds", default=math.inf, above=0.0, infinite=True, metavar="S"),
+))  # fmt: skip
+LIMITS = ("memory", "tol", "max_outer", "max_seconds")  # may change when a run is resumed

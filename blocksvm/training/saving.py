@@ -1,0 +1,59 @@
+"""From a finished run to its model file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+
+from blocksvm.model.files import save_model
+from blocksvm.model.state import whole
+from blocksvm.model.versions import versions
+from blocksvm.training.loop import OuterLoop
+from blocksvm.training.record import Result
+
+TEXT_SETTINGS = {"normalize": "none", "duplicates": "error"}  # of rows that no text was split into
+
+
+def describe_result(loop: OuterLoop, result: Result) -> dict:
+    """A model's description: the method and its settings, labels, certificate, choices made, versions."""
+    plan = loop.plan
+    source, settings, solver = plan.source, plan.settings, plan.solver
+    described = getattr(source, "meta", {})
+    text = {name: described.get("settings", {}).get(name, value) for name, value in TEXT_SETTINGS.items()}
+    dtype = "float64" if source.value_bytes == 8 else "float32"
+    return plan.describe() | {
+        "settings": settings.run_settings() | {"max_outer": settings.outer_limit()},
+        "n_features": plan.n_features,
+        "n_vectors": solver.n_vectors,
+        "bias": solver.bias,
+        "n_samples": source.n_samples,
+        "store": source.name,
+        "labels": list(source.labels.values),
+        "prior": None if plan.earlier.prior is None else str(plan.earlier.prior),
+        "prior_fingerprint": plan.earlier.fingerprints[1],
+        "text": text | {"dtype": described.get("settings", {}).get("dtype", dtype)},
+        "values": {0: "ones", 4: "float32", 8: "float64"}[source.value_bytes],
+        "certificate": None if result.certificate is None else asdict(result.certificate),
+        "status": result.status,
+        "outer": result.outer + loop.progress.outers_before,
+        "seconds": result.seconds,
+        "passes": result.passes,
+        "versions": versions(),
+    }
+
+
+def save_result(
+    path: Path, loop: OuterLoop, result: Result, feature_ids: Callable[[int, int], np.ndarray] | None = None
+) -> None:
+    """Write the model file; feature_ids(start, stop) where the source may be closed.
+
+    A dual method's alpha is kept beside the weights, so that the certificate can be checked and a run at another C can
+    start from it; a learner's whole state, so that it can go on.
+    """
+    plan = loop.plan
+    arrays = {a.name: whole(loop.state[a.name]) for a in plan.solver.state_arrays if a.in_model}
+    ids = feature_ids or (lambda start, stop: plan.earlier.feature_ids(plan.source, start, stop))
+    save_model(path, ids, whole(result.w), {plan.namespace: arrays}, describe_result(loop, result))

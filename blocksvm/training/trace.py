@@ -1,0 +1,137 @@
+"""TRACE.jsonl: one JSON object a line for each event of a run; its writer and reader, and the replay of what a run
+chose."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from blocksvm.errors import InputError, called
+from blocksvm.model.state import open_state
+
+TRACED = ("start", "resume", "progress", "outer", "end")
+# of a run's settings, those that decide which rows a visit has: passes mean the same only where these are equal
+OF_BLOCKS = ("seed", "partition", "block_chunks", "order")
+
+
+class Trace:
+    """A trace being written.  Resuming keeps what lies before the checkpoint and appends to it.
+
+    warn(sentence) is called once where the disk takes no more: the run itself goes on.
+    """
+
+    def __init__(self, path: Path, resumed_outer: int | None, warn: Callable[[str], None]):
+        self.path = path
+        self.warn = warn
+        self.lost = False
+        kept: list[str] = []
+        if resumed_outer is not None and path.exists():
+            kept = _before(path, resumed_outer)
+        if kept or not path.exists() or resumed_outer is None:
+            # replaced whole: a kill in between loses nothing
+            partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+            partial.write_text("".join(kept), encoding="utf-8")
+            os.replace(partial, path)
+        self.file = open(path, "a", encoding="utf-8")  # noqa: SIM115 (closed by its owner)
+
+    def write(self, event: dict) -> None:
+        if event["event"] not in TRACED or self.lost:
+            return
+        try:
+            self.file.write(json.dumps(event, allow_nan=False) + "\n")
+            self.file.flush()
+        except OSError as error:
+            self.lost = True
+            self.warn(f"{self.path}: cannot be written any more ({(error.strerror or str(error)).lower()}); going on")
+
+    def close(self) -> None:
+        try:
+            self.file.close()
+        except OSError:
+            if not self.lost:
+                raise
+
+
+def read_trace(path: Path, cut_short: bool = False) -> list[dict]:
+    """The events of a trace; InputError where a line is not one.  cut_short: a last line without its end is left out,
+    as a run that was killed may leave it."""
+    events = []
+    with open(path, "rb") as file:
+        for number, line in enumerate(file, 1):
+            if cut_short and not line.endswith(b"\n"):
+                break
+            try:
+                event = json.loads(line)
+                event["event"]
+            except (ValueError, TypeError, KeyError):
+                raise InputError(f"{path}:{number}: is not a line of a trace; name a file written by --log") from None
+            events.append(event)
+    return events
+
+
+def _before(path: Path, outer: int) -> list[str]:
+    """Lines of a trace that a run resumed in this outer iteration has behind it."""
+    kept = [
+        e for e in read_trace(path, cut_short=True) if e["event"] in ("start", "resume") or e.get("outer", 0) < outer
+    ]
+    return [json.dumps(event) + "\n" for event in kept if event["event"] != "end"]
+
+
+@dataclass(frozen=True)
+class EarlierRun:
+    """What an earlier run chose: inner passes of each visit; and what told which rows these visits had."""
+
+    name: str
+    passes: list[int]
+    fingerprint: str | None
+    settings: dict
+    blocks: dict
+
+    def check(self, plan) -> None:
+        """InputError where a plan's visits have other rows than those of this run."""
+        name, source, partition = self.name, plan.source, plan.partition
+        if self.fingerprint not in (None, source.fingerprint):
+            raise InputError(f"{name}: is of a run on another store than {source.name}; replay it on its own")
+        ours = plan.settings.arithmetic()
+        for setting in OF_BLOCKS:
+            if setting in self.settings and self.settings[setting] != ours[setting]:
+                raise InputError(
+                    f"{name}: is of a run with {called(setting)} {self.settings[setting]}, not {ours[setting]}; replay "
+                    "it with the same"
+                )
+        now = {
+            "resident": partition.resident,
+            "capacity": int(partition.capacity),
+            "blocks": len(partition.blocks(1)),
+        }
+        if any(now[key] != value for key, value in self.blocks.items()):
+            raise InputError(
+                f"{name}: is of a run whose blocks had another size; replay it with the same {called('memory')}"
+            )
+
+
+def earlier_run(path: Path) -> EarlierRun:
+    """What to replay, from a trace, a model or a checkpoint; InputError where the file names no passes."""
+    if not path.is_file():
+        raise InputError(f"{path}: no such file; {called('replay')} names a trace, a model or a checkpoint")
+    with open(path, "rb") as file:
+        is_hdf5 = file.read(8) == b"\x89HDF\r\n\x1a\n"
+    if is_hdf5:
+        meta = open_state(path).meta
+        passes, blocks = meta.get("progress", meta).get("passes"), dict(meta.get("partition") or {})
+        fingerprint, settings = meta.get("fingerprint"), meta["settings"]
+    else:
+        events = read_trace(path)
+        # an end names all visits, also those of an iteration that a limit cut short
+        outers = [event.get("passes") for event in events if event["event"] == "end"][-1:]
+        outers = outers or [event.get("passes") for event in events if event["event"] == "outer"]
+        passes = [number for outer in outers if isinstance(outer, list) for number in outer]
+        start = next((event for event in events if event["event"] in ("start", "resume")), {})
+        blocks = {key: start[key] for key in ("resident", "capacity", "blocks") if key in start}
+        fingerprint, settings = start.get("fingerprint"), start
+    if not passes or not all(isinstance(number, int) for number in passes):
+        raise InputError(f"{path}: names no passes; {called('replay')} takes a trace, a model or a checkpoint")
+    return EarlierRun(str(path), passes, fingerprint, settings, blocks)
