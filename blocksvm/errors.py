@@ -33,6 +33,11 @@ def called(name: str) -> str:
     return option(name) if _options_spoken else name
 
 
+def switched_on(name: str) -> str:
+    """A setting without a value: '--overwrite' on the command line, 'overwrite=True' in Python."""
+    return option(name) if _options_spoken else f"{name}=True"
+
+
 def said(name: str, value) -> str:
     """A setting with the value given, as its caller wrote them: '--max-norm 0' or 'max_norm=0'."""
     shown = f"{value:g}" if isinstance(value, float) else str(value)

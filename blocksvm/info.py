@@ -27,10 +27,18 @@ def main(arguments: list[str]) -> int:
         kind = text_attribute(file, "blocksvm")
         version = int(file.attrs["format_version"])
         meta = read_meta(file)
+    if kind != "store":
+        from blocksvm.model.older import of_today
+
+        meta = of_today(meta)
     if options.verify:
         verify(path, kind, options.quiet)
     if options.json:
-        print(json.dumps({"kind": kind, "format_version": version, "bytes": path.stat().st_size, **meta}, indent=2))
+        from blocksvm.settings import plain
+
+        about = meta if kind == "store" else meta | {"settings": own_settings(meta)}
+        all_of_it = {"kind": kind, "format_version": version, "bytes": path.stat().st_size, **about}
+        print(json.dumps(plain(all_of_it), indent=2, allow_nan=False))
     else:
         for name, value in described(kind, meta, path.stat().st_size):
             print(f"{name:<14} {value}")
@@ -50,22 +58,39 @@ def verify(path, kind: str, quiet: bool) -> None:
             store.verify(lambda done, total: line.show(f"verifying chunk {done:,} of {total:,}"))
         line.close()
     else:
-        from blocksvm.model.files import verify_state
+        from blocksvm.model.state import verify_state
 
         verify_state(path)
 
 
-def method_lines(settings: dict) -> list[tuple[str, str]]:
-    """What trained a model: a batch solver with its loss and C, or a learner with what it was given."""
-    from blocksvm.training.methods import is_online
+def own_settings(meta: dict) -> dict:
+    """The settings of a model or checkpoint by name: those of the run, and those that its solver has of its own."""
+    return {"solver": meta["method"]["name"], **meta["method"]["settings"], **meta["settings"]}
 
-    if is_online(settings["solver"]):
-        online = settings["online"]
-        given = online["learner"] | {name: value for name, value in online.items() if name != "learner" and value}
-        told = ", ".join(f"{name} {value}" for name, value in given.items() if value is not None)
-        return [("learner", settings["solver"]), ("settings", told or "defaults")]
-    weight = f"{settings['C']:g}" if settings.get("lam") is None else f"1 / ({settings['lam']:g} * rows)"
-    return [("solver", f"{settings['solver']}, {settings['loss']} loss"), ("C", weight)]
+
+# settings that have a line of their own
+TOLD_ELSEWHERE = ("class_weight",)
+
+
+def method_lines(meta: dict) -> list[tuple[str, str]]:
+    """What trained a model, and all that decided what it learned."""
+    from blocksvm.settings import shown
+
+    own, run = meta["method"]["settings"], meta["settings"]
+    bias = run.get("bias") or 0.0
+    weights = own.get("class_weight")
+    if isinstance(weights, dict):
+        weights = ", ".join(f"{label} times {weight:g}" for label, weight in weights.items())
+    lines = [
+        ("solver", meta["method"]["name"]),
+        ("settings", shown({k: v for k, v in own.items() if k not in TOLD_ELSEWHERE}) or "the defaults"),
+        ("bias", f"a constant feature of value {bias:g}" if bias else "none"),
+        ("class weights", weights),
+        ("prior", meta.get("prior")),
+        ("schedule", None if meta["method"]["learner"] else run.get("schedule")),
+        ("seed", str(run.get("seed", 0))),
+    ]
+    return [(name, value) for name, value in lines if value is not None]
 
 
 def described(kind: str, meta: dict, n_bytes: int) -> list[tuple[str, str]]:
@@ -88,11 +113,11 @@ def described(kind: str, meta: dict, n_bytes: int) -> list[tuple[str, str]]:
             ("settings", ", ".join(f"{name} {value}" for name, value in meta["settings"].items())),
             ("fingerprint", meta["fingerprint"]),
         ]
-    settings = meta["settings"]
     lines = [
         (kind, megabytes(n_bytes)),
-        *method_lines(settings),
+        *method_lines(meta),
         ("features", f"{meta['n_features']:,}"),
+        *([("labels", ", ".join(f"{label:g}" for label in meta["labels"]))] if "labels" in meta else []),
     ]
     if kind == "checkpoint":
         position = meta["progress"]["position"]
@@ -114,7 +139,6 @@ def described(kind: str, meta: dict, n_bytes: int) -> list[tuple[str, str]]:
     return [
         *lines,
         ("trained on", f"{meta['store']} ({meta['n_samples']:,} rows)"),
-        ("labels", ", ".join(f"{label:g}" for label in meta["labels"])),
         *([] if certificate["primal"] is None else [("certificate", f"{gap}, primal {certificate['primal']:.10g}")]),
         ("accuracy", f"{certificate['accuracy']:.4f} on the training rows"),
         ("ended", f"{meta['status']} after {meta['outer']} outer iterations, {meta['seconds']:.1f}s"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from blocksvm.errors import InputError
+from blocksvm.errors import InputError, called, said
 
 
 @dataclass
@@ -28,8 +28,8 @@ class Budget:
         needs = self.taken | {name: int(n_bytes)}
         parts = ", ".join(f"{key} {megabytes(value)}" for key, value in needs.items() if value)
         raise InputError(
-            f"--memory {megabytes(self.total)} is too small: {megabytes(sum(needs.values()))} are needed ({parts}); "
-            "raise --memory"
+            f"{said('memory', megabytes(self.total))} is too small: {megabytes(sum(needs.values()))} are needed "
+            f"({parts}); raise {called('memory')}"
         )
 
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 
 from blocksvm.cli.console import Parser, compile_kernels, run, sigterm_interrupts, size
+from blocksvm.cli.standard import is_closed
 from blocksvm.errors import InputError
 
 EPILOG = """Without OUTPUT the predictions go to standard output and the accuracy to standard error."""
+NUMBERS_AT_ONCE = 8_192  # of labels or decision values whose text is made at once: some 1 MB
 
 
 def parser() -> Parser:
@@ -17,9 +20,11 @@ def parser() -> Parser:
     p.add_argument("model", metavar="MODEL.h5")
     p.add_argument("input", metavar="INPUT", help="svmlight text, with or without labels, or a store")
     p.add_argument("output", metavar="OUTPUT", nargs="?", help="file for the predictions, a line each row")
-    p.add_argument("--scores", action="store_true", help="write decision values instead of labels (one a class)")
-    p.add_argument("--memory", type=size, default=size("1GB"), help="memory to use (default 1GB)")
-    p.add_argument("--overwrite", action="store_true", help="replace an existing OUTPUT")
+    what = p.add_argument_group("what to write")
+    what.add_argument("--scores", action="store_true", help="write decision values instead of labels (one a class)")
+    what.add_argument("--overwrite", action="store_true", help="replace an existing OUTPUT")
+    machine = p.add_argument_group("the machine")
+    machine.add_argument("--memory", type=size, default=size("1GB"), help="memory to use (default 1GB)")
     return p
 
 
@@ -37,6 +42,8 @@ def main(arguments: list[str]) -> int:
         check_output(output, options.overwrite)
         if output.resolve() in (Path(options.model).resolve(), Path(options.input).resolve()):
             raise InputError(f"{output}: is also an input; choose another name for the predictions")
+    elif is_closed(sys.stdout):
+        raise InputError("standard output is closed; name an OUTPUT for the predictions")
     is_store = False
     if options.input != "-":
         if not Path(options.input).exists():
@@ -47,14 +54,12 @@ def main(arguments: list[str]) -> int:
     if is_store:
         open_hdf5(Path(options.input), "store").close()
     sigterm_interrupts()
-    compile_kernels("predict", description["values"], options.quiet)
-    import numpy as np
-
+    compile_kernels("predict", description["values"], options.quiet, options.model)
     from blocksvm.cli.display import Line, megabytes
     from blocksvm.model.scoring import StoreScorer, TextScorer
 
     if is_store:
-        scorer = StoreScorer(options.model, options.input, options.memory)
+        scorer = StoreScorer(options.model, options.input, options.memory, with_values=options.scores)
         pieces = scorer.scores()
     else:
         scorer = TextScorer(options.model, options.memory)
@@ -65,31 +70,80 @@ def main(arguments: list[str]) -> int:
         if scorer.note:
             print(scorer.note, file=sys.stderr)
     line = Line(sys.stderr, options.quiet)
-    rows = labelled = correct = 0
+    tally = Tally(scorer.model.labels)
     with ExitStack() as stack:
         target = sys.stdout
         if output is not None:
             target = stack.enter_context(open(stack.enter_context(written_whole(output)), "w"))
         for scores in pieces:
-            predicted = scores.predictions(scorer.model)
-            if options.scores:
-                rows_of_values = scores.values.reshape(len(scores.values), -1).tolist()
-                target.write("".join([" ".join([f"{v:.17g}" for v in row]) + "\n" for row in rows_of_values]))
-            else:
-                lines = {label: label_text(label) + "\n" for label in scorer.model.labels}
-                target.write("".join([lines[label] for label in predicted.tolist()]))
-            known = ~np.isnan(scores.labels)
-            rows += len(predicted)
-            labelled += int(known.sum())
-            correct += int(np.count_nonzero(predicted[known] == scores.labels[known]))
-            line.show(f"{rows:,} rows predicted")
+            for text in written(scores, scorer.model, options.scores):
+                target.write(text)
+            tally.count(scores)
+            line.show(f"{tally.rows:,} rows predicted")
     line.close()
     results = sys.stderr if output is None else sys.stdout
-    if labelled:
-        print(f"accuracy {correct / labelled:.6f} ({correct:,} of {labelled:,} rows)", file=results)
+    for sentence in tally.sentences():
+        print(sentence, file=results)
     if output is not None:
-        print(f"{rows:,} predictions in {output}")
+        print(f"{tally.rows:,} predictions in {output}")
     return 0
+
+
+def written(scores, model, with_values: bool) -> Iterator[str]:
+    """The lines of some rows, in pieces of bounded size: decision values, or labels."""
+    n = len(scores.classes)
+    if with_values:
+        values = scores.values.reshape(n, -1)
+        step = max(1, NUMBERS_AT_ONCE // values.shape[1])
+        for start in range(0, n, step):
+            yield "".join(
+                [" ".join([f"{v:.17g}" for v in row]) + "\n" for row in values[start : start + step].tolist()]
+            )
+    else:
+        lines = [label_text(label) + "\n" for label in model.labels]
+        for start in range(0, n, NUMBERS_AT_ONCE):
+            yield "".join([lines[c] for c in scores.classes[start : start + NUMBERS_AT_ONCE].tolist()])
+
+
+class Tally:
+    """How many rows were predicted, and how many of those with a label rightly.  labels: those that the model knows."""
+
+    SHOWN = 5
+
+    def __init__(self, labels: tuple[float, ...]):
+        self.labels = labels
+        self.rows = self.labelled = self.correct = self.others = 0
+        self.other_labels: set[float] = set()  # some of those that the model does not know
+
+    def count(self, scores) -> None:
+        import numpy as np
+
+        own = scores.labels[~np.isnan(scores.labels)]
+        others = own[~np.isin(own, self.labels)]
+        self.rows += len(scores.labels)
+        self.labelled += len(own)
+        self.correct += int(np.count_nonzero(np.array(self.labels)[scores.classes] == scores.labels))
+        self.others += len(others)
+        if len(others) and len(self.other_labels) <= self.SHOWN:
+            self.other_labels.update(np.unique(others)[: self.SHOWN + 1].tolist())
+
+    def sentences(self) -> list[str]:
+        """The accuracy, where it has a meaning, and which labels the model does not know."""
+        found = []
+        if self.labelled > self.others:
+            share = self.correct / self.labelled
+            found.append(f"accuracy {share:.6f} ({self.correct:,} of {self.labelled:,} rows)")
+        if self.others:
+            known, other = self._listed(self.labels), self._listed(sorted(self.other_labels))
+            found.append(
+                f"{'no accuracy: ' if self.others == self.labelled else ''}{self.others:,} of {self.labelled:,} "
+                f"labelled rows have a label ({other}) that is none of the model's ({known})"
+                f"{'' if self.others == self.labelled else '; they count as wrong'}"
+            )
+        return found
+
+    def _listed(self, labels) -> str:
+        return ", ".join(map(label_text, labels[: self.SHOWN])) + (", ..." if len(labels) > self.SHOWN else "")
 
 
 def label_text(label: float) -> str:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import sys
 
-from blocksvm.cli.console import Parser, compile_kernels, compile_learner, run, seed, sigterm_interrupts, size
-from blocksvm.cli.options import add_learner_options, learner_settings
+from blocksvm.cli.console import Parser, compile_solver, run, seed, sigterm_interrupts, size
+from blocksvm.cli.options import SOLVER_WORDS, add_settings, given, value_of
 from blocksvm.errors import InputError
+from blocksvm.settings import Settings
 
 EPILOG = """examples:
   python -m blocksvm.regret store.h5 --learner perceptron
@@ -15,7 +16,8 @@ EPILOG = """examples:
 """
 
 
-def parser() -> Parser:
+def parser(learner: str, settings: Settings) -> Parser:
+    """The options of a replay of this learner, which takes ``settings`` of its own."""
     p = Parser(
         "regret",
         "Replay an online learner over a store of two classes: cumulative loss, mistakes, regret against the best\n"
@@ -23,23 +25,57 @@ def parser() -> Parser:
         EPILOG,
     )
     p.add_argument("store", metavar="STORE.h5")
-    p.add_argument("--learner", required=True, metavar="NAME", help="perceptron, pa1, ogd, fobos, pegasos, ...")
-    add_learner_options(p)
-    p.add_argument(
-        "--average", default="no", choices=("no", "yes"), help="also measure the mean of the weights (default no)"
-    )
-    p.add_argument("--max-rows", type=int, metavar="N", help="only the first N rows (default: all)")
-    p.add_argument("--order", default="stored", metavar="NAME", help="of the rows: stored (default) or shuffled")
-    p.add_argument("--seed", type=seed, default=0, help="seed of the shuffled order (default 0)")
-    p.add_argument("--json", metavar="FILE", help="write the figures and all assumptions there")
-    p.add_argument("--figure", metavar="FILE.png", help="draw them (needs matplotlib)")
-    p.add_argument("--memory", type=size, default=size("1GB"), help="memory to use (default 1GB)")
-    p.add_argument("--overwrite", action="store_true", help="replace existing outputs")
+    method = p.add_argument_group("the learner")
+    method.add_argument(
+        "--learner", "--solver", dest="learner", metavar="NAME",
+        help="perceptron, pa1, ogd, fobos, pegasos, ... (train --help lists them)",
+    )  # fmt: skip
+    method.add_argument("--average", action="store_true", help="also measure the mean of the weights")
+    add_settings(p, f"settings of {learner}", settings)
+    rows = p.add_argument_group("the rows")
+    rows.add_argument("--max-rows", type=int, metavar="N", help="only the first N rows (default: all)")
+    rows.add_argument(
+        "--order", default="stored", metavar="NAME",
+        help="of the rows: stored (default) or shuffled (the default of train)",
+    )  # fmt: skip
+    rows.add_argument("--seed", type=seed, default=0, help="seed of the shuffled order (default 0)")
+    rows.add_argument("--memory", type=size, default=size("1GB"), help="memory to use (default 1GB)")
+    more = p.add_argument_group("what to write")
+    more.add_argument("--json", metavar="FILE", help="write the figures and all assumptions there")
+    more.add_argument("--figure", metavar="FILE.png", help="draw them (needs matplotlib)")
+    more.add_argument("--overwrite", action="store_true", help="replace existing outputs")
     return p
 
 
+def as_flag(arguments: list[str], name: str = "--average") -> list[str]:
+    """The arguments with the flag alone where 'yes' is said behind it, and without it where 'no' is: it was an option
+    of these two values once."""
+    found = []
+    for text in arguments:
+        if text in ("yes", "no") and found[-1:] == [name]:
+            found[-1:] = [name] if text == "yes" else []
+        elif text != f"{name}=no":
+            found.append(name if text == f"{name}=yes" else text)
+    return found
+
+
+def learner_of(arguments: list[str]) -> tuple[str, Settings]:
+    """(name, settings) of the learner that arguments name."""
+    name = value_of(arguments, *SOLVER_WORDS)
+    if name is None:
+        if {"-h", "--help"} & set(arguments):
+            return "the learner", Settings()
+        raise InputError("--learner NAME is needed; train --help lists the learners")
+    from blocksvm.learners.protocol import SHARED
+    from blocksvm.training.methods import get_method
+
+    return name, get_method(name, learner=True).settings.without(*SHARED.names())
+
+
 def main(arguments: list[str]) -> int:
-    options = parser().parse_args(arguments)
+    arguments = as_flag(arguments)
+    name, own = learner_of(arguments)
+    options = parser(name, own).parse_args(arguments)
     from pathlib import Path
 
     from blocksvm.sources.store.files import check_output, open_hdf5, read_meta, written_whole
@@ -58,10 +94,10 @@ def main(arguments: list[str]) -> int:
         from blocksvm.analysis.figure import draw, require_matplotlib
 
         require_matplotlib()
-    settings = learner_settings(options)
+    settings = given(options, own)
     sigterm_interrupts()
-    compile_learner(options, values, 2)
-    compile_kernels("train", values, options.quiet)
+    compile_solver(name, True, settings, values, 2, options.quiet, options.store)
+    compile_solver("dual-cd", False, {}, values, 2, options.quiet, options.store)
     from blocksvm.analysis.report import regret
     from blocksvm.cli.display import Line
     from blocksvm.sources.store.reader import Store
@@ -69,7 +105,7 @@ def main(arguments: list[str]) -> int:
     line = Line(sys.stderr, options.quiet)
     with Store(options.store) as store:
         report = regret(
-            store, options.learner, settings, average=options.average == "yes", max_rows=options.max_rows,
+            store, options.learner, settings, average=options.average, max_rows=options.max_rows,
             order=options.order, seed=options.seed, memory=options.memory, tell=line.show,
         )  # fmt: skip
     line.close()

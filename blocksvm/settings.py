@@ -22,8 +22,8 @@ class Setting:
     name: the Python keyword, from which the option is made; help: what it is, with its unit; default: its value where
     it is not given, None: off, REQUIRED: there is none; kind: float, int, str, bool (an option without a value), or a
     function that makes the value of what was given and raises InputError for what it is not; choices: the values that
-    a str or a number may have; above, least, below, most: the open and closed ends of a number's range; infinite: whether inf is
-    allowed; metavar: what the help text shows in place of the value.
+    a str or a number may have; above, least, below, most: the open and closed ends of a number's range; infinite:
+    whether inf is allowed; metavar: what the help text shows in place of the value.
     """
 
     name: str
@@ -101,7 +101,8 @@ class Setting:
 
 @dataclass(frozen=True)
 class Settings:
-    """The settings that something takes, in the order of their help; exclusive: pairs that say the same thing."""
+    """The settings that something takes, in the order of their help; exclusive: pairs that say the same thing,
+    of which the one that was given counts."""
 
     declared: tuple[Setting, ...] = field(default=())
     exclusive: tuple[tuple[str, str], ...] = ()
@@ -155,12 +156,15 @@ class Settings:
         Raises InputError as ``checked`` does, and for a setting that is missing.
         """
         given = self.checked(given, owner)
+        said_otherwise = {
+            one if other in given else other for one, other in self.exclusive if {one, other} & set(given)
+        }
         found = {}
         for setting in self.declared:
             value = given.get(setting.name)
             if value is None:
                 value = known.get(setting.name)
-            if value is None:
+            if value is None and setting.name not in said_otherwise:
                 if setting.default is REQUIRED:
                     raise InputError(f"{owner} needs {called(setting.name)}")
                 value = setting.default

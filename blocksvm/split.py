@@ -22,33 +22,38 @@ def parser() -> Parser:
     )
     p.add_argument("inputs", nargs="+", metavar="INPUT", help="text files, read one after the other")
     p.add_argument("store", metavar="STORE.h5", help="the store to write")
-    p.add_argument("--memory", type=size, default=size("1GB"), help="memory to use, e.g. 512MB (default 1GB)")
-    p.add_argument("--jobs", type=int, help="threads that parse and compress (default: one for each processor)")
-    p.add_argument("--seed", type=seed, default=0, help="seed of the rows' random order (default 0)")
-    p.add_argument("--keep-order", action="store_true", help="keep the rows in the order of the text")
-    p.add_argument(
-        "--dtype", choices=("float32", "float64"), default="float32", help="precision of the values (default float32)"
-    )
-    p.add_argument(
+    rows = p.add_argument_group("the rows")
+    rows.add_argument(
         "--duplicates",
         choices=("error", "sum"),
         default="error",
         help="a feature id that occurs twice in a row (default error)",
     )
-    p.add_argument(
+    rows.add_argument(
         "--normalize", choices=("none", "l2"), default="none", help="l2: scale each row to norm 1 (before --min-count)"
     )
-    p.add_argument(
+    rows.add_argument(
         "--min-count", type=int, default=1, metavar="N", help="drop features that occur in fewer than N rows"
     )
-    p.add_argument(
+    rows.add_argument(
+        "--dtype", choices=("float32", "float64"), default="float32", help="precision of the values (default float32)"
+    )
+    rows.add_argument("--seed", type=seed, default=0, help="seed of the rows' random order (default 0)")
+    rows.add_argument("--keep-order", action="store_true", help="keep the rows in the order of the text")
+    outputs = p.add_argument_group("what to write")
+    outputs.add_argument(
         "--holdout",
         nargs=2,
         metavar=("SHARE", "HOLDOUT.h5"),
         help="put this share of the rows, e.g. 0.1, in a second store",
     )
-    p.add_argument("--temp", metavar="DIR", help="folder for the shuffle (default: beside the store)")
-    p.add_argument("--overwrite", action="store_true", help="replace existing outputs")
+    outputs.add_argument("--overwrite", action="store_true", help="replace existing outputs")
+    machine = p.add_argument_group("the machine")
+    machine.add_argument("--memory", type=size, default=size("1GB"), help="memory to use, e.g. 512MB (default 1GB)")
+    machine.add_argument(
+        "--jobs", type=int, metavar="N", help="threads that parse and compress (default: one for each processor)"
+    )
+    machine.add_argument("--temp", metavar="DIR", help="folder for the shuffle (default: beside the store)")
     return p
 
 

@@ -8,15 +8,14 @@ from blocksvm.cli.console import (
     Interrupted,
     Parser,
     catch_signals,
-    compile_kernels,
-    compile_learner,
+    compile_solver,
     duration,
     run,
     seed,
     size,
 )
 from blocksvm.cli.options import SOLVER_WORDS, add_settings, given, value_of
-from blocksvm.errors import InputError
+from blocksvm.errors import InputError, option
 from blocksvm.problems.settings import PROBLEM_SETTINGS
 from blocksvm.settings import Settings
 from blocksvm.training.methods import NAMES
@@ -71,16 +70,20 @@ def solver_of(arguments: list[str]) -> tuple[str, Settings]:
     name = value_of(arguments, *SOLVER_WORDS)
     learner = value_of(arguments, "--learner") is not None
     continued = value_of(arguments, "--continue-from")
-    if name is None and continued is None:
+    if name is None and continued is None and value_of(arguments, "--loss") is None:
         return "dual-cd", PROBLEM_SETTINGS
     from blocksvm.training.methods import get_method
 
+    if name is None and continued is None:
+        name = "dual-cd"
     if name is None:
         from blocksvm.model.files import describe_model
 
         method = describe_model(continued)["method"]
         name, learner = method["name"], method["learner"]
-    return name, get_method(name, learner).settings
+    method = get_method(name, learner)
+    choices = {setting.name: value_of(arguments, option(setting.name)) for setting in method.settings}
+    return name, method.takes(choices)
 
 
 def main(arguments: list[str]) -> int:
@@ -110,9 +113,8 @@ def main(arguments: list[str]) -> int:
         settings = TrainSettings.continuing(options.continue_from, **keywords)
     outputs = _check_outputs(options, check_output)
     stop = catch_signals()
-    compile_kernels("train", values, options.quiet)
-    if settings.capabilities.predicts_first:
-        compile_learner(settings.solver, settings.method, values, len(about.get("labels") or []), options.quiet)
+    n_classes = max(2, len(about.get("labels") or []))
+    compile_solver(settings.solver, settings.learner, settings.method, values, n_classes, options.quiet, options.store)
     if not options.quiet:
         print("loading", end="\r", file=sys.stderr) if sys.stderr.isatty() else None
     from blocksvm.cli.session import Session

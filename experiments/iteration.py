@@ -62,7 +62,7 @@ def ours(path: Path, C: float) -> dict[str, tuple[float, float]]:
     with Store(path) as store:
         block = store.read_block(np.arange(len(store.chunks)), None)
         problem = TrainSettings(C=C).problem(store)
-        upper, diagonal = problem.box()
+        one_pass = problem.loss.compiled(dual_cd_pass)
         n = block.n_samples
         order = np.empty(n, np.int32)
         for name, window in (("loading", n), ("full shuffle", n), (f"windows of {WINDOW_ROWS:,} rows", WINDOW_ROWS)):
@@ -72,9 +72,9 @@ def ours(path: Path, C: float) -> dict[str, tuple[float, float]]:
             for k in range(2 if name == "loading" else PASSES):
                 began = time.perf_counter()
                 windowed_order(np.uint64(k), n, window, order, np.empty(-(-n // window), np.int32))
-                dual_cd_pass(
-                    *block.matrix, block.y, block.sq_norms, order, 0.0, upper, diagonal, problem.cost,
-                    problem.loss.power, np.inf, -np.inf, np.inf, 0, w, alpha, active, rest,
+                one_pass(
+                    *block.matrix, block.y, block.weights, block.sq_norms, order, 0.0, problem.cost, problem.own,
+                    np.inf, -np.inf, np.inf, 0, w, alpha, active, rest,
                 )  # fmt: skip
                 seconds.append(time.perf_counter() - began)
             found[name] = (seconds[0], statistics.median(seconds[1:]))

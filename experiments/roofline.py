@@ -118,7 +118,7 @@ def decode_steps(store: Store) -> dict[str, float]:
 def kernels(store: Store, block: Block) -> dict[str, float]:
     """M nonzeros/s of the kernels over one block that stays in memory."""
     problem = TrainSettings().problem(store)
-    upper, diagonal = problem.box()
+    one_pass = problem.loss.compiled(dual_cd_pass)
     n = block.n_samples
     order = np.empty(n, np.int32)
     found: dict[str, float] = {}
@@ -130,8 +130,8 @@ def kernels(store: Store, block: Block) -> dict[str, float]:
         for k in range(PASSES):
             windowed_order(np.uint64(k), n, window, order, np.empty(-(-n // window), np.int32))
             began = time.perf_counter()
-            *_, nonzeros, _, _ = dual_cd_pass(
-                *block.matrix, block.y, block.sq_norms, order, 0.0, upper, diagonal, problem.cost, problem.loss.power,
+            *_, nonzeros, _, _, _ = one_pass(
+                *block.matrix, block.y, block.weights, block.sq_norms, order, 0.0, problem.cost, problem.own,
                 np.inf, -np.inf, np.inf, 0, w, alpha, active, rest,
             )  # fmt: skip
             rates.append(nonzeros / 1e6 / (time.perf_counter() - began))

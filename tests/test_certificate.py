@@ -9,14 +9,14 @@ import pytest
 import reference
 from training_cases import random_rows, train
 
-from blocksvm.problems.losses import LOSSES
+from blocksvm.problems import get_loss
 from blocksvm.problems.problem import Problem
 from blocksvm.sources.matrix import Matrix
 from blocksvm.training import certificate, certifier
 from blocksvm.training.certificate import Attempts, Missed, certify
 
 
-@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("loss", reference.LOSSES)
 def test_the_gap_is_a_sum_of_terms_of_the_rows_and_an_attempt_ends_when_they_are_enough(loss):
     X, y = random_rows(n=80, seed=3)
     matrix = Matrix(X, y, chunk_rows=np.arange(0, 80, 4))
@@ -25,7 +25,7 @@ def test_the_gap_is_a_sum_of_terms_of_the_rows_and_an_attempt_ends_when_they_are
     C_rows = C[(y > 0).astype(int)]
     alpha = rng.uniform(0.0, C_rows) * (rng.random(80) < 0.7)
     w = np.append(X.T @ (alpha * y), 0.0)
-    problem = Problem(LOSSES[loss], C, 0.0, 80, (int((y < 0).sum()), int((y > 0).sum())))
+    problem = Problem(get_loss(loss), C, 0.0, 80, (int((y < 0).sum()), int((y > 0).sum())))
     gap = reference.primal(X, y, w[:-1], C_rows, loss) - reference.dual(X, y, alpha, C_rows, loss)
 
     def attempt(enough):
@@ -53,7 +53,7 @@ def test_the_gap_is_a_sum_of_terms_of_the_rows_and_an_attempt_ends_when_they_are
     assert not isinstance(attempt(gap * (1 + 1e-9))[0], Missed)
 
 
-@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("loss", reference.LOSSES)
 def test_attempts_broken_off_change_nothing_but_what_is_read(monkeypatch, loss):
     source = Matrix(*random_rows(n=300, d=40, seed=2), chunk_rows=np.arange(0, 300, 10))
     settings = {"loss": loss, "tol": 1e-3, "schedule": "5", "block_chunks": 5, "max_outer": 500}
@@ -81,7 +81,7 @@ def test_attempts_broken_off_change_nothing_but_what_is_read(monkeypatch, loss):
 def test_many_rows_tell_when_an_attempt_is_hopeless(monkeypatch):
     X, y = random_rows(n=200, seed=5, zero_rows=0)
     matrix = Matrix(X, y, chunk_rows=np.arange(0, 200, 10))
-    problem = Problem(LOSSES["hinge"], np.ones(2), 0.0, 200, (int((y < 0).sum()), int((y > 0).sum())))
+    problem = Problem(get_loss("hinge"), np.ones(2), 0.0, 200, (int((y < 0).sum()), int((y > 0).sum())))
     w, alpha = np.zeros(X.shape[1] + 1), np.zeros(200)  # every row has a gap of 1
 
     def share(enough):

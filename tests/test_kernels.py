@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -14,18 +15,21 @@ from blocksvm.kernels.margins import (
     add_rows,
     certificate_sums,
     decision_values,
+    inner_with_difference,
     row_sq_norms,
+    squared_distance,
     sum_of_squares,
 )
 from blocksvm.kernels.pegasos import pegasos_pass
 from blocksvm.kernels.shuffle import keep_active, renumber_rows, windowed_order
-from blocksvm.problems.losses import LOSSES
+from blocksvm.problems import get_loss
 from blocksvm.problems.problem import Problem
-from blocksvm.solvers.dual_cd import DualCD
+from blocksvm.solvers.dual_cd import CONJUGATE, DualCD
 from blocksvm.solvers.pegasos import SCALE, SCALE_SUM, STEPS, Pegasos, T
 from blocksvm.sources.matrix import Matrix
 
 KINDS = ("float32", "float64", "ones")
+LOSSES = reference.LOSSES
 
 
 def block_of(kind: str, seed=0, **options):
@@ -43,7 +47,7 @@ def block_of(kind: str, seed=0, **options):
 
 def problem_of(y, loss="hinge", C=1.0, weights=(1.0, 1.0), bias=0.0) -> Problem:
     counts = (int((y < 0).sum()), int((y > 0).sum()))
-    return Problem(LOSSES[loss], C * np.array(weights), bias, len(y), counts)
+    return Problem(get_loss(loss), C * np.array(weights), bias, len(y), counts)
 
 
 def cost_of_rows(problem: Problem, y) -> np.ndarray:
@@ -81,7 +85,8 @@ class DualCDVisit:
 def warm_point(block, X, y, problem, seed):
     """A feasible start in the middle of a run: w(alpha) of a random alpha, with some at each bound."""
     rng = np.random.default_rng(seed)
-    upper = np.where(np.isinf(problem.box()[0]), 3.0, problem.box()[0])[(y > 0).astype(int)]
+    bound = reference.box(problem.loss.name, cost_of_rows(problem, y))[0]
+    upper = np.where(np.isinf(bound), 3.0, bound)
     alpha = upper * np.clip(rng.uniform(-0.5, 1.5, len(y)), 0.0, 1.0)
     return reference.weights_of(with_constant(X, problem.bias), y, alpha), alpha
 
@@ -111,12 +116,10 @@ def test_dual_cd_equals_the_oracle(kind, loss, weights, bias, start):
     assert info["rows_visited"] < 12 * len(y), "nothing was shrunk: the case shows less than it should"
     assert_close(visit.state["w"], w_ref)
     assert_close(visit.state["alpha"], alpha_ref)
-    # the running sums moved by exactly the change of alpha
+    # the running sum moved by exactly the change of alpha
     diagonal = reference.box(loss, C_rows)[1]
-    assert_close(visit.state["sums"][0], alpha_ref.sum() - alpha.sum(), alpha_ref.sum())
-    assert_close(
-        visit.state["sums"][1], diagonal @ alpha_ref**2 - diagonal @ alpha**2, 1.0 + abs(diagonal @ alpha_ref**2)
-    )
+    conjugates = [-a.sum() + 0.5 * diagonal @ a**2 for a in (alpha, alpha_ref)]
+    assert_close(visit.state["sums"][CONJUGATE], conjugates[1] - conjugates[0], 1.0 + np.abs(conjugates).max())
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -175,7 +178,7 @@ def test_pegasos_equals_the_oracle_over_blocks_and_outer_iterations(kind, batch,
     w, t = np.zeros(Xb.shape[1]), 1
     rng = np.random.default_rng(8)
     iterates, first_of_outer = [], []
-    for outer in range(1, 7):
+    for outer in range(1, 14):
         first_of_outer.append(len(iterates))
         for span in (slice(0, 25), slice(25, 60)):
             part, rows = block[span], np.arange(60)[span]
@@ -193,9 +196,9 @@ def test_pegasos_equals_the_oracle_over_blocks_and_outer_iterations(kind, batch,
                 assert result.nnz_visited == X.indptr[span.stop] - X.indptr[span.start]
                 seen = loss * problem.total_cost / problem.n_samples
                 assert result.loss_sum == pytest.approx(seen if inner_pass == 0 else 0.0, rel=1e-10)
-        # end_outer: what came before the last power of two is forgotten
+        # end_outer: what came before the last renewal but one is forgotten
         run.solver.end_outer(run.state, outer)
-        first_averaged = {1: 1, 2: 2, 3: 2, 4: 3, 5: 3, 6: 3}[outer]
+        first_averaged = {9: 8, 10: 9, 11: 9, 12: 11, 13: 11}.get(outer, outer)
         expected = reference.suffix_average(iterates, first_of_outer[first_averaged - 1])
         average = run.solver.weights(run.state, np.empty(X.shape[1] + 1))
         np.testing.assert_allclose(average, expected, rtol=1e-10, atol=1e-10 * np.abs(expected).max())
@@ -266,7 +269,7 @@ def test_pegasos_norm_is_summed_anew():
     block, X, y = block_of("float64", seed=6)
     v, lagged = np.random.default_rng(0).standard_normal((2, X.shape[1] + 1))
     scalars = np.array([1.0, 12345.0, float(1 << 20), 0.0, 0.0])
-    pegasos_pass(*block.matrix, block.y, np.zeros(1, np.int32), 1, 0.0, np.ones(2), 1e-3, 1e9, v, lagged, scalars,
+    pegasos_pass(*block.matrix, block.y, None, np.zeros(1, np.int32), 1, 0.0, np.ones(2), 1e-3, 1e9, v, lagged, scalars,
                  np.empty(1, np.int32))  # fmt: skip
     assert_close(scalars[1], v @ v)
     assert scalars[STEPS] == 1
@@ -295,22 +298,39 @@ def test_sum_of_squares_of_any_length(length):
     assert_close(sum_of_squares(x), float(x @ x))
 
 
+@pytest.mark.parametrize("length", [0, 1, 2, 3, 8, 13])
+def test_sums_of_differences_do_not_cancel(length):
+    rng = np.random.default_rng(length)
+    prior = rng.standard_normal(length) * 1e9
+    w = prior + np.round(rng.standard_normal(length), 3)
+    exact = [Fraction(float(a)) - Fraction(float(b)) for a, b in zip(w, prior, strict=True)]
+    assert squared_distance(w, prior) == pytest.approx(float(sum(d * d for d in exact)), rel=1e-14)
+    expected = float(sum(Fraction(float(a)) * d for a, d in zip(w, exact, strict=True)))
+    assert inner_with_difference(w, w, prior) == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("with_alpha", [True, False])
-@pytest.mark.parametrize("power", [1, 2])
-def test_certificate_sums(with_alpha, power):
+@pytest.mark.parametrize("loss", LOSSES)
+def test_certificate_sums(with_alpha, loss, weighted):
     rng = np.random.default_rng(1)
-    margins, y = rng.standard_normal(50) * 2, np.where(rng.random(50) < 0.3, 1, -1).astype(np.int16)
-    margins[3] = 0.0
-    alpha = rng.random(50)
-    cost, diagonal = np.array([0.5, 3.0]), np.array([0.25, 0.125])
-    loss, total, inner, squares, correct = certificate_sums(
-        margins, y, alpha if with_alpha else None, cost, power, diagonal
+    scores, y = rng.standard_normal(50) * 2, np.where(rng.random(50) < 0.3, 1, -1).astype(np.int16)
+    scores[3] = 0.0
+    cost, weights = np.array([0.5, 3.0]), rng.integers(0, 4, 50).astype(float) if weighted else None
+    C_rows = cost[(y > 0).astype(int)] * (weights if weighted else 1.0)
+    alpha = rng.random(50) * np.minimum(C_rows, 1.0)
+    total, gap, inner, magnitude = get_loss(loss).compiled(certificate_sums)(
+        scores, y, weights, alpha if with_alpha else None, cost, ()
     )
-    side = (y > 0).astype(int)
-    assert_close(loss, float(cost[side] @ np.maximum(0.0, 1.0 - margins) ** power))
-    assert correct == (margins > 0).sum()
-    expected = (alpha.sum(), alpha @ margins, diagonal[side] @ alpha**2) if with_alpha else (0.0, 0.0, 0.0)
-    assert_close((total, inner, squares), expected)
+    losses = C_rows * reference.loss(y * scores, loss)
+    assert_close(total, losses.sum())
+    if with_alpha:
+        diagonal = reference.box(loss, C_rows)[1]
+        terms = np.stack([losses, 0.5 * diagonal * alpha**2 - alpha, alpha * y * scores])
+        assert (terms.sum(axis=0) >= -1e-15).all()
+        assert_close((gap, inner, magnitude), (terms.sum(), terms[2].sum(), np.abs(terms).sum()))
+    else:
+        assert (gap, inner, magnitude) == (0.0, 0.0, 0.0)
 
 
 def drawn_order(key, n, window):

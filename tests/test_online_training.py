@@ -167,9 +167,9 @@ def test_what_cannot_be_continued_is_refused(tmp_path):
     source = Matrix(*random_rows(seed=7))
     fit(source, solver="pa1", online=online(C=0.5)).save(tmp_path / "m.h5")
     for settings, what in [
-        ({"solver": "pa2", "online": online(C=0.5)}, "was learned with --solver pa1, but --solver pa2"),
+        ({"solver": "pa2", "online": online(C=0.5)}, "was learned with pa1, but pa2 is given"),
         ({"solver": "pa1"}, "was learned with C 0.5, but the learner's defaults"),
-        ({"solver": "dual-cd"}, "starts from other models by --warm-start"),
+        ({"solver": "dual-cd"}, "starts from other models by warm_start"),
     ]:
         with pytest.raises(InputError, match=what):
             fit(source, continue_from=tmp_path / "m.h5", **settings)
@@ -246,7 +246,7 @@ def test_a_resumed_run_must_have_the_same_prior(tmp_path):
     settings = {"tol": 1e-6, "schedule": "2", "block_chunks": 3, "prior": tmp_path / "prior0.h5"}
     whole = train(source, **settings)
     train(source, stop=stop_after(5), checkpoint=path, **settings)
-    for prior, what in ((tmp_path / "prior1.h5", "with another --prior"), (None, "with --prior")):
+    for prior, what in ((tmp_path / "prior1.h5", "with another prior"), (None, "with prior")):
         with pytest.raises(InputError, match=f"was begun {what}; resume with the same"):
             train(source, checkpoint=path, resume=True, **(settings | {"prior": prior}))
     assert train(source, checkpoint=path, resume=True, **settings).same(whole)

@@ -202,7 +202,7 @@ def test_blocks_stay_as_they_were_when_memory_changes(store, tmp_path):
     assert not resumed.events[0]["resident"]
     assert resumed.same(whole)
     train(store, memory=10**9, checkpoint=checkpoint, stop=stop_after(2), **settings)
-    with pytest.raises(InputError, match="--memory .* is too small"):
+    with pytest.raises(InputError, match="memory=.* is too small"):
         train(store, memory=small, checkpoint=checkpoint, resume=True, **settings)
 
 
@@ -229,17 +229,17 @@ def test_an_overlap_run_is_resumed_and_its_checkpoint_replays(rows, tmp_path):
 @pytest.mark.parametrize(
     ("changed", "expected"),
     [
-        ({"C": 3.0}, "C 2.0, but 3.0 is given now"),
-        ({"seed": 1}, "seed 0, but 1 is given now"),
-        ({"loss": "squared-hinge"}, "loss hinge, but squared-hinge is given now"),
-        ({"solver": "pegasos"}, "solver dual-cd, but pegasos"),
-        ({"lam": 0.1}, "C 2.0, but 1.0"),
-        ({"bias": 1.0}, "bias 0.0, but 1.0"),
-        ({"class_weight": {1.0: 2.0}}, "class_weight None, but"),
-        ({"schedule": "2"}, "schedule auto, but 2"),
-        ({"partition": "fixed"}, "partition redrawn, but fixed"),
-        ({"block_chunks": 2}, "block_chunks None, but 2"),
-        ({"order": "stored"}, "order shuffled, but stored"),
+        ({"C": 3.0}, "C=2, but 3.0 is given now"),
+        ({"seed": 1}, "seed=0, but 1 is given now"),
+        ({"loss": "squared-hinge"}, "loss=hinge, but squared-hinge is given now"),
+        ({"solver": "pegasos"}, "solver=dual-cd, but pegasos"),
+        ({"lam": 0.1}, "C=2, but None"),
+        ({"bias": 1.0}, "bias=0, but 1.0"),
+        ({"class_weight": {1.0: 2.0}}, "class_weight=None, but"),
+        ({"schedule": "2"}, "schedule=auto, but 2"),
+        ({"partition": "fixed"}, "partition=redrawn, but fixed"),
+        ({"block_chunks": 2}, "block_chunks=None, but 2"),
+        ({"order": "stored"}, "order=shuffled, but stored"),
     ],
 )
 def test_what_changes_the_arithmetic_is_refused_by_name(store, tmp_path, changed, expected):
@@ -393,7 +393,7 @@ def test_resume_without_a_file_says_so_and_starts(store, tmp_path, in_process):
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        (["-C", "2"], "was begun with -C 1.0, but 2.0 is given now"),
+        (["-C", "2"], "was begun with -C 1, but 2.0 is given now"),
         (["--seed", "8"], "was begun with --seed 0, but 8 is given now"),
         (["--loss", "squared-hinge"], "was begun with --loss hinge, but squared-hinge is given now"),
     ],

@@ -391,7 +391,7 @@ def test_a_hold_out_that_draws_nothing_is_told(tmp_path):
 def test_ids_that_outgrow_the_budget_are_told(tmp_path):
     text = b"".join(b"1 %d:1 %d:1\n" % (7 * i, 7 * i + 1) for i in range(400_000))
     with pytest.raises(
-        InputError, match=r"distinct feature ids holds [\d,]+ ids,? after \d+% of the input.* raise --memory"
+        InputError, match=r"distinct feature ids holds [\d,]+ ids,? after \d+% of the input.* raise memory"
     ):
         make(tmp_path, text, memory=SMALL)
     assert [path.name for path in tmp_path.iterdir()] == ["rows.svm"]
@@ -430,7 +430,7 @@ def test_a_full_disk_is_told_before_and_while_it_is_written(tmp_path, monkeypatc
         return usage(10**9, 0, 10**9 if len(calls) <= 2 else 10**6)
 
     monkeypatch.setattr(shutil, "disk_usage", shrinking)
-    with pytest.raises(InputError, match="the external shuffle needs .* --temp"):
+    with pytest.raises(InputError, match="the external shuffle needs .* temp"):
         split([str(tmp_path / "rows.svm")], tmp_path / "s.h5", settings)
     assert temp in calls[2].parents
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["rows.svm", "temp"]
@@ -470,7 +470,7 @@ def test_the_shuffle_lies_in_temp(tmp_path, long_text, spills, monkeypatch):
     assert spills
     assert all(temp in folder.parents for folder in folders)
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["s.h5", "temp"]
-    with pytest.raises(InputError, match="no such folder; --temp"):
+    with pytest.raises(InputError, match="no such folder; temp names"):
         split([str(long_text)], tmp_path / "t.h5", SplitSettings(temp=tmp_path / "nowhere"))
 
 

@@ -165,7 +165,7 @@ def test_labels_that_a_stream_knows(tmp_path, labels, what):
         stream, _ = learned(text, "perceptron")
         assert stream.labels.values == (float(negative), float(positive))
     else:
-        with pytest.raises(InputError, match=f"none of {what}; name the labels with --labels"):
+        with pytest.raises(InputError, match=f"none of {what}; name the labels with labels"):
             learned(text, "perceptron")
         stream, _ = learned(text, "perceptron", labels=(float(negative), float(positive)))
     save_stream(tmp_path / "m.h5", stream)
@@ -249,7 +249,7 @@ def test_what_cannot_be_is_refused_in_a_sentence(tmp_path, capsys, options, what
 def test_ids_that_do_not_fit_are_refused_before_memory_is_exceeded(tmp_path):
     text = tmp_path / "many.svm"
     text.write_text("".join(f"1 {k * 20 + 1}:1 {k * 20 + 7}:1\n" for k in range(120_000)))
-    with pytest.raises(InputError, match=r"(features do not fit in --memory|table of distinct feature ids)"):
+    with pytest.raises(InputError, match=r"(features do not fit in memory|table of distinct feature ids)"):
         learned(text, "scw1", memory=8_000_000)
 
 

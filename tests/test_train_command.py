@@ -13,7 +13,7 @@ from training_cases import command, make_store, random_rows, run_in_process, svm
 from blocksvm.errors import InputError
 from blocksvm.model.files import load_model
 from blocksvm.predict import main as predict_main
-from blocksvm.problems.settings import class_weights
+from blocksvm.problems.settings import PROBLEM_SETTINGS
 from blocksvm.train import main as train_main
 
 
@@ -84,7 +84,7 @@ def test_held_out_accuracy_is_what_predict_prints(rows, store, tmp_path, run, ca
         (["-C", "x"], "-C x: is not a number"),
         (["-C", "1", "--lambda", "1"], "say the same thing"),
         (["--solver", "sgd"], "--solver sgd: unknown; choose one of dual-cd, pegasos"),
-        (["--loss", "log"], "--loss log: choose one of hinge, squared-hinge"),
+        (["--loss", "log"], "--loss log: unknown; choose one of hinge, squared-hinge"),
         (["--schedule", "often"], "--schedule often: expected auto, overlap"),
         (["--memory", "0"], "must be above 0"),
         (["--memory", "1QB"], "is not a size such as 512MB"),
@@ -151,7 +151,11 @@ def test_stores_that_are_none_are_refused(store, tmp_path, run):
     ("labels", "expected"),
     [
         ([3], "all rows have the label 3; training needs rows of two classes, add the other"),
-        ([3, 1, 2], "has 3 labels (1, 2, 3), but the solvers are binary; make one class against the others"),
+        (
+            [3, 1, 2],
+            "has 3 labels (1, 2, 3), but this solver takes two; the online learners take more (such as --solver arow), "
+            "or make one class",
+        ),
     ],
 )
 def test_one_label_and_three_labels(tmp_path, run, labels, expected):
@@ -164,6 +168,7 @@ def test_one_label_and_three_labels(tmp_path, run, labels, expected):
 
 
 def test_class_weights_are_read():
+    class_weights = PROBLEM_SETTINGS["class_weight"].checked
     assert class_weights("balanced") == "balanced"
     assert class_weights("-1=2,+1=0.5") == {-1.0: 2.0, 1.0: 0.5}
     for text in ("", "1", "1=", "=1", "1=2,", "Balanced"):

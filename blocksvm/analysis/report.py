@@ -14,9 +14,9 @@ from blocksvm.analysis.replay import RECORD_BYTES, Rows, Run, in_memory, learner
 from blocksvm.errors import InputError
 from blocksvm.learners.runner import Runner, known_of
 from blocksvm.memory import Budget
+from blocksvm.problems.problem import require_two_labels
 from blocksvm.settings import plain
 from blocksvm.sources.source import Source, bytes_of_blocks
-from blocksvm.training.settings import require_two_labels
 
 ROUNDING = 1e-8  # what a bound may be exceeded by, relatively, since sums are rounded
 

@@ -6,18 +6,25 @@ Imports nothing heavy, so that ``--help`` is quick.
 from __future__ import annotations
 
 import argparse
+import contextlib
+import difflib
 import errno
+import json
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Mapping
 
 from blocksvm import __version__
+from blocksvm.cli.standard import OutputClosed, standard_streams
 from blocksvm.errors import InputError, speak_options
 
 UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 UNITS |= {"KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
+# faults of the place that is written to
+NAMED = (errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EROFS, errno.EFBIG, errno.EPIPE)
 SECONDS = {"": 1, "S": 1, "M": 60, "H": 3600, "D": 86400}
 
 
@@ -57,8 +64,16 @@ def seed(text: str) -> int:
     return value
 
 
+class Value(str):
+    """An argument that is the value of the option before it, whatever it begins with."""
+
+
 class Parser(argparse.ArgumentParser):
-    """An argument parser whose errors are one line."""
+    """An argument parser whose errors are one line.
+
+    A value may begin with '-' (``--labels -1,1``), and an option that is not known is answered with the one that may
+    have been meant.
+    """
 
     def __init__(self, module: str, description: str, epilog: str | None = None):
         super().__init__(
@@ -74,6 +89,54 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str):
         self.exit(2, f"{self.prog}: error: {message} (see --help)\n")
 
+    def parse_known_args(self, args=None, namespace=None):
+        """As argparse does it, once values are told from options."""
+        return super().parse_known_args(self._told_apart(sys.argv[1:] if args is None else args), namespace)
+
+    def _told_apart(self, arguments: list[str]) -> list[str]:
+        """The arguments, each that follows an option as its value marked as such; an unknown option is an error."""
+        found, values = [], 0
+        for number, text in enumerate(arguments):
+            if text == "--":
+                return [*found, *arguments[number:]]
+            known = self._option(text)
+            # a mistyped option is more likely than a value that begins with "--"
+            if values and known is None and not text.startswith("--"):
+                found.append(Value(text))
+                values -= 1
+                continue
+            values = 0
+            if known is not None:
+                action, attached = known
+                values = 0 if attached else {None: 1}.get(action.nargs, action.nargs)
+                values = values if isinstance(values, int) else 0
+            elif text.startswith("-") and text[1:2] not in "0123456789.":
+                self.error(f"unrecognized arguments: {text}{self._meant(text)}")
+            found.append(text)
+        return found
+
+    def _option(self, text: str) -> tuple[argparse.Action, bool] | None:
+        """The option that an argument is, and whether its value is attached to it (``--tol=1e-3``, ``-C0.1``)."""
+        known = self._option_string_actions
+        name, equals, _ = text.partition("=")
+        if text in known:
+            return known[text], False
+        if name in known:
+            return known[name], bool(equals)
+        if text[:1] == "-" != text[1:2] and text[:2] in known and known[text[:2]].nargs != 0:
+            return known[text[:2]], True
+        return None
+
+    def _meant(self, text: str) -> str:
+        """'; did you mean --overwrite?', or nothing."""
+        names = {name.lstrip("-").lower(): name for name in self._option_string_actions}
+        given = text.partition("=")[0].lstrip("-").lower()
+        close = difflib.get_close_matches(given, names, n=1) or [n for n in names if n.startswith(given) and given][:1]
+        return f"; did you mean {names[close[0]]}?" if close else ""
+
+    def _parse_optional(self, arg_string):
+        return None if isinstance(arg_string, Value) else super()._parse_optional(arg_string)
+
 
 class Interrupted(Exception):
     """The user stopped the run; what there was to save has been saved."""
@@ -86,33 +149,39 @@ def run(main: Callable[[list[str]], int | None], arguments: list[str] | None = N
         prog = "blocksvm." + os.path.splitext(os.path.basename(sys.argv[0]))[0]
     before = speak_options(True)
     try:
-        code = main(sys.argv[1:] if arguments is None else arguments) or 0
-        sys.stdout.flush()
-    except InputError as error:
-        code = _fail(prog, str(error), 2)
-    except (KeyboardInterrupt, Interrupted) as error:
-        code = _fail(prog, str(error) or "interrupted", 130)
-    except BrokenPipeError:
-        # whoever read our output has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = 0
-    except MemoryError:
-        code = _fail(prog, "the machine has no more memory; lower --memory", 1)
-    except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EROFS, errno.EFBIG):
-            raise
-        name = f"{error.filename}: " if error.filename else ""
-        code = _fail(
-            prog, f"{name}{(error.strerror or str(error)).lower()}; free some space or choose another place", 2
-        )
+        with standard_streams():
+            code = _exit_code(main, prog, sys.argv[1:] if arguments is None else arguments)
     finally:
         speak_options(before)
     sys.exit(code)
 
 
+def _exit_code(main: Callable[[list[str]], int | None], prog: str, arguments: list[str]) -> int:
+    try:
+        code = main(arguments) or 0
+        sys.stdout.flush()
+        return code
+    except InputError as error:
+        return _fail(prog, str(error), 2)
+    except (KeyboardInterrupt, Interrupted) as error:
+        return _fail(prog, str(error) or "interrupted", 130)
+    except OutputClosed:
+        return 0  # whoever read our output has seen enough
+    except MemoryError:
+        return _fail(prog, "the machine has no more memory; lower --memory", 1)
+    except OSError as error:
+        if error.errno not in NAMED:
+            raise
+        name = f"{error.filename}: " if error.filename else ""
+        text = f"{name}{(error.strerror or str(error)).lower()}; free some space or choose another place"
+        return _fail(prog, text, 2)
+
+
 def _fail(prog: str, message: str, code: int) -> int:
-    sys.stdout.flush()
+    with contextlib.suppress(OutputClosed, OSError):
+        sys.stdout.flush()
     print(f"{prog}: error: {' '.join(message.split())}" if code != 130 else f"{prog}: {message}", file=sys.stderr)
+    sys.stderr.flush()
     return code
 
 
@@ -139,35 +208,54 @@ def sigterm_interrupts() -> None:
     signal.signal(signal.SIGTERM, handler)
 
 
-def compile_learner(name: str, settings: dict, kind: str, n_classes: int, quiet: bool) -> None:
-    """The same for an online learner, given settings of its own, on rows of so many classes."""
-    from blocksvm.learners.protocol import RULES
-
-    rule = (settings.get("multiclass") or RULES[0]) if n_classes > 2 else ""
-    mirror = settings.get("mirror") or "" if name == "omd" else ""
-    compile_kernels(f"learn:{name}:{mirror}:{rule}", kind, quiet)
+KINDS = ("float32", "float64", "ones")
+PURPOSES = ("split", "predict")
 
 
-def compile_kernels(purpose: str, kind: str, quiet: bool) -> None:
+def compile_solver(
+    name: str, learner: bool, given: Mapping, kind: str, n_classes: int, quiet: bool, file: str = ""
+) -> None:
+    """The same for a solver with settings of its own, on rows of so many classes."""
+    from blocksvm.cli.warmup import solver_purpose
+
+    compile_kernels(solver_purpose(name, learner, given, n_classes), kind, quiet, file)
+
+
+def compile_kernels(purpose: str, kind: str, quiet: bool, file: str = "") -> None:
     """Where the kernel cache is cold, compile in a child process, whose memory is given back when it ends.
 
-    purpose: 'split', 'train', 'predict' or 'learn:LEARNER:MAP:RULE'; kind: 'float32', 'float64' or 'ones'.
+    purpose: 'split', 'predict', or a solver as ``warmup.solver_purpose`` has it; kind: 'float32', 'float64' or 'ones',
+    as ``file`` (a store or model) says.  Raises InputError where it says something else.
     """
-    from blocksvm.kernels import cache_folder
+    if kind not in KINDS:
+        where = f"{file}: is damaged" if file else "damaged"
+        raise InputError(f"{where} (values of the kind {repr(kind)[:40]}, not {', '.join(KINDS)}); make it again")
+    if purpose not in PURPOSES and not purpose.startswith("{"):
+        raise ValueError(f"no kernels are compiled for {purpose!r}")
+    from blocksvm import kernels
 
-    ready = cache_folder() / f"ready-{purpose}-{kind}"
-    if ready.exists() or os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
+    if os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
+        return
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        folder = kernels.cache_folder()
+    if not quiet:
+        for warning in caught:
+            print(warning.message, file=sys.stderr)
+    if folder is None or kernels.is_ready(purpose, kind):
         return
     if not quiet:
-        what = " ".join(part for part in purpose.removeprefix("learn:").split(":") if part)
+        what = purpose
+        if purpose not in PURPOSES:
+            asked = json.loads(purpose)
+            what = " ".join([asked["solver"], *map(str, asked["settings"].values())])
         print(f"compiling the {what} kernels for {kind} values (first run only, some seconds)", file=sys.stderr)
     child = subprocess.run(
         [sys.executable, "-m", "blocksvm.cli.warmup", purpose, kind],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
+        env=kernels.environment(),
     )
-    if child.returncode == 0:
-        ready.touch()
-    elif not quiet:
+    if child.returncode != 0 and not quiet:
         print(f"compiling ended early ({child.returncode}); going on, more slowly", file=sys.stderr)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
+
+from blocksvm.training.methods import get_method
 
 # enough rows and features that every branch of the pipelines is entered, ids out of order and labels of both kinds
 VALUED = "".join(f"{1 if i % 3 else -1} {i % 7 + 2}:{i % 5 + 0.5} {i % 2}:{1 + i % 3}\n" for i in range(40))
@@ -12,20 +16,29 @@ ONES = "".join(f"{1 if i % 3 else -1} {i % 7 + 2}:1 {i % 2}:1\n" for i in range(
 
 
 def warm(purpose: str, kind: str) -> None:
-    """Run what ``purpose`` names ('split', 'train', 'predict', 'learn:LEARNER:MAP:RULE') for values of ``kind``."""
+    """Run what ``purpose`` names for values of ``kind``: 'split', 'predict', or a solver as ``solver_purpose`` has
+    it."""
     with tempfile.TemporaryDirectory(prefix="blocksvm-warmup-") as name:
         folder = Path(name)
         dtype = "float64" if kind == "float64" else "float32"
         if purpose == "split":
             for content in (ONES, VALUED):
                 make_store(folder, content, dtype, holdout=0.3)
-        elif purpose == "train":
-            for solver in ("dual-cd", "pegasos"):
-                train(kind, solver)
-        elif purpose.startswith("learn:"):
-            learn(kind, *purpose.split(":")[1:])
-        else:
+        elif purpose == "predict":
             predict(folder, kind, dtype)
+        else:
+            train(kind, **json.loads(purpose))
+
+
+def solver_purpose(name: str, learner: bool, given: Mapping, n_classes: int) -> str:
+    """A solver on rows of so many classes, by what decides which functions are compiled: those of its settings."""
+    method = get_method(name, learner)
+    settings = {choice: given.get(choice) or method.settings[choice].default for choice in method.choices}
+    if n_classes > 2:
+        settings["multiclass"] = given.get("multiclass")
+    settings = {key: value for key, value in settings.items() if value is not None}
+    asked = {"solver": name, "learner": learner, "settings": settings, "n_classes": min(n_classes, 3)}
+    return json.dumps(asked, sort_keys=True)
 
 
 def make_store(folder: Path, content: str, dtype: str, holdout: float = 0.0) -> tuple[Path, Path]:
@@ -39,57 +52,44 @@ def make_store(folder: Path, content: str, dtype: str, holdout: float = 0.0) -> 
     return text, store
 
 
-def few_rows(kind: str):
+def few_rows(kind: str, n_classes: int):
     """A matrix in memory: no text is parsed, so nothing is compiled for it."""
     import numpy as np
     from scipy import sparse
 
     from blocksvm.sources.matrix import Matrix
 
-    values = np.ones(8) if kind == "ones" else np.arange(1.0, 9.0)
+    values = np.ones(12) if kind == "ones" else np.arange(1.0, 13.0)
     values = values.astype(np.float64 if kind == "float64" else np.float32)
-    rows = sparse.csr_matrix((values, np.arange(8) % 3, np.arange(0, 9, 2)), shape=(4, 3))
-    return Matrix(rows, [0, 1, 0, 1], chunk_rows=np.arange(4))
+    rows = sparse.csr_matrix((values, np.arange(12) % 3, np.arange(0, 13, 2)), shape=(6, 3))
+    return Matrix(rows, np.arange(6) % n_classes, chunk_rows=np.arange(6))
 
 
-def train(kind: str, solver: str):
-    """A run of a batch solver."""
+def train(kind: str, solver: str, learner: bool, settings: dict, n_classes: int) -> None:
+    """A run of a solver, with several blocks and with one, a held-out source, and what a warm start does."""
     import numpy as np
 
     from blocksvm.api import fit
     from blocksvm.kernels.check import fill_rows
-    from blocksvm.kernels.margins import add_rows
-    from blocksvm.kernels.shuffle import keep_active
+    from blocksvm.kernels.table import hash_ids
+    from blocksvm.settings import REQUIRED
 
-    source = few_rows(kind)
-    # only stores need it
+    # what only stores and streams need
     two, bits = np.zeros(2, np.int64), np.zeros(1, np.uint64)
     fill_rows(np.zeros(64, np.uint8), 28, 0, 0, 0, np.zeros(2), two, bits, two[:1], np.zeros(1, np.int16))
-    if solver == "dual-cd":  # a warm start's sweep
-        add_rows(*source.read_block(np.arange(4), None).matrix, np.ones(4), 0.0, np.zeros(4))
-        keep_active(np.zeros(1, np.int32), np.ones(1, np.uint8))
-    for chunks in (None, 1):
-        fitted = fit(source, valid=source, solver=solver, schedule="4", max_outer=5, tol=0.0, block_chunks=chunks)
-    return fitted
-
-
-def learn(kind: str, name: str, mirror: str, rule: str) -> None:
-    """An online learner on rows of two classes, or with a rule for more."""
-    import numpy as np
-
-    from blocksvm import kernels
-    from blocksvm.kernels.table import hash_ids
-    from blocksvm.learners.runner import Runner
-
-    kernels.start()
-    hash_ids(np.zeros(1, np.int64), 1, np.zeros(1, np.int32))  # a stream's
-    block = few_rows(kind).read_block(np.arange(4), None)
-    known = {"max_norm": 1.0, "n_features": 9, "lam": 0.1}
-    runner = Runner(name, {"mirror": mirror or None}, known, n_classes=3 if rule else 2, rule=rule or None)
-    state = runner.new_state(3)
-    y = np.arange(4, dtype=np.int16) % 3 if rule else block.y
-    runner.learn(block.matrix, y, np.arange(4, dtype=np.int32), 3, state)
-    runner.weights(state, np.empty(4 * runner.n_vectors))
+    hash_ids(np.zeros(1, np.int64), 1, np.zeros(1, np.int32))
+    method = get_method(solver, learner)
+    needed = {s.name: 1.0 for s in method.takes(settings) if s.default is REQUIRED}
+    schedule = {"schedule": "4"} if method.capabilities.schedules else {}
+    source = few_rows(kind, n_classes)
+    name = {"learner" if learner else "solver": solver}
+    with tempfile.TemporaryDirectory(prefix="blocksvm-warmup-") as folder:
+        for chunks in (None, 1):
+            fitted = fit(source, valid=few_rows(kind, n_classes), max_outer=5, tol=0.0, block_chunks=chunks,
+                         **name, **(needed | settings), **schedule)  # fmt: skip
+        if method.capabilities.warm_starts:
+            fitted.save(Path(folder) / "model.h5")
+            fit(source, max_outer=1, warm_start=Path(folder) / "model.h5", **name, **(needed | settings))
 
 
 def predict(folder: Path, kind: str, dtype: str) -> None:
@@ -108,4 +108,7 @@ def predict(folder: Path, kind: str, dtype: str) -> None:
 
 
 if __name__ == "__main__":
+    from blocksvm.kernels import mark_ready
+
     warm(*sys.argv[1:])
+    mark_ready(*sys.argv[1:])

@@ -15,7 +15,7 @@ import numpy as np
 
 from blocksvm.conversion.ids import IdTable
 from blocksvm.conversion.spool import Spool, SpooledRows, join, require_space
-from blocksvm.errors import InputError
+from blocksvm.errors import InputError, called, said
 from blocksvm.formats.svmlight import LineCounter, ParsedRows, TextFormat, parse_piece
 from blocksvm.formats.text import TextPiece, TextSource, text_pieces
 from blocksvm.kernels.shuffle import gather_rows, renumber_rows, row_keys
@@ -120,11 +120,12 @@ def split(
             raise InputError(f"{path}: is also an input; choose another name for the store")
     if settings.memory < SMALLEST_MEMORY:
         raise InputError(
-            f"--memory {settings.memory / 1e6:g}MB is too small; a split needs {SMALLEST_MEMORY / 1e6:g}MB or more"
+            f"{said('memory', f'{settings.memory / 1e6:g}MB')} is too small; a split needs "
+            f"{SMALLEST_MEMORY / 1e6:g}MB or more"
         )
     temp = settings.temp if settings.temp is not None else store.parent
     if not temp.is_dir():
-        raise InputError(f"{temp}: no such folder; --temp names an existing one")
+        raise InputError(f"{temp}: no such folder; {called('temp')} names an existing one")
     return _Split(inputs, outputs, settings, temp, progress).run()
 
 
@@ -149,8 +150,8 @@ class _Split:
         self.lane_bytes = (memory - pieces - memory // 8) // len(outputs)
         if self.lane_bytes - self.spool_bytes < SMALLEST_TABLE:
             raise InputError(
-                f"--memory {memory / 1e6:g}MB is too small for {jobs} jobs, which take {pieces / 1e6:.0f}MB for text; "
-                "lower --jobs or raise --memory"
+                f"{said('memory', f'{memory / 1e6:g}MB')} is too small for {jobs} jobs, which take "
+                f"{pieces / 1e6:.0f}MB for text; lower {called('jobs')} or raise {called('memory')}"
             )
         # a bucket is in memory as it was spooled and as it is written, for each job and the one being cut
         self.bucket_bytes = max(500_000, memory // (8 * (jobs + 1)))
@@ -177,7 +178,9 @@ class _Split:
                     name = "standard input" if name == "-" else name
                     if self.rows == 0:
                         raise InputError(f"{name}: no rows found; expected lines of 'label id:value ...'")
-                    raise InputError(f"{name}: no row was drawn for {what}; choose another --holdout or --seed")
+                    raise InputError(
+                        f"{name}: no row was drawn for {what}; choose another {called('holdout')} or {called('seed')}"
+                    )
             # each store takes its name only when all of them are whole
             files = [stack.enter_context(create_hdf5(lane.path, "store")) for lane in lanes]
             metas = [self._write(lane, file, pool) for lane, file in zip(lanes, files, strict=True)]

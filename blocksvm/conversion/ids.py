@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from blocksvm.errors import InputError
+from blocksvm.errors import InputError, called
 from blocksvm.kernels.table import find, find_or_add, order_by_count, rebuild_slots
 
 BYTES_AN_ID = 8 + 4  # the id and its count
@@ -92,8 +92,8 @@ class IdTable:
         else:
             what = f"holds {self.n_known:,} ids{seen}, and more"
         raise InputError(
-            f"the table of distinct feature ids {what} would need {need / 1e6:,.0f} MB where --memory leaves "
-            f"{self.budget / 1e6:,.0f} MB for it; raise --memory, or hash the ids to fewer"
+            f"the table of distinct feature ids {what} would need {need / 1e6:,.0f} MB where {called('memory')} leaves "
+            f"{self.budget / 1e6:,.0f} MB for it; raise {called('memory')}, or hash the ids to fewer"
         )
 
     def ranking(self, min_count: int) -> tuple[np.ndarray, np.ndarray]:

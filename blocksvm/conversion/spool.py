@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from blocksvm.errors import InputError
+from blocksvm.errors import InputError, called
 from blocksvm.kernels.shuffle import gather_rows, order_by_bucket
 
 MARGIN_BYTES = 64_000_000  # disk space that is left alone
@@ -107,7 +107,9 @@ class Spool:
     def _spill(self) -> None:
         """Begin to write what is held, when the last time's is written."""
         self._settle()
-        require_space(self.folder, self.held_bytes, "the external shuffle", "name a larger folder with --temp")
+        require_space(
+            self.folder, self.held_bytes, "the external shuffle", f"name a larger folder with {called('temp')}"
+        )
         self.spilled = True
         self.writing = self.writer.submit(self._append, self.held)
         self.writing_bytes, self.held_bytes = self.held_bytes, 0

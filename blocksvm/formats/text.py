@@ -203,7 +203,7 @@ def _read_full(name: str, text, view: memoryview) -> int:
     except (OSError, zlib.error, lzma.LZMAError, ValueError) as error:
         raise InputError(f"{name}: cannot be decompressed ({error}); get it again") from error
     except Exception as error:
-        if type(error).__module__.startswith("zstandard"):
+        if type(error).__module__.startswith(("zstandard", "zstd")):
             raise InputError(f"{name}: cannot be decompressed ({error}); get it again") from error
         raise
     return filled

@@ -1,34 +1,35 @@
 """Dual coordinate descent over the rows of one block (Hsieh, Chang, Lin, Keerthi, Sundararajan, ICML 2008, Alg. 3).
 
-    max_a  sum_i a_i - 1/2 ||sum_i a_i y_i x_i||^2 - 1/2 sum_i diagonal_i a_i^2,     0 <= a_i <= upper_i
+    max_a  D(a) = -sum_i conjugate(a_i, y_i, c_i) - 1/2 ||w0 + sum_i a_i direction(y_i) x_i||^2 + constant
 
-with w = sum_i a_i y_i x_i maintained.  The losses differ in two numbers a class: hinge has upper = C and
-diagonal = 0, squared hinge has upper = inf and diagonal = 1/(2C).  Solution goes to ``alpha`` and ``w``.
+one a_i at a time, with w = w0 + sum_i a_i direction(y_i) x_i maintained.  The loops are compiled once for each loss, with
+the loss's functions in the place of those of loss.py (``Loss.compiled``).
 """
 
 import numpy as np
 
 from blocksvm.kernels import kernel
+from blocksvm.kernels.loss import conjugate, direction, feasible, row_cost, stationarity, step, value
 from blocksvm.kernels.memory import ROW_AHEAD, WEIGHTS_AHEAD, add_row, dot, prefetch, prefetch_row, prefetch_weights
 
 # A projected gradient below this changes nothing that float64 could show (LIBLINEAR's constant).
 NEGLIGIBLE = 1.0e-12
 
 
-@kernel
-def dual_cd_pass(indptr, indices, values, y, sq_norms, order, bias, upper, diagonal, cost, power, shrink_above,
-                 shrink_below, rest_beyond, rest_visits, w, alpha, active, rest):  # fmt: skip
+def dual_cd_pass(indptr, indices, values, y, weights, sq_norms, order, bias, cost, p, shrink_above, shrink_below,
+                 rest_beyond, rest_visits, w, alpha, active, rest):  # fmt: skip
     """One inner pass over the rows in ``order``.
 
-    y (n,) int16 of +-1; sq_norms (n,) float64 ||x_i||^2 without the bias; order (m,) int32, the rows to visit, all
-    active; bias: value of the constant feature whose weight is w[-1]; upper, diagonal (2,) float64 by class
-    (negative, positive); cost (2,) and power: the loss cost * max(0, 1 - m)^power; shrink_above, shrink_below: the
-    extremes of the last pass's projected gradient (+-inf: drop nothing); rest_beyond: a row at a bound whose gradient
-    lies farther than this beyond it is left out of its next ``rest_visits`` visits (+inf: none); w (d + 1,), alpha (n,)
-    float64, active (n,) uint8 and rest (n,) uint8 are updated.
+    y (n,) int16 of +-1, or float64; weights (n,) float64 or None; sq_norms (n,) float64 ||x_i||^2 without the bias;
+    order (m,) int32, the rows to visit, all active; bias: value of the constant feature whose weight is w[-1];
+    cost (2,) float64 by class (negative, positive); p: the loss's own settings, a tuple; shrink_above > 0 and
+    shrink_below < 0: the extremes of the last pass's projected gradient (+-inf: drop nothing), beyond which a row at
+    its bound is dropped from the visit; rest_beyond > 0: a row at a bound whose gradient lies farther than this beyond
+    it is left out of its next ``rest_visits`` visits (+inf: none); w (d + 1,), alpha (n,) float64, active (n,) uint8
+    and rest (n,) uint8 are updated.  A row of weight 0 is no part of the problem.
 
     Returns (pg_max, pg_min, rows dropped, nonzeros, loss sum of the margins seen before each row's own step, the part
-    of it that belongs to rows put to rest).
+    of it that belongs to rows put to rest, change of sum_i conjugate_i).
     """
     d = w.shape[0] - 1
     n = order.shape[0]
@@ -39,6 +40,7 @@ def dual_cd_pass(indptr, indices, values, y, sq_norms, order, bias, upper, diago
     bias_sq = bias * bias
     loss = 0.0
     resting_loss = 0.0
+    change = 0.0
     for t in range(n):
         if t + ROW_AHEAD < n:
             ahead = order[t + ROW_AHEAD]
@@ -48,46 +50,80 @@ def dual_cd_pass(indptr, indices, values, y, sq_norms, order, bias, upper, diago
         if t + WEIGHTS_AHEAD < n:
             prefetch_weights(indptr, indices, w, order[t + WEIGHTS_AHEAD])
         i = order[t]
+        c = row_cost(cost, weights, y, i)
+        if weights is not None and c == 0.0:
+            continue
         start = indptr[i]
         stop = indptr[i + 1]
         nonzeros += stop - start
-        sign = float(y[i])
-        side = 1 if y[i] > 0 else 0
+        target = float(y[i])
         a = alpha[i]
-        margin = sign * (dot(indices, values, start, stop, w) + bias * w[d])
-        excess = max(0.0, 1.0 - margin)
-        suffered = cost[side] * (excess if power == 1 else excess * excess)
+        z = dot(indices, values, start, stop, w) + bias * w[d]
+        suffered = value(z, target, c, p)
         loss += suffered
-        # G = y <w, x> - 1 + D_ii a, the gradient of the negative dual
-        gradient = margin - 1.0 + diagonal[side] * a
-        projected = gradient
-        if rest[i] == 0 and ((a == 0.0 and gradient > rest_beyond) or (a == upper[side] and gradient < -rest_beyond)):
+        projected, excess = stationarity(a, z, target, c, p)
+        if rest[i] == 0 and abs(excess) > rest_beyond:
             rest[i] = rest_visits
             resting_loss += suffered
-        if a == 0.0:
-            if gradient > shrink_above:
-                active[i] = 0
-                dropped += 1
-                continue
-            projected = min(gradient, 0.0)
-        elif a == upper[side]:
-            if gradient < shrink_below:
-                active[i] = 0
-                dropped += 1
-                continue
-            projected = max(gradient, 0.0)
+        if excess > shrink_above or excess < shrink_below:
+            active[i] = 0
+            dropped += 1
+            continue
         pg_max = max(pg_max, projected)
         pg_min = min(pg_min, projected)
         if abs(projected) > NEGLIGIBLE:
-            # a <- clip(a - G / Q_ii, 0, U), then w += (change of a) y x
-            # a row without entries (Q = 0, gradient -1) goes to its bound, as the limit says
-            q = sq_norms[i] + bias_sq + diagonal[side]
-            new = min(max(a - gradient / q, 0.0), upper[side]) if q > 0.0 else upper[side]
-            step = (new - a) * sign
+            new = step(a, z, sq_norms[i] + bias_sq, target, c, p)
+            change += conjugate(new, target, c, p) - conjugate(a, target, c, p)
+            move = (new - a) * direction(target, p)
             alpha[i] = new
-            add_row(indices, values, start, stop, step, w)
-            w[d] += step * bias
-    return pg_max, pg_min, dropped, nonzeros, loss, resting_loss
+            add_row(indices, values, start, stop, move, w)
+            w[d] += move * bias
+    return pg_max, pg_min, dropped, nonzeros, loss, resting_loss, change
+
+
+def dual_coefficients(alpha, y, weights, cost, p, out):
+    """``out[i] = alpha[i] * direction(y[i])``, by which w is rebuilt from alpha (``add_rows``).
+
+    Returns the sums of conjugate(f a_i) for f = 1, 1/2 and 1/4.
+    """
+    whole = 0.0
+    half = 0.0
+    quarter = 0.0
+    for i in range(alpha.shape[0]):
+        a = alpha[i]
+        target = float(y[i])
+        out[i] = a * direction(target, p)
+        c = row_cost(cost, weights, y, i)
+        if c > 0.0:
+            whole += conjugate(a, target, c, p)
+            half += conjugate(0.5 * a, target, c, p)
+            quarter += conjugate(0.25 * a, target, c, p)
+    return whole, half, quarter
+
+
+def make_feasible(alpha, y, weights, cost, p, ratio, largest):
+    """Another problem's dual variables for this one: times ratio (2,) by class, then into the row's own bounds.
+
+    Returns the largest factor, at most ``largest``, by which all of them may be multiplied.
+    """
+    for i in range(alpha.shape[0]):
+        target = float(y[i])
+        c = row_cost(cost, weights, y, i)
+        a = feasible(alpha[i] * ratio[1 if y[i] > 0 else 0], target, c, p) if c > 0.0 else 0.0
+        alpha[i] = a
+        if c > 0.0 and feasible(a * largest, target, c, p) != a * largest:
+            low = 1.0
+            high = largest
+            while True:
+                middle = 0.5 * (low + high)
+                if not low < middle < high:
+                    break
+                if feasible(a * middle, target, c, p) == a * middle:
+                    low = middle
+                else:
+                    high = middle
+            largest = low
+    return largest
 
 
 @kernel

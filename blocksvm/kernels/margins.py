@@ -1,7 +1,7 @@
 """Margins at one fixed w: what certificates, held-out accuracy and predictions are made of."""
 
-
 from blocksvm.kernels import inlined, kernel
+from blocksvm.kernels.loss import conjugate, direction, row_cost, value
 from blocksvm.kernels.memory import WEIGHTS_AHEAD, dot, prefetch_weights
 
 
@@ -16,30 +16,34 @@ def decision_values(indptr, indices, values, w, bias, out):
         out[i] = dot(indices, values, indptr[i], indptr[i + 1], w) + constant
 
 
-@kernel
-def certificate_sums(margins, y, alpha, cost, power, diagonal):
-    """The sums over a block's rows that a certificate needs, given margins y_i <w, x_i>.
+def certificate_sums(scores, y, weights, alpha, cost, p):
+    """The sums over a block's rows that a certificate needs, given scores <w, x_i>; compiled once for each loss.
 
-    cost, diagonal (2,) float64 by class; the loss is cost * max(0, 1 - m)^power.  alpha (n,) float64, or None for
-    a primal method.  Returns (loss, sum a, sum a m, sum diagonal a^2, rows with m > 0).
+    y (n,) int16 or float64; weights (n,) float64 or None; alpha (n,) float64, or None for a primal method; cost (2,)
+    float64 by class; p: the loss's own settings.  Returns the sums of value; of the row's share of the gap,
+    value + conjugate + a direction z, which is never negative but by rounding; of a direction z; and of the three
+    terms' magnitudes, to which the rounding of the gap is proportional.
     """
     loss = 0.0
-    total = 0.0
+    gap = 0.0
     inner = 0.0
-    squares = 0.0
-    correct = 0
-    for i in range(margins.shape[0]):
-        side = 1 if y[i] > 0 else 0
-        m = margins[i]
-        correct += m > 0.0
-        excess = max(0.0, 1.0 - m)
-        loss += cost[side] * (excess if power == 1 else excess * excess)
+    magnitude = 0.0
+    for i in range(scores.shape[0]):
+        c = row_cost(cost, weights, y, i)
+        if weights is not None and c == 0.0:
+            continue
+        target = float(y[i])
+        z = scores[i]
+        suffered = value(z, target, c, p)
+        loss += suffered
         if alpha is not None:
             a = alpha[i]
-            total += a
-            inner += a * m
-            squares += diagonal[side] * a * a
-    return loss, total, inner, squares, correct
+            conjugated = conjugate(a, target, c, p)
+            product = a * direction(target, p) * z
+            gap += suffered + (conjugated + product)
+            inner += product
+            magnitude += suffered + abs(conjugated) + abs(product)
+    return loss, gap, inner, magnitude
 
 
 @kernel
@@ -72,6 +76,23 @@ def sum_of_products(a, b):
     return (s0 + s1) + (s2 + s3)
 
 
+@inlined
+def sum_of_difference_products(a, b, c, squared):
+    """Sum of (b - c)^2 if squared, else of a (b - c), in two partial sums whose order is fixed."""
+    s0 = 0.0
+    s1 = 0.0
+    n = b.shape[0]
+    for k in range(0, n - 1, 2):
+        d0 = b[k] - c[k]
+        d1 = b[k + 1] - c[k + 1]
+        s0 += (d0 if squared else a[k]) * d0
+        s1 += (d1 if squared else a[k + 1]) * d1
+    if n % 2:
+        d0 = b[n - 1] - c[n - 1]
+        s0 += (d0 if squared else a[n - 1]) * d0
+    return s0 + s1
+
+
 @kernel
 def sum_of_squares(x):
     """||x||^2, in a fixed order."""
@@ -82,6 +103,18 @@ def sum_of_squares(x):
 def inner_product(a, b):
     """<a, b>, in a fixed order."""
     return sum_of_products(a, b)
+
+
+@kernel
+def squared_distance(a, b):
+    """||a - b||^2, in a fixed order."""
+    return sum_of_difference_products(a, a, b, True)
+
+
+@kernel
+def inner_with_difference(a, b, c):
+    """<a, b - c>, in a fixed order: where b and c agree nothing is added, however large they are."""
+    return sum_of_difference_products(a, b, c, False)
 
 
 @kernel

@@ -1,6 +1,6 @@
 """Pegasos over the sub-batches of one block (Shalev-Shwartz, Singer, Srebro, Cotter, Math. Prog. 2011, Fig. 2).
 
-    min_w  lambda/2 ||w||^2 + (1/l) sum_i weight_i max(0, 1 - y_i <w, x_i>)
+    min_w  lambda/2 ||w||^2 + (1/l) sum_i r_i max(0, 1 - y_i <w, x_i>),     r_i = l C_i / sum C
 
 w is kept as scale * v, so that shrinking it is one multiplication, and ||v||^2 is maintained.
 """
@@ -8,6 +8,7 @@ w is kept as scale * v, so that shrinking it is one multiplication, and ||v||^2 
 import numpy as np
 
 from blocksvm.kernels import kernel
+from blocksvm.kernels.loss import row_cost
 from blocksvm.kernels.margins import sum_of_squares
 from blocksvm.kernels.memory import ROW_AHEAD, WEIGHTS_AHEAD, dot, prefetch_row, prefetch_weights, value_at
 
@@ -20,12 +21,13 @@ SMALLEST_SCALE = 1.0e-9
 
 
 @kernel
-def pegasos_pass(indptr, indices, values, y, order, batch, bias, weight, lam, radius, v, lagged, scalars, violating):
+def pegasos_pass(indptr, indices, values, y, weights, order, batch, bias, cost, lam, radius, v, lagged, scalars,
+                 violating):  # fmt: skip
     """One inner pass over ``order`` in sub-batches of ``batch`` rows (the last may be smaller).
 
-    weight (2,) float64: l C_i / sum C by class; v (d + 1,): w / scale; lagged (d + 1,): sum over the steps of the
-    suffix of (sum of the scales before the step) * (change of v), less the iterates before v was last rescaled; violating (batch,) int32 is
-    working space.  scalars (5,) float64: scale, ||v||^2, t (the next step, from 1), sum of the scales in the suffix
+    cost (2,) float64: l C / sum C by class, times weights (n,) float64 (None: 1) it is r_i; v (d + 1,): w / scale;
+    lagged (d + 1,): sum over the steps of the suffix of (sum of the scales before the step) * (change of v), less the
+    iterates before v was last rescaled; violating (batch,) int32 is working space.  scalars (5,) float64: scale, ||v||^2, t (the next step, from 1), sum of the scales in the suffix
     since then, steps in the suffix.
 
     Returns (weighted loss sum of the margins seen before each step, nonzeros, steps with a subgradient).
@@ -50,7 +52,7 @@ def pegasos_pass(indptr, indices, values, y, order, batch, bias, weight, lam, ra
             nonzeros += stop - start
             margin = y[i] * scale * (dot(indices, values, start, stop, v) + bias * v[d])
             if margin < 1.0:
-                loss += weight[1 if y[i] > 0 else 0] * (1.0 - margin)
+                loss += row_cost(cost, weights, y, i) * (1.0 - margin)
                 violating[found] = i
                 found += 1
         # w <- (1 - eta lambda) w + (eta / |A|) sum_{A+} weight y x,  eta = 1 / (lambda t)
@@ -72,7 +74,7 @@ def pegasos_pass(indptr, indices, values, y, order, batch, bias, weight, lam, ra
             scale = 1.0
         for q in range(found):
             i = violating[q]
-            c = eta / (finish - begin) * weight[1 if y[i] > 0 else 0] * y[i] / scale
+            c = eta / (finish - begin) * row_cost(cost, weights, y, i) * y[i] / scale
             for k in range(indptr[i], indptr[i + 1]):
                 j = indices[k]
                 step = c * value_at(values, k)

@@ -217,7 +217,9 @@ class ExactSolver(Solver):
         self.settings, self.bias, self.stop = self.runner.settings, task.bias, task.stop
         self.n_samples = task.source.n_samples
         if not task.source.labels.binary:
-            raise InputError(f"{self.name}: learns two classes; {task.source.name} has {len(task.source.labels.values)}")
+            raise InputError(
+                f"{self.name}: learns two classes; {task.source.name} has {len(task.source.labels.values)}"
+            )
         self.prior = np.empty(0)
 
     def start(self, state: State) -> None:

@@ -8,13 +8,16 @@ w *= 1 - eta_t lambda first; radius 1 / sqrt(lambda).
 """
 
 import math
+from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
+from blocksvm.errors import InputError, called
 from blocksvm.kernels import inlined
 from blocksvm.kernels.memory import strided_dot, value_at
 from blocksvm.learners.layout import layout, parameters
-from blocksvm.learners.protocol import DECAY, GRADIENT, LAM, RADIUS, STEP, Learner, Regulariser, Settings
+from blocksvm.learners.protocol import DECAY, GRADIENT, LAM, RADIUS, STEP, C, Learner, Regulariser, Settings
 from blocksvm.learners.rows import averages, derivative_at, eta_at, is_small, sum_of_squared_values
 
 COLUMN = layout("v", averaging=("lagged",))
@@ -114,6 +117,17 @@ def radius_of(settings: dict) -> tuple[int, float] | None:
     return None if settings["radius"] is None else (2, settings["radius"])
 
 
+def lam_of_C(settings: dict, known: Mapping) -> dict:
+    """With lambda = 1 / (C l) where C is given instead, and the number l of rows is known."""
+    if settings["lam"] is None:
+        if settings["C"] is None:
+            raise InputError(f"pegasos needs {called('lam')}, or {called('C')} where the number of rows is known")
+        if not known.get("n_samples"):
+            raise InputError(f"{called('C')}: pegasos needs {called('lam')} where the number of rows is not known")
+        settings["lam"] = 1.0 / (settings["C"] * known["n_samples"])
+    return settings
+
+
 FOLLOWED = ("FoReL lemma, linearised losses", "OGD, constant step", "OGD, looser FoReL form", "OGD, tuned: B L sqrt(t)",
             "FoReL, tuned: B L sqrt(2 t)")  # fmt: skip
 
@@ -151,7 +165,14 @@ PEGASOS = OGD.like(
     summary="Pegasos with sub-batches of one row: steps of 1 / (lambda t), projected",
     source="Shalev-Shwartz, Singer, Srebro, Cotter, Math. Prog. 2011",
     example="pegasos --lambda 1e-4 --average",
-    settings=Settings((LAM,)),
+    settings=Settings(
+        (
+            replace(LAM, default=None),
+            replace(C, default=None, help="the same as lambda = 1 / (C * rows), where their number is known"),
+        ),
+        (("lam", "C"),),
+    ),
+    complete=lam_of_C,
     update=pegasos_update,
     numbers=lambda settings: {"radius": 1.0 / math.sqrt(settings["lam"])},
     mirror=None,

@@ -79,7 +79,9 @@ class Leader:
             return False
         own = a[working]
         with np.errstate(divide="ignore", invalid="ignore"):
-            room = np.where(direction > 0.0, (upper - own) / direction, np.where(direction < 0.0, -own / direction, np.inf))
+            room = np.where(
+                direction > 0.0, (upper - own) / direction, np.where(direction < 0.0, -own / direction, np.inf)
+            )
         length = min(1.0 if self.bounded else np.inf, float(room.min()))
         if not (0.0 < length < np.inf):
             # a bound was given up against which the direction presses: along the row alone it leaves it

@@ -13,6 +13,8 @@ The last two are w_j = factor f(theta_j) with a factor that all features share. 
 keeps two numbers more: sum_t w_{t+1} = total + sum f - lagged, as in ``gradient.py``.
 """
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from blocksvm.errors import InputError, called, said
@@ -294,13 +296,14 @@ N_FEATURES = Setting(
 )
 
 
-def all_counted(settings: dict, known: dict) -> None:
+def all_counted(settings: dict, known: Mapping) -> dict:
     """Z counts every feature: InputError where their number is unknown, or less than those that the rows have."""
     n, met = settings["n_features"], known.get("n_features", 0)
     if n is None:
         raise InputError(f"omd {said('mirror', 'entropic')} needs {called('n_features')}: how many features there are")
     if n < met:
         raise InputError(f"{said('n_features', n)}: the rows have {met:,} features; give that many or more")
+    return settings
 
 
 MAPPED = OGD.like(
@@ -326,7 +329,7 @@ ENTROPIC_MAP = MAPPED.like(
     parameters=PARAMETER,
     numbers=lambda settings: {"p": 0.0},
     initial_scalars={},
-    check=all_counted,
+    complete=all_counted,
     mirror="entropic",
     ball=lambda settings: (1, settings["radius"]),
 )
@@ -337,7 +340,7 @@ P_NORM_MAP = ENTROPIC_MAP.like(
     current=power_current,
     mean=power_mean,
     numbers=lambda settings: {"radius": 0.0, "n_features": 0.0},
-    check=lambda settings, known: None,
+    complete=lambda settings, known: settings,
     mirror="p-norm",
     ball=lambda settings: None,
 )

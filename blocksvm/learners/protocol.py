@@ -87,8 +87,8 @@ class Learner:
     score, update, current, mean: see above.  columns, scalars, parameters: layouts of what they are given; more_scalars:
     how many scalars lie behind the named ones, by whether averages are wanted; numbers: those parameters that are no
     setting of the same name; initial, initial_scalars: what does not begin at 0, by name.
-    choice: a setting whose value chooses the learner among ``variants``; check(settings, known): raises InputError for
-    what no single setting's range tells; constant(settings): the value of a constant feature that the rule needs.
+    choice: a setting whose value chooses the learner among ``variants``; complete(settings, known): the settings
+    with what follows from others, and from the data; raises InputError for what no single setting's range tells; constant(settings): the value of a constant feature that the rule needs.
 
     What it can do: takes_weights: rows may differ in importance; takes_prior: its weights may be added to a prior
     model's; sparse: weights become exactly 0; acts_on: 'rows', 'margins' (a row of margin 1 or more changes nothing) or
@@ -116,7 +116,7 @@ class Learner:
     initial_scalars: Mapping[str, float] = field(default_factory=dict)
     choice: str | None = None
     variants: Mapping[str, Learner] = field(default_factory=dict)
-    check: Callable[[dict, Mapping], None] = lambda settings, known: None
+    complete: Callable[[dict, Mapping], dict] = lambda settings, known: settings
     constant: Callable[[dict], float] | None = None
     takes_weights: bool = True
     takes_prior: bool = True
@@ -147,8 +147,7 @@ class Learner:
         """
         chosen = self.of(given)
         found = chosen.settings.resolve(given, chosen.name, known)
-        chosen.check(found, known)
-        return found
+        return chosen.complete(found, known)
 
     def number_of(self, settings: Mapping, name: str) -> float:
         """One of its own parameters: a computed one, or the setting of this name; inf for one that is off."""

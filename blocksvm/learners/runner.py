@@ -36,6 +36,7 @@ def known_of(source, bias: float) -> dict:
     return {
         "max_norm": source.max_norm if source.max_norm > 0.0 else 1.0,
         "n_features": source.n_features + (bias != 0.0),
+        "n_samples": source.n_samples,
     }
 
 

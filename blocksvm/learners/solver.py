@@ -140,7 +140,8 @@ def method_of(learner: Learner) -> Method:
     )  # fmt: skip
     return Method(
         learner.name, learner.summary, learner.settings + SHARED, capabilities,
-        partial(OnlineSolver, learner, capabilities),
+        partial(OnlineSolver, learner, capabilities), () if learner.choice is None else (learner.choice,),
+        lambda given: learner.of(given).settings + SHARED,
     )  # fmt: skip
 
 

@@ -15,7 +15,7 @@ from blocksvm.kernels.table import hash_ids
 from blocksvm.model.older import of_today
 from blocksvm.model.state import Piecewise, write_state
 from blocksvm.sources.store.arrays import read_array, write_array
-from blocksvm.sources.store.files import create_hdf5, damage_named, open_hdf5, read_meta, write_meta
+from blocksvm.sources.store.files import create_group, create_hdf5, damage_named, open_hdf5, read_meta, write_meta
 
 INT64 = np.dtype(np.int64)
 FLOAT64 = np.dtype(np.float64)
@@ -34,7 +34,7 @@ def save_model(
     state: what a later run can start from (the dual variables, a learner's memory), {name space: {array: pieces}}.
     """
     with create_hdf5(path, "model") as file:
-        features = file.create_group("features")
+        features = create_group(file, "features")
         write_array(features, "ids", meta["n_features"], INT64, feature_ids)
         write_array(file, "weights", weights.length, weights.dtype, weights.piece)
         write_state(file, state)
@@ -71,6 +71,10 @@ class Model:
     intercept: float | np.ndarray
     labels: tuple[float, ...]
     meta: dict
+
+    def __repr__(self) -> str:
+        labels = ", ".join(f"{label:g}" for label in self.labels[:5]) + (", ..." if len(self.labels) > 5 else "")
+        return f"Model({self.weights.shape[-1]} features, labels {labels})"
 
     @property
     def bits(self) -> int | None:
@@ -110,12 +114,6 @@ def model_feature_ids(path: str | Path) -> np.ndarray:
     """The ids (d,) int64 of a model's features, in the order of its state."""
     with open_hdf5(Path(path), "model") as file, damage_named(file):
         return read_array(file["features"], "ids", INT64, read_meta(file)["n_features"])
-
-
-def feature_id_pieces(path: str | Path) -> Iterator[tuple[int, np.ndarray]]:
-    """(start, piece) of the ids of a model's features, in the order of its state."""
-    with open_hdf5(Path(path), "model") as file, damage_named(file):
-        yield from read_pieces(file["features"], "ids", INT64)
 
 
 def load_model(path: str | Path) -> Model:

@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 
 from blocksvm.conversion.ids import IdIndex
-from blocksvm.errors import InputError
+from blocksvm.errors import InputError, said
 from blocksvm.formats.svmlight import LineCounter, TextFormat, parse_piece
 from blocksvm.formats.text import text_pieces
-from blocksvm.kernels.margins import decision_values
 from blocksvm.memory import Budget
-from blocksvm.model.files import Model, describe_model, hashed, labels_predicted, load_model
+from blocksvm.model.files import Model, describe_model, hashed, load_model
+from blocksvm.model.values import classes_of, piece_bytes, pieces_of_values, rows_of_piece
 from blocksvm.sources.block import Arena
 from blocksvm.sources.source import Labels, bytes_of_blocks
 from blocksvm.sources.store.reader import Store
@@ -22,25 +22,25 @@ from blocksvm.sources.store.reader import Store
 
 @dataclass(frozen=True)
 class Scores:
-    """Decision values (n,) float64 of consecutive rows, (n, k) of k > 2 classes; their labels (n,) float64, nan where
-    there are none."""
+    """What a model says of consecutive rows.
 
-    values: np.ndarray
+    values (m,) float64: their decision values, (m, k) of k > 2 classes, or None where only classes were asked for;
+    classes (m,): the position of each row's label among the model's, a decision value of 0 is the first one's;
+    labels (m,) float64: the rows' own labels, nan where there are none.
+    """
+
+    values: np.ndarray | None
+    classes: np.ndarray
     labels: np.ndarray
 
     def predictions(self, model: Model) -> np.ndarray:
-        """Labels (n,) float64 in the user's numbers; a decision value of 0 gives the negative one."""
-        return labels_predicted(self.values, model.labels)
+        """Labels (m,) float64 in the user's numbers."""
+        return np.array(model.labels)[self.classes]
 
 
-def values_of(matrix: tuple, weights: np.ndarray) -> np.ndarray:
-    """Decision values (n,) for weights (d + 1,) whose last entry is the intercept, or (n, k) for (k, d + 1)."""
-    values = np.empty((len(matrix[0]) - 1, 1 if weights.ndim == 1 else len(weights)))
-    out = np.empty(len(values))
-    for c, own in enumerate(np.atleast_2d(weights)):
-        decision_values(*matrix, own, 1.0, out)
-        values[:, c] = out
-    return values[:, 0] if weights.ndim == 1 else values
+def by_row(values: np.ndarray) -> np.ndarray:
+    """Decision values (k, m) as they are handed out: (m,) of k = 1, else (m, k)."""
+    return values[0].copy() if len(values) == 1 else np.ascontiguousarray(values.T)
 
 
 class TextScorer:
@@ -52,7 +52,8 @@ class TextScorer:
         self.budget = Budget(memory)
         self.piece_bytes = int(min(4_000_000, max(65_536, memory // 64)))
         # a row's text takes two bytes or more
-        self.budget.take("text", (6 + (4 * copies if copies > 1 else 0)) * self.piece_bytes)
+        self.budget.take("text", 6 * self.piece_bytes)
+        self.budget.take("decision values", piece_bytes(copies))
         # ids stay for the look-up; while the index is filled there are two copies of them
         need = 8 * copies * (d + 2) + 8 * copies * (d + 1) + 8 * d + IdIndex.n_bytes(d)
         self.budget.require("the model", need)
@@ -64,7 +65,10 @@ class TextScorer:
         self.index = IdIndex(d).fill([(0, self.model.feature_ids)])
         # unseen features point at a weight of 0, the last entry is the constant
         constant = np.expand_dims(self.model.intercept, -1)
-        self.w = np.concatenate([self.model.weights, np.zeros_like(constant), constant], axis=-1)
+        w = np.concatenate([self.model.weights, np.zeros_like(constant), constant], axis=-1)
+        self.w = np.atleast_2d(w)
+        # from here on the weights are only needed in this order
+        self.model = replace(self.model, feature_ids=np.empty(0, np.int64), weights=np.empty(0))
 
     def scores(self, inputs: list[str]) -> Iterator[Scores]:
         """Scores piece by piece; InputError with file and line for bad text."""
@@ -75,9 +79,9 @@ class TextScorer:
             counter.check(parsed)
             positions = self.index.find(hashed(parsed.ids, self.model.bits))
             positions[positions < 0] = self.w.shape[-1] - 2
-            values = values_of((parsed.indptr, positions, parsed.values), self.w)
-            rows += len(values)
-            yield Scores(values, parsed.labels)
+            rows += len(parsed.labels)
+            for part, values in pieces_of_values((parsed.indptr, positions, parsed.values), self.w, 1.0):
+                yield Scores(by_row(values), classes_of(values), parsed.labels[part])
         if rows == 0:
             name = "standard input" if inputs[0] == "-" else inputs[0]
             raise InputError(f"{name}: no rows found; expected lines of '[label] id:value ...'")
@@ -86,25 +90,30 @@ class TextScorer:
 class StoreScorer:
     """Scores a store's rows in the order of their source.
 
-    Rows lie shuffled in a store; where the scores of all do not fit in memory, it is read once for each range of
-    source numbers that does.
+    Rows lie shuffled in a store; where what is wanted of all rows (their classes, or all their decision values) does
+    not fit in memory, it is read once for each range of source numbers that does.  with_values: whether decision
+    values are wanted, too.
     """
 
-    def __init__(self, model: str | Path, path: str | Path, memory: int):
+    def __init__(self, model: str | Path, path: str | Path, memory: int, with_values: bool = True):
         self.path = path
+        self.with_values = with_values
         self.budget = Budget(memory)
         description = describe_model(model)
         d, copies = description["n_features"], description["n_vectors"]
-        self.row_bytes = 32 + 16 * copies
+        # source number, label, class; the numbers are sorted with a second copy of them
+        self.row_bytes = 8 + 8 + 8 + 4 + (8 * copies if with_values else 0)
         with Store(path) as store:
             need = (8 + 8 * copies) * (d + 1) + IdIndex.n_bytes(d) + 8 * copies * (store.n_features + 1)
+            need += GATHERED_BYTES
             self.budget.require("the model and the matching of its features", need)
             loaded = load_model(model)
             own, trained = store.meta["settings"]["normalize"], loaded.meta["text"]["normalize"]
             self.note = ""
             if own != trained:
                 self.note = (
-                    f"note: the model was trained on rows split with --normalize {trained}, this store's with {own}: "
+                    f"note: the model was trained on rows split with {said('normalize', trained)}, this store's with "
+                    f"{own}: "
                     "split it likewise, or its decision values are on another scale"
                 )
             self.own = _own_weights(loaded, store)
@@ -113,29 +122,60 @@ class StoreScorer:
             most_rows = int(store.chunks.n_rows.max())
             self.arena_bytes = bytes_of_blocks(store, most_rows, int(store.chunks.nnz.max()))
             self.budget.take("weights", self.own.nbytes)
-            self.budget.take("one chunk", self.arena_bytes + (48 + 16 * copies) * most_rows)
-            self.budget.require("scores", self.row_bytes * min(store.n_samples, 1024))
+            self.budget.take("one chunk", self.arena_bytes + 48 * most_rows)
+            self.budget.take("decision values", piece_bytes(copies))
+            self.budget.require("predictions", self.row_bytes * min(store.n_samples, 1024))
 
     def scores(self) -> Iterator[Scores]:
-        """Scores of ranges of source numbers, in their order."""
+        """Scores of consecutive rows of the source, piece by piece."""
         arena = Arena(self.arena_bytes)
         with Store(self.path) as store:
             store.labels = Labels(tuple(self.model.labels))
             at_once = min(store.n_samples, max(1, self.budget.left // self.row_bytes))
             bounds = _source_bounds(store, at_once)
             for low, high in zip(bounds[:-1], bounds[1:], strict=True):
-                yield _scores_between(store, self.own, arena, low, high)
+                yield from self._between(store, arena, low, high)
+
+    def _between(self, store: Store, arena: Arena, low: int, high: int) -> Iterator[Scores]:
+        """Scores of the rows with source numbers low .. high - 1."""
+        sources = _sources_between(store, low, high)
+        labels, classes = np.empty(len(sources)), np.empty(len(sources), np.int32)
+        k = len(self.own)
+        found = np.empty((len(sources), k)) if self.with_values else None
+        for chunk in range(len(store.chunks)):
+            rows = store.read_rows(chunk)
+            chosen = (rows["source"] >= low) & (rows["source"] < high)
+            if not chosen.any():
+                continue
+            block = store.read_block(np.array([chunk]), arena)
+            for part, values in pieces_of_values(block.matrix, self.own, 1.0):
+                own = chosen[part]
+                places = np.searchsorted(sources, rows["source"][part][own])
+                labels[places] = rows["label"][part][own]
+                classes[places] = classes_of(values)[own]
+                if found is not None:
+                    found[places] = values.T[own]
+        step = rows_of_piece(k)
+        for start in range(0, len(sources), step):
+            part = slice(start, start + step)
+            values = None if found is None else found[part, 0] if k == 1 else found[part]
+            yield Scores(values, classes[part], labels[part])
+
+
+GATHERED_BYTES = 3 * 8 * (1 << 17)  # ids, positions and weights of a stored piece of ids
 
 
 def _own_weights(model: Model, store: Store) -> np.ndarray:
-    """The model's weights by the store's features, the intercept last; of more than two classes a row each."""
+    """The model's weights (k, d + 1) by the store's features, the intercept last; k = 1 for two classes."""
     index = IdIndex(len(model.feature_ids)).fill([(0, model.feature_ids)])
-    own = np.zeros((*model.weights.shape[:-1], store.n_features + 1))
+    theirs = np.atleast_2d(model.weights)
+    own = np.zeros((len(theirs), store.n_features + 1))
     for start, ids in store.feature_id_pieces():
         positions = index.find(hashed(ids, model.bits))
-        known = positions >= 0
-        own[..., start : start + len(ids)][..., known] = model.weights[..., positions[known]]
-    own[..., -1] = model.intercept
+        known = np.flatnonzero(positions >= 0)
+        for mine, weights in zip(own, theirs, strict=True):
+            mine[start + known] = weights[positions[known]]
+    own[:, -1] = model.intercept
     return own
 
 
@@ -146,18 +186,12 @@ def _source_bounds(store: Store, at_once: int) -> list[int]:
     return [n_source * k // ranges for k in range(ranges + 1)]
 
 
-def _scores_between(store: Store, own: np.ndarray, arena: Arena, low: int, high: int) -> Scores:
-    found: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
+def _sources_between(store: Store, low: int, high: int) -> np.ndarray:
+    """The source numbers from low to high - 1 that the store has, rising."""
+    found = []
     for chunk in range(len(store.chunks)):
-        rows = store.read_rows(chunk)
-        chosen = (rows["source"] >= low) & (rows["source"] < high)
-        if not chosen.any():
-            continue
-        block = store.read_block(np.array([chunk]), arena)
-        values = values_of(block.matrix, own)
-        found.append((rows["source"][chosen], values[chosen], rows["label"][chosen]))
-    if not found:
-        return Scores(np.empty(0), np.empty(0))
-    source, values, labels = (np.concatenate(column) for column in zip(*found, strict=True))
-    order = np.argsort(source)
-    return Scores(values[order], labels[order])
+        sources = store.read_rows(chunk)["source"]
+        found.append(sources[(sources >= low) & (sources < high)])
+    sources = np.concatenate(found)
+    sources.sort()
+    return sources

@@ -16,7 +16,7 @@ import numpy as np
 from blocksvm.errors import InputError
 from blocksvm.model.older import of_today
 from blocksvm.sources.store.arrays import read_pieces, write_array
-from blocksvm.sources.store.files import create_hdf5, damage_named, open_hdf5, read_meta, write_meta
+from blocksvm.sources.store.files import create_group, create_hdf5, damage_named, open_hdf5, read_meta, write_meta
 
 VISIT = "visit"  # the name space of arrays that belong to a visit under way
 SUMS = ".xxh3"  # ends the names of arrays of checksums
@@ -44,16 +44,17 @@ def namespace(name: str, learner: bool) -> str:
 
 def write_state(file, spaces: Mapping[str, Mapping[str, Piecewise]]) -> None:
     """Write {name space: {array: its pieces}}."""
-    group = file.create_group("state")
+    group = create_group(file, "state")
     for space, arrays in spaces.items():
-        own = group.create_group(space)
+        own = create_group(group, space)
         for name, made in arrays.items():
             write_array(own, name, made.length, made.dtype, made.piece)
 
 
 @dataclass(frozen=True)
 class SavedState:
-    """A model or checkpoint opened for its state: its description ``meta``, and {name space: {array: entries}}."""
+    """A model or checkpoint opened for its state: its description ``meta``, and {name space: {array: entries}}; the
+    name space '' has a model's 'weights' and the 'ids' of its features."""
 
     path: Path
     meta: dict
@@ -66,7 +67,7 @@ class SavedState:
         return namespace(method["name"], method["learner"])
 
     def load(self, space: str, name: str, out: np.ndarray) -> None:
-        """Fill ``out``, which must have the array's length; space '' has 'weights'.  InputError where it is missing or
+        """Fill ``out``, which must have the array's length.  InputError where it is missing or
         damaged, or of another length or type."""
         flat = out.reshape(-1)
         filled = 0
@@ -80,10 +81,10 @@ class SavedState:
             raise InputError(f"{self.path}: holds no {name} of {len(flat)} numbers; it is damaged, or of another run")
 
     def pieces(self, space: str, name: str, dtype) -> Iterator[tuple[int, np.ndarray]]:
-        """(start, piece) of one array, one after the other."""
+        """(start, piece) of one array, one after the other; space '' has 'weights', and 'ids' of the features."""
         with _opened(self.path) as file:
             if not space:
-                yield from read_pieces(file, name, np.dtype(dtype))
+                yield from read_pieces(file["features"] if name == "ids" else file, name, np.dtype(dtype))
                 return
             state = file["state"]
             # version 1 had no name spaces: the arrays are those of the one solver
@@ -103,6 +104,8 @@ def open_state(path: str | Path) -> SavedState:
         meta = of_today(read_meta(file))
         method = meta["method"]
         lengths: dict[str, dict[str, int]] = {}
+        if "weights" in file:
+            lengths[""] = {"weights": file["weights"].shape[0], "ids": file["features"]["ids"].shape[0]}
         for space, group in file["state"].items():
             if hasattr(group, "items"):
                 lengths[space] = {n: group[n].shape[0] for n in group if not n.endswith(SUMS)}

@@ -1,1 +1,41 @@
-"""What is minimised: the losses, one a file, and what it means to have solved a problem."""
+"""What is minimised: the losses, one a file, and what it means to have solved a problem.
+
+This file owns the registry: a loss's name and the file that holds its ``LOSS``, which is imported when it is asked for.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from blocksvm.errors import InputError, said
+
+LOSSES = {
+    "hinge": "hinge",
+    "squared-hinge": "squared_hinge",
+}
+
+
+def check_loss(name: str) -> str:
+    """The name, if it can be that of a loss: one of ``LOSSES``, or MODULE:ATTRIBUTE of one outside the package."""
+    if name not in LOSSES and not all(name.partition(":")):
+        raise InputError(
+            f"{said('loss', name)}: unknown; choose one of {', '.join(LOSSES)}, or MODULE:ATTRIBUTE of your own"
+        )
+    return name
+
+
+def get_loss(name: str):
+    """The ``Loss`` of this name; InputError where there is none."""
+    check_loss(name)
+    module, _, attribute = name.partition(":")
+    if not attribute:
+        return import_module(f"{__name__}.{LOSSES[name]}").LOSS
+    from blocksvm.problems.loss import Loss
+
+    try:
+        loss = getattr(import_module(module), attribute)
+    except (ImportError, AttributeError) as error:
+        raise InputError(f"{said('loss', name)}: cannot be imported ({error})") from error
+    if not isinstance(loss, Loss):
+        raise InputError(f"{said('loss', name)}: is no Loss; see blocksvm/problems/loss.py")
+    return loss

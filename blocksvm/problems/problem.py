@@ -1,145 +1,121 @@
 """The problem that a run solves, and what it means to have solved it: primal, dual, their gap.
 
-    primal  P(w) = 1/2 ||w - w0||^2 + sum_i C_i max(0, 1 - y_i <w, x_i>)^power
-    dual    D(a) = sum_i a_i (1 - y_i <w0, x_i>) - 1/2 ||u(a)||^2 - 1/2 sum_i diagonal_i a_i^2
-                 = sum_i a_i - 1/2 ||w(a)||^2 + 1/2 ||w0||^2 - 1/2 sum_i diagonal_i a_i^2
-            with u(a) = sum_i a_i y_i x_i and w(a) = w0 + u(a); w0 is a prior model, or 0
+    primal  P(w) = 1/2 ||w - w0||^2 + sum_i value(z_i, y_i, C_i),    z_i = <w, x_i>
+    dual    D(a) = -sum_i conjugate(a_i, y_i, C_i) - 1/2 ||u(a)||^2 - <w0, u(a)>,    u(a) = sum_i a_i direction(y_i) x_i
 
-Weak duality: D(a) <= P* <= P(w) for every feasible a and every w.
+with C_i = C * class weight * row weight and w(a) = w0 + u(a); w0 is a prior model, or 0.  Weak duality: D(a) <= P* <=
+P(w) for every feasible a and every w, and
+
+    P(w) - D(a) = sum_i [value_i + conjugate_i + a_i direction_i z_i] + 1/2 ||w - w(a)||^2,
+
+a sum of terms that are never negative.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from blocksvm.errors import InputError, said
-from blocksvm.kernels.margins import certificate_sums, inner_product, sum_of_squares
-from blocksvm.problems.losses import LOSSES, Loss
+from blocksvm.kernels.margins import certificate_sums, inner_with_difference, squared_distance, sum_of_squares
+from blocksvm.problems import get_loss
+from blocksvm.problems.loss import REAL_NUMBERS, Loss
+from blocksvm.problems.settings import PROBLEM_SETTINGS
+from blocksvm.settings import Settings
 from blocksvm.sources.source import Labels, Source
+
+LARGEST = 1e50  # of sum_i C_i ||x_i||, and of 1 / C_i: squares and quotients of these must stay finite
+
+ROUNDING = 1e-9  # relative to the magnitude of what is added up: a dual that lies further above the primal is wrong
 
 
 @dataclass(frozen=True)
 class Problem:
-    """What is minimised: the loss, C by class (negative, positive), the value of the constant feature."""
+    """What is minimised.
+
+    cost (2,) float64: C times class weight, by class (negative, positive; equal where targets are real numbers); bias:
+    value of the constant feature; weight_sums: of the rows' weights, by class (without weights: the numbers of rows);
+    own: the values of the loss's own settings, in their order.
+    """
 
     loss: Loss
     cost: np.ndarray
     bias: float
     n_samples: int
-    class_counts: tuple[int, int]
+    weight_sums: tuple[float, float]
+    own: tuple = ()
 
     @property
     def total_cost(self) -> float:
         """sum_i C_i; Pegasos' lambda is its inverse."""
-        return math.fsum(c * n for c, n in zip(self.cost.tolist(), self.class_counts, strict=True))
-
-    def box(self) -> tuple[np.ndarray, np.ndarray]:
-        return self.loss.box(self.cost)
+        return math.fsum(c * n for c, n in zip(self.cost.tolist(), self.weight_sums, strict=True))
 
 
-@dataclass(frozen=True)
-class Certificate:
-    """Primal, dual and gap over all rows for one fixed w; dual and rel_gap are None for a primal method, all three for
-    an online learner."""
-
-    primal: float | None
-    dual: float | None
-    rel_gap: float | None
-    accuracy: float
+def problem_settings(given: Mapping) -> Settings:
+    """``PROBLEM_SETTINGS`` and those of the loss that is given."""
+    loss = get_loss(PROBLEM_SETTINGS.resolve({"loss": given.get("loss")}, "a problem")["loss"])
+    return PROBLEM_SETTINGS + loss.settings
 
 
-def relative_gap(primal: float, dual: float) -> float:
-    """(P - D) / |P|, absolute where P is 0; never below 0 (rounding)."""
-    gap = max(0.0, primal - dual)
-    return gap / abs(primal) if primal != 0.0 else gap
+def make_problem(settings: Mapping, bias: float, source: Source) -> Problem:
+    """The problem on a source; settings: as ``PROBLEM_SETTINGS`` declares them, and the loss's own.
 
-
-class CertificateSums:
-    """Adds up a certificate block by block, all at one w.
-
-    ||w(a)||^2 must be that of the a reported, while the w at hand was maintained by additions that round.  With
-    s = sum_i a_i y_i <w, x_i> + <w, w0> = <w, w(a)>, which the same sweep gives,
-
-        ||w(a)||^2 = 2 s - ||w||^2 + ||w - w(a)||^2,
-
-    so D is known up to half of the drift's *square*.  After T additions to a coordinate the drift is at most
-    about T * 1.1e-16 * max ||w||, so even T = 10^10 (a coordinate in every row of a billion, ten passes) leaves
-    an error below 10^-11 of ||w||^2; ``drift`` is the measured part of it, |s - ||w||^2| / ||w||^2.
+    Raises InputError where a setting is out of range, where the source's labels are not what the loss needs, and where
+    the costs are beyond what double precision can solve.
     """
-
-    def __init__(self, problem: Problem, w: np.ndarray, prior: np.ndarray | None = None):
-        self.problem = problem
-        self.w_sq = sum_of_squares(w)
-        has = prior is not None and len(prior) > 0
-        self.cross = inner_product(w, prior) if has else 0.0
-        self.prior_sq = sum_of_squares(prior) if has else 0.0
-        self.parts: list[tuple[float, ...]] = []
-        self.dual = True
-        _, self.diagonal = problem.box()
-
-    def add(self, margins: np.ndarray, y: np.ndarray, alpha: np.ndarray | None) -> None:
-        """Add a block: margins y_i <w, x_i> (n,) float64, y (n,) int16, alpha (n,) float64 or None."""
-        problem = self.problem
-        self.dual = alpha is not None
-        self.parts.append(certificate_sums(margins, y, alpha, problem.cost, problem.loss.power, self.diagonal))
-
-    def gap_so_far(self) -> float:
-        """sum_i C_i xi_i + a_i m_i - a_i + 1/2 diagonal_i a_i^2 of the blocks added; over all rows it is P - D."""
-        loss, total, inner, squares, _ = (math.fsum(column) for column in zip(*self.parts, strict=True))
-        return loss + inner - total + 0.5 * squares
-
-    def drift(self) -> float:
-        inner = math.fsum(part[2] for part in self.parts) + self.cross
-        return abs(inner - self.w_sq) / self.w_sq if self.w_sq > 0.0 else abs(inner)
-
-    def certificate(self) -> Certificate:
-        loss, total, inner, squares, correct = (math.fsum(column) for column in zip(*self.parts, strict=True))
-        primal = 0.5 * (self.w_sq - 2.0 * self.cross + self.prior_sq) + loss
-        accuracy = correct / self.problem.n_samples
-        if not self.dual:
-            return Certificate(primal, None, None, accuracy)
-        of_alpha = 2.0 * (inner + self.cross) - self.w_sq
-        dual = total - 0.5 * of_alpha + 0.5 * self.prior_sq - 0.5 * squares
-        return Certificate(primal, dual, relative_gap(primal, dual), accuracy)
-
-
-LARGEST = 1e50  # of sum_i C_i ||x_i||, and of 1 / C_i: squares and quotients of these must stay finite
-
-
-def make_problem(settings: dict, bias: float, source: Source) -> Problem:
-    """The problem that settings (loss, C, lam, class_weight, as ``PROBLEM_SETTINGS`` resolves them) make of a source's
-    rows; InputError unless it has two labels, or where double precision would not do."""
-    labels = require_two_labels(source)
-    negatives, positives = (count for _, count in source.label_counts)
-    lam = settings["lam"]
-    C = settings["C"] if lam is None else 1.0 / (lam * source.n_samples)
-    problem = Problem(
-        loss=LOSSES[settings["loss"]],
-        cost=C * np.array(_class_weights(settings["class_weight"], labels, negatives, positives)),
-        bias=bias,
-        n_samples=source.n_samples,
-        class_counts=(negatives, positives),
-    )
+    takes = problem_settings(settings)
+    values = takes.resolve(settings, f"the problem of loss {settings.get('loss')}")
+    loss = get_loss(values["loss"])
+    if loss.targets == REAL_NUMBERS:
+        sums, weights = (0.0, _sum_of_weights(source)), (1.0, 1.0)
+        if values["class_weight"] is not None:
+            raise InputError(
+                f"{said('class_weight', values['class_weight'])}: {loss.name} has no classes; leave it out"
+            )
+    else:
+        labels = require_two_labels(source)
+        sums = _sums_by_class(source, labels)
+        weights = _class_weights(values["class_weight"], labels, sums)
+    C = values["C"] if values["lam"] is None else 1.0 / (values["lam"] * math.fsum(sums))
+    own = tuple(values[name] for name in loss.settings.names())
+    problem = Problem(loss, C * np.array(weights), bias, source.n_samples, sums, own)
     largest = max(1.0, source.max_norm, bias) * problem.total_cost
     if not (problem.cost.min() >= 1.0 / LARGEST and largest <= LARGEST):
-        given = said("C", settings["C"]) if lam is None else said("lam", lam)
+        name = "C" if values["lam"] is None else "lam"
         raise InputError(
-            f"{given}: is beyond what double precision can solve on these rows; choose one nearer to 1, or scale the "
-            "values"
+            f"{said(name, values[name])}: is beyond what double precision can solve on these rows; "
+            "choose one nearer to 1, or scale the values"
         )
     return problem
 
 
-def _class_weights(given, labels: Labels, negatives: int, positives: int) -> tuple[float, float]:
+def _sum_of_weights(source: Source) -> float:
+    sums = source.class_weight_sums
+    return float(source.n_samples) if sums is None else math.fsum(sums.values())
+
+
+def _sums_by_class(source: Source, labels: Labels) -> tuple[float, float]:
+    """Sums of the rows' weights (negative, positive); InputError where a class has none."""
+    if source.class_weight_sums is None:
+        return tuple(count for _, count in source.label_counts)
+    sums = tuple(source.class_weight_sums.get(label, 0.0) for label in labels.values)
+    for label, total in zip(labels.values, sums, strict=True):
+        if not total > 0.0:
+            raise InputError(f"{source.name}: all rows of label {label:g} have weight 0; training needs two classes")
+    return sums
+
+
+def _class_weights(given, labels: Labels, sums: tuple[float, float]) -> tuple[float, float]:
+    """Factors of C (negative, positive)."""
     if given is None:
         return 1.0, 1.0
     if given == "balanced":
-        return tuple((negatives + positives) / (2.0 * count) for count in (negatives, positives))
+        return tuple((sums[0] + sums[1]) / (2.0 * total) for total in sums)
     for label, weight in given.items():
-        if label not in (labels.negative, labels.positive):
+        if label not in labels.values:
             raise InputError(
                 f"{said('class_weight', f'{label:g}={weight:g}')}: no row has this label; "
                 f"the labels are {labels.negative:g} and {labels.positive:g}"
@@ -162,6 +138,97 @@ def require_two_labels(source: Source) -> Labels:
         raise InputError(f"{source.name}: has no labels; training needs rows of two classes")
     shown = ", ".join(f"{label:g}" for label in found[:5]) + (", ..." if len(found) > 5 else "")
     raise InputError(
-        f"{source.name}: has {len(found)} labels ({shown}), but the solvers are binary; make one class against the "
-        f"others, e.g. awk '{{$1 = ($1 == {found[0]:g}) ? 1 : -1}} 1' INPUT | python -m blocksvm.split - STORE.h5"
+        f"{source.name}: has {len(found)} labels ({shown}), but this solver takes two; the online learners take more "
+        f"(such as {said('solver', 'arow')}), or make one class against the others, e.g. "
+        f"awk '{{$1 = ($1 == {found[0]:g}) ? 1 : -1}} 1' INPUT | python -m blocksvm.split - STORE.h5"
     )
+
+
+def predicted(scores: np.ndarray) -> np.ndarray:
+    """What decision values say, in the codes of ``Block.y``: of two classes (n,) the sign, where 0 is the negative
+    class; of k classes (k, n) the one of the largest value, the first of equals."""
+    return np.where(scores > 0.0, 1, -1) if scores.ndim == 1 else scores.argmax(axis=0)
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """Primal, dual and gap over all rows for one fixed w; dual and rel_gap are None for a primal method, all three for
+    an online learner.  accuracy: the share of rows whose label is predicted, None where targets are real numbers."""
+
+    primal: float | None
+    dual: float | None
+    rel_gap: float | None
+    accuracy: float | None
+
+
+class CertificateSums:
+    """Adds up a certificate block by block, all at one w.
+
+    The dual is that of the a reported, while the w at hand was maintained by additions that round: the gap holds
+    1/2 ||w - w(a)||^2, of which the same sweep measures the part along w, since <w, u(a)> = sum_i a_i direction_i z_i.
+    After T additions to a coordinate the drift is at most about T * 1.1e-16 * max |w|, so even T = 10^10 (a coordinate
+    in every row of a billion, ten passes) leaves an error below 10^-11 of ||w||^2.
+    """
+
+    def __init__(self, problem: Problem, w: np.ndarray, prior: np.ndarray | None = None):
+        self.problem = problem
+        self.sums_of_rows = problem.loss.compiled(certificate_sums)
+        self.w_sq = sum_of_squares(w)
+        self.distance_sq = self.w_sq  # ||w - w0||^2, never by a difference of squares
+        self.along = self.w_sq  # <w, w - w0>
+        if prior is not None and len(prior) > 0:
+            self.distance_sq = squared_distance(w, prior)
+            self.along = inner_with_difference(w, w, prior)
+        self.parts: list[tuple[float, ...]] = []
+        self.correct = 0
+        self.dual = True
+
+    def add(self, scores: np.ndarray, block, alpha: np.ndarray | None) -> None:
+        """Add a block: scores <w, x_i> (n,) float64, alpha (n,) float64 of its rows or None."""
+        problem = self.problem
+        self.dual = alpha is not None
+        self.parts.append(self.sums_of_rows(scores, block.y, block.weights, alpha, problem.cost, problem.own))
+        self.correct += int(np.count_nonzero(predicted(scores) == block.y))
+
+    def _total(self, column: int) -> float:
+        return math.fsum(part[column] for part in self.parts)
+
+    def gap_so_far(self) -> float:
+        """The sum of the gap's terms of the blocks added; over all rows, with the drift's, it is P - D."""
+        return self._total(1)
+
+    def drift(self) -> float:
+        """What is measured of the drift, relative: |<w, w - w(a)>| / (||w|| ||w - w0||)."""
+        drift = abs(self._total(2) - self.along)
+        scale = math.sqrt(self.w_sq) * math.sqrt(self.distance_sq)
+        return drift / scale if scale > 0.0 else drift
+
+    def certificate(self) -> Certificate:
+        """Raises InputError where the sums are not finite, or the dual lies above the primal beyond rounding."""
+        primal = 0.5 * self.distance_sq + self._total(0)
+        accuracy = None
+        if self.problem.loss.targets != REAL_NUMBERS:
+            accuracy = self.correct / self.problem.n_samples
+        if not self.dual:
+            if not math.isfinite(primal):
+                raise overflowed()
+            return Certificate(primal, None, None, accuracy)
+        along = abs(self._total(2) - self.along) / math.sqrt(self.w_sq) if self.w_sq > 0.0 else 0.0
+        of_rows = self.gap_so_far()
+        magnitude = self._total(3) + self.distance_sq
+        gap = of_rows + 0.5 * along * along
+        if not (math.isfinite(primal) and math.isfinite(gap)):
+            raise overflowed()
+        if of_rows < -ROUNDING * magnitude:
+            raise InputError(
+                f"no certificate: the dual lies {-of_rows:.3g} above the primal {primal:.10g}, more than rounding "
+                "explains; the dual variables are not feasible, or the values too large for double precision: "
+                "scale them, or choose a smaller C"
+            )
+        gap = gap if gap > 0.0 else 0.0
+        return Certificate(primal, primal - gap, gap / abs(primal) if primal != 0.0 else gap, accuracy)
+
+
+def overflowed() -> InputError:
+    """What is said where a certificate's sums are not finite numbers: they certify nothing."""
+    return InputError("no certificate: the sums are not finite numbers; scale the values, or choose a smaller C")

@@ -1,41 +1,58 @@
-"""The settings that make a batch problem; imports nothing heavy."""
+"""The settings of a problem: the loss, what it is multiplied with, and the weights of the classes."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
+from dataclasses import dataclass
 
 from blocksvm.errors import InputError, said
+from blocksvm.problems import LOSSES, check_loss
 from blocksvm.settings import Setting, Settings
 
 
-def class_weights(given) -> str | dict:
-    """'balanced', or {label: weight} of a mapping or of 'LABEL=WEIGHT,LABEL=WEIGHT'; labels that are numbers are
-    float."""
-    if given == "balanced":
-        return given
-    pairs = (
-        given.items() if isinstance(given, Mapping) else [part.partition("=")[::2] for part in str(given).split(",")]
-    )
-    weights = {}
-    for label, weight in pairs:
-        try:
-            number = float(weight if label != "" else "")
-        except (TypeError, ValueError):
-            raise InputError(f"{said('class_weight', given)}: expected balanced or LABEL=WEIGHT,LABEL=WEIGHT") from None
-        if not (number > 0.0 and math.isfinite(number)):
-            raise InputError(f"{said('class_weight', f'{label}={number:g}')}: must be a finite number above 0")
-        try:
-            weights[float(label)] = number
-        except (TypeError, ValueError):
-            weights[label] = number
-    return weights
+@dataclass(frozen=True)
+class LossName(Setting):
+    """One of the losses, or MODULE:ATTRIBUTE of one outside the package."""
+
+    def checked(self, value):
+        return None if value is None else check_loss(str(value))
 
 
-PROBLEM_SETTINGS = Settings((
-    Setting("loss", "the loss of a row: hinge or squared-hinge", default="hinge", kind=str, metavar="NAME",
-            choices=("hinge", "squared-hinge")),
-    Setting("C", "weight of the sum of losses", default=1.0, above=0.0),
-    Setting("lam", "instead of C: C = 1 / (L * rows)", above=0.0, metavar="L"),
-    Setting("class_weight", "balanced, or LABEL=WEIGHT,LABEL=WEIGHT: factors of C", kind=class_weights, metavar="W"),
-), exclusive=(("C", "lam"),))  # fmt: skip
+@dataclass(frozen=True)
+class ClassWeights(Setting):
+    """'balanced', {label: weight}, or the latter as text, LABEL=WEIGHT,LABEL=WEIGHT."""
+
+    def checked(self, value):
+        if value is None or value == "balanced":
+            return value
+        try:
+            if isinstance(value, str):
+                value = dict(part.split("=") for part in value.split(","))
+            weights = {_label(label): float(weight) for label, weight in dict(value).items()}
+        except (TypeError, ValueError):
+            raise InputError(f"{said(self.name, value)}: expected balanced or LABEL=WEIGHT,LABEL=WEIGHT") from None
+        for label, weight in weights.items():
+            if not 0.0 < weight < float("inf"):
+                wrong = said(self.name, f"{label:g}={weight:g}" if isinstance(label, float) else f"{label}={weight:g}")
+                raise InputError(f"{wrong}: the weight must be a finite number above 0")
+        return weights
+
+
+def _label(label) -> float | str:
+    """A label as stores have them: a number where it is one."""
+    try:
+        return float(label)
+    except ValueError:
+        if not label:
+            raise
+        return label
+
+
+PROBLEM_SETTINGS = Settings(
+    (
+        LossName("loss", f"the loss: {', '.join(LOSSES)}", "hinge", str, metavar="NAME"),
+        Setting("C", "weight of the sum of losses", 1.0, above=0.0),
+        Setting("lam", "instead of C: C = 1 / (L * sum of the rows' weights)", above=0.0, metavar="L"),
+        ClassWeights("class_weight", "factors of C: balanced, or LABEL=WEIGHT,LABEL=WEIGHT", kind=str, metavar="W"),
+    ),
+    exclusive=(("C", "lam"),),
+)

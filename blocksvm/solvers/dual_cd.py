@@ -1,4 +1,4 @@
-"""Dual coordinate descent as a block solver: w = sum a_i y_i x_i maintained, shrinking inside a visit."""
+"""Dual coordinate descent as a block solver: w = w0 + sum a_i direction_i x_i maintained, shrinking inside a visit."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Iterable
 import numpy as np
 
 from blocksvm.errors import InputError, called
-from blocksvm.kernels.dual_cd import dual_cd_pass, leave_resting
-from blocksvm.kernels.margins import add_rows, inner_product, sum_of_squares
+from blocksvm.kernels.dual_cd import dual_cd_pass, dual_coefficients, leave_resting, make_feasible
+from blocksvm.kernels.margins import add_rows, inner_with_difference, squared_distance, sum_of_squares
 from blocksvm.kernels.shuffle import keep_active
-from blocksvm.problems.problem import make_problem
+from blocksvm.problems.problem import make_problem, problem_settings
 from blocksvm.problems.settings import PROBLEM_SETTINGS
 from blocksvm.solvers.protocol import (
     Capabilities,
@@ -26,8 +26,8 @@ from blocksvm.solvers.protocol import (
 from blocksvm.sources.block import Block
 
 ABOVE, BELOW, PASSES, DROPPED = range(4)  # entries of visit["range"]
-LINEAR, SQUARE, OUTERS, RESTING = range(4)  # entries of state["sums"]: sum a, sum diagonal a^2, outer iterations done,
-# and from RESTING on a ring of the losses of the rows put to rest in each of the last outer iterations
+CONJUGATE, OUTERS, RESTING = range(3)  # entries of state["sums"]: sum of the conjugates, outer iterations done, and
+# from RESTING on a ring of the losses of the rows put to rest in each of the last outer iterations
 
 # Shrinking that outlasts a visit.  A row whose gradient lies this far beyond its bound (in units of the margin) stays
 # there for some time: it is left out of its next visits.  Measured on zipf data: as few outer iterations as without,
@@ -35,6 +35,9 @@ LINEAR, SQUARE, OUTERS, RESTING = range(4)  # entries of state["sums"]: sum a, s
 REST_BEYOND = 0.2
 REST_VISITS = 3
 REST_FROM = 3  # outer iterations done before any row may rest: the first ones move everything
+
+LARGEST_FACTOR = 1e6  # by which a warm start's dual variables are multiplied, at most
+QUADRATIC = 1e-6  # relative: nearer than this to a parabola the conjugates' sum is one
 
 
 class DualCD(Solver):
@@ -65,12 +68,12 @@ class DualCD(Solver):
     )
 
     def __init__(self, task: Task):
-        self.settings = PROBLEM_SETTINGS.resolve(task.settings, self.name)
+        self.settings = problem_settings(task.settings).resolve(task.settings, self.name)
         self.problem = make_problem(self.settings, task.bias, task.source)
         self.bias = self.problem.bias
-        self.upper, self.diagonal = self.problem.box()
         self.tolerance = task.tolerance
         self.prior = np.empty(0)
+        self.one_pass = self.problem.loss.compiled(dual_cd_pass)
 
     def start(self, state: State) -> None:
         """a = 0 is a feasible start, with w = 0 or the prior model's weights."""
@@ -78,8 +81,9 @@ class DualCD(Solver):
             state["w"][:] = self.prior
 
     def warm_start(self, state: State, saved: SavedRun, blocks: Iterable[Block]) -> None:
-        """The other run's a, scaled into this problem's box (Chu et al., KDD 2015, scale a by the ratio of C), then by
-        the factor that is best for the dual: D(f a) = f sum a - f^2/2 (||w(a)||^2 + sum diagonal a^2)."""
+        """The other run's a, scaled in each class by the ratio of C (Chu et al., KDD 2015), then into each row's own
+        bounds; where the conjugates are quadratic, times the factor f that is best for the dual,
+        D(f a) = -sum conjugate(f a_i) - f^2/2 ||w(a)||^2."""
         if len(self.prior):
             raise InputError(f"{called('warm_start')}: not together with {called('prior')}; leave one of them out")
         if saved.lengths.get(self.name, {}).get("alpha") != len(state["alpha"]):
@@ -88,27 +92,45 @@ class DualCD(Solver):
             )
         alpha, w, sums = state["alpha"], state["w"], state["sums"]
         saved.load(self.name, "alpha", alpha)
-        alpha *= (self.problem.cost / np.array(saved.meta["cost"])).min()
-        np.clip(alpha, 0.0, self.upper.min(), out=alpha)
-        self.rebuild(state, blocks)
-        curvature = sum_of_squares(w) + sums[SQUARE]
-        largest = self.upper.min() / alpha.max() if alpha.any() else 1.0
-        factor = min(float(sums[LINEAR] / curvature), largest) if curvature > 0.0 else 1.0
+        ratio = self.problem.cost / np.array(saved.meta["cost"])
+        conjugates, largest = self._sum_rows(state, blocks, ratio)
+        # through conjugate(0) = 0 and the values at 1/2 and 1: sum conjugate(f a_i) = square f^2 - linear f
+        whole, half, quarter = conjugates.tolist()
+        square, linear = 2.0 * whole - 4.0 * half, whole - 4.0 * half
+        factor, curvature = 1.0, sum_of_squares(w) + 2.0 * square
+        error = abs(square / 16.0 - linear / 4.0 - quarter)
+        if curvature > 0.0 and error <= QUADRATIC * (abs(square) + abs(linear)):
+            factor = min(max(linear / curvature, 0.0), largest)
         alpha *= factor
-        # rounding must not lead out of the box
-        np.minimum(alpha, self.upper.min(), out=alpha)
         w *= factor
-        sums[[LINEAR, SQUARE]] *= (factor, factor * factor)
+        sums[CONJUGATE] = factor * (square * factor - linear)
 
     def rebuild(self, state: State, blocks: Iterable[Block]) -> None:
-        """w = w0 + sum a_i y_i x_i anew from a, in one reading of all rows."""
+        """w = w0 + sum a_i direction_i x_i anew from a, in one reading of all rows."""
+        conjugates, _ = self._sum_rows(state, blocks)
+        state["sums"][CONJUGATE] = conjugates[0]
+        if len(self.prior):
+            state["w"] += self.prior  # last: its weights may be large, and each addition to them rounds
+
+    def _sum_rows(self, state: State, blocks: Iterable[Block], ratio: np.ndarray | None = None):
+        """state["w"] = sum a_i direction_i x_i; (sums of conjugate(f a_i) for f = 1, 1/2 and 1/4, largest factor).
+
+        ratio (2,): each class's a are multiplied by it first, and made feasible.
+        """
+        problem = self.problem
+        coefficients_of = problem.loss.compiled(dual_coefficients)
+        conjugates, largest = np.zeros(3), LARGEST_FACTOR
         state["w"][:] = 0.0
-        self.start(state)
-        state["sums"][[LINEAR, SQUARE]] = 0.0
         for block in blocks:
             alpha = state["alpha"][block.rows]
-            add_rows(*block.matrix, alpha * block.y, self.problem.bias, state["w"])
-            state["sums"][[LINEAR, SQUARE]] += _alpha_sums(alpha, block.y, self.diagonal)
+            row = (block.y, block.weights, problem.cost, problem.own)
+            if ratio is not None:
+                largest = problem.loss.compiled(make_feasible)(alpha, *row, ratio, largest)
+                state["alpha"][block.rows] = alpha
+            coefficients = np.empty(len(alpha))
+            conjugates += coefficients_of(alpha, *row, coefficients)
+            add_rows(*block.matrix, coefficients, problem.bias, state["w"])
+        return conjugates, largest
 
     def start_visit(self, visit: State) -> None:
         visit["active"][:] = 1
@@ -127,17 +149,13 @@ class DualCD(Solver):
             order = order[: keep_active(order, visit["active"])]
         alpha = state["alpha"]
         sums = state["sums"]
-        before_linear, before_square = _alpha_sums(alpha, block.y, self.diagonal)
         outers = int(sums[OUTERS])
         beyond = REST_BEYOND if outers >= REST_FROM else np.inf
-        pg_max, pg_min, dropped, nnz, loss, resting = dual_cd_pass(
-            *block.matrix, block.y, block.sq_norms, order, problem.bias, self.upper, self.diagonal, problem.cost,
-            problem.loss.power, bounds[ABOVE], bounds[BELOW], beyond, REST_VISITS,
-            state["w"], alpha, visit["active"], state["rest"],
+        pg_max, pg_min, dropped, nnz, loss, resting, change = self.one_pass(
+            *block.matrix, block.y, block.weights, block.sq_norms, order, problem.bias, problem.cost, problem.own,
+            bounds[ABOVE], bounds[BELOW], beyond, REST_VISITS, state["w"], alpha, visit["active"], state["rest"],
         )  # fmt: skip
-        after_linear, after_square = _alpha_sums(alpha, block.y, self.diagonal)
-        sums[LINEAR] += after_linear - before_linear
-        sums[SQUARE] += after_square - before_square
+        sums[CONJUGATE] += change
         sums[RESTING + outers % (REST_VISITS + 1)] += resting
         bounds[PASSES] += 1
         bounds[DROPPED] += dropped
@@ -167,28 +185,24 @@ class DualCD(Solver):
         now = int(sums[OUTERS]) % (REST_VISITS + 1)
         at_rest = sum(float(sums[RESTING + k]) for k in range(REST_VISITS + 1) if k != now)
         w = state["w"]
-        norm = sum_of_squares(w)
-        if len(self.prior):
-            norm += sum_of_squares(self.prior) - 2.0 * inner_product(w, self.prior)
-        primal = 0.5 * norm + loss_sum + at_rest
-        constant = 0.5 * sum_of_squares(self.prior) if len(self.prior) else 0.0
-        return primal, float(sums[LINEAR] - 0.5 * sums[SQUARE] - 0.5 * sum_of_squares(state["w"]) + constant)
+        distance_sq = self._distance_sq(w)
+        cross = inner_with_difference(self.prior, w, self.prior) if len(self.prior) else 0.0
+        return 0.5 * distance_sq + loss_sum + at_rest, float(-sums[CONJUGATE] - 0.5 * distance_sq - cross)
 
     def dual_variables(self, state: State) -> np.ndarray:
         return state["alpha"]
 
+    def _distance_sq(self, w: np.ndarray) -> float:
+        """||w - w0||^2"""
+        return squared_distance(w, self.prior) if len(self.prior) else sum_of_squares(w)
+
 
 METHOD = Method(
-    "dual-cd", "dual coordinate descent in blocks, to a certified duality gap", PROBLEM_SETTINGS, DualCD.capabilities,
+    "dual-cd",
+    "dual coordinate descent in blocks, to a certified duality gap",
+    PROBLEM_SETTINGS,
+    DualCD.capabilities,
     DualCD,
-)  # fmt: skip
-
-
-def _alpha_sums(alpha: np.ndarray, y: np.ndarray, diagonal: np.ndarray) -> tuple[float, float]:
-    """(sum a, sum diagonal_i a_i^2)."""
-    squares = 0.0
-    if diagonal.any():
-        positive = y > 0
-        squares = diagonal[1] * float(alpha[positive] @ alpha[positive])
-        squares += diagonal[0] * float(alpha[~positive] @ alpha[~positive])
-    return float(alpha.sum()), squares
+    ("loss",),
+    problem_settings,
+)

@@ -7,7 +7,7 @@ tested alone or made elsewhere, and a solver is one file.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -96,8 +96,8 @@ class VisitArray:
 class PassResult:
     """What an inner pass did.  loss_sum: weighted loss of the margins seen before each row's own step; finished:
     nothing is left to do on this block (for schedules that stop by tolerance); reports: of a solver that predicts
-    first, its progress at doubling numbers of rows; whole: False where the solver stopped in the middle, having been told
-    to by ``Task.stop``: a later pass in the same order goes on from there, by what the visit's arrays hold."""
+    first, its progress at doubling numbers of rows; whole: False where the solver stopped in the middle, as
+    ``Task.stop`` told it to: a later pass in the same order goes on from there, by what the visit's arrays hold."""
 
     rows_visited: int
     nnz_visited: int
@@ -208,10 +208,20 @@ class Solver(Protocol):
 @dataclass(frozen=True)
 class Method:
     """A solver as the registry knows it, before there are rows: its settings with their help, what it can do, and
-    ``make(task)``, which raises InputError where settings or rows do not fit."""
+    ``make(task)``, which raises InputError where settings or rows do not fit.
+
+    choices: settings that decide about others and about the functions compiled (a loss, a mirror map); choose(given):
+    the settings that it takes where these are given.
+    """
 
     name: str
     summary: str
     settings: Settings
     capabilities: Capabilities
     make: Callable[[Task], Solver]
+    choices: tuple[str, ...] = ()
+    choose: Callable[[Mapping], Settings] | None = None
+
+    def takes(self, given: Mapping) -> Settings:
+        """The settings that it takes, given the values of some."""
+        return self.settings if self.choose is None else self.choose(given)

@@ -77,7 +77,8 @@ class Source(Protocol):
     """Rows in chunks, from which blocks are made.
 
     name: for messages; labels: those by which ``y`` is made, or None (then y is 0); label_counts: each
-    label with its rows, or None where there are too many; fingerprint: equal only for equal rows in equal order.
+    label with its rows, or None where there are too many; class_weight_sums: each label with the sum of its rows'
+    weights, or None where rows have none; fingerprint: equal only for equal rows in equal order.
     """
 
     name: str
@@ -89,6 +90,7 @@ class Source(Protocol):
     chunks: ChunkTable
     labels: Labels | None
     label_counts: list[tuple[float, int]] | None
+    class_weight_sums: dict[float, float] | None
     fingerprint: str
     shuffled: bool  # the rows are in random order already
     in_memory: bool  # a block of everything is no copy
@@ -136,4 +138,5 @@ class SourceBase:
     fingerprint: str
     shuffled: bool = False
     in_memory: bool = False
+    class_weight_sums: dict[float, float] | None = None
     cost: ReadingCost = field(default_factory=ReadingCost)

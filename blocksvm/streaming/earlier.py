@@ -11,14 +11,16 @@ import numpy as np
 from blocksvm.errors import InputError, called, said
 from blocksvm.learners import get_learner
 from blocksvm.learners.protocol import SHARED
-from blocksvm.model.files import FLOAT64, Model, describe_model, feature_id_pieces
+from blocksvm.model.files import FLOAT64, INT64, describe_model
 from blocksvm.model.state import open_state
 from blocksvm.model.takeover import continued_settings, listed
 from blocksvm.sources.source import Labels
-from blocksvm.streaming.features import StreamFeatures
+from blocksvm.streaming.features import StreamFeatures, spans
 
 if TYPE_CHECKING:
     from blocksvm.streaming.stream import Stream, StreamSettings
+
+PIECE_BYTES = 4 * 8 * (1 << 17)  # pieces of ids and weights as files have them, while they are put in place
 
 
 def continued(path: Path, settings: StreamSettings) -> StreamSettings:
@@ -52,18 +54,19 @@ def check_continued_stream(path: Path, stream: Stream) -> Labels:
         raise InputError(f"{path}: has {theirs}, but learning would go on {mine}; continue with the same")
     if labels is not None and list(labels.values) != saved["labels"]:
         raise InputError(
-            f"{path}: has the labels {listed(saved['labels'])}, other ones than the stream; leave {called('labels')} out"
+            f"{path}: has the labels {listed(saved['labels'])}, other ones than the stream; leave {called('labels')} "
+            "out"
         )
     return Labels(tuple(saved["labels"]))
 
 
 def go_on(path: Path, features: StreamFeatures) -> None:
     """Fill a stream's state, which is new, with what a learner knew; raises InputError where the file is damaged."""
+    saved = open_state(path)
     if features.bits is None:
-        for _, ids in feature_id_pieces(path):
+        for _, ids in saved.pieces("", "ids", INT64):
             features.indices(ids)
     runner, state = features.runner, features.state
-    saved = open_state(path)
     lengths = {
         "features": runner.n_vectors * (features.n_features + 1) * runner.width,
         "scalars": len(state.scalars),
@@ -80,22 +83,43 @@ def go_on(path: Path, features: StreamFeatures) -> None:
     saved.load(saved.namespace, "tally", state.tally[: found["tally"]])
 
 
-def take_prior(model: Model, path: Path, stream: Stream) -> None:
-    """Put a model's weights where the learner's own are added to them; InputError where they do not fit."""
-    if tuple(model.labels) != tuple(stream.labels.values):
+def prior_bytes(described: dict) -> int:
+    """What ``take_prior`` holds meanwhile of the model so described: where its features are, and pieces of it."""
+    return 4 * described["n_features"] + PIECE_BYTES
+
+
+def take_prior(path: Path, described: dict, stream: Stream) -> None:
+    """Put a model's weights where the learner's own are added to them, piece by piece; InputError where the model,
+    so described, does not fit."""
+    if tuple(described["labels"]) != tuple(stream.labels.values):
         raise InputError(
-            f"{path}: has the labels {listed(model.labels)}, other ones than the stream; give them by "
+            f"{path}: has the labels {listed(described['labels'])}, other ones than the stream; give them by "
             f"{called('labels')}"
         )
-    runner, features = stream.runner, stream.features
-    intercepts = np.atleast_1d(model.intercept)
-    if intercepts.any() and not runner.bias:
-        raise InputError(f"{path}: has an intercept, but there is no constant feature; give {called('bias')}")
-    bits = model.meta.get("bits")
+    runner, features, bits = stream.runner, stream.features, described.get("bits")
     if bits is not None and bits != features.bits:
         raise InputError(f"{path}: has features hashed to {bits} bits; give {said('bits', bits)}")
-    places = model.feature_ids.astype(np.int32) if bits is not None else features.indices(model.feature_ids)
+    d = described["n_features"]
     prior = features.state.prior.reshape(runner.n_vectors, -1)
-    for own, weights, intercept in zip(prior, np.atleast_2d(model.weights), intercepts, strict=True):
-        np.add.at(own, places, weights)
-        own[-1] = intercept / runner.bias if intercept else 0.0
+    saved = open_state(path)
+    for name, length in (("ids", d), ("weights", len(prior) * (d + 1))):
+        if saved.lengths.get("", {}).get(name) != length:
+            raise InputError(f"{path}: does not have {length} {name}; it is damaged, make it again")
+    places = np.empty(d, np.int32)
+    for start, ids in saved.pieces("", "ids", INT64):
+        places[start : start + len(ids)] = ids if bits is not None else features.indices(ids)
+    prior = features.state.prior.reshape(runner.n_vectors, -1)  # the features may have grown
+    for start, weights in saved.pieces("", "weights", FLOAT64):
+        if not np.isfinite(weights).all():
+            raise InputError(f"{path}: a weight is not a number; train the model again")
+        done = 0
+        for c, first, last in spans(start, start + len(weights), d + 1):
+            part = weights[done : done + last - first]
+            done += last - first
+            known = min(last, d) - first
+            np.add.at(prior[c], places[first : first + known], part[:known])
+            intercept = part[-1] * described["bias"] if last > d else 0.0
+            if intercept and not runner.bias:
+                raise InputError(f"{path}: has an intercept, but there is no constant feature; give {called('bias')}")
+            if intercept:
+                prior[c, -1] = intercept / runner.bias

@@ -12,7 +12,7 @@ from copy import copy
 import numpy as np
 
 from blocksvm.conversion.ids import BYTES_AN_ID, FULLEST, IdTable
-from blocksvm.errors import InputError
+from blocksvm.errors import InputError, called, said
 from blocksvm.kernels.table import hash_ids
 from blocksvm.learners.loops import TALLY_LENGTH
 from blocksvm.learners.runner import LearnerState, Runner
@@ -58,8 +58,8 @@ class StreamFeatures:
             need = (1 << bits) * per_feature
             if need > budget:
                 raise InputError(
-                    f"--bits {bits}: takes {need / 1e6:,.0f} MB where --memory leaves {budget / 1e6:,.0f} MB; "
-                    "lower --bits or raise --memory"
+                    f"{said('bits', bits)}: takes {need / 1e6:,.0f} MB where {called('memory')} leaves "
+                    f"{budget / 1e6:,.0f} MB; lower {called('bits')} or raise {called('memory')}"
                 )
             self.table, most = None, 1 << bits
         else:
@@ -97,7 +97,7 @@ class StreamFeatures:
         capacity = min(self.most, max(wanted, before + before // 2, SMALLEST))
         if wanted > capacity:
             raise InputError(
-                f"{wanted:,} features do not fit in --memory; raise it, or hash them with --bits "
+                f"{wanted:,} features do not fit in {called('memory')}; raise it, or hash them with {called('bits')} "
                 f"(up to {int(np.log2(max(2, self.most)))} fit)"
             )
         for array, width in ((self.reserved, self.runner.width), (self.reserved_prior, 1)):

@@ -87,7 +87,7 @@ def save_stream(path: Path, stream: Stream) -> None:
         path,
         lambda start, stop: ids[start:stop],
         Piecewise(runner.n_vectors * (n + 1), FLOAT64, weights),
-        {namespace(stream.settings.learner, True): state},
+        {namespace(stream.method["name"], True): state},
         describe(stream),
     )
 

@@ -12,18 +12,18 @@ from pathlib import Path
 
 import numpy as np
 
-from blocksvm.errors import InputError
+from blocksvm.errors import InputError, called, said
 from blocksvm.formats.svmlight import LineCounter, ParsedRows, TextFormat
 from blocksvm.learners.loops import LAST_LABEL, LAST_LENGTH, LAST_SCORE, NONZEROS, ROWS
 from blocksvm.learners.protocol import LARGEST, SHARED
 from blocksvm.learners.runner import Runner
 from blocksvm.learners.solver import is_reported, progress_of
-from blocksvm.model.files import describe_model, load_model, model_fingerprint
+from blocksvm.model.files import describe_model, model_fingerprint
 from blocksvm.model.takeover import check_continued
 from blocksvm.settings import plain
 from blocksvm.sources.source import Labels
 from blocksvm.streaming.ahead import ParsedAhead, Part
-from blocksvm.streaming.earlier import check_continued_stream, continued, go_on, take_prior
+from blocksvm.streaming.earlier import check_continued_stream, continued, go_on, prior_bytes, take_prior
 from blocksvm.streaming.features import MOST_BITS, StreamFeatures
 
 KNOWN_LABELS = ((-1.0, 1.0), (0.0, 1.0))
@@ -32,9 +32,12 @@ SHOWN_FAULTS = 10
 
 @dataclass(frozen=True)
 class StreamSettings:
-    """Settings of a stream.  learner: '' where a model's goes on; settings: its own, by name; labels: the classes, rising, or None: -1 and +1, or
-    0 and 1, whichever comes; bits: hash ids to 2^bits features, None: a table; query: b of selective sampling, None: ask
-    for every label; memory: bytes."""
+    """Settings of a stream.
+
+    learner: '' where a model's goes on; settings: the learner's own, by name; labels: the classes, rising, or None: -1
+    and +1, or 0 and 1, whichever comes; bits: hash ids to 2^bits features, None: a table; query: b of selective
+    sampling, None: ask for every label; memory: bytes.
+    """
 
     learner: str = ""
     settings: Mapping = field(default_factory=dict)
@@ -90,15 +93,15 @@ class Stream:
         self.on_report, self.on_fault, self.save, self.stop = on_report, on_fault, save, stop
         labels = settings.labels
         if labels is not None and len(set(labels)) < 2:
-            raise InputError("--labels: name two different labels, or more")
+            raise InputError(f"{called('labels')}: name two different labels, or more")
         if settings.bits is not None and not 1 <= settings.bits <= MOST_BITS:
-            raise InputError(f"--bits {settings.bits}: choose 1 to {MOST_BITS}")
+            raise InputError(f"{said('bits', settings.bits)}: choose 1 to {MOST_BITS}")
         self.labels = None if labels is None else Labels(tuple(sorted(labels)))
         self.prior = prior
-        prior_model = None if prior is None else load_model(prior)
+        prior_model = None if prior is None else describe_model(prior)
         self.prior_fingerprint = None if prior is None else model_fingerprint(prior)
         if prior_model is not None and self.labels is None:
-            self.labels = Labels(prior_model.labels)
+            self.labels = Labels(tuple(prior_model["labels"]))
         if continue_from is not None:
             self.labels = check_continued_stream(continue_from, self)
         self.runner = Runner(
@@ -116,16 +119,20 @@ class Stream:
                             self.prior_fingerprint)  # fmt: skip
         form = TextFormat(True, settings.sum_duplicates, settings.normalize == "l2", "float32")
         self.ahead = ParsedAhead(form, settings.bits, settings.skip_bad, settings.memory, settings.jobs, stop)
-        left = settings.memory - self.ahead.planned_bytes
+        prior_takes = 0 if prior_model is None else prior_bytes(prior_model)
+        left = settings.memory - self.ahead.planned_bytes - prior_takes
         if left < 1_000_000:
-            raise InputError(f"--memory {settings.memory / 1e6:g}MB is too small for a stream; give 16MB or more")
+            least = 16 + math.ceil(prior_takes / 1e6)
+            raise InputError(
+                f"{said('memory', f'{settings.memory / 1e6:g}MB')} is too small for a stream; give {least}MB or more"
+            )
         self.features = StreamFeatures(
             self.runner, settings.bits, left, prior_model is not None, settings.save_every is not None
         )
         if continue_from is not None:
             go_on(continue_from, self.features)
         if prior_model is not None:
-            take_prior(prior_model, prior, self)
+            take_prior(prior, prior_model, self)
         self.skipped = 0
         self.began = time.perf_counter()
         self.last_report = -1
@@ -218,7 +225,7 @@ class Stream:
             known = " and ".join(f"{label:g}" for label in table.values)
             sentence = counter.at(
                 parsed, int(parsed.lines[row]),
-                f"the label {found[row]:g} is none of {known}; name the labels with --labels",
+                f"the label {found[row]:g} is none of {known}; name the labels with {called('labels')}",
             )  # fmt: skip
             if not self.settings.skip_bad:
                 raise InputError(sentence)

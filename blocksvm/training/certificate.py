@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from blocksvm.kernels.margins import decision_values
+from blocksvm.model.values import classes_of, pieces_of_values
 from blocksvm.problems.problem import Certificate, CertificateSums, Problem
 from blocksvm.sources.block import Block
 
@@ -28,11 +29,11 @@ def evaluate(
 
 def count_correct(w: np.ndarray, copies: int, bias: float, block: Block) -> int:
     """Rows of the block whose label is predicted: the sign for two classes, the largest value for more."""
-    values = np.empty((copies, block.n_samples))
-    for own, out in zip(w.reshape(copies, -1), values, strict=True):
-        decision_values(*block.matrix, own, bias, out)
-    predicted = np.where(values[0] > 0.0, 1, -1) if copies == 1 else values.argmax(axis=0)
-    return int(np.count_nonzero(predicted == block.y))
+    correct = 0
+    for rows, values in pieces_of_values(block.matrix, w.reshape(copies, -1), bias):
+        predicted = classes_of(values)
+        correct += int(np.count_nonzero((2 * predicted - 1 if copies == 1 else predicted) == block.y[rows]))
+    return correct
 
 
 SAMPLE = 16_384  # rows from which on the gap of those seen tells that of all
@@ -65,10 +66,9 @@ def certify(
     sums = CertificateSums(problem, w, prior)
     seen = 0
     for block in blocks:
-        margins = np.empty(block.n_samples)
-        decision_values(*block.matrix, w, problem.bias, margins)
-        margins *= block.y
-        sums.add(margins, block.y, None if alpha is None else alpha[block.rows])
+        scores = np.empty(block.n_samples)
+        decision_values(*block.matrix, w, problem.bias, scores)
+        sums.add(scores, block, None if alpha is None else alpha[block.rows])
         seen += block.n_samples
         if stopped():
             return None

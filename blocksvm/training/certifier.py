@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from blocksvm.errors import InputError
 from blocksvm.problems.problem import Certificate
 from blocksvm.solvers.protocol import State
 from blocksvm.sources.block import Block
@@ -16,7 +15,6 @@ from blocksvm.training.certificate import Missed, certify, evaluate
 from blocksvm.training.plan import Plan
 
 LARGEST_DRIFT = 1e-9  # relative to ||w||^2: w is recomputed from alpha where the two have drifted apart by more
-ATTEMPTS = 3  # weights that have just been recomputed drift by their rounding alone
 
 
 class Certifier:
@@ -49,7 +47,8 @@ class Certifier:
         if not solver.capabilities.minimises:
             return evaluate(self.weights(), solver.n_vectors, solver.bias, self.all_blocks(blocks), self.stop)
         enough = self._enough(dual)
-        for _ in range(ATTEMPTS):
+        rebuilt = False
+        while True:
             alpha = solver.dual_variables(self.state)
             found = certify(
                 solver.problem, self.weights(), alpha, self.all_blocks(blocks), self.stop, enough, solver.prior
@@ -57,13 +56,11 @@ class Certifier:
             if found is None or isinstance(found, Missed):
                 return found
             certificate, drift = found
-            if alpha is None or drift <= LARGEST_DRIFT:
+            # w made anew from alpha differs from it by rounding alone, and what is measured of that is in the gap
+            if alpha is None or drift <= LARGEST_DRIFT or rebuilt:
                 return certificate
             solver.rebuild(self.state, self.all_blocks(blocks))
-        raise InputError(
-            f"{self.plan.source.name}: the weights cannot be told from the dual variables in double precision; scale "
-            "the values, or choose a smaller C"
-        )
+            rebuilt = True
 
     def _enough(self, dual: float | None) -> float:
         """The gap from which on the tolerance is missed whatever rows are still to come: gap / (D + gap) > tol; D is

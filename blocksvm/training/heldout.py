@@ -7,6 +7,7 @@ import numpy as np
 from blocksvm.conversion.ids import IdIndex
 from blocksvm.errors import InputError
 from blocksvm.memory import Budget
+from blocksvm.model.values import piece_bytes
 from blocksvm.sources.block import Arena
 from blocksvm.sources.source import Labels, Source, bytes_of_blocks
 from blocksvm.training.certificate import count_correct
@@ -28,8 +29,8 @@ class HeldOut:
         source.labels = labels
         most_rows, most_nnz = int(source.chunks.n_rows.max()), int(source.chunks.nnz.max())
         self.arena_bytes = bytes_of_blocks(source, most_rows, most_nnz)
-        # the mapping, the weights, and while these are gathered the known positions and their weights
-        need = self.arena_bytes + (16 + 8 * copies) * most_rows + (4 + 8 * copies + 1 + 4 + 8) * (source.n_features + 1)
+        # a chunk, the mapping, the weights, and while these are gathered the known positions and their weights
+        need = self.arena_bytes + piece_bytes(copies) + (4 + 8 * copies + 1 + 4 + 8) * (source.n_features + 1)
         need += source.working_bytes() + 120 * len(source.chunks)
         budget.require("held-out rows", need)
         budget.take("held-out rows", need)

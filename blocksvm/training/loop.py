@@ -18,15 +18,14 @@ from blocksvm.errors import InputError
 from blocksvm.model.state import open_state
 from blocksvm.problems.problem import Certificate
 from blocksvm.solvers.protocol import SavedRun
-from blocksvm.sources.block import Block
-from blocksvm.sources.reading import BlockReader
 from blocksvm.training.certificate import Missed
 from blocksvm.training.certifier import Certifier
 from blocksvm.training.checkpoint import Checkpoint
+from blocksvm.training.feed import Feed
 from blocksvm.training.plan import Plan
 from blocksvm.training.record import Progress, Result, Tally, end_event, outer_event, start_event
-from blocksvm.training.schedule import Replay, Situation
-from blocksvm.training.visits import Change, Executor, ThisThread, Visit
+from blocksvm.training.visitor import Visitor
+from blocksvm.training.visits import Executor, ThisThread
 
 STILL = 3  # outer iterations without progress after which a primal method has come to rest
 
@@ -65,10 +64,6 @@ class OuterLoop:
         self.executor = executor or ThisThread()
         self.began = time.perf_counter() if began is None else began
         self.progress = Progress()
-        self.visit_arrays: dict | None = None  # of a visit that was broken off
-        self.pass_seconds = 0.0  # running mean, for the schedules that go by time
-        self.first_pass = True
-        self.bytes_seen = 0  # of what the source has read, already in a tally
         if plan.resume is not None:
             plan.check_resumed(checkpoint.path)
 
@@ -98,16 +93,22 @@ class OuterLoop:
         outer = self.progress.position.outer
         self.watch.on_event({"event": event, "outer": outer, "seconds": self.seconds(), **more})
 
+    def _report(self, figures: dict) -> None:
+        self.emit("progress", **figures)
+
     # -- the run -----------------------------------------------------------------------------------------------
 
     def run(self) -> Result:
         plan, solver = self.plan, self.plan.solver
         if not hasattr(self, "state"):
             self.allocate()
+        broken_off = None
         if plan.resume is not None:
-            self.progress, self.visit_arrays = self.checkpoint.restore(plan, self.state)
-        with BlockReader(plan.source, plan.arena_bytes, plan.partition.resident) as self.reader:
-            self.certifier = Certifier(plan, self.state, self.weights, self.all_blocks, self.watch.stop)
+            self.progress, broken_off = self.checkpoint.restore(plan, self.state)
+        with Feed(plan, self.progress) as self.feed:
+            self.certifier = Certifier(plan, self.state, self.weights, self.feed.all_blocks, self.watch.stop)
+            self.visitor = Visitor(plan, self.progress, self.feed, self.executor, self.watch.stop, self._report)
+            self.visitor.arrays = broken_off
             if self.warm_start is not None and plan.resume is None:
                 self._start_warm()
             # from here on nothing of the user's is found wrong
@@ -143,7 +144,7 @@ class OuterLoop:
         source, name = self.plan.source, str(self.warm_start)
         if saved.meta["fingerprint"] != source.fingerprint:
             raise InputError(f"{name}: belongs to another store than {source.name}; name its own store")
-        blocks = self.all_blocks(self.plan.partition.stored)
+        blocks = self.feed.all_blocks(self.plan.partition.stored)
         self.plan.solver.warm_start(self.state, SavedRun(name, saved.meta, saved.lengths, saved.load), blocks)
 
     def _iterate(self) -> str:
@@ -188,86 +189,15 @@ class OuterLoop:
         blocks, following = partition.blocks(position.outer), partition.blocks(position.outer + 1)
         while position.visit < len(blocks):
             visit = position.visit
-            block = self.take(blocks[visit])
-            self.reader.request(blocks[visit + 1] if visit + 1 < len(blocks) else following[0])
-            if not self._visit(block):
+            block = self.feed.take(blocks[visit])
+            self.feed.request(blocks[visit + 1] if visit + 1 < len(blocks) else following[0])
+            if not self.visitor.visit(block, self.state):
                 return "interrupted"
-            position.visit += 1
-            position.passes = 0
             self.emit("visit", visit=visit + 1, blocks=len(blocks))
             if self.seconds() > self.plan.settings.max_seconds and position.visit < len(blocks):
                 return "max-seconds"
             self._save_if_due()
         return self._close_outer(following)
-
-    def take(self, chunks: np.ndarray) -> Block:
-        """A block of chunks from the reader; what it cost goes into the tally."""
-        waited = self.reader.seconds_waiting
-        block = self.reader.take(chunks)
-        # the block was read while the one before it was trained on; at this moment nothing is being read
-        tally, bytes_read = self.progress.tally, self.plan.source.cost.bytes_read
-        tally.bytes_read += bytes_read - self.bytes_seen
-        self.bytes_seen = bytes_read
-        tally.seconds_waiting += self.reader.seconds_waiting - waited
-        return block
-
-    def all_blocks(self, blocks: list[np.ndarray]):
-        """Every row once; the first block may have been asked for already."""
-        for k, chunks in enumerate(blocks):
-            block = self.take(chunks)
-            self.reader.request(blocks[(k + 1) % len(blocks)])
-            yield block
-
-    # -- a visit -----------------------------------------------------------------------------------------------
-
-    def _visit(self, block: Block) -> bool:
-        """Have one block visited; False where the run was stopped meanwhile."""
-        progress, schedule = self.progress, self.plan.schedule
-        position = progress.position
-        if isinstance(schedule, Replay):
-            schedule.begin_visit(len(progress.passes))
-        stopped = False
-
-        def order(number: int, out: np.ndarray) -> None:
-            self.plan.partition.row_order(position.outer, position.visit, number, out)
-
-        def go_on(passes: int, finished: bool, seconds: float) -> bool:
-            nonlocal stopped
-            if seconds:
-                self._learn_pace(seconds)
-                stopped = self.watch.stop()
-            ready, disk = self.reader.ready(), self.reader.disk_seconds
-            return not stopped and schedule.go_on(Situation(passes, finished, ready, disk, self.pass_seconds))
-
-        visit = Visit(order, go_on, position.passes, self.visit_arrays, progress.finished)
-        change = self.executor.make(self.plan.solver, visit, block, self.state)
-        self._count(change)
-        position.passes, progress.finished = change.passes, change.finished
-        self.visit_arrays = change.arrays if stopped else None
-        if stopped:
-            return False
-        progress.tally.blocks += 1
-        progress.tally.passes.append(change.passes)
-        progress.passes.append(change.passes)
-        return True
-
-    def _learn_pace(self, took: float) -> None:
-        """The running mean of a pass; the first one of a process also loads the kernel, and tells nothing."""
-        if self.first_pass:
-            self.first_pass = False
-        else:
-            self.pass_seconds = took if not self.pass_seconds else 0.8 * self.pass_seconds + 0.2 * took
-
-    def _count(self, change: Change) -> None:
-        tally = self.progress.tally
-        for result, seconds in zip(change.results, change.seconds, strict=True):
-            tally.inner_passes += 1
-            tally.rows_visited += result.rows_visited
-            tally.nnz_visited += result.nnz_visited
-            tally.loss_sum += result.loss_sum
-            tally.seconds_training += seconds
-            for report in result.reports:
-                self.emit("progress", **report)
 
     # -- the end of an outer iteration ---------------------------------------------------------------------------
 
@@ -322,7 +252,7 @@ class OuterLoop:
     def save(self) -> None:
         """Write the checkpoint: the state, the visit under way, and where the run stands."""
         progress = asdict(self.progress) | {"seconds_before": self.seconds()}
-        self.checkpoint.save(self.plan, self.state, self.visit_arrays, progress)
+        self.checkpoint.save(self.plan, self.state, self.visitor.arrays, progress)
 
     def _save_if_due(self) -> None:
         if self.checkpoint is not None and self.checkpoint.is_due():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from blocksvm.errors import InputError, called
+from blocksvm.errors import InputError, said
 from blocksvm.memory import Budget
 from blocksvm.model.state import namespace
 from blocksvm.model.takeover import EarlierModels
@@ -113,6 +113,6 @@ class Plan:
     @staticmethod
     def _other(path: Path, name: str, before, now) -> None:
         raise InputError(
-            f"{path}: was begun with {called(name)} {before}, but {now} is given now; resume with the same, or start "
+            f"{path}: was begun with {said(name, before)}, but {now} is given now; resume with the same, or start "
             "afresh"
         )

@@ -56,7 +56,7 @@ class TrainSettings:
         for name, given in (("solver", solver), ("learner", learner)):
             if given is not None and given != method["name"]:
                 raise InputError(f"{path}: was learned by {method['name']}, not by {given}; leave {called(name)} out")
-        takes = get_method(method["name"], method["learner"]).settings
+        takes = get_method(method["name"], method["learner"]).takes(method["settings"])
         own = {name: keywords.pop(name) for name in takes.names() if name in keywords}
         if keywords.get("bias") is None:
             keywords["bias"] = saved["settings"].get("bias", 0.0)
@@ -68,8 +68,7 @@ class TrainSettings:
         run = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("solver", "learner", "method")}
         for name, value in RUN_SETTINGS.resolve(run, "a run").items():
             object.__setattr__(self, name, value)
-        takes = method.settings.checked(self.method, method.name)
-        object.__setattr__(self, "method", takes)
+        object.__setattr__(self, "method", method.takes(self.method).checked(self.method, method.name))
         make_schedule(self.schedule)
         if not method.capabilities.schedules and self.schedule not in ("auto", "1"):
             raise InputError(

@@ -12,7 +12,7 @@ import h5py
 import numpy as np
 from xxhash import xxh3_64_hexdigest
 
-from blocksvm.errors import InputError
+from blocksvm.errors import InputError, switched_on
 
 FORMAT_VERSION = 1
 LONGEST_NAME = 230  # bytes; file systems allow 255, and a file's temporary name is longer than its own
@@ -30,7 +30,7 @@ def check_output(path: Path, overwrite: bool) -> None:
     if os.path.isdir(path):
         raise InputError(f"{path}: is a folder; give the name of a file to write")
     if os.path.exists(path) and not overwrite:
-        raise InputError(f"{path}: exists already; choose another name or add --overwrite")
+        raise InputError(f"{path}: exists already; choose another name or add {switched_on('overwrite')}")
     parent = path.parent
     if not parent.is_dir():
         raise InputError(f"{path}: the folder {parent} does not exist; make it first")
@@ -52,11 +52,26 @@ def written_whole(path: Path):
         raise
 
 
+def _new_file(path: Path) -> h5py.File:
+    """An empty HDF5 file that does not note when it was written, as older releases of h5py let it."""
+    creation, access = h5py.h5p.create(h5py.h5p.FILE_CREATE), h5py.h5p.create(h5py.h5p.FILE_ACCESS)
+    creation.set_obj_track_times(False)
+    access.set_libver_bounds(h5py.h5f.LIBVER_V110, h5py.h5f.LIBVER_V110)
+    return h5py.File(h5py.h5f.create(os.fsencode(path), h5py.h5f.ACC_TRUNC, creation, access))
+
+
+def create_group(file: h5py.File, name: str) -> h5py.Group:
+    """A group that does not note when it was written."""
+    creation = h5py.h5p.create(h5py.h5p.GROUP_CREATE)
+    creation.set_obj_track_times(False)
+    return h5py.Group(h5py.h5g.create(file.id, name.encode(), gcpl=creation))
+
+
 @contextmanager
 def create_hdf5(path: Path, kind: str):
     """A new HDF5 file of the given kind, under its final name only when it is whole."""
     with written_whole(path) as partial:
-        file = h5py.File(partial, "w", libver=("v110", "v110"))
+        file = _new_file(partial)
         try:
             write_text_attribute(file, "blocksvm", kind)
             file.attrs["format_version"] = FORMAT_VERSION

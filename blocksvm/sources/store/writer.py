@@ -13,7 +13,7 @@ from xxhash import xxh3_128_hexdigest
 
 from blocksvm.sources.store import codec
 from blocksvm.sources.store.arrays import blosc_dataset, write_array
-from blocksvm.sources.store.files import write_meta
+from blocksvm.sources.store.files import create_group, write_meta
 from blocksvm.sources.store.schema import CHUNK, MOST_LABELS, PART, ROW
 
 SYNC_BYTES = 48_000_000  # written, after which the disk is set to work: the last sync then has little left to wait for
@@ -179,7 +179,7 @@ class StoreWriter:
             fill_offsets(self.values, parts, "values", self.chunk_nnz)
         self.file.create_dataset("chunks", data=chunks)
         self.file.create_dataset("parts", data=parts)
-        features = self.file.create_group("features")
+        features = create_group(self.file, "features")
         write_array(features, "ids", n_features, np.int64, feature_ids)
         content = chunks.tobytes() + parts["checksum"].tobytes() + features["ids.xxh3"][()].tobytes()
         values_name = "ones" if self.value_dtype is None else self.value_dtype.name

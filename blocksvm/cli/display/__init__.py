@@ -1,0 +1,20 @@
+"""What a person sees while a command works: a live table on a terminal, plain lines elsewhere; one file a display."""
+
+from blocksvm.cli.display.line import Line
+from blocksvm.cli.display.splitting import SplitDisplay, split_summary
+from blocksvm.cli.display.streaming import StreamDisplay
+from blocksvm.cli.display.training import TrainDisplay, train_summary
+from blocksvm.cli.display.words import clock, label, labels_line, megabytes
+
+__all__ = [
+    "Line",
+    "SplitDisplay",
+    "StreamDisplay",
+    "TrainDisplay",
+    "clock",
+    "label",
+    "labels_line",
+    "megabytes",
+    "split_summary",
+    "train_summary",
+]

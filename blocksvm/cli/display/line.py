@@ -1,0 +1,36 @@
+"""One line of progress."""
+
+from __future__ import annotations
+
+import time
+
+
+class Line:
+    """One line of progress: rewritten in place on a terminal, printed now and then elsewhere."""
+
+    EVERY = 5.0  # seconds between lines that are not rewritten
+
+    def __init__(self, stream, quiet: bool):
+        self.stream = stream
+        self.quiet = quiet
+        self.terminal = not quiet and stream.isatty()
+        self.last = time.perf_counter()
+        self.width = 0
+
+    def show(self, text: str) -> None:
+        now = time.perf_counter()
+        if self.quiet or now - self.last < (0.1 if self.terminal else self.EVERY):
+            return
+        self.last = now
+        if self.terminal:
+            self.stream.write("\r" + text.ljust(self.width))
+            self.width = len(text)
+        else:
+            self.stream.write(text + "\n")
+        self.stream.flush()
+
+    def close(self) -> None:
+        if self.terminal and self.width:
+            self.stream.write("\r" + " " * self.width + "\r")
+            self.stream.flush()
+            self.width = 0

@@ -1,0 +1,75 @@
+"""What a split shows: rows and megabytes a second, the time left, what was made."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from blocksvm.cli.display.line import Line
+from blocksvm.cli.display.words import clock, labels_line, megabytes
+
+
+class SplitDisplay:
+    """Progress of a split: rows and megabytes a second, time left."""
+
+    def __init__(self, stream, quiet: bool):
+        self.line = Line(stream, quiet)
+        self.quiet = quiet
+        self.stream = stream
+        self.began = time.perf_counter()
+        self.phase_began = 0.0
+        self.phase = ""
+
+    def __enter__(self) -> SplitDisplay:
+        return self
+
+    def __exit__(self, *exception) -> None:
+        self.line.close()
+
+    @property
+    def seconds(self) -> float:
+        return time.perf_counter() - self.began
+
+    def begin(self, inputs: list[str], settings) -> None:
+        self.began = time.perf_counter()
+        if self.quiet:
+            return
+        names = inputs[0] if len(inputs) == 1 else f"{len(inputs)} inputs"
+        names = "standard input" if names == "-" else names
+        print(
+            f"splitting {names}: up to {megabytes(settings.memory)} of memory, {settings.jobs} "
+            f"thread{'s' if settings.jobs > 1 else ''}",
+            file=self.stream,
+        )
+
+    def show(self, progress) -> None:
+        if progress.phase != self.phase:
+            self.phase = progress.phase
+            self.phase_began = 0.0 if progress.phase == "reading" else progress.seconds
+        spent = max(progress.seconds - self.phase_began, 1e-9)
+        left = ""
+        if progress.fraction:
+            left = f", {clock(spent * (1 - progress.fraction) / progress.fraction)} left"
+        done = "" if progress.fraction is None else f"{progress.fraction:4.0%} "
+        if progress.phase == "reading":
+            rate = f"{progress.rows / spent:,.0f} rows/s, {progress.text_bytes / 1e6 / spent:,.0f} MB/s"
+            self.line.show(f"reading {done}{progress.rows:,} rows, {rate}{left}")
+        else:
+            self.line.show(f"writing {done}{left.lstrip(', ')}")
+
+
+def split_summary(path: Path, meta: dict, seconds: float) -> str:
+    """The lines that end a split."""
+    stored = path.stat().st_size
+    text = sum(source["text_bytes"] for source in meta["sources"])
+    nnz = meta["n_nonzeros"]
+    lines = [
+        f"{path}: {meta['n_samples']:,} rows, {meta['n_features']:,} features, {nnz:,} nonzeros"
+        f"{' (all values are 1)' if meta['values'] == 'ones' else ''}",
+        f"labels: {labels_line(meta['labels'])}",
+        f"{megabytes(stored)} in {meta['n_chunks']:,} chunks: {stored / max(1, nnz):.2f} bytes a nonzero, "
+        f"{stored / max(1, text):.0%} of the text's {megabytes(text)}",
+        f"{clock(seconds) if seconds >= 10 else f'{seconds:.1f}s'}: {meta['n_samples'] / seconds:,.0f} rows/s, "
+        f"{text / 1e6 / seconds:,.0f} MB/s of text",
+    ]
+    return "\n".join(lines)

@@ -1,0 +1,270 @@
+"""What a training shows: a row each outer iteration, and how it ended."""
+
+from __future__ import annotations
+
+import math
+
+from blocksvm.cli.display.words import clock, megabytes
+from blocksvm.settings import shown
+
+# column -> width in a plain log
+WIDTHS = {
+    "outer": 5, "epoch": 5, "seconds": 7, "primal": 12, "dual": 12, "gap": 8, "certified": 9, "rows": 12, "loss": 10,
+    "mistakes": 9, "held-out": 8, "asked": 6, "passes": 6, "waiting": 7, "left": 6,
+}  # fmt: skip
+# the columns that a narrow terminal does without, the first one first
+SPARED = (
+    "waiting",
+    "passes",
+    "left",
+    "certified",
+    "asked",
+    "held-out",
+    "rows",
+    "dual",
+    "seconds",
+    "primal",
+    "mistakes",
+)
+EMPTY_AT_FIRST = ("certified", "waiting", "left")  # of any other column the first row tells whether this run has it
+UNNAMED = ("certified",)  # columns that say themselves what they are
+MOST_ROWS = 20  # of the live table
+
+
+class TrainDisplay:
+    """The table of a run, a row each outer iteration: estimates ("~"), certified figures, waiting, time left.
+
+    Columns that have nothing to say in this run are left out: held-out accuracy without held-out rows, labels asked for
+    without selective sampling, a dual value where the method has none.
+    """
+
+    def __init__(self, stream, quiet: bool):
+        self.stream = stream
+        self.quiet = quiet
+        self.terminal = not quiet and stream.isatty()
+        self.live = None
+        self.foreseen = False
+        self.columns: list[str] = []  # from the first row on
+        self.rows: list[dict[str, str]] = []
+        self.unprinted: dict[str, str] | None = None  # the last row, where a plain log has passed over it
+        self.status = ""
+        self.gaps: list[tuple[float, float]] = []
+        self.tol = 0.0
+        self.max_seconds = None
+        self.max_outer = None
+        self.online = self.queried = False
+        self.before = {"rows": 0, "cumulative_loss": 0.0, "mistakes": 0, "asked": 0}
+
+    def __enter__(self) -> TrainDisplay:
+        return self
+
+    def __exit__(self, *exception) -> None:
+        if self.live is not None:
+            self.status = ""
+            self.live.stop()
+        elif self.unprinted is not None:
+            self._print(self.unprinted)
+
+    def show(self, event: dict) -> None:
+        if self.quiet:
+            return
+        kind = event["event"]
+        if kind in ("start", "resume"):
+            self._start(event)
+        elif kind == "visit":
+            self._foresee(event)
+            self._status(f"outer iteration {event['outer']}: block {event['visit']} of {event['blocks']}")
+        elif kind == "certifying":
+            self._status("reading all rows once more, for the certificate")
+        elif kind == "outer":
+            self._outer(event)
+
+    def _start(self, event: dict) -> None:
+        self.tol, self.max_seconds, self.max_outer = event["tol"], event["max_seconds"], event["max_outer"]
+        plan = ", ".join(f"{name} {megabytes(n)}" for name, n in event["memory_plan"].items() if n >= 50_000)
+        blocks = event["blocks"]
+        if event["learner_settings"] is not None:
+            self.online = True
+            self.queried = event["learner_settings"].get("query") is not None
+            told = shown(event["learner_settings"])
+            method = f"{event['solver']}{f' ({told})' if told else ''}"
+        else:
+            weight = f"lambda {event['lam']:g}" if event["lam"] else f"C {event['C']:g}"
+            method = f"{event['solver']}, {event['loss']} loss, {weight}, to a relative gap of {self.tol:g}; "
+            method += f"schedule {event['schedule']}"
+        lines = [
+            f"{event['store']}: {event['n_samples']:,} rows, {event['n_features']:,} features, "
+            f"{event['n_nonzeros']:,} nonzeros",
+            f"{method}, seed {event['seed']}",
+            f"memory {megabytes(sum(event['memory_plan'].values()))} of {megabytes(event['memory'])}: {plan}",
+            "all rows stay in memory"
+            if event["resident"]
+            else f"{blocks} blocks, one in memory while the next is read",
+        ]
+        if event["event"] == "resume":
+            lines.append(f"resuming at outer iteration {event['outer']}")
+        print("\n".join(lines), file=self.stream)
+        if self.terminal:
+            from rich.console import Console
+            from rich.live import Live
+
+            self.live = Live(_Table(self), console=Console(file=self.stream), refresh_per_second=8)
+            self.live.start()
+
+    def _foresee(self, event: dict) -> None:
+        """After the first blocks of a run that takes its time: how long an outer iteration will be."""
+        if self.live is not None or self.foreseen or event["visit"] < 3:
+            return
+        self.foreseen = True
+        expected = event["seconds"] / event["visit"] * event["blocks"]
+        if expected >= 10.0:
+            print(f"about {clock(expected)} an outer iteration", file=self.stream, flush=True)
+
+    def _status(self, text: str) -> None:
+        if self.live is not None:
+            self.status = text  # the live table looks at it when it is drawn next
+
+    def _outer(self, event: dict) -> None:
+        row = self._epoch(event) if self.online else self._iteration(event)
+        spent = event["seconds_training"] + event["seconds_waiting"]
+        row["seconds"] = f"{event['seconds']:.1f}"
+        row["held-out"] = "" if event["valid_accuracy"] is None else f"{event['valid_accuracy']:.4f}"
+        row["waiting"] = f"{event['seconds_waiting'] / spent:.0%}" if spent > 0 else ""
+        row["left"] = clock(self._left(event))
+        self.rows.append(row)
+        first = not self.columns
+        if first:
+            self.columns = [name for name in WIDTHS if name in row and (row[name] or name in EMPTY_AT_FIRST)]
+        if self.live is not None:
+            return
+        if first:
+            self._print({name: "" if name in UNNAMED else name for name in self.columns})
+        if row.get("certified") or self._due(event["outer"]):
+            self._print(row)
+        else:
+            self.unprinted = row
+
+    def _epoch(self, event: dict) -> dict[str, str]:
+        """An online learner's epoch: what it suffered in it, row by row, before it learned from each."""
+        done = {name: event[name] - before for name, before in self.before.items()}
+        self.before = {name: event[name] for name in self.before}
+        rows = max(1, done["rows"])
+        asked = {"asked": f"{done['asked'] / rows:.0%}"} if self.queried else {}
+        return {
+            "epoch": str(event["outer"]),
+            "rows": f"{done['rows']:,}",
+            "loss": f"{done['cumulative_loss'] / rows:.6f}",
+            "mistakes": f"{done['mistakes'] / rows:.4%}",
+            **asked,
+        }
+
+    def _iteration(self, event: dict) -> dict[str, str]:
+        """A batch solver's outer iteration: certified figures where there are any, else estimates."""
+        certified = event["rel_gap"] is not None or (event["dual_estimate"] is None and event["primal"] is not None)
+        primal = event["primal"] if certified else event["primal_estimate"]
+        dual = event["dual"] if certified else event["dual_estimate"]
+        gap = event["rel_gap"] if certified else event["gap_estimate"]
+        mark = "" if certified else "~"
+        if gap is not None and gap > 0:
+            self.gaps.append((event["seconds"], gap))
+        return {
+            "outer": str(event["outer"]),
+            "primal": f"{mark}{primal:.6g}",
+            "dual": "" if dual is None else f"{mark}{dual:.6g}",
+            "gap": "" if gap is None else f"{mark}{max(gap, 0.0):.1e}",
+            "certified": "certified" if certified else "",
+            "passes": f"{event['inner_passes'] / max(1, event['blocks']):.1f}",
+        }
+
+    def _due(self, outer: int) -> bool:
+        # a log of a thousand iterations is read at its beginning and end
+        return outer <= 30 or outer % (10 if outer <= 300 else 100) == 0
+
+    def _left(self, event: dict) -> float | None:
+        """Seconds until the gap is reached at the pace of the last iterations, or until a limit."""
+        limits = []
+        seconds, outer = event["seconds"], event["outer"]
+        if self.max_seconds is not None:
+            limits.append(max(0.0, self.max_seconds - seconds))
+        if outer and event["dual_estimate"] is None:
+            limits.append(seconds / outer * (self.max_outer - outer))
+        if len(self.gaps) >= 3 and self.tol > 0:
+            (t0, g0), (t1, g1) = self.gaps[-min(6, len(self.gaps))], self.gaps[-1]
+            if g1 <= self.tol:
+                limits.append(0.0)
+            elif g1 < g0 and t1 > t0:
+                limits.append((t1 - t0) * math.log(g1 / self.tol) / math.log(g0 / g1))
+        return min(limits) if limits else None
+
+    def _print(self, row: dict[str, str]) -> None:
+        self.unprinted = None
+        cells = [row[name].rjust(WIDTHS[name]) for name in self.columns]
+        print(" ".join(cells).rstrip(), file=self.stream, flush=True)
+
+
+class _Table:
+    """The live table, made anew for the width that the terminal has at each refresh; no cell of it is ever cut."""
+
+    def __init__(self, display: TrainDisplay):
+        self.display = display
+
+    def __rich_console__(self, console, options):
+        from rich.table import Table
+        from rich.text import Text
+
+        rows = self.display.rows[-max(1, min(MOST_ROWS, console.size.height - 4)) :]
+        names = fitting(self.display.columns, rows, options.max_width)
+        table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="bold")
+        for name in names:
+            table.add_column("" if name in UNNAMED else name, justify="right", no_wrap=True)
+        for row in rows:
+            table.add_row(*[row[name] for name in names], style="green" if row.get("certified") else None)
+        if names:
+            yield table
+        if self.display.status:
+            yield Text(self.display.status, "dim", no_wrap=True, overflow="ellipsis")
+
+
+def fitting(columns: list[str], rows: list[dict[str, str]], width: int) -> list[str]:
+    """The columns that fit beside each other, one space between; the ones that matter least are spared first."""
+    wide = {
+        name: max([0 if name in UNNAMED else len(name), *(len(row[name]) for row in rows)], default=0)
+        for name in columns
+    }
+    chosen = list(columns)
+    for spared in SPARED:
+        if sum(wide[name] for name in chosen) + len(chosen) - 1 <= width:
+            break
+        if spared in chosen:
+            chosen.remove(spared)
+    return chosen
+
+
+def train_summary(result) -> list[str]:
+    """The lines that end a training run."""
+    ends = {
+        "converged": "converged",
+        "max-outer": "ended by --max-outer",
+        "max-seconds": "ended by --max-seconds",
+        "interrupted": "interrupted",
+    }
+    outer = f"{result.outer} outer iteration{'s' if result.outer != 1 else ''}, {result.seconds:.1f}s"
+    certificate = result.certificate
+    if certificate is None:
+        return [f"{ends[result.status]} after {outer}"]
+    lines = []
+    if certificate.primal is None:
+        lines.append(f"{ends[result.status]} after {outer.replace('outer iteration', 'epoch')}")
+    elif certificate.rel_gap is not None:
+        lines.append(
+            f"{ends[result.status]} after {outer}: certified relative gap {certificate.rel_gap:.2e} "
+            f"(primal {certificate.primal:.10g}, dual {certificate.dual:.10g})"
+        )
+    else:
+        lines.append(
+            f"{ends[result.status]} after {outer}: primal {certificate.primal:.10g} (no dual: this method has none)"
+        )
+    lines.append(f"accuracy on the training rows {certificate.accuracy:.4f}")
+    if result.note:
+        lines.append(result.note)
+    return lines

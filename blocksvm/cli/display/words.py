@@ -1,0 +1,38 @@
+"""Numbers as a person reads them: sizes, durations, labels."""
+
+from __future__ import annotations
+
+import math
+
+
+def megabytes(n_bytes: float) -> str:
+    """'12.3 MB' or '1.23 GB'."""
+    value = n_bytes / 1e6
+    if value >= 1000:
+        return f"{value / 1000:.2f} GB"
+    return f"{value:.0f} MB" if value >= 100 else f"{value:.1f} MB" if value >= 1 else f"{value * 1000:.0f} kB"
+
+
+def clock(seconds: float | None) -> str:
+    """'42s', '3m10s' or '2h05m'; '' for None."""
+    if seconds is None or not math.isfinite(seconds):
+        return ""
+    seconds = round(seconds)
+    if seconds < 60:
+        return f"{seconds}s"
+    if seconds < 3600:
+        return f"{seconds // 60}m{seconds % 60:02d}s"
+    return f"{seconds // 3600}h{seconds % 3600 // 60:02d}m"
+
+
+def label(value: float) -> str:
+    return f"{value:g}"
+
+
+def labels_line(labels) -> str:
+    if labels is None:
+        return "more than 10,000 distinct numbers"
+    shown = ", ".join(f"{label(value)} ({count:,} rows)" for value, count in labels[:6])
+    more = f", and {len(labels) - 6} more" if len(labels) > 6 else ""
+    note = "; training needs rows of a second class" if len(labels) == 1 else ""
+    return shown + more + note

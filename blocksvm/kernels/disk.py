@@ -1,0 +1,304 @@
+"""Machine code on disk: the folder that it is kept in, its files, and marks of what is there.
+
+A file holds one kernel compiled for one signature.  Its name is a hash of all that decides about the code: the
+kernel's fingerprint (identity.py), the signature, the processor and numba's switches; so neither the path nor the date
+of a source file matters, copies of the package share the files, and stale code is never found.  A file begins with a
+checksum of the rest: what is damaged counts as absent and is written anew.  What cannot be written is left out.
+
+Code is stored in pickles, which can do anything when they are read.  So the folder must belong to the user alone.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import pickle
+import re
+import shutil
+import stat
+import sys
+import tempfile
+import warnings
+from functools import cache
+from hashlib import blake2b
+from importlib.metadata import version
+from pathlib import Path
+
+# folders of the package in which kernels, or functions that are inlined into them, are defined
+FOLDERS = ("kernels", "problems", "learners")
+# numba's switches that decide about the code, as named in numba.config
+SWITCHES = (
+    "OPT", "BOUNDSCHECK", "LOOP_VECTORIZE", "SLP_VECTORIZE", "ENABLE_AVX", "DISABLE_INTEL_SVML", "DEBUGINFO_DEFAULT",
+    "LLVM_REFPRUNE_PASS", "LLVM_REFPRUNE_FLAGS",
+)  # fmt: skip
+CHECKSUM_BYTES = 16
+
+# of this process: files of kernels that were loaded or saved, by their sizes; kernels that could not be kept
+_kept: dict[str, int] = {}
+_not_kept: set[str] = set()
+_environment: dict[str, str] = {}
+
+
+@cache
+def cache_folder() -> Path | None:
+    """The folder of the compiled kernels, named by the releases of what compiles them; None where there can be none.
+
+    ``$XDG_CACHE_HOME/blocksvm`` (by default ``~/.cache/blocksvm``), else a folder in the temporary directory.  Where
+    others could change both, a new one that goes with the process, and a RuntimeWarning.
+    """
+    digest = blake2b(digest_size=8)
+    for part in (version("numba"), version("llvmlite"), version("numpy"), sys.version):
+        digest.update(part.encode() + b"\0")
+    name = f"kernels-{digest.hexdigest()}"
+    reasons = []
+    try:
+        root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "blocksvm"
+        root.mkdir(0o700, parents=True, exist_ok=True)
+        # a group that may write is let pass here, not below: folders are made so where each user has a group
+        why_not = refusal(root, stat.S_IWOTH) or usable(root / name)
+        if not why_not:
+            return root / name
+        reasons.append(why_not)
+    except (OSError, RuntimeError) as error:  # RuntimeError: there is no home
+        reasons.append(str(error))
+    try:
+        folder = Path(tempfile.gettempdir()) / f"blocksvm-{os.getuid()}-{name}"
+        why_not = usable(folder)
+        if not why_not:
+            return folder
+        reasons.append(why_not)
+        own = tempfile.mkdtemp(prefix="blocksvm-")
+        folder = Path(own) / "blocksvm" / name
+        folder.mkdir(0o700, parents=True)
+    except OSError as error:
+        reasons.append(str(error))
+        folder = None
+    else:
+        atexit.register(_remove, own, os.getpid())
+        _environment["XDG_CACHE_HOME"] = own
+    warnings.warn(
+        f"kernels are compiled anew in each run, since there is no safe folder to keep them in ({'; '.join(reasons)}): "
+        "set XDG_CACHE_HOME to a folder that only you can write",
+        RuntimeWarning,
+        stacklevel=2,
+    )
+    return folder
+
+
+def usable(folder: Path) -> str:
+    """Make a folder where there is none; why it cannot be used, or ''."""
+    try:
+        folder.mkdir(0o700, exist_ok=True)
+        why_not = refusal(folder, stat.S_IWGRP | stat.S_IWOTH)
+    except OSError as error:
+        return str(error)
+    if not why_not and not os.access(folder, os.W_OK | os.X_OK):
+        return f"no permission to write in {folder}"
+    return why_not
+
+
+def refusal(folder: Path, others: int) -> str:
+    """Why pickles in this folder are not to be trusted, or ''; others: bits of who may not write there."""
+    found = folder.lstat()
+    if not stat.S_ISDIR(found.st_mode):
+        return f"{folder} is a link or a file"
+    if found.st_uid != os.getuid():
+        return f"{folder} belongs to another user"
+    if found.st_mode & others:
+        return f"others may write in {folder}"
+    return ""
+
+
+def environment() -> dict[str, str]:
+    """What a child process must be started with to find the same folder."""
+    cache_folder()
+    return os.environ | _environment
+
+
+def _remove(folder: str, process: int) -> None:
+    if os.getpid() == process:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def read_checked(path: Path) -> bytes | None:
+    """What ``write_checked`` wrote; None where the file is absent, unreadable or damaged."""
+    try:
+        data = path.read_bytes()
+    except OSError:
+        return None
+    content = data[CHECKSUM_BYTES:]
+    return content if data[:CHECKSUM_BYTES] == blake2b(content, digest_size=CHECKSUM_BYTES).digest() else None
+
+
+def write_checked(path: Path, content: bytes) -> None:
+    """Write a file whole or not at all, whoever else writes it meanwhile; OSError where it cannot be written."""
+    handle, partial = tempfile.mkstemp(prefix=".", suffix=".partial", dir=path.parent)
+    try:
+        with open(handle, "wb") as file:
+            file.write(blake2b(content, digest_size=CHECKSUM_BYTES).digest())
+            file.write(content)
+        os.replace(partial, path)
+    except BaseException:
+        os.unlink(partial)
+        raise
+
+
+class DiskCache:
+    """Where numba looks for a kernel's code before it compiles, and puts what it compiled: the interface that its
+    dispatchers know (numba.core.caching)."""
+
+    def __init__(self, dispatcher):
+        self._dispatcher = dispatcher
+        function = dispatcher.py_func
+        self._module, self._name = function.__module__, function.__qualname__
+        self._fingerprint: str | None = None
+        self._enabled = True
+
+    @property
+    def cache_path(self) -> str:
+        return str(cache_folder())
+
+    def enable(self) -> None:
+        self._enabled = True
+
+    def disable(self) -> None:
+        self._enabled = False
+
+    def flush(self) -> None:
+        """Nothing is out of date; what is compiled again is written again."""
+
+    def load_overload(self, sig, target_context):
+        """The kernel compiled for ``sig``, a tuple of numba's types; None where it is not on disk."""
+        path = self._path(sig, target_context.codegen())
+        content = read_checked(path) if path is not None else None
+        if content is None:
+            return None
+        from numba.core.compiler import CompileResult
+
+        try:
+            outside, reduced = pickle.loads(content)
+            prepare(target_context, outside)
+            loaded = CompileResult._rebuild(target_context, *reduced)
+        except Exception:  # whatever a pickle of other modules raises: it is compiled and written anew
+            return None
+        _kept[path.name] = len(content)
+        return loaded
+
+    def save_overload(self, sig, data) -> None:
+        """Write what was compiled for ``sig``, where that is possible."""
+        try:
+            path = self._path(sig, data.codegen)
+            if path is not None and not data.library.has_dynamic_globals and all(x.can_cache for x in data.lifted):
+                from numba.core.serialize import dumps
+
+                module = data.library._final_module
+                values = (*module.functions, *module.global_variables)
+                outside = sorted(one.name for one in values if one.is_declaration and not one.name.startswith("llvm."))
+                content = dumps((outside, data._reduce()))
+                write_checked(path, content)
+                _kept[path.name] = len(content)
+                return
+        except Exception:  # a full disk, or a release of numba that says it in another way: go on without
+            pass
+        _not_kept.add(self._name)
+
+    def _path(self, sig, codegen) -> Path | None:
+        """The file of one signature; None for a kernel that is not to be kept on disk."""
+        from numba import config
+
+        from blocksvm.kernels.identity import UnidentifiedError, fingerprint
+
+        if not self._enabled or cache_folder() is None:
+            return None
+        if self._fingerprint is None:
+            try:
+                self._fingerprint = fingerprint(self._dispatcher)
+            except UnidentifiedError:
+                self._enabled = False
+                return None
+            # Code from several processes is linked by names, which numba makes of the function's name and a counter
+            # that starts anew in each process: they must differ where the code differs.
+            self._dispatcher.py_func.__qualname__ = f"{self._name}_{self._fingerprint[:16]}"
+        switches = [str(getattr(config, name, None)) for name in SWITCHES]
+        parts = (self._module, self._name, self._fingerprint, [_spelt(kind) for kind in sig], codegen.magic_tuple())
+        digest = blake2b(repr((parts, switches)).encode(), digest_size=16)
+        return cache_folder() / f"{re.sub('[^A-Za-z0-9_]', '', self._name)[-60:]}-{digest.hexdigest()}.nbc"
+
+
+def prepare(target_context, outside: list[str]) -> None:
+    """Bring up what code needs that is loaded and not compiled: numba's memory management and ``outside``, the functions
+    and variables that the code finds by name.
+
+    ``target_context.refresh`` loads all that the compiler knows, a quarter of a second of each start, and is needed only
+    where a name would not be found (which would end the process).
+    """
+    import llvmlite.binding
+    from numba.core.runtime import rtsys
+
+    rtsys.initialize(target_context)
+    if not all(llvmlite.binding.address_of_symbol(name) for name in outside):
+        target_context.refresh()
+
+
+def _spelt(kind) -> str:
+    """A type of numba's as text, with the names of its fields, by which kernels find them."""
+    parts = [_spelt(part) for part in getattr(kind, "types", ())]
+    return f"{kind} {getattr(kind, 'fields', '')} {parts}"
+
+
+@cache
+def sources_hash() -> str:
+    """Of all sources of the package that hold compiled functions, and of what else decides about their code."""
+    package = Path(__file__).parents[1]
+    digest = blake2b(digest_size=16)
+    for folder in FOLDERS:
+        for source in sorted((package / folder).rglob("*.py")):
+            digest.update(f"{source.relative_to(package)}\0".encode() + source.read_bytes())
+    switches = sorted((name, value) for name, value in os.environ.items() if name.startswith("NUMBA_"))
+    digest.update(repr((switches, processor())).encode())
+    return digest.hexdigest()
+
+
+def processor() -> str:
+    """The processor's model and features, where the system tells; several machines may share a home."""
+    try:
+        with open("/proc/cpuinfo", "rb", buffering=0) as file:
+            lines = file.read(8192).decode("ascii", "replace").split("\n\n")[0].splitlines()
+    except OSError:
+        return ""
+    return "\n".join(line for line in lines if line.startswith(("model name", "flags", "Features", "CPU part")))
+
+
+def _mark(purpose: str, kind: str) -> Path | None:
+    named = blake2b(repr((purpose, kind, sources_hash())).encode(), digest_size=16).hexdigest()
+    return None if cache_folder() is None else cache_folder() / f"ready-{named}"
+
+
+def is_ready(purpose: str, kind: str) -> bool:
+    """Whether all that ``purpose`` needs for values of ``kind`` was compiled before and is still there."""
+    mark = _mark(purpose, kind)
+    content = read_checked(mark) if mark is not None else None
+    if content is None:
+        return False
+    try:
+        for line in content.decode().splitlines():
+            size, name = line.split(" ", 1)
+            if os.stat(mark.parent / name).st_size != int(size) + CHECKSUM_BYTES:
+                return False
+    except OSError:
+        return False
+    return True
+
+
+def mark_ready(purpose: str, kind: str) -> None:
+    """Note that this process has run ``purpose`` for values of ``kind``: which files it needs.
+
+    Nothing is noted where a kernel could not be kept: the mark promises that nothing is compiled any more.
+    """
+    mark = _mark(purpose, kind)
+    if mark is None or _not_kept:
+        return
+    try:
+        write_checked(mark, "".join(f"{size} {name}\n" for name, size in sorted(_kept.items())).encode())
+    except OSError:
+        return

@@ -1,0 +1,48 @@
+"""Decision values of rows in pieces of bounded size, and the class that each row's values predict.
+
+However many classes there are, no more than ``PIECE_VALUES`` decision values (or those of one row) are held at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from blocksvm.kernels.margins import decision_values
+
+PIECE_VALUES = 1 << 15  # 256 kB of them
+
+
+def rows_of_piece(n_classes: int) -> int:
+    """Rows whose decision values, one a class (or one alone for two classes), fit in a piece."""
+    return max(1, PIECE_VALUES // n_classes)
+
+
+def piece_bytes(n_classes: int) -> int:
+    """What a piece takes at most: its values, these by row, and anew for argmax; a class and a label a row."""
+    return 24 * max(PIECE_VALUES, n_classes) + 24 * rows_of_piece(n_classes)
+
+
+def pieces_of_values(matrix: tuple, w: np.ndarray, constant: float) -> Iterator[tuple[slice, np.ndarray]]:
+    """(rows, decision values (k, m) float64) of consecutive rows, in order.
+
+    matrix: (indptr, indices, values) as a Block has them; w (k, d + 1) float64: a vector for each class, or one alone
+    (k = 1) for two classes, the constant feature's weight last; constant: the value of that feature.  The values are
+    overwritten by the next piece.
+    """
+    indptr, indices, entries = matrix
+    n, step = len(indptr) - 1, rows_of_piece(len(w))
+    memory = np.empty(len(w) * min(n, step))
+    for start in range(0, n, step):
+        rows = slice(start, min(start + step, n))
+        values = memory[: len(w) * (rows.stop - start)].reshape(len(w), -1)
+        for own, out in zip(w, values, strict=True):
+            decision_values(indptr[start : rows.stop + 1], indices, entries, own, constant, out)
+        yield rows, values
+
+
+def classes_of(values: np.ndarray) -> np.ndarray:
+    """The class (m,) int64 for decision values (k, m): of two classes 1 where the one value is above 0, else the
+    first class of the largest value."""
+    return values.argmax(axis=0) if len(values) > 1 else (values[0] > 0.0).astype(np.int64)

@@ -1,0 +1,38 @@
+"""Blocks as a run takes them: each asked for while the one before it is trained on, what reading costs counted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from blocksvm.sources.block import Block
+from blocksvm.sources.reading import BlockReader
+from blocksvm.training.plan import Plan
+from blocksvm.training.record import Progress
+
+
+class Feed(BlockReader):
+    """The blocks of a plan; bytes read and seconds waited go into the tally of the progress."""
+
+    def __init__(self, plan: Plan, progress: Progress):
+        super().__init__(plan.source, plan.arena_bytes, plan.partition.resident)
+        self.progress = progress
+        self.bytes_seen = 0  # of what the source has read, already in a tally
+
+    def take(self, chunks: np.ndarray) -> Block:
+        waited = self.seconds_waiting
+        block = super().take(chunks)
+        # the block was read while the one before it was trained on; at this moment nothing is being read
+        tally, bytes_read = self.progress.tally, self.source.cost.bytes_read
+        tally.bytes_read += bytes_read - self.bytes_seen
+        self.bytes_seen = bytes_read
+        tally.seconds_waiting += self.seconds_waiting - waited
+        return block
+
+    def all_blocks(self, blocks: list[np.ndarray]) -> Iterator[Block]:
+        """Every row once; the first block may have been asked for already, and is again at the end."""
+        for k, chunks in enumerate(blocks):
+            block = self.take(chunks)
+            self.request(blocks[(k + 1) % len(blocks)])
+            yield block

@@ -1,0 +1,416 @@
+"""What a person sees and types: tables at 80 columns, plain logs, closed streams, options, words of messages."""
+
+from __future__ import annotations
+
+import ast
+import fcntl
+import io
+import json
+import os
+import pty
+import re
+import struct
+import subprocess
+import sys
+import termios
+
+import numpy as np
+import pytest
+from rich.console import Console
+from stream_cases import text_of
+from training_cases import ROOT, command, make_store, random_rows, run_in_process, train
+
+from blocksvm.api import fit
+from blocksvm.cli.console import Parser
+from blocksvm.cli.display import TrainDisplay
+from blocksvm.cli.display.training import _Table, fitting
+from blocksvm.errors import InputError
+from blocksvm.info import main as info_main
+from blocksvm.predict import main as predict_main
+from blocksvm.regret import main as regret_main
+from blocksvm.sources.matrix import Matrix
+from blocksvm.stream import main as stream_main
+from blocksvm.train import main as train_main
+
+START = {
+    "event": "start", "tol": 1e-3, "max_seconds": None, "max_outer": 1000, "memory_plan": {"weights": 10**6},
+    "blocks": 8, "lam": None, "C": 1.0, "solver": "dual-cd", "loss": "hinge", "learner_settings": None,
+    "schedule": "auto", "store": "store.h5", "n_samples": 10**6, "n_features": 10**6, "n_nonzeros": 10**8, "seed": 0,
+    "memory": 10**9, "resident": False, "outer": 1, "online": {"query": None},
+}  # fmt: skip
+
+
+def outer(number, *, certified=False, valid=None, **more):
+    """A batch solver's outer iteration, with figures as wide as they come."""
+    return {
+        "event": "outer", "outer": number, "seconds": 12345.6 + number, "blocks": 8, "inner_passes": 100,
+        "seconds_training": 1.0, "seconds_waiting": 9.0, "valid_accuracy": valid,
+        "primal": 1.23456e-17 if certified else None, "dual": -1.23456e-17 if certified else None,
+        "rel_gap": 4.5e-100 if certified else None, "primal_estimate": 1.23456e17, "dual_estimate": -1.23456e-17,
+        "gap_estimate": 3.0e-4, **more,
+    }  # fmt: skip
+
+
+def epoch(number, *, asked=None):
+    return outer(number, rows=1_000_000 * number, cumulative_loss=2.0 * number, mistakes=12 * number,
+                 asked=1_000_000 * number if asked is None else asked * number)  # fmt: skip
+
+
+def drawn(display, width):
+    """The live table on a terminal of this width."""
+    console = Console(width=width, height=40, file=io.StringIO(), force_terminal=False)
+    console.print(_Table(display))
+    return console.file.getvalue()
+
+
+def fed(events, start=START):
+    """(display, plain log) after the events."""
+    display = TrainDisplay(io.StringIO(), quiet=False)
+    with display:
+        for event in (start, *events):
+            display.show(event)
+    return display, display.stream.getvalue()
+
+
+@pytest.mark.parametrize("valid", [None, 0.9876])
+@pytest.mark.parametrize("width", [80, 60, 40])
+def test_no_figure_of_the_live_table_is_cut(valid, width):
+    display, _ = fed([outer(999, valid=valid), outer(1000, valid=valid, certified=True)])
+    shown = drawn(display, width)
+    assert "…" not in shown
+    lines = shown.splitlines()
+    assert len(lines) == 3  # none was wrapped
+    assert max(map(len, lines)) <= width
+    assert lines[1].split()[0] == "999"
+    assert {"~3.0e-04", "4.5e-100"} <= set(shown.split())
+    # a cell that is shown is shown whole
+    cells = {cell for row in display.rows for cell in row.values()} | set(display.columns)
+    assert set(shown.split()) <= cells
+    if width == 80:
+        assert {"primal", "dual", "gap", "~1.23456e+17", "~-1.23456e-17", "1.23456e-17"} <= set(shown.split())
+
+
+def test_an_empty_column_takes_no_room():
+    for valid, there in ((None, False), (0.5, True)):
+        display, log = fed([outer(1, valid=valid)])
+        assert ("held-out" in drawn(display, 120), "held-out" in log) == (there, there)
+
+
+def test_labels_asked_for_are_told_where_they_are_asked_for():
+    learner = START | {"solver": "pa1", "learner_settings": {"C": 1.0}}
+    for query, asked in ((None, None), (0.5, 250_000)):
+        display, log = fed([epoch(1, asked=asked)], learner | {"online": {"query": query}})
+        assert ("asked" in log, "25%" in log) == (query is not None, query is not None)
+        assert ("asked" in drawn(display, 80)) == (query is not None)
+
+
+def test_a_plain_log_ends_with_the_last_row():
+    _, log = fed([outer(k) for k in range(1, 96)])
+    rows = [line.split()[0] for line in log.splitlines() if re.match(r" *\d+ ", line)]
+    assert rows[-1] == "95"
+    assert rows[-2] == "90"  # those between are passed over
+    # what is certified is never passed over
+    _, log = fed([*(outer(k) for k in range(1, 33)), outer(33, certified=True), *(outer(k) for k in range(34, 41))])
+    assert [line for line in log.splitlines() if "certified" in line and "4.5e-100" in line]
+
+
+def test_columns_are_spared_in_their_order():
+    row = {"outer": "1", "gap": "~1e-3", "waiting": "9%", "left": "1s"}
+    assert fitting(list(row), [row], 40) == list(row)
+    assert fitting(list(row), [row], 20) == ["outer", "gap", "left"]
+    assert fitting(list(row), [row], 5) == ["outer", "gap"]
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    X, y = random_rows(n=200, d=30, seed=71, dtype=np.float32)
+    return make_store(tmp_path_factory.mktemp("display"), X, y, chunk_nonzeros=128)
+
+
+def test_the_real_command_on_a_terminal_of_80_columns(store, tmp_path):
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    environment = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES", "NO_COLOR")}
+    child = subprocess.Popen(
+        [sys.executable, "-m", "blocksvm.train", store, tmp_path / "m.h5", "--tol", "1e-6", "--valid", store],
+        cwd=ROOT, stdout=theirs, stderr=theirs, stdin=theirs, env=environment | {"TERM": "xterm"},
+    )  # fmt: skip
+    os.close(theirs)
+    found = b""
+    while True:
+        try:
+            piece = os.read(ours, 65536)
+        except OSError:  # the terminal's other side is closed
+            break
+        if not piece:
+            break
+        found += piece
+    os.close(ours)
+    assert child.wait(60) == 0, found.decode()
+    text = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", found.decode())
+    assert "…" not in text
+    assert "held-out" in text
+    rows = [line for line in re.split(r"[\r\n]+", text) if re.match(r" +\d+ +\d+\.\d ", line)]
+    assert rows
+    assert all(re.search(r"\d\.\de[-+]\d\d( |$)", row) and len(row.rstrip()) <= 80 for row in rows)
+
+
+# -- closed streams ------------------------------------------------------------------------------------------------
+
+
+def shell(line, **names):
+    quoted = {name: str(value) for name, value in names.items()}
+    return subprocess.run(
+        ["bash", "-c", f"set -o pipefail; {line}"], capture_output=True, text=True, cwd=ROOT, timeout=120,
+        env=os.environ | quoted | {"PYTHON": sys.executable},
+    )  # fmt: skip
+
+
+def test_progress_that_nobody_reads_does_not_end_a_training(store, tmp_path):
+    model = tmp_path / "m.h5"
+    line = '"$PYTHON" -m blocksvm.train "$STORE" "$MODEL" --tol 1e-9 2>&1 | (exec 0<&-; sleep 0.1)'
+    done = shell(line, STORE=store, MODEL=model)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert model.exists()
+
+
+@pytest.mark.parametrize("closed", ["2>&-", ">&-", ">&- 2>&-"])
+def test_closed_standard_streams_are_no_fault(store, tmp_path, closed):
+    model, log = tmp_path / "m.h5", tmp_path / "t.jsonl"
+    line = f'"$PYTHON" -m blocksvm.train "$STORE" "$MODEL" --log "$LOG" {closed}'
+    done = shell(line, STORE=store, MODEL=model, LOG=log)
+    assert done.returncode == 0
+    assert "Traceback" not in done.stderr
+    assert "memory" not in done.stdout  # progress does not go where results go
+    assert fit_of(model)
+    for text in log.read_text().splitlines():  # nothing else was written into it
+        json.loads(text)
+
+
+def fit_of(path):
+    from blocksvm.model.files import load_model
+
+    return np.isfinite(load_model(path).weights).all()
+
+
+def test_predictions_without_a_reader(store, tmp_path):
+    fit(Matrix(*random_rows(seed=1)), tol=1e-2).save(tmp_path / "m.h5")
+    lines = {">&-": (2, "standard output is closed; name an OUTPUT"), "| (exec 0<&-; sleep 0.1)": (0, "")}
+    for end, (code, words) in lines.items():
+        done = shell(
+            f'"$PYTHON" -m blocksvm.predict --quiet "$MODEL" "$STORE" {end}', STORE=store, MODEL=tmp_path / "m.h5"
+        )
+        assert done.returncode == code, done.stderr
+        assert words in done.stderr
+        assert "Traceback" not in done.stderr
+        assert "Exception" not in done.stderr
+
+
+# -- options -------------------------------------------------------------------------------------------------------
+
+
+def small_parser():
+    p = Parser("test", "")
+    p.add_argument("input")
+    p.add_argument("-C", type=float)
+    p.add_argument("--labels")
+    p.add_argument("--tol", type=float)
+    p.add_argument("--pair", nargs=2)
+    p.add_argument("--overwrite", action="store_true")
+    return p
+
+
+@pytest.mark.parametrize(
+    ("arguments", "name", "value"),
+    [
+        (["--labels", "-1,1", "x"], "labels", "-1,1"),
+        (["x", "--labels=-1,1"], "labels", "-1,1"),
+        (["--labels", "-1=2,1=0.5", "x"], "labels", "-1=2,1=0.5"),
+        (["--labels", "-model.h5", "x"], "labels", "-model.h5"),
+        (["--tol", "-1e-3", "x"], "tol", -1e-3),
+        (["-C", "-inf", "x"], "C", -float("inf")),
+        (["-C0.5", "x"], "C", 0.5),
+        (["--pair", "-0.1", "-held.h5", "x"], "pair", ["-0.1", "-held.h5"]),
+        (["--overwrite", "x"], "input", "x"),
+        (["-"], "input", "-"),
+        (["--", "-x"], "input", "-x"),
+    ],
+)
+def test_values_may_begin_with_a_minus(arguments, name, value):
+    assert getattr(small_parser().parse_args(arguments), name) == value
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["x", "--overwirte"], "unrecognized arguments: --overwirte; did you mean --overwrite?"),
+        (["--label", "-1,1"], "--label; did you mean --labels?"),
+        (["x", "-c", "1"], "-c; did you mean -C?"),
+        (["x", "--zzz"], "unrecognized arguments: --zzz (see --help)"),
+        (["x", "--labels", "--overwrite"], "argument --labels: expected one argument"),
+        (["x", "--labels", "--overwirte"], "did you mean --overwrite?"),
+    ],
+)
+def test_a_mistyped_option_names_the_one_that_was_meant(capsys, arguments, words):
+    with pytest.raises(SystemExit) as ended:
+        small_parser().parse_args(arguments)
+    assert ended.value.code == 2
+    assert words in capsys.readouterr().err
+
+
+def test_labels_of_plus_and_minus_one_on_the_command_line(store, tmp_path, capsys):
+    model = tmp_path / "m.h5"
+    code, _, err = run_in_process(capsys, train_main, store, model, "--class-weight", "-1=2,1=0.5", "--quiet")
+    assert (code, err) == (0, "")
+    text = text_of(tmp_path, *random_rows(seed=3))
+    code, _, err = run_in_process(capsys, stream_main, text, "--solver", "pa1", "--labels", "-1,1", "--quiet")
+    assert (code, err) == (0, "")
+    code, _, err = run_in_process(capsys, train_main, store, tmp_path / "o.h5", "--learner", "pa1", "--quiet")
+    assert (code, err) == (0, "")
+
+
+def test_average_is_a_flag_and_what_it_was(store, capsys):
+    """regret took yes or no once."""
+    figures = {}
+    for given in ([], ["--average"], ["--average", "yes"], ["--average=yes"], ["--average", "no"], ["--average=no"]):
+        code, out, err = run_in_process(capsys, regret_main, *given, store, "--solver", "pa", "--quiet")
+        assert code == 0, err
+        figures[tuple(given)] = "mean        of the weights" in out
+    assert list(figures.values()) == [False, True, True, True, False, False]
+
+
+@pytest.mark.parametrize("name", ["train", "stream", "regret", "split", "predict"])
+def test_help_is_grouped_and_explains_steps(name):
+    text = command("--help", module=name).stdout
+    general = text.partition("\noptions:\n")[2].partition("\n\n")[0]
+    assert set(re.findall(r"^  (?:-\w, )?(--[\w-]+)", general, re.M)) == {"--help", "--version", "--quiet"}
+    assert "--step C" not in text
+    if name in ("train", "regret"):
+        assert re.search(r"the\s+default\s+of\s+" + ("regret" if name == "train" else "train"), text)
+
+
+# -- words ---------------------------------------------------------------------------------------------------------
+
+SPEAKING = ["memory.py", "training", "model", "conversion", "sources", "streaming"]
+OPTION = re.compile(r"(?<![\w-])(--[a-z][a-z-]+|-C)\b")
+
+
+def options_named(text):
+    """Options that string constants name, other than in docstrings and in whole command lines."""
+    tree = ast.parse(text)
+    documents = {
+        id(node.body[0].value)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node)
+    }
+    texts = [
+        node.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in documents
+    ]
+    return [text for text in texts if OPTION.search(text) and "python -m" not in text]
+
+
+def test_below_the_command_line_no_message_names_an_option_itself():
+    package = ROOT / "blocksvm"
+    files = [file for name in SPEAKING for file in (package / name).rglob("*.py")]
+    files += [package / name for name in SPEAKING if name.endswith(".py")]
+    assert len(files) > 20
+    assert {str(file): found for file in files if (found := options_named(file.read_text()))} == {}
+    assert options_named('raise InputError(f"--bias {bias}: no")')  # the check can fail
+
+
+def test_a_message_speaks_as_its_caller(store, tmp_path, capsys):
+    source = Matrix(*random_rows(seed=5))
+    with pytest.raises(InputError, match="^tol=-1: must be"):
+        train(source, tol=-1.0)
+    code, _, err = run_in_process(capsys, train_main, store, tmp_path / "m.h5", "--tol", "-1", "--quiet")
+    assert code == 2
+    assert "error: --tol -1: must be" in err
+    with pytest.raises(InputError, match="^tol=-1: must be"):  # and as before again
+        train(source, tol=-1.0)
+
+
+def test_a_continued_stream_names_no_option_that_it_lacks(tmp_path, capsys):
+    text, model = text_of(tmp_path, *random_rows(seed=6)), tmp_path / "m.h5"
+    assert run_in_process(capsys, stream_main, text, "--learner", "pa1", "--model", model, "--quiet")[0] == 0
+    code, _, err = run_in_process(capsys, stream_main, text, "--learner", "pa", "--continue-from", model, "--quiet")
+    assert code == 2
+    assert "was learned with pa1, but pa is given now" in err
+
+
+def test_the_pace_of_a_continued_stream_is_its_own(tmp_path, capsys):
+    X, y = random_rows(n=60, seed=7)
+    text, model = text_of(tmp_path, X, y), tmp_path / "m.h5"
+    options = ["--learner", "pa1", "--quiet"]
+    code, out, _ = run_in_process(capsys, stream_main, text, *options, "--model", model)
+    assert code == 0
+    assert out.startswith("60 rows in ")
+    less = text_of(tmp_path, X[:13], y[:13], "less.svm")
+    code, out, _ = run_in_process(capsys, stream_main, less, *options, "--continue-from", model)
+    assert code == 0
+    assert out.startswith("13 rows in ")
+    assert "of all 73 rows: average loss" in out
+    seconds, pace = re.match(r"13 rows in ([0-9.]+)s \(([0-9,]+) rows/s", out).groups()
+    if float(seconds):
+        assert float(pace.replace(",", "")) <= 13 / (float(seconds) - 0.05) if float(seconds) > 0.05 else True
+
+
+# -- predict and info ----------------------------------------------------------------------------------------------
+
+
+def test_rows_with_labels_that_the_model_does_not_know(tmp_path, capsys):
+    fit(Matrix(*random_rows(seed=8)), tol=1e-2).save(tmp_path / "m.h5")
+    (tmp_path / "other.svm").write_text("3 1:1\n4 2:1\n")
+    (tmp_path / "mixed.svm").write_text("3 1:1\n1 2:1\n")
+    code, _, err = run_in_process(capsys, predict_main, tmp_path / "m.h5", tmp_path / "other.svm")
+    assert code == 0
+    assert "\naccuracy" not in err
+    assert "no accuracy: 2 of 2 labelled rows have a label (3, 4) that is none of the model's (-1, 1)" in err
+    code, _, err = run_in_process(capsys, predict_main, tmp_path / "m.h5", tmp_path / "mixed.svm")
+    assert re.search(r"^accuracy [0-9.]+ \([01] of 2 rows\)$", err, re.M)
+    assert "1 of 2 labelled rows have a label (3) that is none of the model's (-1, 1); they count as wrong" in err
+
+
+def test_info_tells_what_decided_a_model(store, tmp_path, capsys):
+    prior, model = tmp_path / "prior.h5", tmp_path / "m.h5"
+    options = ["--quiet", "--max-outer", "1"]
+    assert run_in_process(capsys, train_main, store, prior, *options)[0] == 0
+    assert run_in_process(capsys, train_main, store, model, "--bias", "2", "--class-weight", "-1=3", "--schedule", "2",
+                          "--prior", prior, "--seed", "7", "-C", "0.25", *options)[0] == 0  # fmt: skip
+    _, out, _ = run_in_process(capsys, info_main, model)
+    told = dict(re.findall(r"^(.{14}) (.*)$", out, re.M))
+    told = {name.strip(): value for name, value in told.items()}
+    assert told["bias"] == "a constant feature of value 2"
+    assert told["class weights"] == "-1 times 3"
+    assert told["prior"] == str(prior)
+    assert (told["schedule"], told["seed"], told["labels"]) == ("2", "7", "-1, 1")
+    assert "C 0.25" in told["settings"]
+    assert "loss hinge" in told["settings"]
+
+
+def test_info_shows_the_settings_of_the_solver_alone(store, tmp_path, capsys):
+    model, streamed = tmp_path / "m.h5", tmp_path / "s.h5"
+    assert run_in_process(capsys, train_main, store, model, "--solver", "pa1", "-C", "0.1", "--quiet")[0] == 0
+    text = text_of(tmp_path, *random_rows(seed=9))
+    assert (
+        run_in_process(capsys, stream_main, text, "--learner", "pa1", "-C", "0.1", "--model", streamed, "--quiet")[0]
+        == 0
+    )
+    for path in (model, streamed):
+        _, out, _ = run_in_process(capsys, info_main, path)
+        assert re.search(r"^settings +C 0\.1$", out, re.M)
+        assert re.search(r"^labels +-1, 1$", out, re.M)
+        assert not re.search(r"^schedule", out, re.M)
+        _, out, _ = run_in_process(capsys, info_main, path, "--json")
+        settings = json.loads(out)["settings"]
+        assert settings["C"] == 0.1
+        assert not {"lam", "loss", "batch", "online"} & set(settings)
+
+
+def test_a_fitted_model_is_printed_in_short():
+    fitted = fit(Matrix(*random_rows(n=400, d=300, seed=10)), tol=1e-1)
+    assert len(repr(fitted)) < 600
+    assert len(repr(fitted.model)) < 300
+    assert fitted.status in repr(fitted)
+    assert "300 features" in repr(fitted.model)
