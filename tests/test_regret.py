@@ -169,7 +169,6 @@ def test_assumptions_that_fail_are_named():
     )
     assert "the mirror map is entropic fails (--mirror p-norm)" in failure("omd", {"mirror": "p-norm"}, "EG+-")
     assert "the mirror map is p-norm fails" in failure("omd", {}, "p-norm")
-    assert "d counts every feature fails" in failure("omd", {"mirror": "entropic", "n_features": 5.0}, "EG+-")
     assert "eta_t = c / sqrt(t) fails" in failure("fobos", {"decay": "constant", "l1": 0.1}, "FOBOS")
     assert "r = l1 ||w||_1 alone fails (--l2 0.1)" in failure("fobos", {"l2": 0.1}, "FOBOS")
 

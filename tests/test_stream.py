@@ -20,7 +20,6 @@ from blocksvm.api import fit
 from blocksvm.errors import InputError
 from blocksvm.info import main as info
 from blocksvm.kernels.table import hash_ids
-from blocksvm.learners.solver import OnlineSettings
 from blocksvm.model.files import load_model
 from blocksvm.predict import main as predict
 from blocksvm.sources.matrix import Matrix
@@ -307,7 +306,3 @@ def test_nothing_is_compiled_in_the_streams_own_process(tmp_path):
     assert done.returncode == 0, done.stderr
     assert "data loaded" in done.stdout
     assert "data saved" not in done.stdout
-
-
-def test_settings_of_a_stream_are_those_of_training():
-    assert OnlineSettings({}) == OnlineSettings()
