@@ -28,7 +28,6 @@ _LAZY = {
     "Fitted": "api",
     "TrainSettings": "training.settings",
     "OnlineSettings": "learners.solver",
-    "LearnerSettings": "learners.protocol",
     "Stream": "streaming.stream",
     "StreamSettings": "streaming.stream",
     "save_stream": "streaming.saving",

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import sys
 
-from blocksvm.cli.console import Parser, compile_kernels, compile_learner, run, seed, sigterm_interrupts, size
-from blocksvm.cli.options import add_learner_options, learner_settings
+from blocksvm.cli.console import Parser, compile_solver, run, seed, sigterm_interrupts, size
+from blocksvm.cli.options import SOLVER_WORDS, add_settings, given, value_of
 from blocksvm.errors import InputError
+from blocksvm.settings import Settings
 
 EPILOG = """examples:
   python -m blocksvm.regret store.h5 --learner perceptron
@@ -15,7 +16,8 @@ EPILOG = """examples:
 """
 
 
-def parser() -> Parser:
+def parser(learner: str, settings: Settings) -> Parser:
+    """The options of a replay of this learner, which takes ``settings`` of its own."""
     p = Parser(
         "regret",
         "Replay an online learner over a store of two classes: cumulative loss, mistakes, regret against the best\n"
@@ -25,11 +27,11 @@ def parser() -> Parser:
     p.add_argument("store", metavar="STORE.h5")
     method = p.add_argument_group("the learner")
     method.add_argument(
-        "--learner", "--solver", dest="learner", required=True, metavar="NAME",
+        "--learner", "--solver", dest="learner", metavar="NAME",
         help="perceptron, pa1, ogd, fobos, pegasos, ... (train --help lists them)",
     )  # fmt: skip
     method.add_argument("--average", action="store_true", help="also measure the mean of the weights")
-    add_learner_options(p)
+    add_settings(p, f"settings of {learner}", settings)
     rows = p.add_argument_group("the rows")
     rows.add_argument("--max-rows", type=int, metavar="N", help="only the first N rows (default: all)")
     rows.add_argument(
@@ -57,8 +59,23 @@ def as_flag(arguments: list[str], name: str = "--average") -> list[str]:
     return found
 
 
+def learner_of(arguments: list[str]) -> tuple[str, Settings]:
+    """(name, settings) of the learner that arguments name."""
+    name = value_of(arguments, *SOLVER_WORDS)
+    if name is None:
+        if {"-h", "--help"} & set(arguments):
+            return "the learner", Settings()
+        raise InputError("--learner NAME is needed; train --help lists the learners")
+    from blocksvm.learners.protocol import SHARED
+    from blocksvm.training.methods import get_method
+
+    return name, get_method(name, learner=True).settings.without(*SHARED.names())
+
+
 def main(arguments: list[str]) -> int:
-    options = parser().parse_args(as_flag(arguments))
+    arguments = as_flag(arguments)
+    name, own = learner_of(arguments)
+    options = parser(name, own).parse_args(arguments)
     from pathlib import Path
 
     from blocksvm.outputs import check_output, written_whole
@@ -80,10 +97,10 @@ def main(arguments: list[str]) -> int:
         from blocksvm.analysis.figure import draw, require_matplotlib
 
         require_matplotlib()
-    settings = learner_settings(options)
+    settings = given(options, own)
     sigterm_interrupts()
-    compile_learner(options, values, 2, options.store)
-    compile_kernels("train", values, options.quiet, options.store)
+    compile_solver(name, True, settings, values, 2, options.quiet, options.store)
+    compile_solver("dual-cd", False, {}, values, 2, options.quiet, options.store)
     from blocksvm.analysis.report import regret
     from blocksvm.cli.display import Line
     from blocksvm.sources.store.reader import Store

@@ -22,15 +22,15 @@ class Setting:
     name: the Python keyword, from which the option is made; help: what it is, with its unit; default: its value where
     it is not given, None: off, REQUIRED: there is none; kind: float, int, str, bool (an option without a value), or a
     function that makes the value of what was given and raises InputError for what it is not; choices: the values that
-    a str may have; above, least, below, most: the open and closed ends of a number's range; infinite: whether inf is
-    allowed; metavar: what the help text shows in place of the value.
+    a str or a number may have; above, least, below, most: the open and closed ends of a number's range; infinite:
+    whether inf is allowed; metavar: what the help text shows in place of the value.
     """
 
     name: str
     help: str
     default: object = None
     kind: Callable = float
-    choices: tuple[str, ...] = ()
+    choices: tuple = ()
     above: float | None = None
     least: float | None = None
     below: float | None = None
@@ -71,6 +71,7 @@ class Setting:
             and (self.least is None or number >= self.least)
             and (self.below is None or number < self.below)
             and (self.most is None or number <= self.most)
+            and (not self.choices or number in self.choices)
         )
         if not inside:
             raise InputError(f"{said(self.name, value)}: must be {self.range_text()}")
@@ -78,6 +79,10 @@ class Setting:
 
     def range_text(self) -> str:
         """The range in words: 'a finite number above 0', '1 or more', 'between 0.5 and 1'."""
+        if self.choices:
+            return "one of " + ", ".join(f"{choice:g}" for choice in self.choices)
+        if self.above is not None and self.most is not None:
+            return f"above {self.above:g} and at most {self.most:g}"
         if self.above is not None and self.below is not None:
             return f"between {self.above:g} and {self.below:g}"
         if self.least is not None and self.most is not None:

@@ -10,13 +10,15 @@ from blocksvm.cli.console import (
     Parser,
     catch_signals,
     compile_kernels,
-    compile_learner,
+    compile_solver,
     run,
     seed,
     size,
 )
-from blocksvm.cli.options import add_learner_options, learner_settings
+from blocksvm.cli.options import SOLVER_WORDS, add_settings, described, given, value_of
 from blocksvm.errors import InputError
+from blocksvm.learners import LEARNERS
+from blocksvm.settings import Settings
 
 EPILOG = """examples:
   python -m blocksvm.stream train.svm --learner pa1 -C 0.1 --model model.h5
@@ -24,20 +26,21 @@ EPILOG = """examples:
 """
 
 
-def parser() -> Parser:
-    p = Parser("stream", "Learn from text (plain, compressed, or - for standard input) in one pass.", EPILOG)
+def parser(learner: str, settings: Settings) -> Parser:
+    """The options of a stream to this learner, which takes ``settings`` of its own."""
+    p = Parser(
+        "stream", "Learn from text (plain, compressed, or - for standard input) in one pass.",
+        f"learners: {', '.join(LEARNERS)}\n(--help-learner NAME tells their settings)\n\n{EPILOG}",
+    )  # fmt: skip
     p.add_argument("inputs", nargs="*", metavar="INPUT", help="svmlight text (default: standard input)")
     method = p.add_argument_group("the learner")
+    method.add_argument("--learner", "--solver", dest="learner", metavar="NAME", help="pa1, arow, fobos, ... (below)")
+    method.add_argument("--help-learner", metavar="NAME", help="tell the settings of a learner, and exit")
     method.add_argument(
-        "--learner", "--solver", dest="learner", required=True, metavar="NAME",
-        help="pa1, arow, fobos, ... (train --help lists them)",
-    )  # fmt: skip
-    method.add_argument("--average", action="store_true", help="the mean of the weights after each row, not the last")
-    method.add_argument("--multiclass", metavar="RULE", help="more than two labels: prototype (default) or rest")
-    method.add_argument("--query", type=float, metavar="B", help="ask for a label with probability B / (B + |margin|)")
-    method.add_argument("--bias", type=float, default=0.0, metavar="B", help="append a constant feature of value B")
+        "--bias", type=float, metavar="B", help="append a constant feature of value B (default 0: none)"
+    )
     method.add_argument("--seed", type=seed, default=0, help="seed of selective sampling (default 0)")
-    add_learner_options(p)
+    add_settings(p, f"settings of {learner or 'the learner'}", settings)
     rows = p.add_argument_group("the rows")
     rows.add_argument("--labels", metavar="NEG,POS", help="the labels, two or more (default: -1 and 1, or 0 and 1)")
     rows.add_argument("--bits", type=int, metavar="B", help="hash ids to 2^B features (default: a table that grows)")
@@ -80,8 +83,43 @@ def known_labels(options) -> tuple[float, ...]:
     return given or (-1.0, 1.0)
 
 
+def learner_of(arguments: list[str]) -> tuple[str, Settings]:
+    """(name, settings) of the learner that arguments name, or that the model which they continue was learned by."""
+    from blocksvm.learners.protocol import SHARED
+
+    name = value_of(arguments, *SOLVER_WORDS)
+    continued = value_of(arguments, "--continue-from")
+    if name is None and continued is not None:
+        from blocksvm.model.files import describe_model
+
+        name = describe_model(continued)["method"]["name"]
+    if name is None:
+        if {"-h", "--help"} & set(arguments):
+            return "", SHARED
+        raise InputError("--learner NAME is needed; --help lists the learners")
+    return name, learner_named(name).settings + SHARED
+
+
+def learner_named(name: str):
+    from blocksvm.learners import get_learner
+    from blocksvm.learners.exact import EXACT
+
+    if name in EXACT:
+        raise InputError(f"{name}: needs all rows in memory, which a stream has not; train and regret know it")
+    return get_learner(name)
+
+
 def main(arguments: list[str]) -> int:
-    options = parser().parse_args(arguments)
+    asked = value_of(arguments, "--help-learner")
+    if asked is not None:
+        from blocksvm.learners.protocol import SHARED
+
+        learner = learner_named(asked)
+        example = f"example: python -m blocksvm.stream rows.svm --learner {learner.example}"
+        print(described(asked, f"{learner.summary} ({learner.source})", learner.settings + SHARED, ("", example)))
+        return 0
+    name, own = learner_of(arguments)
+    options = parser(name, own).parse_args(arguments)
     import os
     from contextlib import ExitStack
     from pathlib import Path
@@ -107,18 +145,21 @@ def main(arguments: list[str]) -> int:
             raise InputError(f"{name}: no such file")
     stop = catch_signals()
     compile_kernels("split", "float32", options.quiet)
-    compile_learner(options, "float64", len(known_labels(options)))
+    settings_given = given(options, own)
+    compile_solver(name, True, settings_given, "float64", len(known_labels(options)), options.quiet)
     from blocksvm import kernels
     from blocksvm.cli.display import StreamDisplay
+    from blocksvm.learners.protocol import SHARED
+    from blocksvm.settings import plain
     from blocksvm.streaming.saving import Saver, save_stream
     from blocksvm.streaming.stream import Stream, StreamSettings
 
     kernels.start()
+    shared = {setting: settings_given.pop(setting) for setting in SHARED.names() if setting in settings_given}
     settings = StreamSettings(
-        learner=options.learner, settings=learner_settings(options), labels=labels_of(options.labels),
-        bits=options.bits, query=options.query, average=options.average, multiclass=options.multiclass,
+        learner=options.learner or "", settings=settings_given, labels=labels_of(options.labels), bits=options.bits,
         bias=options.bias, skip_bad=options.skip_bad, save_every=options.save_every, memory=options.memory, jobs=jobs,
-        seed=options.seed, normalize=options.normalize, sum_duplicates=options.duplicates == "sum",
+        seed=options.seed, normalize=options.normalize, sum_duplicates=options.duplicates == "sum", **shared,
     )  # fmt: skip
     display = StreamDisplay(sys.stderr, options.quiet)
     with ExitStack() as stack:
@@ -141,7 +182,8 @@ def main(arguments: list[str]) -> int:
         )  # fmt: skip
         if "log" in outputs:
             log = stack.enter_context(open_text(outputs["log"], options.overwrite))
-        write({"event": "start", "learner": options.learner, **stream.machine.settings, "memory_plan": stream.plan()})
+        start = {"event": "start", "learner": options.learner, **plain(stream.runner.settings)}
+        write(start | {"memory_plan": stream.plan()})
         display.begin(inputs, settings, stream)
         done = stream.run(inputs)
         if saver is not None and stream.rows:

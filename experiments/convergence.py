@@ -9,9 +9,10 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from blocksvm.training.training import Trainer
+
 from blocksvm.sources.store.reader import Store
 from blocksvm.training.settings import TrainSettings
-from blocksvm.training.training import Trainer
 
 MANY = 1 << 40  # bytes: whatever the machine has; a resident block takes what it needs
 

@@ -19,9 +19,8 @@ from pathlib import Path
 
 import numpy as np
 
-from blocksvm.kernels.online import sparse as kernels
-from blocksvm.learners.protocol import LearnerSettings
-from blocksvm.learners.runner import Machine, Memory
+from blocksvm.learners import sparse as kernels
+from blocksvm.learners.runner import LearnerState, Runner
 from experiments import hf_fobos_report as report
 from experiments.report import machine
 
@@ -119,18 +118,18 @@ def split(n: int, folds: int, epochs: int, seed: int) -> list[Split]:
     return made
 
 
-def machine_for(corpus: Corpus, method: str, l1: float) -> Machine:
+def runner_for(corpus: Corpus, method: str, l1: float) -> Runner:
     own = {"p": NORMS[method], "cap": CAP} if method in NORMS else {}
-    given = LearnerSettings(l1=l1, loss="hinge", step=1.0, decay="sqrt", **own)
-    return Machine("hf-fobos" if own else "fobos", given, {}, n_classes=corpus.classes)
+    given = {"l1": l1, "loss": "hinge", "step": 1.0, "decay": "sqrt"} | own
+    return Runner("hf-fobos" if own else "fobos", given, {}, n_classes=corpus.classes)
 
 
-def learn(corpus: Corpus, method: str, l1: float, order: np.ndarray) -> tuple[Machine, Memory]:
-    machine = machine_for(corpus, method, l1)
+def learn(corpus: Corpus, method: str, l1: float, order: np.ndarray) -> tuple[Runner, LearnerState]:
+    runner = runner_for(corpus, method, l1)
     d = corpus.X.shape[1]
-    memory = machine.new_memory(d)
-    machine.learn(corpus.matrix, corpus.y, order, d, memory)
-    return machine, memory
+    state = runner.new_state(d)
+    runner.learn(corpus.matrix, corpus.y, order, d, state)
+    return runner, state
 
 
 def predict(corpus: Corpus, W: np.ndarray, rows: np.ndarray) -> np.ndarray:
@@ -146,9 +145,9 @@ def score(corpus: Corpus, method: str, l1: float, part: Split, rounds: int) -> S
 
     Zeros are counted among the features that the training rows have, in all classes' weights.
     """
-    machine, memory = learn(corpus, method, l1, part.order[:rounds])
+    runner, state = learn(corpus, method, l1, part.order[:rounds])
     d = corpus.X.shape[1]
-    W = machine.weights(memory, np.empty(machine.copies * (d + 1))).reshape(machine.copies, d + 1)[:, :d]
+    W = runner.weights(state, np.empty(runner.n_vectors * (d + 1))).reshape(runner.n_vectors, d + 1)[:, :d]
     right = predict(corpus, W, part.test) == corpus.y[part.test]
     present = np.bincount(corpus.X[part.train].indices, minlength=d) > 0
     return Score(float(right.mean()), float((W[:, present] == 0.0).mean()))
@@ -191,9 +190,9 @@ class Search:
 
 def heights(corpus: Corpus, method: str, l1: float, order: np.ndarray) -> np.ndarray:
     """h_j (copies * d,) after the rounds of ``order``."""
-    machine, memory = learn(corpus, method, l1, order)
-    sums = memory.features.reshape(machine.copies, -1, machine.width)[:, :-1, kernels.HEIGHT]
-    return np.array([kernels.height(total, machine.parameters) for total in sums.ravel()])
+    runner, state = learn(corpus, method, l1, order)
+    sums = state.columns.reshape(runner.n_vectors, -1, runner.width)[:, :-1, kernels.COLUMN.powers]
+    return np.array([kernels.height(total, runner.parameters) for total in sums.ravel()])
 
 
 def run_set(corpus: Corpus, folds: int, epochs: int, seed: int, grid: tuple[float, ...]) -> dict:

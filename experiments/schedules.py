@@ -13,10 +13,10 @@ import time
 from pathlib import Path
 
 import numpy as np
+from blocksvm.training.training import Trainer
 
 from blocksvm.sources.store.reader import Store
 from blocksvm.training.settings import TrainSettings
-from blocksvm.training.training import Trainer
 
 SCHEDULES = ("1", "2", "3", "5", "overlap", "auto")
 

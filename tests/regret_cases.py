@@ -14,8 +14,7 @@ from blocksvm.analysis import report
 from blocksvm.analysis.bounds import bounds_of
 from blocksvm.analysis.comparators import Found, measure
 from blocksvm.analysis.replay import Rows, Run, log_spaced, replay
-from blocksvm.learners.protocol import LearnerSettings
-from blocksvm.learners.runner import Machine
+from blocksvm.learners.runner import Runner
 from blocksvm.sources.matrix import Matrix
 
 CASES = [
@@ -73,9 +72,9 @@ def sample(n=80, d=6, seed=0, noise=0.0, unit=False, zeros=0):
 def replayed(X, y, name, case) -> Run:
     source = Matrix(scipy.sparse.csr_matrix(X), y)
     known = {"max_norm": source.max_norm, "n_features": float(source.n_features)}
-    machine = Machine(name, LearnerSettings(**case), known)
+    runner = Runner(name, case, known)
     return replay(
-        machine, Rows(source, "stored", 0, 1 << 40), Run(machine, source, log_spaced(len(y))), lambda text: None
+        runner, Rows(source, "stored", 0, 1 << 40), Run(runner, source, log_spaced(len(y))), lambda text: None
     )
 
 

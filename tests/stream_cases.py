@@ -6,7 +6,6 @@ import numpy as np
 import scipy.sparse
 from training_cases import svmlight
 
-from blocksvm.learners.protocol import LearnerSettings
 from blocksvm.model.files import load_model
 from blocksvm.streaming.stream import Stream, StreamSettings
 
@@ -29,11 +28,14 @@ def weights_by_id(path, length):
     return found, model
 
 
-def learned(path, learner, *, settings=LearnerSettings(), prior=None, continue_from=None, **options):
+def learned(path, learner, *, settings=None, prior=None, continue_from=None, **options):
     """(stream, reports) of one pass in process."""
     reports = []
     stream = Stream(
-        StreamSettings(learner, settings, **options), prior=prior, continue_from=continue_from, on_report=reports.append
+        StreamSettings(learner, settings or {}, **options),
+        prior=prior,
+        continue_from=continue_from,
+        on_report=reports.append,
     )
     assert stream.run([str(path)])
     return stream, reports

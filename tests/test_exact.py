@@ -9,13 +9,7 @@ from training_cases import random_rows, train
 
 from blocksvm.api import fit
 from blocksvm.errors import InputError
-from blocksvm.learners.protocol import LearnerSettings
-from blocksvm.learners.solver import OnlineSettings
 from blocksvm.sources.matrix import Matrix
-
-
-def online(**learner):
-    return OnlineSettings(LearnerSettings(**learner))
 
 
 def squared_losses(w, X, y):
@@ -47,7 +41,7 @@ def test_forel_follows_the_regularised_leader(few, eta):
             return eta * value + 0.5 * w @ w, eta * slope + w
 
         weights.append(minimize(objective, weights[-1], jac=True, method="BFGS", options={"gtol": 1e-10}).x)
-    run = train(Matrix(X, y), solver="forel-exact", order="stored", online=online(loss="squared-hinge", step=eta))
+    run = train(Matrix(X, y), solver="forel-exact", order="stored", loss="squared-hinge", step=eta)
     np.testing.assert_allclose(run.w[:-1], weights[-1], atol=2e-5)
     mistakes, losses = scores_and_losses(rows, y, weights[:-1])
     last = run.outer()[-1]
@@ -60,7 +54,7 @@ def test_forel_follows_the_regularised_leader(few, eta):
 def test_ftl_follows_the_leader_in_the_ball(few, radius):
     X, y = few
     rows = X.toarray()
-    run = train(Matrix(X, y), solver="ftl", order="stored", online=online(loss="squared-hinge", radius=radius))
+    run = train(Matrix(X, y), solver="ftl", order="stored", loss="squared-hinge", radius=radius)
     w = run.w[:-1]
     assert np.linalg.norm(w) <= radius * (1 + 1e-6)
     best = minimize(
@@ -83,7 +77,7 @@ def test_the_lemma_of_the_follower_holds(few):
     for t in range(1, len(y) + 1):
         two = len(set(y[:t])) == 2
         if two:
-            settings = {"solver": "forel-exact", "order": "stored", "online": online(step=eta)}
+            settings = {"solver": "forel-exact", "order": "stored", "step": eta}
             weights.append(train(Matrix(X[:t], y[:t]), **settings).w[:-1])
         else:
             weights.append(None)
@@ -109,11 +103,11 @@ def test_what_does_not_fit_is_refused():
     X, y = random_rows(n=40, seed=1)
     source = Matrix(X, y, chunk_rows=np.arange(0, 40, 4))
     for settings, what in [
-        ({"solver": "ftl", "online": online(step=1.0)}, "--step: ftl has no use for it; it takes --loss, --radius"),
-        ({"solver": "forel-exact", "online": online(loss="logistic")}, "--loss logistic: forel-exact has hinge"),
-        ({"solver": "ftl", "online": OnlineSettings(average=True)}, "--average: ftl has no use for it"),
+        ({"solver": "ftl", "step": 1.0}, "step: ftl has no use for it; it takes loss, radius"),
+        ({"solver": "forel-exact", "loss": "logistic"}, "loss=logistic: choose one of hinge, squared-hinge"),
+        ({"solver": "ftl", "average": True}, "average: ftl has no use for it"),
         ({"solver": "ftl", "block_chunks": 2}, "ftl: needs all rows in memory at once"),
-        ({"solver": "ftl", "online": online(radius=0.0)}, "--radius 0: must be a finite number above 0"),
+        ({"solver": "ftl", "radius": 0.0}, "radius=0: must be above 0 and at most"),
     ]:
         with pytest.raises(InputError, match=what):
             fit(source, **settings)

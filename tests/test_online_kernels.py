@@ -13,11 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from blocksvm.errors import InputError
-from blocksvm.kernels.online import loops, sparse
-from blocksvm.kernels.online.rows import SMALLEST_SCALE
-from blocksvm.learners import LEARNERS
-from blocksvm.learners.protocol import LearnerSettings
-from blocksvm.learners.runner import Machine
+from blocksvm.learners import LEARNERS, loops, sparse
+from blocksvm.learners.rows import SMALLEST_SCALE
+from blocksvm.learners.runner import Runner
 
 LOSSES = list(oracle.LOSSES)
 
@@ -75,9 +73,9 @@ def csr(X, dtype=np.float32):
     return made.indptr.astype(np.int64), made.indices.astype(np.int32), made.data.astype(dtype)
 
 
-def machine_for(name, case, d, average=False, **options):
+def runner_for(name, case, d, average=False, **options):
     known = {"n_features": d} if case.get("mirror") == "entropic" else {}
-    return Machine(name, LearnerSettings(**case), known, average=average, **options)
+    return Runner(name, case, known, average=average, **options)
 
 
 def oracle_for(name, case, d):
@@ -94,24 +92,24 @@ def agree(found, expected, tolerance=1e-10):
 def test_a_learner_equals_its_dense_rule(name, case, average):
     d = 30
     X, y = rows(d=d)
-    machine = machine_for(name, case, d, average)
-    memory = machine.new_memory(d)
+    runner = runner_for(name, case, d, average)
+    state = runner.new_state(d)
     scores, found = np.empty(len(y)), np.empty(d + 1)
     dense = oracle_for(name, case, d)
     before, w, mean = oracle.run(dense, X, y)
-    machine.learn(csr(X), y.astype(np.int16), np.arange(len(y), dtype=np.int32), d, memory, scores)
+    runner.learn(csr(X), y.astype(np.int16), np.arange(len(y), dtype=np.int32), d, state, scores=scores)
     agree(scores, before)
-    machine.weights(memory, found)
+    runner.weights(state, found)
     if name == "perceptron-bias":
         if not average:
-            agree(found[d] * machine.bias, dense.b)
+            agree(found[d] * runner.bias, dense.b)
         agree(found[:d], mean if average else w)
         return
     agree(found, np.append(mean if average else w, 0.0))
     # reading the weights has changed nothing, and learning goes on into a second epoch
-    machine.learn(csr(X), y.astype(np.int16), np.arange(len(y), dtype=np.int32), d, memory, scores)
+    runner.learn(csr(X), y.astype(np.int16), np.arange(len(y), dtype=np.int32), d, state, scores=scores)
     _, _, second = oracle.run(dense, X, y)
-    machine.weights(memory, found)
+    runner.weights(state, found)
     agree(found[:d], (mean + second) / 2 if average else dense.w)
 
 
@@ -122,11 +120,11 @@ def test_more_than_two_classes(name, case, rule):
     X, _ = rows(n=120, d=d, seed=3)
     rng = np.random.default_rng(1)
     y = np.argmax(X @ rng.standard_normal((d, k)) + 0.3 * rng.standard_normal((len(X), k)), axis=1)
-    machine = machine_for(name, case, k * d if rule == "prototype" else d, n_classes=k, rule=rule)
-    memory = machine.new_memory(d)
-    machine.learn(csr(X), y.astype(np.int16), np.arange(len(y), dtype=np.int32), d, memory)
+    runner = runner_for(name, case, k * d if rule == "prototype" else d, n_classes=k, rule=rule)
+    state = runner.new_state(d)
+    runner.learn(csr(X), y.astype(np.int16), np.arange(len(y), dtype=np.int32), d, state)
     found = np.empty(k * (d + 1))
-    machine.weights(memory, found)
+    runner.weights(state, found)
     make = partial(oracle_for, name, case)
     if name == "perceptron-bias" and rule == "prototype":
         make = partial(oracle.LEARNERS["perceptron"], step=1.0)
@@ -137,7 +135,7 @@ def test_more_than_two_classes(name, case, rule):
         mistakes += dense.predict(x) != c
         dense.learn(x, c)
     agree(found.reshape(k, d + 1)[:, : dense.W.shape[1]], dense.W)
-    assert memory.tally[loops.MISTAKES] == mistakes
+    assert state.tally[loops.MISTAKES] == mistakes
 
 
 @pytest.mark.parametrize("name", LEARNERS)
@@ -150,13 +148,13 @@ def test_blocks_of_any_size_are_bit_identical(name, rule):
     case = CASES[name][-1]
     results = []
     for size in (1, 7, len(y)):
-        machine = machine_for(name, case, d * (k if rule == "prototype" else 1), average=True, n_classes=k, rule=rule)
-        memory = machine.new_memory(d)
+        runner = runner_for(name, case, d * (k if rule == "prototype" else 1), average=True, n_classes=k, rule=rule)
+        state = runner.new_state(d)
         for start in range(0, len(y), size):
             part = slice(start, start + size)
             order = np.arange(len(y[part]), dtype=np.int32)
-            machine.learn(csr(X[part]), labels[part].astype(np.int16), order, d, memory)
-        results.append([memory.features.tobytes(), memory.scalars.tobytes(), memory.tally.tobytes()])
+            runner.learn(csr(X[part], np.float32), labels[part].astype(np.int16), order, d, state)
+        results.append([state.columns.tobytes(), state.scalars.tobytes(), state.tally.tobytes()])
     assert results[0] == results[1] == results[2]
 
 
@@ -168,10 +166,10 @@ def test_ones_are_values_of_one(name):
     indptr, indices, values = csr(X)
     found = []
     for stored in (None, values, values.astype(np.float64)):
-        machine = machine_for(name, CASES[name][0], d)
-        memory = machine.new_memory(d)
-        machine.learn((indptr, indices, stored), y.astype(np.int16), np.arange(len(y), dtype=np.int32), d, memory)
-        found.append(memory.features.copy())
+        runner = runner_for(name, CASES[name][0], d)
+        state = runner.new_state(d)
+        runner.learn((indptr, indices, stored), y.astype(np.int16), np.arange(len(y), dtype=np.int32), d, state)
+        found.append(state.columns.copy())
     assert np.array_equal(found[0], found[1])
     assert np.array_equal(found[0], found[2])
 
@@ -182,14 +180,14 @@ def test_a_bias_is_a_constant_feature(name):
     X, y = rows(n=100, d=d, seed=7)
     case = CASES[name][-1]
     order = np.arange(len(y), dtype=np.int32)
-    machine = machine_for(name, case, d + 1, bias=0.5)
-    memory = machine.new_memory(d)
-    machine.learn(csr(X), y.astype(np.int16), order, d, memory)
-    plain = machine_for(name, case, d + 1)
-    wide = plain.new_memory(d + 1)
+    runner = runner_for(name, case, d + 1, bias=0.5)
+    state = runner.new_state(d)
+    runner.learn(csr(X), y.astype(np.int16), order, d, state)
+    plain = runner_for(name, case, d + 1)
+    wide = plain.new_state(d + 1)
     plain.learn(csr(np.hstack([X, np.full((len(y), 1), 0.5)])), y.astype(np.int16), order, d + 1, wide)
     found, expected = np.empty(d + 1), np.empty(d + 2)
-    agree(machine.weights(memory, found), plain.weights(wide, expected)[: d + 1], 1e-12)
+    agree(runner.weights(state, found), plain.weights(wide, expected)[: d + 1], 1e-12)
 
 
 @pytest.mark.parametrize("average", [False, True])
@@ -209,10 +207,10 @@ def test_events_keyed_to_the_round_change_nothing_but_rounding(monkeypatch, aver
         ("omd", {"mirror": "p-norm", "p": 4.0, "step": 0.1}),
     ]
     for name, case in cases:
-        machine = machine_for(name, case, d, average)
-        memory = machine.new_memory(d)
-        machine.learn(csr(X), y.astype(np.int16), order, d, memory)
-        found = machine.weights(memory, np.empty(d + 1))
+        runner = runner_for(name, case, d, average)
+        state = runner.new_state(d)
+        runner.learn(csr(X), y.astype(np.int16), order, d, state)
+        found = runner.weights(state, np.empty(d + 1))
         _, w, mean = oracle.run(oracle_for(name, case, d), X, y)
         agree(found[:d], mean if average else w, 1e-9)
 
@@ -222,22 +220,22 @@ def test_labels_are_asked_for_as_often_as_the_margin_says():
     X, y = rows(n=4000, d=d, seed=2)
     order = np.arange(len(y), dtype=np.int32)
     b = 0.5
-    machine = machine_for("pa1", {"C": 0.1}, d, query=b, key=7)
-    memory = machine.new_memory(d)
+    runner = runner_for("pa1", {"C": 0.1}, d, query=b, key=7)
+    state = runner.new_state(d)
     scores = np.empty(len(y))
-    machine.learn(csr(X), y.astype(np.int16), order, d, memory, scores)
+    runner.learn(csr(X), y.astype(np.int16), order, d, state, scores=scores)
     chances = np.array([oracle.query_probability(b, z) for z in scores])
-    asked = memory.tally[loops.ASKED]
+    asked = state.tally[loops.ASKED]
     assert abs(asked - chances.sum()) < 4.5 * math.sqrt((chances * (1 - chances)).sum())
-    assert asked == memory.scalars[0], "a row whose label is not asked for is no round"
-    again = machine.new_memory(d)
+    assert asked == state.scalars[0], "a row whose label is not asked for is no round"
+    again = runner.new_state(d)
     for part in (slice(0, 1000), slice(1000, 4000)):
-        machine.learn(csr(X[part]), y[part].astype(np.int16), np.arange(len(y[part]), dtype=np.int32), d, again)
-    assert np.array_equal(again.features, memory.features)
-    other = machine_for("pa1", {"C": 0.1}, d, query=b, key=8)
-    other_memory = other.new_memory(d)
+        runner.learn(csr(X[part]), y[part].astype(np.int16), np.arange(len(y[part]), dtype=np.int32), d, again)
+    assert np.array_equal(again.columns, state.columns)
+    other = runner_for("pa1", {"C": 0.1}, d, query=b, key=8)
+    other_memory = other.new_state(d)
     other.learn(csr(X), y.astype(np.int16), order, d, other_memory)
-    assert not np.array_equal(other_memory.features, memory.features)
+    assert not np.array_equal(other_memory.columns, state.columns)
 
 
 values = st.one_of(st.just(0.0), st.floats(-1e3, 1e3, width=32), st.sampled_from([1e-30, -1e30, 1e12, 1e-12, 1.0]))
@@ -250,40 +248,46 @@ def test_no_learner_makes_numbers_that_are_none(name, data):
     X, y = np.array([x for x, _ in data]), np.where([side for _, side in data], 1, -1).astype(np.int16)
     case = next((case for case in CASES[name] if "squared" not in str(case.get("loss"))), {})
     for average in (False, True):
-        machine = machine_for(name, case, 3, average)
-        memory = machine.new_memory(3)
+        runner = runner_for(name, case, 3, average)
+        state = runner.new_state(3)
         order = np.arange(len(y), dtype=np.int32)
         scores = np.empty(len(y))
         for _ in range(3):
-            machine.learn(csr(X), y, order, 3, memory, scores)
+            runner.learn(csr(X), y, order, 3, state, scores=scores)
             assert np.isfinite(scores).all()
-        assert np.isfinite(machine.weights(memory, np.empty(4))).all()
+        assert np.isfinite(runner.weights(state, np.empty(4))).all()
 
 
 def test_settings_that_do_not_fit_are_refused():
     for name, case, what in [
-        ("pa", {"C": 1.0}, "-C: pa has no use for it"),
-        ("pegasos", {}, "pegasos needs --lambda"),
-        ("perceptron-bias", {}, "perceptron-bias needs --max-norm"),
-        ("arow", {"r": 0.0}, "--r 0: must be a finite number above 0"),
-        ("cw-var", {"confidence": 0.5}, "--confidence 0.5: must lie between"),
-        ("ogd", {"loss": "hing"}, "--loss hing: choose one of"),
-        ("omd", {"mirror": "entropic"}, "needs --n-features"),
-        ("omd", {"radius": 1.0}, "--radius: omd has no use for it"),
-        ("omd", {"mirror": "p-norm", "p": 1.5}, "--p 1.5: the p-norm map needs 2"),
-        ("hf-fobos", {"p": 4.0}, "--p 4: hf-fobos has the norms"),
+        ("pa", {"C": 1.0}, "C: pa has no use for it; it takes no settings"),
+        ("pegasos", {}, "pegasos needs lam"),
+        ("perceptron-bias", {}, "perceptron-bias needs max_norm"),
+        ("arow", {"r": 0.0}, "r=0: must be above 0 and at most 1e"),
+        ("ogd", {"step": 1e308}, "step=1e[+]308: must be above 0 and at most 1e"),
+        ("ogd", {"step": math.nan}, "step=nan: must be above 0"),
+        ("cw-var", {"confidence": 0.5}, "confidence=0.5: must be between 0.5 and 1"),
+        ("ogd", {"loss": "hing"}, "loss=hing: choose one of"),
+        ("omd", {"mirror": "entropic"}, "omd mirror=entropic needs n_features"),
+        ("omd", {"mirror": "entropic", "n_features": 3}, "n_features=3: the rows have 4 features"),
+        ("omd", {"radius": 1.0}, "radius: omd has no use for it"),
+        ("omd", {"mirror": "p-norm", "p": 1.5}, "p=1.5: must be from 2 to"),
+        ("hf-fobos", {"p": 4.0}, "p=4: must be one of 1, 2, 3, inf"),
         ("nobody", {}, "nobody: no such learner"),
     ]:
         with pytest.raises(InputError, match=what):
-            Machine(name, LearnerSettings(**case), {})
+            Runner(name, case, {"n_features": 4} if "n_features" in case else {})
+    for bias in (math.nan, math.inf, -1.0):
+        with pytest.raises(InputError, match="bias=.*: must be from 0 to"):
+            Runner("pa", {}, {}, bias=bias)
 
 
 def test_a_scale_that_has_become_small_is_multiplied_in():
-    machine = machine_for("fobos", {"l2": 50.0, "decay": "constant"}, 2)
-    memory = machine.new_memory(2)
+    runner = runner_for("fobos", {"l2": 50.0, "decay": "constant"}, 2)
+    state = runner.new_state(2)
     X = np.array([[1.0, 0.0]] * 40)
-    machine.learn(csr(X), np.ones(40, np.int16), np.arange(40, dtype=np.int32), 2, memory)
-    assert memory.scalars[sparse.SCALE] >= SMALLEST_SCALE
+    runner.learn(csr(X), np.ones(40, np.int16), np.arange(40, dtype=np.int32), 2, state)
+    assert state.scalars[sparse.SCALAR.scale] >= SMALLEST_SCALE
     dense = oracle.FOBOS(2, l2=50.0, decay="constant")
     _, w, _ = oracle.run(dense, X, np.ones(40))
-    agree(machine.weights(memory, np.empty(3))[:2], w)
+    agree(runner.weights(state, np.empty(3))[:2], w)

@@ -16,18 +16,12 @@ from blocksvm.api import fit
 from blocksvm.errors import InputError
 from blocksvm.info import main as info
 from blocksvm.learners import LEARNERS
-from blocksvm.learners.protocol import LearnerSettings
-from blocksvm.learners.solver import OnlineSettings
 from blocksvm.model.files import load_model
 from blocksvm.predict import main as predict
 from blocksvm.sources.matrix import Matrix
 from blocksvm.train import main as train_main
 
 LEARNED = [name for name in LEARNERS if name != "pegasos"]  # as a solver, pegasos is the one with sub-batches
-
-
-def online(average=False, multiclass=None, query=None, **learner):
-    return OnlineSettings(LearnerSettings(**learner), average, multiclass, query)
 
 
 def classes(n=90, d=12, k=4, seed=0):
@@ -57,7 +51,7 @@ def test_epochs_in_stored_order_equal_the_dense_rule_for_any_blocks(name):
 
 def test_an_epoch_reports_what_was_suffered_and_the_end_what_was_learned():
     X, y = random_rows(n=100, seed=2, zero_rows=0)
-    run = train(Matrix(X, y), solver="pa1", order="stored", max_outer=3, online=online(C=0.5))
+    run = train(Matrix(X, y), solver="pa1", order="stored", max_outer=3, C=0.5)
     dense = oracle.LEARNERS["pa1"](X.shape[1], C=0.5)
     scores, w, _ = oracle.run(dense, X.toarray(), y, epochs=3)
     margins = np.tile(y, 3) * scores
@@ -120,7 +114,7 @@ def test_continuing_is_as_if_it_had_not_stopped(tmp_path, name, order):
     source = Matrix(X, y, chunk_rows=np.arange(0, 80, 5))
     settings = {"solver": name, "order": order, "block_chunks": 4, "seed": 3}
     if name == "omd":
-        settings["online"] = online(mirror="entropic", radius=2.0, average=True)
+        settings |= {"mirror": "entropic", "radius": 2.0, "average": True}
     whole = fit(source, max_outer=3, **settings)
     first = fit(source, max_outer=1, **settings)
     first.save(tmp_path / "first.h5")
@@ -166,9 +160,9 @@ def test_continuing_on_other_rows_keeps_what_only_the_model_knows(tmp_path):
 
 def test_what_cannot_be_continued_is_refused(tmp_path):
     source = Matrix(*random_rows(seed=7))
-    fit(source, solver="pa1", online=online(C=0.5)).save(tmp_path / "m.h5")
+    fit(source, solver="pa1", C=0.5).save(tmp_path / "m.h5")
     for settings, what in [
-        ({"solver": "pa2", "online": online(C=0.5)}, "was learned with pa1, but pa2 is given"),
+        ({"solver": "pa2", "C": 0.5}, "was learned by pa1, not by pa2; leave solver out"),
         ({"solver": "pa1"}, "was learned with C 0.5, but the learner's defaults"),
         ({"solver": "dual-cd"}, "starts from other models by warm_start"),
     ]:
@@ -177,7 +171,7 @@ def test_what_cannot_be_continued_is_refused(tmp_path):
     other = Matrix(source_of := random_rows(seed=7)[0], np.where(random_rows(seed=7)[1] > 0, 2.0, 1.0))
     assert source_of.shape[0] == other.n_samples
     with pytest.raises(InputError, match="has the labels -1, 1, other ones"):
-        fit(other, solver="pa1", online=online(C=0.5), continue_from=tmp_path / "m.h5")
+        fit(other, solver="pa1", C=0.5, continue_from=tmp_path / "m.h5")
 
 
 @pytest.mark.parametrize("name", ["ogd", "fobos", "perceptron", "cw-stdev"])
@@ -191,7 +185,7 @@ def test_a_prior_model_is_what_a_learner_starts_from_and_is_pulled_towards(tmp_p
     Z, v = random_rows(n=70, seed=9)
     case = {"fobos": {"l1": 0.05}, "ogd": {"radius": 0.6}}.get(name, {})
     run = train(Matrix(Z, v), solver=name, order="stored", prior=tmp_path / "prior.h5",
-                online=online(average=average, **case))  # fmt: skip
+                average=average, **case)  # fmt: skip
     dense = oracle.LEARNERS[name](Z.shape[1], **case)
     # the learner's own weights are what is added to the prior's: its rule sees the whole score
     score, total = dense.score, np.zeros(Z.shape[1])
@@ -258,7 +252,7 @@ def test_what_cannot_have_a_prior_is_refused(tmp_path):
     fit(source, bias=1.0).save(tmp_path / "prior.h5")
     with pytest.raises(InputError, match="has an intercept, but there is no constant feature"):
         fit(source, prior=tmp_path / "prior.h5")
-    with pytest.raises(InputError, match="pegasos cannot be regularised towards a model"):
+    with pytest.raises(InputError, match="prior: pegasos has no use for it; dual-cd and most learners take one"):
         fit(source, solver="pegasos", prior=tmp_path / "prior.h5")
     with pytest.raises(InputError, match="not together with --prior"):
         fit(source, bias=1.0, prior=tmp_path / "prior.h5", warm_start=tmp_path / "prior.h5")
@@ -286,12 +280,12 @@ def test_a_perceptron_stops_when_it_makes_no_mistake_and_says_what_that_shows(tm
         capsys, train_main, store, tmp_path / "n.h5", "--solver", "perceptron", "--max-outer", 4
     )
     assert code == 0
-    assert "does not show whether the rows are separable, but no plane has a margin above" in out
+    assert "does not show whether the rows are separable, but no plane through the origin has a margin above" in out
 
 
 def test_a_learner_is_resumed_and_checkpointed_like_any_solver(tmp_path):
     source = Matrix(*random_rows(n=90, seed=10), chunk_rows=np.arange(0, 90, 6))
-    settings = {"solver": "adagrad-fobos", "max_outer": 4, "block_chunks": 3, "online": online(l1=0.01, average=True)}
+    settings = {"solver": "adagrad-fobos", "max_outer": 4, "block_chunks": 3, "l1": 0.01, "average": True}
     whole = train(source, **settings)
     for polls in (1, 7, 13):
         path = tmp_path / f"{polls}.ckpt"
@@ -306,15 +300,15 @@ def test_options_of_learners_belong_to_learners(tmp_path, capsys):
     X, y = random_rows(seed=11)
     store = make_store(tmp_path, X, y)
     for options, what in [
-        (["--solver", "dual-cd", "--step", 1], "--step belongs to the online learners; dual-cd has no use for it"),
-        (["--average"], "--average belongs to the online learners"),
+        (["--solver", "dual-cd", "--step", 1], "unrecognized arguments: --step"),
+        (["--average"], "unrecognized arguments: --average"),
         (["--solver", "pa1", "--schedule", 3], "--schedule 3: pa1 sees each row once in an epoch"),
-        (["--solver", "pa1", "--batch", 3], "--batch belongs to --solver pegasos"),
-        (["--solver", "arow", "-C", 3], "-C: arow has no use for it; it takes --r, --variance"),
+        (["--solver", "pa1", "--batch", 3], "unrecognized arguments: --batch"),
+        (["--solver", "arow", "-C", 3], "unrecognized arguments: -C"),
         (["--solver", "arow", "--multiclass", "rest"], "--multiclass: the rows have two classes"),
         (["--solver", "arow", "--warm-start", store], "is a store, but a model or checkpoint is wanted"),
-        (["--solver", "ogd", "--query", 0], "--query 0: must be a finite number above 0"),
-        (["--solver", "pa1", "--class-weight", "balanced"], "--class-weight: pa1 has no use for it"),
+        (["--solver", "ogd", "--query", 0], "--query 0: must be above 0 and at most"),
+        (["--solver", "pa1", "--class-weight", "balanced"], "unrecognized arguments: --class-weight"),
     ]:
         code, out, err = run_in_process(capsys, train_main, store, tmp_path / "m.h5", *options)
         assert (code, out) == (2, ""), what
@@ -328,7 +322,7 @@ def test_options_of_learners_belong_to_learners(tmp_path, capsys):
 
 def test_the_share_of_labels_asked_for_is_told(tmp_path):
     X, y = random_rows(n=400, seed=12)
-    run = train(Matrix(X, y), solver="pa1", online=online(query=0.3), max_outer=2)
+    run = train(Matrix(X, y), solver="pa1", query=0.3, max_outer=2)
     last = run.outer()[-1]
     assert 0 < last["asked"] < last["rows"] == 800
     everything = train(Matrix(X, y), solver="pa1", max_outer=2)

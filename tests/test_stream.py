@@ -20,8 +20,6 @@ from blocksvm.api import fit
 from blocksvm.errors import InputError
 from blocksvm.info import main as info
 from blocksvm.kernels.table import hash_ids
-from blocksvm.learners.protocol import LearnerSettings
-from blocksvm.learners.solver import OnlineSettings
 from blocksvm.model.files import load_model
 from blocksvm.predict import main as predict
 from blocksvm.sources.matrix import Matrix
@@ -178,9 +176,7 @@ def test_a_prior_model_meets_the_stream_by_id(tmp_path):
     fit(Matrix(X, y), tol=1e-2).save(tmp_path / "prior.h5")  # ids 0 .. 19
     Z, v = random_rows(n=90, d=30, seed=7)
     Z = single(Z)
-    stream, _ = learned(
-        text_of(tmp_path, Z, v), "fobos", settings=LearnerSettings(l1=0.05), prior=tmp_path / "prior.h5"
-    )
+    stream, _ = learned(text_of(tmp_path, Z, v), "fobos", settings={"l1": 0.05}, prior=tmp_path / "prior.h5")
     save_stream(tmp_path / "m.h5", stream)
     prior, _ = weights_by_id(tmp_path / "prior.h5", 31)
     dense = oracle.FOBOS(31, l1=0.05)
@@ -310,7 +306,3 @@ def test_nothing_is_compiled_in_the_streams_own_process(tmp_path):
     assert done.returncode == 0, done.stderr
     assert "data loaded" in done.stdout
     assert "data saved" not in done.stdout
-
-
-def test_settings_of_a_stream_are_those_of_training():
-    assert OnlineSettings(LearnerSettings()) == OnlineSettings()

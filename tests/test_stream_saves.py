@@ -12,7 +12,6 @@ from training_cases import make_store, random_rows, run_in_process, svmlight
 
 from blocksvm.api import fit
 from blocksvm.errors import InputError
-from blocksvm.learners.protocol import LearnerSettings
 from blocksvm.model.files import describe_model
 from blocksvm.sources.matrix import Matrix
 from blocksvm.stream import main
@@ -37,14 +36,14 @@ WAYS = [
     ("arow", {"bits": 6, "bias": 1.0}),
     ("ogd", {"average": True, "query": 0.4}),
     ("scw1", {"labels": (0.0, 1.0, 2.0), "bias": 0.5}),
-    ("fobos", {"labels": (0.0, 1.0, 2.0), "multiclass": "rest", "average": True, "settings": LearnerSettings(l1=0.01)}),
+    ("fobos", {"labels": (0.0, 1.0, 2.0), "multiclass": "rest", "average": True, "settings": {"l1": 0.01}}),
     (
         "omd",
-        {"bits": 7, "settings": LearnerSettings(mirror="entropic", n_features=50.0), "average": True},
+        {"bits": 7, "settings": {"mirror": "entropic", "n_features": 50.0}, "average": True},
     ),
-    ("adagrad-rda", {"settings": LearnerSettings(l1=0.001), "average": True}),
-    ("pegasos", {"settings": LearnerSettings(lam=0.01)}),
-    ("hf-fobos", {"settings": LearnerSettings(l1=0.01), "normalize": "l2"}),
+    ("adagrad-rda", {"settings": {"l1": 0.001}, "average": True}),
+    ("pegasos", {"settings": {"lam": 0.01}}),
+    ("hf-fobos", {"settings": {"l1": 0.01}, "normalize": "l2"}),
 ]
 
 

@@ -1,7 +1,8 @@
 """Proven bounds of online learners, each as data: what is bounded, by what, and under which assumptions.
 
 A bound says ``measured(run) <= right(run, u)`` for every fixed u that it admits, at every number of rounds; where it is
-about the regret, ``measured`` is the learner's loss, and the loss of u stands on the right.  A new bound is one entry.
+about the regret, ``measured`` is the learner's loss, and the loss of u stands on the right.  A new bound is one
+entry, whose name the learners that it is about give among their ``bounds``.
 
 Novikoff 1962           On convergence proofs on perceptrons.
 Crammer et al. 2006     Crammer, Dekel, Keshet, Shalev-Shwartz, Singer: Online passive-aggressive algorithms, JMLR 7.
@@ -55,7 +56,6 @@ class Bound:
 
     name: str
     source: str
-    learners: tuple[str, ...]
     statement: str
     quantity: str
     measured: Callable[[Run], np.ndarray]
@@ -157,34 +157,30 @@ def heights_norm(run: Run) -> float:
     return 0.0 if run.l1_weights is None else float(np.linalg.norm(run.l1_weights))
 
 
-EUCLIDEAN = ("ogd", "forel", "omd")
-ADDITIVE = ("perceptron", "perceptron-bias")
-EVERY_PA = ("pa", "pa1", "pa2")
-
 BOUNDS = (
     Bound(
-        "FoReL lemma, linearised losses", "Shalev-Shwartz 2012, Lemma 2.3", EUCLIDEAN,
+        "FoReL lemma, linearised losses", "Shalev-Shwartz 2012, Lemma 2.3",
         "sum <z_t, w_t - u> <= ||u||^2 / (2 eta) + sum <z_t, w_t - w_{t+1}> = ||u||^2 / (2 eta) + eta sum ||z_t||^2",
         "linearised regret", lambda run: run.linear,
         lambda run, u: u.linear + u.norm**2 / (2.0 * eta(run)) + eta(run) * run.gradient_squares,
         (FROM_ZERO, mirror_is("euclidean"), CONSTANT, UNPROJECTED), regret="linear",
     ),
     Bound(
-        "OGD, constant step", "Zinkevich 2003; Shalev-Shwartz 2012", EUCLIDEAN,
+        "OGD, constant step", "Zinkevich 2003; Shalev-Shwartz 2012",
         "regret <= ||u||^2 / (2 eta) + eta / 2 sum ||z_t||^2",
         "regret", lambda run: run.loss,
         lambda run, u: u.loss + u.norm**2 / (2.0 * eta(run)) + eta(run) / 2.0 * run.gradient_squares,
         (FROM_ZERO, mirror_is("euclidean"), CONSTANT), (IN_BALL,), regret="loss",
     ),
     Bound(
-        "OGD, looser FoReL form", "Shalev-Shwartz 2012, Theorem 2.4", EUCLIDEAN,
+        "OGD, looser FoReL form", "Shalev-Shwartz 2012, Theorem 2.4",
         "regret <= ||u||^2 / (2 eta) + eta sum ||z_t||^2",
         "regret", lambda run: run.loss,
         lambda run, u: u.loss + u.norm**2 / (2.0 * eta(run)) + eta(run) * run.gradient_squares,
         (FROM_ZERO, mirror_is("euclidean"), CONSTANT), (IN_BALL,), regret="loss",
     ),
     Bound(
-        "OGD, tuned: B L sqrt(t)", "Zinkevich 2003", EUCLIDEAN,
+        "OGD, tuned: B L sqrt(t)", "Zinkevich 2003",
         "regret <= B L sqrt(t), with L^2 = mean ||z_t||^2 and the B for which eta = B / (L sqrt(t))",
         "regret", lambda run: run.loss,
         lambda run, u: up_to(run, u, eta(run) * np.sqrt(run.gradient_squares),
@@ -193,7 +189,7 @@ BOUNDS = (
         remark="at each t for the comparators with ||u|| <= B",
     ),
     Bound(
-        "FoReL, tuned: B L sqrt(2 t)", "Shalev-Shwartz 2012", EUCLIDEAN,
+        "FoReL, tuned: B L sqrt(2 t)", "Shalev-Shwartz 2012",
         "regret <= B L sqrt(2 t), with L^2 = mean ||z_t||^2 and the B for which eta = B / (L sqrt(2 t))",
         "regret", lambda run: run.loss,
         lambda run, u: up_to(run, u, eta(run) * np.sqrt(2.0 * run.gradient_squares),
@@ -202,7 +198,7 @@ BOUNDS = (
         remark="at each t for the comparators with ||u|| <= B",
     ),
     Bound(
-        "OGD, falling step, projected", "Zinkevich 2003, Theorem 1", ("ogd",),
+        "OGD, falling step, projected", "Zinkevich 2003, Theorem 1",
         "regret <= (2 B)^2 sqrt(t) / (2 c) + c sum ||z_t||^2 / (2 sqrt(t))",
         "regret", lambda run: run.loss,
         lambda run, u: u.loss + (2.0 * run.ball[1]) ** 2 * np.sqrt(run.times) / (2.0 * eta(run))
@@ -210,7 +206,7 @@ BOUNDS = (
         (FALLING, PROJECTED), (IN_BALL,), regret="loss",
     ),
     Bound(
-        "EG+-", "Kivinen, Warmuth 1997; Shalev-Shwartz 2012", ("omd",),
+        "EG+-", "Kivinen, Warmuth 1997; Shalev-Shwartz 2012",
         "regret <= U log(2 d) / eta + eta U / 2 sum ||z_t||_inf^2",
         "regret", lambda run: run.loss,
         lambda run, u: u.loss + own_map(run, u) + smoothness(run) / 2.0 * run.dual_squares,
@@ -218,71 +214,71 @@ BOUNDS = (
         (Admission("||u||_1 <= U", lambda run, u: u.norm_1 <= run.settings["radius"]),), regret="loss",
     ),
     Bound(
-        "p-norm", "Gentile 2003; Shalev-Shwartz 2012", ("omd",),
+        "p-norm", "Gentile 2003; Shalev-Shwartz 2012",
         "regret <= ||u||_q^2 / (2 eta) + eta (p - 1) / 2 sum ||z_t||_p^2, 1/p + 1/q = 1",
         "regret", lambda run: run.loss,
         lambda run, u: u.loss + own_map(run, u) + smoothness(run) / 2.0 * run.dual_squares,
         (FROM_ZERO, mirror_is("p-norm")), regret="loss",
     ),
     Bound(
-        "mirror descent in general", "Shalev-Shwartz 2012", EUCLIDEAN,
+        "mirror descent in general", "Shalev-Shwartz 2012",
         "regret <= R(u) - min R + eta sum ||z_t||_*^2, R 1/eta-strongly convex in ||.||",
         "regret", lambda run: run.loss,
         lambda run, u: u.loss + own_map(run, u) + smoothness(run) * run.dual_squares,
         (FROM_ZERO, CONSTANT), (IN_BALL,), regret="loss",
     ),
     Bound(
-        "perceptron, hinge of u", "Shalev-Shwartz 2012, section 3.3", ADDITIVE,
+        "perceptron, hinge of u", "Shalev-Shwartz 2012, section 3.3",
         "|M| - sum hinge_t(u) <= R ||u|| sqrt(|M|)",
         "mistakes", lambda run: run.mistakes,
         lambda run, u: u.hinge + run.R * u.norm * np.sqrt(run.mistakes), (FROM_ZERO,),
         remark="for perceptron-bias of the rows with their constant feature",
     ),
     Bound(
-        "perceptron, separable", "Novikoff 1962", ("perceptron",),
+        "perceptron, separable", "Novikoff 1962",
         "|M| <= (R / gamma)^2 ||u||^2, gamma the least margin of u",
         "mistakes", lambda run: run.mistakes,
         lambda run, u: (run.R * u.norm / u.margin) ** 2, (FROM_ZERO,), (SEPARATES,),
     ),
     Bound(
-        "perceptron with bias", "Novikoff 1962; Cristianini, Shawe-Taylor 2000, Theorem 2.3", ("perceptron-bias",),
+        "perceptron with bias", "Novikoff 1962; Cristianini, Shawe-Taylor 2000, Theorem 2.3",
         "|M| <= (2 R / gamma)^2, gamma the least margin of (u, b) with ||u|| = 1",
         "mistakes", lambda run: run.mistakes,
         lambda run, u: (2.0 * run.settings["max_norm"] * u.own_norm / u.margin) ** 2,
         (FROM_ZERO, BOTH_CLASSES, LARGEST_KNOWN), (SEPARATES,),
     ),
     Bound(
-        "PA, lemma", "Crammer et al. 2006, Lemma 1", EVERY_PA,
+        "PA, lemma", "Crammer et al. 2006, Lemma 1",
         "sum tau_t (2 l_t - tau_t ||x_t||^2 - 2 l*_t) <= ||u||^2",
         "sum tau (2 l - tau ||x||^2)", lambda run: run.progress,
         lambda run, u: u.norm**2 + 2.0 * u.tau_hinge, (FROM_ZERO,),
     ),
     Bound(
-        "PA, separable", "Crammer et al. 2006, Theorem 2", ("pa",),
+        "PA, separable", "Crammer et al. 2006, Theorem 2",
         "sum l_t^2 <= R^2 ||u||^2", "sum of squared losses", lambda run: run.hinge_squares,
         lambda run, u: (run.R * u.norm) ** 2, (FROM_ZERO,), (NO_LOSS,),
     ),
     Bound(
-        "PA, rows of norm 1", "Crammer et al. 2006, Theorem 3", ("pa",),
+        "PA, rows of norm 1", "Crammer et al. 2006, Theorem 3",
         "sum l_t^2 <= (||u|| + 2 sqrt(sum l*_t^2))^2", "sum of squared losses", lambda run: run.hinge_squares,
         unit_rows, (FROM_ZERO, UNIT_ROWS),
         remark="with the least and the largest ||x||^2, which lie within 1e-4 of 1",
     ),
     Bound(
-        "PA-I", "Crammer et al. 2006, Theorem 4", ("pa1",),
+        "PA-I", "Crammer et al. 2006, Theorem 4",
         "|M| <= max(R^2, 1 / C) (||u||^2 + 2 C sum l*_t)", "mistakes", lambda run: run.mistakes,
         lambda run, u: np.maximum(run.R**2, 1.0 / run.settings["C"])
         * (u.norm**2 + 2.0 * run.settings["C"] * u.hinge), (FROM_ZERO,),
     ),
     Bound(
-        "PA-II", "Crammer et al. 2006, Theorem 5", ("pa2",),
+        "PA-II", "Crammer et al. 2006, Theorem 5",
         "sum l_t^2 <= (R^2 + 1 / (2 C)) (||u||^2 + 2 C sum l*_t^2)",
         "sum of squared losses", lambda run: run.hinge_squares,
         lambda run, u: (run.R**2 + 1.0 / (2.0 * run.settings["C"]))
         * (u.norm**2 + 2.0 * run.settings["C"] * u.hinge_squares), (FROM_ZERO,),
     ),
     Bound(
-        "Pegasos, projected", "Pegasos 2011, Theorem 1", ("pegasos",),
+        "Pegasos, projected", "Pegasos 2011, Theorem 1",
         "regret of lambda/2 ||w||^2 + hinge <= (sqrt(lambda) + R)^2 (1 + ln t) / (2 lambda)",
         "regret", lambda run: run.loss,
         lambda run, u: u.loss + (math.sqrt(run.settings["lam"]) + run.R) ** 2 * (1.0 + np.log(run.times))
@@ -290,7 +286,7 @@ BOUNDS = (
         (FROM_ZERO,), (Admission("||u|| <= 1 / sqrt(lambda)", IN_BALL.holds),), regret="loss",
     ),
     Bound(
-        "FOBOS", "Duchi, Singer 2009", ("fobos",),
+        "FOBOS", "Duchi, Singer 2009",
         "regret of loss + l1 ||w||_1 <= 2 G D + (D^2 / (2 c) + 8 G^2 c) sqrt(t)",
         "regret", lambda run: run.loss,
         lambda run, u: forward_backward(run, u, np.maximum(run.G, run.settings["l1"] * math.sqrt(run.d))),
@@ -298,7 +294,7 @@ BOUNDS = (
         remark="G: the largest of all ||z_t|| and l1 sqrt(d); D from the range of each weight over all rounds",
     ),
     Bound(
-        "HF-FOBOS", "Oiwa et al. 2011", ("hf-fobos",),
+        "HF-FOBOS", "Oiwa et al. 2011",
         "regret of loss + l1 sum h_j |w_j| <= 2 G D + (D^2 / (2 c) + 8 G^2 c) sqrt(t)",
         "regret", lambda run: run.loss,
         lambda run, u: forward_backward(run, u, np.maximum(run.G, heights_norm(run))),
@@ -311,4 +307,4 @@ BOUNDS = (
 
 def bounds_of(run: Run) -> list[Bound]:
     """Those that are about this learner."""
-    return [bound for bound in BOUNDS if run.name in bound.learners]
+    return [bound for bound in BOUNDS if bound.name in run.learner.bounds]

@@ -21,12 +21,12 @@ import numpy as np
 import scipy.sparse
 from scipy.optimize import minimize
 
+from blocksvm.analysis import records
 from blocksvm.analysis.replay import Rows, Run
 from blocksvm.api import fit
 from blocksvm.errors import InputError
-from blocksvm.kernels.online import records
-from blocksvm.learners.protocol import LOSS_NAMES, LearnerSettings
-from blocksvm.learners.runner import Machine
+from blocksvm.learners.protocol import LOSS_NAMES
+from blocksvm.learners.runner import Runner
 from blocksvm.memory import Budget
 from blocksvm.sources.matrix import Matrix
 
@@ -41,6 +41,7 @@ CORRECTIONS = 5  # pairs of vectors that L-BFGS keeps
 WIDTH = 1e-3  # within which epsilon-insensitive is smoothed
 EPOCHS = 20
 PACES = (0.1, 1.0, 10.0)  # step sizes of FOBOS, times 1 / R
+MINIMISER = "fobos"  # of loss + l1 ||w||_1
 
 
 @dataclass(frozen=True)
@@ -115,7 +116,7 @@ def measure(run: Run, found: Found, scores: np.ndarray) -> Comparator:
         linear=run.at(run.slopes * scores),
         hinge=run.at(hinge),
         hinge_squares=run.at(hinge**2),
-        tau_hinge=run.at(run.tau * hinge) if run.name in ("pa", "pa1", "pa2") else None,
+        tau_hinge=run.at(run.tau * hinge) if run.learner.passive_aggressive else None,
         margin=-run.largest(-(run.y * scores)),
         distance=distance,
     )
@@ -133,7 +134,7 @@ def measured(run: Run, rows: Rows, found: Found) -> Iterator[Comparator]:
         if length > radius:
             yield _scaled(run, found, scores, radius / length * (1.0 - 1e-12), f"{found.name}, scaled to {radius:.4g}")
     margin = float(plain.margin[-1])
-    if margin > 0.0 and run.name in ("perceptron", "perceptron-bias", "pa", "pa1", "pa2"):
+    if margin > 0.0 and run.learner.acts_on != "rows":
         yield _scaled(run, found, scores, (1.0 + 1e-12) / margin, f"{found.name}, scaled to margin 1")
 
 
@@ -146,11 +147,11 @@ def path(run: Run) -> list[float]:
     R = float(run.R[-1])
     if R == 0.0:
         return []
-    if run.name == "pegasos":
-        return [1.0 / (run.settings["lam"] * run.T)]
+    if run.regulariser is not None and run.regulariser.kind == "l2":
+        return [1.0 / (run.regulariser.weight * run.T)]
     steps = round(math.log10(LAST * run.T / FIRST)) + 1
     values = [FIRST / (R * R * run.T) * 10.0**k for k in range(steps)]
-    if run.name in ("ogd", "forel", "omd") and run.constant_step and run.mirror == "euclidean":
+    if run.learner.mirror == "euclidean" and run.constant_step:
         values.append(run.settings["step"])  # makes ||u||^2 / (2 eta) + sum loss(u) least
     return sorted(C for C in set(values) if 1e-40 < C < 1e40)
 
@@ -270,12 +271,12 @@ def by_epochs(run: Run, rows: Rows, tell: Callable[[str], None]) -> Iterator[Fou
     if run.loss_name == "epsilon-insensitive":
         own["epsilon"] = run.epsilon
     for pace in PACES if R > 0.0 else ():
-        machine = Machine("fobos", LearnerSettings(step=pace / R, **own), {})
-        memory = machine.new_memory(run.d)
+        runner = Runner(MINIMISER, {"step": pace / R, **own}, {})
+        state = runner.new_state(run.d)
         for epoch in range(EPOCHS):
             tell(f"comparator: epoch {epoch + 1} of FOBOS with step {pace / R:.3g}")
             for block, order, _ in rows:
-                machine.learn(block.matrix, block.y, order, run.d, memory)
-        w = machine.weights(memory, np.empty(run.d + 1))
+                runner.learn(block.matrix, block.y, order, run.d, state)
+        w = runner.weights(state, np.empty(run.d + 1))
         if np.isfinite(w).all():
             yield Found(f"FOBOS, {EPOCHS} epochs, step {pace / R:.4g}", w, None, "not certified")

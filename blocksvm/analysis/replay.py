@@ -9,12 +9,12 @@ from functools import cached_property
 import numpy as np
 import scipy.sparse
 
+from blocksvm.analysis import records
 from blocksvm.errors import InputError
-from blocksvm.kernels.online import records
 from blocksvm.kernels.shuffle import windowed_order
 from blocksvm.labels import label_text
-from blocksvm.learners.protocol import LOSS_NAMES
-from blocksvm.learners.runner import Machine
+from blocksvm.learners.protocol import LOSS_NAMES, Regulariser
+from blocksvm.learners.runner import Runner
 from blocksvm.memory import Budget
 from blocksvm.sources.block import Block
 from blocksvm.sources.matrix import Matrix
@@ -138,9 +138,9 @@ class Run:
     learner's objective has a regulariser r that is measured.
     """
 
-    def __init__(self, machine: Machine, source: Source, times: np.ndarray):
-        self.machine = machine
-        self.name, self.settings, self.bias = machine.name, machine.settings, machine.bias
+    def __init__(self, runner: Runner, source: Source, times: np.ndarray):
+        self.runner, self.learner = runner, runner.learner
+        self.name, self.settings, self.bias = runner.name, runner.settings, runner.bias
         self.T, self.d = source.n_samples, source.n_features
         self.times = times
         self.loss_name = self.settings.get("loss", "hinge")
@@ -225,10 +225,9 @@ class Run:
 
     @cached_property
     def tau(self) -> np.ndarray:
-        """(T,) steps of the passive-aggressive learners; 0 for a row of zeros."""
+        """(T,) steps of a passive-aggressive learner; 0 for a row of zeros."""
         losses = self.losses_of("hinge", self.scores)[0]
-        slack = 1.0 / (2.0 * self.settings["C"]) if self.name == "pa2" else 0.0
-        most = self.settings["C"] if self.name == "pa1" else math.inf
+        most, slack = (self.learner.number_of(self.settings, name) for name in ("most", "slack"))
         steps = np.divide(losses, self.sq_norms + slack, out=np.zeros(self.T), where=self.sq_norms > 0.0)
         return np.minimum(most, steps)
 
@@ -241,7 +240,8 @@ class Run:
 
     @property
     def mirror(self) -> str:
-        return self.settings.get("mirror", "euclidean")
+        """The learner's mirror map; Euclidean where it is no mirror descent."""
+        return self.learner.mirror or "euclidean"
 
     @property
     def constant_step(self) -> bool:
@@ -250,24 +250,25 @@ class Run:
     @property
     def ball(self) -> tuple[int, float] | None:
         """(1 or 2, radius) of the norm ball that the learner stays in, if it does."""
-        if self.name == "pegasos":
-            return 2, 1.0 / math.sqrt(self.settings["lam"])
-        radius = self.settings.get("radius")
-        if radius is None:
-            return None
-        return (1 if self.mirror == "entropic" else 2), radius
+        return self.learner.ball(self.settings)
+
+    @cached_property
+    def regulariser(self) -> Regulariser | None:
+        """r of the learner's objective, where it can be measured."""
+        return self.learner.regulariser(self.settings)
 
     @property
     def truncated(self) -> bool:
-        """Judged with its regulariser r = l1 ||w||_1 (HF-FOBOS: with the heights of the last round)."""
-        return self.name in ("fobos", "hf-fobos") and self.settings["l1"] > 0.0 and not self.settings.get("l2", 0.0)
+        """Judged with r = l1 sum h_j |w_j|."""
+        r = self.regulariser
+        return r is not None and r.kind == "l1" and r.weight > 0.0
 
     def penalty_of(self, w: np.ndarray) -> np.ndarray:
         """(K,) t r(w)."""
-        if self.name == "pegasos":
-            return 0.5 * self.settings["lam"] * float(w @ w) * self.times
         if self.l1_weights is not None:
             return float(self.l1_weights @ np.abs(w[: self.d])) * self.times
+        if self.regulariser is not None and self.regulariser.kind == "l2":
+            return 0.5 * self.regulariser.weight * float(w @ w) * self.times
         return np.zeros(len(self.times))
 
     def dual_power(self) -> float | None:
@@ -275,51 +276,52 @@ class Run:
         return {"entropic": math.inf, "p-norm": self.settings.get("p")}.get(self.mirror)
 
 
-def learner_bytes(machine: Machine, run: Run) -> int:
+def learner_bytes(runner: Runner, run: Run) -> int:
     """What the learner and the sums over its weights take."""
-    numbers = machine.feature_numbers() + 1 + machine.average + (8 if run.truncated else 0)
-    return 8 * (numbers * (run.d + 1) + machine.scalar_length()) + (40 * run.T if run.truncated else 0)
+    numbers = runner.feature_numbers() + 1 + runner.average + (8 if run.truncated else 0)
+    return 8 * (numbers * (run.d + 1) + runner.scalar_length()) + (40 * run.T if run.truncated else 0)
 
 
-def replay(machine: Machine, rows: Rows, run: Run, tell: Callable[[str], None]) -> Run:
+def replay(runner: Runner, rows: Rows, run: Run, tell: Callable[[str], None]) -> Run:
     """Fill the run's records by one epoch."""
-    memory = machine.new_memory(run.d)
+    state = runner.new_state(run.d)
     p = run.dual_power()
     if p is not None:
         run.dual_norms = np.empty(run.T)
     for block, order, first in rows:
         span = slice(first, first + block.n_samples)
-        machine.learn(block.matrix, block.y, order, run.d, memory, run.scores[span])
+        runner.learn(block.matrix, block.y, order, run.d, state, weights=block.weights, scores=run.scores[span])
         run.y[span] = block.y[order]
         run.sq_norms[span] = block.sq_norms[order] + run.bias**2
         if p is not None:
             records.row_p_norms(*block.matrix, order, float(p), run.dual_norms[span])
-        tell(f"{machine.name}: {first + block.n_samples:,} of {run.T:,} rows")
-    if machine.average:
-        run.mean_weights = machine.weights(memory, np.empty(run.d + 1))
-    del memory
+        tell(f"{runner.name}: {first + block.n_samples:,} of {run.T:,} rows")
+    if runner.average:
+        run.mean_weights = runner.weights(state, np.empty(run.d + 1))
+    del state
     if not np.isfinite(run.scores).all():
-        raise InputError(f"--learner {machine.name}: its scores grow beyond all numbers; lower --step")
-    if run.name == "pegasos":
+        runner.diverged("in the rows learned from")
+    r = run.regulariser
+    if r is not None and r.kind == "l2":
         norms = np.empty(run.T)
-        records.pegasos_sq_norms(run.scores, run.y, run.sq_norms, run.settings["lam"], norms)
-        run.penalty = 0.5 * run.settings["lam"] * run.at(norms)
-    if run.name in ("fobos", "hf-fobos") and not run.settings.get("l2", 0.0):
+        records.pegasos_sq_norms(run.scores, run.y, run.sq_norms, r.weight, norms)
+        run.penalty = 0.5 * r.weight * run.at(norms)
+    if r is not None and r.kind == "l1":
         _truncated(rows, run)
     return run
 
 
 def _truncated(rows: Rows, run: Run) -> None:
-    """Penalty and ranges of the weights of FOBOS and HF-FOBOS, from their scores."""
+    """Penalty and ranges of the weights of forward-backward splitting with l1, from its scores."""
     steps = run.settings["step"] / (1.0 if run.constant_step else np.sqrt(np.arange(1.0, run.T + 1.0)))
     moves = -steps * run.slopes
     thresholds = np.broadcast_to(steps * run.settings["l1"], run.T).copy()
     S = np.concatenate([[0.0], np.cumsum(thresholds)])
     CS = np.cumsum(S)
-    P = run.machine.parameters
+    parameters = run.runner.parameters
     heights = np.ones(run.d)
-    # HF-FOBOS: its regulariser takes the heights of the last round, so these must be known before the sums
-    for sweep in range(2 if run.name == "hf-fobos" else 1):
+    # a regulariser with the heights of the last round: these must be known before the sums
+    for sweep in range(2 if run.regulariser.heights else 1):
         v, powers, sums, low, high = (np.zeros(run.d) for _ in range(5))
         since = np.zeros(run.d, np.int64)
         penalty = np.empty(len(run.times))
@@ -329,16 +331,16 @@ def _truncated(rows: Rows, run: Run) -> None:
             while start < block.n_samples:
                 stop = min(block.n_samples, int(run.times[done]) - first)
                 records.truncated_sums(
-                    *block.matrix, order[start:stop], first + start, moves, thresholds, S, CS, P,
+                    *block.matrix, order[start:stop], first + start, moves, thresholds, S, CS, parameters,
                     v, since, powers, sums, low, high,
                 )  # fmt: skip
                 start = stop
                 if first + start == run.times[done]:
-                    records.truncated_settle(first + start, S, CS, P, v, since, powers, sums)
+                    records.truncated_settle(first + start, S, CS, parameters, v, since, powers, sums)
                     penalty[done] = run.settings["l1"] * float(heights @ sums)
                     done += 1
-        if sweep == 0 and run.name == "hf-fobos":
-            records.heights_of(powers, P, heights)
+        if sweep == 0 and run.regulariser.heights:
+            records.heights_of(powers, parameters, heights)
     run.low, run.high = low, high
     if run.truncated:
         run.penalty = penalty

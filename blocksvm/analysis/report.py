@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,11 +13,11 @@ from blocksvm.analysis.comparators import CERTIFIED, TOLERANCE, VECTORS, Compara
 from blocksvm.analysis.replay import RECORD_BYTES, Rows, Run, in_memory, learner_bytes, log_spaced, replay
 from blocksvm.errors import InputError
 from blocksvm.labels import refuse_weights
-from blocksvm.learners.protocol import LearnerSettings
-from blocksvm.learners.runner import Machine, known_of
+from blocksvm.learners.runner import Runner, known_of
 from blocksvm.memory import Budget
+from blocksvm.problems.problem import require_two_labels
+from blocksvm.settings import plain
 from blocksvm.sources.source import Source, bytes_of_blocks
-from blocksvm.training.settings import require_two_labels
 
 ROUNDING = 1e-8  # what a bound may be exceeded by, relatively, since sums are rounded
 
@@ -90,7 +90,7 @@ class Report:
         times = run.times.tolist()
         return {
             "learner": run.name,
-            "settings": {name: _plain(value) for name, value in run.settings.items()},
+            "settings": plain(run.settings),
             "loss": run.judged_name,
             "rows": run.T,
             "features": run.d,
@@ -113,7 +113,7 @@ class Report:
                     "violated": judged.violated,
                     "assumptions": [{"text": c.text, "met": c.met, "found": c.found} for c in judged.checks],
                     "table": [
-                        {"t": t, "measured": float(a), "bound": _plain(float(b)), "comparator": by}
+                        {"t": t, "measured": float(a), "bound": plain(float(b)), "comparator": by}
                         for t, a, b, by in zip(times, judged.measured, judged.right, judged.by, strict=True)
                     ]
                     if judged.applies
@@ -123,10 +123,6 @@ class Report:
             ],
             "memory": self.memory,
         } | ({} if self.mean is None else {"mean_of_weights": _comparator(self.mean)})
-
-
-def _plain(value):
-    return value if value is None or isinstance(value, str) or math.isfinite(value) else str(value)
 
 
 def _comparator(u: Comparator) -> dict:
@@ -172,7 +168,7 @@ def judge(bound: Bound, run: Run, found: list[Comparator], best: Comparator) -> 
 def regret(
     source: Source,
     learner: str,
-    given: LearnerSettings | None = None,
+    given: Mapping | None = None,
     *,
     average: bool = False,
     max_rows: int | None = None,
@@ -192,21 +188,21 @@ def regret(
     known = known_of(source, 0.0)
     if max_rows is not None and max_rows < 1:
         raise InputError(f"--max-rows {max_rows}: must be 1 or more")
-    machine = Machine(learner, given or LearnerSettings(), known, average=average)
+    runner = Runner(learner, given or {}, known, average=average)
     T = min(source.n_samples, max_rows or source.n_samples)
     budget = Budget(memory)
     budget.require("records of the rounds", RECORD_BYTES * T)
     budget.take("records of the rounds", RECORD_BYTES * T)
     rows = Rows(source, order, seed, budget.left // 2)
-    by_solver = machine.settings.get("loss", "hinge") in (*CERTIFIED, "perceptron")
+    by_solver = runner.settings.get("loss", "hinge") in (*CERTIFIED, "perceptron")
     if T < source.n_samples or not (by_solver or source.in_memory):
         rows = Rows(in_memory(rows, T, budget), "stored", seed, 0)
-    run = Run(machine, rows.source, log_spaced(T))
+    run = Run(runner, rows.source, log_spaced(T))
     vectors = 8 * VECTORS * (run.d + 1)
     budget.require("comparators", vectors)
     for_solver = budget.left - vectors  # the learner is gone when the solver begins
-    _plan(rows, budget, learner_bytes(machine, run))
-    replay(machine, rows, run, tell)
+    _plan(rows, budget, learner_bytes(runner, run))
+    replay(runner, rows, run, tell)
     found = comparators(run, rows, for_solver, tell)
     best = min(found, key=lambda u: (u.judged[-1], u.norm))
     mean = None
@@ -241,22 +237,14 @@ def _notes(run: Run, best: Comparator, judged: list[Judged]) -> list[str]:
         notes.append(
             "u comes from epochs of FOBOS and has no certificate, so this regret is a lower bound of the regret"
         )
-        notes.append(f"loss and regret include r(w) of each round, r = {REGULARISERS[run.name]}")
     elif run.settings.get("l1") or run.settings.get("l2"):
         notes.append(
             "loss and regret are of the losses alone: the regulariser's part is not measured for these settings"
         )
-    if run.name == "pegasos":
-        notes.append(f"loss and regret include r(w) of each round, r = {REGULARISERS[run.name]}")
+    if run.regulariser is not None and (run.truncated or run.regulariser.kind == "l2"):
+        notes.append(f"loss and regret include r(w) of each round, r = {run.regulariser.text}")
     if best.rel_gap is not None and best.rel_gap > TOLERANCE:
         notes.append(f"u is certified to a relative gap of {best.rel_gap:.1e} only, not to {TOLERANCE:g}")
     if not judged:
         notes.append(f"no bound is known here for {run.name}: the regret stands alone")
     return notes
-
-
-REGULARISERS = {
-    "pegasos": "lambda / 2 ||w||^2",
-    "fobos": "l1 ||w||_1",
-    "hf-fobos": "l1 sum h_j |w_j| with the heights h of the last round",
-}

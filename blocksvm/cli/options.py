@@ -29,8 +29,9 @@ def value_of(arguments: Sequence[str], *flags: str) -> str | None:
 def help_text(setting: Setting) -> str:
     """What a setting's help says: what it is, its choices, its default."""
     text = setting.help
-    if setting.choices and not any(choice in text for choice in setting.choices):
-        text += f": {', '.join(setting.choices)}"
+    choices = [f"{choice:g}" if isinstance(choice, float) else choice for choice in setting.choices]
+    if choices and not any(choice in text for choice in choices):
+        text += f": {', '.join(choices)}"
     if setting.default is REQUIRED:
         return f"{text} (needed, unless the rows tell it)"
     if setting.default not in (None, False) and "default" not in text:
@@ -58,7 +59,7 @@ def add_settings(
             continue
         metavar = setting.metavar or {str: "NAME", int: "N"}.get(setting.kind, "X")
         if setting.choices and len(setting.choices) <= 3:
-            metavar = "|".join(setting.choices)
+            metavar = "|".join(map(str, setting.choices))
         group.add_argument(option(setting.name), dest=setting.name, type=(types or {}).get(setting.name, str),
                            metavar=metavar, help=help_text(setting))  # fmt: skip
 

@@ -94,13 +94,13 @@ def strided_dot(indices, values, start, stop, F, W):
     s2 = 0.0
     s3 = 0.0
     while k + three < end:
-        s0 += value_at(values, k) * F[np.uint64(np.uint32(indices[k])) * width]
-        s1 += value_at(values, k + one) * F[np.uint64(np.uint32(indices[k + one])) * width]
-        s2 += value_at(values, k + two) * F[np.uint64(np.uint32(indices[k + two])) * width]
-        s3 += value_at(values, k + three) * F[np.uint64(np.uint32(indices[k + three])) * width]
+        s0 += value_at(values, k) * F[np.uint64(indices[k]) * width]
+        s1 += value_at(values, k + one) * F[np.uint64(indices[k + one]) * width]
+        s2 += value_at(values, k + two) * F[np.uint64(indices[k + two]) * width]
+        s3 += value_at(values, k + three) * F[np.uint64(indices[k + three]) * width]
         k += np.uint64(4)
     while k < end:
-        s0 += value_at(values, k) * F[np.uint64(np.uint32(indices[k])) * width]
+        s0 += value_at(values, k) * F[np.uint64(indices[k]) * width]
         k += one
     return (s0 + s1) + (s2 + s3)
 

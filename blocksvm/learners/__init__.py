@@ -1,16 +1,56 @@
-"""The online learners as data: one small file a family, this registry, and one solver for all of them."""
+"""The online learners: one file a learner or family, and what they share.
+
+A learner comes to life by its line here, or, from outside the package, by the name ``module:attribute``.  Nothing is
+imported before it is asked for.
+"""
 
 from __future__ import annotations
 
-from blocksvm.learners import adagrad, additive, confidence, mirror, scaled, sparse
-from blocksvm.learners.protocol import Learner
+from importlib import import_module
 
-LEARNERS: dict[str, Learner] = {
-    learner.name: learner
-    for family in (additive, confidence, scaled, mirror, sparse, adagrad)
-    for learner in family.LEARNERS
+from blocksvm.errors import InputError
+
+# name -> (file, attribute)
+LEARNERS = {
+    "perceptron": ("additive", "PERCEPTRON"),
+    "perceptron-bias": ("additive", "PERCEPTRON_BIAS"),
+    "pa": ("passive_aggressive", "PA"),
+    "pa1": ("passive_aggressive", "PA1"),
+    "pa2": ("passive_aggressive", "PA2"),
+    "cw-var": ("confidence", "CW_VAR"),
+    "cw-stdev": ("confidence", "CW_STDEV"),
+    "arow": ("confidence", "AROW"),
+    "scw1": ("confidence", "SCW1"),
+    "scw2": ("confidence", "SCW2"),
+    "ogd": ("gradient", "OGD"),
+    "forel": ("gradient", "FOREL"),
+    "pegasos": ("gradient", "PEGASOS"),
+    "omd": ("mirror", "OMD"),
+    "subgradient": ("sparse", "SUBGRADIENT"),
+    "fobos": ("sparse", "FOBOS"),
+    "hf-fobos": ("sparse", "HF_FOBOS"),
+    "adagrad-rda": ("adagrad", "ADAGRAD_RDA"),
+    "adagrad-rda-squares": ("adagrad", "ADAGRAD_RDA_SQUARES"),
+    "adagrad-fobos": ("adagrad", "ADAGRAD_FOBOS"),
 }
 
 
-def get_learner(name: str) -> Learner:
-    return LEARNERS[name]
+def get_learner(name: str):
+    """The ``Learner`` of this name, or of 'module:attribute'; InputError where there is none."""
+    if name in LEARNERS:
+        module, attribute = LEARNERS[name]
+        return getattr(import_module(f"blocksvm.learners.{module}"), attribute)
+    from blocksvm.learners.protocol import Learner
+
+    module, colon, attribute = name.partition(":")
+    if not colon:
+        raise InputError(
+            f"{name}: no such learner; choose one of {', '.join(LEARNERS)}, or name it as module:attribute"
+        )
+    try:
+        found = getattr(import_module(module), attribute)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise InputError(f"{name}: cannot be imported: {error}") from error
+    if not isinstance(found, Learner):
+        raise InputError(f"{name}: is no learner; it must be a blocksvm.learners.protocol.Learner")
+    return found

@@ -1,21 +1,49 @@
-"""perceptron, perceptron-bias, pa, pa1, pa2."""
+"""perceptron and perceptron-bias: a step along y x for each mistake.
 
-from __future__ import annotations
+Perceptron (Rosenblatt, Psychological Review 1958; with bias: Novikoff 1962): m <= 0: w += step y x.
+"""
 
-import math
+from blocksvm.kernels import inlined
+from blocksvm.learners.protocol import MAX_NORM, STEP, Learner, Settings
+from blocksvm.learners.rows import (
+    COLUMN,
+    PARAMETER,
+    ROUNDS,
+    add_plain,
+    plain_current,
+    plain_mean,
+    plain_score,
+)
 
-from blocksvm.kernels.online.additive import passive_update, perceptron_update
-from blocksvm.kernels.online.rows import plain_current, plain_mean, plain_score
-from blocksvm.learners.protocol import REQUIRED, Learner
 
-PERCEPTRON = (plain_score, perceptron_update, plain_current, plain_mean)
-PASSIVE = (plain_score, passive_update, plain_current, plain_mean)
+@inlined
+def perceptron_update(indices, values, start, stop, y, z, importance, columns, width, scalars, parameters):
+    scalars[ROUNDS] += 1.0
+    if y * z <= 0.0:
+        factor = parameters[PARAMETER.step] * importance * y
+        add_plain(indices, values, start, stop, factor, columns, width, scalars, parameters)
 
-LEARNERS = (
-    Learner("perceptron", PERCEPTRON, {"step": 1.0}),
-    # b += step y R^2 is the update of a constant feature of value R
-    Learner("perceptron-bias", PERCEPTRON, {"step": 1.0, "max_norm": REQUIRED}),
-    Learner("pa", PASSIVE, {}, own=lambda s: [math.inf, 0.0]),
-    Learner("pa1", PASSIVE, {"C": 1.0}, own=lambda s: [s["C"], 0.0]),
-    Learner("pa2", PASSIVE, {"C": 1.0}, own=lambda s: [math.inf, 1.0 / (2.0 * s["C"])]),
+
+PERCEPTRON = Learner(
+    name="perceptron",
+    summary="a step along y x for each mistake",
+    source="Rosenblatt 1958; Novikoff 1962",
+    example="perceptron --max-outer 100",
+    settings=Settings((STEP,)),
+    score=plain_score,
+    update=perceptron_update,
+    current=plain_current,
+    mean=plain_mean,
+    columns=COLUMN,
+    acts_on="mistakes",
+    bounds=("perceptron, hinge of u", "perceptron, separable"),
+)
+# b += step y R^2 is the update of a constant feature of value R
+PERCEPTRON_BIAS = PERCEPTRON.like(
+    name="perceptron-bias",
+    summary="the perceptron with a bias of its own, a constant feature of value R",
+    example="perceptron-bias --max-outer 100",
+    settings=Settings((STEP, MAX_NORM)),
+    constant=lambda settings: settings["max_norm"],
+    bounds=("perceptron, hinge of u", "perceptron with bias"),
 )

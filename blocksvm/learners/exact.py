@@ -1,176 +1,271 @@
 """forel-exact and ftl: each row is predicted by the exact minimiser over all rows before it (teaching scale).
 
-FoReL  w_t = argmin_w sum_{s < t} loss_s(w) + ||w||^2 / (2 eta): the batch problem with C = eta, begun from the last
-       round's dual variables (Shalev-Shwartz, Online learning and online convex optimization, 2012, sec. 2.3)
+FoReL  w_t = argmin_w sum_{s < t} loss_s(w) + ||w||^2 / (2 eta): the batch problem with C = eta
+       (Shalev-Shwartz, Online learning and online convex optimization, 2012, sec. 2.3)
 FTL    w_t = argmin of the past losses over the ball ||w|| <= B, without which there need not be one: the same with eta
-       tuned until ||w|| = B; where the largest eta does not reach it, its loss is within ||u||^2 / (2 eta) of the least
+       tuned until ||w|| = B, or until the loss is within 1e-7 of the least in the ball, relatively
 
-A round costs a training: for some thousand rows, all in memory.
+A round costs some steps of an active-set method (leader.py): for some thousand rows, all in memory.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
+import scipy.sparse
 
-from blocksvm.errors import InputError
-from blocksvm.kernels.dual_cd import dual_cd_pass, dual_coefficients, make_feasible
-from blocksvm.kernels.margins import add_rows, certificate_sums, decision_values, sum_of_squares
-from blocksvm.kernels.online.loops import ASKED, LOSS_SUM, MISTAKES, NONZEROS, ROWS, TALLY_LENGTH
-from blocksvm.learners.protocol import LearnerSettings, check_setting, option_of
-from blocksvm.learners.solver import LAST, OnlineSettings, end_epoch, is_reported, progress_of
-from blocksvm.problems import LOSSES, get_loss
-from blocksvm.problems.problem import Problem
-from blocksvm.solvers.protocol import PassResult, State, StateArray
+from blocksvm.errors import InputError, said
+from blocksvm.learners.leader import GAP, Leader
+from blocksvm.learners.loops import (
+    ASKED,
+    CORRECTED,
+    LAST_LABEL,
+    LAST_LENGTH,
+    LAST_SCORE,
+    LOSS_SUM,
+    MISTAKES,
+    NONZEROS,
+    NOT_POSITIVE,
+    ROWS,
+    TALLY_LENGTH,
+)
+from blocksvm.learners.protocol import LARGEST, Regulariser, Setting, Settings, positive
+from blocksvm.learners.solver import EPOCHS_LENGTH, LAST, end_epoch, is_reported, progress_of
+from blocksvm.solvers.protocol import Capabilities, Method, PassResult, Solver, State, StateArray, Task, VisitArray
 from blocksvm.sources.block import Block
 
-SETTINGS = {
-    "forel-exact": {"loss": "hinge", "step": 1.0},
-    "ftl": {"loss": "hinge", "radius": 1.0},
-}
-UNIT = np.ones(3)
-GAP = 1e-10  # relative to the primal, to which each round's problem is solved
-MOST_PASSES = 50_000
-PASSES_BETWEEN = 20  # two looks at the gap, which cost more than a pass over few rows
-LEAST_ETA, MOST_ETA = 1e-6, 1e3  # between which ftl looks for its eta
-NEAR = 1e-7  # relative, of ||w|| to the ball's radius
+POWERS = {"hinge": 1, "squared-hinge": 2}
+LOSS = Setting("loss", "what is made least", "hinge", kind=str, choices=tuple(POWERS))
+NEAR = 1e-9  # relative: ||w|| to the ball's radius
+SUBOPTIMAL = 1e-7  # relative: the loss of ftl to the least in the ball
+GROWTH = 10.0  # of eta, at most, from one problem to the next
+MOST_ETAS = 200
+WORST_GAP, ETA = range(2)  # of state["leader"]
 
 
-class ExactSolver:
+@dataclass(frozen=True, kw_only=True)
+class ExactLearner:
+    """One of the two, with what regret asks of any learner.  follow(leader, settings, eta): (w of the rows seen, the
+    eta to begin the next round from)."""
+
+    name: str
+    summary: str
+    source: str
+    example: str
+    settings: Settings
+    follow: Callable[[Leader, Mapping, float], tuple[np.ndarray, float]]
+    bounds: tuple[str, ...]
+    ball: Callable[[Mapping], tuple[int, float] | None] = lambda settings: None
+    regulariser: Callable[[Mapping], Regulariser | None] = lambda settings: None
+    mirror: str | None = None
+    acts_on: str = "rows"
+    passive_aggressive: bool = False
+
+
+def follow_regularised(leader: Leader, settings: Mapping, eta: float) -> tuple[np.ndarray, float]:
+    return leader.solve(settings["step"]), settings["step"]
+
+
+def follow_in_ball(leader: Leader, settings: Mapping, eta: float) -> tuple[np.ndarray, float]:
+    """||w|| rises with eta: Newton steps on ||w(eta)|| = B along dw / d eta, which are exact as long as no bound changes,
+    kept within the etas that are known to be too small and too large."""
+    radius, power = settings["radius"], leader.power
+    low, high = 0.0, math.inf
+    for _ in range(MOST_ETAS):
+        w = leader.solve(eta)
+        norm = float(np.linalg.norm(w))
+        if abs(norm - radius) <= NEAR * radius:
+            break
+        low, high = (eta, high) if norm < radius else (low, eta)
+        if math.isfinite(high) and high - low <= 1e-15 * high:
+            break
+        slope, change = leader.slope(eta)
+        if norm < radius:
+            loss = float((np.maximum(0.0, 1.0 - leader.Z[np.flatnonzero(leader.seen)] @ w) ** power).sum())
+            # sum a / eta - radius ||w|| / eta is a lower bound of the loss in the ball, which P(w) = D(a) makes this
+            excess = (radius - norm) * norm / eta
+            if power == 1:
+                excess = min(excess, loss - leader.least_loss(change, radius))
+            if excess <= SUBOPTIMAL * loss or loss <= SUBOPTIMAL * SUBOPTIMAL:
+                break
+        before, eta = eta, _next_eta(w, slope, eta, radius, low, high)
+        leader.follow(change, before, eta)
+    return w * min(1.0, radius / norm) if norm > 0.0 else w, eta
+
+
+def _next_eta(w: np.ndarray, slope: np.ndarray, eta: float, radius: float, low: float, high: float) -> float:
+    """Where ||w + h slope|| = radius, h = eta' - eta; safeguarded."""
+    a, b, c = float(slope @ slope), float(slope @ w), float(w @ w) - radius * radius
+    found = math.nan
+    if a > 0.0 and b * b - a * c >= 0.0:
+        root = math.sqrt(b * b - a * c)
+        found = eta + (-c / (b + root) if b + root > 0.0 else (root - b) / a)
+    most = min(high, GROWTH * eta)
+    if not low < found < high or found > most:
+        if not math.isfinite(high):
+            return most
+        return math.sqrt(low * high) if low > 0.0 else high / GROWTH
+    return found
+
+
+FOREL = ExactLearner(
+    name="forel-exact",
+    summary="follow the regularised leader exactly (some thousand rows)",
+    source="Shalev-Shwartz 2012, section 2.3",
+    example="forel-exact --step 0.1",
+    settings=Settings((LOSS, positive("step", "eta, the weight of the losses", 1.0, metavar="ETA"))),
+    follow=follow_regularised,
+    bounds=("FoReL, exact minimisers",),
+)
+BALL = ExactLearner(
+    name="ftl",
+    summary="follow the leader in the ball ||w|| <= B exactly (some thousand rows)",
+    source="Shalev-Shwartz 2012, section 2.2",
+    example="ftl --radius 2",
+    settings=Settings((LOSS, positive("radius", "of the ball ||w|| <= B", 1.0, metavar="B"))),
+    follow=follow_in_ball,
+    bounds=("FTL, exact minimisers",),
+    ball=lambda settings: (2, settings["radius"]),
+)
+EXACT = {learner.name: learner for learner in (FOREL, BALL)}
+
+
+class ExactRunner:
+    """A learner of this file at work; what ``Runner`` is to the others, on rows that are in memory together."""
+
+    average = False
+
+    def __init__(self, learner: ExactLearner, given: Mapping, bias: float = 0.0):
+        self.learner, self.name = learner, learner.name
+        self.settings = learner.settings.resolve(given, learner.name)
+        if not 0.0 <= bias <= LARGEST:
+            raise InputError(f"{said('bias', bias)}: must be from 0 to {LARGEST:g}")
+        self.bias = bias
+
+    def learn(self, block: Block, order: np.ndarray, state: State, *, first: int = 0,
+              stop: Callable[[], bool] = lambda: False, told: Callable[[], None] = lambda: None,
+              scores: np.ndarray | None = None, after: np.ndarray | None = None) -> int:  # fmt: skip
+        """Predict each row of ``order`` from position ``first`` on, then learn from it; the position reached, which is
+        not the end where stop() said True.  told() is called after each row; scores, after (n,): of each row by the w
+        before and after it."""
+        tally = state["tally"]
+        power = POWERS[self.settings["loss"]]
+        values = np.ones(block.n_nonzeros) if block.values is None else block.values.astype(np.float64)
+        rows = scipy.sparse.csr_matrix((values, block.indices, block.indptr), (block.n_samples, len(state["w"]) - 1))
+        constant = scipy.sparse.csr_matrix(np.full((block.n_samples, 1), self.bias))
+        X = scipy.sparse.hstack([rows, constant], format="csr")
+        y = block.y.astype(np.float64)
+        leader = Leader(scipy.sparse.diags(y).tocsr() @ X, power, state["alpha"], state["seen"].view(bool))
+        for place in range(first, len(order)):
+            if stop():
+                return place
+            i = int(order[place])
+            z = float(y[i] * (leader.Z[[i]] @ state["w"])[0])
+            margin = y[i] * z
+            for entry in (ROWS, ASKED):
+                tally[entry] += 1.0
+            for entry in (MISTAKES, NOT_POSITIVE, CORRECTED):
+                tally[entry] += margin <= 0.0
+            tally[LOSS_SUM] += max(0.0, 1.0 - margin) ** power
+            length = block.indptr[i + 1] - block.indptr[i]
+            tally[NONZEROS] += length
+            tally[LAST_SCORE], tally[LAST_LABEL], tally[LAST_LENGTH] = z, y[i], length
+            state["seen"][i] = 1
+            state["w"][:], state["leader"][ETA] = self.learner.follow(leader, self.settings, state["leader"][ETA])
+            state["leader"][WORST_GAP] = max(state["leader"][WORST_GAP], leader.gap)
+            if scores is not None:
+                scores[place] = z
+            if after is not None:
+                after[place] = float(y[i] * (leader.Z[[i]] @ state["w"])[0])
+            told()
+        return len(order)
+
+    def new_state(self, d: int, n: int) -> State:
+        """For n rows of d features."""
+        state = {a.name: np.zeros(a.shape(d, n), a.dtype) for a in STATE}
+        state["leader"][ETA] = 1.0
+        return state
+
+
+STATE = (
+    StateArray("w", "feature", in_model=False),
+    StateArray("alpha", "row"),
+    StateArray("seen", "row", dtype=np.uint8),
+    StateArray("tally", "scalar", TALLY_LENGTH),
+    StateArray("epochs", "scalar", EPOCHS_LENGTH),
+    StateArray("leader", "scalar", 2),
+)
+
+
+class ExactSolver(Solver):
     """The ``Solver`` of both; it is no learner of constant cost a row, but learns and reports as they do."""
 
-    visit_arrays = ()
-    has_dual = False
-    needs_weights_buffer = False
-    online = True
-    copies = 1
-    state_arrays = (
-        StateArray("w", "feature", in_model=False),
-        StateArray("alpha", "row"),
-        StateArray("seen", "row", dtype=np.uint8),
-        StateArray("tally", "scalar", TALLY_LENGTH),
-        StateArray("epochs", "scalar", 3),
-    )
+    visit_arrays = (VisitArray("reached", length=1),)  # rows learned from in a pass that was broken off
+    state_arrays = STATE
+    needs_output = False
+    problem = None
+    n_vectors = 1
+    capabilities = Capabilities(predicts_first=True, needs_all_rows=True)
 
-    def __init__(self, name: str, problem: Problem, settings: OnlineSettings, source):
-        if not source.labels.binary:
-            raise InputError(f"{name}: learns two classes; {source.name} has {len(source.labels.values)}")
-        for option in ("average", "multiclass", "query"):
-            if getattr(settings, option) not in (None, False):
-                raise InputError(f"--{option}: {name} has no use for it")
-        self.name = name
-        self.problem = problem
-        self.told = resolve(name, settings.learner)
-        self.loss = get_loss(self.told["loss"])
+    def __init__(self, learner: ExactLearner, task: Task):
+        self.name = learner.name
+        self.runner = ExactRunner(learner, task.settings, task.bias)
+        self.settings, self.bias, self.stop = self.runner.settings, task.bias, task.stop
+        self.n_samples = task.source.n_samples
+        if not task.source.labels.binary:
+            raise InputError(
+                f"{self.name}: learns two classes; {task.source.name} has {len(task.source.labels.values)}"
+            )
         self.prior = np.empty(0)
-        self.eta = 1.0
 
     def start(self, state: State) -> None:
         state["epochs"][LAST] = -1.0
-
-    def warm_start(self, state, saved: dict, lengths: dict, load, blocks: Iterable[Block], name: str) -> None:
-        raise InputError(f"--warm-start: {self.name} begins with no rows")
-
-    def start_visit(self, visit: State) -> None:
-        pass
+        state["leader"][ETA] = 1.0
 
     def inner_pass(self, block: Block, state: State, visit: State, order: np.ndarray) -> PassResult:
-        if block.n_samples < self.problem.n_samples:
+        if block.n_samples < self.n_samples:
             raise InputError(f"{self.name}: needs all rows in memory at once; raise --memory, or take fewer rows")
-        tally, seen = state["tally"], state["seen"]
-        before, reports = tally[LOSS_SUM], []
-        scores = np.empty(block.n_samples)
-        losses_of = self.loss.compiled(certificate_sums)
-        for i in order.tolist():
-            decision_values(*block.matrix, state["w"], self.problem.bias, scores)
-            margin = float(block.y[i]) * scores[i]
-            tally[ROWS] += 1
-            tally[ASKED] += 1
-            tally[LOSS_SUM] += losses_of(scores[i : i + 1], block.y[i : i + 1], None, None, UNIT, ())[0]
-            tally[MISTAKES] += margin <= 0.0
-            tally[NONZEROS] += block.indptr[i + 1] - block.indptr[i]
-            seen[i] = 1
-            self._follow(block, state)
+        if block.weights is not None:
+            raise InputError(f"{self.name}: its rule has no place for the weights of rows; leave them out")
+        tally = state["tally"]
+        before, reports = tally.copy(), []
+
+        def told() -> None:
             if is_reported(int(tally[ROWS])):
                 reports.append(progress_of(tally))
-        return PassResult(len(order), block.n_nonzeros, float(tally[LOSS_SUM] - before), True, tuple(reports))
 
-    def _follow(self, block: Block, state: State) -> None:
-        """w of the rows seen so far."""
-        rows = np.flatnonzero(state["seen"]).astype(np.int32)
-        if self.name == "forel-exact":
-            self._minimise(block, state, rows, self.told["step"])
-            return
-        # ||w|| rises with eta: look for the eta at which it meets the ball, from the last one outwards
-        radius = self.told["radius"]
-        low, high = LEAST_ETA, MOST_ETA
-        self._minimise(block, state, rows, high)
-        if math.sqrt(sum_of_squares(state["w"])) <= radius:
-            return
-        for _ in range(80):
-            eta = min(max(self.eta, low), high) if low < self.eta < high else math.sqrt(low * high)
-            self._minimise(block, state, rows, eta)
-            norm = math.sqrt(sum_of_squares(state["w"]))
-            self.eta = 0.0  # the guess is spent: halve from here on
-            if abs(norm - radius) <= NEAR * radius:
-                break
-            low, high = (eta, high) if norm < radius else (low, eta)
-        self.eta = eta
-
-    def _minimise(self, block: Block, state: State, rows: np.ndarray, eta: float) -> None:
-        """Dual coordinate descent over ``rows`` with C = eta, until the gap is ``GAP`` of the primal."""
-        cost = np.full(3, eta)
-        alpha, w = state["alpha"], state["w"]
-        one_pass, sums_of = self.loss.compiled(dual_cd_pass), self.loss.compiled(certificate_sums)
-        coefficients = np.empty(block.n_samples)
-        self.loss.compiled(make_feasible)(alpha, block.y, None, cost, (), UNIT[:2], 1.0)
-        self.loss.compiled(dual_coefficients)(alpha, block.y, None, cost, (), coefficients)
-        w[:] = 0.0
-        add_rows(*block.matrix, coefficients, self.problem.bias, w)
-        active, rest = np.ones(block.n_samples, np.uint8), np.zeros(block.n_samples, np.uint8)
-        scores = np.empty(block.n_samples)
-        for done in range(MOST_PASSES):
-            one_pass(
-                *block.matrix, block.y, None, block.sq_norms, rows, self.problem.bias, cost, (),
-                np.inf, -np.inf, np.inf, 0, w, alpha, active, rest,
-            )  # fmt: skip
-            if done >= PASSES_BETWEEN and done % PASSES_BETWEEN:
-                continue
-            decision_values(*block.matrix, w, self.problem.bias, scores)
-            loss, gap, _, _ = sums_of(scores[rows], block.y[rows], None, alpha[rows], cost, ())
-            if gap <= GAP * (0.5 * sum_of_squares(w) + loss):
-                break
+        first = int(visit["reached"][0])
+        reached = self.runner.learn(block, order, state, first=first, stop=self.stop, told=told)
+        whole = reached == len(order)
+        visit["reached"][0] = 0 if whole else reached
+        nnz = int(tally[NONZEROS] - before[NONZEROS])
+        loss = float(tally[LOSS_SUM] - before[LOSS_SUM])
+        return PassResult(reached - first, nnz, loss, True, tuple(reports), whole)
 
     def end_outer(self, state: State, outer: int) -> None:
         end_epoch(state)
 
-    def at_rest(self, state: State) -> bool:
-        return False
-
-    def verdict(self, state: State, max_norm: float) -> str:
-        return ""
-
     def weights(self, state: State, out: np.ndarray | None) -> np.ndarray:
         return state["w"]
 
-    def estimated_primal(self, state: State, loss_sum: float) -> None:
-        return None
+    def progress(self, state: State) -> dict:
+        return progress_of(state["tally"])
 
-    def estimated_dual(self, state: State) -> None:
-        return None
+    def summary(self, state: State) -> str:
+        worst = state["leader"][WORST_GAP]
+        if worst <= GAP:
+            return ""
+        return f"some of the minimisers are exact to a relative gap of {worst:.1e} only, not to {GAP:g}"
 
 
-def resolve(name: str, given: LearnerSettings) -> dict:
-    """All settings; InputError for one that it does not take or that is out of range."""
-    takes = SETTINGS[name]
-    for setting, value in given.given().items():
-        if setting not in takes:
-            options = ", ".join(option_of(own) for own in takes)
-            raise InputError(f"{option_of(setting)}: {name} has no use for it; it takes {options}")
-        check_setting(setting, value)
-    found = takes | given.given()
-    if found["loss"] not in LOSSES:
-        raise InputError(f"--loss {found['loss']}: {name} has {' and '.join(LOSSES)}")
-    return found
+def method_of_exact(learner: ExactLearner) -> Method:
+    return Method(
+        learner.name, learner.summary, learner.settings, ExactSolver.capabilities, partial(ExactSolver, learner)
+    )
+
+
+FOREL_EXACT, FTL = method_of_exact(FOREL), method_of_exact(BALL)

@@ -1,56 +1,351 @@
-"""omd: online mirror descent with the Euclidean, the entropic or a p-norm map."""
+"""omd: online mirror descent with the Euclidean, the entropic or a p-norm map.
 
-from __future__ import annotations
+theta -= g_t, w = the mirror map of theta, with one number kept up to date for all features:
 
-import math
-from dataclasses import replace
+Euclidean (the same as OGD with a constant step):
+    w = eta theta
+Entropic, EG+- of radius U (Kivinen, Warmuth, Inf. and Comp. 1997):
+    w_j = U (e^(eta theta_j) - e^(-eta theta_j)) / Z,  Z = sum_k (e^(eta theta_k) + e^(-eta theta_k))
+p-norm, p >= 2 (Gentile, Machine Learning 2003):
+    w_j = eta sign(theta_j) |theta_j|^(p-1) / ||theta||_p^(p-2)
 
-from blocksvm.errors import InputError
-from blocksvm.kernels.online import mirror as kernels
-from blocksvm.kernels.online.scaled import SCALE
-from blocksvm.learners.protocol import Learner
-from blocksvm.learners.scaled import GRADIENT, OGD, scalars
+The last two are w_j = factor f(theta_j) with a factor that all features share.  Where an average is wanted a feature
+keeps two numbers more: sum_t w_{t+1} = total + sum f - lagged, as in ``gradient.py``.
+"""
 
-ENTROPIC = (kernels.entropic_score, kernels.entropic_update, kernels.entropic_current, kernels.entropic_mean)
-POWER = (kernels.power_score, kernels.power_update, kernels.power_current, kernels.power_mean)
-USES = {"euclidean": (), "entropic": ("radius", "n_features"), "p-norm": ("p",)}
+from collections.abc import Mapping
 
+import numpy as np
 
-class Omd(Learner):
-    """Its functions and settings depend on the map."""
+from blocksvm.errors import InputError, called, said
+from blocksvm.kernels import inlined
+from blocksvm.kernels.memory import value_at
+from blocksvm.learners.gradient import FOLLOWED, OGD
+from blocksvm.learners.layout import layout, parameters
+from blocksvm.learners.protocol import GRADIENT, LARGEST, STEP, Setting, Settings, positive
+from blocksvm.learners.rows import averages, derivative_at
 
-    def resolve(self, given, known: dict) -> dict:
-        mirror = given.mirror or "euclidean"
-        uses = USES.get(mirror, ())
-        missing = "n_features" in uses and given.n_features is None and "n_features" not in known
-        if missing:
-            raise InputError("omd --mirror entropic needs --n-features: the number of features, known or not")
-        allowed = replace(self, settings={k: v for k, v in self.settings.items() if k not in MAPS or k in uses})
-        if "n_features" in uses:
-            allowed.settings["n_features"] = known.get("n_features")
-        return super(Omd, allowed).resolve(given, known)
+COLUMN = layout("theta", averaging=("lagged", "total"))
+# Z or ||theta||_p^p in units of the shift, its largest since it was last summed anew, the shift, the average's sum
+SCALAR = layout("rounds", "total", "peak", "shift", "sum")
+PARAMETER = parameters("radius", "p", "n_features")
 
-    def of(self, settings: dict) -> Learner:
-        """The learner with the functions of its map."""
-        mirror = settings["mirror"]
-        if mirror == "entropic":
-            own = [settings["radius"], 0.0, settings["n_features"]]
-            return Learner("omd-entropic", ENTROPIC, settings, 1, 2, lambda s: own, lambda average: 5)
-        if mirror == "p-norm":
-            return Learner("omd-p-norm", POWER, settings, 1, 2, lambda s: [0.0, s["p"], 0.0], lambda average: 5)
-        return Learner("ogd", OGD, settings, own=lambda s: [math.inf, 0.0], scalars=scalars, scale=SCALE)
+RENEW = 1 << 16  # rounds after which the total, which drifts by rounding, is summed anew
+# Exponents may exceed the shift by this; by less where averages, differences of numbers in its units, are wanted.
+HEADROOM, HEADROOM_AVERAGED = 30.0, 5.0
+POWER_HEADROOM = 1024.0  # times the shift, for the p-norm
+FADED = 0.25  # below this share of its largest, the total is summed anew: it is a difference of large numbers
+
+ENTROPIC, P_NORM = 0, 1  # the kind of map, known when a learner is compiled
 
 
-MAPS = {"radius", "p", "n_features"}
+@inlined
+def entropic_value(theta, scalars, parameters):
+    """e^(a) - e^(-a) at a = eta theta, in units of e^shift; by expm1, since small differences would cancel."""
+    a = abs(parameters[PARAMETER.step] * theta)
+    value = np.exp(a - scalars[SCALAR.shift]) * -np.expm1(-2.0 * a)
+    return value if theta > 0.0 else -value
 
 
-def at_least_two(settings: dict) -> None:
-    p = settings.get("p")
-    if p is not None and not (p >= 2.0 and math.isfinite(p)):
-        raise InputError(f"--p {p:g}: the p-norm map needs 2 or more")
+@inlined
+def entropic_part(theta, scalars, parameters):
+    """What a feature adds to Z, in units of e^shift."""
+    a = abs(parameters[PARAMETER.step] * theta)
+    return np.exp(a - scalars[SCALAR.shift]) * (1.0 + np.exp(-2.0 * a))
 
 
-LEARNERS = (
-    Omd("omd", (), GRADIENT | {"mirror": "euclidean", "step": 1.0, "radius": 1.0, "p": 2.0, "n_features": None},
-        check=at_least_two),
-)  # fmt: skip
+@inlined
+def entropic_factor(scalars, parameters):
+    return (
+        parameters[PARAMETER.radius] / scalars[SCALAR.total]
+        if scalars[SCALAR.total] > 0.0
+        else parameters[PARAMETER.radius] / (2.0 * parameters[PARAMETER.n_features])
+    )
+
+
+@inlined
+def entropic_settle(columns, width, scalars, parameters):
+    """Sum Z anew, its shift the largest exponent; features that were never met add 2 e^-shift each."""
+    close_average(ENTROPIC, columns, width, scalars, parameters)
+    largest = 0.0
+    for place in range(0, columns.shape[0], width):
+        largest = max(largest, abs(parameters[PARAMETER.step] * columns[place + COLUMN.theta]))
+    scalars[SCALAR.shift] = largest
+    total = 0.0
+    seen = 0.0
+    for place in range(0, columns.shape[0], width):
+        if columns[place + COLUMN.theta] != 0.0:
+            total += entropic_part(columns[place + COLUMN.theta], scalars, parameters)
+            seen += 1.0
+    scalars[SCALAR.total] = total + 2.0 * (parameters[PARAMETER.n_features] - seen) * np.exp(-largest)
+    scalars[SCALAR.peak] = scalars[SCALAR.total]
+
+
+@inlined
+def power_value(theta, scalars, parameters):
+    """sign |theta|^(p-1), theta in units of the shift."""
+    if theta == 0.0:
+        return 0.0
+    value = (abs(theta) / scalars[SCALAR.shift]) ** (parameters[PARAMETER.p] - 1.0)
+    return value if theta > 0.0 else -value
+
+
+@inlined
+def power_part(theta, scalars, parameters):
+    return (abs(theta) / scalars[SCALAR.shift]) ** parameters[PARAMETER.p] if theta != 0.0 else 0.0
+
+
+@inlined
+def power_factor(scalars, parameters):
+    return (
+        parameters[PARAMETER.step]
+        * scalars[SCALAR.shift]
+        / scalars[SCALAR.total] ** (1.0 - 2.0 / parameters[PARAMETER.p])
+        if scalars[SCALAR.total] > 0.0
+        else 0.0
+    )
+
+
+@inlined
+def power_settle(columns, width, scalars, parameters):
+    """Sum ||theta||_p^p anew, in units of the largest |theta|."""
+    close_average(P_NORM, columns, width, scalars, parameters)
+    largest = 0.0
+    for place in range(0, columns.shape[0], width):
+        largest = max(largest, abs(columns[place + COLUMN.theta]))
+    scalars[SCALAR.shift] = largest
+    total = 0.0
+    if largest > 0.0:
+        for place in range(0, columns.shape[0], width):
+            total += power_part(columns[place + COLUMN.theta], scalars, parameters)
+    scalars[SCALAR.total] = total
+    scalars[SCALAR.peak] = total
+
+
+@inlined
+def entropic_fits(theta, scalars, parameters):
+    """Whether a feature can be told in units of the shift as it is."""
+    return abs(parameters[PARAMETER.step] * theta) - scalars[SCALAR.shift] <= (
+        HEADROOM_AVERAGED if averages(parameters) else HEADROOM
+    )
+
+
+@inlined
+def power_fits(theta, scalars, parameters):
+    return 0.0 < scalars[SCALAR.shift] and abs(theta) < POWER_HEADROOM * scalars[SCALAR.shift]
+
+
+@inlined
+def value_of(kind, theta, scalars, parameters):
+    return entropic_value(theta, scalars, parameters) if kind == ENTROPIC else power_value(theta, scalars, parameters)
+
+
+@inlined
+def part_of(kind, theta, scalars, parameters):
+    return entropic_part(theta, scalars, parameters) if kind == ENTROPIC else power_part(theta, scalars, parameters)
+
+
+@inlined
+def factor_of(kind, scalars, parameters):
+    return entropic_factor(scalars, parameters) if kind == ENTROPIC else power_factor(scalars, parameters)
+
+
+@inlined
+def fits_in(kind, theta, scalars, parameters):
+    return entropic_fits(theta, scalars, parameters) if kind == ENTROPIC else power_fits(theta, scalars, parameters)
+
+
+@inlined
+def settle(kind, columns, width, scalars, parameters):
+    if kind == ENTROPIC:
+        entropic_settle(columns, width, scalars, parameters)
+    else:
+        power_settle(columns, width, scalars, parameters)
+
+
+@inlined
+def close_average(kind, columns, width, scalars, parameters):
+    """Move what the average has so far into each feature's total: the shift is about to change."""
+    if averages(parameters) and scalars[SCALAR.sum] != 0.0:
+        for place in range(0, columns.shape[0], width):
+            if columns[place + COLUMN.theta] != 0.0 or columns[place + COLUMN.lagged] != 0.0:
+                columns[place + COLUMN.total] += (
+                    scalars[SCALAR.sum] * value_of(kind, columns[place + COLUMN.theta], scalars, parameters)
+                    - columns[place + COLUMN.lagged]
+                )
+                columns[place + COLUMN.lagged] = 0.0
+        scalars[SCALAR.sum] = 0.0
+
+
+@inlined
+def mirror_score(kind, indices, values, start, stop, columns, width, scalars, parameters):
+    z = 0.0
+    for k in range(start, stop):
+        theta = columns[np.int64(indices[k]) * width + COLUMN.theta]
+        if theta != 0.0:
+            z += value_at(values, k) * value_of(kind, theta, scalars, parameters)
+    return factor_of(kind, scalars, parameters) * z
+
+
+@inlined
+def mirror_update(kind, indices, values, start, stop, y, z, importance, columns, width, scalars, parameters):
+    scalars[SCALAR.rounds] += 1.0
+    g = derivative_at(z, y, importance, parameters)
+    if g != 0.0:
+        fits = True
+        for k in range(start, stop):
+            after = columns[np.int64(indices[k]) * width + COLUMN.theta] - g * value_at(values, k)
+            fits = fits and fits_in(kind, after, scalars, parameters)
+        if not fits:
+            close_average(kind, columns, width, scalars, parameters)
+        for k in range(start, stop):
+            place = np.int64(indices[k]) * width
+            before = columns[place + COLUMN.theta]
+            after = before - g * value_at(values, k)
+            columns[place + COLUMN.theta] = after
+            if fits:
+                scalars[SCALAR.total] += part_of(kind, after, scalars, parameters) - part_of(
+                    kind, before, scalars, parameters
+                )
+                if averages(parameters):
+                    columns[place + COLUMN.lagged] += scalars[SCALAR.sum] * (
+                        value_of(kind, after, scalars, parameters) - value_of(kind, before, scalars, parameters)
+                    )
+        scalars[SCALAR.peak] = max(scalars[SCALAR.peak], scalars[SCALAR.total])
+        if not fits or scalars[SCALAR.total] < FADED * scalars[SCALAR.peak]:
+            settle(kind, columns, width, scalars, parameters)
+    if scalars[SCALAR.rounds] % RENEW == 0.0:
+        settle(kind, columns, width, scalars, parameters)
+    scalars[SCALAR.sum] += factor_of(kind, scalars, parameters)
+
+
+@inlined
+def mirror_current(kind, j, columns, width, scalars, parameters):
+    return (
+        factor_of(kind, scalars, parameters) * value_of(kind, columns[j * width + COLUMN.theta], scalars, parameters)
+        if columns[j * width + COLUMN.theta] != 0.0
+        else 0.0
+    )
+
+
+@inlined
+def mirror_mean(kind, j, columns, width, scalars, parameters):
+    value = (
+        value_of(kind, columns[j * width + COLUMN.theta], scalars, parameters)
+        if columns[j * width + COLUMN.theta] != 0.0
+        else 0.0
+    )
+    return (columns[j * width + COLUMN.total] + scalars[SCALAR.sum] * value - columns[j * width + COLUMN.lagged]) / max(
+        1.0, scalars[SCALAR.rounds]
+    )
+
+
+# -- the functions of the two learners
+
+
+@inlined
+def entropic_score(indices, values, start, stop, columns, width, scalars, parameters):
+    return mirror_score(ENTROPIC, indices, values, start, stop, columns, width, scalars, parameters)
+
+
+@inlined
+def entropic_update(indices, values, start, stop, y, z, importance, columns, width, scalars, parameters):
+    if scalars[SCALAR.total] == 0.0:  # no row so far: every feature has theta = 0
+        scalars[SCALAR.total] = 2.0 * parameters[PARAMETER.n_features]
+        scalars[SCALAR.peak] = scalars[SCALAR.total]
+    mirror_update(ENTROPIC, indices, values, start, stop, y, z, importance, columns, width, scalars, parameters)
+
+
+@inlined
+def entropic_current(j, columns, width, scalars, parameters):
+    return mirror_current(ENTROPIC, j, columns, width, scalars, parameters)
+
+
+@inlined
+def entropic_mean(j, columns, width, scalars, parameters):
+    return mirror_mean(ENTROPIC, j, columns, width, scalars, parameters)
+
+
+@inlined
+def power_score(indices, values, start, stop, columns, width, scalars, parameters):
+    return mirror_score(P_NORM, indices, values, start, stop, columns, width, scalars, parameters)
+
+
+@inlined
+def power_update(indices, values, start, stop, y, z, importance, columns, width, scalars, parameters):
+    mirror_update(P_NORM, indices, values, start, stop, y, z, importance, columns, width, scalars, parameters)
+
+
+@inlined
+def power_current(j, columns, width, scalars, parameters):
+    return mirror_current(P_NORM, j, columns, width, scalars, parameters)
+
+
+@inlined
+def power_mean(j, columns, width, scalars, parameters):
+    return mirror_mean(P_NORM, j, columns, width, scalars, parameters)
+
+
+# -- the learner, whose map chooses the functions
+
+MIRROR = Setting("mirror", "the map", "euclidean", kind=str, choices=("euclidean", "entropic", "p-norm"))
+BALL = positive("radius", "of the ball ||w||_1 <= B that the weights stay in", 1.0, metavar="B")
+P = Setting("p", "of the p-norm map", 2.0, least=2.0, most=LARGEST)
+N_FEATURES = Setting(
+    "n_features", "how many features there are, met or not (a store knows it)", kind=int, least=1, most=2**62
+)
+
+
+def all_counted(settings: dict, known: Mapping) -> dict:
+    """Z counts every feature: InputError where their number is unknown, or less than those that the rows have."""
+    n, met = settings["n_features"], known.get("n_features", 0)
+    if n is None:
+        raise InputError(f"omd {said('mirror', 'entropic')} needs {called('n_features')}: how many features there are")
+    if n < met:
+        raise InputError(f"{said('n_features', n)}: the rows have {met:,} features; give that many or more")
+    return settings
+
+
+MAPPED = OGD.like(
+    name="omd",
+    summary="online mirror descent with a Euclidean, an entropic or a p-norm map",
+    source="Shalev-Shwartz 2012, section 2.7; Kivinen, Warmuth 1997; Gentile 2003",
+    example="omd --mirror p-norm --p 10 --step 0.1",
+    bounds=(*FOLLOWED, "EG+-", "p-norm", "mirror descent in general"),
+)
+EUCLIDEAN = MAPPED.like(
+    settings=Settings((*GRADIENT, MIRROR, STEP)),
+    numbers=lambda settings: {"lam": 0.0, "radius": np.inf},
+    ball=lambda settings: None,
+)
+ENTROPIC_MAP = MAPPED.like(
+    settings=Settings((*GRADIENT, MIRROR, STEP, BALL, N_FEATURES)),
+    score=entropic_score,
+    update=entropic_update,
+    current=entropic_current,
+    mean=entropic_mean,
+    columns=COLUMN,
+    scalars=SCALAR,
+    parameters=PARAMETER,
+    numbers=lambda settings: {"p": 0.0},
+    initial_scalars={},
+    complete=all_counted,
+    mirror="entropic",
+    ball=lambda settings: (1, settings["radius"]),
+)
+P_NORM_MAP = ENTROPIC_MAP.like(
+    settings=Settings((*GRADIENT, MIRROR, STEP, P)),
+    score=power_score,
+    update=power_update,
+    current=power_current,
+    mean=power_mean,
+    numbers=lambda settings: {"radius": 0.0, "n_features": 0.0},
+    complete=lambda settings, known: settings,
+    mirror="p-norm",
+    ball=lambda settings: None,
+)
+OMD = MAPPED.like(
+    settings=Settings((*GRADIENT, MIRROR, STEP, BALL, P, N_FEATURES)),
+    choice="mirror",
+    variants={"euclidean": EUCLIDEAN, "entropic": ENTROPIC_MAP, "p-norm": P_NORM_MAP},
+)

@@ -1,135 +1,174 @@
-"""What an online learner is: its functions over a row, its settings and their defaults, and these as numbers."""
+"""What an online learner is: a rule for one row, its settings, what it keeps of each feature, and what it can do.
+
+A learner is four inlined functions:
+
+    score(indices, values, start, stop, columns, width, scalars, parameters) -> <w, x> of the row at
+        ``start <= k < stop``; may bring the row's features up to date
+    update(indices, values, start, stop, y, z, importance, columns, width, scalars, parameters)
+        one round on the row, whose label is y = +-1 and whose score is z, a prior model's part included; importance:
+        how much its loss counts, above 0
+    current(j, columns, width, scalars, parameters) -> weight j after the rounds so far; changes nothing
+    mean(j, columns, width, scalars, parameters) -> mean of weight j after each round; changes nothing
+
+columns (features * width,) float64: ``width`` numbers a feature, at positions that the learner's ``columns`` layout
+names; scalars: numbers that all features share, named by ``scalars``; parameters: the settings as numbers, named by
+``parameters``.  ``loops.py`` makes the compiled loops over rows from these, ``runner.py`` runs them.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 
-from blocksvm.errors import InputError
+from blocksvm.learners.layout import COMMON, layout
+from blocksvm.settings import REQUIRED, Setting, Settings
+
+# Squares, and quotients of squares, must stay far from the ends of float64.
+LARGEST = 1e50
 
 LOSS_NAMES = ("hinge", "perceptron", "squared-hinge", "logistic", "squared", "epsilon-insensitive")
-GRADIENT = ("loss", "epsilon")  # settings of every learner that follows a loss's gradient
-CODES = {"loss": LOSS_NAMES, "decay": ("constant", "sqrt"), "mirror": ("euclidean", "entropic", "p-norm")}
+RULES = ("prototype", "rest")  # the ways to more than two classes
+
+
+def positive(name: str, help: str, default, **more) -> Setting:
+    """A setting above 0 whose squares and quotients double precision holds."""
+    return Setting(name, help, default, above=0.0, most=LARGEST, **more)
+
+
+def not_negative(name: str, help: str, default, **more) -> Setting:
+    return Setting(name, help, default, least=0.0, most=LARGEST, **more)
+
+
+# settings that several learners have
+GRADIENT = (
+    Setting("loss", "whose gradient is followed", "hinge", kind=str, choices=LOSS_NAMES),
+    not_negative("epsilon", "width within which epsilon-insensitive is 0", 0.1, metavar="E"),
+)
+STEP = positive("step", "step size c", 1.0, metavar="C")
+DECAY = Setting("decay", "steps of c / sqrt(t), or constant ones", "sqrt", kind=str, choices=("constant", "sqrt"))
+RADIUS = positive("radius", "project on the ball ||w|| <= B", None, metavar="B")
+L1 = not_negative("l1", "weight of ||w||_1", 0.0)
+C = positive("C", "weight of the loss", 1.0)
+LAM = positive("lam", "weight of ||w||^2 / 2", REQUIRED, metavar="L")
+MAX_NORM = positive("max_norm", "the largest norm of a row (a store knows it)", REQUIRED, metavar="R")
+
+# settings of how any learner is used
+SHARED = Settings(
+    (
+        Setting("average", "the mean of the weights after each row that was learned from, not the last ones", False,
+                kind=bool),
+        Setting("multiclass", "more than two labels: 'prototype' (default), or 'rest', a learner a class", None,
+                kind=str, choices=RULES, metavar="RULE"),
+        Setting("query", "ask for a label with probability B / (B + |margin|) (default: always)", None, above=0.0,
+                most=LARGEST, metavar="B"),
+    )
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
-class LearnerSettings:
-    """Settings of online learners, None where not given: each learner knows which it takes, and their defaults.
+class Regulariser:
+    """r(w) of a learner's objective, where regret can measure it.  kind 'l2': weight / 2 ||w||^2; 'l1': weight
+    sum_j h_j |w_j|, with ``heights`` those of the last round, else 1; text: the formula for people."""
 
-    loss, epsilon (of epsilon-insensitive); step c and decay 'sqrt' (c / sqrt(t)) or 'constant'; radius of a projection
-    or of EG; mirror map and p; l1, l2; cap V of HF-FOBOS; delta of AdaGrad; confidence eta and initial variance of the
-    second-order learners; r of AROW; C of PA-I, PA-II, SCW; lam of Pegasos; max_norm R of the perceptron with bias;
-    n_features that EG counts.
-    """
-
-    loss: str | None = None
-    epsilon: float | None = None
-    step: float | None = None
-    decay: str | None = None
-    radius: float | None = None
-    mirror: str | None = None
-    p: float | None = None
-    l1: float | None = None
-    l2: float | None = None
-    cap: float | None = None
-    delta: float | None = None
-    confidence: float | None = None
-    variance: float | None = None
-    r: float | None = None
-    C: float | None = None
-    lam: float | None = None
-    max_norm: float | None = None
-    n_features: float | None = None
-
-    def given(self) -> dict:
-        return {f.name: getattr(self, f.name) for f in fields(self) if getattr(self, f.name) is not None}
+    kind: str
+    weight: float
+    text: str
+    heights: bool = False
 
 
-REQUIRED = object()  # in place of a default: the setting must be given, or known from the store
-POSITIVE = ("step", "radius", "variance", "r", "C", "lam", "max_norm", "cap", "n_features")
-NOT_NEGATIVE = ("epsilon", "l1", "l2", "delta")
-OPTION = {"C": "-C", "lam": "--lambda"}
-
-
-def option_of(name: str) -> str:
-    """The setting as the command line calls it."""
-    return OPTION.get(name, "--" + name.replace("_", "-"))
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Learner:
-    """One learner.
+    """One learner, all of it.
 
-    functions: (score, update, current, mean), see ``kernels.online``; columns of F, averaging: the columns that an
-    average takes beside them; settings: name -> default; own: the settings as the kernel's own numbers (from OWN);
-    scalars(average): how many the kernel keeps; scale: which of them begins as 1; initial: what the columns begin with.
+    name; summary: one line for lists; source: where the rule is from; example: the learner with options, as one would
+    type them; settings: those of its own.
+
+    score, update, current, mean: see above.  columns, scalars, parameters: layouts of what they are given; more_scalars:
+    how many scalars lie behind the named ones, by whether averages are wanted; numbers: those parameters that are no
+    setting of the same name; initial, initial_scalars: what does not begin at 0, by name.
+    choice: a setting whose value chooses the learner among ``variants``; complete(settings, known): the settings
+    with what follows from others, and from the data; raises InputError for what no single setting's range tells; constant(settings): the value of a constant feature that the rule needs.
+
+    What it can do: takes_weights: rows may differ in importance; takes_prior: its weights may be added to a prior
+    model's; sparse: weights become exactly 0; acts_on: 'rows', 'margins' (a row of margin 1 or more changes nothing) or
+    'mistakes' (one of margin above 0 changes nothing); passive_aggressive: its step is min(most, hinge / (||x||^2 +
+    slack)) with these two among its numbers; mirror: the map that makes it mirror descent, or None; ball(settings):
+    (1 or 2, radius) of the norm ball that it stays in, or None; regulariser(settings); bounds: names of those in
+    ``analysis.bounds`` that are about it.
     """
 
     name: str
-    functions: tuple
-    settings: dict
-    columns: int = 1
-    averaging: int = 1
-    own: Callable[[dict], list[float]] = lambda settings: []
-    scalars: Callable[[bool], int] = lambda average: 1
-    scale: int | None = None
-    initial: Callable[[dict], list[float]] = lambda settings: []
-    check: Callable[[dict], None] = lambda settings: None
+    summary: str
+    source: str
+    example: str
+    settings: Settings
+    score: Callable
+    update: Callable
+    current: Callable
+    mean: Callable
+    columns: tuple
+    scalars: tuple = layout("rounds")
+    parameters: tuple = layout(*COMMON)
+    more_scalars: Callable[[bool], int] = lambda average: 0
+    numbers: Callable[[dict], dict[str, float]] = lambda settings: {}
+    initial: Callable[[dict], dict[str, float]] = lambda settings: {}
+    initial_scalars: Mapping[str, float] = field(default_factory=dict)
+    choice: str | None = None
+    variants: Mapping[str, Learner] = field(default_factory=dict)
+    complete: Callable[[dict, Mapping], dict] = lambda settings, known: settings
+    constant: Callable[[dict], float] | None = None
+    takes_weights: bool = True
+    takes_prior: bool = True
+    sparse: bool = False
+    acts_on: str = "rows"
+    passive_aggressive: bool = False
+    mirror: str | None = None
+    ball: Callable[[dict], tuple[int, float] | None] = lambda settings: None
+    regulariser: Callable[[dict], Regulariser | None] = lambda settings: None
+    bounds: tuple[str, ...] = ()
 
-    def resolve(self, given: LearnerSettings, known: dict) -> dict:
-        """All settings of the learner: as given, else as ``known`` from the data, else its default.
+    def like(self, **changes) -> Learner:
+        """A learner that differs from this one in some entries."""
+        return replace(self, **changes)
+
+    def of(self, given: Mapping) -> Learner:
+        """The learner with the functions that the settings choose: this one, unless there are variants."""
+        if self.choice is None:
+            return self
+        setting = next(s for s in self.settings if s.name == self.choice)
+        value = given.get(self.choice)
+        return self.variants[setting.default if value is None else setting.checked(value)]
+
+    def resolve(self, given: Mapping, known: Mapping = {}) -> dict:
+        """Every setting's value: as given, else as ``known`` from the data, else its default.
 
         Raises InputError for a setting that it does not take, or lacks, or that is out of range.
         """
-        chosen = given.given()
-        for name in chosen:
-            if name not in self.settings:
-                takes = ", ".join(option_of(own) for own in self.settings) or "no settings"
-                raise InputError(f"{option_of(name)}: {self.name} has no use for it; it takes {takes}")
-        found = {}
-        for name, default in self.settings.items():
-            value = chosen.get(name, known.get(name) if default is REQUIRED else default)
-            if value is None and default is REQUIRED:
-                raise InputError(f"{self.name} needs {option_of(name)}")
-            found[name] = value
-            if value is not None:
-                check_setting(name, value)
-        self.check(found)
-        return found
+        chosen = self.of(given)
+        found = chosen.settings.resolve(given, chosen.name, known)
+        return chosen.complete(found, known)
 
-    def parameters(self, settings: dict, average: bool) -> list[float]:
-        """P of the kernels."""
-        common = [
-            float(average),
-            float(LOSS_NAMES.index(settings.get("loss", "hinge"))),
-            settings.get("epsilon", 0.1),
-            settings.get("step", 1.0),
-            float(CODES["decay"].index(settings.get("decay", "constant"))),
-        ]
-        return [*common, *self.own(settings)]
+    def number_of(self, settings: Mapping, name: str) -> float:
+        """One of its own parameters: a computed one, or the setting of this name; inf for one that is off."""
+        value = self.numbers(settings).get(name, settings.get(name))
+        return math.inf if value is None else float(value)
 
-    def of(self, settings: dict) -> Learner:
-        """The learner whose functions run: this one, unless the settings choose among several."""
-        return self
-
-    def kernel_name(self) -> str:
-        """Of the compiled loops; learners that differ in numbers alone share them."""
-        return self.functions[1].__name__
+    def packed(self, settings: Mapping, average: bool) -> list[float]:
+        """The settings as the functions get them, in the order of ``parameters``."""
+        common = {
+            "average": float(average),
+            "loss": float(LOSS_NAMES.index(settings.get("loss", "hinge"))),
+            "epsilon": settings.get("epsilon", 0.1),
+            "step": settings.get("step", 1.0),
+            "decay": float(DECAY.choices.index(settings.get("decay", "constant"))),
+        }
+        own = (self.number_of(settings, name) for name in self.parameters._fields[len(COMMON) :])
+        return [*common.values(), *own]
 
     def width(self, average: bool) -> int:
-        return self.columns + (self.averaging if average else 0)
+        """Numbers that it keeps of a feature."""
+        return len(self.columns) - (0 if average else self.columns.n_averaging)
 
-
-def check_setting(name: str, value) -> None:
-    """InputError where a setting is out of range."""
-    if name in CODES:
-        if value not in CODES[name]:
-            raise InputError(f"{option_of(name)} {value}: choose one of {', '.join(CODES[name])}")
-        return
-    if name in POSITIVE and not (value > 0.0 and math.isfinite(value)):
-        raise InputError(f"{option_of(name)} {value:g}: must be a finite number above 0")
-    if name in NOT_NEGATIVE and not (value >= 0.0 and math.isfinite(value)):
-        raise InputError(f"{option_of(name)} {value:g}: must be 0 or more")
-    if name == "confidence" and not 0.5 < value < 1.0:
-        raise InputError(f"{option_of(name)} {value:g}: must lie between 0.5 and 1")
+    def n_scalars(self, average: bool) -> int:
+        return len(self.scalars) + self.more_scalars(average)

@@ -1,29 +1,26 @@
-"""A learner at work: its memory, its loops over rows, its weights; what training, streams and regret share."""
+"""A learner at work: its state, its loops over rows, its weights; what training, streams and regret share."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from blocksvm.errors import InputError
-from blocksvm.kernels.online.loops import ROWS, TALLY_LENGTH, loops_of
-from blocksvm.learners import LEARNERS
-from blocksvm.learners.protocol import LearnerSettings
-
-RULES = ("prototype", "rest")
-# squares, and quotients of them, must stay far from the ends of float64
-LARGEST_NORM = 1e50
+from blocksvm.errors import InputError, called, said
+from blocksvm.learners import get_learner
+from blocksvm.learners.loops import LOSS_SUM, ROWS, TALLY_LENGTH, loops_of
+from blocksvm.learners.protocol import LARGEST, RULES, SHARED, Learner
 
 
 @dataclass
-class Memory:
-    """What a learner knows: features (features * width,), scalars (parts * m,), tally, all float64; and what its
-    weights are added to: prior (copies * (d + 1),), or (0,)."""
+class LearnerState:
+    """What a learner has learned, all float64: columns (n_vectors * (d + 1) * width,), the numbers of each feature;
+    scalars (n_learners * n_scalars,); tally, what was counted; and what its weights are added to: prior
+    (n_vectors * (d + 1),), or (0,)."""
 
-    features: np.ndarray
+    columns: np.ndarray
     scalars: np.ndarray
     tally: np.ndarray
     prior: np.ndarray = field(default_factory=lambda: np.empty(0))
@@ -31,121 +28,138 @@ class Memory:
 
 def known_of(source, bias: float) -> dict:
     """What a source's rows decide of a learner's settings; InputError for rows that are too long for any."""
-    if source.max_norm > LARGEST_NORM:
+    if source.max_norm > LARGEST:
         raise InputError(
-            f"{source.name}: holds a row of norm {source.max_norm:g}; online learners take up to {LARGEST_NORM:g}, "
+            f"{source.name}: holds a row of norm {source.max_norm:g}; online learners take up to {LARGEST:g}, "
             "scale the values"
         )
     return {
         "max_norm": source.max_norm if source.max_norm > 0.0 else 1.0,
-        "n_features": float(source.n_features + (bias != 0.0)),
+        "n_features": source.n_features + (bias != 0.0),
+        "n_samples": source.n_samples,
     }
 
 
-class Machine:
+class Runner:
     """One learner with its settings, for two classes (rule None) or for ``n_classes`` by ``rule``.
 
-    name: of ``LEARNERS``; known: settings that the data decide (max_norm, n_features, lam); average: weights are the
-    means of what they were after each round; bias: value of the constant feature, whose number is d; query: b of
-    selective sampling, None to ask for every label; key: of its draws.  Raises InputError for settings that do not fit.
+    learner: itself, its name in ``LEARNERS``, or 'module:attribute'; given: its settings; known: settings that the data decide (max_norm,
+    n_features, lam); average: weights are the means of what they were after each round; bias: value of the constant
+    feature, whose number is d; query: b of selective sampling, None to ask for every label; key: of its draws.  Raises
+    InputError for settings that do not fit.
     """
 
-    def __init__(self, name: str, given: LearnerSettings, known: dict, *, average: bool = False, bias: float = 0.0,
+    def __init__(self, learner: str | Learner, given: Mapping, known: Mapping, *, average: bool = False, bias: float = 0.0,
                  n_classes: int = 2, rule: str | None = None, query: float | None = None, key: int = 0):  # fmt: skip
-        if query is not None and not (query > 0.0 and math.isfinite(query)):
-            raise InputError(f"--query {query:g}: must be a finite number above 0")
-        if name not in LEARNERS:
-            raise InputError(f"{name}: no such learner; choose one of {', '.join(LEARNERS)}")
-        chosen = LEARNERS[name]
-        self.name = name
-        if n_classes > 2 and rule is None:
-            rule = RULES[0]
-        if rule is not None and rule not in RULES:
-            raise InputError(f"--multiclass {rule}: choose one of {', '.join(RULES)}")
-        self.rule = rule if n_classes > 2 else None
+        chosen = learner if isinstance(learner, Learner) else get_learner(learner)
+        shared = SHARED.resolve({"average": average, "multiclass": rule, "query": query}, chosen.name)
+        self.name = chosen.name
+        self.rule = (shared["multiclass"] or RULES[0]) if n_classes > 2 else None
         self.n_classes = n_classes
         self.settings = chosen.resolve(given, known)
         self.learner = chosen.of(self.settings)
-        self.average = average
-        if name == "perceptron-bias":
+        self.average = shared["average"]
+        if not (0.0 <= bias <= LARGEST):
+            raise InputError(f"{said('bias', bias)}: must be from 0 to {LARGEST:g}")
+        if self.learner.constant is not None:
             if bias:
-                raise InputError("--bias: perceptron-bias has a bias of its own; leave it out")
-            bias = self.settings["max_norm"]
+                raise InputError(f"{called('bias')}: {self.name} has a bias of its own; leave it out")
+            bias = self.learner.constant(self.settings)
         self.bias = bias
-        self.query = math.inf if query is None else query
+        self.query = math.inf if shared["query"] is None else shared["query"]
         self.key = np.uint64(key % 2**64)
-        self.parameters = np.array(self.learner.parameters(self.settings, average))
-        self.loops = loops_of(self.learner.kernel_name(), *self.learner.functions)
-        self.width = self.learner.width(average)
-        self.n_scalars = self.learner.scalars(average)
+        self.parameters = np.array(self.learner.packed(self.settings, self.average))
+        self.loops = loops_of(self.learner)
+        self.width = self.learner.width(self.average)
+        self.n_scalars = self.learner.n_scalars(self.average)
 
     @property
-    def copies(self) -> int:
+    def n_vectors(self) -> int:
         """Weight vectors: 1, or one a class."""
         return self.n_classes if self.rule else 1
 
     @property
-    def parts(self) -> int:
-        """Learners with scalars of their own."""
+    def n_learners(self) -> int:
+        """Learners with scalars of their own: 1, or one a class where each class is learned against the rest."""
         return self.n_classes if self.rule == "rest" else 1
 
     def scalar_length(self) -> int:
-        return self.parts * self.n_scalars
+        return self.n_learners * self.n_scalars
 
     def feature_numbers(self) -> int:
         """Float64 numbers a feature, all classes together."""
-        return self.copies * self.width
+        return self.n_vectors * self.width
 
-    def start(self, memory: Memory) -> None:
+    def start(self, state: LearnerState) -> None:
         """What columns and scalars begin with, in memory that is zero."""
-        if self.learner.scale is not None:
-            memory.scalars[self.learner.scale :: self.n_scalars] = 1.0
-        self.fill_new(memory.features)
+        for name, value in self.learner.initial_scalars.items():
+            state.scalars[getattr(self.learner.scalars, name) :: self.n_scalars] = value
+        self.fill_new(state.columns)
 
-    def fill_new(self, features: np.ndarray) -> None:
+    def fill_new(self, columns: np.ndarray) -> None:
         """The same for features that are new."""
-        for column, value in enumerate(self.learner.initial(self.settings)):
-            if value != 0.0:
-                features[column :: self.width] = value
+        for name, value in self.learner.initial(self.settings).items():
+            columns[getattr(self.learner.columns, name) :: self.width] = value
 
-    def learn(self, matrix: tuple, y: np.ndarray, order: np.ndarray, d: int, memory: Memory, scores=None) -> None:
+    def learn(self, matrix: tuple, y: np.ndarray, order: np.ndarray, d: int, state: LearnerState, *,
+              weights: np.ndarray | None = None, scores: np.ndarray | None = None) -> None:  # fmt: skip
         """Predict each row of ``order`` (m,) int32, then learn from it; ``scores`` (m,) float64 are filled if given.
 
         matrix: (indptr, indices, values) as a Block has them; y (n,): -1 and +1, or the class; d: features without the
-        constant one.
+        constant one; weights (n,): the rows' importance, or None.  Raises InputError where the learner takes no
+        weights, and where its own grow beyond all numbers.
         """
+        if weights is not None:
+            self.check_weights()
         loop = {None: self.loops.two, "prototype": self.loops.prototypes, "rest": self.loops.rest}[self.rule]
-        loop(*matrix, y, order, d, self.bias, memory.prior, memory.features, self.width,
-             memory.scalars.reshape(self.parts, -1), self.parameters, self.query, self.key, memory.tally,
+        loop(*matrix, y, weights, order, d, self.bias, state.prior, state.columns, self.width,
+             state.scalars.reshape(self.n_learners, -1), self.parameters, self.query, self.key, state.tally,
              np.empty(0) if scores is None else scores)  # fmt: skip
+        if not math.isfinite(state.tally[LOSS_SUM]):
+            self.diverged(f"by row {int(state.tally[ROWS]):,}")
 
-    def learn_in_parts(self, matrix, y, order, d: int, memory: Memory, every: int | None = None) -> Iterator[int]:
+    def check_weights(self) -> None:
+        """InputError where rows of different importance mean nothing to the learner."""
+        if not self.learner.takes_weights:
+            raise InputError(f"{self.name}: its rule has no place for the weights of rows; leave them out")
+
+    def diverged(self, where: str) -> None:
+        cure = f"lower {called('step')}, or scale" if "step" in self.learner.settings else "scale"
+        raise InputError(f"{self.name}: its weights grew beyond all numbers {where}; {cure} the rows to norm 1")
+
+    def learn_in_parts(self, matrix, y, order, d: int, state: LearnerState, *, weights: np.ndarray | None = None,
+                       every: int | None = None) -> Iterator[int]:  # fmt: skip
         """``learn`` in parts that end at doubling numbers of rows, and at multiples of ``every``: the rows seen so far
         after each part."""
         done = 0
         while done < len(order):
-            seen = int(memory.tally[ROWS])
+            seen = int(state.tally[ROWS])
             until = 1 << seen.bit_length()
             if every:
                 until = min(until, (seen // every + 1) * every)
             part = order[done : done + until - seen]
-            self.learn(matrix, y, part, d, memory)
+            self.learn(matrix, y, part, d, state, weights=weights)
             done += len(part)
-            yield int(memory.tally[ROWS])
+            yield int(state.tally[ROWS])
 
-    def weights(self, memory: Memory, out: np.ndarray) -> np.ndarray:
-        """The weights (copies * (d + 1),) in ``out``, averaged if so wanted, a prior model's included."""
-        self.loops.read_weights(
-            memory.features, self.width, memory.scalars.reshape(self.parts, -1), self.parameters, self.average, out
-        )
-        if len(memory.prior):
-            out += memory.prior
+    def weights(self, state: LearnerState, out: np.ndarray) -> np.ndarray:
+        """The weights (n_vectors * (d + 1),) in ``out``, averaged if so wanted, a prior model's included."""
+        self.read_weights(state.columns, state.scalars.reshape(self.n_learners, -1), out)
+        if len(state.prior):
+            out += state.prior
         return out
 
-    def new_memory(self, d: int) -> Memory:
+    def read_weights(self, columns: np.ndarray, scalars: np.ndarray, out: np.ndarray) -> None:
+        """The weights of some features in ``out``, a prior model's not included; scalars (k, n_scalars).  InputError
+        where they are no numbers any more."""
+        self.loops.read_weights(columns, self.width, scalars, self.parameters, self.average, out)
+        if not np.isfinite(out).all():
+            self.diverged("in the rows learned from")
+
+    def new_state(self, d: int) -> LearnerState:
         """For d features and the constant one."""
-        memory = Memory(
+        state = LearnerState(
             np.zeros((d + 1) * self.feature_numbers()), np.zeros(self.scalar_length()), np.zeros(TALLY_LENGTH)
         )
-        self.start(memory)
-        return memory
+        self.start(state)
+        return state

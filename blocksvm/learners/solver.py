@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from functools import partial
+from hashlib import blake2b
 
 import numpy as np
 
 from blocksvm.errors import InputError, called
-from blocksvm.kernels.online.loops import ASKED, LOSS_SUM, MISTAKES, ROWS, TALLY_LENGTH
-from blocksvm.learners.protocol import LearnerSettings
-from blocksvm.learners.runner import Machine, Memory, known_of
-from blocksvm.settings import Setting, Settings
+from blocksvm.learners.loops import ASKED, CORRECTED, LOSS_SUM, MISTAKES, NOT_POSITIVE, ROWS, TALLY_LENGTH
+from blocksvm.learners.protocol import SHARED, Learner
+from blocksvm.learners.runner import LearnerState, Runner, known_of
 from blocksvm.solvers.protocol import (
     CLASSES,
     TWO_CLASSES,
@@ -25,66 +25,67 @@ from blocksvm.solvers.protocol import (
 )
 from blocksvm.sources.block import Block
 
-COMMON = Settings((
-    Setting("average", "the mean of the weights after each row, not the last", default=False, kind=bool),
-    Setting("multiclass", "the rule for more than two labels: prototype (default) or rest", kind=str,
-            choices=("prototype", "rest"), metavar="RULE"),
-    Setting("query", "ask for a label with probability B / (B + |margin|)", above=0.0, metavar="B"),
-))  # fmt: skip
-
-BEFORE, LAST, EPOCHS = range(3)  # of state["epochs"]: mistakes before this epoch, in the last one, epochs done
+# of state["epochs"]: rows of a margin not above 0 before this epoch, in the last one; epochs done; which rows the learner
+# has seen: a number made of the source's fingerprint, MIXED where they were of several sources
+BEFORE, LAST, EPOCHS, SEEN = range(4)
+EPOCHS_LENGTH = 4
+MIXED = -1.0
 
 
 class OnlineSolver(Solver):
-    """The ``Solver`` of any online learner.  The state is the learner's memory, and what it has counted."""
+    """The ``Solver`` of any online learner.  The state is the learner's, and what it has counted."""
 
     visit_arrays = ()
     needs_output = True
     problem = None
 
-    def __init__(self, learner, capabilities: Capabilities, task: Task):
+    def __init__(self, learner: Learner, capabilities: Capabilities, task: Task):
         source = task.source
         known = known_of(source, task.bias)
         k = len(source.labels.values)
-        common = COMMON.resolve({n: v for n, v in task.settings.items() if n in COMMON}, learner.name)
-        if common["multiclass"] is not None and k == 2:
+        shared = {name: value for name, value in task.settings.items() if name in SHARED}
+        if shared.get("multiclass") is not None and k == 2:
             raise InputError(f"{called('multiclass')}: the rows have two classes; leave it out")
-        if common["multiclass"] != "rest" and k > 2:
+        if shared.get("multiclass") != "rest" and k > 2:
             known["n_features"] *= k  # the prototypes' features are features of one learner
+        own = {name: value for name, value in task.settings.items() if name not in SHARED}
         self.name = learner.name
         self.capabilities = capabilities
-        own = LearnerSettings(**{n: v for n, v in task.settings.items() if n not in COMMON})
-        self.machine = Machine(
-            learner.name, own, known, average=common["average"], bias=task.bias, n_classes=k,
-            rule=common["multiclass"], query=common["query"],
+        self.runner = Runner(
+            learner, own, known, average=shared.get("average", False), bias=task.bias, n_classes=k,
+            rule=shared.get("multiclass"), query=shared.get("query"),
         )  # fmt: skip
-        self.settings = self.machine.settings | common
-        self.n_vectors = self.machine.copies
-        self.bias = self.machine.bias
+        self.settings = self.runner.settings | SHARED.resolve(shared, learner.name)
+        self.n_vectors = self.runner.n_vectors
+        self.bias = self.runner.bias
         self.max_norm = source.max_norm
+        self.rows_seen = number_of_rows(source.fingerprint)
         self.state_arrays = (
-            StateArray("features", "feature", columns=self.machine.feature_numbers()),
-            StateArray("scalars", "scalar", self.machine.scalar_length()),
+            StateArray("features", "feature", columns=self.runner.feature_numbers()),
+            StateArray("scalars", "scalar", self.runner.scalar_length()),
             StateArray("tally", "scalar", TALLY_LENGTH),
-            StateArray("epochs", "scalar", 3),
+            StateArray("epochs", "scalar", EPOCHS_LENGTH),
         )
         self.prior = np.empty(0)
 
-    def memory(self, state: State) -> Memory:
-        return Memory(state["features"].reshape(-1), state["scalars"], state["tally"], self.prior)
+    def learner_state(self, state: State) -> LearnerState:
+        return LearnerState(state["features"].reshape(-1), state["scalars"], state["tally"], self.prior)
 
     def start(self, state: State) -> None:
-        self.machine.start(self.memory(state))
+        self.runner.start(self.learner_state(state))
         state["epochs"][LAST] = -1.0
+        state["epochs"][SEEN] = self.rows_seen
 
     def inner_pass(self, block: Block, state: State, visit: State, order: np.ndarray) -> PassResult:
-        memory = self.memory(state)
-        tally = memory.tally
-        d = len(memory.features) // self.machine.feature_numbers() - 1
+        own = self.learner_state(state)
+        tally = own.tally
+        if state["epochs"][SEEN] != self.rows_seen or block.weights is not None:
+            state["epochs"][SEEN] = MIXED
+        d = len(own.columns) // self.runner.feature_numbers() - 1
         before = tally.copy()
         reports = [
             progress_of(tally)
-            for rows in self.machine.learn_in_parts(block.matrix, block.y, order, d, memory)
+            for rows in self.runner.learn_in_parts(block.matrix, block.y, order, d, own, weights=block.weights)
             if is_reported(rows)
         ]
         nnz = int(np.diff(block.indptr).sum())
@@ -94,42 +95,66 @@ class OnlineSolver(Solver):
         end_epoch(state)
 
     def finished(self, state: State) -> bool:
-        """The last epoch made no mistake: a perceptron does not change any more."""
-        return self.name.startswith("perceptron") and state["epochs"][LAST] == 0.0
+        """A learner that acts on mistakes alone has met none in the last epoch: it does not change any more."""
+        return self.runner.learner.acts_on == "mistakes" and state["epochs"][LAST] == 0.0
 
     def summary(self, state: State) -> str:
-        """What a perceptron's mistakes show about separability (Novikoff 1962: at most (R / margin)^2 of them)."""
-        epochs, mistakes = state["epochs"], state["tally"][MISTAKES]
-        if not self.name.startswith("perceptron") or self.machine.rule is not None or epochs[LAST] < 0.0:
+        """What the mistakes of a perceptron show about its rows.
+
+        Novikoff 1962: after M updates from w = 0 no plane through the origin has a margin above R / sqrt(M).  With a
+        constant feature of value B the same holds of the rows with it; a plane that separates rows of both classes has
+        an offset of at most R ||u||, so that its margin is at most (R^2 + B^2) / (B sqrt(M)): 2 R / sqrt(M) for B = R.
+        """
+        runner, epochs, tally = self.runner, state["epochs"], state["tally"]
+        if runner.learner.acts_on != "mistakes" or runner.rule is not None or epochs[LAST] < 0.0:
             return ""
-        with_bias = " with a bias" if self.machine.bias else ""
         if epochs[LAST] == 0.0:
-            return f"the last epoch made no mistake: the rows are linearly separable{with_bias}, by these weights"
-        told = f"every epoch made mistakes, {mistakes:,.0f} in all: this does not show whether the rows are separable"
-        if len(self.prior):
+            separated = f"the rows are linearly separable{' with a bias' if runner.bias else ''}"
+            which = "by the last weights, of which the model keeps the mean" if runner.average else "by these weights"
+            return f"the last epoch made no mistake: {separated}, {which}"
+        asked = f", {tally[CORRECTED]:,.0f} of them on labels asked for" if math.isfinite(runner.query) else ""
+        told = (
+            f"every epoch made mistakes, {tally[NOT_POSITIVE]:,.0f} in all{asked}: this does not show whether the rows are "
+            "separable"
+        )
+        counted = tally[NOT_POSITIVE] >= tally[MISTAKES]  # a model of an earlier release did not count them
+        if len(self.prior) or epochs[SEEN] == MIXED or not counted or tally[CORRECTED] == 0.0:
             return told
-        radius = math.hypot(self.max_norm, self.machine.bias)
-        return f"{told}{with_bias}, but no plane has a margin above {radius / math.sqrt(mistakes):.3g}"
+        root, R, B = math.sqrt(tally[CORRECTED]), self.max_norm, runner.bias
+        if B:
+            return f"{told}, but no plane has a margin above {(R * R + B * B) / (B * root):.3g}"
+        return f"{told}, but no plane through the origin has a margin above {R / root:.3g}"
 
     def weights(self, state: State, out: np.ndarray) -> np.ndarray:
-        return self.machine.weights(self.memory(state), out)
+        return self.runner.weights(self.learner_state(state), out)
 
     def progress(self, state: State) -> dict:
         return progress_of(state["tally"])
 
 
-def method_of(learner) -> Method:
+def method_of(learner: Learner) -> Method:
     """A learner as the training loop knows it."""
-    capabilities = Capabilities(targets=(TWO_CLASSES, CLASSES), continues=True, takes_prior=True, predicts_first=True)
-    own = Settings(tuple(Setting(name, name, kind=lambda value: value) for name in learner.settings))
-    return Method(learner.name, learner.name, own + COMMON, capabilities, partial(OnlineSolver, learner, capabilities))
+    capabilities = Capabilities(
+        targets=(TWO_CLASSES, CLASSES), continues=True, takes_prior=learner.takes_prior,
+        takes_weights=learner.takes_weights, predicts_first=True,
+    )  # fmt: skip
+    return Method(
+        learner.name, learner.summary, learner.settings + SHARED, capabilities,
+        partial(OnlineSolver, learner, capabilities), () if learner.choice is None else (learner.choice,),
+        lambda given: learner.of(given).settings + SHARED,
+    )  # fmt: skip
+
+
+def number_of_rows(fingerprint: str) -> float:
+    """A number that tells rows apart: 48 bits made of their source's fingerprint."""
+    return float(int.from_bytes(blake2b(str(fingerprint).encode(), digest_size=6).digest(), "big"))
 
 
 def end_epoch(state: State) -> None:
-    """Count an epoch, and the mistakes made in it."""
-    epochs, mistakes = state["epochs"], state["tally"][MISTAKES]
-    epochs[LAST] = mistakes - epochs[BEFORE]
-    epochs[BEFORE] = mistakes
+    """Count an epoch, and the rows with a margin not above 0 in it."""
+    epochs, rows = state["epochs"], state["tally"][NOT_POSITIVE]
+    epochs[LAST] = rows - epochs[BEFORE]
+    epochs[BEFORE] = rows
     epochs[EPOCHS] += 1.0
 
 

@@ -1,43 +1,329 @@
-"""subgradient, fobos, hf-fobos: learners with an l1 term, which make weights zero."""
+"""subgradient, fobos, hf-fobos: learners that push weights to zero, lazily: a feature owes its thresholds until a row
+names it.
 
-from __future__ import annotations
+FOBOS (Duchi, Singer, JMLR 2009): w -= eta_t g_t, then soft-threshold by eta_t l1, then divide by 1 + eta_t l2.
+HF-FOBOS (Oiwa, Matsushima, Nakagawa, ECML PKDD 2011, eq. 12-13): the threshold of feature j is eta_t l1 h_j,
+h_j = (sum_s |eta_s g_s,j|^p)^(1/p), the largest for p = inf, round t's included; capped where p <= 2.
+Subgradient on loss + l1 ||w||_1 (the same paper, eq. 6): w -= eta_t (g_t + l1 sign(w)).
+
+Thresholds add up: with w = scale v (the scale holds the divisions) and S_t = sum_s eta_s l1 / scale_{s-1}, a feature
+brought up to date at the end of round r owes soft(v, (S_t - S_r) h_j).  It keeps v, S_r (``debt``), the sum of
+|eta g|^p; where an average is wanted also r and the sum of w so far, in closed form, or with l2 from a table of the
+rounds since S began anew.
+"""
 
 import math
 
-from blocksvm.errors import InputError
-from blocksvm.kernels.online import sparse as kernels
-from blocksvm.learners.protocol import Learner
-from blocksvm.learners.scaled import GRADIENT
+import numpy as np
 
-SUBGRADIENT = (
-    kernels.subgradient_score,
-    kernels.subgradient_update,
-    kernels.subgradient_current,
-    kernels.subgradient_mean,
+from blocksvm.kernels import inlined
+from blocksvm.kernels.memory import value_at
+from blocksvm.learners.idle import falling_sum, idle_rounds
+from blocksvm.learners.layout import layout, parameters
+from blocksvm.learners.protocol import (
+    DECAY,
+    GRADIENT,
+    L1,
+    STEP,
+    Learner,
+    Regulariser,
+    Setting,
+    Settings,
+    not_negative,
+    positive,
 )
-FOBOS = (kernels.fobos_score, kernels.fobos_update, kernels.fobos_current, kernels.fobos_mean)
-STEPS = GRADIENT | {"step": 1.0, "decay": "sqrt", "l1": 0.0}
+from blocksvm.learners.rows import ROUNDS, averages, derivative_at, eta_at, is_small, soft
+
+COLUMN = layout("v", "debt", "powers", averaging=("round", "sum"))
+SCALAR = layout("rounds", "scale", "owed", "base")  # S_t; the round in which S began anew
+TABLE = len(SCALAR)  # of the scalars, from here on: for each round since then S, sum of scale, sum of scale * S
+PERIOD = 1 << 14  # rounds of the table; after them every feature is brought up to date
+PARAMETER = parameters("l1", "l2", "p", "cap")  # p: 0 for FOBOS
+IDLE = layout("weight", "round", averaging=("sum",))  # columns of subgradient
 
 
-def table(average: bool) -> int:
-    return kernels.TABLE + (3 * (kernels.PERIOD + 1) if average else 0)
+@inlined
+def height(total, parameters):
+    """h_j of the sum of powers."""
+    p = parameters[PARAMETER.p]
+    if p == 0.0:
+        return 1.0
+    if p == 1.0:
+        return min(total, parameters[PARAMETER.cap])
+    if p == 2.0:
+        return min(np.sqrt(total), parameters[PARAMETER.cap])
+    if p == 3.0:
+        return np.cbrt(total)
+    return total
 
 
-def known_power(settings: dict) -> None:
-    if settings["p"] not in (1.0, 2.0, 3.0, math.inf):
-        raise InputError(f"--p {settings['p']:g}: hf-fobos has the norms 1, 2, 3 and inf")
+@inlined
+def raised(total, a, parameters):
+    """The sum of powers with ``a`` = |eta g| in it."""
+    p = parameters[PARAMETER.p]
+    if p == 1.0:
+        return total + a
+    if p == 2.0:
+        return total + a * a
+    if p == 3.0:
+        return total + a * a * a
+    return max(total, a)
 
 
-def heights(settings: dict) -> list[float]:
-    cap = math.inf if settings["cap"] is None else settings["cap"]
-    return [settings["l1"], 0.0, settings["p"], cap]
+@inlined
+def idle_sum(v, h, before, since, scalars, parameters):
+    """sum of w over the rounds after ``since`` (counted from the base), in which only thresholds were applied to v."""
+    now = np.int64(scalars[SCALAR.rounds] - scalars[SCALAR.base])
+    if parameters[PARAMETER.l2] == 0.0:  # no scale: thresholds are steps, whose sums are known
+        return falling_sum(
+            v,
+            scalars[SCALAR.base] + since,
+            now - since,
+            parameters[PARAMETER.step],
+            parameters[PARAMETER.l1] * h,
+            parameters[PARAMETER.decay] != 0.0,
+        )
+    # the last round that leaves something of v: S_m - S_r < |v| / h
+    low, high = since, now
+    limit = before + (abs(v) / h if h > 0.0 else np.inf)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if scalars[TABLE + 3 * middle] < limit:
+            low = middle
+        else:
+            high = middle - 1
+    first, last = TABLE + 3 * since, TABLE + 3 * low
+    total = (abs(v) + h * before) * (scalars[last + 1] - scalars[first + 1]) - h * (
+        scalars[last + 2] - scalars[first + 2]
+    )
+    return total if v > 0.0 else -total
 
 
-LEARNERS = (
-    Learner("subgradient", SUBGRADIENT, STEPS, columns=2, own=lambda s: [s["l1"]]),
-    Learner("fobos", FOBOS, STEPS | {"l2": 0.0}, columns=3, averaging=2, scalars=table,
-            scale=kernels.SCALE, own=lambda s: [s["l1"], s["l2"], 0.0, math.inf]),
-    Learner("hf-fobos", FOBOS, STEPS | {"p": 2.0, "cap": None}, columns=3, averaging=2, scalars=table,
-            scale=kernels.SCALE, own=heights,
-            check=known_power),
+@inlined
+def bring_up(place, columns, width, scalars, parameters):
+    """Pay what the feature owes up to the last round."""
+    v = columns[place + COLUMN.v]
+    if v != 0.0:
+        h = height(columns[place + COLUMN.powers], parameters)
+        if averages(parameters):
+            columns[place + COLUMN.sum] += idle_sum(
+                v, h, columns[place + COLUMN.debt], np.int64(columns[place + COLUMN.round]), scalars, parameters
+            )
+        columns[place + COLUMN.v] = soft(v, (scalars[SCALAR.owed] - columns[place + COLUMN.debt]) * h)
+    columns[place + COLUMN.debt] = scalars[SCALAR.owed]
+    if averages(parameters):
+        columns[place + COLUMN.round] = scalars[SCALAR.rounds] - scalars[SCALAR.base]
+
+
+@inlined
+def fobos_score(indices, values, start, stop, columns, width, scalars, parameters):
+    z = 0.0
+    for k in range(start, stop):
+        place = np.int64(indices[k]) * width
+        bring_up(place, columns, width, scalars, parameters)
+        z += value_at(values, k) * columns[place + COLUMN.v]
+    return scalars[SCALAR.scale] * z
+
+
+@inlined
+def fobos_current(j, columns, width, scalars, parameters):
+    v = columns[j * width + COLUMN.v]
+    if v == 0.0:
+        return 0.0
+    return scalars[SCALAR.scale] * soft(
+        v,
+        (scalars[SCALAR.owed] - columns[j * width + COLUMN.debt])
+        * height(columns[j * width + COLUMN.powers], parameters),
+    )
+
+
+@inlined
+def fobos_mean(j, columns, width, scalars, parameters):
+    place = j * width
+    total = columns[place + COLUMN.sum]
+    if columns[place + COLUMN.v] != 0.0:
+        h = height(columns[place + COLUMN.powers], parameters)
+        total += idle_sum(
+            columns[place + COLUMN.v],
+            h,
+            columns[place + COLUMN.debt],
+            np.int64(columns[place + COLUMN.round]),
+            scalars,
+            parameters,
+        )
+    return total / max(1.0, scalars[SCALAR.rounds])
+
+
+@inlined
+def begin_anew(columns, width, scalars, parameters):
+    """Bring every feature up to date, so that debts and scale can start again."""
+    scale = scalars[SCALAR.scale]
+    for place in range(0, columns.shape[0], width):
+        if columns[place + COLUMN.v] != 0.0:
+            bring_up(place, columns, width, scalars, parameters)
+            columns[place + COLUMN.v] *= scale
+        columns[place + COLUMN.debt] = 0.0
+        if averages(parameters):
+            columns[place + COLUMN.round] = 0.0
+    scalars[SCALAR.scale] = 1.0
+    scalars[SCALAR.owed] = 0.0
+    scalars[SCALAR.base] = scalars[SCALAR.rounds]
+
+
+@inlined
+def fobos_update(indices, values, start, stop, y, z, importance, columns, width, scalars, parameters):
+    """The features of the row are up to date, ``fobos_score`` saw to it."""
+    scalars[SCALAR.rounds] += 1.0
+    eta = eta_at(scalars[SCALAR.rounds], parameters)
+    scale = scalars[SCALAR.scale]
+    threshold = eta * parameters[PARAMETER.l1] / scale
+    after = scale / (1.0 + eta * parameters[PARAMETER.l2])
+    scalars[SCALAR.scale] = after
+    scalars[SCALAR.owed] += threshold
+    rounds = np.int64(scalars[SCALAR.rounds] - scalars[SCALAR.base])
+    tabled = averages(parameters) and parameters[PARAMETER.l2] != 0.0
+    if tabled:
+        entry = TABLE + 3 * rounds
+        scalars[entry] = scalars[SCALAR.owed]
+        scalars[entry + 1] = scalars[entry - 2] + after
+        scalars[entry + 2] = scalars[entry - 1] + after * scalars[SCALAR.owed]
+    move = -eta * derivative_at(z, y, importance, parameters)
+    if move != 0.0:
+        for k in range(start, stop):
+            place = np.int64(indices[k]) * width
+            x = value_at(values, k)
+            if parameters[PARAMETER.p] != 0.0:
+                columns[place + COLUMN.powers] = raised(columns[place + COLUMN.powers], abs(move * x), parameters)
+            v = soft(
+                columns[place + COLUMN.v] + move * x / scale,
+                threshold * height(columns[place + COLUMN.powers], parameters),
+            )
+            columns[place + COLUMN.v] = v
+            columns[place + COLUMN.debt] = scalars[SCALAR.owed]
+            if averages(parameters):
+                columns[place + COLUMN.round] = np.float64(rounds)
+                columns[place + COLUMN.sum] += after * v
+    if (tabled and rounds == PERIOD) or is_small(after, parameters):
+        begin_anew(columns, width, scalars, parameters)
+
+
+# -- subgradient: a feature keeps w, the round it is up to date with, and where an average is wanted the sum of w so far
+
+
+@inlined
+def idle(place, columns, scalars, parameters):
+    """(w, sum of it over the rounds) after the rounds since the feature was up to date: ``w -= eta_s l1 sign(w)``."""
+    return idle_rounds(
+        columns[place + IDLE.weight],
+        columns[place + IDLE.round],
+        scalars[ROUNDS],
+        parameters[PARAMETER.step],
+        parameters[PARAMETER.l1],
+        parameters[PARAMETER.decay] != 0.0,
+    )
+
+
+@inlined
+def subgradient_score(indices, values, start, stop, columns, width, scalars, parameters):
+    z = 0.0
+    for k in range(start, stop):
+        place = np.int64(indices[k]) * width
+        w, total = idle(place, columns, scalars, parameters)
+        columns[place + IDLE.weight] = w
+        columns[place + IDLE.round] = scalars[ROUNDS]
+        if averages(parameters):
+            columns[place + IDLE.sum] += total
+        z += value_at(values, k) * w
+    return z
+
+
+@inlined
+def subgradient_current(j, columns, width, scalars, parameters):
+    w, _ = idle(j * width, columns, scalars, parameters)
+    return w
+
+
+@inlined
+def subgradient_mean(j, columns, width, scalars, parameters):
+    _, total = idle(j * width, columns, scalars, parameters)
+    return (columns[j * width + IDLE.sum] + total) / max(1.0, scalars[ROUNDS])
+
+
+@inlined
+def subgradient_update(indices, values, start, stop, y, z, importance, columns, width, scalars, parameters):
+    scalars[ROUNDS] += 1.0
+    derivative = derivative_at(z, y, importance, parameters)
+    if derivative == 0.0:
+        return
+    eta = eta_at(scalars[ROUNDS], parameters)
+    for k in range(start, stop):
+        place = np.int64(indices[k]) * width
+        w = columns[place + IDLE.weight]
+        sign = 1.0 if w > 0.0 else (-1.0 if w < 0.0 else 0.0)
+        w -= eta * (derivative * value_at(values, k) + parameters[PARAMETER.l1] * sign)
+        columns[place + IDLE.weight] = w
+        columns[place + IDLE.round] = scalars[ROUNDS]
+        if averages(parameters):
+            columns[place + IDLE.sum] += w
+
+
+def sums_in_table(average: bool) -> int:
+    return 3 * (PERIOD + 1) if average else 0
+
+
+def truncation(text: str, heights: bool):
+    """r(w) = l1 sum_j h_j |w_j|, which regret can measure where there is no l2."""
+
+    def regulariser(settings: dict) -> Regulariser | None:
+        return None if settings.get("l2") else Regulariser("l1", settings["l1"], text, heights)
+
+    return regulariser
+
+
+SUBGRADIENT = Learner(
+    name="subgradient",
+    summary="subgradient steps on loss + l1 ||w||_1, the baseline that FOBOS argues against",
+    source="Oiwa, Matsushima, Nakagawa, ECML PKDD 2011, eq. 6",
+    example="subgradient --l1 1e-4",
+    settings=Settings((*GRADIENT, STEP, DECAY, L1)),
+    score=subgradient_score,
+    update=subgradient_update,
+    current=subgradient_current,
+    mean=subgradient_mean,
+    columns=IDLE,
+    parameters=PARAMETER,
+    numbers=lambda settings: {"l2": 0.0, "p": 0.0, "cap": math.inf},
+)
+FOBOS = SUBGRADIENT.like(
+    name="fobos",
+    summary="forward-backward splitting: a gradient step, then the threshold of l1 and the shrinking of l2",
+    source="Duchi, Singer, JMLR 2009",
+    example="fobos --l1 1e-4",
+    settings=Settings((*GRADIENT, STEP, DECAY, L1, not_negative("l2", "weight of ||w||^2 / 2", 0.0))),
+    score=fobos_score,
+    update=fobos_update,
+    current=fobos_current,
+    mean=fobos_mean,
+    columns=COLUMN,
+    scalars=SCALAR,
+    more_scalars=sums_in_table,
+    numbers=lambda settings: {"p": 0.0, "cap": math.inf},
+    initial_scalars={"scale": 1.0},
+    sparse=True,
+    regulariser=truncation("l1 ||w||_1", heights=False),
+    bounds=("FOBOS",),
+)
+HF_FOBOS = FOBOS.like(
+    name="hf-fobos",
+    summary="FOBOS whose threshold of a feature grows with how often and how far it moved",
+    source="Oiwa, Matsushima, Nakagawa, ECML PKDD 2011",
+    example="hf-fobos --l1 1e-3 --p 2 --cap 500",
+    settings=Settings((
+        *GRADIENT, STEP, DECAY, L1,
+        Setting("p", "of the norm of a feature's steps", 2.0, choices=(1.0, 2.0, 3.0, math.inf), infinite=True),
+        positive("cap", "largest height of a threshold, for p 1 or 2", None, metavar="V"),
+    )),
+    numbers=lambda settings: {"l2": 0.0},
+    regulariser=truncation("l1 sum h_j |w_j| with the heights h of the last round", heights=True),
+    bounds=("HF-FOBOS",),
 )  # fmt: skip

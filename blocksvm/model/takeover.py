@@ -107,7 +107,8 @@ class EarlierModels:
                 continue
             own = state[array.name]
             if array.axis == "scalar":
-                saved.load(saved.namespace, array.name, own)
+                # earlier releases counted less
+                saved.load(saved.namespace, array.name, own[: saved.lengths[saved.namespace].get(array.name, len(own))])
                 continue
             # class after class: the numbers of its features, then those of the constant one
             width = array.columns // solver.n_vectors

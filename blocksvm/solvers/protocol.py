@@ -96,13 +96,15 @@ class VisitArray:
 class PassResult:
     """What an inner pass did.  loss_sum: weighted loss of the margins seen before each row's own step; finished:
     nothing is left to do on this block (for schedules that stop by tolerance); reports: of a solver that predicts
-    first, its progress at doubling numbers of rows."""
+    first, its progress at doubling numbers of rows; whole: False where the solver stopped in the middle, as
+    ``Task.stop`` told it to: a later pass in the same order goes on from there, by what the visit's arrays hold."""
 
     rows_visited: int
     nnz_visited: int
     loss_sum: float
     finished: bool
     reports: tuple[dict, ...] = ()
+    whole: bool = True
 
 
 State = dict[str, np.ndarray]

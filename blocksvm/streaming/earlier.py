@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,11 +10,13 @@ import numpy as np
 
 from blocksvm.errors import InputError, called, said
 from blocksvm.labels import listed
+from blocksvm.learners import get_learner
+from blocksvm.learners.protocol import SHARED
 from blocksvm.model.files import FLOAT64, INT64, describe_model
 from blocksvm.model.state import open_state
-from blocksvm.model.takeover import check_continued
+from blocksvm.model.takeover import continued_settings
 from blocksvm.sources.source import Labels
-from blocksvm.streaming.features import StreamMemory, spans
+from blocksvm.streaming.features import StreamFeatures, spans
 
 if TYPE_CHECKING:
     from blocksvm.streaming.stream import Stream, StreamSettings
@@ -21,11 +24,31 @@ if TYPE_CHECKING:
 PIECE_BYTES = 4 * 8 * (1 << 17)  # pieces of ids and weights as files have them, while they are put in place
 
 
-def check_continued_stream(path: Path, settings: StreamSettings, labels: Labels | None, prior: str | None) -> Labels:
-    """The labels of a model with which a stream is to go on; InputError where it does not fit the settings or
-    the prior (its fingerprint)."""
+def continued(path: Path, settings: StreamSettings) -> StreamSettings:
+    """The settings of a model's learner, to go on with; InputError where what is given does not agree with them."""
     saved = describe_model(path)
-    check_continued(path, saved, settings.method(), settings.bias, prior)
+    method = saved["method"]
+    if not method["learner"]:
+        raise InputError(f"{path}: was trained by {method['name']}, which is no online learner")
+    if settings.learner not in ("", method["name"]):
+        raise InputError(
+            f"{path}: was learned by {method['name']}, not by {settings.learner}; leave {called('learner')} out"
+        )
+    takes = get_learner(method["name"]).settings + SHARED
+    shared = {name: getattr(settings, name) or None for name in SHARED.names()}
+    found = continued_settings(path, method, takes, {**settings.settings, **shared})
+    return replace(
+        settings,
+        learner=method["name"],
+        settings={name: value for name, value in found.items() if name not in SHARED},
+        bias=saved["settings"].get("bias", 0.0) if settings.bias is None else settings.bias,
+        **{name: found.get(name, SHARED[name].default) for name in SHARED.names()},
+    )
+
+
+def check_continued_stream(path: Path, stream: Stream) -> Labels:
+    """The labels of a model with which a stream is to go on; InputError where it does not fit the stream."""
+    saved, settings, labels = describe_model(path), stream.settings, stream.labels
     if saved.get("bits") != settings.bits:
         theirs = "a table of ids" if saved.get("bits") is None else f"features hashed to {saved['bits']} bits"
         mine = f"without {called('bits')}" if settings.bits is None else f"with {said('bits', settings.bits)}"
@@ -38,27 +61,27 @@ def check_continued_stream(path: Path, settings: StreamSettings, labels: Labels 
     return Labels(tuple(saved["labels"]))
 
 
-def go_on(path: Path, features: StreamMemory) -> None:
-    """Fill a stream's memory, which is new, with what a learner knew; raises InputError where the file is damaged."""
+def go_on(path: Path, features: StreamFeatures) -> None:
+    """Fill a stream's state, which is new, with what a learner knew; raises InputError where the file is damaged."""
     saved = open_state(path)
     if features.bits is None:
         for _, ids in saved.pieces("", "ids", INT64):
-            features.places(ids)
-    machine, memory = features.machine, features.memory
+            features.indices(ids)
+    runner, state = features.runner, features.state
     lengths = {
-        "features": machine.copies * (features.n_features + 1) * machine.width,
-        "scalars": len(memory.scalars),
-        "tally": len(memory.tally),
+        "features": runner.n_vectors * (features.n_features + 1) * runner.width,
+        "scalars": len(state.scalars),
     }
-    space = saved.namespace
-    found = saved.lengths.get(space, {})
+    found = saved.lengths.get(saved.namespace, {})
     for name, length in lengths.items():
         if found.get(name) != length:
             raise InputError(f"{path}: holds no {name} of {length} numbers; it is damaged, or not a learner's model")
-    for start, numbers in saved.pieces(space, "features", FLOAT64):
+    if not 8 <= found.get("tally", 0) <= len(state.tally):  # earlier releases counted less
+        raise InputError(f"{path}: holds no tally of a learner; it is damaged, or not a learner's model")
+    for start, numbers in saved.pieces(saved.namespace, "features", FLOAT64):
         features.put_back(start, numbers)
-    saved.load(space, "scalars", memory.scalars)
-    saved.load(space, "tally", memory.tally)
+    saved.load(saved.namespace, "scalars", state.scalars)
+    saved.load(saved.namespace, "tally", state.tally[: found["tally"]])
 
 
 def prior_bytes(described: dict) -> int:
@@ -74,19 +97,19 @@ def take_prior(path: Path, described: dict, stream: Stream) -> None:
             f"{path}: has the labels {listed(described['labels'])}, other ones than the stream; give them by "
             f"{called('labels')}"
         )
-    machine, features, bits = stream.machine, stream.features, described.get("bits")
+    runner, features, bits = stream.runner, stream.features, described.get("bits")
     if bits is not None and bits != features.bits:
         raise InputError(f"{path}: has features hashed to {bits} bits; give {said('bits', bits)}")
     d = described["n_features"]
-    prior = features.memory.prior.reshape(machine.copies, -1)
+    prior = features.state.prior.reshape(runner.n_vectors, -1)
     saved = open_state(path)
     for name, length in (("ids", d), ("weights", len(prior) * (d + 1))):
         if saved.lengths.get("", {}).get(name) != length:
             raise InputError(f"{path}: does not have {length} {name}; it is damaged, make it again")
     places = np.empty(d, np.int32)
     for start, ids in saved.pieces("", "ids", INT64):
-        places[start : start + len(ids)] = ids if bits is not None else features.places(ids)
-    prior = features.memory.prior.reshape(machine.copies, -1)  # the features may have grown
+        places[start : start + len(ids)] = ids if bits is not None else features.indices(ids)
+    prior = features.state.prior.reshape(runner.n_vectors, -1)  # the features may have grown
     for start, weights in saved.pieces("", "weights", FLOAT64):
         if not np.isfinite(weights).all():
             raise InputError(f"{path}: a weight is not a number; train the model again")
@@ -97,7 +120,7 @@ def take_prior(path: Path, described: dict, stream: Stream) -> None:
             known = min(last, d) - first
             np.add.at(prior[c], places[first : first + known], part[:known])
             intercept = part[-1] * described["bias"] if last > d else 0.0
-            if intercept and not machine.bias:
+            if intercept and not runner.bias:
                 raise InputError(f"{path}: has an intercept, but there is no constant feature; give {called('bias')}")
             if intercept:
-                prior[c, -1] = intercept / machine.bias
+                prior[c, -1] = intercept / runner.bias

@@ -13,17 +13,17 @@ import numpy as np
 
 from blocksvm.conversion.ids import BYTES_AN_ID, FULLEST, IdTable
 from blocksvm.errors import InputError, called, said
-from blocksvm.kernels.online.loops import TALLY_LENGTH
 from blocksvm.kernels.table import hash_ids
-from blocksvm.learners.runner import Machine, Memory
+from blocksvm.learners.loops import TALLY_LENGTH
+from blocksvm.learners.runner import LearnerState, Runner
 
 SMALLEST = 4_096  # features at first
 MOST_BITS = 31
 
 
-def feature_bytes(machine: Machine, prior: bool) -> int:
+def feature_bytes(runner: Runner, prior: bool) -> int:
     """What a feature takes: weights and what the learner keeps beside them, and what saving it takes."""
-    return 8 * machine.feature_numbers() + 8 * machine.copies * (1 + prior)
+    return 8 * runner.feature_numbers() + 8 * runner.n_vectors * (1 + prior)
 
 
 def spans(start: int, stop: int, length: int) -> list[tuple[int, int, int]]:
@@ -37,20 +37,20 @@ def spans(start: int, stop: int, length: int) -> list[tuple[int, int, int]]:
     return found
 
 
-class StreamMemory:
-    """A ``Memory`` over features that come as ids.
+class StreamFeatures:
+    """A ``LearnerState`` over features that come as ids.
 
     bits: hash the ids to 2^bits places; None: a table of the ids within ``budget`` bytes.  copied: it shall be possible
     to save a copy while learning goes on (``holds_copy``: it is; hashed features may leave no room).  Raises InputError
     where the budget does not hold what is asked for.
     """
 
-    def __init__(self, machine: Machine, bits: int | None, budget: int, has_prior: bool, copied: bool = False):
-        self.machine = machine
+    def __init__(self, runner: Runner, bits: int | None, budget: int, has_prior: bool, copied: bool = False):
+        self.runner = runner
         self.bits = bits
         self.budget = budget
-        per_feature = feature_bytes(machine, has_prior)
-        with_copy = per_feature + 8 * machine.feature_numbers() + 8 * machine.copies * has_prior
+        per_feature = feature_bytes(runner, has_prior)
+        with_copy = per_feature + 8 * runner.feature_numbers() + 8 * runner.n_vectors * has_prior
         self.holds_copy = copied and (bits is None or (1 << bits) * with_copy <= budget)
         if self.holds_copy:
             per_feature = with_copy
@@ -67,29 +67,29 @@ class StreamMemory:
             most = max(1024, int(budget / (per_feature + BYTES_AN_ID + 6.0 / FULLEST)))
             self.table = IdTable(most * (BYTES_AN_ID + int(6.0 / FULLEST)))
         self.most = most
-        copies = machine.copies
-        self.reserved = np.zeros(copies * (most + 1) * machine.width)
-        self.reserved_prior = np.zeros(copies * (most + 1)) if has_prior else np.empty(0)
+        n_vectors = runner.n_vectors
+        self.reserved = np.zeros(n_vectors * (most + 1) * runner.width)
+        self.reserved_prior = np.zeros(n_vectors * (most + 1)) if has_prior else np.empty(0)
         self.capacity = most if bits is not None else 0
         self.filled = 0  # features whose columns have been begun
-        self.memory = Memory(self.reserved[:0], np.zeros(machine.scalar_length()), np.zeros(TALLY_LENGTH))
+        self.state = LearnerState(self.reserved[:0], np.zeros(runner.scalar_length()), np.zeros(TALLY_LENGTH))
         if bits is not None:
             self._use(most)
-            machine.start(self.memory)
+            runner.start(self.state)
         else:
             self._grow(SMALLEST)
-            machine.start(self.memory)
+            runner.start(self.state)
 
     @property
     def n_features(self) -> int:
         return (1 << self.bits) if self.table is None else len(self.table)
 
     def _use(self, capacity: int) -> None:
-        width, copies = self.machine.width, self.machine.copies
+        width, n_vectors = self.runner.width, self.runner.n_vectors
         self.capacity = capacity
-        self.memory.features = self.reserved[: copies * (capacity + 1) * width]
+        self.state.columns = self.reserved[: n_vectors * (capacity + 1) * width]
         if len(self.reserved_prior):
-            self.memory.prior = self.reserved_prior[: copies * (capacity + 1)]
+            self.state.prior = self.reserved_prior[: n_vectors * (capacity + 1)]
 
     def _grow(self, wanted: int) -> None:
         """Make room for ``wanted`` features; the constant one's and the later classes' numbers move back."""
@@ -100,10 +100,10 @@ class StreamMemory:
                 f"{wanted:,} features do not fit in {called('memory')}; raise it, or hash them with {called('bits')} "
                 f"(up to {int(np.log2(max(2, self.most)))} fit)"
             )
-        for array, width in ((self.reserved, self.machine.width), (self.reserved_prior, 1)):
+        for array, width in ((self.reserved, self.runner.width), (self.reserved_prior, 1)):
             if len(array) == 0:
                 continue
-            for c in reversed(range(self.machine.copies)):
+            for c in reversed(range(self.runner.n_vectors)):
                 old = array[c * (before + 1) * width : (c + 1) * (before + 1) * width].copy() if before else None
                 new = array[c * (capacity + 1) * width : (c + 1) * (capacity + 1) * width]
                 if old is not None:
@@ -113,12 +113,12 @@ class StreamMemory:
         self._use(capacity)
         if before:
             # what is new begins as the learner says; what moved there is overwritten by no one
-            for c in range(self.machine.copies):
-                start = (c * (capacity + 1) + before) * self.machine.width
-                stop = (c * (capacity + 1) + capacity) * self.machine.width
-                self.machine.fill_new(self.reserved[start:stop])
+            for c in range(self.runner.n_vectors):
+                start = (c * (capacity + 1) + before) * self.runner.width
+                stop = (c * (capacity + 1) + capacity) * self.runner.width
+                self.runner.fill_new(self.reserved[start:stop])
 
-    def places(self, ids: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+    def indices(self, ids: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
         """Features (int32) of ids (int64), new ones taken in."""
         if self.table is None:
             found = np.empty(len(ids), np.int32) if out is None else out
@@ -129,20 +129,20 @@ class StreamMemory:
             self._grow(len(self.table))
         return found
 
-    def frozen(self) -> StreamMemory:
+    def frozen(self) -> StreamFeatures:
         """A copy that stays as it is; only what grows at its end is shared."""
         other = copy(self)
         other.table = copy(self.table)
-        memory = self.memory
-        other.memory = Memory(memory.features.copy(), memory.scalars.copy(), memory.tally.copy(), memory.prior.copy())
+        own = self.state
+        other.state = LearnerState(own.columns.copy(), own.scalars.copy(), own.tally.copy(), own.prior.copy())
         return other
 
     def put_back(self, start: int, numbers: np.ndarray) -> None:
         """A piece of a saved state: class after class, the numbers of its features and of the constant one."""
-        width, n = self.machine.width, self.n_features * self.machine.width
+        width, n = self.runner.width, self.n_features * self.runner.width
         done = 0
         for c, first, last in spans(start, start + len(numbers), n + width):
-            own = self.memory.features[c * (self.capacity + 1) * width : (c + 1) * (self.capacity + 1) * width]
+            own = self.state.columns[c * (self.capacity + 1) * width : (c + 1) * (self.capacity + 1) * width]
             part = numbers[done : done + last - first]
             done += last - first
             known = max(0, min(last, n) - first)
@@ -154,11 +154,11 @@ class StreamMemory:
         """Of each feature: the id, or the place it was hashed to."""
         return np.arange(1 << self.bits) if self.table is None else self.table.known[: len(self.table)]
 
-    def columns(self, start: int, stop: int, c: int) -> np.ndarray:
+    def numbers_of(self, start: int, stop: int, c: int) -> np.ndarray:
         """The learner's numbers of features start..stop-1 of class c; ``n_features`` is the constant one's number."""
-        width = self.machine.width
+        width = self.runner.width
         first = c * (self.capacity + 1)
-        rows = self.memory.features.reshape(-1, width)
+        rows = self.state.columns.reshape(-1, width)
         n = self.n_features
         if stop <= n:
             return rows[first + start : first + stop]
@@ -168,5 +168,5 @@ class StreamMemory:
     def prior_of(self, start: int, stop: int, c: int) -> np.ndarray:
         first = c * (self.capacity + 1)
         n = self.n_features
-        own = self.memory.prior[first + start : first + min(stop, n)]
-        return own if stop <= n else np.append(own, self.memory.prior[first + self.capacity])
+        own = self.state.prior[first + start : first + min(stop, n)]
+        return own if stop <= n else np.append(own, self.state.prior[first + self.capacity])

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from blocksvm.errors import InputError
+from blocksvm.learners.solver import EPOCHS_LENGTH, LAST, MIXED, SEEN
 from blocksvm.model.files import FLOAT64, save_model
 from blocksvm.model.state import Piecewise, namespace, whole
 from blocksvm.model.versions import versions
@@ -22,14 +23,14 @@ def describe(stream: Stream) -> dict:
     labels = KNOWN_LABELS[0] if stream.labels is None else stream.labels.values
     return {
         "n_features": stream.features.n_features,
-        "n_vectors": stream.machine.copies,
-        "bias": stream.machine.bias,
+        "n_vectors": stream.runner.n_vectors,
+        "bias": stream.runner.bias,
         "bits": settings.bits,
         "n_samples": told.rows,
         "fingerprint": None,
         "store": "a stream",
         "method": stream.method,
-        "settings": {"bias": settings.bias, "memory": settings.memory, "seed": settings.seed},
+        "settings": {"bias": settings.bias or 0.0, "memory": settings.memory, "seed": settings.seed},
         "labels": list(labels),
         "prior": None if stream.prior is None else str(stream.prior),
         "prior_fingerprint": stream.prior_fingerprint,
@@ -52,39 +53,41 @@ def save_stream(path: Path, stream: Stream, overwrite: bool = True) -> None:
     ``overwrite`` InputError where there is such a file."""
     if stream.rows == 0:
         raise InputError("nothing was learned; no model is written")
-    machine, features, memory = stream.machine, stream.features, stream.features.memory
+    runner, features, state_now = stream.runner, stream.features, stream.features.state
     n = features.n_features
-    scalars = memory.scalars.reshape(machine.parts, -1)
+    scalars = state_now.scalars.reshape(runner.n_learners, -1)
     ids = features.ids()
 
     def weights(start: int, stop: int) -> np.ndarray:
         found = []
         for c, first, last in spans(start, stop, n + 1):
-            columns = np.ascontiguousarray(features.columns(first, last, c)).ravel()
+            columns = np.ascontiguousarray(features.numbers_of(first, last, c)).ravel()
             out = np.empty(last - first)
-            own = scalars[c : c + 1] if machine.parts > 1 else scalars
-            machine.loops.read_weights(columns, machine.width, own, machine.parameters, machine.average, out)
-            if len(memory.prior):
+            own = scalars[c : c + 1] if runner.n_learners > 1 else scalars
+            runner.read_weights(columns, own, out)
+            if len(state_now.prior):
                 out += features.prior_of(first, last, c)
             found.append(out)
         return np.concatenate(found)
 
     def columns(start: int, stop: int) -> np.ndarray:
-        width = machine.width
+        width = runner.width
         first, last = start // width, -(-stop // width)
-        found = [features.columns(f, t, c) for c, f, t in spans(first, last, n + 1)]
+        found = [features.numbers_of(f, t, c) for c, f, t in spans(first, last, n + 1)]
         return np.concatenate(found).ravel()[start - first * width : stop - first * width]
 
+    epochs = np.zeros(EPOCHS_LENGTH)
+    epochs[LAST], epochs[SEEN] = -1.0, MIXED
     state = {
-        "features": Piecewise(machine.copies * (n + 1) * machine.width, FLOAT64, columns),
-        "scalars": whole(memory.scalars),
-        "tally": whole(memory.tally),
-        "epochs": whole(np.array([0.0, -1.0, 1.0])),
+        "features": Piecewise(runner.n_vectors * (n + 1) * runner.width, FLOAT64, columns),
+        "scalars": whole(state_now.scalars),
+        "tally": whole(state_now.tally),
+        "epochs": whole(epochs),
     }
     save_model(
         path,
         lambda start, stop: ids[start:stop],
-        Piecewise(machine.copies * (n + 1), FLOAT64, weights),
+        Piecewise(runner.n_vectors * (n + 1), FLOAT64, weights),
         {namespace(stream.method["name"], True): state},
         describe(stream),
         overwrite,

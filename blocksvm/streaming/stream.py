@@ -4,26 +4,28 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from copy import copy
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
 from blocksvm.errors import InputError, called, said
 from blocksvm.formats.svmlight import LineCounter, ParsedRows, TextFormat
-from blocksvm.kernels.online.loops import LAST_LABEL, LAST_LENGTH, LAST_SCORE, NONZEROS, ROWS
 from blocksvm.labels import label_text
-from blocksvm.learners.protocol import LearnerSettings
-from blocksvm.learners.runner import LARGEST_NORM, Machine
+from blocksvm.learners.loops import LAST_LABEL, LAST_LENGTH, LAST_SCORE, NONZEROS, ROWS
+from blocksvm.learners.protocol import LARGEST, SHARED
+from blocksvm.learners.runner import Runner
 from blocksvm.learners.solver import is_reported, progress_of
 from blocksvm.model.files import describe_model, model_fingerprint
+from blocksvm.model.takeover import check_continued
+from blocksvm.settings import plain
 from blocksvm.sources.source import Labels
 from blocksvm.streaming.ahead import ParsedAhead, Part
-from blocksvm.streaming.earlier import check_continued_stream, go_on, prior_bytes, take_prior
-from blocksvm.streaming.features import MOST_BITS, StreamMemory
+from blocksvm.streaming.earlier import check_continued_stream, continued, go_on, prior_bytes, take_prior
+from blocksvm.streaming.features import MOST_BITS, StreamFeatures
 
 KNOWN_LABELS = ((-1.0, 1.0), (0.0, 1.0))
 SHOWN_FAULTS = 10
@@ -31,17 +33,21 @@ SHOWN_FAULTS = 10
 
 @dataclass(frozen=True)
 class StreamSettings:
-    """Settings of a stream.  labels: the classes, rising, or None: -1 and +1, or 0 and 1, whichever comes; bits: hash
-    ids to 2^bits features, None: a table; query: b of selective sampling, None: ask for every label; memory: bytes."""
+    """Settings of a stream.
 
-    learner: str
-    settings: LearnerSettings = LearnerSettings()
+    learner: '' where a model's goes on; settings: the learner's own, by name; labels: the classes, rising, or None: -1
+    and +1, or 0 and 1, whichever comes; bits: hash ids to 2^bits features, None: a table; query: b of selective
+    sampling, None: ask for every label; memory: bytes.
+    """
+
+    learner: str = ""
+    settings: Mapping = field(default_factory=dict)
     labels: tuple[float, ...] | None = None
     bits: int | None = None
     query: float | None = None
     average: bool = False
     multiclass: str | None = None
-    bias: float = 0.0
+    bias: float | None = None
     skip_bad: bool = False
     save_every: int | None = None
     memory: int = 1_000_000_000
@@ -49,11 +55,6 @@ class StreamSettings:
     seed: int = 0
     normalize: str = "none"
     sum_duplicates: bool = False
-
-    def arithmetic(self) -> dict:
-        """The settings that decide what is learned, as model files name them."""
-        online = {"average": self.average, "multiclass": self.multiclass, "query": self.query}
-        return {"solver": self.learner, "online": {"learner": asdict(self.settings), **online}, "bias": self.bias}
 
 
 @dataclass(frozen=True)
@@ -87,6 +88,8 @@ class Stream:
                  on_report: Callable[[Report], None] = lambda report: None,
                  on_fault: Callable[[str], None] = lambda sentence: None,
                  save: Callable[[Stream], None] | None = None, stop: Callable[[], bool] = lambda: False):  # fmt: skip
+        if continue_from is not None:
+            settings = continued(continue_from, settings)
         self.settings = settings
         self.on_report, self.on_fault, self.save, self.stop = on_report, on_fault, save, stop
         labels = settings.labels
@@ -101,12 +104,20 @@ class Stream:
         if prior_model is not None and self.labels is None:
             self.labels = Labels(tuple(prior_model["labels"]))
         if continue_from is not None:
-            self.labels = check_continued_stream(continue_from, settings, self.labels, self.prior_fingerprint)
-        self.machine = Machine(
-            settings.learner, settings.settings, {}, average=settings.average, bias=settings.bias,
+            self.labels = check_continued_stream(continue_from, self)
+        self.runner = Runner(
+            settings.learner, settings.settings, {}, average=settings.average, bias=settings.bias or 0.0,
             n_classes=2 if self.labels is None else len(self.labels.values), rule=settings.multiclass,
             query=settings.query, key=settings.seed,
         )  # fmt: skip
+        shared = {name: getattr(settings, name) for name in SHARED.names()}
+        self.method = {
+            "name": settings.learner, "learner": True,
+            "settings": plain(self.runner.settings | SHARED.resolve(shared, settings.learner)),
+        }  # fmt: skip
+        if continue_from is not None:
+            check_continued(continue_from, describe_model(continue_from), self.method, settings.bias or 0.0,
+                            self.prior_fingerprint)  # fmt: skip
         form = TextFormat(True, settings.sum_duplicates, settings.normalize == "l2", "float32")
         self.ahead = ParsedAhead(form, settings.bits, settings.skip_bad, settings.memory, settings.jobs, stop)
         prior_takes = 0 if prior_model is None else prior_bytes(prior_model)
@@ -116,8 +127,8 @@ class Stream:
             raise InputError(
                 f"{said('memory', f'{settings.memory / 1e6:g}MB')} is too small for a stream; give {least}MB or more"
             )
-        self.features = StreamMemory(
-            self.machine, settings.bits, left, prior_model is not None, settings.save_every is not None
+        self.features = StreamFeatures(
+            self.runner, settings.bits, left, prior_model is not None, settings.save_every is not None
         )
         if continue_from is not None:
             go_on(continue_from, self.features)
@@ -131,14 +142,14 @@ class Stream:
 
     @property
     def rows(self) -> int:
-        return int(self.features.memory.tally[ROWS])
+        return int(self.features.state.tally[ROWS])
 
     def plan(self) -> dict[str, int]:
         """Bytes by name, at most."""
         return {"text": self.ahead.planned_bytes, "features": self.settings.memory - self.ahead.planned_bytes}
 
     def report(self, final: bool = False) -> Report:
-        tally = self.features.memory.tally
+        tally = self.features.state.tally
         told = progress_of(tally)
         label, score = float(tally[LAST_LABEL]), float(tally[LAST_SCORE])
         if self.labels is not None:
@@ -152,7 +163,7 @@ class Stream:
 
     @property
     def nonzeros(self) -> int:
-        return int(self.features.memory.tally[NONZEROS])
+        return int(self.features.state.tally[NONZEROS])
 
     def frozen(self) -> Stream:
         """A copy that stays as it is, whatever the stream learns."""
@@ -227,17 +238,17 @@ class Stream:
         if len(parsed.labels) == 0:
             return
         y = self._codes(parsed, counter)
-        if parsed.largest > LARGEST_NORM**2:
+        if parsed.largest > LARGEST**2:
             raise InputError(
                 f"{parsed.piece.source.name}: holds a row of norm {math.sqrt(parsed.largest):g}; online learners take "
-                f"up to {LARGEST_NORM:g}, scale the values"
+                f"up to {LARGEST:g}, scale the values"
             )
         if places is None:
-            places = self.features.places(parsed.ids)
+            places = self.features.indices(parsed.ids)
         matrix = (parsed.indptr, places, parsed.values)
         order = np.flatnonzero(y != -2).astype(np.int32)
         d, every = self.features.capacity, self.settings.save_every
-        for rows in self.machine.learn_in_parts(matrix, y, order, d, self.features.memory, every):
+        for rows in self.runner.learn_in_parts(matrix, y, order, d, self.features.state, every=every):
             if is_reported(rows):
                 self.last_report = rows
                 self.on_report(self.report())

@@ -75,7 +75,7 @@ def run_visit(solver: Solver, visit: Visit, block: Block, state: State) -> Chang
         visit.order(change.passes, order)
         result = solver.inner_pass(block, state, arrays, order)
         seconds = time.perf_counter() - began
-        change.passes += 1
+        change.passes += result.whole
         change.finished = result.finished
         change.results.append(result)
         change.seconds.append(seconds)

@@ -28,7 +28,7 @@ class StreamDisplay:
         self.rows, self.loss = before.rows, before.cumulative_loss
         self.rows_before, self.nonzeros_before = before.rows, stream.nonzeros
         names = ", ".join("standard input" if name == "-" else name for name in inputs[:3])
-        told = ", ".join(f"{name} {value}" for name, value in stream.machine.settings.items() if value is not None)
+        told = ", ".join(f"{name} {value}" for name, value in stream.runner.settings.items() if value is not None)
         place = (
             "a table of ids that grows" if settings.bits is None else f"ids hashed to {1 << settings.bits:,} features"
         )

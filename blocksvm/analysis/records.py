@@ -6,8 +6,8 @@ import numpy as np
 
 from blocksvm.kernels import kernel
 from blocksvm.kernels.memory import value_at
-from blocksvm.kernels.online.rows import loss_at
-from blocksvm.kernels.online.sparse import height, raised, soft
+from blocksvm.learners.rows import loss_at, soft
+from blocksvm.learners.sparse import height, raised
 
 
 @kernel
@@ -69,7 +69,9 @@ def idle(v, h, since, t, S, CS):
 
 
 @kernel
-def truncated_sums(indptr, indices, values, order, first, moves, thresholds, S, CS, P, v, since, powers, sums, low, high):
+def truncated_sums(
+    indptr, indices, values, order, first, moves, thresholds, S, CS, parameters, v, since, powers, sums, low, high
+):
     """FOBOS and HF-FOBOS once more, feature by feature: ``sums[j]`` = sum of |w_j| before each round.
 
     first: rounds before this block; of all rounds t = 0, 1, ...: moves[t] = -eta_t slope_t, thresholds[t] = eta_t l1,
@@ -83,31 +85,31 @@ def truncated_sums(indptr, indices, values, order, first, moves, thresholds, S, 
             continue
         for k in range(indptr[order[r]], indptr[order[r] + 1]):
             j = indices[k]
-            h = height(powers[j], P)
+            h = height(powers[j], parameters)
             if v[j] != 0.0:
                 sums[j] += idle(v[j], h, since[j], t, S, CS)
                 v[j] = soft(v[j], (S[t - 1] - S[since[j]]) * h)
             change = move * value_at(values, k)
-            powers[j] = raised(powers[j], abs(change), P)
-            v[j] = soft(v[j] + change, thresholds[t - 1] * height(powers[j], P))
+            powers[j] = raised(powers[j], abs(change), parameters)
+            v[j] = soft(v[j] + change, thresholds[t - 1] * height(powers[j], parameters))
             since[j] = t
             low[j] = min(low[j], v[j])
             high[j] = max(high[j], v[j])
 
 
 @kernel
-def truncated_settle(t, S, CS, P, v, since, powers, sums):
+def truncated_settle(t, S, CS, parameters, v, since, powers, sums):
     """Bring every feature up to date with the end of round t."""
     for j in range(v.shape[0]):
         if v[j] != 0.0:
-            h = height(powers[j], P)
+            h = height(powers[j], parameters)
             sums[j] += idle(v[j], h, since[j], t, S, CS)
             v[j] = soft(v[j], (S[t] - S[since[j]]) * h)
         since[j] = t
 
 
 @kernel
-def heights_of(powers, P, out):
+def heights_of(powers, parameters, out):
     """h_j of HF-FOBOS from the sums of powers."""
     for j in range(powers.shape[0]):
-        out[j] = height(powers[j], P)
+        out[j] = height(powers[j], parameters)

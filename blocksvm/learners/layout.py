@@ -1,0 +1,27 @@
+"""Positions by name: what a learner keeps for each feature, its scalars, and its settings as numbers.
+
+A layout is a namedtuple of the positions 0, 1, 2, ...; numba compiles its entries as constants, so that
+``columns[place + COLUMN.squares]`` costs what ``columns[place + 1]`` does.
+"""
+
+from __future__ import annotations
+
+from collections import namedtuple
+
+# settings that every learner has as numbers, used or not, in this order; its own follow
+COMMON = ("average", "loss", "epsilon", "step", "decay")
+
+
+def layout(*names: str, averaging: tuple[str, ...] = ()) -> tuple[int, ...]:
+    """A namedtuple of the names' positions; ``averaging``: names behind them, kept only where averages are wanted.
+
+    The first number of a feature is its weight, or what the weight is made from; the first scalar is ``rounds``.
+    """
+    kind = namedtuple("layout", (*names, *averaging))
+    kind.n_averaging = len(averaging)
+    return kind(*range(len(names) + len(averaging)))
+
+
+def parameters(*names: str) -> tuple[int, ...]:
+    """The layout of settings as numbers: the common ones, then a learner's own."""
+    return layout(*COMMON, *names)

@@ -1,0 +1,335 @@
+"""The loops over rows, once for two classes, once for each of the two ways to more; ``loops_of`` compiles them around a
+learner's functions.
+
+Two classes: y is -1 or +1.  More: y is the class 0 .. k - 1, and the features of class c lie behind those of c - 1.
+
+prototypes  the multi-prototype rule (Crammer et al., JMLR 2006, sec. 7): s = the wrong class of the highest score (ties:
+            the smallest); the learner gets, with y = +1, the row that has x in the place of the row's class and -x in that of s
+rest        one learner a class, with y = +1 on its rows and -1 on all others
+"""
+
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+
+from blocksvm.kernels import inlined, specialised
+from blocksvm.kernels.memory import prefetch, prefetch_row, strided_dot, value_at
+from blocksvm.kernels.shuffle import GOLDEN
+from blocksvm.kernels.table import scramble
+
+# what stands for a learner's own functions in the loops, until ``loops_of`` puts those in their place
+from blocksvm.learners.additive import perceptron_update as update
+from blocksvm.learners.protocol import Learner
+from blocksvm.learners.rows import PARAMETER, loss_at
+from blocksvm.learners.rows import plain_current as current
+from blocksvm.learners.rows import plain_mean as mean
+from blocksvm.learners.rows import plain_score as score
+
+# of a tally: rows, sums, and the row seen last; rows with a margin of 0 or less, of any class that has a margin of its
+# own, and those of them whose label was asked for
+ROWS, LOSS_SUM, MISTAKES, ASKED, LAST_SCORE, LAST_LABEL, LAST_LENGTH, NONZEROS, NOT_POSITIVE, CORRECTED = range(10)
+TALLY_LENGTH = 10
+
+ROW_AHEAD = 8
+WEIGHTS_AHEAD = 3
+COLD_FEATURES = 8_192  # features numbered below it stay in the cache, where they are numbered by frequency
+
+
+@inlined
+def fetch_ahead(indptr, indices, values, order, r, columns, width):
+    """Ask for the memory of rows to come, and for what the learner knows of their rarer features."""
+    if r + ROW_AHEAD < order.shape[0]:
+        prefetch_row(indptr, indices, values, order[r + ROW_AHEAD])
+    if r + WEIGHTS_AHEAD < order.shape[0]:
+        row = order[r + WEIGHTS_AHEAD]
+        for k in range(indptr[row], indptr[row + 1]):
+            if indices[k] >= COLD_FEATURES:
+                place = np.int64(indices[k]) * width
+                prefetch(columns, place)
+                if width > 2:  # two lie within a cache line, more may end in the next one
+                    prefetch(columns, place + width - 1)
+
+
+@inlined
+def asks(query, key, number, margin):
+    """Whether the label is asked for: with probability b / (b + |margin|) (Cesa-Bianchi, Gentile, Zaniboni, JMLR 2006),
+    by a draw that depends on the key and the row's number alone.  query: b, inf to ask always."""
+    if query == np.inf:
+        return True
+    draw = scramble(scramble(np.uint64(key) + GOLDEN) ^ scramble(np.uint64(number) + GOLDEN))
+    return float(draw >> np.uint64(11)) * 2.0**-53 * (query + abs(margin)) < query
+
+
+@inlined
+def copy_row(indices, values, start, stop, offset, sign, at, bias, constant, row_indices, row_values):
+    """A row, and the constant feature where there is one, to position ``at`` of a scratch row; the position behind."""
+    for k in range(start, stop):
+        row_indices[at] = np.int64(indices[k]) + offset
+        row_values[at] = sign * value_at(values, k)
+        at += 1
+    if bias != 0.0:
+        row_indices[at] = constant + offset
+        row_values[at] = sign * bias
+        at += 1
+    return at
+
+
+@inlined
+def importance_of(weights, i):
+    """How much row i counts; 1 where rows have no weights, which is known when the loop is compiled."""
+    if weights is None:
+        return 1.0
+    return weights[i]
+
+
+@inlined
+def note(tally, loss, mistake, below, asked, z, label, length):
+    """below: some margin of the row is 0 or less; asked: its label is known to the learner."""
+    tally[ROWS] += 1.0
+    tally[LOSS_SUM] += loss
+    tally[MISTAKES] += mistake
+    tally[NOT_POSITIVE] += below
+    tally[CORRECTED] += below and asked
+    tally[ASKED] += asked
+    tally[LAST_SCORE] = z
+    tally[LAST_LABEL] = label
+    tally[LAST_LENGTH] = length
+    tally[NONZEROS] += length
+
+
+def learn_two(
+    indptr,
+    indices,
+    values,
+    y,
+    weights,
+    order,
+    d,
+    bias,
+    prior,
+    columns,
+    width,
+    scalars,
+    parameters,
+    query,
+    key,
+    tally,
+    scores,
+):
+    """Predict each row of ``order``, then learn from it.
+
+    weights (n,) float64: the rows' importance, or None: all 1; a row of importance 0 is predicted only.  d: features
+    without the constant one, whose number it is; bias: its value; prior (d + 1,): fixed weights to which the learner's
+    are added, or (0,).  scores (n,) float64 by position in ``order``, or (0,): not wanted.  The loss is counted times
+    the importance; a margin of 0 counts as a mistake.
+    """
+    longest = 0
+    if bias != 0.0:
+        for r in range(order.shape[0]):
+            longest = max(longest, indptr[order[r] + 1] - indptr[order[r]])
+    row_indices = np.empty(longest + 1, np.int32)
+    row_values = np.empty(longest + 1)
+    state = scalars[0]
+    for r in range(order.shape[0]):
+        fetch_ahead(indptr, indices, values, order, r, columns, width)
+        i = order[r]
+        start, stop = indptr[i], indptr[i + 1]
+        label = float(y[i])
+        if bias != 0.0:
+            end = copy_row(indices, values, start, stop, 0, 1.0, 0, bias, d, row_indices, row_values)
+            z = score(row_indices, row_values, 0, end, columns, width, state, parameters)
+        else:
+            end = 0
+            z = score(indices, values, start, stop, columns, width, state, parameters)
+        if prior.shape[0] > 0:
+            z += strided_dot(indices, values, start, stop, prior, 1) + bias * prior[d]
+        loss, _ = loss_at(parameters[PARAMETER.loss], z, label, parameters[PARAMETER.epsilon])
+        if scores.shape[0] > 0:
+            scores[r] = z
+        importance = importance_of(weights, i)
+        asked = asks(query, key, tally[ROWS], z)
+        mistake = label * z <= 0.0
+        note(tally, importance * loss, mistake, mistake, asked, z, label, stop - start)
+        if asked and importance > 0.0:
+            if bias != 0.0:
+                update(row_indices, row_values, 0, end, label, z, importance, columns, width, state, parameters)
+            else:
+                update(indices, values, start, stop, label, z, importance, columns, width, state, parameters)
+
+
+def learn_prototypes(
+    indptr,
+    indices,
+    values,
+    y,
+    weights,
+    order,
+    d,
+    bias,
+    prior,
+    columns,
+    width,
+    scalars,
+    parameters,
+    query,
+    key,
+    tally,
+    scores,
+):
+    """The same for k = the number of classes; scores: of the class predicted, less the next one's."""
+    k = columns.shape[0] // (width * (d + 1))
+    longest = 0
+    for r in range(order.shape[0]):
+        longest = max(longest, indptr[order[r] + 1] - indptr[order[r]])
+    row_indices = np.empty(2 * (longest + 1), np.int64)  # of all classes there may be more than 2^31
+    row_values = np.empty(2 * (longest + 1))
+    of_class = np.empty(k)
+    state = scalars[0]
+    for r in range(order.shape[0]):
+        i = order[r]
+        start, stop = indptr[i], indptr[i + 1]
+        right = np.int64(y[i])
+        for c in range(k):
+            end = copy_row(indices, values, start, stop, c * (d + 1), 1.0, 0, bias, d, row_indices, row_values)
+            of_class[c] = score(row_indices, row_values, 0, end, columns, width, state, parameters)
+            if prior.shape[0] > 0:
+                of_class[c] += strided_dot(row_indices, row_values, 0, end, prior, 1)
+        wrong = -1
+        best, second = -np.inf, -np.inf
+        predicted = 0
+        for c in range(k):
+            if c != right and (wrong < 0 or of_class[c] > of_class[wrong]):
+                wrong = c
+            if of_class[c] > best:
+                best, second, predicted = of_class[c], best, c
+            elif of_class[c] > second:
+                second = of_class[c]
+        z = of_class[right] - of_class[wrong]
+        loss, _ = loss_at(parameters[PARAMETER.loss], z, 1.0, parameters[PARAMETER.epsilon])
+        if scores.shape[0] > 0:
+            scores[r] = z
+        importance = importance_of(weights, i)
+        asked = asks(query, key, tally[ROWS], best - second)
+        note(
+            tally, importance * loss, predicted != right, z <= 0.0, asked, float(predicted), float(right), stop - start
+        )
+        if asked and importance > 0.0:
+            end = copy_row(indices, values, start, stop, right * (d + 1), 1.0, 0, bias, d, row_indices, row_values)
+            end = copy_row(indices, values, start, stop, wrong * (d + 1), -1.0, end, bias, d, row_indices, row_values)
+            update(row_indices, row_values, 0, end, 1.0, z, importance, columns, width, state, parameters)
+
+
+def learn_rest(
+    indptr,
+    indices,
+    values,
+    y,
+    weights,
+    order,
+    d,
+    bias,
+    prior,
+    columns,
+    width,
+    scalars,
+    parameters,
+    query,
+    key,
+    tally,
+    scores,
+):
+    """The same, with scalars (k, m) of each class's own; the loss is the sum over the classes."""
+    k = scalars.shape[0]
+    part = (d + 1) * width
+    longest = 0
+    for r in range(order.shape[0]):
+        longest = max(longest, indptr[order[r] + 1] - indptr[order[r]])
+    row_indices = np.empty(longest + 1, np.int32)
+    row_values = np.empty(longest + 1)
+    of_class = np.empty(k)
+    for r in range(order.shape[0]):
+        i = order[r]
+        start, stop = indptr[i], indptr[i + 1]
+        right = np.int64(y[i])
+        end = copy_row(indices, values, start, stop, 0, 1.0, 0, bias, d, row_indices, row_values)
+        loss = 0.0
+        below = False
+        best, second = -np.inf, -np.inf
+        predicted = 0
+        for c in range(k):
+            own_columns = columns[c * part : (c + 1) * part]
+            of_class[c] = score(row_indices, row_values, 0, end, own_columns, width, scalars[c], parameters)
+            if prior.shape[0] > 0:
+                of_class[c] += strided_dot(row_indices, row_values, 0, end, prior[c * (d + 1) : (c + 1) * (d + 1)], 1)
+            label = 1.0 if c == right else -1.0
+            own, _ = loss_at(parameters[PARAMETER.loss], of_class[c], label, parameters[PARAMETER.epsilon])
+            loss += own
+            below = below or label * of_class[c] <= 0.0
+            if of_class[c] > best:
+                best, second, predicted = of_class[c], best, c
+            elif of_class[c] > second:
+                second = of_class[c]
+        if scores.shape[0] > 0:
+            scores[r] = of_class[right]
+        importance = importance_of(weights, i)
+        asked = asks(query, key, tally[ROWS], best - second)
+        note(tally, importance * loss, predicted != right, below, asked, float(predicted), float(right), stop - start)
+        if asked and importance > 0.0:
+            for c in range(k):
+                own_columns = columns[c * part : (c + 1) * part]
+                label = 1.0 if c == right else -1.0
+                update(
+                    row_indices,
+                    row_values,
+                    0,
+                    end,
+                    label,
+                    of_class[c],
+                    importance,
+                    own_columns,
+                    width,
+                    scalars[c],
+                    parameters,
+                )
+
+
+def read_weights(columns, width, scalars, parameters, average, out):
+    """Weights (or the means of what they were after each round) of all features in ``out``; scalars (k, m), of which
+    each row has its own part of columns.  Changes nothing else."""
+    part = columns.shape[0] // scalars.shape[0]
+    for c in range(scalars.shape[0]):
+        own = columns[c * part : (c + 1) * part]
+        for j in range(part // width):
+            at = c * (part // width) + j
+            out[at] = (
+                mean(j, own, width, scalars[c], parameters)
+                if average
+                else current(j, own, width, scalars[c], parameters)
+            )
+
+
+class Loops(NamedTuple):
+    """A learner's compiled loops."""
+
+    two: object
+    prototypes: object
+    rest: object
+    read_weights: object
+
+
+@cache
+def _loops(name: str, score, update, current, mean) -> Loops:
+    made = [
+        specialised(loop, f"{loop.__name__}_{name}", score=score, update=update)
+        for loop in (learn_two, learn_prototypes, learn_rest)
+    ]
+    return Loops(*made, specialised(read_weights, f"read_weights_{name}", current=current, mean=mean))
+
+
+def loops_of(learner: Learner) -> Loops:
+    """The loops around a learner's functions, compiled on their first call; learners with the same functions share
+    them."""
+    functions = learner.score, learner.update, learner.current, learner.mean
+    name = "_".join(f"{function.__module__.rpartition('.')[2]}_{function.__name__}" for function in functions[:3])
+    return _loops(name, *functions)

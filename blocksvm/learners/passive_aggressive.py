@@ -1,0 +1,76 @@
+"""pa, pa1, pa2: the least step after which the row has margin 1, as it is, cut off, or softened.
+
+PA, PA-I, PA-II (Crammer, Dekel, Keshet, Shalev-Shwartz, Singer, JMLR 2006, Fig. 1): l = max(0, 1 - m) > 0: w += tau y x,
+
+    tau = min(most, l / (||x||^2 + slack)):   PA most = inf, slack = 0;   PA-I most = C;   PA-II slack = 1 / (2C)
+
+A row of importance h has h C in place of C.
+"""
+
+import math
+
+from blocksvm.kernels import inlined
+from blocksvm.learners.layout import parameters
+from blocksvm.learners.protocol import C, Learner, Settings
+from blocksvm.learners.rows import (
+    COLUMN,
+    ROUNDS,
+    add_plain,
+    plain_current,
+    plain_mean,
+    plain_score,
+    sum_of_squared_values,
+)
+
+PARAMETER = parameters("most", "slack")
+
+
+@inlined
+def passive_update(indices, values, start, stop, y, z, importance, columns, width, scalars, parameters):
+    scalars[ROUNDS] += 1.0
+    loss = 1.0 - y * z
+    if loss > 0.0:
+        q = sum_of_squared_values(values, start, stop)
+        if q > 0.0:
+            most = parameters[PARAMETER.most] * importance
+            slack = parameters[PARAMETER.slack] / importance
+            factor = y * min(most, loss / (q + slack))
+            add_plain(indices, values, start, stop, factor, columns, width, scalars, parameters)
+
+
+PA = Learner(
+    name="pa",
+    summary="passive-aggressive: the least step to margin 1",
+    source="Crammer, Dekel, Keshet, Shalev-Shwartz, Singer, JMLR 2006",
+    example="pa --average",
+    settings=Settings(),
+    score=plain_score,
+    update=passive_update,
+    current=plain_current,
+    mean=plain_mean,
+    columns=COLUMN,
+    parameters=PARAMETER,
+    numbers=lambda settings: {"most": math.inf, "slack": 0.0},
+    acts_on="margins",
+    passive_aggressive=True,
+    takes_weights=False,
+    bounds=("PA, lemma", "PA, separable", "PA, rows of norm 1"),
+)
+PA1 = PA.like(
+    name="pa1",
+    summary="passive-aggressive, steps cut off at C",
+    example="pa1 -C 0.1",
+    settings=Settings((C,)),
+    numbers=lambda settings: {"most": settings["C"], "slack": 0.0},
+    takes_weights=True,
+    bounds=("PA, lemma", "PA-I"),
+)
+PA2 = PA.like(
+    name="pa2",
+    summary="passive-aggressive, steps softened by 1 / (2C)",
+    example="pa2 -C 0.1",
+    settings=Settings((C,)),
+    numbers=lambda settings: {"most": math.inf, "slack": 1.0 / (2.0 * settings["C"])},
+    takes_weights=True,
+    bounds=("PA, lemma", "PA-II"),
+)
