@@ -74,8 +74,8 @@ def learner_of(arguments: list[str]) -> tuple[str, Settings]:
 
 def main(arguments: list[str]) -> int:
     arguments = as_flag(arguments)
-    name, own = learner_of(arguments)
-    options = parser(name, own).parse_args(arguments)
+    learner, own = learner_of(arguments)
+    options = parser(learner, own).parse_args(arguments)
     from pathlib import Path
 
     from blocksvm.outputs import check_output, written_whole
@@ -99,7 +99,7 @@ def main(arguments: list[str]) -> int:
         require_matplotlib()
     settings = given(options, own)
     sigterm_interrupts()
-    compile_solver(name, True, settings, values, 2, options.quiet, options.store)
+    compile_solver(learner, True, settings, values, 2, options.quiet, options.store)
     compile_solver("dual-cd", False, {}, values, 2, options.quiet, options.store)
     from blocksvm.analysis.report import regret
     from blocksvm.cli.display import Line

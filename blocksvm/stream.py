@@ -114,12 +114,12 @@ def main(arguments: list[str]) -> int:
     if asked is not None:
         from blocksvm.learners.protocol import SHARED
 
-        learner = learner_named(asked)
-        example = f"example: python -m blocksvm.stream rows.svm --learner {learner.example}"
-        print(described(asked, f"{learner.summary} ({learner.source})", learner.settings + SHARED, ("", example)))
+        one = learner_named(asked)
+        example = f"example: python -m blocksvm.stream rows.svm --learner {one.example}"
+        print(described(asked, f"{one.summary} ({one.source})", one.settings + SHARED, ("", example)))
         return 0
-    name, own = learner_of(arguments)
-    options = parser(name, own).parse_args(arguments)
+    learner, own = learner_of(arguments)
+    options = parser(learner, own).parse_args(arguments)
     import os
     from contextlib import ExitStack
     from pathlib import Path
@@ -146,7 +146,7 @@ def main(arguments: list[str]) -> int:
     stop = catch_signals()
     compile_kernels("split", "float32", options.quiet)
     settings_given = given(options, own)
-    compile_solver(name, True, settings_given, "float64", len(known_labels(options)), options.quiet)
+    compile_solver(learner, True, settings_given, "float64", len(known_labels(options)), options.quiet)
     from blocksvm import kernels
     from blocksvm.cli.display import StreamDisplay
     from blocksvm.learners.protocol import SHARED
@@ -182,7 +182,7 @@ def main(arguments: list[str]) -> int:
         )  # fmt: skip
         if "log" in outputs:
             log = stack.enter_context(open_text(outputs["log"], options.overwrite))
-        start = {"event": "start", "learner": options.learner, **plain(stream.runner.settings)}
+        start = {"event": "start", "learner": learner, **plain(stream.runner.settings)}
         write(start | {"memory_plan": stream.plan()})
         display.begin(inputs, settings, stream)
         done = stream.run(inputs)

@@ -163,8 +163,8 @@ def test_what_cannot_be_continued_is_refused(tmp_path):
     fit(source, solver="pa1", C=0.5).save(tmp_path / "m.h5")
     for settings, what in [
         ({"solver": "pa2", "C": 0.5}, "was learned by pa1, not by pa2; leave solver out"),
-        ({"solver": "pa1"}, "was learned with C 0.5, but the learner's defaults"),
-        ({"solver": "dual-cd"}, "starts from other models by warm_start"),
+        ({"solver": "pa1", "C": 0.1}, "was learned with C=0.5, but 0.1 is given now"),
+        ({"solver": "dual-cd"}, "was learned by pa1, not by dual-cd"),
     ]:
         with pytest.raises(InputError, match=what):
             fit(source, continue_from=tmp_path / "m.h5", **settings)
@@ -254,7 +254,7 @@ def test_what_cannot_have_a_prior_is_refused(tmp_path):
         fit(source, prior=tmp_path / "prior.h5")
     with pytest.raises(InputError, match="prior: pegasos has no use for it; dual-cd and most learners take one"):
         fit(source, solver="pegasos", prior=tmp_path / "prior.h5")
-    with pytest.raises(InputError, match="not together with --prior"):
+    with pytest.raises(InputError, match="not together with prior"):
         fit(source, bias=1.0, prior=tmp_path / "prior.h5", warm_start=tmp_path / "prior.h5")
 
 
