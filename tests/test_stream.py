@@ -14,7 +14,7 @@ import pytest
 import reference_online as oracle
 import scipy.sparse
 from stream_cases import learned, single, text_of, weights_by_id
-from training_cases import ROOT, make_store, random_rows, run_in_process, svmlight, train
+from training_cases import loaded_and_compiled, make_store, random_rows, run_in_process, svmlight, train
 
 from blocksvm.api import fit
 from blocksvm.errors import InputError
@@ -298,11 +298,8 @@ def test_nothing_is_compiled_in_the_streams_own_process(tmp_path):
     """Compiling takes memory that ``--memory`` does not know of: a child does it, for more than two classes, too."""
     X, y = random_rows(n=60, d=15, seed=13)
     text = text_of(tmp_path, X, np.arange(60) % 3.0)
-    done = subprocess.run(
-        [sys.executable, "-m", "blocksvm.stream", text, "--learner", "pa1", "--labels", "0,1,2", "--bits", "8"],
-        capture_output=True, text=True, cwd=ROOT,
-        env={**os.environ, "XDG_CACHE_HOME": str(tmp_path), "NUMBA_DEBUG_CACHE": "1"},
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert "data loaded" in done.stdout
-    assert "data saved" not in done.stdout
+    options = [text, "--learner", "pa1", "--labels", "0,1,2", "--bits", "8"]
+    seen, err = loaded_and_compiled("stream", options, tmp_path / "cache")
+    assert "compiling the pa1 kernels" in err
+    assert seen["misses"] == []
+    assert seen["hits"] >= 4
