@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from blocksvm.cli.console import Parser, compile_solver, run, seed, sigterm_interrupts, size
-from blocksvm.cli.options import SOLVER_WORDS, add_settings, given, value_of
+from blocksvm.cli.options import SOLVER_WORDS, add_settings, given, refusal, value_of
 from blocksvm.errors import InputError
 from blocksvm.settings import Settings
 
@@ -24,6 +24,7 @@ def parser(learner: str, settings: Settings) -> Parser:
         "fixed weights in hindsight, and each proven bound with its assumptions checked on these rows.",
         EPILOG,
     )
+    p.refusal = refusal(learner, settings)
     p.add_argument("store", metavar="STORE.h5")
     method = p.add_argument_group("the learner")
     method.add_argument(

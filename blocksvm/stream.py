@@ -15,7 +15,7 @@ from blocksvm.cli.console import (
     seed,
     size,
 )
-from blocksvm.cli.options import SOLVER_WORDS, add_settings, described, given, value_of
+from blocksvm.cli.options import SOLVER_WORDS, add_settings, described, given, refusal, value_of
 from blocksvm.errors import InputError
 from blocksvm.learners import LEARNERS
 from blocksvm.settings import Settings
@@ -32,6 +32,7 @@ def parser(learner: str, settings: Settings) -> Parser:
         "stream", "Learn from text (plain, compressed, or - for standard input) in one pass.",
         f"learners: {', '.join(LEARNERS)}\n(--help-learner NAME tells their settings)\n\n{EPILOG}",
     )  # fmt: skip
+    p.refusal = refusal(learner, settings)
     p.add_argument("inputs", nargs="*", metavar="INPUT", help="svmlight text (default: standard input)")
     method = p.add_argument_group("the learner")
     method.add_argument("--learner", "--solver", dest="learner", metavar="NAME", help="pa1, arow, fobos, ... (below)")
@@ -114,9 +115,9 @@ def main(arguments: list[str]) -> int:
     if asked is not None:
         from blocksvm.learners.protocol import SHARED
 
-        one = learner_named(asked)
-        example = f"example: python -m blocksvm.stream rows.svm --learner {one.example}"
-        print(described(asked, f"{one.summary} ({one.source})", one.settings + SHARED, ("", example)))
+        learner = learner_named(asked)
+        example = f"example: python -m blocksvm.stream rows.svm --learner {learner.example}"
+        print(described(asked, f"{learner.summary} ({learner.source})", learner.settings + SHARED, ("", example)))
         return 0
     learner, own = learner_of(arguments)
     options = parser(learner, own).parse_args(arguments)
@@ -182,7 +183,7 @@ def main(arguments: list[str]) -> int:
         )  # fmt: skip
         if "log" in outputs:
             log = stack.enter_context(open_text(outputs["log"], options.overwrite))
-        start = {"event": "start", "learner": learner, **plain(stream.runner.settings)}
+        start = {"event": "start", "learner": stream.method["name"], **plain(stream.runner.settings)}
         write(start | {"memory_plan": stream.plan()})
         display.begin(inputs, settings, stream)
         done = stream.run(inputs)

@@ -410,7 +410,7 @@ def test_the_command_runs_as_a_module(store):
     assert "perceptron, separable" in done.stdout
     refused = command(store, "--learner", "nobody", module="regret")
     assert refused.returncode == 2
-    assert "nobody: unknown; choose one of" in refused.stderr.splitlines()[-1]
+    assert "--learner nobody: unknown; choose one of perceptron, " in refused.stderr.splitlines()[-1]
 
 
 def test_the_command_refuses_in_one_sentence(store, tmp_path, run_in_process, monkeypatch):
@@ -418,7 +418,7 @@ def test_the_command_refuses_in_one_sentence(store, tmp_path, run_in_process, mo
     taken.write_text("mine")
     one_class = make_store(tmp_path, scipy.sparse.csr_matrix(np.ones((5, 2))), np.ones(5), name="one")
     for arguments, what in [
-        ((store, "--learner", "pa", "-C", 1), "unrecognized arguments: -C"),
+        ((store, "--learner", "pa", "-C", 1), "-C: pa has no use for it"),
         ((store, "--learner", "pegasos"), "pegasos needs --lambda"),
         ((store, "--learner", "pa", "--max-rows", 0), "--max-rows 0: must be 1 or more"),
         ((store, "--learner", "pa", "--max-rows", 1), "raise --max-rows"),

@@ -14,7 +14,7 @@ import pytest
 import reference_online as oracle
 import scipy.sparse
 from stream_cases import learned, single, text_of, weights_by_id
-from training_cases import ROOT, make_store, random_rows, run_in_process, svmlight, train
+from training_cases import loaded_and_compiled, make_store, random_rows, run_in_process, svmlight, train
 
 from blocksvm.api import fit
 from blocksvm.errors import InputError
@@ -298,20 +298,8 @@ def test_nothing_is_compiled_in_the_streams_own_process(tmp_path):
     """Compiling takes memory that ``--memory`` does not know of: a child does it, for more than two classes, too."""
     X, y = random_rows(n=60, d=15, seed=13)
     text = text_of(tmp_path, X, np.arange(60) % 3.0)
-    code = (
-        "import gc, sys\n"
-        "from blocksvm.stream import main\n"
-        "assert main(sys.argv[1:]) == 0\n"
-        "from numba.core.dispatcher import Dispatcher\n"
-        "made = [d for d in gc.get_objects() if isinstance(d, Dispatcher) and hasattr(d, '_cache')]\n"
-        "loaded = [d for d in made if d.stats.cache_hits]\n"
-        "print(len(loaded), [d.py_func.__qualname__ for d in made if d.stats.cache_misses])\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(text), "--learner", "pa1", "--labels", "0,1,2", "--bits", "8"],
-        capture_output=True, text=True, cwd=ROOT, env={**os.environ, "XDG_CACHE_HOME": str(tmp_path)},
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    loaded, missed = done.stdout.splitlines()[-1].split(maxsplit=1)
-    assert int(loaded) > 3
-    assert missed == "[]"
+    options = [text, "--learner", "pa1", "--labels", "0,1,2", "--bits", "8"]
+    seen, err = loaded_and_compiled("stream", options, tmp_path / "cache")
+    assert "compiling the pa1 kernels" in err
+    assert seen["misses"] == []
+    assert seen["hits"] >= 4

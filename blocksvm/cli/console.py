@@ -83,6 +83,7 @@ class Parser(argparse.ArgumentParser):
             formatter_class=argparse.RawDescriptionHelpFormatter,
             allow_abbrev=False,
         )
+        self.refusal: Callable[[str], str | None] = lambda flag: None  # what to say of an option that is not known
         self.add_argument("--version", action="version", version=f"blocksvm {__version__}")
         self.add_argument("--quiet", action="store_true", help="print no progress, only results and errors")
 
@@ -111,6 +112,9 @@ class Parser(argparse.ArgumentParser):
                 values = 0 if attached else {None: 1}.get(action.nargs, action.nargs)
                 values = values if isinstance(values, int) else 0
             elif text.startswith("-") and text[1:2] not in "0123456789.":
+                flag = text.partition("=")[0] if text.startswith("--") else text[:2]
+                if sentence := self.refusal(flag):
+                    raise InputError(sentence)
                 self.error(f"unrecognized arguments: {text}{self._meant(text)}")
             found.append(text)
         return found

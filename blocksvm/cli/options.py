@@ -70,6 +70,20 @@ def given(options, settings: Settings) -> dict:
     return {name: value for name, value in values.items() if value is not None}
 
 
+def refusal(owner: str, settings: Settings) -> Callable[[str], str | None]:
+    """What a parser says of an option that ``owner`` does not take, but another solver or learner does."""
+
+    def sentence(flag: str) -> str | None:
+        from blocksvm.training.methods import NAMES, get_method
+
+        if not any(flag == option(setting.name) for name in NAMES for setting in get_method(name).settings):
+            return None
+        takes = ", ".join(option(setting.name) for setting in settings) or "no settings"
+        return f"{flag}: {owner} has no use for it; it takes {takes}"
+
+    return sentence
+
+
 def described(name: str, summary: str, settings: Settings, more: Sequence[str] = ()) -> str:
     """A solver or learner with its settings, for ``--help-solver`` and ``--help-learner``."""
     rows = []

@@ -56,7 +56,7 @@ def read_strings(group: h5py.Group, name: str, ends_name: str, first: int, last:
 
 def write_labels(file: h5py.File, labels: tuple) -> None:
     """The distinct labels of a store, strings or sets, rising."""
-    group = file.create_group("labels")
+    group = create_group(file, "labels")
     if not labels or kind_of(labels[0]) != SETS:
         write_strings(group, "text", "ends", labels)
         return
