@@ -48,6 +48,7 @@ CASES = {
     "adagrad-rda-squares": [{"l1": 0.01}, {"l1": 0.0, "loss": "squared-hinge"}],
     "adagrad-fobos": [{"l1": 0.01}, {"l1": 0.05, "delta": 0.0, "step": 0.3, "loss": "logistic"}],
     "pegasos": [{"lam": 0.01}, {"lam": 1.0}],
+    "nag": [{}, {"loss": "squared-hinge", "step": 0.1}, {"loss": "squared"}, {"loss": "logistic", "step": 2.0}],
 }  # fmt: skip
 EACH = [(name, case) for name, cases in CASES.items() for case in cases]
 ids = [f"{name}-{'-'.join(f'{k}={v}' for k, v in case.items())}" for name, case in EACH]
@@ -236,7 +237,7 @@ def test_weights_and_means_of_a_large_power(p, average):
             theta += label * x
             r = np.abs(theta) / np.abs(theta).max(initial=np.longdouble(1e-300))
             norm = np.abs(theta).max() * np.sum(r**p) ** (1.0 / np.longdouble(p))
-            w = np.longdouble(0.02) * np.sign(theta) * np.abs(theta) * (np.abs(theta) / norm) ** (p - 2.0) if norm > 0 else 0 * theta
+            w = np.longdouble(0.02) * theta * (np.abs(theta) / norm) ** (p - 2.0) if norm > 0 else 0 * theta
         total += w
     expected = (total / len(y) if average else w).astype(float)
     assert np.abs(expected).max() > 0.0

@@ -32,6 +32,7 @@ LEARNERS = {
     "adagrad-rda": ("adagrad", "ADAGRAD_RDA"),
     "adagrad-rda-squares": ("adagrad", "ADAGRAD_RDA_SQUARES"),
     "adagrad-fobos": ("adagrad", "ADAGRAD_FOBOS"),
+    "nag": ("nag", "NAG"),
 }
 
 
