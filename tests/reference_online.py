@@ -32,6 +32,7 @@ Oiwa 2011       Oiwa, Matsushima, Nakagawa: Frequency-aware truncated methods fo
 Duchi 2011      Duchi, Hazan, Singer: Adaptive subgradient methods, JMLR 12.
 Pegasos 2011    Shalev-Shwartz, Singer, Srebro, Cotter: Pegasos, Mathematical Programming 127.
 Ross 2013       Ross, Mineiro, Langford: Normalized online learning, UAI.
+McMahan 2013    McMahan et al.: Ad click prediction: a view from the trenches, KDD.
 Karampatziakis 2011  Karampatziakis, Langford: Online importance weight aware updates, UAI.
 Cesa 2006       Cesa-Bianchi, Gentile, Zaniboni: Worst-case analysis of selective sampling, JMLR 7.
 """
@@ -611,6 +612,28 @@ def importance_aware(loss, m, q, h):
     return (1.0 - m) * (1.0 - np.exp(-(2.0 if loss == "squared-hinge" else 1.0) * h * q))
 
 
+class FTRL(GradientLearner):
+    """FTRL-Proximal (McMahan 2013, Alg. 1), written as the minimiser that it is: after round t
+
+    w = argmin_w sum_s (<g_s, w> + sum_j sigma_s,j (w_j - w_s,j)^2 / 2) + l1 ||w||_1 + (beta / alpha + l2) ||w||^2 / 2
+    with sum_{r <= s} sigma_r,j = sqrt(sum_{r <= s} g_r,j^2) / alpha.
+    """
+
+    def __init__(self, d, *, alpha=0.1, beta=1.0, l1=0.0, l2=0.0, loss="hinge", epsilon=0.1):
+        super().__init__(d, decay="constant", loss=loss, epsilon=epsilon)
+        self.alpha, self.l1, self.fixed = alpha, l1, beta / alpha + l2
+        self.squares, self.linear, self.curvature = np.zeros(d), np.zeros(d), np.zeros(d)
+
+    def learn(self, x, y, h=1.0):
+        self.t += 1
+        g = h * self.gradient(x, y)
+        self.squares = self.squares + g * g
+        curvature = np.sqrt(self.squares) / self.alpha
+        self.linear = self.linear + g - (curvature - self.curvature) * self.w
+        self.curvature = curvature
+        self.w = -_ratio(soft_threshold(self.linear, self.l1), curvature + self.fixed)
+
+
 class Pegasos(Learner):
     """eta_t = 1 / (lam t): w = (1 - eta_t lam) w + [m < 1] eta_t y x; then ||w|| <= 1 / sqrt(lam) (Pegasos 2011)."""
 
@@ -647,6 +670,7 @@ LEARNERS = {
     "adagrad-fobos": AdaGradFOBOS,
     "pegasos": Pegasos,
     "nag": NAG,
+    "ftrl": FTRL,
 }
 
 

@@ -33,6 +33,7 @@ LEARNERS = {
     "adagrad-rda-squares": ("adagrad", "ADAGRAD_RDA_SQUARES"),
     "adagrad-fobos": ("adagrad", "ADAGRAD_FOBOS"),
     "nag": ("nag", "NAG"),
+    "ftrl": ("ftrl", "FTRL"),
 }
 
 
