@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from blocksvm.formats.recipe import Recipe
 from blocksvm.model.files import Model, make_model, save_model
 from blocksvm.model.versions import versions
 from blocksvm.problems.problem import Certificate
@@ -18,14 +19,11 @@ from blocksvm.training.progress import Result
 from blocksvm.training.settings import TrainSettings
 from blocksvm.training.training import Trainer
 
-TEXT_SETTINGS = {"normalize": "none", "duplicates": "error"}
-
 
 def describe_result(source: Source, trainer: Trainer, result: Result) -> dict:
     """A model's description: settings, labels, certificate, choices made, versions."""
     settings = trainer.settings
     described = getattr(source, "meta", {})
-    text = {name: described.get("settings", {}).get(name, value) for name, value in TEXT_SETTINGS.items()}
     dtype = "float64" if source.value_bytes == 8 else "float32"
     values = {0: "ones", 4: "float32", 8: "float64"}[source.value_bytes]
     return {
@@ -41,7 +39,7 @@ def describe_result(source: Source, trainer: Trainer, result: Result) -> dict:
         "labels": list(source.labels.values),
         "prior": None if trainer.earlier.prior is None else str(trainer.earlier.prior),
         "prior_fingerprint": trainer.earlier.fingerprints[1],
-        "text": text | {"dtype": described.get("settings", {}).get("dtype", dtype)},
+        "text": Recipe.of_store(described, source.name, dtype).plain(),
         "values": values,
         "certificate": None if result.certificate is None else asdict(result.certificate),
         "status": result.status,

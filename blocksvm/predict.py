@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 
-from blocksvm.cli.console import Parser, compile_kernels, run, sigterm_interrupts, size
+from blocksvm.cli.console import Parser, compile_kernels, compile_reader, run, sigterm_interrupts, size
+from blocksvm.cli.options import add_format
 from blocksvm.errors import InputError
 
 EPILOG = """Without OUTPUT the predictions go to standard output and the accuracy to standard error."""
@@ -15,8 +16,9 @@ def parser() -> Parser:
         "predict", "Predict the labels of text (plain or compressed, - for standard input) or of a store.", EPILOG
     )
     p.add_argument("model", metavar="MODEL.h5")
-    p.add_argument("input", metavar="INPUT", help="svmlight text, with or without labels, or a store")
+    p.add_argument("input", metavar="INPUT", help="text, with or without labels, or a store")
     p.add_argument("output", metavar="OUTPUT", nargs="?", help="file for the predictions, a line each row")
+    add_format(p, "the one that the model's training text had")
     p.add_argument("--scores", action="store_true", help="write decision values instead of labels (one a class)")
     p.add_argument("--memory", type=size, default=size("1GB"), help="memory to use (default 1GB)")
     p.add_argument("--overwrite", action="store_true", help="replace an existing OUTPUT")
@@ -57,7 +59,8 @@ def main(arguments: list[str]) -> int:
         scorer = StoreScorer(options.model, options.input, options.memory)
         pieces = scorer.scores()
     else:
-        scorer = TextScorer(options.model, options.memory)
+        ready = compile_reader(description["text"]["dtype"], description.get("bits"), options.quiet)
+        scorer = TextScorer(options.model, options.memory, options.format, ready)
         pieces = scorer.scores([options.input])
     if not options.quiet:
         taken, total = (megabytes(n) for n in (sum(scorer.budget.taken.values()), options.memory))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 
 from blocksvm.cli.console import (
@@ -11,11 +10,12 @@ from blocksvm.cli.console import (
     catch_signals,
     compile_kernels,
     compile_learner,
+    compile_reader,
     run,
     seed,
     size,
 )
-from blocksvm.cli.options import add_learner_options, learner_settings
+from blocksvm.cli.options import add_format, add_learner_options, learner_settings
 from blocksvm.errors import InputError
 
 EPILOG = """examples:
@@ -26,7 +26,8 @@ EPILOG = """examples:
 
 def parser() -> Parser:
     p = Parser("stream", "Learn from text (plain, compressed, or - for standard input) in one pass.", EPILOG)
-    p.add_argument("inputs", nargs="*", metavar="INPUT", help="svmlight text (default: standard input)")
+    p.add_argument("inputs", nargs="*", metavar="INPUT", help="text (default: standard input)")
+    add_format(p)
     p.add_argument("--learner", required=True, metavar="NAME", help="pa1, arow, fobos, ... (train --help lists them)")
     p.add_argument("--labels", metavar="NEG,POS", help="the labels, two or more (default: -1 and 1, or 0 and 1)")
     p.add_argument("--bits", type=int, metavar="B", help="hash ids to 2^B features (default: a table that grows)")
@@ -101,6 +102,8 @@ def main(arguments: list[str]) -> int:
     compile_learner(options, "float64", len(known_labels(options)))
     from blocksvm import kernels
     from blocksvm.cli.display import StreamDisplay
+    from blocksvm.cli.log import JsonLines
+    from blocksvm.formats import AUTO
     from blocksvm.streaming.saving import Saver, save_stream
     from blocksvm.streaming.stream import Stream, StreamSettings
 
@@ -110,6 +113,7 @@ def main(arguments: list[str]) -> int:
         bits=options.bits, query=options.query, average=options.average, multiclass=options.multiclass,
         bias=options.bias, skip_bad=options.skip_bad, save_every=options.save_every, memory=options.memory, jobs=jobs,
         seed=options.seed, normalize=options.normalize, sum_duplicates=options.duplicates == "sum",
+        format=options.format or AUTO,
     )  # fmt: skip
     display = StreamDisplay(sys.stderr, options.quiet)
     with ExitStack() as stack:
@@ -117,8 +121,7 @@ def main(arguments: list[str]) -> int:
 
         def write(event: dict) -> None:
             if log is not None:
-                log.write(json.dumps(event) + "\n")
-                log.flush()
+                log.write(event)
 
         def report(told) -> None:
             display.show(told)
@@ -129,9 +132,11 @@ def main(arguments: list[str]) -> int:
             settings, prior=None if options.prior is None else Path(options.prior), on_report=report,
             continue_from=None if options.continue_from is None else Path(options.continue_from),
             on_fault=display.fault, save=None if saver is None else saver.save, stop=stop,
+            on_format=compile_reader("float32", options.bits, options.quiet),
         )  # fmt: skip
         if "log" in outputs:
-            log = stack.enter_context(open(outputs["log"], "w", encoding="utf-8"))
+            log = JsonLines(outputs["log"], open(outputs["log"], "w", encoding="utf-8"))  # noqa: SIM115 (by its close)
+            stack.callback(log.close)
         write({"event": "start", "learner": options.learner, **stream.machine.settings, "memory_plan": stream.plan()})
         display.begin(inputs, settings, stream)
         done = stream.run(inputs)
@@ -139,7 +144,7 @@ def main(arguments: list[str]) -> int:
             saver.wait()
             save_stream(outputs["model"], stream)
     if not done:
-        saved = f"; model saved in {options.model}" if options.model else "; nothing was saved"
+        saved = f"; model saved in {options.model}" if options.model and stream.rows else "; nothing was saved"
         raise Interrupted(f"interrupted after {stream.rows:,} rows{saved}")
     for line in display.summary(stream):
         print(line)

@@ -14,10 +14,11 @@ import sys
 from collections.abc import Callable
 
 from blocksvm import __version__
-from blocksvm.errors import InputError
+from blocksvm.errors import InputError, speak_options
 
 UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 UNITS |= {"KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
+COMPILED_WITH = "svmlight"  # the format of the rows by which all other kernels are compiled
 SECONDS = {"": 1, "S": 1, "M": 60, "H": 3600, "D": 86400}
 
 
@@ -84,27 +85,35 @@ def run(main: Callable[[list[str]], int | None], arguments: list[str] | None = N
     prog = f"blocksvm.{main.__module__.rsplit('.', 1)[-1]}"
     if main.__module__ == "__main__":
         prog = "blocksvm." + os.path.splitext(os.path.basename(sys.argv[0]))[0]
+    before = speak_options(True)
     try:
-        code = main(sys.argv[1:] if arguments is None else arguments) or 0
+        code = _exit_code(main, prog, sys.argv[1:] if arguments is None else arguments)
+    finally:
+        speak_options(before)
+    sys.exit(code)
+
+
+def _exit_code(main: Callable[[list[str]], int | None], prog: str, arguments: list[str]) -> int:
+    try:
+        code = main(arguments) or 0
         sys.stdout.flush()
+        return code
     except InputError as error:
-        code = _fail(prog, str(error), 2)
+        return _fail(prog, str(error), 2)
     except (KeyboardInterrupt, Interrupted) as error:
-        code = _fail(prog, str(error) or "interrupted", 130)
+        return _fail(prog, str(error) or "interrupted", 130)
     except BrokenPipeError:
         # whoever read our output has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = 0
+        return 0
     except MemoryError:
-        code = _fail(prog, "the machine has no more memory; lower --memory", 1)
+        return _fail(prog, "the machine has no more memory; lower --memory", 1)
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EROFS, errno.EFBIG):
             raise
         name = f"{error.filename}: " if error.filename else ""
-        code = _fail(
-            prog, f"{name}{(error.strerror or str(error)).lower()}; free some space or choose another place", 2
-        )
-    sys.exit(code)
+        text = f"{name}{(error.strerror or str(error)).lower()}; free some space or choose another place"
+        return _fail(prog, text, 2)
 
 
 def _fail(prog: str, message: str, code: int) -> int:
@@ -148,10 +157,21 @@ def compile_learner(options, kind: str, n_classes: int) -> None:
         compile_kernels(f"learn:{name}:{mirror}:{rule}", kind, options.quiet)
 
 
+def compile_reader(dtype: str, bits: int | None, quiet: bool) -> Callable:
+    """What is to be called with the format that text has, before it is read: its kernels are compiled."""
+
+    def ready(found) -> None:
+        if found.name != COMPILED_WITH or bits is not None:
+            compile_kernels(f"read:{found.name}:{'' if bits is None else 'hashed'}", dtype, quiet)
+
+    return ready
+
+
 def compile_kernels(purpose: str, kind: str, quiet: bool) -> None:
     """Where the kernel cache is cold, compile in a child process, whose memory is given back when it ends.
 
-    purpose: 'split', 'train', 'predict' or 'learn:LEARNER:MAP:RULE'; kind: 'float32', 'float64' or 'ones'.
+    purpose: 'split', 'train', 'predict', 'read:FORMAT:hashed' or 'learn:LEARNER:MAP:RULE'; kind: 'float32', 'float64'
+    or 'ones'.
     """
     from blocksvm.kernels import cache_folder
 
@@ -159,7 +179,7 @@ def compile_kernels(purpose: str, kind: str, quiet: bool) -> None:
     if ready.exists() or os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
         return
     if not quiet:
-        what = " ".join(part for part in purpose.removeprefix("learn:").split(":") if part)
+        what = " ".join(part for part in purpose.removeprefix("learn:").removeprefix("read:").split(":") if part)
         print(f"compiling the {what} kernels for {kind} values (first run only, some seconds)", file=sys.stderr)
     child = subprocess.run(
         [sys.executable, "-m", "blocksvm.cli.warmup", purpose, kind],

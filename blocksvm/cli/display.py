@@ -404,4 +404,6 @@ class StreamDisplay:
             lines.append(f"labels asked for: {told.asked:,} ({told.asked / told.rows:.2%})")
         if told.skipped:
             lines.append(f"lines skipped: {told.skipped:,}")
+        if stream.unlabelled:
+            lines.append(f"rows without a label: {stream.unlabelled:,} (not learned from)")
         return lines

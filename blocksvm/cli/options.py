@@ -29,6 +29,13 @@ OPTIONS = (
 )  # fmt: skip
 
 
+def add_format(parser, default: str = "told by its first bytes") -> None:
+    """Add ``--format``."""
+    parser.add_argument(
+        "--format", metavar="NAME", help=f"of the text: auto, svmlight, vw, or module:attribute (default: {default})"
+    )
+
+
 def add_learner_options(parser, without: tuple[str, ...] = ()) -> None:
     """Add the group to a parser; ``without``: settings whose flags the command has of its own, under the same dest.
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from blocksvm import kernels
 from blocksvm.api import save_result
 from blocksvm.cli.display import TrainDisplay, train_summary
+from blocksvm.cli.log import JsonLines
 from blocksvm.cli.options import learner_settings
 from blocksvm.errors import InputError
 from blocksvm.learners.solver import OnlineSettings
@@ -40,15 +41,14 @@ class Trace:
             partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
             partial.write_text("".join(kept), encoding="utf-8")
             os.replace(partial, path)
-        self.file = open(path, "a", encoding="utf-8")  # noqa: SIM115 (closed by the session)
+        self.lines = JsonLines(path, open(path, "a", encoding="utf-8"))  # noqa: SIM115 (closed by the session)
 
     def write(self, event: dict) -> None:
         if event["event"] in TRACED:
-            self.file.write(json.dumps(event, allow_nan=False) + "\n")
-            self.file.flush()
+            self.lines.write(event)
 
     def close(self) -> None:
-        self.file.close()
+        self.lines.close()
 
 
 def read_trace(path: Path, cut_short: bool = False) -> list[dict]:

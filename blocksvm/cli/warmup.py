@@ -12,7 +12,8 @@ ONES = "".join(f"{1 if i % 3 else -1} {i % 7 + 2}:1 {i % 2}:1\n" for i in range(
 
 
 def warm(purpose: str, kind: str) -> None:
-    """Run what ``purpose`` names ('split', 'train', 'predict', 'learn:LEARNER:MAP:RULE') for values of ``kind``."""
+    """Run what ``purpose`` names ('split', 'train', 'predict', 'read:FORMAT:hashed', 'learn:LEARNER:MAP:RULE') for
+    values of ``kind``."""
     with tempfile.TemporaryDirectory(prefix="blocksvm-warmup-") as name:
         folder = Path(name)
         dtype = "float64" if kind == "float64" else "float32"
@@ -24,6 +25,9 @@ def warm(purpose: str, kind: str) -> None:
                 train(kind, solver)
         elif purpose.startswith("learn:"):
             learn(kind, *purpose.split(":")[1:])
+        elif purpose.startswith("read:"):
+            name, _, hashed = purpose.removeprefix("read:").rpartition(":")
+            read(name, hashed == "hashed", dtype)
         else:
             predict(folder, kind, dtype)
 
@@ -37,6 +41,24 @@ def make_store(folder: Path, content: str, dtype: str, holdout: float = 0.0) -> 
     settings = SplitSettings(dtype=dtype, overwrite=True, holdout=holdout)
     split([str(text)], store, settings, held_out if holdout else None)
     return text, store
+
+
+def read(name: str, hashed: bool, dtype: str) -> None:
+    """A format's own example, with names and without, its ids hashed or not."""
+    import numpy as np
+
+    from blocksvm.formats import format_named
+    from blocksvm.formats.hashing import reader_of
+    from blocksvm.formats.protocol import Reading
+    from blocksvm.formats.recipe import Recipe
+    from blocksvm.formats.text import TextPiece, TextSource
+
+    found = format_named(name)
+    recipe = Recipe(name, "sum", 4 if hashed else None, "l2", dtype)
+    text = np.frombuffer(found.sample, np.uint8).copy()
+    for named in (False, True):
+        reader = reader_of(found, Reading(recipe, named=named))
+        reader.parse(TextPiece(TextSource(name, None), text, len(text), None), reader.room(len(text)))
 
 
 def few_rows(kind: str):
@@ -78,12 +100,10 @@ def learn(kind: str, name: str, mirror: str, rule: str) -> None:
     import numpy as np
 
     from blocksvm import kernels
-    from blocksvm.kernels.table import hash_ids
     from blocksvm.learners.protocol import LearnerSettings
     from blocksvm.learners.runner import Machine
 
     kernels.start()
-    hash_ids(np.zeros(1, np.int64), 1, np.zeros(1, np.int32))  # a stream's
     block = few_rows(kind).read_block(np.arange(4), None)
     known = {"max_norm": 1.0, "n_features": 9.0, "lam": 0.1}
     machine = Machine(

@@ -126,12 +126,16 @@ class Spool:
             if len(held) > 1:
                 # in one piece: many small ones are slow to read back (a single bucket's are large, and read in turn)
                 parts = [join(parts, next((part.values.dtype for part in parts if part.values is not None), None))]
-            with open(self._path(bucket), "ab") as file:
-                for rows in parts:
-                    value_bytes = 0 if rows.values is None else rows.values.itemsize
-                    file.write(np.array([len(rows.numbers), len(rows.positions), value_bytes]).tobytes())
-                    for array in rows.arrays():
-                        file.write(np.ascontiguousarray(array).data)
+            path = self._path(bucket)
+            try:
+                with open(path, "ab") as file:
+                    for rows in parts:
+                        value_bytes = 0 if rows.values is None else rows.values.itemsize
+                        file.write(np.array([len(rows.numbers), len(rows.positions), value_bytes]).tobytes())
+                        for array in rows.arrays():
+                            file.write(np.ascontiguousarray(array).data)
+            except OSError as error:  # of writing: it does not name the file
+                raise OSError(error.errno, error.strerror, str(path)) from error
             held[bucket] = []
 
     def read(self, bucket: int) -> Iterator[SpooledRows]:

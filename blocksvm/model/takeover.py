@@ -12,6 +12,7 @@ import numpy as np
 
 from blocksvm.conversion.ids import IdIndex
 from blocksvm.errors import InputError
+from blocksvm.formats.recipe import Recipe
 from blocksvm.learners.exact import SETTINGS as EXACT
 from blocksvm.memory import Budget
 from blocksvm.model.files import (
@@ -21,6 +22,7 @@ from blocksvm.model.files import (
     load_state,
     model_feature_ids,
     model_fingerprint,
+    recipe_of,
 )
 from blocksvm.sources.source import Source
 
@@ -58,9 +60,11 @@ class Earlier:
                 raise InputError(f"--prior: {solver.name} cannot be regularised towards a model; dual-cd can")
             self._check_labels(self.prior, describe_model(self.prior), labels)
         for path in (self.continue_from, self.prior):
-            if path is not None and describe_model(path).get("bits") is not None:
+            theirs = None if path is None else recipe_of(describe_model(path), path).bits
+            if theirs is not None and theirs != Recipe.of_store(getattr(self.source, "meta", {}), path).bits:
                 raise InputError(
-                    f"{path}: has hashed features, which a store's ids do not name; stream goes on from it"
+                    f"{path}: has features hashed to {theirs} bits, which {self.source.name} does not have; split "
+                    f"it with --bits {theirs}, or go on with stream"
                 )
 
     def _check_labels(self, path: Path, saved: dict, labels: list[float]) -> None:

@@ -64,7 +64,7 @@ def take_prior(model: Model, path: Path, stream: Stream) -> None:
     intercepts = np.atleast_1d(model.intercept)
     if intercepts.any() and not machine.bias:
         raise InputError(f"{path}: has an intercept, but there is no constant feature; give --bias")
-    bits = model.meta.get("bits")
+    bits = model.bits
     if bits is not None and bits != features.bits:
         raise InputError(f"{path}: has features hashed to {bits} bits; give --bits {bits}")
     places = model.feature_ids.astype(np.int32) if bits is not None else features.places(model.feature_ids)

@@ -14,11 +14,9 @@ import numpy as np
 from blocksvm.conversion.ids import BYTES_AN_ID, FULLEST, IdTable
 from blocksvm.errors import InputError
 from blocksvm.kernels.online.loops import TALLY_LENGTH
-from blocksvm.kernels.table import hash_ids
 from blocksvm.learners.runner import Machine, Memory
 
 SMALLEST = 4_096  # features at first
-MOST_BITS = 31
 
 
 def feature_bytes(machine: Machine, prior: bool) -> int:
@@ -118,12 +116,8 @@ class StreamMemory:
                 stop = (c * (capacity + 1) + capacity) * self.machine.width
                 self.machine.fill_new(self.reserved[start:stop])
 
-    def places(self, ids: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
-        """Features (int32) of ids (int64), new ones taken in."""
-        if self.table is None:
-            found = np.empty(len(ids), np.int32) if out is None else out
-            hash_ids(ids, self.bits, found)
-            return found
+    def places(self, ids: np.ndarray) -> np.ndarray:
+        """Features (int32) of ids (int64) that are not hashed, new ones taken in."""
         found = self.table.add(ids)
         if len(self.table) > self.capacity:
             self._grow(len(self.table))
