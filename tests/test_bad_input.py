@@ -80,7 +80,7 @@ def refused(tmp_path, run_in_process):
         (b"1 2:3 1:1 2:4", "feature id 2 occurs twice in the row; mend it, or add them up with --duplicates sum"),
         (b"1 2:0x1F", "'2:0x1F': the value is not a number"),
         (b"1 2:3\x00", "the value is not a number"),
-        (b"%PDF-1.4\xff\xfe\x80", r"'%PDF-1.4\\xff\\xfe\\x80' is not a number"),
+        (b"%PDF-1.4\xff\xfe\x80", r"'%PDF-1.4\xff\xfe\x80' is not a number"),
         (b'{"label": 1}', "is not a number"),
     ],
 )
@@ -187,7 +187,7 @@ def test_a_file_cut_while_it_is_read_is_told(tmp_path, refused, monkeypatch):
     assert f" of its {size:,} bytes are left" in sentence
 
 
-@pytest.mark.parametrize(("command", "bytes_of"), [("split", 44), ("predict", 30)])
+@pytest.mark.parametrize(("command", "bytes_of"), [("split", 60), ("predict", 10)])
 def test_a_long_line_is_refused_with_the_memory_that_suffices(tmp_path, run_in_process, command, bytes_of):
     """Whatever the command's limit: with the memory that the sentence names, the line is read."""
     from blocksvm.predict import main as predict
@@ -206,11 +206,10 @@ def test_a_long_line_is_refused_with_the_memory_that_suffices(tmp_path, run_in_p
     }[command]
     done = run_in_process(*arguments)
     assert done.code == 2
-    told = re.search(
-        rf"{long}: the line at byte {len(GOOD)} is [\d,]+ bytes long; give --memory (\d+)MB or more", done.err
-    )
+    sentence = rf"{long}: the line at byte {len(GOOD)} is [\d,]+ bytes long; give --memory (\d+)MB or more"
+    told = re.search(sentence, done.err)
     assert told, done.err
-    assert int(told[1]) < 1.05 * bytes_of * (len(pairs) + 3) / 1e6 + 20
+    assert int(told[1]) < 1.05 * bytes_of * len(pairs) / 1e6 + 20  # no more than it takes
     done = run_in_process(*arguments[:-1], f"{told[1]}MB")
     assert done.code == 0, done.err
 
@@ -262,7 +261,7 @@ def test_predict_advises_only_what_it_has(tmp_path, run_in_process):
     for line, says in (
         (
             b"1 7:1 7:2",
-            "feature id 7 occurs twice in the row, as in no row that the model was trained on; mend the row",
+            "feature id 7 occurs twice in the row, as in no row that the model was trained on; mend it",
         ),
         (b"1 7:1e39", "the value of feature id 7 lies beyond float32; scale the feature"),
     ):
@@ -285,9 +284,7 @@ def test_formats_that_are_none_are_named(tmp_path, refused):
 def test_a_full_disk_under_the_shuffle_is_named(tmp_path):
     """A limit on the size of files stands for the disk."""
     rows = tmp_path / "rows.svm"
-    rows.write_bytes(
-        b"".join(b"1 " + b" ".join(b"%d:1.5" % (37 * i + j) for j in range(40)) + b"\n" for i in range(60_000))
-    )
+    rows.write_bytes((b"1 " + b" ".join(b"%d:1.5" % j for j in range(40)) + b"\n") * 60_000)
     code = (
         "import resource, sys\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))\n"
@@ -299,7 +296,7 @@ def test_a_full_disk_under_the_shuffle_is_named(tmp_path):
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
     assert done.returncode == 2, done.stderr
     assert re.fullmatch(
-        rf"blocksvm\.(split|run): error: {tmp_path}/\S+/rows-0-\d+: file too large; free some space or choose .*",
+        rf"blocksvm\.(split|run): error: {tmp_path}/\S+/rows-\d-\d+: file too large; free some space or choose .*",
         done.stderr.splitlines()[-1],
     )
     assert [path.name for path in tmp_path.iterdir() if path.suffix != ".h5"] == ["rows.svm"]

@@ -212,7 +212,7 @@ def test_predict_advises_no_option_that_it_lacks():
     batch = parse(b"1 |a b b", offers=())
     assert batch.fault == (
         0,
-        "the feature 'a^b' occurs twice in the row, as in no row that the model was trained on; mend the row",
+        "the feature 'a^b' occurs twice in the row, as in no row that the model was trained on; mend it",
     )
 
 

@@ -37,7 +37,7 @@ class Reading:
         """The sentence for a feature that occurs twice in a row."""
         if "duplicates" in self.offers:
             return f"{feature} occurs twice in the row; mend it, or add them up with {said('duplicates', 'sum')}"
-        return f"{feature} occurs twice in the row, as in no row that the model was trained on; mend the row"
+        return f"{feature} occurs twice in the row, as in no row that the model was trained on; mend it"
 
     def too_large(self, feature: str) -> str:
         """The sentence for a value that the dtype does not hold."""

@@ -290,4 +290,4 @@ def word_at(text: np.ndarray, position: int) -> str:
 
 def quoted(word: bytes) -> str:
     """Bytes in quotes, with what is not printable ASCII escaped."""
-    return "'" + word.decode("ascii", "backslashreplace").encode("unicode_escape").decode() + "'"
+    return "'" + word.decode("latin-1").encode("unicode_escape").decode() + "'"
