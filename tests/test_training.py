@@ -75,7 +75,7 @@ def test_a_block_is_not_sliced_in_other_steps(rows):
 
 @pytest.mark.parametrize(
     ("name", "dtype"),
-    [("indptr", np.int32), ("indices", np.int64), ("y", np.float32), ("y", np.int32), ("sq_norms", np.float32), ("rows", np.int32),
+    [("indptr", np.int32), ("indices", np.int64), ("y", np.float32), ("sq_norms", np.float32), ("rows", np.int32),
      ("values", np.int8), ("values", np.float16)],
 )  # fmt: skip
 def test_a_block_refuses_other_dtypes(rows, name, dtype):
