@@ -5,6 +5,8 @@ Imports nothing heavy, so that ``--help`` is quick; values are checked by the le
 
 from __future__ import annotations
 
+from blocksvm.formats import AUTO, FORMATS
+
 # (setting of LearnerSettings, flag, type, placeholder, help)
 OPTIONS = (
     ("loss", "--loss", str, "NAME",
@@ -31,8 +33,9 @@ OPTIONS = (
 
 def add_format(parser, default: str = "told by its first bytes") -> None:
     """Add ``--format``."""
+    names = ", ".join((AUTO, *FORMATS))
     parser.add_argument(
-        "--format", metavar="NAME", help=f"of the text: auto, svmlight, vw, or module:attribute (default: {default})"
+        "--format", metavar="NAME", help=f"of the text: {names}, or module:attribute (default: {default})"
     )
 
 

@@ -187,7 +187,7 @@ class _Split:
                 (folder / str(k)).mkdir()
                 spool = Spool(folder / str(k), self._bits(expected), self.spool_bytes, self.writer)
                 lanes.append(Lane(path, self.lane_bytes, spool, settings.dtype, settings.min_count if k == 0 else 1))
-            self._read(pool, lanes)
+            self._spool(self._read(pool), lanes)
             for lane, what in zip(lanes, ("the store", "the held-out store"), strict=False):
                 if lane.spool.n_rows == 0:
                     name = self.inputs[0] if len(self.inputs) == 1 else "the inputs"
@@ -223,7 +223,8 @@ class _Split:
             text_bytes = sum(source.text_bytes for source in self.sources)
             self.progress(Progress(phase, self.rows, text_bytes, fraction, time.perf_counter() - self.began))
 
-    def _read(self, pool: ThreadPoolExecutor, lanes: list[Lane]) -> None:
+    def _read(self, pool: ThreadPoolExecutor) -> Iterator[RowBatch]:
+        """Batches of the inputs' rows, in their order."""
         settings = self.settings
         counter = RecordCounter()
         with TextInputs(self.inputs) as text:
@@ -236,8 +237,13 @@ class _Split:
                 counter.check(batch)
                 if not self.sources or self.sources[-1] is not batch.origin.source:
                     self.sources.append(batch.origin.source)
-                self._distribute(batch, lanes)
-                self._report("reading", batch.origin.fraction)
+                yield batch
+
+    def _spool(self, batches: Iterable[RowBatch], lanes: list[Lane]) -> None:
+        """Read all batches, and send their rows to the shuffle of their store."""
+        for batch in batches:
+            self._distribute(batch, lanes)
+            self._report("reading", batch.origin.fraction)
 
     def _reader(self, text: TextInputs) -> Reader:
         """The reader of the format that was chosen, or that the text looks like."""
@@ -254,6 +260,11 @@ class _Split:
         n = len(parsed)
         if n == 0:
             return
+        if parsed.weights is not None or np.isnan(parsed.labels).any():
+            raise InputError(
+                f"{shown_name(parsed.origin.source.name)}: has rows with weights or without a label, which a store "
+                "does not hold; leave them out"
+            )
         numbers = np.arange(self.rows, self.rows + n)
         self.rows += n
         keys = np.empty(n, np.uint64)
