@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from blocksvm.errors import option
+from blocksvm.formats import AUTO, FORMATS
 from blocksvm.settings import REQUIRED, Setting, Settings
 
 SOLVER_WORDS = ("--solver", "--learner")
@@ -24,6 +25,14 @@ def value_of(arguments: Sequence[str], *flags: str) -> str | None:
             elif number + 1 < len(arguments):
                 found = arguments[number + 1]
     return found
+
+
+def add_format(parser, default: str = "told by its first bytes") -> None:
+    """Add ``--format``."""
+    names = ", ".join((AUTO, *FORMATS))
+    parser.add_argument(
+        "--format", metavar="NAME", help=f"of the text: {names}, or module:attribute (default: {default})"
+    )
 
 
 def help_text(setting: Setting) -> str:

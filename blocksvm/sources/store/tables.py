@@ -10,6 +10,7 @@ import numpy as np
 from blocksvm.errors import InputError
 from blocksvm.labels import SETS, kind_of
 from blocksvm.sources.store.arrays import read_array, read_range, require_length, write_array
+from blocksvm.sources.store.files import create_group
 
 BYTES, ENDS, NUMBERS, MEMBERS = (np.dtype(kind) for kind in ("u1", "i8", "f8", "i4"))
 
