@@ -12,6 +12,7 @@ from xxhash import xxh3_128_hexdigest
 
 from blocksvm.errors import InputError
 from blocksvm.kernels.table import hash_ids
+from blocksvm.labels import listed
 from blocksvm.model.older import of_today
 from blocksvm.model.state import Piecewise, write_state
 from blocksvm.sources.store.arrays import read_array, write_array
@@ -74,7 +75,7 @@ class Model:
     meta: dict
 
     def __repr__(self) -> str:
-        labels = ", ".join(f"{label:g}" for label in self.labels[:5]) + (", ..." if len(self.labels) > 5 else "")
+        labels = listed(self.labels[:5]) + (", ..." if len(self.labels) > 5 else "")
         return f"Model({self.weights.shape[-1]} features, labels {labels})"
 
     @property
