@@ -90,12 +90,14 @@ def train(kind: str, solver: str, learner: bool, settings: dict, n_classes: int)
     """A run of a solver, with several blocks and with one, a held-out source, and what a warm start does."""
     import numpy as np
 
+    from blocksvm import kernels
     from blocksvm.api import fit
     from blocksvm.kernels.check import fill_rows
     from blocksvm.kernels.table import hash_ids
     from blocksvm.settings import REQUIRED
 
     # what only stores and streams need
+    kernels.start()
     two, bits = np.zeros(2, np.int64), np.zeros(1, np.uint64)
     fill_rows(np.zeros(64, np.uint8), 28, 0, 0, 0, np.zeros(2), two, bits, two[:1], np.zeros(1, np.int16))
     hash_ids(np.zeros(1, np.int64), 1, np.zeros(1, np.int32))
