@@ -152,7 +152,7 @@ class Coding:
 
 
 def require_labels(source) -> None:
-    """InputError unless every row of a source has a label, of a kind that makes classes."""
+    """InputError unless a source's rows are of two classes or more, and every row has a label."""
     if source.label_kind == SETS:
         raise InputError(
             f"{source.name}: its rows have sets of labels, and solvers learn one label a row; for each label make a "
@@ -162,6 +162,17 @@ def require_labels(source) -> None:
         raise InputError(
             f"{source.name}: {source.n_unlabelled:,} of its {source.n_samples:,} rows have no label, which training "
             "needs; split the labelled rows alone, and give the others to predict"
+        )
+    if source.label_counts is None:
+        raise InputError(
+            f"{source.name}: has more than {MOST_LABELS:,} distinct labels, which are no classes; training needs two, "
+            "or some more"
+        )
+    if source.labels is None:
+        (label, _), *_ = source.label_counts
+        raise InputError(
+            f"{source.name}: all rows have the label {label_text(label)}; training needs rows of two classes, add the "
+            "other"
         )
 
 

@@ -83,10 +83,10 @@ def main(arguments: list[str]) -> int:
     from blocksvm.sources.store.files import open_hdf5, read_meta
 
     kinds = {"json": options.json, "figure": options.figure}
-    for kind, name in kinds.items():
-        if name:
-            check_output(Path(name), options.overwrite, kind)
-    outputs = [Path(name) for name in kinds.values() if name]
+    for kind, output in kinds.items():
+        if output:
+            check_output(Path(output), options.overwrite, kind)
+    outputs = [Path(output) for output in kinds.values() if output]
     resolved = [path.resolve() for path in [*outputs, Path(options.store)]]
     if len(set(resolved)) < len(resolved):
         raise InputError(

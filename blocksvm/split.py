@@ -124,7 +124,7 @@ def main(arguments: list[str]) -> int:
 def next_steps(store: str, meta: dict) -> list[str]:
     """What can be trained on a store as it is; nothing where training would be refused."""
     labels = meta["labels"] or []
-    plain = meta.get("label_kind", "numbers") != "sets" and not meta.get("n_unlabelled") and not meta.get("weighted")
+    plain = meta.get("label_kind", "numbers") != "sets" and not meta.get("n_unlabelled")
     if len(labels) < 2 or not meta["n_features"] or not plain:
         return []
     solver = "" if len(labels) == 2 else " --solver arow"

@@ -24,7 +24,8 @@ from blocksvm.conversion.convert import SplitSettings, store_batches
 from blocksvm.errors import InputError
 from blocksvm.info import main as info
 from blocksvm.labels import Labels
-from blocksvm.model.files import describe_checkpoint, load_model
+from blocksvm.model.files import load_model
+from blocksvm.model.state import describe_checkpoint
 from blocksvm.rows import Origin, RowBatch
 from blocksvm.sources.store.meta import SCHEMAS, parse
 from blocksvm.sources.store.reader import Store
@@ -177,7 +178,8 @@ def test_rows_come_back_as_they_went_in(tmp_path, kind, data):
         distinct = sorted(set(present))
         assert store.label_counts == [(label, present.count(label)) for label in distinct]
         sums = {label: sum(e["weight"] for e in expected.values() if e["label"] == label) for label in distinct}
-        assert store.class_weight_sums == (pytest.approx(sums) if is_weighted else None)
+        assert store.label_weights == (pytest.approx(list(sums.values())) if is_weighted else None)
+        assert store.total_weight == pytest.approx(sum(e["weight"] for e in expected.values()))
         block = store.read_block(np.arange(len(store.chunks)), None)
         sources = np.concatenate([store.read_rows(k)["source"] for k in range(len(store.chunks))]).tolist()
         back = np.concatenate([store.read_labels(k) for k in range(len(store.chunks))]).tolist()
@@ -697,8 +699,11 @@ def test_what_training_cannot_take_is_one_sentence(tmp_path, run_in_process):
             assert done.last_line.startswith(f"blocksvm.train: error: {path}: ")
             assert says in done.last_line
         assert run_in_process(regret, path, "--learner", "pa1", "--quiet").code == 2
-    done = run_in_process(train, heavy, tmp_path / "m.h5", "--solver", "pa1", "--quiet")
-    assert "its rows have weights, which pa1 does not take" in done.last_line
+    done = run_in_process(regret, heavy, "--learner", "pa1", "--quiet")
+    assert "its rows have weights, which regret does not take" in done.last_line
+    done = run_in_process(train, heavy, tmp_path / "m.h5", "--solver", "ftl", "--quiet")
+    assert done.code == 2
+    assert "its rule has no place for the weights of rows" in done.last_line
     assert not (tmp_path / "m.h5").exists()
 
 

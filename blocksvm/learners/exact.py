@@ -19,6 +19,7 @@ import numpy as np
 import scipy.sparse
 
 from blocksvm.errors import InputError, said
+from blocksvm.labels import require_labels
 from blocksvm.learners.leader import GAP, Leader
 from blocksvm.learners.loops import (
     ASKED,
@@ -216,6 +217,7 @@ class ExactSolver(Solver):
         self.runner = ExactRunner(learner, task.settings, task.bias)
         self.settings, self.bias, self.stop = self.runner.settings, task.bias, task.stop
         self.n_samples = task.source.n_samples
+        require_labels(task.source)
         if not task.source.labels.binary:
             raise InputError(
                 f"{self.name}: learns two classes; {task.source.name} has {len(task.source.labels.values)}"

@@ -9,6 +9,7 @@ from hashlib import blake2b
 import numpy as np
 
 from blocksvm.errors import InputError, called
+from blocksvm.labels import require_labels
 from blocksvm.learners.loops import ASKED, CORRECTED, LOSS_SUM, MISTAKES, NOT_POSITIVE, ROWS, TALLY_LENGTH
 from blocksvm.learners.protocol import SHARED, Learner
 from blocksvm.learners.runner import LearnerState, Runner, known_of
@@ -41,6 +42,7 @@ class OnlineSolver(Solver):
 
     def __init__(self, learner: Learner, capabilities: Capabilities, task: Task):
         source = task.source
+        require_labels(source)
         known = known_of(source, task.bias)
         k = len(source.labels.values)
         shared = {name: value for name, value in task.settings.items() if name in SHARED}

@@ -15,6 +15,7 @@ from blocksvm.errors import InputError
 from blocksvm.formats import FORMATS
 from blocksvm.formats.recipe import Recipe
 from blocksvm.kernels.table import hash_ids
+from blocksvm.labels import listed
 from blocksvm.model.older import of_today
 from blocksvm.model.state import Piecewise, write_state
 from blocksvm.sources.store.arrays import read_array, write_array
@@ -91,7 +92,7 @@ class Model:
     meta: dict
 
     def __repr__(self) -> str:
-        labels = ", ".join(f"{label:g}" for label in self.labels[:5]) + (", ..." if len(self.labels) > 5 else "")
+        labels = listed(self.labels[:5]) + (", ..." if len(self.labels) > 5 else "")
         return f"Model({self.weights.shape[-1]} features, labels {labels})"
 
     @property

@@ -21,6 +21,7 @@ import numpy as np
 
 from blocksvm.errors import InputError, said
 from blocksvm.kernels.margins import certificate_sums, inner_with_difference, squared_distance, sum_of_squares
+from blocksvm.labels import label_text, listed, require_labels
 from blocksvm.problems import get_loss
 from blocksvm.problems.loss import REAL_NUMBERS, Loss
 from blocksvm.problems.settings import PROBLEM_SETTINGS
@@ -98,7 +99,7 @@ def make_problem(settings: Mapping, bias: float, source: Source) -> Problem:
 
 
 def _sum_of_weights(source: Source) -> float:
-    return float(source.n_samples) if source.label_weights is None else math.fsum(source.label_weights)
+    return source.total_weight
 
 
 def _sums_by_class(source: Source, labels: Labels) -> tuple[float, float]:
@@ -107,7 +108,9 @@ def _sums_by_class(source: Source, labels: Labels) -> tuple[float, float]:
         return tuple(count for _, count in source.label_counts)
     for label, total in zip(labels.values, source.label_weights, strict=True):
         if not total > 0.0:
-            raise InputError(f"{source.name}: all rows of label {label:g} have weight 0; training needs two classes")
+            raise InputError(
+                f"{source.name}: all rows of label {label_text(label)} have weight 0; training needs two classes"
+            )
     return tuple(source.label_weights)
 
 
@@ -117,33 +120,30 @@ def _class_weights(given, labels: Labels, sums: tuple[float, float]) -> tuple[fl
         return 1.0, 1.0
     if given == "balanced":
         return tuple((sums[0] + sums[1]) / (2.0 * total) for total in sums)
-    for label, weight in given.items():
-        if label not in labels.values:
+    # by their text: a label that is the string '1' is given as 1, too
+    named = {label_text(label): weight for label, weight in given.items()}
+    negative, positive = map(label_text, labels.values)
+    for label, weight in named.items():
+        if label not in (negative, positive):
             raise InputError(
-                f"{said('class_weight', f'{label:g}={weight:g}')}: no row has this label; "
-                f"the labels are {labels.negative:g} and {labels.positive:g}"
+                f"{said('class_weight', f'{label}={weight:g}')}: no row has this label; "
+                f"the labels are {negative} and {positive}"
             )
-    return given.get(labels.negative, 1.0), given.get(labels.positive, 1.0)
+    return named.get(negative, 1.0), named.get(positive, 1.0)
 
 
 def require_two_labels(source: Source) -> Labels:
     """The two labels of a binary problem; InputError says what is there instead, and what to do."""
+    require_labels(source)
     if source.labels is not None and source.label_counts is not None and len(source.label_counts) == 2:
         return source.labels
-    if source.label_counts is None:
-        raise InputError(f"{source.name}: has more than 10,000 distinct labels; a binary solver needs two")
     found = [label for label, _ in source.label_counts]
-    if len(found) == 1:
-        raise InputError(
-            f"{source.name}: all rows have the label {found[0]:g}; training needs rows of two classes, add the other"
-        )
-    if not found:
-        raise InputError(f"{source.name}: has no labels; training needs rows of two classes")
-    shown = ", ".join(f"{label:g}" for label in found[:5]) + (", ..." if len(found) > 5 else "")
+    first = label_text(found[0])
+    shown = listed(found[:5]) + (", ..." if len(found) > 5 else "")
     raise InputError(
         f"{source.name}: has {len(found)} labels ({shown}), but this solver takes two; the online learners take more "
         f"(such as {said('solver', 'arow')}), or make one class against the others, e.g. "
-        f"awk '{{$1 = ($1 == {found[0]:g}) ? 1 : -1}} 1' INPUT | python -m blocksvm.split - STORE.h5"
+        f"awk '{{$1 = ($1 == {first}) ? 1 : -1}} 1' INPUT | python -m blocksvm.split - STORE.h5"
     )
 
 

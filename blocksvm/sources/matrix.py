@@ -79,7 +79,8 @@ class Matrix(SourceBase):
             coding=coding,
             label_kind=NUMBERS if own is None else STRINGS,
             label_counts=counts,
-            class_weight_sums=self._weight_sums(counts, own),
+            total_weight=float(n) if self.weights is None else float(self.weights.sum()),
+            label_weights=self._label_weights(counts, own),
             n_unlabelled=unlabelled,
             weighted=self.weights is not None,
             fingerprint=digest.hexdigest(),
@@ -91,16 +92,16 @@ class Matrix(SourceBase):
         ends = np.maximum(self.indptr[1:], np.arange(1, n + 1)) // size
         return np.flatnonzero(np.append(True, np.diff(ends) > 0))
 
-    def _weight_sums(self, counts: list[tuple] | None, own: tuple | None) -> dict | None:
+    def _label_weights(self, counts: list[tuple] | None, own: tuple | None) -> list[float] | None:
         if self.weights is None or counts is None:
             return None
         kept = [label if own is None else own.index(label) for label, _ in counts]
-        sums = [float(self.weights[self.kept == value].sum()) for value in kept]
-        return {label: total for (label, _), total in zip(counts, sums, strict=True)}
+        return [float(self.weights[self.kept == value].sum()) for value in kept]
 
     def reader(self, labels: Labels | None = None, real: bool = False) -> Matrix:
         other = super().reader(labels, real)
-        other.y = other.coding.y(self.kept)
+        if other.coding is not self.coding:
+            other.y = other.coding.y(self.kept)
         return other
 
     def working_bytes(self) -> int:

@@ -41,9 +41,9 @@ class Source(Protocol):
     """Rows in chunks, from which blocks are made; used by one consumer at a time.
 
     name: for messages; labels: those by which ``y`` is made, or None (then y is 0); label_kind: 'numbers', 'strings' or
-    'sets'; label_counts: each label with its rows, or None where there are too many; class_weight_sums: each label
-    with the sum of its rows' weights, or None where no row has another weight than 1; n_unlabelled: rows without a
-    label; fingerprint: equal only for equal rows in equal order.
+    'sets'; label_counts: each label with its rows, or None where there are too many; label_weights: the
+    weights of the rows of each of label_counts, summed, or None where all are 1; total_weight: those of all rows (where
+    all are 1: n_samples); n_unlabelled: rows without a label; fingerprint: equal only for equal rows in equal order.
     """
 
     name: str
@@ -57,7 +57,8 @@ class Source(Protocol):
     labels: Labels | None
     label_kind: str
     label_counts: list[tuple] | None
-    class_weight_sums: dict | None
+    label_weights: list[float] | None
+    total_weight: float
     n_unlabelled: int
     weighted: bool  # some row has another weight than 1
     fingerprint: str
@@ -121,13 +122,12 @@ class SourceBase:
     label_kind: str
     label_counts: list[tuple] | None
     fingerprint: str
-    n_unlabelled: int = 0
-    weighted: bool = False
-    class_weight_sums: dict | None = None
-    shuffled: bool = False
-    in_memory: bool = False
+    total_weight: float
     label_weights: list[float] | None = None
     n_unlabelled: int = 0
+    weighted: bool = False
+    shuffled: bool = False
+    in_memory: bool = False
     cost: ReadingCost = field(default_factory=ReadingCost)
 
     @property

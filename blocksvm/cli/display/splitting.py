@@ -66,7 +66,7 @@ def split_summary(path: Path, meta: dict, seconds: float) -> str:
     lines = [
         f"{path}: {meta['n_samples']:,} rows, {meta['n_features']:,} features, {nnz:,} nonzeros"
         f"{' (all values are 1)' if meta['values'] == 'ones' else ''}",
-        f"labels: {labels_line(meta['labels'])}",
+        f"labels: {labels_line(meta)}",
         f"{megabytes(stored)} in {meta['n_chunks']:,} chunks: {stored / max(1, nnz):.2f} bytes a nonzero, "
         f"{stored / max(1, text):.0%} of the text's {megabytes(text)}",
         f"{clock(seconds) if seconds >= 10 else f'{seconds:.1f}s'}: {meta['n_samples'] / seconds:,.0f} rows/s, "

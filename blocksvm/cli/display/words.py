@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+from blocksvm.labels import NUMBERS, SETS, label_text
+
 
 def megabytes(n_bytes: float) -> str:
     """'12.3 MB' or '1.23 GB'."""
@@ -25,14 +27,20 @@ def clock(seconds: float | None) -> str:
     return f"{seconds // 3600}h{seconds % 3600 // 60:02d}m"
 
 
-def label(value: float) -> str:
-    return f"{value:g}"
+def label(value) -> str:
+    return label_text(tuple(value) if isinstance(value, list) else value)
 
 
-def labels_line(labels) -> str:
+def labels_line(meta: dict) -> str:
+    """The labels of a store, from its description."""
+    labels, kind = meta["labels"], meta.get("label_kind", NUMBERS)
+    missing = meta.get("n_unlabelled", 0)
+    none = f"; {missing:,} rows without a label" if missing else ""
     if labels is None:
-        return "more than 10,000 distinct numbers"
-    shown = ", ".join(f"{label(value)} ({count:,} rows)" for value, count in labels[:6])
+        return f"more than 10,000 distinct {kind}{none}"
+    shown = ", ".join(f"{label(value)} ({count:,} rows)" for value, count in labels[:6]) or "none"
+    if kind == SETS:
+        shown = "sets: " + shown
     more = f", and {len(labels) - 6} more" if len(labels) > 6 else ""
-    note = "; training needs rows of a second class" if len(labels) == 1 else ""
-    return shown + more + note
+    note = "; training needs rows of a second class" if len(labels) == 1 and not missing else ""
+    return shown + more + none + note

@@ -137,6 +137,7 @@ STORE = Record(
         "n_labels": maybe(SIZE),
         "n_unlabelled": maybe(SIZE),
         "weighted": maybe(YES),
+        "total_weight": maybe(NUMBER),
         "label_weights": maybe(or_none(list_of(NUMBER))),
         "named": maybe(YES),
         "codec": TEXT,
@@ -243,6 +244,8 @@ def _store_fault(meta: dict) -> str | None:
         return f"its labels are not {kind}"
     if labels is not None and kind != NUMBERS and len(labels) != meta.get("n_labels"):
         return "its labels are not as many as its n_labels"
+    if meta.get("weighted", False) != ("total_weight" in meta):
+        return "its weighted and its total_weight disagree"
     weights = meta.get("label_weights")
     if weights is not None and (labels is None or len(weights) != len(labels)):
         return "its label_weights are not as many as its labels"

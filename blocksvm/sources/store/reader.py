@@ -102,9 +102,6 @@ class Store(SourceBase):
                 own = read_labels(self._group("labels"), meta["n_labels"], kind == SETS)
                 if counts is not None and own != tuple(label for label, _ in counts):
                     raise ValueError("/labels has other labels than the description")
-            weight_sums = None
-            if meta.get("label_weights") is not None:
-                weight_sums = dict(zip((label for label, _ in counts), meta["label_weights"], strict=True))
             super().__init__(
                 name=str(self.path),
                 n_samples=n_rows,
@@ -118,7 +115,8 @@ class Store(SourceBase):
                 label_counts=counts,
                 n_unlabelled=meta.get("n_unlabelled", 0),
                 weighted=self.weighted,
-                class_weight_sums=weight_sums,
+                total_weight=meta.get("total_weight", float(n_rows)),
+                label_weights=meta.get("label_weights"),
                 fingerprint=meta["fingerprint"],
                 shuffled=meta["settings"]["order"] == "shuffled",
             )

@@ -62,6 +62,7 @@ class StoreWriter:
         self.nnz = 0
         self.label_counts: dict[float, int] | None = {}  # of labels as they are kept, see blocksvm/labels.py
         self.label_weights: dict[float, float] = {}
+        self.total_weight = 0.0
         self.n_unlabelled = 0
         self._start_chunk()
 
@@ -142,8 +143,10 @@ class StoreWriter:
     def _submit(self, rows: np.ndarray, nnz: int, parts: list) -> None:
         record = (self.rows_cut, len(rows), nnz, self.parts_submitted, len(parts), codec.checksum(rows.tobytes()))
         self.chunks.append(record)
-        if self.weighted and self.label_counts is not None:
+        if self.weighted:
             # by chunks, whose rows are the same however they came
+            self.total_weight += float(rows["weight"].sum())
+        if self.weighted and self.label_counts is not None:
             labels, place = np.unique(rows["label"], return_inverse=True)
             for label, total in zip(labels.tolist(), np.bincount(place, rows["weight"]).tolist(), strict=True):
                 self.label_weights[label] = self.label_weights.get(label, 0.0) + total
@@ -260,6 +263,7 @@ class StoreWriter:
             found["n_unlabelled"] = self.n_unlabelled
         if self.weighted:
             found["weighted"] = True
+            found["total_weight"] = self.total_weight
             if self.label_counts is not None:
                 found["label_weights"] = [self.label_weights[label] for label in sorted(self.label_counts)]
         if named:
