@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy.optimize import minimize
-from training_cases import random_rows, train
+from training_cases import random_rows, stop_after, train
 
 from blocksvm.api import fit
 from blocksvm.errors import InputError
@@ -111,3 +111,77 @@ def test_what_does_not_fit_is_refused():
     ]:
         with pytest.raises(InputError, match=what):
             fit(source, **settings)
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared-hinge"])
+def test_a_regularised_leader_is_exact_whatever_the_step(loss):
+    """At a step of 1e5, where coordinate descent does not arrive: against a quadratic program's optimality conditions."""
+    X, y = random_rows(n=60, d=5, density=0.8, seed=4, zero_rows=1, copies=6)
+    rows = X.toarray()
+    for eta in (1e-4, 1.0, 1e5):
+        run = train(Matrix(X, y), solver="forel-exact", order="stored", loss=loss, step=eta)
+        w, alpha = run.w[:-1], run.loop.state["alpha"]
+        m = y * (rows @ w)
+        slack = np.maximum(0.0, 1.0 - m) ** (1 if loss == "hinge" else 2)
+        primal = 0.5 * w @ w + eta * slack.sum()
+        u = rows.T @ (alpha * y)
+        dual = alpha.sum() - 0.5 * u @ u - (alpha @ alpha / (4.0 * eta) if loss != "hinge" else 0.0)
+        assert alpha.min() >= 0.0 and (loss != "hinge" or alpha.max() <= eta)
+        assert primal - dual <= 1e-9 * primal
+        assert run.result.note == ""
+
+
+@pytest.mark.parametrize("radius", [1e-5, 1e-2, 1e3])
+@pytest.mark.parametrize("loss", ["hinge", "squared-hinge"])
+def test_the_leader_stays_in_a_ball_of_any_radius(radius, loss):
+    X, y = random_rows(n=40, d=4, density=0.8, seed=5, copies=4)
+    rows = X.toarray()
+    run = train(Matrix(X, y), solver="ftl", order="stored", loss=loss, radius=radius)
+    w = run.w[:-1]
+    assert np.linalg.norm(w) <= radius * (1.0 + 1e-12)
+    power = 1 if loss == "hinge" else 2
+
+    def total(w):
+        return (np.maximum(0.0, 1.0 - y * (rows @ w)) ** power).sum()
+
+    # the least loss in the ball, by subgradient steps with projection from the solution and from elsewhere
+    least = total(w)
+    for start in (w, np.zeros(4), *np.random.default_rng(0).standard_normal((4, 4))):
+        v = start * min(1.0, radius / max(1e-300, np.linalg.norm(start)))
+        for k in range(1, 3000):
+            slope = (
+                -power * rows.T @ (y * np.maximum(0.0, 1.0 - y * (rows @ v)) ** (power - 1) * (y * (rows @ v) < 1.0))
+            )
+            v = v - min(radius, 1.0) / np.sqrt(k) * slope / max(1e-300, np.linalg.norm(slope))
+            v = v * min(1.0, radius / max(1e-300, np.linalg.norm(v)))
+            least = min(least, total(v))
+    assert total(w) <= least * (1.0 + 2e-7) + 1e-8
+
+
+def test_rounds_take_a_few_steps_of_the_active_set(monkeypatch):
+    """Thousands of rows are no matter of hours: a round's problem differs from the last one's by a row."""
+    from blocksvm.learners.leader import Leader
+
+    steps = []
+    step = Leader._step
+    monkeypatch.setattr(Leader, "_step", lambda self, *arguments: steps.append(1) or step(self, *arguments))
+    X, y = random_rows(n=400, d=13, density=0.9, seed=6)
+    train(Matrix(X, y), solver="ftl", order="stored")
+    assert len(steps) < 15 * 400
+
+
+def test_a_pass_is_broken_off_between_rows_and_gone_on_with(tmp_path):
+    X, y = random_rows(n=60, d=5, density=0.8, seed=7)
+    settings = {"solver": "ftl", "order": "shuffled", "max_outer": 2, "seed": 1}
+    whole = train(Matrix(X, y), **settings)
+    for polls in (1, 25, 63, 100):
+        path = tmp_path / f"{polls}.ckpt"
+        stopped = train(Matrix(X, y), stop=stop_after(polls), checkpoint=path, **settings)
+        assert stopped.result.status == "interrupted"
+        assert stopped.loop.state["tally"][0] < 120
+        resumed = train(Matrix(X, y), checkpoint=path, resume=True, **settings)
+        assert np.array_equal(resumed.w, whole.w)
+        assert np.array_equal(resumed.loop.state["tally"], whole.loop.state["tally"])
+    limited = train(Matrix(X, y), max_seconds=1e-9, **settings)
+    assert limited.result.status == "max-seconds"
+    assert limited.loop.state["tally"][0] == 0

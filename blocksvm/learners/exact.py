@@ -3,7 +3,7 @@
 FoReL  w_t = argmin_w sum_{s < t} loss_s(w) + ||w||^2 / (2 eta): the batch problem with C = eta
        (Shalev-Shwartz, Online learning and online convex optimization, 2012, sec. 2.3)
 FTL    w_t = argmin of the past losses over the ball ||w|| <= B, without which there need not be one: the same with eta
-       tuned until ||w|| = B, or until the loss is within 1e-7 of the least in the ball, relatively
+       tuned until ||w|| = B, or until the loss is within 1e-7 of the least in the ball, relatively, or 0
 
 A round costs some steps of an active-set method (leader.py): for some thousand rows, all in memory.
 """
@@ -43,6 +43,7 @@ POWERS = {"hinge": 1, "squared-hinge": 2}
 LOSS = Setting("loss", "what is made least", "hinge", kind=str, choices=tuple(POWERS))
 NEAR = 1e-9  # relative: ||w|| to the ball's radius
 SUBOPTIMAL = 1e-7  # relative: the loss of ftl to the least in the ball
+NO_LOSS = 1e-10  # relative to the loss of w = 0: rows that are separated
 GROWTH = 10.0  # of eta, at most, from one problem to the next
 MOST_ETAS = 200
 WORST_GAP, ETA = range(2)  # of state["leader"]
@@ -91,7 +92,7 @@ def follow_in_ball(leader: Leader, settings: Mapping, eta: float) -> tuple[np.nd
             excess = (radius - norm) * norm / eta
             if power == 1:
                 excess = min(excess, loss - leader.least_loss(change, radius))
-            if excess <= SUBOPTIMAL * loss or loss <= SUBOPTIMAL * SUBOPTIMAL:
+            if excess <= SUBOPTIMAL * loss or loss <= NO_LOSS * leader.seen.sum():
                 break
         before, eta = eta, _next_eta(w, slope, eta, radius, low, high)
         leader.follow(change, before, eta)

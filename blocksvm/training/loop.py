@@ -64,6 +64,7 @@ class OuterLoop:
         self.executor = executor or ThisThread()
         self.began = time.perf_counter() if began is None else began
         self.progress = Progress()
+        plan.over_time = lambda: self.seconds() > plan.settings.max_seconds
         if plan.resume is not None:
             plan.check_resumed(checkpoint.path)
 
@@ -192,7 +193,7 @@ class OuterLoop:
             block = self.feed.take(blocks[visit])
             self.feed.request(blocks[visit + 1] if visit + 1 < len(blocks) else following[0])
             if not self.visitor.visit(block, self.state):
-                return "interrupted"
+                return "interrupted" if self.watch.stop() else "max-seconds"
             self.emit("visit", visit=visit + 1, blocks=len(blocks))
             if self.seconds() > self.plan.settings.max_seconds and position.visit < len(blocks):
                 return "max-seconds"

@@ -40,6 +40,7 @@ class Plan:
     ):
         self.source = source
         self.settings = settings
+        self.over_time: Callable[[], bool] = lambda: False  # the loop knows when it began
         self.resume = resume
         self.replay = replay
         self.earlier = earlier or EarlierModels(source)
@@ -47,7 +48,7 @@ class Plan:
         schedule = settings.make_schedule()
         self.schedule: Schedule = schedule if replay is None else Replay(replay, schedule.tolerance)
         self.solver: Solver = method.make(
-            Task(dict(settings.method), source, settings.bias, self.schedule.tolerance, stop)
+            Task(dict(settings.method), source, settings.bias, self.schedule.tolerance, self._stops(stop))
         )
         self.method = {
             "name": self.solver.name,
@@ -66,6 +67,10 @@ class Plan:
             self.held_out.match(source, self.budget)
         saved = None if resume is None else resume["partition"]
         self.partition, self.arena_bytes = plan_blocks(self.budget, source, self.solver, settings, saved)
+
+    def _stops(self, stop: Callable[[], bool]) -> Callable[[], bool]:
+        """What a solver asks in the middle of a pass: whether the user wants to stop, or the time is over."""
+        return lambda: stop() or self.over_time()
 
     @property
     def namespace(self) -> str:

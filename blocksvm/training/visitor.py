@@ -64,6 +64,7 @@ class Visitor:
         change = self.executor.make(self.plan.solver, visit, block, state)
         self._count(change)
         position.passes, progress.finished = change.passes, change.finished
+        stopped = stopped or any(not result.whole for result in change.results)
         self.arrays = change.arrays if stopped else None
         if stopped:
             return False

@@ -79,7 +79,7 @@ def run_visit(solver: Solver, visit: Visit, block: Block, state: State) -> Chang
         change.finished = result.finished
         change.results.append(result)
         change.seconds.append(seconds)
-        going = visit.go_on(change.passes, result.finished, seconds)
+        going = visit.go_on(change.passes, result.finished, seconds) and result.whole
     return change
 
 
