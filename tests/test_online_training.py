@@ -344,3 +344,111 @@ def test_a_held_out_store_of_more_classes(tmp_path):
     model_accuracy = run.outer()[-1]["valid_accuracy"]
     assert 0.25 < model_accuracy <= 1.0
     assert svmlight(X[:1], y[:1]).startswith(f"{y[0]:g} ")
+
+
+def note_of(X, y, **settings):
+    return train(
+        Matrix(scipy.sparse.csr_matrix(np.asarray(X, float)), np.asarray(y, float)), order="stored", **settings
+    )
+
+
+def margin_told(note):
+    return float(note.split(" a margin above ")[1].split()[0])
+
+
+@pytest.mark.parametrize("solver", ["perceptron", "perceptron-bias"])
+def test_no_plane_is_said_not_to_be_that_is(solver):
+    """Rows at 9 and 11, between which a plane has margin 1: however many mistakes, no smaller one may be told."""
+    bias = {"bias": 1.0} if solver == "perceptron" else {}
+    for epochs in (3, 70, 100):
+        run = note_of([[9.0], [11.0]], [-1, 1], solver=solver, max_outer=epochs, **bias)
+        if run.result.status == "converged":
+            assert run.result.note.startswith("the last epoch made no mistake: the rows are linearly separable with a")
+            continue
+        assert margin_told(run.result.note) >= 1.0
+        R, B = 11.0, run.loop.plan.solver.bias
+        M = run.outer()[-1]["mistakes"]
+        assert margin_told(run.result.note) == pytest.approx((R * R + B * B) / (B * math.sqrt(M)), rel=5e-3)
+    # a plane with an offset separates these, which none through the origin does: only of those may the rest be said
+    note = note_of([[1.0], [3.0]], [-1, 1], solver="perceptron", max_outer=50).result.note
+    assert "no plane through the origin has a margin above" in note
+
+
+def test_mistakes_whose_label_was_not_asked_for_prove_nothing():
+    rng = np.random.default_rng(3)
+    X = rng.standard_normal((200, 4))
+    y = np.where(X @ np.ones(4) > 0, 1.0, -1.0)
+    X += 0.4 * y[:, None]  # separable with a margin of 0.8 by (1, 1, 1, 1) / 2
+    run = note_of(X, y, solver="perceptron", max_outer=1, query=0.02)
+    asked, last = run.loop.state["tally"][9], run.outer()[-1]
+    assert asked < last["mistakes"]
+    assert f"{last['mistakes']} in all, {asked:.0f} of them on labels asked for" in run.result.note
+    largest = np.sqrt((X**2).sum(axis=1).max())
+    assert margin_told(run.result.note) == pytest.approx(largest / math.sqrt(asked), rel=5e-3)
+
+
+def test_nothing_is_told_of_a_margin_after_other_rows(tmp_path):
+    first = Matrix(*random_rows(n=60, seed=1))
+    other = Matrix(scipy.sparse.csr_matrix([[1.0], [-1.0]]), [1.0, -1.0])
+    settings = {"solver": "perceptron", "order": "stored", "max_outer": 3}
+    made = fit(first, **settings)
+    assert "no plane through the origin has a margin above" in made.result.note
+    made.save(tmp_path / "first.h5")
+    same = fit(first, continue_from=tmp_path / "first.h5", **settings)
+    assert "no plane through the origin" in same.result.note  # the count goes on over the same rows
+    mixed = fit(Matrix(*random_rows(n=60, seed=2)), continue_from=tmp_path / "first.h5", **settings)
+    assert "every epoch made mistakes" in mixed.result.note and "plane" not in mixed.result.note
+    assert fit(other, solver="perceptron").result.note.startswith("every epoch made mistakes, 1 in all")
+
+
+def test_separable_by_the_last_weights_is_not_separable_by_their_mean():
+    X, y = [[1.0, 0.1], [-0.2, 1.0], [0.9, -1.0]], [1, 1, -1]
+    run = note_of(X, y, solver="perceptron", max_outer=200, average=True)
+    assert run.result.status == "converged"
+    assert run.result.note.endswith("by the last weights, of which the model keeps the mean")
+
+
+def test_a_learner_for_each_class_is_at_rest_when_none_of_them_moves():
+    """A class may be told rightly while one of the learners against the rest is wrong, and goes on."""
+    told_rightly_before = 0
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        X, y = rng.standard_normal((12, 14)), np.arange(12) % 3 * 1.0
+        source = Matrix(scipy.sparse.csr_matrix(X), y)
+        run = train(source, solver="perceptron", multiclass="rest", order="stored", max_outer=300)
+        assert run.result.status == "converged"
+        W = run.w.reshape(3, -1)[:, :-1]
+        assert (np.where(y[:, None] == np.arange(3), 1.0, -1.0) * (X @ W.T) > 0.0).all()
+        mistakes = [0, *(event["mistakes"] for event in run.outer())]
+        told_rightly_before += mistakes[-2] == mistakes[-3]
+    assert told_rightly_before, "no epoch told every class rightly while a learner was wrong"
+
+
+def test_pegasos_as_a_learner_is_the_same_from_a_store_and_from_text(tmp_path, capsys):
+    from stream_cases import learned, text_of, weights_by_id
+
+    from blocksvm.streaming.saving import save_stream
+
+    X, y = random_rows(n=80, d=10, seed=4, dtype=np.float32)
+    store, text = make_store(tmp_path, X, y, keep_order=True), text_of(tmp_path, X, y)
+    for options, average in ((["--lambda", "0.05"], False), (["--lambda", "0.05", "--average"], True)):
+        model = tmp_path / f"{average}.h5"
+        arguments = (store, model, "--learner", "pegasos", "--order", "stored", *options)
+        assert run_in_process(capsys, train_main, *arguments)[0] == 0
+        stream, _ = learned(text, "pegasos", settings={"lam": 0.05}, average=average)
+        save_stream(tmp_path / "stream.h5", stream)
+        streamed = weights_by_id(tmp_path / "stream.h5", 11)[0]
+        np.testing.assert_allclose(weights_by_id(model, 11)[0], streamed, rtol=1e-12, atol=1e-15)
+    by_C = fit(Matrix(X, y), learner="pegasos", C=1.0 / (0.05 * 80), order="stored")
+    np.testing.assert_allclose(
+        by_C.result.w[:-1], weights_by_id(tmp_path / "False.h5", 11)[0][1:], rtol=1e-9, atol=1e-12
+    )
+    X, y = classes()
+    for more in ({"multiclass": "rest"}, {"query": 0.5}, {"average": True}):
+        source = Matrix(X, y)
+        made = fit(source, learner="pegasos", lam=0.1, **more)
+        made.save(tmp_path / "first.h5", overwrite=True)
+        on = fit(source, continue_from=tmp_path / "first.h5")
+        assert np.array_equal(on.result.w, fit(source, learner="pegasos", lam=0.1, max_outer=2, **more).result.w)
+    with pytest.raises(InputError, match="lam and C say the same thing"):
+        fit(Matrix(X, y), learner="pegasos", C=1.0, lam=0.1)
