@@ -20,8 +20,10 @@ from blocksvm.analysis import comparators, report
 from blocksvm.analysis.bounds import BOUNDS, bounds_of
 from blocksvm.analysis.comparators import Found, measure
 from blocksvm.analysis.replay import Rows, log_spaced
+from blocksvm.api import fit
 from blocksvm.errors import InputError
 from blocksvm.learners import LEARNERS, get_learner
+from blocksvm.learners.exact import EXACT
 from blocksvm.regret import main
 from blocksvm.sources.matrix import Matrix
 from blocksvm.sources.store.reader import Store
@@ -113,7 +115,7 @@ def pool(name):
     yield np.ones((40, 1)), np.where(np.arange(40) % 2, 1.0, -1.0), np.ones(1)
 
 
-@pytest.mark.parametrize("name", sorted(NAMES))
+@pytest.mark.parametrize("name", sorted(NAMES - {name for learner in EXACT.values() for name in learner.bounds}))
 def test_a_bound_divided_by_a_large_factor_is_violated(name):
     """Or the tests of the bounds could not fail."""
     bound = next(bound for bound in BOUNDS if bound.name == name)
@@ -206,7 +208,8 @@ def test_comparators_outside_of_a_ball_are_not_admitted():
 
 
 def test_every_bound_has_a_learner_and_most_learners_are_told_the_truth():
-    assert {name for learner in LEARNERS for name in get_learner(learner).bounds} == NAMES
+    learners = [*map(get_learner, LEARNERS), *EXACT.values()]
+    assert {name for learner in learners for name in learner.bounds} == NAMES
     X, y, _ = sample(n=30, noise=0.1)
     for name in ("arow", "cw-var", "scw1", "adagrad-fobos", "subgradient"):
         made = report.regret(Matrix(X, y), name)
@@ -473,3 +476,38 @@ def test_the_path_ends_where_more_gains_nothing():
     tried = [u.C for u in made.found if u.C is not None]
     assert tried == whole[: len(tried)]
     assert len(tried) < len(whole)
+
+
+@pytest.mark.parametrize(("name", "case"), [("ftl", {"radius": 1.0}), ("ftl", {"radius": 3.0, "loss": "squared-hinge"}),
+                                            ("forel-exact", {"step": 0.3})])  # fmt: skip
+@pytest.mark.parametrize("order", ["stored", "shuffled"])
+def test_the_lemma_of_the_leader_is_measured(tmp_path, name, case, order):
+    X, y, _ = sample(n=60, d=5, seed=4, noise=0.2)
+    path = make_store(tmp_path, scipy.sparse.csr_matrix(X), y, dtype="float64", keep_order=True, chunk_nonzeros=16)
+    with Store(path) as source:
+        made = report.regret(source, name, case, order=order, seed=1)
+    (one,) = made.bounds
+    assert one.applies and not one.violated
+    run = made.run
+    loss = oracle.LOSSES[case.get("loss", "hinge")]
+    stability = np.cumsum([loss(z, s)[0] - loss(v, s)[0] for z, v, s in
+                           zip(run.scores, run.scores_after, run.y, strict=True)])  # fmt: skip
+    agree(run.stability, stability[run.times - 1])
+    assert run.scores[0] == 0.0 and (run.y * run.scores_after >= run.y * run.scores - 1e-6).all()
+    right = [u.judged[-1] + stability[-1] + (u.norm**2 / 0.6 if name == "forel-exact" else 0.0)
+             for u in made.found if name == "forel-exact" or u.norm <= case["radius"]]  # fmt: skip
+    assert one.right[-1] + made.best.judged[-1] == pytest.approx(min(right), rel=1e-4)
+    smaller = replace(one.bound, right=lambda run, u: u.loss + (one.bound.right(run, u) - u.loss) / 100.0)
+    assert report.judge(smaller, run, made.found, made.best).violated, "the bound is never near to what it bounds"
+    if order == "stored":
+        fitted = fit(Matrix(X, y), solver=name, order="stored", **case)
+        assert run.judged[-1] == pytest.approx(fitted.loop.state["tally"][1], rel=1e-6)
+    with pytest.raises(InputError, match=f"average: {name} has no use for it"):
+        report.regret(Matrix(X, y), name, average=True)
+
+
+def test_pegasos_by_C_is_pegasos_by_lambda():
+    X, y, _ = sample(n=50, d=5, seed=4, noise=0.2)
+    by_C, by_lambda = (report.regret(Matrix(X, y), "pegasos", case) for case in ({"C": 0.4}, {"lam": 1 / 20.0}))
+    agree(by_C.run.scores, by_lambda.run.scores)
+    assert by_C.bounds[0].applies

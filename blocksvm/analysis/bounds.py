@@ -25,6 +25,7 @@ import numpy as np
 
 from blocksvm.analysis.comparators import Comparator
 from blocksvm.analysis.replay import Run
+from blocksvm.learners.exact import SUBOPTIMAL
 
 UNIT = 1e-4  # how far ||x||^2 may lie from 1: rows come from text of some digits, and are stored in single precision
 
@@ -164,6 +165,19 @@ BOUNDS = (
         "linearised regret", lambda run: run.linear,
         lambda run, u: u.linear + u.norm**2 / (2.0 * eta(run)) + eta(run) * run.gradient_squares,
         (FROM_ZERO, mirror_is("euclidean"), CONSTANT, UNPROJECTED), regret="linear",
+    ),
+    Bound(
+        "FoReL, exact minimisers", "Shalev-Shwartz 2012, Lemma 2.3",
+        "regret <= ||u||^2 / (2 eta) + sum (f_t(w_t) - f_t(w_{t+1}))",
+        "regret", lambda run: run.loss,
+        lambda run, u: u.loss + u.norm**2 / (2.0 * eta(run)) + run.stability, (FROM_ZERO,), regret="loss",
+    ),
+    Bound(
+        "FTL, exact minimisers", "Shalev-Shwartz 2012, Lemma 2.1",
+        "regret <= sum (f_t(w_t) - f_t(w_{t+1}))",
+        "regret", lambda run: run.loss,
+        lambda run, u: u.loss * (1.0 + SUBOPTIMAL * run.times) + run.stability, (), (IN_BALL,), regret="loss",
+        remark="the minimisers are exact to 1e-7 of the loss, which is counted",
     ),
     Bound(
         "OGD, constant step", "Zinkevich 2003; Shalev-Shwartz 2012",

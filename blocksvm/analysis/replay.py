@@ -13,6 +13,7 @@ from blocksvm.analysis import records
 from blocksvm.errors import InputError
 from blocksvm.kernels.shuffle import windowed_order
 from blocksvm.labels import label_text
+from blocksvm.learners.exact import ExactRunner
 from blocksvm.learners.protocol import LOSS_NAMES, Regulariser
 from blocksvm.learners.runner import Runner
 from blocksvm.memory import Budget
@@ -138,7 +139,7 @@ class Run:
     learner's objective has a regulariser r that is measured.
     """
 
-    def __init__(self, runner: Runner, source: Source, times: np.ndarray):
+    def __init__(self, runner: Runner | ExactRunner, source: Source, times: np.ndarray):
         self.runner, self.learner = runner, runner.learner
         self.name, self.settings, self.bias = runner.name, runner.settings, runner.bias
         self.T, self.d = source.n_samples, source.n_features
@@ -153,6 +154,7 @@ class Run:
         self.l1_weights: np.ndarray | None = None  # of r(w) = sum_j l1_weights_j |w_j|
         self.low = self.high = None  # the range of each weight over all rounds
         self.mean_weights: np.ndarray | None = None
+        self.scores_after: np.ndarray | None = None  # (T,) <w_{t+1}, x_t>, of exact minimisers
 
     # -- sums --------------------------------------------------------------------------------------------------
 
@@ -197,6 +199,11 @@ class Run:
     @cached_property
     def hinge_squares(self) -> np.ndarray:
         return self.at(self.losses_of("hinge", self.scores)[0] ** 2)
+
+    @cached_property
+    def stability(self) -> np.ndarray:
+        """(K,) sum (f_t(w_t) - f_t(w_{t+1})) of a learner that minimises exactly."""
+        return self.loss - self.at(self.losses_of(self.loss_name, self.scores_after)[0])
 
     @cached_property
     def R(self) -> np.ndarray:
@@ -278,12 +285,14 @@ class Run:
 
 def learner_bytes(runner: Runner, run: Run) -> int:
     """What the learner and the sums over its weights take."""
-    numbers = runner.feature_numbers() + 1 + runner.average + (8 if run.truncated else 0)
-    return 8 * (numbers * (run.d + 1) + runner.scalar_length()) + (40 * run.T if run.truncated else 0)
+    sums = 64 * (run.d + 1) + 40 * run.T if run.truncated else 0
+    return runner.state_bytes(run.d, run.T) + sums
 
 
 def replay(runner: Runner, rows: Rows, run: Run, tell: Callable[[str], None]) -> Run:
     """Fill the run's records by one epoch."""
+    if runner.needs_all_rows:
+        return _replay_exact(runner, rows, run, tell)
     state = runner.new_state(run.d)
     p = run.dual_power()
     if p is not None:
@@ -308,6 +317,20 @@ def replay(runner: Runner, rows: Rows, run: Run, tell: Callable[[str], None]) ->
         run.penalty = 0.5 * r.weight * run.at(norms)
     if r is not None and r.kind == "l1":
         _truncated(rows, run)
+    return run
+
+
+def _replay_exact(runner: ExactRunner, rows: Rows, run: Run, tell: Callable[[str], None]) -> Run:
+    """Of a learner that minimises over all rows so far, which are one block."""
+    for block, order, _ in rows:
+        state = runner.new_state(run.d, block.n_samples)
+        run.scores_after = np.empty(run.T)
+        runner.learn(
+            block, order, state, scores=run.scores, after=run.scores_after,
+            told=lambda tally=state["tally"]: tell(f"{runner.name}: {int(tally[0]):,} of {run.T:,} rows"),
+        )  # fmt: skip
+        run.y[:] = block.y[order]
+        run.sq_norms[:] = block.sq_norms[order] + run.bias**2
     return run
 
 

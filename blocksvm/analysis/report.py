@@ -11,8 +11,9 @@ import numpy as np
 from blocksvm.analysis.bounds import Bound, bounds_of
 from blocksvm.analysis.comparators import CERTIFIED, TOLERANCE, VECTORS, Comparator, Found, comparators, measure
 from blocksvm.analysis.replay import RECORD_BYTES, Rows, Run, in_memory, learner_bytes, log_spaced, replay
-from blocksvm.errors import InputError
+from blocksvm.errors import InputError, called
 from blocksvm.labels import refuse_weights
+from blocksvm.learners.exact import EXACT, ExactRunner
 from blocksvm.learners.runner import Runner, known_of
 from blocksvm.memory import Budget
 from blocksvm.problems.problem import require_two_labels
@@ -188,14 +189,20 @@ def regret(
     known = known_of(source, 0.0)
     if max_rows is not None and max_rows < 1:
         raise InputError(f"--max-rows {max_rows}: must be 1 or more")
-    runner = Runner(learner, given or {}, known, average=average)
+    if learner in EXACT:
+        if average:
+            raise InputError(f"{called('average')}: {learner} has no use for it")
+        runner = ExactRunner(EXACT[learner], given or {})
+    else:
+        runner = Runner(learner, given or {}, known, average=average)
     T = min(source.n_samples, max_rows or source.n_samples)
     budget = Budget(memory)
     budget.require("records of the rounds", RECORD_BYTES * T)
     budget.take("records of the rounds", RECORD_BYTES * T)
     rows = Rows(source, order, seed, budget.left // 2)
     by_solver = runner.settings.get("loss", "hinge") in (*CERTIFIED, "perceptron")
-    if T < source.n_samples or not (by_solver or source.in_memory):
+    in_blocks = not source.in_memory or order != "stored"
+    if T < source.n_samples or not (by_solver or source.in_memory) or (runner.needs_all_rows and in_blocks):
         rows = Rows(in_memory(rows, T, budget), "stored", seed, 0)
     run = Run(runner, rows.source, log_spaced(T))
     vectors = 8 * VECTORS * (run.d + 1)

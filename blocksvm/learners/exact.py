@@ -140,6 +140,7 @@ class ExactRunner:
     """A learner of this file at work; what ``Runner`` is to the others, on rows that are in memory together."""
 
     average = False
+    needs_all_rows = True
 
     def __init__(self, learner: ExactLearner, given: Mapping, bias: float = 0.0):
         self.learner, self.name = learner, learner.name
@@ -185,6 +186,10 @@ class ExactRunner:
                 after[place] = float(y[i] * (leader.Z[[i]] @ state["w"])[0])
             told()
         return len(order)
+
+    def state_bytes(self, d: int, n: int) -> int:
+        """Of its state for n rows of d features."""
+        return sum(array.n_bytes(d, n) for array in STATE)
 
     def new_state(self, d: int, n: int) -> State:
         """For n rows of d features."""

@@ -49,6 +49,8 @@ class Runner:
     InputError for settings that do not fit.
     """
 
+    needs_all_rows = False
+
     def __init__(self, learner: str | Learner, given: Mapping, known: Mapping, *, average: bool = False, bias: float = 0.0,
                  n_classes: int = 2, rule: str | None = None, query: float | None = None, key: int = 0):  # fmt: skip
         chosen = learner if isinstance(learner, Learner) else get_learner(learner)
@@ -155,6 +157,10 @@ class Runner:
         self.loops.read_weights(columns, self.width, scalars, self.parameters, self.average, out)
         if not np.isfinite(out).all():
             self.diverged("in the rows learned from")
+
+    def state_bytes(self, d: int, n: int) -> int:
+        """Of its state for d features, whatever the number n of rows, and of the weights read from it."""
+        return 8 * ((self.feature_numbers() + 1 + self.average) * (d + 1) + self.scalar_length())
 
     def new_state(self, d: int) -> LearnerState:
         """For d features and the constant one."""
