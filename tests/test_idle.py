@@ -91,3 +91,27 @@ def test_stretches_in_succession_are_one_stretch(falling):
             total += more
         assert abs(part - whole) < 1e-12
         assert abs(total - summed) < 1e-7
+
+
+@pytest.mark.parametrize("since", [10**6, 10**7, 10**8, 10**9, 10**12])
+def test_sums_of_late_rounds_keep_their_digits(since):
+    """With thresholds that bring a weight to 0 within some hundreds of rounds, and others after it."""
+    draw = np.random.default_rng(4)
+    for rounds in (60, 700, 2500):
+        for _ in range(4):
+            step, l1 = 10.0 ** draw.uniform(-1, 1), 10.0 ** draw.uniform(-2, 1)
+            w = draw.choice([-1, 1]) * step * l1 / since**0.5 * draw.uniform(0.5, rounds)
+            with localcontext(prec=50):
+                x, c, total = abs(Decimal(w)), Decimal(step * l1), Decimal(0)
+                for s in range(since + 1, since + rounds + 1):
+                    x = max(Decimal(0), x - c / Decimal(s).sqrt())
+                    total += x
+                expected = float(total) * (1 if w > 0 else -1)
+            assert falling_sum(w, float(since), rounds, step, l1, True) == pytest.approx(expected, rel=1e-9)
+            # to and fro over 0 after it: the last rounds count for less than a step each
+            found, summed = idle_rounds(w, float(since), float(since + rounds), step, l1, True)
+            expected, expected_sum, least = exact(w, since, since + rounds, step, l1, True)
+            if least > 1e-9 * step * l1 / since**0.5:
+                a = step * l1 / since**0.5
+                assert abs(found - float(expected)) < 1e-5 * a
+                assert abs(summed - float(expected_sum)) < 1e-9 * abs(w) * rounds + 1e-5 * a * rounds

@@ -69,6 +69,8 @@ def _series() -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarra
 
 
 FALL, FALL_SUM, END, STEP_SUM, END_SUM = _series()  # B, BB = (T - 1)^-1 B, E, V, H
+# C(z) = BB(z + 1) = BB + B, coefficients of z^{3/2 - k}: sum_{k = 1}^n B(z + k) = C(z + n) - C(z)
+FALL_AFTER = FALL_SUM + np.append(0.0, FALL[:-1])
 FIRST_TERM = np.array([END[level, level] for level in range(LEVELS)])  # E_L is about this times z^{-1/2 - L}
 
 
@@ -126,18 +128,29 @@ def fallen(s, n):
 
 
 @inlined
+def fallen_sum(s, n):
+    """sum_{k = 1}^n (B(s + k) - B(s)), whose largest terms are 4/3 ((z + n)^{3/2} - z^{3/2}) - 2 n z^{1/2}: as a product
+    of what does not cancel."""
+    z = s - 0.5
+    after = z + n
+    q, r = np.sqrt(z), np.sqrt(after)
+    d = n / (r + q)  # r - q
+    total = d * d * (2.0 * r + q) * (2.0 / 3.0) + FALL_AFTER[1] * d
+    total += polynomial(FALL_AFTER[2:], 1.0 / after) / r - polynomial(FALL_AFTER[2:], 1.0 / z) / q
+    return total - n * polynomial(FALL[1:], 1.0 / z) / q
+
+
+@inlined
 def first_fall(x, s, rounds, c):
     """(rounds of it, x, sum of x): as long as x stays above 0."""
     z = s - 0.5
-    n = np.int64(min(float(rounds), max(0.0, (np.sqrt(z) + x / (c * FALL[0])) ** 2 - z)))
+    ahead = x / (c * FALL[0])  # of the root of z
+    n = np.int64(min(float(rounds), max(0.0, ahead * (2.0 * np.sqrt(z) + ahead))))
     while n < rounds and c * fallen(s, n + 1.0) <= x:
         n += 1
     while n > 0 and c * fallen(s, n) > x:
         n -= 1
-    start, stop = z + 1.0, z + n + 1.0
-    summed = polynomial(FALL_SUM, 1.0 / stop) * stop**1.5 - polynomial(FALL_SUM, 1.0 / start) * start**1.5
-    total = n * (x + c * at(FALL, s) * z) - c * summed
-    return n, max(0.0, x - c * fallen(s, n)), total
+    return n, max(0.0, x - c * fallen(s, n)), n * x - c * fallen_sum(s, float(n))
 
 
 @inlined
