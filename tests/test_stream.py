@@ -224,6 +224,7 @@ def test_the_command_writes_progress_model_and_log(tmp_path, capsys):
     ("options", "what"),
     [
         (["--learner", "nobody"], "no such learner"),
+        (["--learner", "omd", "--mirror", "entropic", "--n-features", "5"], "--n-features 5: the rows have"),
         (["--learner", "pegasos"], "pegasos needs --lambda"),
         (["--learner", "omd", "--mirror", "entropic"], "needs --n-features"),
         (["--learner", "pa1", "--bits", "40"], "--bits 40: choose 1 to 31"),

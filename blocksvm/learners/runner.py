@@ -120,6 +120,13 @@ class Runner:
         if not math.isfinite(state.tally[LOSS_SUM]):
             self.diverged(f"by row {int(state.tally[ROWS]):,}")
 
+    def check_features(self, n: int) -> None:
+        """InputError where the rows have more features than the learner was told to count."""
+        told = self.settings.get("n_features")
+        n *= self.n_vectors // self.n_learners
+        if told is not None and n > told:
+            raise InputError(f"{said('n_features', told)}: the rows have {n:,} features already; give as many as there are")
+
     def check_weights(self) -> None:
         """InputError where rows of different importance mean nothing to the learner."""
         if not self.learner.takes_weights:

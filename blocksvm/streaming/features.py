@@ -119,6 +119,7 @@ class StreamFeatures:
     def indices(self, ids: np.ndarray) -> np.ndarray:
         """Features (int32) of ids (int64) that are not hashed, new ones taken in."""
         found = self.table.add(ids)
+        self.runner.check_features(len(self.table))
         if len(self.table) > self.capacity:
             self._grow(len(self.table))
         return found
