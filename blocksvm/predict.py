@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 
-from blocksvm.cli.console import Parser, compile_kernels, run, sigterm_interrupts, size
+from blocksvm.cli.console import Parser, compile_kernels, compile_reader, run, sigterm_interrupts, size
+from blocksvm.cli.options import add_format
 from blocksvm.cli.standard import is_closed
 from blocksvm.errors import InputError
 
@@ -18,8 +19,9 @@ def parser() -> Parser:
         "predict", "Predict the labels of text (plain or compressed, - for standard input) or of a store.", EPILOG
     )
     p.add_argument("model", metavar="MODEL.h5")
-    p.add_argument("input", metavar="INPUT", help="svmlight text, with or without labels, or a store")
+    p.add_argument("input", metavar="INPUT", help="text, with or without labels, or a store")
     p.add_argument("output", metavar="OUTPUT", nargs="?", help="file for the predictions, a line each row")
+    add_format(p, "the one that the model's training text had")
     what = p.add_argument_group("what to write")
     what.add_argument("--scores", action="store_true", help="write decision values instead of labels (one a class)")
     what.add_argument("--overwrite", action="store_true", help="replace an existing OUTPUT")
@@ -63,7 +65,8 @@ def main(arguments: list[str]) -> int:
         scorer = StoreScorer(options.model, options.input, options.memory, with_values=options.scores)
         pieces = scorer.scores()
     else:
-        scorer = TextScorer(options.model, options.memory)
+        ready = compile_reader(description["text"]["dtype"], description.get("bits"), options.quiet, options.format)
+        scorer = TextScorer(options.model, options.memory, options.format, ready)
         pieces = scorer.scores([options.input])
     if not options.quiet:
         taken, total = (megabytes(n) for n in (sum(scorer.budget.taken.values()), options.memory))

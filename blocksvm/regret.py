@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from blocksvm.cli.console import Parser, compile_solver, run, seed, sigterm_interrupts, size
-from blocksvm.cli.options import SOLVER_WORDS, add_settings, given, value_of
+from blocksvm.cli.options import SOLVER_WORDS, add_settings, given, refusal, value_of
 from blocksvm.errors import InputError
 from blocksvm.settings import Settings
 
@@ -24,6 +24,7 @@ def parser(learner: str, settings: Settings) -> Parser:
         "fixed weights in hindsight, and each proven bound with its assumptions checked on these rows.",
         EPILOG,
     )
+    p.refusal = refusal(learner, settings)
     p.add_argument("store", metavar="STORE.h5")
     method = p.add_argument_group("the learner")
     method.add_argument(
@@ -74,8 +75,8 @@ def learner_of(arguments: list[str]) -> tuple[str, Settings]:
 
 def main(arguments: list[str]) -> int:
     arguments = as_flag(arguments)
-    name, own = learner_of(arguments)
-    options = parser(name, own).parse_args(arguments)
+    learner, own = learner_of(arguments)
+    options = parser(learner, own).parse_args(arguments)
     from pathlib import Path
 
     from blocksvm.outputs import check_output, written_whole
@@ -99,7 +100,7 @@ def main(arguments: list[str]) -> int:
         require_matplotlib()
     settings = given(options, own)
     sigterm_interrupts()
-    compile_solver(name, True, settings, values, 2, options.quiet, options.store)
+    compile_solver(learner, True, settings, values, 2, options.quiet, options.store)
     compile_solver("dual-cd", False, {}, values, 2, options.quiet, options.store)
     from blocksvm.analysis.report import regret
     from blocksvm.cli.display import Line

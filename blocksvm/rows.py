@@ -6,14 +6,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from blocksvm.errors import InputError
+
 
 @dataclass(frozen=True)
 class Origin:
     """Where the rows of a batch came from.
 
-    source: name of the input ('-' is standard input); fraction: of all input read so far, None where it cannot be
-    known; n_records: lines (or records) of the input that the batch covers; records (n,) int64: the record of each row,
-    0-based within the batch.
+    source: the input, whose ``name`` is a path or '-' for standard input; fraction: of all input read so far, None
+    where it cannot be known; n_records: lines (or records) of the input that the batch covers; records (n,) int64: the
+    record of each row, 0-based within the batch.
     """
 
     source: object
@@ -28,12 +30,13 @@ class RowBatch:
 
     labels: (n,) float64, nan where a row has none; or, of formats that have them, a list of n strings, or of n sets
     (tuples) of numbers or strings, None where a row has none.
-    indptr (n + 1,) int64 from 0; ids (nnz,) int64, ascending and unique in each row; values (nnz,) float64, already
-    rounded to the dtype wanted, or None: all 1; weights (n,) float64, the importance of each row, or None: all 1.
+    indptr (n + 1,) int64 from 0; ids (nnz,) int64, ascending and unique in each row, or int32, the places that ids were
+    hashed to, unique in each row; values (nnz,) float64, already rounded to the dtype wanted, or None: all 1; weights
+    (n,) float64, the importance of each row, 0 or more, or None: all 1.
     names: of formats whose features have names, (bytes, first (nnz,) int64, last (nnz,) int64): the name of entry k is
     bytes[first[k]:last[k]], UTF-8; or None.
     fault: (record, sentence) of the first bad record, which comes after these rows; its record is 0-based within the
-    batch.  largest: the largest ||x||^2 of the rows.
+    batch.  largest: no ||x||^2 of the rows lies above it.
     """
 
     labels: np.ndarray | list
@@ -48,3 +51,42 @@ class RowBatch:
 
     def __len__(self) -> int:
         return len(self.indptr) - 1
+
+    def label_array(self) -> np.ndarray:
+        """The labels (n,): float64 with nan, or objects with None, where a row has none."""
+        if isinstance(self.labels, np.ndarray):
+            return self.labels
+        found = np.empty(len(self.labels), dtype=object)
+        found[:] = self.labels
+        return found
+
+
+def shown_name(name: str) -> str:
+    """An input's name in a sentence."""
+    return "standard input" if name == "-" else name
+
+
+class RecordCounter:
+    """Turns faults within batches into sentences with file and line, in the order of the batches."""
+
+    def __init__(self):
+        self.source = None
+        self.records = 0
+
+    def at(self, batch: RowBatch, record: int, what: str) -> str:
+        """'file:line: what' for a record (0-based) of a batch that follows those that were counted."""
+        if batch.origin.source is not self.source:
+            self.source = batch.origin.source
+            self.records = 0
+        return f"{shown_name(self.source.name)}:{self.records + record + 1}: {what}"
+
+    def check(self, batch: RowBatch) -> None:
+        """Raise InputError if the batch had a fault; else count its records."""
+        if batch.fault is not None:
+            raise InputError(self.at(batch, *batch.fault))
+        self.count(batch)
+
+    def count(self, batch: RowBatch) -> None:
+        """Count the records of a batch, whatever was found in it."""
+        self.at(batch, 0, "")
+        self.records += batch.origin.n_records

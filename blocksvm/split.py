@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 
-from blocksvm.cli.console import Parser, compile_kernels, run, seed, sigterm_interrupts, size
+from blocksvm.cli.console import Parser, compile_kernels, compile_reader, run, seed, sigterm_interrupts, size
+from blocksvm.cli.options import add_format
 from blocksvm.errors import InputError
 
 EPILOG = """examples:
@@ -17,12 +18,14 @@ EPILOG = """examples:
 def parser() -> Parser:
     p = Parser(
         "split",
-        "Convert svmlight/LIBSVM text (plain, .gz, .bz2, .xz, .zst, or - for standard input) to a store.",
+        "Convert text (svmlight or Vowpal Wabbit; plain, .gz, .bz2, .xz, .zst, or - for standard input) to a store.",
         EPILOG,
     )
     p.add_argument("inputs", nargs="+", metavar="INPUT", help="text files, read one after the other")
     p.add_argument("store", metavar="STORE.h5", help="the store to write")
     rows = p.add_argument_group("the rows")
+    add_format(rows)
+    rows.add_argument("--bits", type=int, metavar="BITS", help="hash feature ids to 2^BITS (default: they stay)")
     rows.add_argument(
         "--duplicates",
         choices=("error", "sum"),
@@ -88,6 +91,7 @@ def main(arguments: list[str]) -> int:
     compile_kernels("split", options.dtype, options.quiet)
     from blocksvm.cli.display import SplitDisplay, split_summary
     from blocksvm.conversion.convert import SplitSettings, split
+    from blocksvm.formats import AUTO
 
     settings = SplitSettings(
         memory=options.memory,
@@ -101,10 +105,13 @@ def main(arguments: list[str]) -> int:
         holdout=share,
         temp=None if options.temp is None else Path(options.temp),
         overwrite=options.overwrite,
+        format=options.format or AUTO,
+        bits=options.bits,
     )
     with SplitDisplay(sys.stderr, options.quiet) as display:
         display.begin(options.inputs, settings)
-        meta = split(options.inputs, options.store, settings, held_out, display.show)
+        ready = compile_reader(options.dtype, options.bits, options.quiet, options.format)
+        meta = split(options.inputs, options.store, settings, held_out, display.show, ready)
     print(split_summary(Path(options.store), meta, display.seconds))
     if held_out is not None:
         print(f"held-out rows in {held_out}")

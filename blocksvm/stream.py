@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 
 from blocksvm.cli.console import (
@@ -10,12 +9,13 @@ from blocksvm.cli.console import (
     Parser,
     catch_signals,
     compile_kernels,
+    compile_reader,
     compile_solver,
     run,
     seed,
     size,
 )
-from blocksvm.cli.options import SOLVER_WORDS, add_settings, described, given, value_of
+from blocksvm.cli.options import SOLVER_WORDS, add_format, add_settings, described, given, refusal, value_of
 from blocksvm.errors import InputError
 from blocksvm.learners import LEARNERS
 from blocksvm.settings import Settings
@@ -32,7 +32,8 @@ def parser(learner: str, settings: Settings) -> Parser:
         "stream", "Learn from text (plain, compressed, or - for standard input) in one pass.",
         f"learners: {', '.join(LEARNERS)}\n(--help-learner NAME tells their settings)\n\n{EPILOG}",
     )  # fmt: skip
-    p.add_argument("inputs", nargs="*", metavar="INPUT", help="svmlight text (default: standard input)")
+    p.refusal = refusal(learner, settings)
+    p.add_argument("inputs", nargs="*", metavar="INPUT", help="text (default: standard input)")
     method = p.add_argument_group("the learner")
     method.add_argument("--learner", "--solver", dest="learner", metavar="NAME", help="pa1, arow, fobos, ... (below)")
     method.add_argument("--help-learner", metavar="NAME", help="tell the settings of a learner, and exit")
@@ -42,6 +43,7 @@ def parser(learner: str, settings: Settings) -> Parser:
     method.add_argument("--seed", type=seed, default=0, help="seed of selective sampling (default 0)")
     add_settings(p, f"settings of {learner or 'the learner'}", settings)
     rows = p.add_argument_group("the rows")
+    add_format(rows)
     rows.add_argument("--labels", metavar="NEG,POS", help="the labels, two or more (default: -1 and 1, or 0 and 1)")
     rows.add_argument("--bits", type=int, metavar="B", help="hash ids to 2^B features (default: a table that grows)")
     rows.add_argument("--normalize", choices=("none", "l2"), default="none", help="l2: scale each row to norm 1")
@@ -118,10 +120,11 @@ def main(arguments: list[str]) -> int:
         example = f"example: python -m blocksvm.stream rows.svm --learner {learner.example}"
         print(described(asked, f"{learner.summary} ({learner.source})", learner.settings + SHARED, ("", example)))
         return 0
-    name, own = learner_of(arguments)
-    options = parser(name, own).parse_args(arguments)
+    learner, own = learner_of(arguments)
+    options = parser(learner, own).parse_args(arguments)
     import os
     from contextlib import ExitStack
+    from functools import partial
     from pathlib import Path
 
     from blocksvm.outputs import check_output, open_text
@@ -146,10 +149,12 @@ def main(arguments: list[str]) -> int:
     stop = catch_signals()
     compile_kernels("split", "float32", options.quiet)
     settings_given = given(options, own)
-    compile_solver(name, True, settings_given, "float64", len(known_labels(options)), options.quiet)
+    compile_solver(learner, True, settings_given, "float64", len(known_labels(options)), options.quiet)
     from blocksvm import kernels
     from blocksvm.cli.display import StreamDisplay
+    from blocksvm.formats import AUTO
     from blocksvm.learners.protocol import SHARED
+    from blocksvm.log import JsonLines
     from blocksvm.settings import plain
     from blocksvm.streaming.saving import Saver, save_stream
     from blocksvm.streaming.stream import Stream, StreamSettings
@@ -159,16 +164,17 @@ def main(arguments: list[str]) -> int:
     settings = StreamSettings(
         learner=options.learner or "", settings=settings_given, labels=labels_of(options.labels), bits=options.bits,
         bias=options.bias, skip_bad=options.skip_bad, save_every=options.save_every, memory=options.memory, jobs=jobs,
-        seed=options.seed, normalize=options.normalize, sum_duplicates=options.duplicates == "sum", **shared,
+        seed=options.seed, normalize=options.normalize, sum_duplicates=options.duplicates == "sum",
+        format=options.format or AUTO, **shared,
     )  # fmt: skip
     display = StreamDisplay(sys.stderr, options.quiet)
+    warn = partial(print, file=sys.stderr, flush=True)
     with ExitStack() as stack:
         log = None
 
         def write(event: dict) -> None:
             if log is not None:
-                log.write(json.dumps(event) + "\n")
-                log.flush()
+                log.write(event)
 
         def report(told) -> None:
             display.show(told)
@@ -179,10 +185,12 @@ def main(arguments: list[str]) -> int:
             settings, prior=None if options.prior is None else Path(options.prior), on_report=report,
             continue_from=None if options.continue_from is None else Path(options.continue_from),
             on_fault=display.fault, save=None if saver is None else saver.save, stop=stop,
+            on_format=compile_reader("float32", options.bits, options.quiet, options.format),
         )  # fmt: skip
         if "log" in outputs:
-            log = stack.enter_context(open_text(outputs["log"], options.overwrite))
-        start = {"event": "start", "learner": options.learner, **plain(stream.runner.settings)}
+            log = JsonLines(outputs["log"], open_text(outputs["log"], options.overwrite), warn)
+            stack.callback(log.close)
+        start = {"event": "start", "learner": stream.method["name"], **plain(stream.runner.settings)}
         write(start | {"memory_plan": stream.plan()})
         display.begin(inputs, settings, stream)
         done = stream.run(inputs)
@@ -190,7 +198,7 @@ def main(arguments: list[str]) -> int:
             saver.wait()
             save_stream(outputs["model"], stream, saver.replaces)
     if not done:
-        saved = f"; model saved in {options.model}" if options.model else "; nothing was saved"
+        saved = f"; model saved in {options.model}" if options.model and stream.rows else "; nothing was saved"
         raise Interrupted(f"interrupted after {stream.rows:,} rows{saved}")
     for line in display.summary(stream):
         print(line)

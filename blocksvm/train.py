@@ -14,7 +14,7 @@ from blocksvm.cli.console import (
     seed,
     size,
 )
-from blocksvm.cli.options import SOLVER_WORDS, add_settings, given, value_of
+from blocksvm.cli.options import SOLVER_WORDS, add_settings, given, refusal, value_of
 from blocksvm.errors import InputError, option
 from blocksvm.problems.settings import PROBLEM_SETTINGS
 from blocksvm.settings import Settings
@@ -39,6 +39,7 @@ def parser(solver: str, settings: Settings) -> Parser:
         "train", "Train a linear model on a store made by blocksvm.split, to a certified relative duality gap.",
         f"solvers and online learners: {names}\n(--help-solver NAME tells their settings)\n\n{EXAMPLES}",
     )  # fmt: skip
+    p.refusal = refusal(solver, settings)
     p.add_argument("store", metavar="STORE.h5")
     p.add_argument("model", metavar="MODEL.h5", help="the model to write")
     method = p.add_argument_group("the solver")

@@ -31,10 +31,14 @@ Duchi 2009      Duchi, Singer: Efficient online and batch learning using forward
 Oiwa 2011       Oiwa, Matsushima, Nakagawa: Frequency-aware truncated methods for sparse online learning, ECML PKDD.
 Duchi 2011      Duchi, Hazan, Singer: Adaptive subgradient methods, JMLR 12.
 Pegasos 2011    Shalev-Shwartz, Singer, Srebro, Cotter: Pegasos, Mathematical Programming 127.
+Ross 2013       Ross, Mineiro, Langford: Normalized online learning, UAI.
+McMahan 2013    McMahan et al.: Ad click prediction: a view from the trenches, KDD.
+Karampatziakis 2011  Karampatziakis, Langford: Online importance weight aware updates, UAI.
 Cesa 2006       Cesa-Bianchi, Gentile, Zaniboni: Worst-case analysis of selective sampling, JMLR 7.
 """
 
 import numpy as np
+from scipy.optimize import brentq
 from scipy.special import expit, ndtri
 
 
@@ -560,6 +564,76 @@ def _ratio(a, h):
     return np.divide(a, h, out=np.zeros(len(a)), where=h > 0)
 
 
+class NAG(GradientLearner):
+    """Normalised adaptive gradient (Ross 2013, Alg. 2) with importance-aware steps (Karampatziakis 2011).
+
+    s_j the largest |x_j| so far, w_j shrunk by old s_j / new s_j when it grows; N += h sum (x_j / s_j)^2, t += h,
+    G_j += h g_j^2, h the importance; w moves along y rate x with rate_j = step sqrt(t / N) / (s_j sqrt(G_j)) as the
+    differential equation dm / dh = -q loss'(m), q = sum rate_j x_j^2, takes the margin m.
+    """
+
+    def __init__(self, d, *, step=0.5, loss="hinge"):
+        super().__init__(d, step=step, decay="constant", loss=loss)
+        self.name = loss
+        self.scale, self.G = np.zeros(d), np.zeros(d)
+        self.N = self.weight = 0.0
+
+    def rescaled(self, x):
+        """(w, s) as they are before x is predicted."""
+        grown = np.maximum(self.scale, np.abs(x))
+        return self.w * np.where(grown > self.scale, _ratio(self.scale, grown), 1.0), grown
+
+    def score(self, x):
+        return self.rescaled(x)[0] @ x
+
+    def learn(self, x, y, h=1.0):
+        self.t += 1
+        self.w, self.scale = self.rescaled(x)
+        z = self.w @ x
+        self.weight += h
+        self.N += h * np.sum(_ratio(x, self.scale) ** 2)
+        g = self.loss(z, y)[1] * x
+        if not g.any():
+            return
+        self.G = self.G + h * g * g
+        rate = self.step * np.sqrt(self.weight / self.N) * _ratio(_ratio(np.ones(self.d), self.scale), np.sqrt(self.G))
+        q = np.sum(rate * x * x)
+        if q > 0:
+            self.w = self.w + importance_aware(self.name, y * z, q, h) / q * y * rate * x
+
+
+def importance_aware(loss, m, q, h):
+    """How far the margin m rises by dm / dh = -q loss'(m) in time h (Karampatziakis 2011, Table 1)."""
+    if loss == "hinge":
+        return min(h * q, 1.0 - m)
+    if loss == "logistic":  # m' + e^m' = m + e^m + h q
+        high = h * q / (1.0 + np.exp(m))
+        return brentq(lambda rise: rise + np.exp(m) * np.expm1(rise) - h * q, 0.0, high, xtol=1e-300, rtol=1e-15)
+    return (1.0 - m) * (1.0 - np.exp(-(2.0 if loss == "squared-hinge" else 1.0) * h * q))
+
+
+class FTRL(GradientLearner):
+    """FTRL-Proximal (McMahan 2013, Alg. 1), written as the minimiser that it is: after round t
+
+    w = argmin_w sum_s (<g_s, w> + sum_j sigma_s,j (w_j - w_s,j)^2 / 2) + l1 ||w||_1 + (beta / alpha + l2) ||w||^2 / 2
+    with sum_{r <= s} sigma_r,j = sqrt(sum_{r <= s} g_r,j^2) / alpha.
+    """
+
+    def __init__(self, d, *, alpha=0.1, beta=1.0, l1=0.0, l2=0.0, loss="hinge", epsilon=0.1):
+        super().__init__(d, decay="constant", loss=loss, epsilon=epsilon)
+        self.alpha, self.l1, self.fixed = alpha, l1, beta / alpha + l2
+        self.squares, self.linear, self.curvature = np.zeros(d), np.zeros(d), np.zeros(d)
+
+    def learn(self, x, y, h=1.0):
+        self.t += 1
+        g = h * self.gradient(x, y)
+        self.squares = self.squares + g * g
+        curvature = np.sqrt(self.squares) / self.alpha
+        self.linear = self.linear + g - (curvature - self.curvature) * self.w
+        self.curvature = curvature
+        self.w = -_ratio(soft_threshold(self.linear, self.l1), curvature + self.fixed)
+
+
 class Pegasos(Learner):
     """eta_t = 1 / (lam t): w = (1 - eta_t lam) w + [m < 1] eta_t y x; then ||w|| <= 1 / sqrt(lam) (Pegasos 2011)."""
 
@@ -595,6 +669,8 @@ LEARNERS = {
     "adagrad-rda-squares": AdaGradRDASquares,
     "adagrad-fobos": AdaGradFOBOS,
     "pegasos": Pegasos,
+    "nag": NAG,
+    "ftrl": FTRL,
 }
 
 
@@ -632,7 +708,10 @@ class MultiPrototype:
         return self.learner.w.reshape(self.k, self.d)
 
     def scores(self, x):
-        return self.W @ x
+        """Of each class: the learner's of the row that has x in the place of the class."""
+        virtual = np.zeros((self.k, self.k, self.d))
+        virtual[np.arange(self.k), np.arange(self.k)] = x
+        return np.array([self.learner.score(one.reshape(-1)) for one in virtual])
 
     def predict(self, x):
         return int(np.argmax(self.scores(x)))

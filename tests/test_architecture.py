@@ -13,7 +13,7 @@ PACKAGE = Path(__file__).parents[1] / "blocksvm"
 LEVELS = [
     ["errors", "__init__"],
     ["settings", "kernels", "memory", "rows", "labels"],
-    ["outputs"],
+    ["outputs", "log"],
     ["sources"],
     ["formats", "problems"],
     ["conversion"],

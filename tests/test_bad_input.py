@@ -6,9 +6,11 @@ import bz2
 import gzip
 import io
 import lzma
+import re
 import subprocess
 import sys
 
+import h5py
 import pytest
 import zstandard
 
@@ -65,17 +67,21 @@ def refused(tmp_path, run_in_process):
         (b"1e999 2:3", "'1e999': not a finite number"),
         (b"1 2:nan", "'2:nan': not a finite number"),
         (b"1 2:-Infinity", "'2:-Infinity': not a finite number"),
-        (b"1 2:1e39", "a value lies beyond float32; use --dtype float64 or scale the feature"),
-        (b"1 2:1e400", "a value lies beyond float32"),
-        (b"1 2:" + b"9" * 400, "a value lies beyond float32"),
+        (b"1 2:1e39", "the value of feature id 2 lies beyond float32; use --dtype float64 or scale the feature"),
+        (b"1 2:1e39 1:1", "the value of feature id 2 lies beyond float32"),
+        (b"1 3:1e400", "the value of feature id 3 lies beyond float32"),
+        (b"1 2:" + b"9" * 400, "the value of feature id 2 lies beyond float32"),
+        (
+            b"1 7:179769313486231580793728971405303415079934132710037826936173778980444968292764751e230",
+            "the value of feature id 7 lies beyond float32",
+        ),
         (b"1 -2:3", "'-2:3': feature ids must be 0 or more"),
         (b"1 9223372036854775808:3", "feature ids go up to 9223372036854775807"),
         (b"1 " + b"9" * 60 + b":3", "feature ids go up to 9223372036854775807"),
-        (b"1 2:3 1:1 2:4", "a feature id occurs twice in the row; mend it, or add them up with --duplicates sum"),
+        (b"1 2:3 1:1 2:4", "feature id 2 occurs twice in the row; mend it, or add them up with --duplicates sum"),
         (b"1 2:0x1F", "'2:0x1F': the value is not a number"),
         (b"1 2:3\x00", "the value is not a number"),
-        (b"\xef\xbb\xbf1 2:3", r"'\\xef\\xbb\\xbf1' is not a number"),
-        (b"%PDF-1.4\xff\xfe\x80", r"'%PDF-1.4\\xff\\xfe\\x80' is not a number"),
+        (b"%PDF-1.4\xff\xfe\x80", r"'%PDF-1.4\xff\xfe\x80' is not a number"),
         (b'{"label": 1}', "is not a number"),
     ],
 )
@@ -91,7 +97,7 @@ def test_a_bad_line_is_named(tmp_path, refused, line, says):
 @pytest.mark.parametrize(
     ("line", "says"),
     [
-        (b"1 2:1e309", "a value lies beyond float64; scale the feature"),
+        (b"1 2:1e309", "the value of feature id 2 lies beyond float64; scale the feature"),
         (b"1 2:1e200", "the squares of the row's values add up to more than float64 holds"),
     ],
 )
@@ -138,6 +144,174 @@ def test_damaged_archives_are_told(tmp_path, refused, ending, compress):
     if ending == "gz":
         path.write_bytes(whole + b"junk behind the end")
         assert "cannot be decompressed" in refused(path, refused.folder / "s.h5")
+
+
+@pytest.mark.parametrize("compress", [bz2.compress, lzma.compress, zstandard.ZstdCompressor().compress, gzip.compress])
+def test_damage_in_a_second_stream_is_told(tmp_path, refused, compress):
+    """As ``cat a.xz b.xz`` makes them: what is behind the first whole stream must not be dropped."""
+    text = b"".join(b"1 %d:1\n" % (i * i) for i in range(5000))
+    path = tmp_path / "rows"
+    first, second = compress(text), compress(b"-1 7:1\n" + text)
+    damaged = bytearray(second)
+    damaged[len(damaged) // 2] ^= 0xFF
+    for data in (first + b"\xff" * 40, first + second[: len(second) // 2], first + second[:4], first + bytes(damaged)):
+        path.write_bytes(data)
+        sentence = refused(path, refused.folder / "s.h5")
+        assert sentence.startswith(f"{path}: ")
+        assert "get it again" in sentence
+
+
+def test_padding_between_streams_of_xz_is_no_damage(tmp_path, run_in_process):
+    path = tmp_path / "rows.xz"
+    path.write_bytes(lzma.compress(GOOD) + b"\0" * 8 + lzma.compress(GOOD) + b"\0" * 4)
+    done = run_in_process(main, path, tmp_path / "s.h5")
+    assert done.code == 0
+    assert "4 rows" in done.out
+
+
+def test_a_file_cut_while_it_is_read_is_told(tmp_path, refused, monkeypatch):
+    from blocksvm.formats import text
+
+    path = tmp_path / "rows.svm"
+    path.write_bytes(GOOD * 100_000)
+    size = path.stat().st_size
+    take = text.OpenText.take
+
+    def cut(opened, view, once=False):
+        with open(path, "r+b") as file:
+            file.truncate(size // 2)  # where no line ends
+        return take(opened, view, once)
+
+    monkeypatch.setattr(text.OpenText, "take", cut)
+    sentence = refused(path, refused.folder / "s.h5", "--memory", "32MB", "--jobs", 1)
+    assert sentence.startswith(f"{path}: was cut while it was read, ")
+    assert f" of its {size:,} bytes are left" in sentence
+
+
+@pytest.mark.parametrize(("command", "bytes_of"), [("split", 60), ("predict", 10)])
+def test_a_long_line_is_refused_with_the_memory_that_suffices(tmp_path, run_in_process, command, bytes_of):
+    """Whatever the command's limit: with the memory that the sentence names, the line is read."""
+    from blocksvm.predict import main as predict
+    from blocksvm.train import main as train
+
+    rows, long = tmp_path / "rows.svm", tmp_path / "long.svm"
+    rows.write_bytes(GOOD)
+    store, model = tmp_path / "s.h5", tmp_path / "m.h5"
+    assert run_in_process(main, rows, store).code == 0
+    assert run_in_process(train, store, model).code == 0
+    pairs = b" ".join(b"%d:1" % i for i in range(400_000))
+    long.write_bytes(GOOD + b"1 " + pairs + b"\n")
+    arguments = {
+        "split": (main, long, tmp_path / "long.h5", "--jobs", 1, "--memory", "17MB"),
+        "predict": (predict, model, long, "--memory", "17MB"),
+    }[command]
+    done = run_in_process(*arguments)
+    assert done.code == 2
+    sentence = rf"{long}: the line at byte {len(GOOD)} is [\d,]+ bytes long; give --memory (\d+)MB or more"
+    told = re.search(sentence, done.err)
+    assert told, done.err
+    assert int(told[1]) < 1.05 * bytes_of * len(pairs) / 1e6 + 20  # no more than it takes
+    done = run_in_process(*arguments[:-1], f"{told[1]}MB")
+    assert done.code == 0, done.err
+
+
+def test_byte_order_marks(tmp_path, refused, run_in_process):
+    path = tmp_path / "marked.svm"
+    for compress in (bytes, gzip.compress):
+        path.write_bytes(compress(b"\xef\xbb\xbf" + GOOD))
+        done = run_in_process(main, path, tmp_path / "s.h5", "--overwrite")
+        assert done.code == 0
+        assert "2 rows" in done.out
+        for order in ("utf-16-le", "utf-16-be"):
+            path.write_bytes(compress(("\ufeff" + GOOD.decode()).encode(order)))
+            assert refused(path, refused.folder / "s.h5") == (
+                f"{path}: is UTF-16 text; convert it to UTF-8, as iconv -f utf-16 -t utf-8 does"
+            )
+    # a mark amid the text is none
+    path.write_bytes(GOOD + b"\xef\xbb\xbf1 2:3\n")
+    assert r"'\xef\xbb\xbf1' is not a number" in refused(path, refused.folder / "s.h5")
+
+
+def test_a_store_given_as_text_is_named(tmp_path, refused, run_in_process):
+    from blocksvm.stream import main as stream
+    from blocksvm.train import main as train
+
+    rows, store, model, other = (tmp_path / name for name in ("rows.svm", "s.h5", "m.h5", "other.h5"))
+    rows.write_bytes(GOOD)
+    assert run_in_process(main, rows, store).code == 0
+    assert run_in_process(train, store, model).code == 0
+    with h5py.File(other, "w") as file:
+        file["x"] = 1
+    out = refused.folder / "new.h5"
+    assert refused(store, out) == f"{store}: is a store already; train on it with python -m blocksvm.train"
+    for path in (model, other):
+        assert refused(path, out) == f"{path}: is an HDF5 file, not text; give the text that it was made from"
+    done = run_in_process(stream, store, "--learner", "pa1")
+    assert done.code == 2
+    assert f"{store}: is a store already; train on it" in done.err
+
+
+def test_predict_advises_only_what_it_has(tmp_path, run_in_process):
+    from blocksvm.predict import main as predict
+    from blocksvm.train import main as train
+
+    rows, bad = tmp_path / "rows.svm", tmp_path / "bad.svm"
+    rows.write_bytes(GOOD)
+    assert run_in_process(main, rows, tmp_path / "s.h5").code == 0
+    assert run_in_process(train, tmp_path / "s.h5", tmp_path / "m.h5").code == 0
+    for line, says in (
+        (
+            b"1 7:1 7:2",
+            "feature id 7 occurs twice in the row, as in no row that the model was trained on; mend it",
+        ),
+        (b"1 7:1e39", "the value of feature id 7 lies beyond float32; scale the feature"),
+    ):
+        bad.write_bytes(GOOD + line + b"\n")
+        done = run_in_process(predict, tmp_path / "m.h5", bad)
+        assert done.code == 2
+        assert done.last_line == f"blocksvm.predict: error: {bad}:3: {says}"
+
+
+def test_formats_that_are_none_are_named(tmp_path, refused):
+    rows = tmp_path / "rows.svm"
+    rows.write_bytes(GOOD)
+    out = refused.folder / "s.h5"
+    assert "--format xml: no such format; choose one of auto, svmlight, vw, or module:attribute" in refused(
+        rows, out, "--format", "xml"
+    )
+    assert "--format no.such:THING: cannot be loaded" in refused(rows, out, "--format", "no.such:THING")
+
+
+def test_a_full_disk_under_the_shuffle_is_named(tmp_path):
+    """A limit on the size of files stands for the disk."""
+    rows = tmp_path / "rows.svm"
+    rows.write_bytes((b"1 " + b" ".join(b"%d:1.5" % j for j in range(40)) + b"\n") * 60_000)
+    code = (
+        "import resource, sys\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))\n"
+        "from blocksvm.cli.console import run\n"
+        "from blocksvm.split import main\n"
+        f"run(main, [{str(rows)!r}, {str(tmp_path / 's.h5')!r}, '--memory', '40MB', '--jobs', '1', '--quiet'])\n"
+    )
+    assert run_in_new_process("warm-up", tmp_path).returncode == 0
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 2, done.stderr
+    assert re.fullmatch(
+        rf"blocksvm\.(split|run): error: {tmp_path}/\S+: file too large; free some space or choose .*",
+        done.stderr.splitlines()[-1],
+    )
+    assert [path.name for path in tmp_path.iterdir() if path.suffix != ".h5"] == ["rows.svm"]
+
+
+def run_in_new_process(name, folder):
+    """A split in a process of its own, which compiles what is not compiled yet."""
+    (folder / "few.svm").write_bytes(GOOD)
+    made = folder / f"{name}.h5"
+    done = subprocess.run(
+        [sys.executable, "-m", "blocksvm.split", str(folder / "few.svm"), str(made)], capture_output=True
+    )
+    (folder / "few.svm").unlink()
+    return done
 
 
 def test_binary_junk_is_told(tmp_path, refused):

@@ -12,7 +12,7 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
-from training_cases import make_store, random_rows
+from training_cases import loaded_and_compiled, make_store, random_rows
 
 from blocksvm import predict, train
 from blocksvm.kernels import inlined, inlined_with, kernel, specialised
@@ -354,20 +354,6 @@ def test_without_compiling_all_is_plain_python(tmp_path, mine):
 
 # --- commands -------------------------------------------------------------------------------------------------------
 
-PROBE = """
-import gc, json, sys
-from blocksvm import train
-try:
-    train.run(train.main, [sys.argv[1], sys.argv[2], "--overwrite", "--max-outer", "2"])
-except SystemExit as end:
-    assert end.code == 0, end.code
-from numba.core.dispatcher import Dispatcher
-kernels = [one for one in gc.get_objects() if isinstance(one, Dispatcher) and type(one._cache).__name__ != "NullCache"]
-print(json.dumps({"path": train.__file__,
-                  "hits": sum(sum(one.stats.cache_hits.values()) for one in kernels),
-                  "misses": [one.__name__ for one in kernels if one.stats.cache_misses]}))
-"""
-
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
@@ -376,18 +362,15 @@ def trained(tmp_path_factory):
     X, y = random_rows(n=60, d=10, dtype=np.float32)
     store = make_store(folder, X, y)
     seen, err = probe(folder / "cache", store)
-    assert "compiling the train kernels for float32 values" in err
+    assert "compiling the dual-cd hinge kernels for float32 values" in err
     assert seen["misses"] == [], "the process itself compiled"
     return store, folder / "cache"
 
 
 def probe(cache: Path, store: Path, package: Path = ROOT, **environment: str) -> tuple[dict, str]:
     """Train in a process with the package found in the given folder: what it loaded and compiled, and said."""
-    env = os.environ | {"XDG_CACHE_HOME": str(cache)} | environment
-    line = [sys.executable, "-c", PROBE, str(store), str(store.with_name("model.h5"))]
-    done = subprocess.run(line, cwd=package, env=env, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout.splitlines()[-1]), done.stderr
+    options = [store, store.with_name("model.h5"), "--overwrite", "--max-outer", "2"]
+    return loaded_and_compiled("train", options, cache, package, **environment)
 
 
 def assert_warm(seen: tuple[dict, str]) -> None:
@@ -424,12 +407,12 @@ def test_a_missing_or_cut_file_is_made_anew_in_the_child(trained, tmp_path):
         assert mark.stat().st_mode & 0o077 == 0
     found, err = probe(tmp_path / "cache", store)
     assert found["misses"] == []
-    assert "compiling the train kernels" in err
+    assert "compiling the dual-cd hinge kernels" in err
     for path in files_of(tmp_path / "cache", "*"):
         os.truncate(path, path.stat().st_size // 2)
     found, err = probe(tmp_path / "cache", store)
     assert found["misses"] == []
-    assert "compiling the train kernels" in err
+    assert "compiling the dual-cd hinge kernels" in err
     assert_warm(probe(tmp_path / "cache", store))
 
 
@@ -533,5 +516,5 @@ def test_a_command_with_a_folder_of_its_own_still_compiles_in_a_child(tmp_path, 
     found, err = probe(tmp_path / "cache", store, TMPDIR=str(temporary))
     assert found["misses"] == []
     assert err.startswith("kernels are compiled anew in each run")
-    assert "compiling the train kernels" in err
+    assert "compiling the dual-cd hinge kernels" in err
     assert os.listdir(temporary) == [second.name]

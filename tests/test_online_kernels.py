@@ -48,6 +48,8 @@ CASES = {
     "adagrad-rda-squares": [{"l1": 0.01}, {"l1": 0.0, "loss": "squared-hinge"}],
     "adagrad-fobos": [{"l1": 0.01}, {"l1": 0.05, "delta": 0.0, "step": 0.3, "loss": "logistic"}],
     "pegasos": [{"lam": 0.01}, {"lam": 1.0}],
+    "ftrl": [{}, {"l1": 0.5, "loss": "logistic"}, {"alpha": 0.5, "beta": 0.0, "l1": 0.1, "l2": 0.3, "loss": "squared"}],
+    "nag": [{}, {"loss": "squared-hinge", "step": 0.1}, {"loss": "squared"}, {"loss": "logistic", "step": 2.0}],
 }  # fmt: skip
 EACH = [(name, case) for name, cases in CASES.items() for case in cases]
 ids = [f"{name}-{'-'.join(f'{k}={v}' for k, v in case.items())}" for name, case in EACH]
@@ -213,6 +215,34 @@ def test_events_keyed_to_the_round_change_nothing_but_rounding(monkeypatch, aver
         found = runner.weights(state, np.empty(d + 1))
         _, w, mean = oracle.run(oracle_for(name, case, d), X, y)
         agree(found[:d], mean if average else w, 1e-9)
+
+
+@pytest.mark.parametrize("p", [10.0, 12.0, 15.0, 2.0 * math.log(1e6), 200.0])
+@pytest.mark.parametrize("average", [False, True])
+def test_weights_and_means_of_a_large_power(p, average):
+    """The means of p-norm mirror descent in long doubles: sums of numbers that grow by many orders must not cancel."""
+    d = 20
+    X, y = rows(n=3000, d=d, seed=4, density=0.3)
+    X *= np.exp(np.linspace(-3.0, 3.0, len(X)))[:, None]  # theta grows all the time
+    X = X.astype(np.float32).astype(float)
+    case = {"mirror": "p-norm", "p": p, "step": 0.02}
+    runner = runner_for("omd", case, d, average)
+    state = runner.new_state(d)
+    for part in np.array_split(np.arange(len(y), dtype=np.int32), 3):
+        runner.learn(csr(X), y.astype(np.int16), part, d, state)
+    found = runner.weights(state, np.empty(d + 1))[:d]
+    wide = X.astype(np.longdouble)
+    theta, w, total = np.zeros(d, np.longdouble), np.zeros(d, np.longdouble), np.zeros(d, np.longdouble)
+    for x, label in zip(wide, y, strict=True):
+        if label * (w @ x) < 1.0:
+            theta += label * x
+            r = np.abs(theta) / np.abs(theta).max(initial=np.longdouble(1e-300))
+            norm = np.abs(theta).max() * np.sum(r**p) ** (1.0 / np.longdouble(p))
+            w = np.longdouble(0.02) * theta * (np.abs(theta) / norm) ** (p - 2.0) if norm > 0 else 0 * theta
+        total += w
+    expected = (total / len(y) if average else w).astype(float)
+    assert np.abs(expected).max() > 0.0
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-9 * np.abs(expected).max())
 
 
 def test_labels_are_asked_for_as_often_as_the_margin_says():

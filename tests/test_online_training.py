@@ -163,11 +163,16 @@ def test_what_cannot_be_continued_is_refused(tmp_path):
     fit(source, solver="pa1", C=0.5).save(tmp_path / "m.h5")
     for settings, what in [
         ({"solver": "pa2", "C": 0.5}, "was learned by pa1, not by pa2; leave solver out"),
-        ({"solver": "pa1"}, "was learned with C 0.5, but the learner's defaults"),
-        ({"solver": "dual-cd"}, "starts from other models by warm_start"),
+        ({"solver": "pa1", "C": 0.3}, "was learned with C=0.5, but 0.3 is given now"),
+        ({"C": 0.3}, "was learned with C=0.5, but 0.3 is given now"),
+        ({"bias": 1.0}, "was learned with bias 0, but 1 is given now"),
+        ({"solver": "dual-cd"}, "was learned by pa1, not by dual-cd"),
     ]:
         with pytest.raises(InputError, match=what):
             fit(source, continue_from=tmp_path / "m.h5", **settings)
+    fit(source).save(tmp_path / "batch.h5")
+    with pytest.raises(InputError, match="starts from other models by warm_start"):
+        fit(source, continue_from=tmp_path / "batch.h5")
     other = Matrix(source_of := random_rows(seed=7)[0], np.where(random_rows(seed=7)[1] > 0, 2.0, 1.0))
     assert source_of.shape[0] == other.n_samples
     with pytest.raises(InputError, match="has the labels -1, 1, other ones"):
@@ -254,7 +259,7 @@ def test_what_cannot_have_a_prior_is_refused(tmp_path):
         fit(source, prior=tmp_path / "prior.h5")
     with pytest.raises(InputError, match="prior: pegasos has no use for it; dual-cd and most learners take one"):
         fit(source, solver="pegasos", prior=tmp_path / "prior.h5")
-    with pytest.raises(InputError, match="not together with --prior"):
+    with pytest.raises(InputError, match="not together with prior"):
         fit(source, bias=1.0, prior=tmp_path / "prior.h5", warm_start=tmp_path / "prior.h5")
 
 
@@ -300,11 +305,11 @@ def test_options_of_learners_belong_to_learners(tmp_path, capsys):
     X, y = random_rows(seed=11)
     store = make_store(tmp_path, X, y)
     for options, what in [
-        (["--solver", "dual-cd", "--step", 1], "unrecognized arguments: --step"),
-        (["--average"], "unrecognized arguments: --average"),
+        (["--solver", "dual-cd", "--step", 1], "--step: dual-cd has no use for it; it takes --loss, -C"),
+        (["--average"], "--average: dual-cd has no use for it"),
         (["--solver", "pa1", "--schedule", 3], "--schedule 3: pa1 sees each row once in an epoch"),
-        (["--solver", "pa1", "--batch", 3], "unrecognized arguments: --batch"),
-        (["--solver", "arow", "-C", 3], "unrecognized arguments: -C"),
+        (["--solver", "pa1", "--batch", 3], "--batch: pa1 has no use for it; it takes -C, --average"),
+        (["--solver", "arow", "-C", 3], "-C: arow has no use for it"),
         (["--solver", "arow", "--multiclass", "rest"], "--multiclass: the rows have two classes"),
         (["--solver", "arow", "--warm-start", store], "is a store, but a model or checkpoint is wanted"),
         (["--solver", "ogd", "--query", 0], "--query 0: must be above 0 and at most"),

@@ -90,7 +90,7 @@ def test_a_model_is_gone_on_from_as_it_was_made_or_not_at_all(tmp_path, capsys):
     hashed, new = tmp_path / "hashed.h5", tmp_path / "new.h5"
     assert run_in_process(capsys, main, text, *options, "--model", hashed, "--bits", 5)[0] == 0
     for source, given, what in (
-        (model, ("--learner", "pa1", "-C", "0.3", "--prior", prior), "was learned with C 0.2, but C 0.3 is given now"),
+        (model, ("--learner", "pa1", "-C", "0.3", "--prior", prior), "was learned with -C 0.2, but 0.3 is given now"),
         (model, ("--learner", "pa2", "-C", "0.2", "--prior", prior), "was learned with pa1"),
         (model, (*options, "--bias", "1", "--prior", prior), "was learned with --bias 0"),
         (model, options, "was learned with the prior model"),

@@ -20,12 +20,16 @@ from reference import BadLine, parse_svmlight
 from xxhash import xxh3_128_hexdigest
 
 from blocksvm.errors import InputError
-from blocksvm.formats.svmlight import LineCounter, TextFormat, parse_piece
-from blocksvm.formats.text import TextPiece, TextSource, text_pieces
+from blocksvm.formats.protocol import Reading
+from blocksvm.formats.recipe import Recipe
+from blocksvm.formats.svmlight import SVMLIGHT
+from blocksvm.formats.text import LineLimit, TextInputs, TextPiece, TextSource
 from blocksvm.kernels import kernel, words
+from blocksvm.rows import RecordCounter
 
 getcontext().prec = 1200
-FLOAT64 = TextFormat(dtype="float64")
+FLOAT64 = Recipe(dtype="float64")
+ROOMY = LineLimit.share(1 << 26, 64)
 SQUARES = "squares"  # of the sentence for a row whose norm float64 cannot hold
 
 
@@ -38,27 +42,27 @@ def triples(parsed) -> list[tuple]:
     ]
 
 
-def parse(data: bytes, form: TextFormat = TextFormat()):
+def parse(data: bytes, recipe: Recipe = Recipe(), labelled: bool = True):
     data += b"" if data.endswith(b"\n") or not data else b"\n"
     text = np.frombuffer(data + b"7:1 9" * 20, np.uint8)  # what lies behind the end must not matter
     end = len(data)
-    return parse_piece(TextPiece(TextSource("text", None), text, end, None), form)
+    reader = SVMLIGHT.reader(Reading(recipe, labelled, offers=("duplicates", "dtype")))
+    return reader.parse(TextPiece(TextSource("text", None), text, end, None))
 
 
-def agrees(data: bytes, form: TextFormat) -> str:
+def agrees(data: bytes, recipe: Recipe) -> str:
     """Assert that rows, or the line of the first fault, are the reference's; returns how it ended."""
-    parsed = parse(data, form)
-    duplicates = "sum" if form.sum_duplicates else "error"
+    parsed = parse(data, recipe)
     if parsed.fault is not None and SQUARES in parsed.fault[1]:
         # the reference has no such fault: it must read the line, and find squares that overflow
         lines = data.split(b"\n")[: parsed.fault[0] + 1]
-        *before, (_, _, values) = parse_svmlight(b"\n".join(lines), duplicates, form.dtype)
+        *before, (_, _, values) = parse_svmlight(b"\n".join(lines), recipe.duplicates, recipe.dtype)
         assert triples(parsed) == before
         assert math.isinf(sum(v * v for v in values))
         return "squares"
     expected, bad_line = [], None
     try:
-        expected = parse_svmlight(data, duplicates, form.dtype)
+        expected = parse_svmlight(data, recipe.duplicates, recipe.dtype)
     except BadLine as bad:
         bad_line = bad.line
     assert bad_line == (None if parsed.fault is None else parsed.fault[0] + 1)
@@ -168,7 +172,7 @@ JUNK = st.sampled_from([bytes([c]) for c in b"0123456789:.+-eE# \t\n\rqidnaf,x\x
 @given(texts(), st.booleans(), st.sampled_from(["float32", "float64"]))
 def test_rows_are_the_references(data, add_up, dtype):
     # float32 sums are rounded once here, after each addition there: that has a test of its own
-    agrees(data, TextFormat(sum_duplicates=add_up and dtype == "float64", dtype=dtype))
+    agrees(data, Recipe(duplicates="sum" if add_up and dtype == "float64" else "error", dtype=dtype))
 
 
 @settings(max_examples=600, deadline=None)
@@ -187,13 +191,13 @@ def test_faults_are_found_on_the_references_line(data, edits, add_up):
         at %= len(data) + 1
         data = data[:at] + junk + data[at + cut :]
     # a carriage return amid a line is a blank here and a letter there
-    agrees(re.sub(rb"\r(?!\n|\Z)", b"r", data), TextFormat(sum_duplicates=add_up, dtype="float64"))
+    agrees(re.sub(rb"\r(?!\n|\Z)", b"r", data), Recipe(duplicates="sum" if add_up else "error", dtype="float64"))
 
 
 @settings(max_examples=300, deadline=None)
 @given(st.lists(JUNK, max_size=40).map(b"".join))
 def test_any_bytes_are_rows_or_a_fault(data):
-    agrees(re.sub(rb"\r(?!\n|\Z)", b"r", data), TextFormat())
+    agrees(re.sub(rb"\r(?!\n|\Z)", b"r", data), Recipe())
 
 
 # Values at the edges of what is read in one go: 16 and 17 digits, 2^53, points at either end, leading zeros.
@@ -213,7 +217,7 @@ LONG_IDS = ("7", "00000007", "1234567890123456", "12345678901234567", "922337203
 def test_every_form_is_read_alike_amid_usual_pairs(token, dtype):
     for tail in (b" 99:0.5\n", b"\n", b" \n", b"\t99:1\r\n", b" # 1:2\n"):
         line = b"1 " + b" ".join(b"%d:0.25" % i for i in range(1, 9)) + b" 20:" + token + tail
-        agrees(b"1 5:0.5 6:1\n" + line + b"1 7:3\n", TextFormat(dtype=dtype))
+        agrees(b"1 5:0.5 6:1\n" + line + b"1 7:3\n", Recipe(dtype=dtype))
 
 
 @pytest.mark.parametrize("number", LONG_IDS)
@@ -242,7 +246,7 @@ def test_long_texts_of_usual_and_unusual_pairs_are_the_references(data):
     for _ in range(draw.choice([0, 0, 1])):
         at = draw.randrange(len(text) + 1)
         text = text[:at] + draw.choice([b":", b" ", b".", b"-", b"e", b"x", b"#", b"\n", b"\x80", b""]) + text[at + 1 :]
-    agrees(text, TextFormat(dtype=draw.choice(["float32", "float64"])))
+    agrees(text, Recipe(dtype=draw.choice(["float32", "float64"])))
 
 
 @kernel
@@ -275,13 +279,13 @@ def test_words_are_what_they_are_byte_by_byte(text, n, m):
 
 
 def test_both_outcomes_are_reached():
-    assert agrees(b"1 5:2 3:1 # x\r\n\r\n-1\r\n", TextFormat()) == "rows"
-    assert agrees(b"1 3:1\n\n# c\n1 3:x\n", TextFormat()) == "fault"
+    assert agrees(b"1 5:2 3:1 # x\r\n\r\n-1\r\n", Recipe()) == "rows"
+    assert agrees(b"1 3:1\n\n# c\n1 3:x\n", Recipe()) == "fault"
     assert agrees(b"1 3:1\n1 3:1e200 4:1\n", FLOAT64) == "squares"
 
 
 def test_duplicates_are_summed_in_float64_and_rounded_once():
-    parsed = parse(b"1 7:0.1 3:1 7:0.2 7:0.3 9:1 9:-1", TextFormat(sum_duplicates=True))
+    parsed = parse(b"1 7:0.1 3:1 7:0.2 7:0.3 9:1 9:-1", Recipe(duplicates="sum"))
     assert triples(parsed) == [(1.0, [3, 7], [1.0, float(np.float32(0.1 + 0.2 + 0.3))])]
 
 
@@ -292,7 +296,7 @@ def test_duplicates_are_summed_in_float64_and_rounded_once():
 @example([0.0])
 def test_l2_rows_have_norm_one_whatever_their_scale(numbers):
     text = "1 " + " ".join(f"{i}:{v!r}" for i, v in enumerate(numbers))
-    parsed = parse(text.encode(), TextFormat(l2=True, dtype="float64"))
+    parsed = parse(text.encode(), Recipe(normalize="l2", dtype="float64"))
     assert parsed.fault is None
     largest = max(map(abs, numbers))
     scaled = [v / largest for v in numbers] if largest else []
@@ -303,7 +307,7 @@ def test_l2_rows_have_norm_one_whatever_their_scale(numbers):
 
 
 def test_rows_without_labels_are_read_where_none_are_asked_for():
-    parsed = parse(b"1:2 3:4\n-1 5:6\nqid:3 7:1\n", TextFormat(labelled=False))
+    parsed = parse(b"1:2 3:4\n-1 5:6\nqid:3 7:1\n", labelled=False)
     assert np.isnan(parsed.labels[[0, 2]]).all()
     assert parsed.labels[1] == -1
     assert parsed.ids.tolist() == [1, 3, 5, 7]
@@ -318,13 +322,15 @@ SAMPLE = (
 
 
 def read_all(names, piece_bytes):
-    counter = LineCounter()
+    counter = RecordCounter()
+    reader = SVMLIGHT.reader(Reading())
     rows, sources = [], []
-    for piece in text_pieces(names, piece_bytes, 1 << 20):
-        parsed = parse_piece(piece, TextFormat())
-        counter.check(parsed)
-        rows += triples(parsed)
-        sources.append(piece.source)
+    with TextInputs(names) as text:
+        for piece in text.pieces(piece_bytes, ROOMY):
+            parsed = reader.parse(piece)
+            counter.check(parsed)
+            rows += triples(parsed)
+            sources.append(piece.source)
     return rows, sources, counter
 
 
@@ -389,9 +395,15 @@ def test_zstd_text_cut_behind_a_line_is_not_taken_for_whole(tmp_path):
     assert len(read_all([str(path)], 1000)[0]) == 10
 
 
-def test_a_line_longer_than_memory_allows_is_told(tmp_path):
+@pytest.mark.parametrize("compress", [bytes, gzip.compress])
+def test_a_line_longer_than_memory_allows_is_told_with_the_memory_that_would_do(tmp_path, compress):
     path = tmp_path / "rows.svm"
-    path.write_bytes(b"1 " + b"1" * 5000)
-    with pytest.raises(InputError, match=r"rows\.svm: a line is longer than 1000 bytes"):
-        list(text_pieces([str(path)], 100, 1000))
-    assert sum(piece.end for piece in text_pieces([str(path)], 100, 10_000)) == 5003
+    path.write_bytes(compress(b"1 1:1\n1 " + b"1" * 5_000_000 + b"\n1 2:1\n"))
+    with TextInputs([str(path)]) as text, pytest.raises(InputError) as refused:
+        list(text.pieces(100, LineLimit.share(40_000_000, 40)))
+    told = re.fullmatch(
+        rf"{path}: the line at byte 6 is 5,000,002 bytes long; give memory=(\d+)MB or .*", str(refused.value)
+    )
+    with TextInputs([str(path)]) as text:
+        pieces = list(text.pieces(100, LineLimit.share(int(told[1]) * 1_000_000, 40)))
+    assert sum(piece.end for piece in pieces) == 5_000_015

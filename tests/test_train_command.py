@@ -84,7 +84,7 @@ def test_held_out_accuracy_is_what_predict_prints(rows, store, tmp_path, run, ca
         (["-C", "x"], "-C x: is not a number"),
         (["-C", "1", "--lambda", "1"], "say the same thing"),
         (["--solver", "sgd"], "--solver sgd: unknown; choose one of dual-cd, pegasos"),
-        (["--loss", "log"], "--loss log: choose one of hinge, squared-hinge"),
+        (["--loss", "log"], "--loss log: unknown; choose one of hinge, squared-hinge"),
         (["--schedule", "often"], "--schedule often: expected auto, overlap"),
         (["--memory", "0"], "must be above 0"),
         (["--memory", "1QB"], "is not a size such as 512MB"),

@@ -386,7 +386,7 @@ def test_other_than_two_labels_are_an_error(tmp_path, labels, expected):
         ({"C": math.inf}, "C=inf: must be"),
         ({"lam": 0.0}, "lam=0: must be"),
         ({"solver": "sgd"}, "solver sgd: unknown; choose one of dual-cd, pegasos"),
-        ({"loss": "l1"}, "loss=l1: choose one of hinge, squared-hinge"),
+        ({"loss": "l1"}, "loss=l1: unknown; choose one of hinge, squared-hinge"),
         ({"partition": "x"}, "partition=x: choose one of redrawn, fixed"),
         ({"order": "x"}, "order=x: choose one of"),
         ({"schedule": "0"}, "schedule=0: expected"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import lzma
+import os
 import signal
 import subprocess
 import sys
@@ -163,6 +164,31 @@ def command(*arguments, module="train", timeout=120, **options) -> subprocess.Co
     """``python -m blocksvm.<module>`` in a process of its own."""
     line = [sys.executable, "-m", f"blocksvm.{module}", *map(str, arguments)]
     return subprocess.run(line, capture_output=True, text=True, timeout=timeout, cwd=ROOT, **options)
+
+
+PROBE = """
+import gc, importlib, json, sys
+command = importlib.import_module("blocksvm." + sys.argv[1])
+try:
+    command.run(command.main, sys.argv[2:])
+except SystemExit as end:
+    assert end.code == 0, end.code
+from numba.core.dispatcher import Dispatcher
+kernels = [one for one in gc.get_objects() if isinstance(one, Dispatcher) and type(one._cache).__name__ != "NullCache"]
+print(json.dumps({"path": command.__file__,
+                  "hits": sum(sum(one.stats.cache_hits.values()) for one in kernels),
+                  "misses": [one.__name__ for one in kernels if one.stats.cache_misses]}))
+"""
+
+
+def loaded_and_compiled(module, arguments, cache: Path, package: Path = ROOT, **environment: str) -> tuple[dict, str]:
+    """A command in a process of its own, with its cache of kernels and the package found in the given folders: what it
+    loaded and what it compiled itself, and what it said."""
+    env = os.environ | {"XDG_CACHE_HOME": str(cache)} | environment
+    line = [sys.executable, "-c", PROBE, module, *map(str, arguments)]
+    done = subprocess.run(line, cwd=package, env=env, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1]), done.stderr
 
 
 def run_in_process(capsys, main, *arguments) -> tuple[int, str, str]:

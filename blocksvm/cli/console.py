@@ -25,6 +25,7 @@ UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 UNITS |= {"KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 # faults of the place that is written to
 NAMED = (errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EROFS, errno.EFBIG, errno.EPIPE)
+COMPILED_WITH = "svmlight"  # the format of the rows by which all other kernels are compiled
 SECONDS = {"": 1, "S": 1, "M": 60, "H": 3600, "D": 86400}
 
 
@@ -83,6 +84,7 @@ class Parser(argparse.ArgumentParser):
             formatter_class=argparse.RawDescriptionHelpFormatter,
             allow_abbrev=False,
         )
+        self.refusal: Callable[[str], str | None] = lambda flag: None  # what to say of an option that is not known
         self.add_argument("--version", action="version", version=f"blocksvm {__version__}")
         self.add_argument("--quiet", action="store_true", help="print no progress, only results and errors")
 
@@ -111,6 +113,9 @@ class Parser(argparse.ArgumentParser):
                 values = 0 if attached else {None: 1}.get(action.nargs, action.nargs)
                 values = values if isinstance(values, int) else 0
             elif text.startswith("-") and text[1:2] not in "0123456789.":
+                flag = text.partition("=")[0] if text.startswith("--") else text[:2]
+                if sentence := self.refusal(flag):
+                    raise InputError(sentence)
                 self.error(f"unrecognized arguments: {text}{self._meant(text)}")
             found.append(text)
         return found
@@ -221,16 +226,28 @@ def compile_solver(
     compile_kernels(solver_purpose(name, learner, given, n_classes), kind, quiet, file)
 
 
+def compile_reader(dtype: str, bits: int | None, quiet: bool, given: str | None = None) -> Callable:
+    """What is to be called with the format that text has, before it is read: its kernels are compiled.  given: the name
+    by which the caller asked for it, of one outside the package 'module:attribute'."""
+
+    def ready(found) -> None:
+        if found.name != COMPILED_WITH or bits is not None:
+            name = given if given and ":" in given else found.name
+            compile_kernels(f"read:{name}:{'' if bits is None else 'hashed'}", dtype, quiet)
+
+    return ready
+
+
 def compile_kernels(purpose: str, kind: str, quiet: bool, file: str = "") -> None:
     """Where the kernel cache is cold, compile in a child process, whose memory is given back when it ends.
 
-    purpose: 'split', 'predict', or a solver as ``warmup.solver_purpose`` has it; kind: 'float32', 'float64' or 'ones',
-    as ``file`` (a store or model) says.  Raises InputError where it says something else.
+    purpose: 'split', 'predict', 'read:FORMAT:hashed', or a solver as ``warmup.solver_purpose`` has it; kind: 'float32',
+    'float64' or 'ones', as ``file`` (a store or model) says.  Raises InputError where it says something else.
     """
     if kind not in KINDS:
         where = f"{file}: is damaged" if file else "damaged"
         raise InputError(f"{where} (values of the kind {repr(kind)[:40]}, not {', '.join(KINDS)}); make it again")
-    if purpose not in PURPOSES and not purpose.startswith("{"):
+    if purpose not in PURPOSES and not purpose.startswith(("{", "read:")):
         raise ValueError(f"no kernels are compiled for {purpose!r}")
     from blocksvm import kernels
 
@@ -245,8 +262,8 @@ def compile_kernels(purpose: str, kind: str, quiet: bool, file: str = "") -> Non
     if folder is None or kernels.is_ready(purpose, kind):
         return
     if not quiet:
-        what = purpose
-        if purpose not in PURPOSES:
+        what = " ".join(part for part in purpose.removeprefix("read:").split(":") if part)
+        if purpose.startswith("{"):
             asked = json.loads(purpose)
             what = " ".join([asked["solver"], *map(str, asked["settings"].values())])
         print(f"compiling the {what} kernels for {kind} values (first run only, some seconds)", file=sys.stderr)

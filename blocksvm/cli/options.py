@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from blocksvm.errors import option
+from blocksvm.formats import AUTO, FORMATS
 from blocksvm.settings import REQUIRED, Setting, Settings
 
 SOLVER_WORDS = ("--solver", "--learner")
@@ -24,6 +25,14 @@ def value_of(arguments: Sequence[str], *flags: str) -> str | None:
             elif number + 1 < len(arguments):
                 found = arguments[number + 1]
     return found
+
+
+def add_format(parser, default: str = "told by its first bytes") -> None:
+    """Add ``--format``."""
+    names = ", ".join((AUTO, *FORMATS))
+    parser.add_argument(
+        "--format", metavar="NAME", help=f"of the text: {names}, or module:attribute (default: {default})"
+    )
 
 
 def help_text(setting: Setting) -> str:
@@ -68,6 +77,20 @@ def given(options, settings: Settings) -> dict:
     """The settings that were given among parsed options."""
     values = {name: getattr(options, name, None) for name in settings.names()}
     return {name: value for name, value in values.items() if value is not None}
+
+
+def refusal(owner: str, settings: Settings) -> Callable[[str], str | None]:
+    """What a parser says of an option that ``owner`` does not take, but another solver or learner does."""
+
+    def sentence(flag: str) -> str | None:
+        from blocksvm.training.methods import NAMES, get_method
+
+        if not any(flag == option(setting.name) for name in NAMES for setting in get_method(name).settings):
+            return None
+        takes = ", ".join(option(setting.name) for setting in settings) or "no settings"
+        return f"{flag}: {owner} has no use for it; it takes {takes}"
+
+    return sentence
 
 
 def described(name: str, summary: str, settings: Settings, more: Sequence[str] = ()) -> str:

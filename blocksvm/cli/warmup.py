@@ -16,8 +16,8 @@ ONES = "".join(f"{1 if i % 3 else -1} {i % 7 + 2}:1 {i % 2}:1\n" for i in range(
 
 
 def warm(purpose: str, kind: str) -> None:
-    """Run what ``purpose`` names for values of ``kind``: 'split', 'predict', or a solver as ``solver_purpose`` has
-    it."""
+    """Run what ``purpose`` names for values of ``kind``: 'split', 'predict', 'read:FORMAT:hashed', or a solver as
+    ``solver_purpose`` has it."""
     with tempfile.TemporaryDirectory(prefix="blocksvm-warmup-") as name:
         folder = Path(name)
         dtype = "float64" if kind == "float64" else "float32"
@@ -26,6 +26,9 @@ def warm(purpose: str, kind: str) -> None:
                 make_store(folder, content, dtype, holdout=0.3)
         elif purpose == "predict":
             predict(folder, kind, dtype)
+        elif purpose.startswith("read:"):
+            name, _, hashed = purpose.removeprefix("read:").rpartition(":")
+            read(name, hashed == "hashed", dtype)
         else:
             train(kind, **json.loads(purpose))
 
@@ -52,6 +55,24 @@ def make_store(folder: Path, content: str, dtype: str, holdout: float = 0.0) -> 
     return text, store
 
 
+def read(name: str, hashed: bool, dtype: str) -> None:
+    """A format's own example, with names and without, its ids hashed or not."""
+    import numpy as np
+
+    from blocksvm.formats import format_named
+    from blocksvm.formats.hashing import reader_of
+    from blocksvm.formats.protocol import Reading
+    from blocksvm.formats.recipe import Recipe
+    from blocksvm.formats.text import TextPiece, TextSource
+
+    found = format_named(name)
+    recipe = Recipe(name, "sum", 4 if hashed else None, "l2", dtype)
+    text = np.frombuffer(found.sample, np.uint8).copy()
+    for named in (False, True):
+        reader = reader_of(found, Reading(recipe, named=named))
+        reader.parse(TextPiece(TextSource(name, None), text, len(text), None), reader.room(len(text)))
+
+
 def few_rows(kind: str, n_classes: int):
     """A matrix in memory: no text is parsed, so nothing is compiled for it."""
     import numpy as np
@@ -69,12 +90,14 @@ def train(kind: str, solver: str, learner: bool, settings: dict, n_classes: int)
     """A run of a solver, with several blocks and with one, a held-out source, and what a warm start does."""
     import numpy as np
 
+    from blocksvm import kernels
     from blocksvm.api import fit
     from blocksvm.kernels.check import fill_rows
     from blocksvm.kernels.table import hash_ids
     from blocksvm.settings import REQUIRED
 
     # what only stores and streams need
+    kernels.start()
     two, bits = np.zeros(2, np.int64), np.zeros(1, np.uint64)
     fill_rows(np.zeros(64, np.uint8), 28, 0, 0, 0, np.zeros(2), two, bits, two[:1], np.zeros(1, np.int16))
     hash_ids(np.zeros(1, np.int64), 1, np.zeros(1, np.int32))

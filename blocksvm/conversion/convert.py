@@ -16,11 +16,14 @@ from blocksvm.conversion.ids import IdTable, NameTable
 from blocksvm.conversion.labels import LabelTable
 from blocksvm.conversion.spool import Spool, SpooledRows, join, require_space
 from blocksvm.errors import InputError, called, said
-from blocksvm.formats.svmlight import LineCounter, ParsedRows, TextFormat, parse_piece
-from blocksvm.formats.text import TextPiece, TextSource, text_pieces
+from blocksvm.formats import AUTO, format_of
+from blocksvm.formats.hashing import reader_of
+from blocksvm.formats.protocol import EXPANSION, Format, Reader, Reading
+from blocksvm.formats.recipe import Recipe
+from blocksvm.formats.text import LineLimit, TextInputs, TextPiece, TextSource
 from blocksvm.kernels.shuffle import gather_rows, renumber_rows, row_keys
 from blocksvm.outputs import check_output, scratch_folder
-from blocksvm.rows import Origin, RowBatch
+from blocksvm.rows import RecordCounter, RowBatch, shown_name
 from blocksvm.sources.store.files import create_hdf5
 from blocksvm.sources.store.schema import ROW, WEIGHTED_ROW, chunk_nonzeros
 from blocksvm.sources.store.writer import StoreWriter
@@ -34,8 +37,9 @@ SPOOLED_PER_TEXT = 0.75  # bytes in the shuffle for a byte of text, likewise
 
 @dataclass(frozen=True)
 class SplitSettings:
-    """What a split does.  memory in bytes; holdout: fraction of rows for a second store, 0 for none; normalize: 'none'
-    or 'l2'; dtype 'float32' or 'float64'; temp: folder for the shuffle, by default beside the store."""
+    """What a split does.  memory in bytes; format, bits, sum_duplicates, normalize, dtype: the recipe of the features
+    (format 'auto': what the first bytes look like); holdout: fraction of rows for a second store, 0 for none; temp:
+    folder for the shuffle, by default beside the store."""
 
     memory: int = 1_000_000_000
     jobs: int = 1
@@ -49,6 +53,13 @@ class SplitSettings:
     temp: Path | None = None
     overwrite: bool = False
     chunk_nonzeros: int | None = None
+    format: str = AUTO
+    bits: int | None = None
+
+    @property
+    def recipe(self) -> Recipe:
+        """How text becomes features."""
+        return Recipe(self.format, "sum" if self.sum_duplicates else "error", self.bits, self.normalize, self.dtype)
 
 
 @dataclass(frozen=True)
@@ -138,14 +149,16 @@ def split(
     settings: SplitSettings = SplitSettings(),
     holdout_store: str | Path | None = None,
     progress: Callable[[Progress], None] | None = None,
+    on_format: Callable[[Format], None] | None = None,
 ) -> dict:
-    """Convert svmlight text to a store (and a second one of held-out rows); returns the store's description.
+    """Convert text to a store (and a second one of held-out rows); returns the store's description.
 
-    inputs: paths, plain or compressed, or "-" for standard input.  Raises InputError for anything wrong with them, for
-    outputs that exist (without ``overwrite``) or cannot be written, and where memory or disk space do not suffice.
-    Nothing is left behind on an error.
+    inputs: paths, plain or compressed, or "-" for standard input; progress is called with a ``Progress`` after each
+    piece; on_format with the format that is read, before anything is parsed.  Raises InputError for anything wrong with
+    them, for outputs that exist (without ``overwrite``) or cannot be written, and where memory or disk space do not
+    suffice.  Nothing is left behind on an error.
     """
-    return _convert(inputs, None, store, settings, holdout_store, progress)
+    return _convert(inputs, None, store, settings, holdout_store, progress, on_format)
 
 
 def store_batches(
@@ -155,10 +168,10 @@ def store_batches(
     holdout_store: str | Path | None = None,
 ) -> dict:
     """A store of rows that come in batches, as ``split`` makes one of text; returns the store's description."""
-    return _convert([], batches, store, settings, holdout_store, None)
+    return _convert([], batches, store, settings, holdout_store, None, None)
 
 
-def _convert(inputs: list[str], batches, store, settings: SplitSettings, holdout_store, progress) -> dict:
+def _convert(inputs: list[str], batches, store, settings: SplitSettings, holdout_store, progress, on_format) -> dict:
     store = Path(store)
     outputs = [store] if holdout_store is None else [store, Path(holdout_store)]
     if len({path.resolve() for path in outputs}) < len(outputs):
@@ -176,28 +189,31 @@ def _convert(inputs: list[str], batches, store, settings: SplitSettings, holdout
     temp = settings.temp if settings.temp is not None else store.parent
     if not temp.is_dir():
         raise InputError(f"{temp}: no such folder; {called('temp')} names an existing one")
-    return _Split(inputs, batches, outputs, settings, temp, progress).run()
+    return _Split(inputs, batches, outputs, settings, temp, progress, on_format).run()
 
 
 class _Split:
     """One conversion under way."""
 
-    def __init__(self, inputs, batches, outputs, settings: SplitSettings, temp: Path, progress):
+    def __init__(self, inputs, batches, outputs, settings: SplitSettings, temp: Path, progress, on_format):
         self.inputs = inputs
         self.batches = batches  # rows that come from elsewhere than the inputs, or None
         self.outputs = outputs
         self.settings = settings
         self.temp = temp
         self.progress = progress
+        self.on_format = on_format
+        self.recipe = settings.recipe
+        self.lines = ""  # what a line looks like
         self.began = time.perf_counter()
         self.rows = 0
         self.sources: list[TextSource] = []
         memory, jobs = settings.memory, settings.jobs
-        # shares of the budget: text under way with what is parsed from it (a piece holds up to five times its text),
-        # an eighth for buckets being written, and the rest for the table of ids and the shuffle, which has no less
+        # shares of the budget: text under way with what is parsed from it, an eighth for buckets being written, and the
+        # rest for the table of ids and the shuffle, which has no less
         self.piece_bytes = int(min(8_000_000, max(65_536, memory // (40 * (jobs + 2)))))
         self.spool_bytes = memory // (8 * len(outputs))
-        pieces = 5 * (jobs + 2) * self.piece_bytes
+        pieces = EXPANSION * (jobs + 2) * self.piece_bytes
         self.lane_bytes = (memory - pieces - memory // 8) // len(outputs)
         if self.lane_bytes - self.spool_bytes < SMALLEST_TABLE:
             raise InputError(
@@ -226,9 +242,9 @@ class _Split:
             for lane, what in zip(lanes, ("the store", "the held-out store"), strict=False):
                 if lane.spool.n_rows == 0:
                     name = self.inputs[0] if len(self.inputs) == 1 else "the inputs" if self.inputs else "the batches"
-                    name = "standard input" if name == "-" else name
+                    name = shown_name(name)
                     if self.rows == 0:
-                        raise InputError(f"{name}: no rows found; expected lines of 'label id:value ...'")
+                        raise InputError(f"{name}: no rows found; expected lines of {self.lines}")
                     raise InputError(
                         f"{name}: no row was drawn for {what}; choose another {called('holdout')} or {called('seed')}"
                     )
@@ -265,21 +281,33 @@ class _Split:
     def _read(self, pool: ThreadPoolExecutor) -> Iterator[RowBatch]:
         """Batches of the inputs' rows, in their order."""
         settings = self.settings
-        form = TextFormat(True, settings.sum_duplicates, settings.normalize == "l2", settings.dtype)
-        pieces = text_pieces(self.inputs, self.piece_bytes, settings.memory // (20 * (settings.jobs + 2)))
-        counter = LineCounter()
-        for parsed in ordered_map(pool, lambda piece: _parsed(piece, form), pieces, settings.jobs):
-            counter.check(parsed)
-            if not self.sources or self.sources[-1] is not parsed.piece.source:
-                self.sources.append(parsed.piece.source)
-            origin = Origin(parsed.piece.source, parsed.piece.fraction, parsed.n_lines, parsed.lines)
-            yield RowBatch(parsed.labels, parsed.indptr, parsed.ids, parsed.values, origin)
+        counter = RecordCounter()
+        with TextInputs(self.inputs) as text:
+            reader = self._reader(text)
+            # pieces are cut so that their rows fit in what is planned for text
+            share = EXPANSION / reader.expansion
+            limit = LineLimit.share(settings.memory, int(20 * (settings.jobs + 2) / share))
+            pieces = text.pieces(int(share * self.piece_bytes), limit)
+            for batch in ordered_map(pool, lambda piece: _parsed(reader, piece, settings.dtype), pieces, settings.jobs):
+                counter.check(batch)
+                if not self.sources or self.sources[-1] is not batch.origin.source:
+                    self.sources.append(batch.origin.source)
+                yield batch
 
     def _spool(self, batches: Iterable[RowBatch], lanes: list[Lane]) -> None:
         """Read all batches, and send their rows to the shuffle of their store."""
         for batch in batches:
             self._distribute(batch, lanes)
             self._report("reading", batch.origin.fraction)
+
+    def _reader(self, text: TextInputs) -> Reader:
+        """The reader of the format that was chosen, or that the text looks like."""
+        found = format_of(text, self.recipe.format)
+        if self.on_format is not None:
+            self.on_format(found)
+        self.recipe = replace(self.recipe, format=found.name)
+        self.lines = found.lines
+        return reader_of(found, Reading(self.recipe, named=True, offers=("duplicates", "dtype", "bits")))
 
     def _distribute(self, batch: RowBatch, lanes: list[Lane]) -> None:
         """Send the rows of a batch to their store."""
@@ -347,6 +375,7 @@ class _Split:
                 }
                 for s in self.sources
             ],
+            "recipe": self.recipe.plain(),
             "source_rows": self.rows,
         }
         names = None if lane.names is None else lane.names.in_order(order)
@@ -404,10 +433,11 @@ def _rows_of(batch: RowBatch, order: np.ndarray) -> RowBatch:
     )
 
 
-def _parsed(piece: TextPiece, form: TextFormat) -> ParsedRows:
+def _parsed(reader: Reader, piece: TextPiece, dtype: str) -> RowBatch:
     """Rows of a piece, their values as they will be stored: of the dtype wanted, or None where all are 1."""
-    parsed = parse_piece(piece, form)
-    return replace(parsed, values=None if (parsed.values == 1.0).all() else parsed.values.astype(form.dtype))
+    batch = reader.parse(piece)
+    values = None if (batch.values == 1.0).all() else batch.values.astype(dtype)
+    return replace(batch, ids=batch.ids.astype(np.int64, copy=False), values=values)
 
 
 def _renumbered(

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-import bz2
-import gzip
-import io
+import codecs
 import lzma
-import os
 import queue
-import sys
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from xxhash import xxh3_128
 
-from blocksvm.errors import InputError
+from blocksvm.errors import InputError, said
+from blocksvm.formats.stored import decompressed, open_stored
 from blocksvm.kernels.words import NEWLINE, SPARE
+from blocksvm.rows import shown_name
 
-ZSTD_PIECE = 1 << 14  # compressed bytes at a time: what they hold must fit in memory
+HEAD_BYTES = 1 << 16  # by which a format is told
+FARTHEST_END = 1 << 30  # bytes that are searched for the end of a line which is too long
 
 
 @dataclass
@@ -28,7 +27,7 @@ class TextSource:
     """One input as it was read: its name, and what is known of it at its end."""
 
     name: str
-    stored_bytes: int | None  # size of the file, None for a pipe
+    stored_bytes: int | None  # size of the file when it was opened, None for a pipe
     text_bytes: int = 0
     fingerprint: str = ""
 
@@ -44,133 +43,221 @@ class TextPiece:
     fraction: float | None
 
 
-class ZstdFile(io.RawIOBase):
-    """What zstd frames hold.  EOFError where the last one is cut, which zstandard's own reader takes for the end."""
+@dataclass(frozen=True)
+class LineLimit:
+    """The longest line, in bytes, that fits in the caller's memory; memory_for(n): bytes of memory for one of n."""
 
-    def __init__(self, stored: io.BufferedIOBase):
-        self.stored = stored
-        self.frame = None  # the decoder of the frame that is open
-        self.compressed = b""
-        self.ready = memoryview(b"")
+    n_bytes: int
+    memory_for: Callable[[int], int]
 
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer) -> int:
-        import zstandard
-
-        while not self.ready:
-            self.compressed = self.compressed or self.stored.read(ZSTD_PIECE)
-            if not self.compressed:
-                if self.frame is not None:
-                    raise EOFError
-                return 0
-            if self.frame is None:
-                self.frame = zstandard.ZstdDecompressor().decompressobj()
-            self.ready = memoryview(self.frame.decompress(self.compressed))
-            self.compressed = b""
-            if self.frame.eof:
-                self.compressed = self.frame.unused_data
-                self.frame = None
-        n = min(len(buffer), len(self.ready))
-        buffer[:n] = self.ready[:n]
-        self.ready = self.ready[n:]
-        return n
+    @classmethod
+    def share(cls, memory: int, parts: int) -> LineLimit:
+        """A line may take one of so many parts of the memory."""
+        return cls(memory // parts, lambda n_bytes: parts * (n_bytes + 1))
 
 
-def open_source(name: str) -> tuple[TextSource, io.BufferedIOBase, io.BufferedIOBase]:
-    """(source, stored bytes, decompressed bytes) for a path or "-"; the compression is told by the first bytes."""
-    if name == "-":
-        if sys.stdin is None:
-            raise InputError("standard input: is closed; give the names of files, or pipe the text in")
-        raw = sys.stdin.buffer
-        size = None
-    else:
-        path = Path(name)
-        if path.is_dir():
-            raise InputError(f"{name}: is a folder; give the names of the files in it")
+class OpenText:
+    """One input, open.  Its text is read from the first byte on, or, where it has one, behind its byte order mark."""
+
+    def __init__(self, name: str, stop: Callable[[], bool]):
+        self.stored, size = open_stored(name, stop)
+        self.source = TextSource(name, size)
+        self.text = self.stored
+        self.held = b""  # read, but not yet taken
+        self.mark = b""
         try:
-            raw = open(path, "rb")  # noqa: SIM115 (closed by the caller)
-            size = os.fstat(raw.fileno()).st_size if path.is_file() else None
-        except FileNotFoundError as error:
-            raise InputError(f"{name}: no such file") from error
-        except OSError as error:
-            raise InputError(f"{name}: cannot be read ({error.strerror})") from error
-    buffered = raw if isinstance(raw, io.BufferedReader) else io.BufferedReader(raw)
-    magic = buffered.peek(6)[:6]
-    if magic[:2] == b"\x1f\x8b":
-        text = gzip.GzipFile(fileobj=buffered)
-    elif magic[:3] == b"BZh":
-        text = bz2.BZ2File(buffered)
-    elif magic == b"\xfd7zXZ\x00":
-        text = lzma.LZMAFile(buffered)  # noqa: SIM115 (closed by the caller)
-    elif magic[:4] == b"\x28\xb5\x2f\xfd":
-        text = io.BufferedReader(ZstdFile(buffered))
-    else:
-        text = buffered
-    return TextSource(name, size), buffered, text
+            self.text = decompressed(name, self.stored)
+            self._skip_mark()
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        self.text.close()
+        self.stored.close()
+
+    def _skip_mark(self) -> None:
+        """Leave out UTF-8's byte order mark; InputError for UTF-16's."""
+        start = b""
+        while len(start) < 3 and codecs.BOM_UTF8.startswith(start):
+            more = self._read(3 - len(start))
+            if not more:
+                break
+            start += more
+        if start[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+            raise InputError(
+                f"{shown_name(self.source.name)}: is UTF-16 text; convert it to UTF-8, as iconv -f utf-16 -t utf-8 does"
+            )
+        if start == codecs.BOM_UTF8:
+            self.mark = start
+        else:
+            self.held = start
+
+    def look_ahead(self) -> bytes:
+        """The first bytes, which ``take`` gives nevertheless: of a pipe its first line, else ``HEAD_BYTES`` of them."""
+        parts = [self.held]
+        length = len(self.held)
+        while length < HEAD_BYTES and (self.source.stored_bytes is not None or b"\n" not in parts[-1]):
+            parts.append(self._read(HEAD_BYTES - length))
+            length += len(parts[-1])
+            if not parts[-1]:
+                break
+        self.held = b"".join(parts)
+        return self.held
+
+    def take(self, view: memoryview, once: bool = False) -> int:
+        """Fill ``view`` as far as the input goes, or (once) with what is ready, at least a byte; returns how many."""
+        filled = min(len(self.held), len(view))
+        view[:filled] = self.held[:filled]
+        self.held = self.held[filled:]
+        while filled < len(view) and not (once and filled):
+            n = self._guarded(self.text.readinto1 if once else self.text.readinto, view[filled:])
+            if not n:
+                break
+            filled += n
+        return filled
+
+    def _read(self, n: int) -> bytes:
+        """Up to n bytes, as they come; none at the end."""
+        return self._guarded(self.text.read1, n)
+
+    def _guarded(self, read: Callable, argument):
+        """``read(argument)``; what goes wrong as one sentence."""
+        name = shown_name(self.source.name)
+        verb = "read" if self.text is self.stored else "decompressed"
+        try:
+            return read(argument)
+        except EOFError as error:
+            raise InputError(f"{name}: the compressed file is truncated; get it again") from error
+        except (OSError, zlib.error, lzma.LZMAError, ValueError) as error:
+            raise InputError(f"{name}: cannot be {verb} ({error}); get it again") from error
+        except Exception as error:
+            if type(error).__module__.startswith("zstandard"):
+                raise InputError(f"{name}: cannot be {verb} ({error}); get it again") from error
+            raise
+
+    def check_whole(self) -> None:
+        """At the end: InputError where the file has become shorter than it was when it was opened."""
+        size = self.source.stored_bytes
+        if size is not None and self.stored.tell() < size:
+            raise InputError(
+                f"{self.source.name}: was cut while it was read, {self.stored.tell():,} of its {size:,} bytes are "
+                "left; get it again, and read it when it is whole"
+            )
+
+    def rest_of_line(self) -> int | None:
+        """Bytes up to the next newline or the end; None where it is too far away to be searched for."""
+        length = 0
+        while length < FARTHEST_END:
+            chunk = self.held or self._read(HEAD_BYTES)
+            self.held = b""
+            at = chunk.find(b"\n")
+            if at >= 0 or not chunk:
+                return length + max(at, 0)
+            length += len(chunk)
+        return None
 
 
-def text_pieces(
-    names: list[str],
-    piece_bytes: int,
-    largest_line: int,
-    eager: bool = False,
-    digested: bool = True,
-    spare: queue.SimpleQueue | None = None,
-) -> Iterator[TextPiece]:
-    """Pieces of about ``piece_bytes`` of all inputs in turn; a longer line makes a longer piece, up to
-    ``largest_line``.  Each piece owns its memory.  eager: what a pipe has ready makes a piece, however small; digested:
-    the source's fingerprint is wanted; spare: arrays of pieces that are done with, to be filled again.
+class TextInputs:
+    """The text of some inputs, one behind the other: paths, plain or compressed, or "-" for standard input.
 
-    Raises InputError for a missing, unreadable, truncated or binary file.
+    stop() is polled while a pipe has nothing ready; where it says True, reading ends as if the pipe had.
     """
-    sizes = [Path(name).stat().st_size if name != "-" and Path(name).is_file() else None for name in names]
-    total = None if None in sizes else sum(sizes)
-    behind = 0
-    for name, size in zip(names, sizes, strict=True):
-        source, stored, text = open_source(name)
-        digest = xxh3_128()
-        carry = np.empty(0, np.uint8)
-        try:
-            while True:
-                capacity = max(piece_bytes, 2 * len(carry))
-                if len(carry) > largest_line:
-                    raise InputError(
-                        f"{name}: a line is longer than {largest_line} bytes, more than --memory allows; "
-                        "raise --memory, or check that this is svmlight text"
-                    )
-                # behind the text: a missing last newline, and what the parser may look ahead
-                buffer = _take(spare, capacity + 1 + SPARE)
-                buffer[: len(carry)] = carry
-                room = memoryview(buffer)[len(carry) : capacity]
-                filled = _read_once(name, text, room) if eager and size is None else _read_full(name, text, room)
-                if digested:
-                    digest.update(buffer[len(carry) : len(carry) + filled])
-                source.text_bytes += filled
-                end = len(carry) + filled
-                last = filled == 0 if eager and size is None else filled < capacity - len(carry)
-                if last:
-                    if end and buffer[end - 1] != NEWLINE:
-                        buffer[end] = NEWLINE
-                        end += 1
-                    stop = end
-                else:
-                    stop = _last_newline(buffer, end) + 1
-                carry = buffer[stop:end].copy()
-                fraction = None
-                if total is not None:
-                    fraction = min(1.0, (behind + stored.tell()) / total) if total else 1.0
-                if stop:
-                    yield TextPiece(source, buffer, stop, fraction)
-                if last:
-                    break
-        finally:
-            if name != "-":
-                text.close()
-                stored.close()
-        source.fingerprint = digest.hexdigest()
-        behind += size or 0
+
+    def __init__(self, names: list[str], stop: Callable[[], bool] = lambda: False):
+        self.names = names
+        self.stop = stop
+        self.first: OpenText | None = None
+
+    def __enter__(self) -> TextInputs:
+        return self
+
+    def __exit__(self, *error) -> None:
+        if self.first is not None:
+            self.first.close()
+            self.first = None
+
+    def head(self) -> bytes:
+        """The first bytes of the first input; ``pieces`` gives them nevertheless."""
+        if self.first is None:
+            self.first = OpenText(self.names[0], self.stop)
+        return self.first.look_ahead()
+
+    def pieces(
+        self,
+        piece_bytes: int,
+        limit: LineLimit,
+        eager: bool = False,
+        digested: bool = True,
+        spare: queue.SimpleQueue | None = None,
+    ) -> Iterator[TextPiece]:
+        """Pieces of about ``piece_bytes``; a longer line makes a longer piece, up to the limit.
+
+        Each piece owns its memory.  eager: what a pipe has ready makes a piece, however small; digested: the source's
+        fingerprint is wanted; spare: arrays of pieces that are done with, to be filled again.  Raises InputError for a
+        missing, unreadable, truncated or binary file, and for a line that is too long.
+        """
+        sizes = [Path(name).stat().st_size if name != "-" and Path(name).is_file() else None for name in self.names]
+        total = None if None in sizes else sum(sizes)
+        behind = 0
+        for name, size in zip(self.names, sizes, strict=True):
+            opened, self.first = self.first or OpenText(name, self.stop), None
+            try:
+                for piece in _pieces_of(opened, piece_bytes, limit, eager and size is None, digested, spare):
+                    done = None
+                    if total is not None:
+                        done = min(1.0, (behind + opened.stored.tell()) / total) if total else 1.0
+                    yield TextPiece(opened.source, *piece, done)
+            finally:
+                opened.close()
+            behind += size or 0
+
+
+def _pieces_of(opened: OpenText, piece_bytes: int, limit: LineLimit, once: bool, digested: bool, spare):
+    """(text, end) of pieces of one input."""
+    source = opened.source
+    digest = xxh3_128(opened.mark)
+    source.text_bytes = len(opened.mark)
+    carry = np.empty(0, np.uint8)
+    while True:
+        if len(carry) > limit.n_bytes:
+            raise InputError(_too_long(opened, len(carry), limit))
+        capacity = max(piece_bytes, 2 * len(carry))
+        # behind the text: a missing last newline, and what the parser may look ahead
+        buffer = _take(spare, capacity + 1 + SPARE)
+        buffer[: len(carry)] = carry
+        filled = opened.take(memoryview(buffer)[len(carry) : capacity], once)
+        if digested:
+            digest.update(buffer[len(carry) : len(carry) + filled])
+        source.text_bytes += filled
+        end = len(carry) + filled
+        last = filled == 0 if once else filled < capacity - len(carry)
+        if last:
+            opened.check_whole()
+            if end and buffer[end - 1] != NEWLINE:
+                buffer[end] = NEWLINE
+                end += 1
+            stop = end
+        else:
+            stop = _last_newline(buffer, end) + 1
+        carry = buffer[stop:end].copy()
+        if stop:
+            yield buffer, stop
+        if last:
+            break
+    source.fingerprint = digest.hexdigest()
+
+
+def _too_long(opened: OpenText, carried: int, limit: LineLimit) -> str:
+    """The sentence for a line of which so many bytes were read."""
+    begin = opened.source.text_bytes - carried
+    rest = opened.rest_of_line()
+    where = f"{shown_name(opened.source.name)}: the line at byte {begin:,}"
+    if rest is None:
+        return f"{where} does not end within {FARTHEST_END / 1e6:,.0f} MB; check that this is text with a row a line"
+    length = carried + rest
+    need = said("memory", f"{-(-limit.memory_for(length) // 1_000_000)}MB")
+    return f"{where} is {length:,} bytes long; give {need} or more, or check that this is text with a row a line"
 
 
 def _take(spare: queue.SimpleQueue | None, length: int) -> np.ndarray:
@@ -182,33 +269,6 @@ def _take(spare: queue.SimpleQueue | None, length: int) -> np.ndarray:
     return array if array is not None and len(array) == length else np.empty(length, np.uint8)
 
 
-def _read_once(name: str, text, view: memoryview) -> int:
-    """As much as is ready, at least a byte; 0 at the end."""
-    if isinstance(text, io.BufferedReader) and len(view):
-        return text.readinto1(view)
-    return _read_full(name, text, view)
-
-
-def _read_full(name: str, text, view: memoryview) -> int:
-    """Fill ``view`` as far as the input goes."""
-    filled = 0
-    try:
-        while filled < len(view):
-            n = text.readinto(view[filled:])
-            if not n:
-                break
-            filled += n
-    except EOFError as error:
-        raise InputError(f"{name}: the compressed file is truncated; get it again") from error
-    except (OSError, zlib.error, lzma.LZMAError, ValueError) as error:
-        raise InputError(f"{name}: cannot be decompressed ({error}); get it again") from error
-    except Exception as error:
-        if type(error).__module__.startswith(("zstandard", "zstd")):
-            raise InputError(f"{name}: cannot be decompressed ({error}); get it again") from error
-        raise
-    return filled
-
-
 def _last_newline(buffer: np.ndarray, end: int) -> int:
     """Position of the last newline in ``buffer[:end]``, -1 if there is none."""
     step = 1 << 16
@@ -218,3 +278,16 @@ def _last_newline(buffer: np.ndarray, end: int) -> int:
         if len(found):
             return start + int(found[-1])
     return -1
+
+
+def word_at(text: np.ndarray, position: int) -> str:
+    """The word at ``position``, quoted, with what is not printable escaped; for messages."""
+    if position < 0:
+        return ""
+    word = text[position : position + 40].tobytes().split(b"\n")[0].split()
+    return quoted(word[0] if word else b"")
+
+
+def quoted(word: bytes) -> str:
+    """Bytes in quotes, with what is not printable ASCII escaped."""
+    return "'" + word.decode("latin-1").encode("unicode_escape").decode() + "'"

@@ -126,6 +126,81 @@ def hash_ids(ids, bits, places):
 
 
 @kernel
+def hash_rows(indptr, ids, values, bits, l2, single, places):
+    """Hash each row's ids to 2^bits places (int32), and join the entries that meet there, in place: where the first
+    stands, with the sum of their values.
+
+    indptr (rows + 1,) shrinks with the rows, values (nnz,) float64 and places lie as they are then.  Of a row in which
+    entries met, l2 divides the values by their norm again and single rounds them to float32; zeros are dropped from it.
+    Returns (row, largest ||x||^2 of those rows): a row before the last is one whose sums are not finite.
+    """
+    shift = np.uint64(64 - bits)
+    rows = indptr.shape[0] - 1
+    longest = 0
+    for r in range(rows):
+        longest = max(longest, indptr[r + 1] - indptr[r])
+    n_slots = 1024
+    while n_slots < 2 * longest:
+        n_slots *= 2
+    last_slot = n_slots - 1
+    # a slot holds (row + 1, entry) of a place that the row has; what older rows left counts as free
+    slots = np.zeros(n_slots, np.int64)
+    largest = 0.0
+    filled = start = indptr[0]
+    for r in range(rows):
+        stop = indptr[r + 1]
+        first = filled
+        own = np.int64(r + 1) << 32
+        met = False
+        for k in range(start, stop):
+            place = np.int32(scramble(np.uint64(ids[k])) >> shift)
+            s = np.int64(place) & last_slot
+            found = slots[s]
+            while found >= own and places[found - own] != place:
+                s = (s + 1) & last_slot
+                found = slots[s]
+            if found >= own:
+                values[found - own] += values[k]
+                met = True
+            else:
+                slots[s] = own + filled
+                places[filled] = place
+                values[filled] = values[k]
+                filled += 1
+        if met:
+            filled, square = close_joined(places, values, first, filled, l2, single)
+            if not square < np.inf:
+                return r, largest
+            largest = max(largest, square)
+        start = stop
+        indptr[r + 1] = filled
+    return rows, largest
+
+
+@inlined
+def close_joined(places, values, start, stop, l2, single):
+    """Scale, round and clean one row of sums: (new stop, ||x||^2, not finite where a value is not)."""
+    norm = 1.0
+    if l2:
+        norm = 0.0
+        for k in range(start, stop):
+            norm += values[k] * values[k]
+        norm = np.sqrt(norm) if norm > 0.0 else 1.0
+    kept = start
+    total = 0.0
+    for k in range(start, stop):
+        v = values[k] / norm
+        if single:
+            v = float(np.float32(v))
+        if v != 0.0:
+            places[kept] = places[k]
+            values[kept] = v
+            kept += 1
+            total += v * v
+    return kept, total
+
+
+@kernel
 def order_by_count(counts, bins, order):
     """Positions by falling count, equal counts in their order: ``order`` (n,) int32.
 

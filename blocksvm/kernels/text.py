@@ -44,7 +44,7 @@ from blocksvm.kernels.words import (
     two_numbers,
 )
 
-# What may be wrong with a line, besides a number's own faults.  The sentences for them are in ingest/svmlight.py.
+# What may be wrong with a line, besides a number's own faults.  The sentences for them are in formats/svmlight.py.
 BAD_LABEL = 1
 NO_LABEL = 2
 BAD_PAIR = 3
@@ -64,7 +64,10 @@ WORTH, TRIED = 8, 64
 
 @inlined
 def close_row(ids, values, start, stop, sum_duplicates, l2, single):
-    """Put one row in order: (code, new stop, ||x||^2).  Sorts, joins or refuses duplicates, scales, rounds, drops zeros."""
+    """Put one row in order: (code, new stop, ||x||^2).  Sorts, joins or refuses duplicates, scales, rounds, drops zeros.
+
+    Where the code is a fault, the position of the entry at fault in place of the new stop.
+    """
     ascending = True
     for k in range(start + 1, stop):
         if ids[k] <= ids[k - 1]:
@@ -80,7 +83,7 @@ def close_row(ids, values, start, stop, sum_duplicates, l2, single):
             v = old_values[order[k]]
             if last >= start and ids[last] == i:
                 if not sum_duplicates:
-                    return DUPLICATE, stop, 0.0
+                    return DUPLICATE, last, 0.0
                 values[last] += v
             else:
                 last += 1
@@ -107,7 +110,7 @@ def close_row(ids, values, start, stop, sum_duplicates, l2, single):
         if single:
             v = float(np.float32(v))
         if not np.isfinite(v):
-            return BIG_VALUE, stop, 0.0
+            return BIG_VALUE, k, 0.0
         if v != 0.0:
             ids[kept] = ids[k]
             values[kept] = v
@@ -353,8 +356,8 @@ def parse_rows(text, end, labelled, closing, single, labels, indptr, ids, values
 
 @kernel
 def close_rows(indptr, first, rows, ids, values, sum_duplicates, l2, single):
-    """Put the parsed rows from ``first`` on in order, in place; ``indptr`` shrinks with them.  Returns (row, code) of the
-    first fault, and their largest ||x||^2.
+    """Put the parsed rows from ``first`` on in order, in place; ``indptr`` shrinks with them.  Returns (row, code, entry)
+    of the first fault, and their largest ||x||^2.
 
     l2: divide a row by its Euclidean norm; single: round to float32 (values stay in a float64 array).
     """
@@ -368,9 +371,9 @@ def close_rows(indptr, first, rows, ids, values, sum_duplicates, l2, single):
                 values[filled + k - start] = values[k]
         code, after, square = close_row(ids, values, filled, filled + stop - start, sum_duplicates, l2, single)
         if code != FINE:
-            return r, code, largest
+            return r, code, after, largest
         largest = max(largest, square)
         start = stop
         filled = after
         indptr[r + 1] = filled
-    return rows, FINE, largest
+    return rows, FINE, -1, largest

@@ -32,6 +32,8 @@ LEARNERS = {
     "adagrad-rda": ("adagrad", "ADAGRAD_RDA"),
     "adagrad-rda-squares": ("adagrad", "ADAGRAD_RDA_SQUARES"),
     "adagrad-fobos": ("adagrad", "ADAGRAD_FOBOS"),
+    "nag": ("nag", "NAG"),
+    "ftrl": ("ftrl", "FTRL"),
 }
 
 

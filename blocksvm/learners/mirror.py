@@ -33,7 +33,9 @@ PARAMETER = parameters("radius", "p", "n_features")
 RENEW = 1 << 16  # rounds after which the total, which drifts by rounding, is summed anew
 # Exponents may exceed the shift by this; by less where averages, differences of numbers in its units, are wanted.
 HEADROOM, HEADROOM_AVERAGED = 30.0, 5.0
-POWER_HEADROOM = 1024.0  # times the shift, for the p-norm
+# The p-norm's |theta| may exceed the shift by this factor, and by less for a large p: powers of it must not overflow, and
+# of averages, differences of numbers in its units, they must not be larger than e^5 either.
+POWER_HEADROOM, LARGEST_POWER = 1024.0, 300.0
 FADED = 0.25  # below this share of its largest, the total is summed anew: it is a difference of large numbers
 
 ENTROPIC, P_NORM = 0, 1  # the kind of map, known when a learner is compiled
@@ -132,7 +134,11 @@ def entropic_fits(theta, scalars, parameters):
 
 @inlined
 def power_fits(theta, scalars, parameters):
-    return 0.0 < scalars[SCALAR.shift] and abs(theta) < POWER_HEADROOM * scalars[SCALAR.shift]
+    shift = scalars[SCALAR.shift]
+    if shift <= 0.0 or abs(theta) >= POWER_HEADROOM * shift:
+        return False
+    power = parameters[PARAMETER.p] * np.log(max(abs(theta) / shift, 1.0))
+    return power <= (HEADROOM_AVERAGED if averages(parameters) else LARGEST_POWER)
 
 
 @inlined

@@ -10,7 +10,10 @@ from pathlib import Path
 import numpy as np
 from xxhash import xxh3_128_hexdigest
 
+from blocksvm.conversion.ids import IdIndex
 from blocksvm.errors import InputError
+from blocksvm.formats import FORMATS
+from blocksvm.formats.recipe import Recipe
 from blocksvm.kernels.table import hash_ids
 from blocksvm.labels import listed
 from blocksvm.model.older import of_today
@@ -52,6 +55,20 @@ def hashed(ids: np.ndarray, bits: int | None) -> np.ndarray:
     return places.astype(np.int64)
 
 
+def recipe_of(meta: dict, path: str | Path) -> Recipe:
+    """How text becomes the features of a model, from its description."""
+    text = meta["text"] if meta.get("bits") is None else {**meta["text"], "bits": meta["bits"]}
+    return Recipe.restored(text, path)
+
+
+def own_format(name: str, path: str | Path) -> str:
+    """The format that a model's recipe names; InputError where it is one outside the package, whose code would run
+    because a file says so."""
+    if name in FORMATS:
+        return name
+    raise InputError(f"{path}: was trained on text of the format {name}; if you trust that, say --format {name}")
+
+
 def labels_predicted(values: np.ndarray, labels: tuple) -> np.ndarray:
     """Labels (n,) for decision values (n,) of two classes or (n, k) of more."""
     chosen = values.argmax(axis=1) if values.ndim == 2 else (values > 0.0).astype(np.int64)
@@ -81,14 +98,21 @@ class Model:
     @property
     def bits(self) -> int | None:
         """Where the model's features are hashes of ids: their bits; feature_ids are then the hashes."""
-        return self.meta.get("bits")
+        return self.recipe.bits
+
+    @property
+    def recipe(self) -> Recipe:
+        """How text becomes the model's features."""
+        return recipe_of(self.meta, self.path)
 
     def decision_function(self, X) -> np.ndarray:
         """<w, x> + intercept for the rows of a scipy sparse matrix whose columns are feature ids; (n,) float64, or
         (n, k) of k > 2 classes."""
         columns = np.zeros((X.shape[1], *self.weights.shape[:-1]))
         if self.bits is not None:
-            columns[:] = self.weights[..., hashed(np.arange(X.shape[1]), self.bits)].T
+            index = IdIndex(len(self.feature_ids)).fill([(0, self.feature_ids)])
+            positions = index.find(hashed(np.arange(X.shape[1]), self.bits))
+            columns[positions >= 0] = self.weights[..., positions[positions >= 0]].T
         else:
             known = self.feature_ids < X.shape[1]
             columns[self.feature_ids[known]] = self.weights[..., known].T

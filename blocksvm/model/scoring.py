@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
 from blocksvm.conversion.ids import IdIndex
-from blocksvm.errors import InputError, said
-from blocksvm.formats.svmlight import LineCounter, TextFormat, parse_piece
-from blocksvm.formats.text import text_pieces
+from blocksvm.errors import InputError, called, said
+from blocksvm.formats import format_of
+from blocksvm.formats.hashing import reader_of
+from blocksvm.formats.protocol import EXPANSION, Format, Reading
+from blocksvm.formats.recipe import Recipe
+from blocksvm.formats.text import LineLimit, TextInputs
 from blocksvm.memory import Budget
-from blocksvm.model.files import Model, describe_model, hashed, load_model
+from blocksvm.model.files import Model, describe_model, hashed, load_model, own_format, recipe_of
 from blocksvm.model.values import classes_of, piece_bytes, pieces_of_values, rows_of_piece
+from blocksvm.rows import RecordCounter, shown_name
 from blocksvm.sources.block import Arena
 from blocksvm.sources.source import bytes_of_blocks
 from blocksvm.sources.store.reader import Store
@@ -44,24 +48,32 @@ def by_row(values: np.ndarray) -> np.ndarray:
 
 
 class TextScorer:
-    """Scores svmlight text row by row, read as the model's training text was (normalised, duplicates, precision)."""
+    """Scores text row by row, read by the recipe of the model's training text.
 
-    def __init__(self, model: str | Path, memory: int):
+    format: the text's format, None: the recipe's own, 'auto': what its first bytes look like; on_format is told it
+    before anything is parsed.
+    """
+
+    def __init__(self, model: str | Path, memory: int, format: str | None = None,
+                 on_format: Callable[[Format], None] = lambda found: None):  # fmt: skip
         description = describe_model(model)
         d, copies = description["n_features"], description["n_vectors"]
         self.budget = Budget(memory)
         self.piece_bytes = int(min(4_000_000, max(65_536, memory // 64)))
         # a row's text takes two bytes or more
-        self.budget.take("text", 6 * self.piece_bytes)
+        self.budget.take("text", (EXPANSION + 1) * self.piece_bytes)
         self.budget.take("decision values", piece_bytes(copies))
         # ids stay for the look-up; while the index is filled there are two copies of them
         need = 8 * copies * (d + 2) + 8 * copies * (d + 1) + 8 * d + IdIndex.n_bytes(d)
         self.budget.require("the model", need)
         self.budget.take("the model", need)
+        # a longer line is there up to three times while it is read, then with what is made of it
+        self.line_bytes = EXPANSION + 4
         self.model = load_model(model)
         self.note = ""
-        text = description["text"]
-        self.form = TextFormat(False, text["duplicates"] == "sum", text["normalize"] == "l2", text["dtype"])
+        self.recipe = recipe_of(description, model)
+        self.format = format or own_format(self.recipe.format, model)
+        self.on_format = on_format
         self.index = IdIndex(d).fill([(0, self.model.feature_ids)])
         # unseen features point at a weight of 0, the last entry is the constant
         constant = np.expand_dims(self.model.intercept, -1)
@@ -72,19 +84,32 @@ class TextScorer:
 
     def scores(self, inputs: list[str]) -> Iterator[Scores]:
         """Scores piece by piece; InputError with file and line for bad text."""
-        counter = LineCounter()
+        counter = RecordCounter()
         rows = 0
-        for piece in text_pieces(inputs, self.piece_bytes, 8 * self.piece_bytes):
-            parsed = parse_piece(piece, self.form)
-            counter.check(parsed)
-            positions = self.index.find(hashed(parsed.ids, self.model.bits))
-            positions[positions < 0] = self.w.shape[-1] - 2
-            rows += len(parsed.labels)
-            for part, values in pieces_of_values((parsed.indptr, positions, parsed.values), self.w, 1.0):
-                yield Scores(by_row(values), classes_of(values), parsed.labels[part])
+        with TextInputs(inputs) as text:
+            found = format_of(text, self.format)
+            self.on_format(found)
+            reader = reader_of(found, Reading(self.recipe, labelled=False))
+            share = EXPANSION / reader.expansion
+            for piece in text.pieces(int(share * self.piece_bytes), self._limit(share)):
+                batch = reader.parse(piece)
+                counter.check(batch)
+                positions = self.index.find(batch.ids)
+                positions[positions < 0] = self.w.shape[-1] - 2
+                rows += len(batch)
+                labels = batch.label_array()
+                for part, values in pieces_of_values((batch.indptr, positions, batch.values), self.w, 1.0):
+                    yield Scores(by_row(values), classes_of(values), labels[part])
         if rows == 0:
-            name = "standard input" if inputs[0] == "-" else inputs[0]
-            raise InputError(f"{name}: no rows found; expected lines of '[label] id:value ...'")
+            raise InputError(f"{shown_name(inputs[0])}: no rows found; expected lines of {found.lines}")
+
+    def _limit(self, share: float) -> LineLimit:
+        """Lines as long as what is left of the memory holds."""
+        each = int(self.line_bytes / share)
+        taken = self.budget.total - self.budget.left
+        return LineLimit(
+            max(int(share * self.piece_bytes), self.budget.left // each), lambda n_bytes: taken + each * (n_bytes + 1)
+        )
 
 
 class StoreScorer:
@@ -108,13 +133,12 @@ class StoreScorer:
             need += GATHERED_BYTES
             self.budget.require("the model and the matching of its features", need)
             loaded = load_model(model)
-            own, trained = store.meta["settings"]["normalize"], loaded.meta["text"]["normalize"]
+            own, trained = Recipe.of_store(store.meta, store.name), loaded.recipe
             self.note = ""
-            if own != trained:
+            if own.normalize != trained.normalize:
                 self.note = (
-                    f"note: the model was trained on rows split with {said('normalize', trained)}, this store's with "
-                    f"{own}: "
-                    "split it likewise, or its decision values are on another scale"
+                    f"note: the model was trained on rows split with {said('normalize', trained.normalize)}, this "
+                    f"store's with {own.normalize}: split it likewise, or its decision values are on another scale"
                 )
             self.own = _own_weights(loaded, store)
             # from here on the weights are only needed by the store's own features
@@ -165,12 +189,21 @@ GATHERED_BYTES = 3 * 8 * (1 << 17)  # ids, positions and weights of a stored pie
 
 
 def _own_weights(model: Model, store: Store) -> np.ndarray:
-    """The model's weights (k, d + 1) by the store's features, the intercept last; k = 1 for two classes."""
+    """The model's weights (k, d + 1) by the store's features, the intercept last; k = 1 for two classes.
+
+    InputError where the store's features are hashed otherwise than the model's.
+    """
+    bits = Recipe.of_store(store.meta, store.name).bits
+    if bits is not None and bits != model.bits:
+        theirs = f"without {called('bits')}" if model.bits is None else f"with {said('bits', model.bits)}"
+        raise InputError(
+            f"{store.name}: was split with {said('bits', bits)}, the model's text {theirs}; split it likewise"
+        )
     index = IdIndex(len(model.feature_ids)).fill([(0, model.feature_ids)])
     theirs = np.atleast_2d(model.weights)
     own = np.zeros((len(theirs), store.n_features + 1))
     for start, ids in store.feature_id_pieces():
-        positions = index.find(hashed(ids, model.bits))
+        positions = index.find(ids if bits is not None else hashed(ids, model.bits))
         known = np.flatnonzero(positions >= 0)
         for mine, weights in zip(own, theirs, strict=True):
             mine[start + known] = weights[positions[known]]

@@ -13,9 +13,10 @@ import numpy as np
 
 from blocksvm.conversion.ids import IdIndex
 from blocksvm.errors import InputError, called, said
+from blocksvm.formats.recipe import Recipe
 from blocksvm.labels import listed
 from blocksvm.memory import Budget
-from blocksvm.model.files import describe_model, load_model, model_feature_ids, model_fingerprint
+from blocksvm.model.files import describe_model, load_model, model_feature_ids, model_fingerprint, recipe_of
 from blocksvm.model.state import open_state
 from blocksvm.settings import Settings, plain
 from blocksvm.sources.source import Source
@@ -53,9 +54,11 @@ class EarlierModels:
             solver.capabilities.require("takes_prior", solver.name, "prior", "dual-cd and most learners take one")
             self._check_labels(self.prior, describe_model(self.prior), labels)
         for path in (self.continue_from, self.prior):
-            if path is not None and describe_model(path).get("bits") is not None:
+            theirs = None if path is None else recipe_of(describe_model(path), path).bits
+            if theirs is not None and theirs != Recipe.of_store(getattr(self.source, "meta", {}), path).bits:
                 raise InputError(
-                    f"{path}: has hashed features, which a store's ids do not name; stream goes on from it"
+                    f"{path}: has features hashed to {theirs} bits, which {self.source.name} does not have; split "
+                    f"it with --bits {theirs}, or go on with stream"
                 )
 
     def _check_labels(self, path: Path, saved: dict, labels: list) -> None:

@@ -1,4 +1,4 @@
-"""Text parsed ahead of whoever learns from it: a thread that reads, a pool that parses, memory that goes round."""
+"""Text parsed ahead of who learns from it: a thread that reads, a pool that parses, memory that goes round."""
 
 from __future__ import annotations
 
@@ -9,61 +9,66 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 
-import numpy as np
-
-from blocksvm.formats.svmlight import ParsedRows, Room, TextFormat, parse_piece, parse_skipping
-from blocksvm.formats.text import TextPiece, text_pieces
-from blocksvm.kernels.table import hash_ids
+from blocksvm.formats import AUTO, format_named, format_of
+from blocksvm.formats.hashing import reader_of
+from blocksvm.formats.protocol import EXPANSION, Format, Reader, Reading, parse_skipping
+from blocksvm.formats.text import LineLimit, TextInputs, TextPiece
+from blocksvm.rows import RowBatch
 
 PIECE_BYTES = 2_000_000  # each costs the interpreter some tenths of a millisecond
 END = object()  # of the inputs
-BYTES_EACH = 7  # a piece under way holds its text, ids and values, and what is made of them: so many times its bytes
+# a piece under way holds its text, ids and values, and what is made of them: so many times its bytes
+BYTES_EACH = EXPANSION + 2
+ENDING_SECONDS = 5.0  # that the reading thread is waited for: it looks several times a second whether it shall end
 
 
 @dataclass(frozen=True)
 class Part:
-    """Parsed rows; places (nnz,) int32 of their features where these are hashes; the memory they lie in, if it is to be
-    given back."""
+    """Parsed rows, and the memory (text, room) in which they lie, if it is to be given back."""
 
-    parsed: ParsedRows
-    places: np.ndarray | None
-    room: Room | None
+    batch: RowBatch
+    memory: tuple | None = None
 
 
 class ParsedAhead:
     """The pieces of all inputs in their order, each as a list of ``Part``.
 
-    bits: hash ids to 2^bits places; skip_bad: go on behind a bad line; memory: bytes, of which pieces take a small
-    share; jobs: threads that parse.  stop() is polled while nothing comes.
+    reading: how rows are made, of the format that its recipe names, or, of 'auto', of the one that the first bytes
+    look like; skip_bad: go on behind a bad line; memory: bytes, of which pieces take a small share; jobs: threads that
+    parse.  stop() is polled while nothing comes; on_format is told the format before anything is parsed.
     """
 
-    def __init__(self, form: TextFormat, bits: int | None, skip_bad: bool, memory: int, jobs: int,
-                 stop: Callable[[], bool]):  # fmt: skip
-        self.form, self.bits, self.skip_bad, self.jobs, self.stop = form, bits, skip_bad, jobs, stop
+    def __init__(self, reading: Reading, skip_bad: bool, memory: int, jobs: int, stop: Callable[[], bool],
+                 on_format: Callable[[Format], None] = lambda found: None):  # fmt: skip
+        self.reading, self.skip_bad, self.jobs, self.stop, self.on_format = reading, skip_bad, jobs, stop, on_format
+        self.format: Format | None = None if reading.recipe.format == AUTO else format_named(reading.recipe.format)
+        self.reader: Reader | None = None
         # one is read, one waits, jobs are parsed, one is learned from
         pieces = jobs + 3
         self.piece_bytes = int(min(PIECE_BYTES, max(65_536, memory // (40 * pieces))))
-        self.longest_line = memory // (20 * pieces)
+        self.line_parts = 20 * pieces
+        self.memory = memory
         self.planned_bytes = BYTES_EACH * pieces * self.piece_bytes
         self.spare_text: queue.SimpleQueue = queue.SimpleQueue()
         self.spare_rooms: queue.SimpleQueue = queue.SimpleQueue()
 
     def give_back(self, part: Part) -> None:
         """The memory of a part that is done with may be used again."""
-        if part.room is not None:
-            self.spare_text.put(part.parsed.piece.text)
-            self.spare_rooms.put((part.room, part.places))
+        if part.memory is not None:
+            text, room = part.memory
+            self.spare_text.put(text)
+            self.spare_rooms.put(room)
 
     def pieces(self, inputs: list[str]) -> Iterator[list[Part]]:
-        """Parsed pieces; rows come as soon as they were read.  Whoever would wait for a piece parses one that no thread
-        of the pool has begun.  Raises InputError for what cannot be read."""
+        """Parsed pieces; rows come as soon as they were read.  Instead of waiting for a piece the consumer parses one
+        that no thread of the pool has begun.  Raises InputError for what cannot be read."""
         ready: queue.Queue = queue.Queue(1)
         closed = threading.Event()
         with ThreadPoolExecutor(self.jobs, thread_name_prefix="blocksvm-parse") as pool:
-            # a daemon: where it waits for a pipe when the stream is stopped, nothing waits for it
-            threading.Thread(
+            reading = threading.Thread(
                 target=self._read, args=(inputs, pool, ready, closed), name="blocksvm-read", daemon=True
-            ).start()
+            )
+            reading.start()
             under_way: deque = deque()  # (piece, its future), as they were read
             end = None
             try:
@@ -90,6 +95,7 @@ class ParsedAhead:
                         return
             finally:
                 closed.set()
+                reading.join(ENDING_SECONDS)
 
     def _read(self, inputs: list[str], pool: ThreadPoolExecutor, ready: queue.Queue, closed: threading.Event) -> None:
         """The reading thread: pieces, each with the future of its parsing, then END or an exception."""
@@ -104,13 +110,24 @@ class ParsedAhead:
             return False
 
         try:
-            for piece in text_pieces(inputs, self.piece_bytes, self.longest_line, eager=True, digested=False,
-                                     spare=self.spare_text):  # fmt: skip
-                if not put((piece, pool.submit(self._parse, piece))):
-                    return
+            with TextInputs(inputs, closed.is_set) as text:
+                limit = self._begin(text)
+                for piece in text.pieces(self.piece_bytes, limit, eager=True, digested=False, spare=self.spare_text):
+                    if not put((piece, pool.submit(self._parse, piece))):
+                        return
             put(END)
         except BaseException as error:
             put(error)
+
+    def _begin(self, text: TextInputs) -> LineLimit:
+        """Choose the reader, and cut pieces so that its rows fit in what is planned."""
+        if self.format is None:
+            self.format = format_of(text, AUTO)
+        self.on_format(self.format)
+        self.reader = reader_of(self.format, self.reading)
+        share = BYTES_EACH / (self.reader.expansion + BYTES_EACH - EXPANSION)
+        self.piece_bytes = int(share * self.piece_bytes)
+        return LineLimit.share(self.memory, int(self.line_parts / share))
 
     def _help(self, under_way: deque) -> None:
         """Parse the first piece that no thread has begun."""
@@ -123,21 +140,10 @@ class ParsedAhead:
 
     def _parse(self, piece: TextPiece) -> list[Part]:
         if self.skip_bad or piece.end > self.piece_bytes + 1:
-            made = parse_skipping(piece, self.form) if self.skip_bad else [parse_piece(piece, self.form)]
-            return [Part(parsed, self._places(parsed, None), None) for parsed in made]
+            made = parse_skipping(self.reader, piece) if self.skip_bad else [self.reader.parse(piece)]
+            return [Part(batch) for batch in made]
         try:
-            room, places = self.spare_rooms.get_nowait()
+            room = self.spare_rooms.get_nowait()
         except queue.Empty:
-            room = Room.for_bytes(self.piece_bytes + 1)
-            places = None if self.bits is None else np.empty(len(room.ids), np.int32)
-        parsed = parse_piece(piece, self.form, room)
-        return [Part(parsed, self._places(parsed, places), room)]
-
-    def _places(self, parsed: ParsedRows, places: np.ndarray | None) -> np.ndarray | None:
-        """Hashes of the rows' ids, in ``places`` if it is there."""
-        if self.bits is None:
-            return None
-        if places is None:
-            places = np.empty(len(parsed.ids), np.int32)
-        hash_ids(parsed.ids, self.bits, places)
-        return places
+            room = self.reader.room(self.piece_bytes + 1)
+        return [Part(self.reader.parse(piece, room), (piece.text, room))]

@@ -12,7 +12,7 @@ from blocksvm.errors import InputError, called, said
 from blocksvm.labels import listed
 from blocksvm.learners import get_learner
 from blocksvm.learners.protocol import SHARED
-from blocksvm.model.files import FLOAT64, INT64, describe_model
+from blocksvm.model.files import FLOAT64, INT64, describe_model, recipe_of
 from blocksvm.model.state import open_state
 from blocksvm.model.takeover import continued_settings
 from blocksvm.sources.source import Labels
@@ -97,7 +97,7 @@ def take_prior(path: Path, described: dict, stream: Stream) -> None:
             f"{path}: has the labels {listed(described['labels'])}, other ones than the stream; give them by "
             f"{called('labels')}"
         )
-    runner, features, bits = stream.runner, stream.features, described.get("bits")
+    runner, features, bits = stream.runner, stream.features, recipe_of(described, path).bits
     if bits is not None and bits != features.bits:
         raise InputError(f"{path}: has features hashed to {bits} bits; give {said('bits', bits)}")
     d = described["n_features"]

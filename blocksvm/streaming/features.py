@@ -13,12 +13,10 @@ import numpy as np
 
 from blocksvm.conversion.ids import BYTES_AN_ID, FULLEST, IdTable
 from blocksvm.errors import InputError, called, said
-from blocksvm.kernels.table import hash_ids
 from blocksvm.learners.loops import TALLY_LENGTH
 from blocksvm.learners.runner import LearnerState, Runner
 
 SMALLEST = 4_096  # features at first
-MOST_BITS = 31
 
 
 def feature_bytes(runner: Runner, prior: bool) -> int:
@@ -118,12 +116,8 @@ class StreamFeatures:
                 stop = (c * (capacity + 1) + capacity) * self.runner.width
                 self.runner.fill_new(self.reserved[start:stop])
 
-    def indices(self, ids: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
-        """Features (int32) of ids (int64), new ones taken in."""
-        if self.table is None:
-            found = np.empty(len(ids), np.int32) if out is None else out
-            hash_ids(ids, self.bits, found)
-            return found
+    def indices(self, ids: np.ndarray) -> np.ndarray:
+        """Features (int32) of ids (int64) that are not hashed, new ones taken in."""
         found = self.table.add(ids)
         if len(self.table) > self.capacity:
             self._grow(len(self.table))

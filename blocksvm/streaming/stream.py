@@ -7,25 +7,27 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 
 from blocksvm.errors import InputError, called, said
-from blocksvm.formats.svmlight import LineCounter, ParsedRows, TextFormat
-from blocksvm.labels import label_text
+from blocksvm.formats import AUTO
+from blocksvm.formats.protocol import Format, Reading
+from blocksvm.formats.recipe import Recipe
+from blocksvm.labels import Labels, has_label, label_text
 from blocksvm.learners.loops import LAST_LABEL, LAST_LENGTH, LAST_SCORE, NONZEROS, ROWS
 from blocksvm.learners.protocol import LARGEST, SHARED
 from blocksvm.learners.runner import Runner
 from blocksvm.learners.solver import is_reported, progress_of
 from blocksvm.model.files import describe_model, model_fingerprint
 from blocksvm.model.takeover import check_continued
+from blocksvm.rows import RecordCounter, RowBatch, shown_name
 from blocksvm.settings import plain
-from blocksvm.sources.source import Labels
 from blocksvm.streaming.ahead import ParsedAhead, Part
 from blocksvm.streaming.earlier import check_continued_stream, continued, go_on, prior_bytes, take_prior
-from blocksvm.streaming.features import MOST_BITS, StreamFeatures
+from blocksvm.streaming.features import StreamFeatures
 
 KNOWN_LABELS = ((-1.0, 1.0), (0.0, 1.0))
 SHOWN_FAULTS = 10
@@ -55,6 +57,12 @@ class StreamSettings:
     seed: int = 0
     normalize: str = "none"
     sum_duplicates: bool = False
+    format: str = AUTO
+
+    @property
+    def recipe(self) -> Recipe:
+        """How text becomes features."""
+        return Recipe(self.format, "sum" if self.sum_duplicates else "error", self.bits, self.normalize, "float32")
 
 
 @dataclass(frozen=True)
@@ -78,7 +86,8 @@ class Stream:
     """One pass over inputs.
 
     on_report is called with a ``Report`` at doubling numbers of rows and at the end; on_fault with a sentence for each
-    of the first lines that are skipped; save(stream) at every ``save_every`` rows; stop() is polled between pieces.
+    of the first lines that are skipped; save(stream) at every ``save_every`` rows; stop() is polled between pieces;
+    on_format is told the format that is read, before anything is parsed (by the thread that reads).
     prior: a model to start from and to be regularised towards; continue_from: a model with whose learner to go on, as
     if its rows and the ones to come were one stream.  Raises InputError for settings that do not fit, and for a
     malformed line unless those are skipped.
@@ -87,7 +96,8 @@ class Stream:
     def __init__(self, settings: StreamSettings, *, prior: Path | None = None, continue_from: Path | None = None,
                  on_report: Callable[[Report], None] = lambda report: None,
                  on_fault: Callable[[str], None] = lambda sentence: None,
-                 save: Callable[[Stream], None] | None = None, stop: Callable[[], bool] = lambda: False):  # fmt: skip
+                 save: Callable[[Stream], None] | None = None, stop: Callable[[], bool] = lambda: False,
+                 on_format: Callable[[Format], None] = lambda found: None):  # fmt: skip
         if continue_from is not None:
             settings = continued(continue_from, settings)
         self.settings = settings
@@ -95,8 +105,6 @@ class Stream:
         labels = settings.labels
         if labels is not None and len(set(labels)) < 2:
             raise InputError(f"{called('labels')}: name two different labels, or more")
-        if settings.bits is not None and not 1 <= settings.bits <= MOST_BITS:
-            raise InputError(f"{said('bits', settings.bits)}: choose 1 to {MOST_BITS}")
         self.labels = None if labels is None else Labels(tuple(sorted(labels)))
         self.prior = prior
         prior_model = None if prior is None else describe_model(prior)
@@ -118,8 +126,8 @@ class Stream:
         if continue_from is not None:
             check_continued(continue_from, describe_model(continue_from), self.method, settings.bias or 0.0,
                             self.prior_fingerprint)  # fmt: skip
-        form = TextFormat(True, settings.sum_duplicates, settings.normalize == "l2", "float32")
-        self.ahead = ParsedAhead(form, settings.bits, settings.skip_bad, settings.memory, settings.jobs, stop)
+        reading = Reading(settings.recipe, offers=("duplicates", "bits"))
+        self.ahead = ParsedAhead(reading, settings.skip_bad, settings.memory, settings.jobs, stop, on_format)
         prior_takes = 0 if prior_model is None else prior_bytes(prior_model)
         left = settings.memory - self.ahead.planned_bytes - prior_takes
         if left < 1_000_000:
@@ -135,6 +143,7 @@ class Stream:
         if prior_model is not None:
             take_prior(prior, prior_model, self)
         self.skipped = 0
+        self.unlabelled = 0
         self.began = time.perf_counter()
         self.last_report = -1
 
@@ -143,6 +152,12 @@ class Stream:
     @property
     def rows(self) -> int:
         return int(self.features.state.tally[ROWS])
+
+    @property
+    def recipe(self) -> Recipe:
+        """How the text was read, as far as that is known: of 'auto' the format that was found."""
+        found = self.ahead.format
+        return self.settings.recipe if found is None else replace(self.settings.recipe, format=found.name)
 
     def plan(self) -> dict[str, int]:
         """Bytes by name, at most."""
@@ -179,12 +194,14 @@ class Stream:
         if self.rows != self.last_report or self.rows == 0:
             self.on_report(self.report(final=True))
         if self.rows == 0 and going:
-            name = "standard input" if inputs[0] == "-" else inputs[0]
-            raise InputError(f"{name}: no rows found; expected lines of 'label id:value ...'")
+            name = shown_name(inputs[0])
+            if self.unlabelled:
+                raise InputError(f"{name}: none of its {self.unlabelled:,} rows has a label; there is nothing to learn")
+            raise InputError(f"{name}: no rows found; expected lines of {self.ahead.format.lines}")
         return going
 
     def _learn_all(self, inputs: list[str]) -> bool:
-        counter = LineCounter()
+        counter = RecordCounter()
         with closing(self.ahead.pieces(inputs)) as pieces:
             for parts in pieces:
                 for part in parts:
@@ -194,24 +211,27 @@ class Stream:
                     return False
         return not self.stop()
 
-    def _learn_part(self, part: Part, counter: LineCounter) -> None:
-        parsed = part.parsed
+    def _learn_part(self, part: Part, counter: RecordCounter) -> None:
+        batch = part.batch
         # rows before a bad line are learned from, as they would be had the line come in another piece
-        self._learn(parsed, part.places, counter)
-        if parsed.fault is not None and self.settings.skip_bad:
-            self._skip(counter.at(parsed, *parsed.fault))
-            counter.count(parsed)
+        self._learn(batch, counter)
+        if batch.fault is not None and self.settings.skip_bad:
+            self._skip(counter.at(batch, *batch.fault))
+            counter.count(batch)
         else:
-            counter.check(parsed)
+            counter.check(batch)
 
     def _skip(self, sentence: str) -> None:
         self.skipped += 1
         if self.skipped <= SHOWN_FAULTS:
             self.on_fault(sentence)
 
-    def _codes(self, parsed: ParsedRows, counter: LineCounter) -> np.ndarray:
-        """y (n,) int16, and -2 for a row whose label is skipped."""
-        found = parsed.labels
+    def _codes(self, batch: RowBatch, counter: RecordCounter) -> np.ndarray:
+        """y (n,) int16, and -2 for a row that is not learned from: it has no label, or one that is skipped."""
+        labels = batch.label_array()
+        known = np.flatnonzero(has_label(labels))
+        self.unlabelled += len(batch) - len(known)
+        found = labels[known]
         if self.labels is None and len(found):
             first = next((pair for pair in KNOWN_LABELS if found[0] in pair[:1]), None)
             others = found[(found != 1.0)]
@@ -220,13 +240,15 @@ class Stream:
             if first is not None:
                 self.labels = Labels(first)
         table = Labels((-1.0, 1.0)) if self.labels is None else self.labels
-        codes = table.codes(found)
-        bad = np.flatnonzero(codes == (0 if table.binary else -1))
+        codes = np.full(len(batch), -2, np.int16)
+        codes[known] = table.codes(found)
+        bad = known[codes[known] == (0 if table.binary else -1)]
         for row in bad.tolist():
-            known = " and ".join(map(label_text, table.values))
+            names = " and ".join(map(label_text, table.values))
             sentence = counter.at(
-                parsed, int(parsed.lines[row]),
-                f"the label {found[row]:g} is none of {known}; name the labels with {called('labels')}",
+                batch, int(batch.origin.records[row]),
+                f"the label {label_text(labels[row])} is none of {names}; name the labels with "
+                f"{called('labels')}",
             )  # fmt: skip
             if not self.settings.skip_bad:
                 raise InputError(sentence)
@@ -234,21 +256,38 @@ class Stream:
         codes[bad] = -2
         return codes
 
-    def _learn(self, parsed: ParsedRows, places: np.ndarray | None, counter: LineCounter) -> None:
-        if len(parsed.labels) == 0:
-            return
-        y = self._codes(parsed, counter)
-        if parsed.largest > LARGEST**2:
+    def _refuse_weights(self, batch: RowBatch, counter: RecordCounter) -> None:
+        """InputError for the first row whose weight is not 1, of a learner whose rule has no place for weights."""
+        weighted = np.flatnonzero(batch.weights != 1.0)
+        if len(weighted):
+            row = int(weighted[0])
             raise InputError(
-                f"{parsed.piece.source.name}: holds a row of norm {math.sqrt(parsed.largest):g}; online learners take "
-                f"up to {LARGEST:g}, scale the values"
+                counter.at(
+                    batch, int(batch.origin.records[row]),
+                    f"the row has the weight {batch.weights[row]:g}, but {self.settings.learner} takes all rows as "
+                    "equal; leave the weights out",
+                )
+            )  # fmt: skip
+
+    def _learn(self, batch: RowBatch, counter: RecordCounter) -> None:
+        if len(batch) == 0:
+            return
+        if batch.weights is not None and not self.runner.learner.takes_weights:
+            self._refuse_weights(batch, counter)
+        y = self._codes(batch, counter)
+        if batch.largest > LARGEST**2:
+            raise InputError(
+                f"{shown_name(batch.origin.source.name)}: holds a row of norm {math.sqrt(batch.largest):g}; online "
+                f"learners take up to {LARGEST:g}, scale the values"
             )
-        if places is None:
-            places = self.features.indices(parsed.ids)
-        matrix = (parsed.indptr, places, parsed.values)
+        indices = batch.ids if self.settings.bits is not None else self.features.indices(batch.ids)
+        matrix = (batch.indptr, indices, batch.values)
         order = np.flatnonzero(y != -2).astype(np.int32)
         d, every = self.features.capacity, self.settings.save_every
-        for rows in self.runner.learn_in_parts(matrix, y, order, d, self.features.state, every=every):
+        weights, state = batch.weights, self.features.state
+        if weights is not None and (weights == 1.0).all():
+            weights = None
+        for rows in self.runner.learn_in_parts(matrix, y, order, d, state, weights=weights, every=every):
             if is_reported(rows):
                 self.last_report = rows
                 self.on_report(self.report())

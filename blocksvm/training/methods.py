@@ -43,5 +43,5 @@ def get_method(name: str, learner: bool = False) -> Method:
         if isinstance(found, Method):
             return found
     elif name not in LEARNERS:
-        raise InputError(f"{word} {name}: unknown; choose one of {', '.join(NAMES)}")
+        raise InputError(f"{word} {name}: unknown; choose one of {', '.join(LEARNERS if learner else NAMES)}")
     return method_of(get_learner(name))

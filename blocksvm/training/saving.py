@@ -8,13 +8,12 @@ from pathlib import Path
 
 import numpy as np
 
+from blocksvm.formats.recipe import Recipe
 from blocksvm.model.files import save_model
 from blocksvm.model.state import whole
 from blocksvm.model.versions import versions
 from blocksvm.training.loop import OuterLoop
 from blocksvm.training.record import Result
-
-TEXT_SETTINGS = {"normalize": "none", "duplicates": "error"}  # of rows that no text was split into
 
 
 def describe_result(loop: OuterLoop, result: Result) -> dict:
@@ -22,7 +21,6 @@ def describe_result(loop: OuterLoop, result: Result) -> dict:
     plan = loop.plan
     source, settings, solver = plan.source, plan.settings, plan.solver
     described = getattr(source, "meta", {})
-    text = {name: described.get("settings", {}).get(name, value) for name, value in TEXT_SETTINGS.items()}
     dtype = "float64" if source.value_bytes == 8 else "float32"
     return plan.describe() | {
         "settings": settings.run_settings() | {"max_outer": settings.outer_limit()},
@@ -34,7 +32,7 @@ def describe_result(loop: OuterLoop, result: Result) -> dict:
         "labels": list(source.labels.values),
         "prior": None if plan.earlier.prior is None else str(plan.earlier.prior),
         "prior_fingerprint": plan.earlier.fingerprints[1],
-        "text": text | {"dtype": described.get("settings", {}).get("dtype", dtype)},
+        "text": Recipe.of_store(described, source.name, dtype).plain(),
         "values": {0: "ones", 4: "float32", 8: "float64"}[source.value_bytes],
         "certificate": None if result.certificate is None else asdict(result.certificate),
         "status": result.status,

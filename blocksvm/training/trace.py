@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from blocksvm.errors import InputError, called
+from blocksvm.log import JsonLines
 from blocksvm.model.state import open_state
 from blocksvm.outputs import open_text, written_whole
 
@@ -24,9 +25,6 @@ class Trace:
     """
 
     def __init__(self, path: Path, resumed_outer: int | None, warn: Callable[[str], None], overwrite: bool = True):
-        self.path = path
-        self.warn = warn
-        self.lost = False
         kept: list[str] = []
         if resumed_outer is not None and path.is_file():
             kept = _before(path, resumed_outer)
@@ -34,24 +32,14 @@ class Trace:
             # replaced whole: a kill in between loses nothing
             with written_whole(path) as partial:
                 partial.write_text("".join(kept), encoding="utf-8")
-        self.file = open_text(path, overwrite, going_on=resumed_outer is not None)
+        self.lines = JsonLines(path, open_text(path, overwrite, going_on=resumed_outer is not None), warn)
 
     def write(self, event: dict) -> None:
-        if event["event"] not in TRACED or self.lost:
-            return
-        try:
-            self.file.write(json.dumps(event, allow_nan=False) + "\n")
-            self.file.flush()
-        except OSError as error:
-            self.lost = True
-            self.warn(f"{self.path}: cannot be written any more ({(error.strerror or str(error)).lower()}); going on")
+        if event["event"] in TRACED:
+            self.lines.write(event)
 
     def close(self) -> None:
-        try:
-            self.file.close()
-        except OSError:
-            if not self.lost:
-                raise
+        self.lines.close()
 
 
 def read_trace(path: Path, cut_short: bool = False) -> list[dict]:

@@ -67,6 +67,8 @@ class StreamDisplay:
         lines = [f"{rows:,} rows in {told.seconds:.1f}s ({pace}), {told.features:,} features; {of_all}{loss}"]
         if stream.settings.query is not None:
             lines.append(f"labels asked for: {told.asked:,} ({told.asked / told.rows:.2%})")
+        if stream.unlabelled:
+            lines.append(f"rows without a label: {stream.unlabelled:,} (not learned from)")
         if told.skipped:
             lines.append(f"lines skipped: {told.skipped:,}")
         return lines

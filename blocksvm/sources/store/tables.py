@@ -10,6 +10,7 @@ import numpy as np
 from blocksvm.errors import InputError
 from blocksvm.labels import SETS, kind_of
 from blocksvm.sources.store.arrays import read_array, read_range, require_length, write_array
+from blocksvm.sources.store.files import create_group
 
 BYTES, ENDS, NUMBERS, MEMBERS = (np.dtype(kind) for kind in ("u1", "i8", "f8", "i4"))
 
@@ -56,7 +57,7 @@ def read_strings(group: h5py.Group, name: str, ends_name: str, first: int, last:
 
 def write_labels(file: h5py.File, labels: tuple) -> None:
     """The distinct labels of a store, strings or sets, rising."""
-    group = file.create_group("labels")
+    group = create_group(file, "labels")
     if not labels or kind_of(labels[0]) != SETS:
         write_strings(group, "text", "ends", labels)
         return

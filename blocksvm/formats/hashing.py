@@ -1,0 +1,61 @@
+"""Features hashed to fewer: a reader around a format's own, in whose rows the features that meet are added up."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from blocksvm.errors import called
+from blocksvm.formats.protocol import Format, Reader, Reading, Room
+from blocksvm.formats.text import TextPiece
+from blocksvm.kernels.table import hash_rows
+from blocksvm.rows import RowBatch
+
+
+class HashingReader:
+    """Rows of another reader with their ids hashed to 2^bits places: ``RowBatch.ids`` are the places, int32."""
+
+    def __init__(self, reader: Reader, reading: Reading):
+        self.reader = reader
+        self.recipe = reading.recipe
+        self.cure = f" or raise {called('bits')}" if "bits" in reading.offers else ""
+        self.expansion = reader.expansion  # places lie where consumers count their positions in a table
+
+    def room(self, n_bytes: int) -> Room:
+        room = self.reader.room(n_bytes)
+        room.places = np.empty(len(room.ids), np.int32)
+        return room
+
+    def parse(self, piece: TextPiece, room: Room | None = None) -> RowBatch:
+        recipe = self.recipe
+        batch = self.reader.parse(piece, room)
+        places = np.empty(len(batch.ids), np.int32) if room is None else room.places
+        rows, largest = hash_rows(
+            batch.indptr, batch.ids, batch.values, recipe.bits, recipe.l2, recipe.single, places
+        )  # fmt: skip
+        fault, records = batch.fault, batch.origin.records
+        if rows < len(batch):
+            sentence = f"values that hashing adds up lie beyond {recipe.dtype}; scale the features{self.cure}"
+            fault = int(records[rows]), sentence
+        nnz = batch.indptr[rows]
+        return replace(
+            batch,
+            labels=batch.labels[:rows],
+            indptr=batch.indptr[: rows + 1],
+            ids=places[:nnz],
+            values=batch.values[:nnz],
+            weights=None if batch.weights is None else batch.weights[:rows],
+            names=None,
+            origin=replace(batch.origin, records=records[:rows]),
+            fault=fault,
+            largest=max(batch.largest, largest),
+        )
+
+
+def reader_of(found: Format, reading: Reading) -> Reader:
+    """The format's reader for this reading, its features hashed if the recipe says so."""
+    recipe = replace(reading.recipe, format=found.name)
+    reading = replace(reading, recipe=recipe, named=reading.named and recipe.bits is None)
+    reader = found.reader(reading)
+    return reader if recipe.bits is None else HashingReader(reader, reading)

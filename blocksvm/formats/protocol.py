@@ -1,0 +1,131 @@
+"""What an input format is, and what every format of text shares: memory for rows, going on behind a bad line."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+
+from blocksvm.errors import said
+from blocksvm.formats.recipe import Recipe
+from blocksvm.formats.text import TextPiece
+from blocksvm.kernels.words import NEWLINE
+from blocksvm.rows import RowBatch
+
+LINES_AFTER_FAULT = 64
+# Bytes in memory for a byte of text that is under way, as consumers plan their pieces.  Where a format's rows take
+# more, its pieces are shorter.
+EXPANSION = 5
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What a consumer wants of a format's reader.
+
+    recipe: how features are made (``format`` and ``bits`` are no matter of a reader); labelled: rows of a format in
+    which every row has a label must have theirs; named: ``RowBatch.names`` are wanted; offers: the settings of the
+    recipe that the caller can change, which messages may advise.
+    """
+
+    recipe: Recipe = Recipe()
+    labelled: bool = True
+    named: bool = False
+    offers: tuple[str, ...] = ()
+
+    def twice(self, feature: str) -> str:
+        """The sentence for a feature that occurs twice in a row."""
+        if "duplicates" in self.offers:
+            return f"{feature} occurs twice in the row; mend it, or add them up with {said('duplicates', 'sum')}"
+        return f"{feature} occurs twice in the row, as in no row that the model was trained on; mend it"
+
+    def too_large(self, feature: str) -> str:
+        """The sentence for a value that the dtype does not hold."""
+        recipe = self.recipe
+        other = f"use {said('dtype', 'float64')} or " if recipe.single and "dtype" in self.offers else ""
+        return f"the value of {feature} lies beyond {recipe.dtype}; {other}scale the feature"
+
+
+class Room:
+    """Memory for the rows of one piece, which can be used again: fresh memory costs half as much as parsing into it.
+
+    labels, indptr, lines (int64, the line of each row), ids, values: as in a RowBatch; weights: of formats that have
+    them; places (int32): of ids that are hashed.
+    """
+
+    places: np.ndarray
+
+    def __init__(self, n_rows: int, n_entries: int, weighted: bool = False):
+        self.labels = np.empty(n_rows)
+        self.indptr = np.empty(n_rows + 1, np.int64)
+        self.lines = np.empty(n_rows, np.int64)
+        self.ids = np.empty(n_entries, np.int64)
+        self.values = np.empty(n_entries)
+        self.weights = np.empty(n_rows if weighted else 0)
+
+
+class Reader(Protocol):
+    """Turns pieces of text into rows, in one way that a ``Reading`` chose.  Threads share it: it keeps nothing.
+
+    expansion: bytes in memory for a byte of text at most, the text included.
+    """
+
+    expansion: int
+
+    def room(self, n_bytes: int) -> Room:
+        """Memory enough for any text of this length."""
+        ...
+
+    def parse(self, piece: TextPiece, room: Room | None = None) -> RowBatch:
+        """Rows of whole lines; the first bad line is ``RowBatch.fault``, and nothing behind it is read.
+
+        room: memory for the rows, which are then valid until it is used again.
+        """
+        ...
+
+
+class Format(Protocol):
+    """An input format of text in which every row lies on a line of its own.
+
+    name: what ``--format`` calls it; summary: its line in the help; lines: what a line looks like, for messages;
+    sample: some rows that exercise the reader, to compile it beforehand.
+    """
+
+    name: str
+    summary: str
+    lines: str
+    sample: bytes
+
+    def score(self, head: bytes, name: str) -> float:
+        """How much the first bytes of an input, and its name, look like this format: 0 not at all, 1 for sure."""
+        ...
+
+    def reader(self, reading: Reading) -> Reader: ...
+
+
+def parse_skipping(reader: Reader, piece: TextPiece) -> list[RowBatch]:
+    """A piece in parts, each of which ends with a bad line, but the last: what comes after it is parsed nevertheless.
+
+    After a bad line only some lines are tried, then twice as many each time, so that a bad line costs little.
+    """
+    parts: list[RowBatch] = []
+    starts = None
+    line, most = 0, None
+    while True:
+        begin = 0 if starts is None else int(starts[line])
+        last = None if most is None else min(line + most, len(starts) - 1)
+        end = piece.end if last is None else int(starts[last])
+        batch = reader.parse(TextPiece(piece.source, piece.text[begin:], end - begin, piece.fraction))
+        if batch.fault is None:
+            parts.append(batch)
+            if end == piece.end:
+                return parts
+            line, most = last, 2 * most
+        else:
+            if starts is None:
+                starts = np.append(0, np.flatnonzero(piece.text[: piece.end] == NEWLINE) + 1)
+            bad = batch.fault[0]
+            parts.append(replace(batch, origin=replace(batch.origin, n_records=bad + 1)))
+            line, most = line + bad + 1, LINES_AFTER_FAULT
+            if line == len(starts) - 1:
+                return parts

@@ -1,0 +1,83 @@
+"""Recipe: how text became features, so that a model's own text and any later text are read alike."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+
+from blocksvm.errors import InputError, said
+
+MOST_BITS = 31
+NORMALIZE = ("none", "l2")
+DUPLICATES = ("error", "sum")
+DTYPES = ("float32", "float64")
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """The steps from text to features, in their order.
+
+    format: name of the format; duplicates: what a feature that occurs twice in a row is, an 'error' or the 'sum' of its
+    values; bits: ids are hashed to 2^bits (None: they stay), and features that meet there are summed; normalize: 'l2'
+    divides each row by its Euclidean norm; dtype: what values are rounded to at the end, 'float32' or 'float64'.
+    """
+
+    format: str = "svmlight"
+    duplicates: str = "error"
+    bits: int | None = None
+    normalize: str = "none"
+    dtype: str = "float32"
+
+    def __post_init__(self):
+        for name, choices in (("duplicates", DUPLICATES), ("normalize", NORMALIZE), ("dtype", DTYPES)):
+            if getattr(self, name) not in choices:
+                raise InputError(f"{said(name, getattr(self, name))}: choose one of {', '.join(choices)}")
+        whole = isinstance(self.bits, int) and not isinstance(self.bits, bool)
+        if self.bits is not None and not (whole and 1 <= self.bits <= MOST_BITS):
+            raise InputError(f"{said('bits', self.bits)}: choose 1 to {MOST_BITS}")
+        if not isinstance(self.format, str):
+            raise InputError(f"{said('format', self.format)}: is not a format's name")
+
+    @property
+    def sums(self) -> bool:
+        return self.duplicates == "sum"
+
+    @property
+    def l2(self) -> bool:
+        return self.normalize == "l2"
+
+    @property
+    def single(self) -> bool:
+        return self.dtype == "float32"
+
+    def plain(self) -> dict:
+        """As JSON holds it."""
+        return asdict(self)
+
+    @classmethod
+    def restored(cls, saved: Mapping, path) -> Recipe:
+        """What ``plain`` made, from the file at ``path``; what older programs did not write has its default.
+
+        Raises InputError for a step that this program does not know: without it features would mean something else.
+        """
+        if not isinstance(saved, Mapping):
+            raise InputError(f"{path}: is damaged (the recipe of its features is none); make it again")
+        unknown = set(saved) - {field.name for field in fields(cls)}
+        if unknown:
+            raise InputError(
+                f"{path}: its features were made by {', '.join(sorted(unknown))}, which this program does not know; "
+                "install a newer blocksvm"
+            )
+        try:
+            return cls(**saved)
+        except InputError as error:
+            raise InputError(f"{path}: the recipe of its features is damaged ({error}); make it again") from error
+
+    @classmethod
+    def of_store(cls, meta: Mapping, path, dtype: str = "float32") -> Recipe:
+        """From a store's description; older stores have it among their settings.  dtype: where nothing says it."""
+        saved = meta.get("recipe")
+        if saved is None:
+            settings = meta.get("settings", {})
+            saved = {name: settings[name] for name in ("duplicates", "normalize", "dtype") if name in settings}
+        return cls.restored({"dtype": dtype} | saved, path)

@@ -1,0 +1,170 @@
+"""Stored bytes: files and pipes opened with a sentence for every failure, and what compressed ones hold."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import lzma
+import os
+import select
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from blocksvm.errors import InputError
+from blocksvm.rows import shown_name
+from blocksvm.sources.store.files import open_hdf5
+
+STORED_PIECE = 1 << 14  # compressed bytes at a time: what zstd makes of them must fit in memory
+UNPACKED_PIECE = 1 << 18  # bytes that other decoders give at a time
+POLL_MILLISECONDS = 100
+
+
+class Pipe(io.RawIOBase):
+    """What comes through a descriptor.  stop() is polled while nothing does; where it says True, nothing more comes.
+
+    A read that cannot be interrupted would keep its thread, and with it the end of the program, waiting for the other
+    side of the pipe.
+    """
+
+    def __init__(self, descriptor: int, stop: Callable[[], bool], owned: bool):
+        self.descriptor = descriptor
+        self.stop = stop
+        self.owned = owned
+        self.ready = select.poll()
+        self.ready.register(descriptor, select.POLLIN)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer) -> int:
+        while not self.stop():
+            if self.ready.poll(POLL_MILLISECONDS):
+                return os.readv(self.descriptor, [buffer])
+        return 0
+
+    def close(self) -> None:
+        if self.owned and not self.closed:
+            os.close(self.descriptor)
+        super().close()
+
+
+class CompressedStreams(io.RawIOBase):
+    """What one compressed stream after the other holds, as ``cat a.xz b.xz`` makes them.
+
+    Python's own readers take a damaged second stream for padding behind the first, and drop it; and zstandard's takes
+    a stream that is cut for the end.  Here whatever is no stream is an error of the decoder, and EOFError says that
+    the last stream is cut.  make(): a decoder as bz2 and lzma have them; padded: zeros may lie between streams.
+    """
+
+    def __init__(self, stored: io.BufferedReader, make: Callable, padded: bool = False):
+        self.stored = stored
+        self.make = make
+        self.padded = padded
+        self.decoder = None  # of the stream that is open
+        self.compressed = b""
+        self.ready = memoryview(b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer) -> int:
+        while not self.ready:
+            if self.decoder is None or (self.decoder.needs_input and not self.compressed):
+                self.compressed = self.compressed or self.stored.read1(STORED_PIECE)
+                if not self.compressed:
+                    if self.decoder is not None:
+                        raise EOFError
+                    return 0
+            if self.decoder is None:
+                if self.padded:
+                    self.compressed = self.compressed.lstrip(b"\0")
+                    if not self.compressed:
+                        continue
+                self.decoder = self.make()
+            self.ready = memoryview(self.decoder.decompress(self.compressed, UNPACKED_PIECE))
+            self.compressed = b""
+            if self.decoder.eof:
+                self.compressed = self.decoder.unused_data
+                self.decoder = None
+        n = min(len(buffer), len(self.ready))
+        buffer[:n] = self.ready[:n]
+        self.ready = self.ready[n:]
+        return n
+
+
+class ZstdDecoder:
+    """zstandard's decoder of one frame, with the methods of bz2's."""
+
+    needs_input = True
+
+    def __init__(self):
+        import zstandard
+
+        self.frame = zstandard.ZstdDecompressor().decompressobj()
+
+    def decompress(self, data: bytes, most: int) -> bytes:
+        return self.frame.decompress(data)
+
+    @property
+    def eof(self) -> bool:
+        return self.frame.eof
+
+    @property
+    def unused_data(self) -> bytes:
+        return self.frame.unused_data
+
+
+def open_stored(name: str, stop: Callable[[], bool]) -> tuple[io.BufferedReader, int | None]:
+    """(stored bytes, size of the file or None) for a path or "-"; InputError where it cannot be opened."""
+    if name == "-":
+        if sys.stdin is None or sys.stdin.closed:
+            raise InputError("standard input: is closed; give the names of files, or pipe the text in")
+        try:
+            descriptor = sys.stdin.fileno()
+        except (OSError, ValueError):  # something in memory took its place
+            return io.BufferedReader(sys.stdin.buffer), None
+        return io.BufferedReader(Pipe(descriptor, stop, owned=False)), None
+    path = Path(name)
+    if path.is_dir():
+        raise InputError(f"{name}: is a folder; give the names of the files in it")
+    try:
+        if path.exists() and not path.is_file():
+            return io.BufferedReader(Pipe(os.open(path, os.O_RDONLY), stop, owned=True)), None
+        file = open(path, "rb")  # noqa: SIM115 (closed by the caller)
+        return file, os.fstat(file.fileno()).st_size
+    except FileNotFoundError as error:
+        raise InputError(f"{name}: no such file") from error
+    except OSError as error:
+        raise InputError(f"{name}: cannot be read ({error.strerror})") from error
+
+
+def decompressed(name: str, stored: io.BufferedReader) -> io.BufferedIOBase:
+    """The text that the stored bytes hold; the compression is told by the first of them.
+
+    InputError for an HDF5 file, which is no text.
+    """
+    magic = stored.peek(8)[:8]
+    if magic[:2] == b"\x1f\x8b":
+        return gzip.GzipFile(fileobj=stored)
+    if magic[:3] == b"BZh":
+        return io.BufferedReader(CompressedStreams(stored, bz2.BZ2Decompressor))
+    if magic[:6] == b"\xfd7zXZ\x00":
+        return io.BufferedReader(CompressedStreams(stored, lambda: lzma.LZMADecompressor(lzma.FORMAT_XZ), padded=True))
+    if magic[:4] == b"\x28\xb5\x2f\xfd":
+        return io.BufferedReader(CompressedStreams(stored, ZstdDecoder))
+    if magic == b"\x89HDF\r\n\x1a\n":
+        raise InputError(_hdf5_sentence(name))
+    return stored
+
+
+def _hdf5_sentence(name: str) -> str:
+    """What to do with an HDF5 file where text is wanted."""
+    if name != "-":
+        try:
+            open_hdf5(Path(name), "store").close()
+            return f"{name}: is a store already; train on it with python -m blocksvm.train"
+        except InputError:
+            pass  # whatever else it is, it is not text
+    return f"{shown_name(name)}: is an HDF5 file, not text; give the text that it was made from"

@@ -1,0 +1,147 @@
+"""nag: normalised adaptive gradient steps, which need no tuning to the features' scales, made aware of importance.
+
+NAG (Ross, Mineiro, Langford, UAI 2013, Alg. 2), for a row x of importance h:
+    s_j = the largest |x_j| so far; when |x_j| > s_j: w_j <- w_j s_j / |x_j|, s_j <- |x_j|   (before the prediction)
+    N += h sum_j x_j^2 / s_j^2,  t += h,  G_j += h g_j^2,  rate_j = step sqrt(t / N) / (s_j sqrt(G_j))
+Importance-aware step (Karampatziakis, Langford, UAI 2011): the limit of ever more, ever smaller gradient steps, which
+never goes past the loss's minimum: w_j += a y rate_j x_j; with q = sum_j rate_j x_j^2 and the margin m = y <w, x>
+    hinge          a = min(h, (1 - m) / q)
+    squared hinge  a = (1 - m) (1 - e^(-2 h q)) / q
+    squared        a = (1 - m) (1 - e^(-h q)) / q          (of the loss (<w, x> - y)^2 / 2, y = +-1)
+    logistic       a = (m' - m) / q,  m' + e^m' = m + e^m + h q     (m' is log of Lambert's W at e^(m + e^m + h q))
+"""
+
+import numpy as np
+
+from blocksvm.kernels import inlined
+from blocksvm.kernels.memory import value_at
+from blocksvm.learners.layout import layout
+from blocksvm.learners.protocol import Learner, Setting, Settings, positive
+from blocksvm.learners.rows import (
+    HINGE,
+    LOGISTIC,
+    PARAMETER,
+    SQUARED_HINGE,
+    change_weight,
+    loss_at,
+    mean_of,
+    plain_current,
+)
+
+COLUMN = layout("weight", "scale", "squares", averaging=("lagged",))
+SCALAR = layout("rounds", "norms", "importance")  # N, t
+
+
+@inlined
+def logistic_advance(m, amount):
+    """How far the margin m rises by a step of amount h q: d > 0 with d + e^m (e^d - 1) = amount.
+
+    By Newton's method from above, where it falls towards the root; for a large m divided by e^m, so that nothing
+    overflows.
+    """
+    e = np.exp(-abs(m))
+    if m > 0.0:
+        d = min(amount * e / (1.0 + e), np.log1p(amount * e))
+    else:
+        d = min(amount / (1.0 + e), np.log1p(amount / e) if e > 0.0 else np.inf)
+    for _ in range(60):
+        if m > 0.0:
+            excess, slope = e * (d - amount) + np.expm1(d), e + np.exp(d)
+        else:
+            excess, slope = d - amount + e * np.expm1(d), 1.0 + e * np.exp(d)
+        step = excess / slope
+        d = max(0.0, d - step)
+        if abs(step) <= 1e-15 * d:
+            break
+    return d
+
+
+@inlined
+def aware_step(kind, m, q, h):
+    """a of a row whose margin m lies below the loss's minimum."""
+    if kind == HINGE:
+        return min(h, (1.0 - m) / q)
+    if kind == LOGISTIC:
+        return logistic_advance(m, h * q) / q
+    rate = 2.0 if kind == SQUARED_HINGE else 1.0
+    return (1.0 - m) * -np.expm1(-rate * h * q) / q
+
+
+@inlined
+def nag_score(indices, values, start, stop, columns, width, scalars, parameters):
+    """<w, x> by the weights as the row's scales will have made them."""
+    z = 0.0
+    for k in range(start, stop):
+        place = np.int64(indices[k]) * width
+        x = value_at(values, k)
+        scale = columns[place + COLUMN.scale]
+        w = columns[place + COLUMN.weight]
+        z += x * w if abs(x) <= scale else w * (scale if x > 0.0 else -scale)
+    return z
+
+
+@inlined
+def nag_update(indices, values, start, stop, y, z, importance, columns, width, scalars, parameters):
+    scalars[SCALAR.rounds] += 1.0
+    scalars[SCALAR.importance] += importance
+    total = 0.0
+    for k in range(start, stop):
+        place = np.int64(indices[k]) * width
+        x = value_at(values, k)
+        scale = columns[place + COLUMN.scale]
+        if abs(x) > scale:
+            change = columns[place + COLUMN.weight] * (scale / abs(x) - 1.0)
+            change_weight(place + COLUMN.weight, place + COLUMN.lagged, change, columns, scalars, parameters)
+            columns[place + COLUMN.scale] = abs(x)
+        ratio = x / columns[place + COLUMN.scale]
+        total += ratio * ratio
+    scalars[SCALAR.norms] += importance * total
+    kind = parameters[PARAMETER.loss]
+    _, derivative = loss_at(kind, z, y, 0.0)
+    if derivative == 0.0 or scalars[SCALAR.norms] == 0.0:
+        return
+    pace = parameters[PARAMETER.step] * np.sqrt(scalars[SCALAR.importance] / scalars[SCALAR.norms])
+    q = 0.0
+    for k in range(start, stop):
+        place = np.int64(indices[k]) * width
+        x = value_at(values, k)
+        g = derivative * x
+        columns[place + COLUMN.squares] += importance * g * g
+        if columns[place + COLUMN.squares] > 0.0:
+            q += x * x * pace / (columns[place + COLUMN.scale] * np.sqrt(columns[place + COLUMN.squares]))
+    if q == 0.0:
+        return
+    factor = aware_step(kind, y * z, q, importance) * y * pace
+    for k in range(start, stop):
+        place = np.int64(indices[k]) * width
+        if columns[place + COLUMN.squares] > 0.0:
+            rate = 1.0 / (columns[place + COLUMN.scale] * np.sqrt(columns[place + COLUMN.squares]))
+            change = factor * rate * value_at(values, k)
+            change_weight(place + COLUMN.weight, place + COLUMN.lagged, change, columns, scalars, parameters)
+
+
+@inlined
+def nag_mean(j, columns, width, scalars, parameters):
+    return mean_of(j * width + COLUMN.weight, j * width + COLUMN.lagged, columns, scalars)
+
+
+LOSSES = ("hinge", "squared-hinge", "logistic", "squared")
+
+NAG = Learner(
+    name="nag",
+    summary="normalised adaptive gradient, importance-aware: no tuning to the features' scales",
+    source="Ross, Mineiro, Langford, UAI 2013; Karampatziakis, Langford, UAI 2011",
+    example="nag --loss logistic",
+    settings=Settings(
+        (
+            Setting("loss", "whose gradient is followed", "hinge", kind=str, choices=LOSSES),
+            positive("step", "learning rate", 0.5),
+        )
+    ),
+    score=nag_score,
+    update=nag_update,
+    current=plain_current,
+    mean=nag_mean,
+    columns=COLUMN,
+    scalars=SCALAR,
+)

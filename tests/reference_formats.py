@@ -1,0 +1,94 @@
+"""Plain-Python readers of the input formats besides svmlight: oracles that share nothing with the package."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+from reference import BadLine
+
+_NUMBER = re.compile(rb"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?")
+_GAP = re.compile(rb"[ \t\r]+")
+_ALL = 2**64 - 1
+
+
+def mix(x: int) -> int:
+    """The finaliser of splitmix64 (Steele, Lea and Flood 2014)."""
+    x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & _ALL
+    x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) & _ALL
+    return x ^ (x >> 31)
+
+
+def name_hash(name: bytes, seed: int = 0) -> int:
+    whole = len(name) // 8 * 8
+    for k in range(0, whole, 8):
+        seed = mix(seed ^ int.from_bytes(name[k : k + 8], "little"))
+    rest = name[whole:]
+    return mix(seed ^ int.from_bytes(rest, "little") ^ len(rest) << 56)
+
+
+def feature_id(namespace: bytes, name: bytes) -> int:
+    """The id of a feature of Vowpal Wabbit text: 63 bits."""
+    return name_hash(name, name_hash(namespace)) >> 1
+
+
+def _number(word: bytes, line: int) -> float:
+    if not _NUMBER.fullmatch(word) or not np.isfinite(float(word)):
+        raise BadLine(line, f"{word!r} is not a finite number")
+    return float(word)
+
+
+def _words(text: bytes) -> list[bytes]:
+    return [word for word in _GAP.split(text) if word]
+
+
+def parse_vw(data: bytes, duplicates: str = "error", dtype: str = "float32") -> list[tuple]:
+    """(label or None, weight, {id: value} with rising ids, {id: name}) of each row of Vowpal Wabbit text.
+
+    Values are products of float64, summed in the order in which they stand if wanted, then rounded; zeros are dropped.
+    """
+    rows = []
+    for line, text in enumerate(data.split(b"\n"), start=1):
+        if not _words(text):
+            continue
+        head, bar, body = text.partition(b"|")
+        if not bar:
+            raise BadLine(line, "no bar")
+        words = _words(head)
+        if words and (not _GAP.fullmatch(head[-1:]) or words[-1].startswith(b"'")):
+            words.pop()  # a tag
+        if len(words) > 3:
+            raise BadLine(line, "too many words")
+        numbers = [_number(word, line) for word in words]
+        label, weight, base = (numbers + [None, 1.0, 0.0][len(numbers) :])[:3]
+        if weight < 0 or base != 0:
+            raise BadLine(line, "bad weight or base")
+        entries: dict[int, float] = {}
+        names: dict[int, bytes] = {}
+        for part in body.split(b"|"):
+            space, scale = b"", 1.0
+            words = _words(part)
+            if words and not _GAP.fullmatch(part[:1]):
+                space, colon, number = words.pop(0).partition(b":")
+                if not space:
+                    raise BadLine(line, "a scale without a namespace")
+                scale = _number(number, line) if colon else 1.0
+            for word in words:
+                name, colon, number = word.partition(b":")
+                if not name:
+                    raise BadLine(line, "a value without a name")
+                value = (_number(number, line) if colon else 1.0) * scale
+                if not np.isfinite(value):
+                    raise BadLine(line, "overflow")
+                i = feature_id(space, name)
+                if i in entries and duplicates == "error":
+                    raise BadLine(line, "duplicate")
+                entries[i] = entries.get(i, 0.0) + value
+                names[i] = space + b"^" + name if space else name
+        with np.errstate(over="ignore"):
+            rounded = {i: float(np.dtype(dtype).type(value)) for i, value in entries.items()}
+        if not np.isfinite(list(rounded.values())).all():
+            raise BadLine(line, "overflow")
+        kept = sorted(i for i, value in rounded.items() if value != 0.0)
+        rows.append((label, weight, {i: rounded[i] for i in kept}, {i: names[i] for i in kept}))
+    return rows
