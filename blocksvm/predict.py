@@ -65,7 +65,7 @@ def main(arguments: list[str]) -> int:
         scorer = StoreScorer(options.model, options.input, options.memory, with_values=options.scores)
         pieces = scorer.scores()
     else:
-        ready = compile_reader(description["text"]["dtype"], description.get("bits"), options.quiet, options.format)
+        ready = compile_reader(description["text"]["dtype"], description.get("bits"), options.quiet)
         scorer = TextScorer(options.model, options.memory, options.format, ready)
         pieces = scorer.scores([options.input])
     if not options.quiet:

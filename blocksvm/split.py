@@ -110,7 +110,7 @@ def main(arguments: list[str]) -> int:
     )
     with SplitDisplay(sys.stderr, options.quiet) as display:
         display.begin(options.inputs, settings)
-        ready = compile_reader(options.dtype, options.bits, options.quiet, options.format)
+        ready = compile_reader(options.dtype, options.bits, options.quiet)
         meta = split(options.inputs, options.store, settings, held_out, display.show, ready)
     print(split_summary(Path(options.store), meta, display.seconds))
     if held_out is not None:

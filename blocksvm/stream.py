@@ -185,7 +185,7 @@ def main(arguments: list[str]) -> int:
             settings, prior=None if options.prior is None else Path(options.prior), on_report=report,
             continue_from=None if options.continue_from is None else Path(options.continue_from),
             on_fault=display.fault, save=None if saver is None else saver.save, stop=stop,
-            on_format=compile_reader("float32", options.bits, options.quiet, options.format),
+            on_format=compile_reader("float32", options.bits, options.quiet),
         )  # fmt: skip
         if "log" in outputs:
             log = JsonLines(outputs["log"], open_text(outputs["log"], options.overwrite), warn)

@@ -336,7 +336,7 @@ def test_a_continued_stream_names_no_option_that_it_lacks(tmp_path, capsys):
     assert run_in_process(capsys, stream_main, text, "--learner", "pa1", "--model", model, "--quiet")[0] == 0
     code, _, err = run_in_process(capsys, stream_main, text, "--learner", "pa", "--continue-from", model, "--quiet")
     assert code == 2
-    assert "was learned with pa1, but pa is given now" in err
+    assert "was learned by pa1, not by pa" in err
 
 
 def test_the_pace_of_a_continued_stream_is_its_own(tmp_path, capsys):

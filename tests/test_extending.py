@@ -15,6 +15,8 @@ import pytest
 from scipy.optimize import minimize
 from training_cases import ROOT, make_store, random_rows
 
+from blocksvm.model.files import load_model
+
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "extending.md"
 
 
@@ -109,6 +111,7 @@ def test_the_format_is_split_and_predicted(folder):
     split, predict = command_with("blocksvm.split"), command_with("blocksvm.predict")
     run(folder, [*split[:4], "baskets.h5", *split[5:]])
     run(folder, ["python", "-m", "blocksvm.train", "baskets.h5", "baskets-model.h5", "-C", "10"])
+    assert load_model(folder / "baskets-model.h5").recipe.format == "my_format:BASKETS"
     run(folder, [*predict[:3], "baskets-model.h5", *predict[4:]])
     assert (folder / "predictions.txt").read_text() == "1\n0\n"
     (folder / "bad.txt").write_text("1 milk\nx tea\n")

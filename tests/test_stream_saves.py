@@ -91,7 +91,7 @@ def test_a_model_is_gone_on_from_as_it_was_made_or_not_at_all(tmp_path, capsys):
     assert run_in_process(capsys, main, text, *options, "--model", hashed, "--bits", 5)[0] == 0
     for source, given, what in (
         (model, ("--learner", "pa1", "-C", "0.3", "--prior", prior), "was learned with -C 0.2, but 0.3 is given now"),
-        (model, ("--learner", "pa2", "-C", "0.2", "--prior", prior), "was learned with pa1"),
+        (model, ("--learner", "pa2", "-C", "0.2", "--prior", prior), "was learned by pa1, not by pa2"),
         (model, (*options, "--bias", "1", "--prior", prior), "was learned with --bias 0"),
         (model, options, "was learned with the prior model"),
         (model, (*options, "--prior", hashed), "was learned with the prior model"),
@@ -99,7 +99,7 @@ def test_a_model_is_gone_on_from_as_it_was_made_or_not_at_all(tmp_path, capsys):
         (hashed, options, "has features hashed to 5 bits"),
         (hashed, (*options, "--bits", "6"), "has features hashed to 5 bits"),
         (hashed, (*options, "--bits", "5", "--labels", "1,2"), "has the labels -1, 1, other ones than the stream"),
-        (prior, ("--learner", "pa1"), "was learned with dual-cd"),
+        (prior, ("--learner", "pa1"), "was trained by dual-cd, which is no online learner"),
     ):
         code, out, err = run_in_process(
             capsys, main, text, *given, "--continue-from", source, "--model", tmp_path / "n"

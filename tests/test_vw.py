@@ -320,13 +320,23 @@ def test_rows_without_a_label_are_counted_and_not_learned_from(written, tmp_path
         learned(bare, "pa1")
 
 
-def test_weights_are_kept_by_the_reader_and_refused_by_learners_without_them(tmp_path):
+def test_weights_are_kept_by_the_reader_and_refused_by_learners_without_them(written, tmp_path):
     assert parse(b"1 |a b\n-1 2.5 |a c\n1 0 |a").weights.tolist() == [1.0, 2.5, 0.0]
     assert parse(b"1 |a b\n-1 1 |a c").weights is None
     text = tmp_path / "weighted.vw"
     text.write_bytes(b"1 |a b\n\n-1 2.5 |a c\n")
-    with pytest.raises(InputError, match=rf"{text}:3: the row has the weight 2\.5, but pa1 takes all rows as equal"):
-        learned(text, "pa1")
+    with pytest.raises(InputError, match=rf"{text}:3: the row has the weight 2\.5, but pa takes all rows as equal"):
+        learned(text, "pa")
+    # and others learn by them: rows of weight 0 change nothing
+    lines = (written / "rows.vw").read_bytes().splitlines()
+    text.write_bytes(b"".join(line + b"\n" + line.replace(b" ", b" 0 ", 1) + b"\n" for line in lines))
+    for learner in ("pa1", "pa2", "arow"):
+        models = []
+        for source in (text, written / "rows.vw"):
+            save_stream(tmp_path / "m.h5", learned(source, learner)[0])
+            model = load_model(tmp_path / "m.h5")
+            models.append(dict(zip(model.feature_ids.tolist(), model.weights.tolist(), strict=True)))
+        assert models[0] == models[1]
 
 
 @pytest.mark.parametrize(

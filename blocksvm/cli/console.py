@@ -226,13 +226,11 @@ def compile_solver(
     compile_kernels(solver_purpose(name, learner, given, n_classes), kind, quiet, file)
 
 
-def compile_reader(dtype: str, bits: int | None, quiet: bool, given: str | None = None) -> Callable:
-    """What is to be called with the format that text has, before it is read: its kernels are compiled.  given: the name
-    by which the caller asked for it, of one outside the package 'module:attribute'."""
+def compile_reader(dtype: str, bits: int | None, quiet: bool) -> Callable[[str], None]:
+    """What is to be called with the name of the format that text has, before it is read: its kernels are compiled."""
 
-    def ready(found) -> None:
-        if found.name != COMPILED_WITH or bits is not None:
-            name = given if given and ":" in given else found.name
+    def ready(name: str) -> None:
+        if name != COMPILED_WITH or bits is not None:
             compile_kernels(f"read:{name}:{'' if bits is None else 'hashed'}", dtype, quiet)
 
     return ready

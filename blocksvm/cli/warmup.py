@@ -69,7 +69,7 @@ def read(name: str, hashed: bool, dtype: str) -> None:
     recipe = Recipe(name, "sum", 4 if hashed else None, "l2", dtype)
     text = np.frombuffer(found.sample, np.uint8).copy()
     for named in (False, True):
-        reader = reader_of(found, Reading(recipe, named=named))
+        reader = reader_of(Reading(recipe, named=named))
         reader.parse(TextPiece(TextSource(name, None), text, len(text), None), reader.room(len(text)))
 
 

@@ -16,9 +16,9 @@ from blocksvm.conversion.ids import IdTable, NameTable
 from blocksvm.conversion.labels import LabelTable
 from blocksvm.conversion.spool import Spool, SpooledRows, join, require_space
 from blocksvm.errors import InputError, called, said
-from blocksvm.formats import AUTO, format_of
+from blocksvm.formats import AUTO, format_named, name_of
 from blocksvm.formats.hashing import reader_of
-from blocksvm.formats.protocol import EXPANSION, Format, Reader, Reading
+from blocksvm.formats.protocol import EXPANSION, Reader, Reading
 from blocksvm.formats.recipe import Recipe
 from blocksvm.formats.text import LineLimit, TextInputs, TextPiece, TextSource
 from blocksvm.kernels.shuffle import gather_rows, renumber_rows, row_keys
@@ -149,7 +149,7 @@ def split(
     settings: SplitSettings = SplitSettings(),
     holdout_store: str | Path | None = None,
     progress: Callable[[Progress], None] | None = None,
-    on_format: Callable[[Format], None] | None = None,
+    on_format: Callable[[str], None] | None = None,
 ) -> dict:
     """Convert text to a store (and a second one of held-out rows); returns the store's description.
 
@@ -302,12 +302,12 @@ class _Split:
 
     def _reader(self, text: TextInputs) -> Reader:
         """The reader of the format that was chosen, or that the text looks like."""
-        found = format_of(text, self.recipe.format)
+        name = name_of(text, self.recipe.format)
         if self.on_format is not None:
-            self.on_format(found)
-        self.recipe = replace(self.recipe, format=found.name)
-        self.lines = found.lines
-        return reader_of(found, Reading(self.recipe, named=True, offers=("duplicates", "dtype", "bits")))
+            self.on_format(name)
+        self.recipe = replace(self.recipe, format=name)
+        self.lines = format_named(name).lines
+        return reader_of(Reading(self.recipe, named=True, offers=("duplicates", "dtype", "bits")))
 
     def _distribute(self, batch: RowBatch, lanes: list[Lane]) -> None:
         """Send the rows of a batch to their store."""

@@ -33,6 +33,6 @@ def sniffed(head: bytes, name: str) -> str:
     return max(scores, key=scores.get)
 
 
-def format_of(inputs, name: str):
-    """The Format of this name, or, of 'auto', of what the ``TextInputs`` look like."""
-    return format_named(sniffed(inputs.head(), inputs.names[0]) if name == AUTO else name)
+def name_of(inputs, name: str) -> str:
+    """This name, or, of 'auto', that of the format that the ``TextInputs`` look like."""
+    return sniffed(inputs.head(), inputs.names[0]) if name == AUTO else name

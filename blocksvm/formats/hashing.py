@@ -7,7 +7,8 @@ from dataclasses import replace
 import numpy as np
 
 from blocksvm.errors import called
-from blocksvm.formats.protocol import Format, Reader, Reading, Room
+from blocksvm.formats import format_named
+from blocksvm.formats.protocol import Reader, Reading, Room
 from blocksvm.formats.text import TextPiece
 from blocksvm.kernels.table import hash_rows
 from blocksvm.rows import RowBatch
@@ -53,9 +54,9 @@ class HashingReader:
         )
 
 
-def reader_of(found: Format, reading: Reading) -> Reader:
-    """The format's reader for this reading, its features hashed if the recipe says so."""
-    recipe = replace(reading.recipe, format=found.name)
-    reading = replace(reading, recipe=recipe, named=reading.named and recipe.bits is None)
-    reader = found.reader(reading)
+def reader_of(reading: Reading) -> Reader:
+    """A reader of the format that the recipe names, its features hashed if the recipe says so."""
+    recipe = reading.recipe
+    reading = replace(reading, named=reading.named and recipe.bits is None)
+    reader = format_named(recipe.format).reader(reading)
     return reader if recipe.bits is None else HashingReader(reader, reading)

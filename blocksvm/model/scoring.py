@@ -10,9 +10,9 @@ import numpy as np
 
 from blocksvm.conversion.ids import IdIndex
 from blocksvm.errors import InputError, called, said
-from blocksvm.formats import format_of
+from blocksvm.formats import format_named, name_of
 from blocksvm.formats.hashing import reader_of
-from blocksvm.formats.protocol import EXPANSION, Format, Reading
+from blocksvm.formats.protocol import EXPANSION, Reading
 from blocksvm.formats.recipe import Recipe
 from blocksvm.formats.text import LineLimit, TextInputs
 from blocksvm.memory import Budget
@@ -55,7 +55,7 @@ class TextScorer:
     """
 
     def __init__(self, model: str | Path, memory: int, format: str | None = None,
-                 on_format: Callable[[Format], None] = lambda found: None):  # fmt: skip
+                 on_format: Callable[[str], None] = lambda name: None):  # fmt: skip
         description = describe_model(model)
         d, copies = description["n_features"], description["n_vectors"]
         self.budget = Budget(memory)
@@ -87,9 +87,9 @@ class TextScorer:
         counter = RecordCounter()
         rows = 0
         with TextInputs(inputs) as text:
-            found = format_of(text, self.format)
-            self.on_format(found)
-            reader = reader_of(found, Reading(self.recipe, labelled=False))
+            name = name_of(text, self.format)
+            self.on_format(name)
+            reader = reader_of(Reading(replace(self.recipe, format=name), labelled=False))
             share = EXPANSION / reader.expansion
             for piece in text.pieces(int(share * self.piece_bytes), self._limit(share)):
                 batch = reader.parse(piece)
@@ -101,7 +101,7 @@ class TextScorer:
                 for part, values in pieces_of_values((batch.indptr, positions, batch.values), self.w, 1.0):
                     yield Scores(by_row(values), classes_of(values), labels[part])
         if rows == 0:
-            raise InputError(f"{shown_name(inputs[0])}: no rows found; expected lines of {found.lines}")
+            raise InputError(f"{shown_name(inputs[0])}: no rows found; expected lines of {format_named(name).lines}")
 
     def _limit(self, share: float) -> LineLimit:
         """Lines as long as what is left of the memory holds."""

@@ -7,11 +7,11 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from blocksvm.formats import AUTO, format_named, format_of
+from blocksvm.formats import AUTO, format_named, name_of
 from blocksvm.formats.hashing import reader_of
-from blocksvm.formats.protocol import EXPANSION, Format, Reader, Reading, parse_skipping
+from blocksvm.formats.protocol import EXPANSION, Reader, Reading, parse_skipping
 from blocksvm.formats.text import LineLimit, TextInputs, TextPiece
 from blocksvm.rows import RowBatch
 
@@ -39,9 +39,10 @@ class ParsedAhead:
     """
 
     def __init__(self, reading: Reading, skip_bad: bool, memory: int, jobs: int, stop: Callable[[], bool],
-                 on_format: Callable[[Format], None] = lambda found: None):  # fmt: skip
+                 on_format: Callable[[str], None] = lambda name: None):  # fmt: skip
         self.reading, self.skip_bad, self.jobs, self.stop, self.on_format = reading, skip_bad, jobs, stop, on_format
-        self.format: Format | None = None if reading.recipe.format == AUTO else format_named(reading.recipe.format)
+        if reading.recipe.format != AUTO:
+            format_named(reading.recipe.format)  # a wrong name is said before anything is opened
         self.reader: Reader | None = None
         # one is read, one waits, jobs are parsed, one is learned from
         pieces = jobs + 3
@@ -121,10 +122,10 @@ class ParsedAhead:
 
     def _begin(self, text: TextInputs) -> LineLimit:
         """Choose the reader, and cut pieces so that its rows fit in what is planned."""
-        if self.format is None:
-            self.format = format_of(text, AUTO)
-        self.on_format(self.format)
-        self.reader = reader_of(self.format, self.reading)
+        recipe = self.reading.recipe
+        self.reading = replace(self.reading, recipe=replace(recipe, format=name_of(text, recipe.format)))
+        self.on_format(self.reading.recipe.format)
+        self.reader = reader_of(self.reading)
         share = BYTES_EACH / (self.reader.expansion + BYTES_EACH - EXPANSION)
         self.piece_bytes = int(share * self.piece_bytes)
         return LineLimit.share(self.memory, int(self.line_parts / share))

@@ -7,14 +7,14 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from copy import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
 from blocksvm.errors import InputError, called, said
-from blocksvm.formats import AUTO
-from blocksvm.formats.protocol import Format, Reading
+from blocksvm.formats import AUTO, format_named
+from blocksvm.formats.protocol import Reading
 from blocksvm.formats.recipe import Recipe
 from blocksvm.labels import Labels, has_label, label_text
 from blocksvm.learners.loops import LAST_LABEL, LAST_LENGTH, LAST_SCORE, NONZEROS, ROWS
@@ -97,7 +97,7 @@ class Stream:
                  on_report: Callable[[Report], None] = lambda report: None,
                  on_fault: Callable[[str], None] = lambda sentence: None,
                  save: Callable[[Stream], None] | None = None, stop: Callable[[], bool] = lambda: False,
-                 on_format: Callable[[Format], None] = lambda found: None):  # fmt: skip
+                 on_format: Callable[[str], None] = lambda name: None):  # fmt: skip
         if continue_from is not None:
             settings = continued(continue_from, settings)
         self.settings = settings
@@ -156,8 +156,7 @@ class Stream:
     @property
     def recipe(self) -> Recipe:
         """How the text was read, as far as that is known: of 'auto' the format that was found."""
-        found = self.ahead.format
-        return self.settings.recipe if found is None else replace(self.settings.recipe, format=found.name)
+        return self.ahead.reading.recipe
 
     def plan(self) -> dict[str, int]:
         """Bytes by name, at most."""
@@ -197,7 +196,7 @@ class Stream:
             name = shown_name(inputs[0])
             if self.unlabelled:
                 raise InputError(f"{name}: none of its {self.unlabelled:,} rows has a label; there is nothing to learn")
-            raise InputError(f"{name}: no rows found; expected lines of {self.ahead.format.lines}")
+            raise InputError(f"{name}: no rows found; expected lines of {format_named(self.recipe.format).lines}")
         return going
 
     def _learn_all(self, inputs: list[str]) -> bool:
