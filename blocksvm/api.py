@@ -83,11 +83,9 @@ def _path(name: str | Path | None) -> Path | None:
     return None if name is None else Path(name)
 
 
-def describe_solver(name: str) -> str:
-    """What a solver or online learner does, and its settings with their defaults, a line each."""
-    method = get_method(name)
-    lines = [f"{method.name}: {method.summary}"]
-    for setting in method.settings:
-        default = "" if setting.default is None else f" (default {setting.default})"
-        lines.append(f"  {setting.name}: {setting.help}{default}")
-    return "\n".join(lines)
+def describe_solver(name: str, learner: bool = False) -> str:
+    """What a solver or online learner does, and its settings with their defaults, a line each.  learner: of a name that
+    a solver has too, the online learner."""
+    method = get_method(name, learner)
+    settings = [f"  {setting.name}: {setting.described()}" for setting in method.settings]
+    return "\n".join([f"{method.name}: {method.summary}", *settings])

@@ -38,6 +38,20 @@ class Setting:
     infinite: bool = False
     metavar: str | None = None
 
+    def described(self) -> str:
+        """What it is, its choices, its default, in one line."""
+        text = self.help
+        choices = [f"{choice:g}" if isinstance(choice, float) else choice for choice in self.choices]
+        if choices and not any(choice in text for choice in choices):
+            text += f": {', '.join(choices)}"
+        if self.default is REQUIRED:
+            return f"{text} (needed, unless the rows tell it)"
+        if self.default in (None, False) or "default" in text:
+            return text
+        return text + (
+            f" (default {self.default:g})" if isinstance(self.default, float) else f" (default {self.default})"
+        )
+
     def checked(self, value):
         """The value in its kind; InputError where it is none of that kind, or out of range.  None stays None."""
         if value is None:

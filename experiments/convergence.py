@@ -9,10 +9,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from blocksvm.training.training import Trainer
-
+from blocksvm.api import fit
 from blocksvm.sources.store.reader import Store
-from blocksvm.training.settings import TrainSettings
 
 MANY = 1 << 40  # bytes: whatever the machine has; a resident block takes what it needs
 
@@ -20,9 +18,8 @@ MANY = 1 << 40  # bytes: whatever the machine has; a resident block takes what i
 def gap(path: Path, outer: int, **settings) -> tuple[float, int]:
     """(certified relative gap, blocks) after ``outer`` iterations of one pass each."""
     with Store(path) as store:
-        run = Trainer(store, TrainSettings(schedule="1", max_outer=outer, tol=0.0, **settings))
-        result = run.run()
-        return result.certificate.rel_gap, len(run.partition.blocks(1))
+        fitted = fit(store, schedule="1", max_outer=outer, tol=0.0, **settings)
+        return fitted.certificate.rel_gap, len(fitted.loop.plan.partition.blocks(1))
 
 
 def main() -> None:

@@ -36,7 +36,7 @@ START = {
     "event": "start", "tol": 1e-3, "max_seconds": None, "max_outer": 1000, "memory_plan": {"weights": 10**6},
     "blocks": 8, "lam": None, "C": 1.0, "solver": "dual-cd", "loss": "hinge", "learner_settings": None,
     "schedule": "auto", "store": "store.h5", "n_samples": 10**6, "n_features": 10**6, "n_nonzeros": 10**8, "seed": 0,
-    "memory": 10**9, "resident": False, "outer": 1, "online": {"query": None},
+    "memory": 10**9, "resident": False, "outer": 1,
 }  # fmt: skip
 
 
@@ -97,9 +97,8 @@ def test_an_empty_column_takes_no_room():
 
 
 def test_labels_asked_for_are_told_where_they_are_asked_for():
-    learner = START | {"solver": "pa1", "learner_settings": {"C": 1.0}}
     for query, asked in ((None, None), (0.5, 250_000)):
-        display, log = fed([epoch(1, asked=asked)], learner | {"online": {"query": query}})
+        display, log = fed([epoch(1, asked=asked)], START | {"solver": "pa1", "learner_settings": {"query": query}})
         assert ("asked" in log, "25%" in log) == (query is not None, query is not None)
         assert ("asked" in drawn(display, 80)) == (query is not None)
 

@@ -17,6 +17,7 @@ import sys
 import time
 from collections import Counter, namedtuple
 from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
 from pathlib import Path
 
 import h5py
@@ -301,7 +302,8 @@ def test_stores_are_equal_for_any_jobs_and_memory(tmp_path, long_text, spills, m
     assert depths == ([] if keep_order else [0, 1, 1])
 
 
-def test_deep_redistribution_keeps_rows_and_order(tmp_path, long_text, monkeypatch):
+@pytest.mark.parametrize("bits", [0, 2])
+def test_deep_redistribution_keeps_rows_and_order(tmp_path, long_text, monkeypatch, bits):
     """Buckets of a few kB: several levels of redistribution, most of them on disk."""
     text = b"".join(long_text.read_bytes().splitlines(keepends=True)[:3000])
     expected, _ = make(tmp_path, text, name="expected.h5", memory=SMALL)
@@ -318,10 +320,23 @@ def test_deep_redistribution_keeps_rows_and_order(tmp_path, long_text, monkeypat
 
     monkeypatch.setattr(convert._Split, "__init__", starved)
     monkeypatch.setattr(convert._Split, "_key_order", watched)
-    monkeypatch.setattr(convert._Split, "_bits", lambda self, expected: 2)
+    monkeypatch.setattr(convert._Split, "_bits", lambda self, expected: bits)
     path, _ = make(tmp_path, text, memory=SMALL)
     assert len(depths) >= 3
     assert path.read_bytes() == expected.read_bytes()
+
+
+def test_a_single_bucket_is_distributed_again_into_files_of_its_own(tmp_path):
+    """A spool of no bits, because the text was expected to be small: its file is read while finer ones are written."""
+    writer = ThreadPoolExecutor(1)
+    coarse, finer = Spool(tmp_path, 0, 0, writer), Spool(tmp_path, 2, 0, writer)
+    for k in range(20):
+        n = np.arange(1)
+        coarse.add(SpooledRows(n + k, np.array([k << 59], np.uint64), n + 1.0, n + 1, np.zeros(1, np.int32), None))
+    for rows in islice(coarse.read(0), 100):  # what is written must not come back as more to read
+        finer.add(rows)
+    found = [int(number) for bucket in range(4) for rows in finer.read(bucket) for number in rows.numbers]
+    assert sorted(found) == list(range(20))
 
 
 @pytest.mark.parametrize("values", [None, np.float32, np.float64])

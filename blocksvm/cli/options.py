@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from blocksvm.errors import option
 from blocksvm.formats import AUTO, FORMATS
-from blocksvm.settings import REQUIRED, Setting, Settings
+from blocksvm.settings import Settings
 
 SOLVER_WORDS = ("--solver", "--learner")
 
@@ -35,20 +35,6 @@ def add_format(parser, default: str = "told by its first bytes") -> None:
     )
 
 
-def help_text(setting: Setting) -> str:
-    """What a setting's help says: what it is, its choices, its default."""
-    text = setting.help
-    choices = [f"{choice:g}" if isinstance(choice, float) else choice for choice in setting.choices]
-    if choices and not any(choice in text for choice in choices):
-        text += f": {', '.join(choices)}"
-    if setting.default is REQUIRED:
-        return f"{text} (needed, unless the rows tell it)"
-    if setting.default not in (None, False) and "default" not in text:
-        default = setting.default
-        text += f" (default {default:g})" if isinstance(default, float) else f" (default {default})"
-    return text.replace("%", "%%")
-
-
 def add_settings(
     parser,
     title: str,
@@ -64,13 +50,13 @@ def add_settings(
             continue
         if setting.kind is bool:
             group.add_argument(option(setting.name), dest=setting.name, action="store_true", default=None,
-                               help=help_text(setting))  # fmt: skip
+                               help=setting.described().replace("%", "%%"))  # fmt: skip
             continue
         metavar = setting.metavar or {str: "NAME", int: "N"}.get(setting.kind, "X")
         if setting.choices and len(setting.choices) <= 3:
             metavar = "|".join(map(str, setting.choices))
         group.add_argument(option(setting.name), dest=setting.name, type=(types or {}).get(setting.name, str),
-                           metavar=metavar, help=help_text(setting))  # fmt: skip
+                           metavar=metavar, help=setting.described().replace("%", "%%"))  # fmt: skip
 
 
 def given(options, settings: Settings) -> dict:
@@ -98,7 +84,7 @@ def described(name: str, summary: str, settings: Settings, more: Sequence[str] =
     rows = []
     for setting in settings:
         metavar = setting.metavar or {str: "NAME", int: "N", bool: ""}.get(setting.kind, "X")
-        rows.append((f"{option(setting.name)} {metavar}".rstrip(), help_text(setting).replace("%%", "%")))
+        rows.append((f"{option(setting.name)} {metavar}".rstrip(), setting.described()))
     width = max((len(flag) for flag, _ in rows), default=0)
     lines = [f"{name}: {summary}", *more]
     if rows:

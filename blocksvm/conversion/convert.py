@@ -254,6 +254,8 @@ class _Split:
         return metas[0]
 
     def _expected_text(self) -> int | None:
+        if self.batches is not None:
+            return None
         total = 0
         for name in self.inputs:
             path = Path(name)

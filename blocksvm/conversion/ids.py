@@ -36,7 +36,7 @@ class IdTable:
         if self._bytes(self.n_known, len(self.slots)) > self.budget:
             raise InputError(
                 f"{name} take {n_bytes / 1e6:,.0f} MB beside {self.n_known:,} distinct feature ids, more than the "
-                f"{self.budget / 1e6:,.0f} MB that --memory leaves for both; raise --memory"
+                f"{self.budget / 1e6:,.0f} MB that {called('memory')} leaves for both; raise {called('memory')}"
             )
 
     def __len__(self) -> int:

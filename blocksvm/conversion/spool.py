@@ -108,7 +108,8 @@ class Spool:
         self.sizes[bucket] += rows.n_bytes
 
     def _path(self, bucket: int) -> Path:
-        return self.folder / f"rows-{self.skipped}-{bucket}"
+        # by both: a spool of no bits is distributed again with as many skipped
+        return self.folder / f"rows-{self.skipped}-{self.bits}-{bucket}"
 
     def _spill(self) -> None:
         """Begin to write what is held, when the last time's is written."""

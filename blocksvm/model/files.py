@@ -11,7 +11,7 @@ import numpy as np
 from xxhash import xxh3_128_hexdigest
 
 from blocksvm.conversion.ids import IdIndex
-from blocksvm.errors import InputError
+from blocksvm.errors import InputError, said
 from blocksvm.formats import FORMATS
 from blocksvm.formats.recipe import Recipe
 from blocksvm.kernels.table import hash_ids
@@ -66,7 +66,7 @@ def own_format(name: str, path: str | Path) -> str:
     because a file says so."""
     if name in FORMATS:
         return name
-    raise InputError(f"{path}: was trained on text of the format {name}; if you trust that, say --format {name}")
+    raise InputError(f"{path}: was trained on text of the format {name}; if you trust that, say {said('format', name)}")
 
 
 def labels_predicted(values: np.ndarray, labels: tuple) -> np.ndarray:

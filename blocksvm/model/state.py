@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from blocksvm.errors import InputError
+from blocksvm.errors import InputError, called, switched_on
 from blocksvm.model.older import of_today
 from blocksvm.sources.store.arrays import read_pieces, write_array
 from blocksvm.sources.store.files import create_group, create_hdf5, damage_named, open_hdf5, read_meta, write_meta
@@ -149,6 +149,6 @@ def describe_checkpoint(path: str | Path) -> dict:
         if "method" not in meta:
             raise InputError(
                 f"{path}: was written by an older blocksvm, whose runs this one cannot resume; start afresh without "
-                "--resume, or begin from it by --warm-start"
+                f"{switched_on('resume')}, or begin from it by {called('warm_start')}"
             )
         return meta

@@ -58,7 +58,7 @@ class EarlierModels:
             if theirs is not None and theirs != Recipe.of_store(getattr(self.source, "meta", {}), path).bits:
                 raise InputError(
                     f"{path}: has features hashed to {theirs} bits, which {self.source.name} does not have; split "
-                    f"it with --bits {theirs}, or go on with stream"
+                    f"it with {said('bits', theirs)}, or go on with stream"
                 )
 
     def _check_labels(self, path: Path, saved: dict, labels: list) -> None:

@@ -95,7 +95,7 @@ def save_stream(path: Path, stream: Stream, overwrite: bool = True) -> None:
 
 
 class Saver:
-    """Saves to one file while the stream goes on, one at a time, from a copy; where ``--memory`` has no room for one,
+    """Saves to one file while the stream goes on, one at a time, from a copy; where the memory has no room for one,
     the stream waits.  replaces: the file may be replaced, as it is after the first time."""
 
     def __init__(self, path: Path, replaces: bool = True):
