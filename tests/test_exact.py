@@ -115,7 +115,7 @@ def test_what_does_not_fit_is_refused():
 
 @pytest.mark.parametrize("loss", ["hinge", "squared-hinge"])
 def test_a_regularised_leader_is_exact_whatever_the_step(loss):
-    """At a step of 1e5, where coordinate descent does not arrive: against a quadratic program's optimality conditions."""
+    """At a step of 1e5, too, where coordinate descent does not arrive: by the duality gap."""
     X, y = random_rows(n=60, d=5, density=0.8, seed=4, zero_rows=1, copies=6)
     rows = X.toarray()
     for eta in (1e-4, 1.0, 1e5):
