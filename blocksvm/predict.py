@@ -21,7 +21,7 @@ def parser() -> Parser:
     p.add_argument("model", metavar="MODEL.h5")
     p.add_argument("input", metavar="INPUT", help="text, with or without labels, or a store")
     p.add_argument("output", metavar="OUTPUT", nargs="?", help="file for the predictions, a line each row")
-    add_format(p, "the one that the model's training text had")
+    add_format(p.add_argument_group("the text"), "the one that the model's training text had")
     what = p.add_argument_group("what to write")
     what.add_argument("--scores", action="store_true", help="write decision values instead of labels (one a class)")
     what.add_argument("--overwrite", action="store_true", help="replace an existing OUTPUT")

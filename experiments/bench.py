@@ -19,6 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from blocksvm.cli.console import compile_kernels
+from blocksvm.cli.warmup import solver_purpose
 from experiments import report, tables
 from experiments.datasets import Dataset, parse
 from experiments.objective import Rows, evaluate
@@ -70,7 +71,7 @@ def prepare(data: Dataset, folder: Path, with_vw: bool) -> dict:
         must(run_module(sys.executable, "experiments.prepare", data.test_text, folder / "test"))
     # always made anew: it is blocksvm's own work, quick, and belongs to this version
     store = folder / "store.h5"
-    for purpose in ("split", "train"):
+    for purpose in ("split", solver_purpose("dual-cd", False, {}, 2)):
         compile_kernels(purpose, "float32", quiet=False)
     seconds = split(data.train_text, store)
     made = read_rows(folder / "train")

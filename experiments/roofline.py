@@ -17,6 +17,7 @@ from statistics import median
 import numpy as np
 
 from blocksvm.cli.console import compile_kernels
+from blocksvm.cli.warmup import solver_purpose
 from blocksvm.kernels.check import check_entries
 from blocksvm.kernels.dual_cd import dual_cd_pass
 from blocksvm.kernels.margins import decision_values
@@ -182,7 +183,7 @@ def splitting(text: Path, folder: Path) -> dict:
 
 def measure(path: Path, text: Path, memory: int | None) -> dict:
     """All figures of a store and the text that it was made of."""
-    for purpose in ("split", "train"):
+    for purpose in ("split", solver_purpose("dual-cd", False, {}, 2)):
         compile_kernels(purpose, "float32", quiet=True)
     memory = memory or budget(path, text.stat().st_size)
     with tempfile.TemporaryDirectory(dir=path.parent, prefix="roofline-") as name:

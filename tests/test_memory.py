@@ -140,7 +140,7 @@ def test_a_cold_kernel_cache_stays_within_the_budget(tmp_path):
     _, err = process.communicate(timeout=200)
     thread.join()
     assert process.returncode == 0, err
-    assert "compiling the train kernels for float32 values (first run only" in err
+    assert "compiling the dual-cd hinge kernels for float32 values (first run only" in err
     assert max(count for _, count in seen) >= 2, "nothing was compiled in a child"
     assert max(size for size, _ in seen) <= 32_000_000 + BESIDES
     assert any((tmp_path / "cache").rglob("*.nbc"))

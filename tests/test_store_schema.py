@@ -382,14 +382,14 @@ def test_names_and_labels_count_within_the_memory(tmp_path):
     batch = batch_of(row_, ["x"] * n, False, False)
     long = np.full(12_000_000, ord("n"), np.uint8)
     first = np.arange(n) * 12_000
-    with pytest.raises(InputError, match=r"the features' names take \d+ MB beside 1,000 distinct .* raise --memory"):
+    with pytest.raises(InputError, match=r"the features' names take \d+ MB beside 1,000 distinct .* raise memory"):
         store_batches(
             [RowBatch(batch.labels, batch.indptr, batch.ids, batch.values, batch.origin,
                       names=(long, first, first + 12_000))],
             tmp_path / "s.h5", SplitSettings(memory=16_000_000),
         )  # fmt: skip
     many = [f"{k:012000d}" for k in range(n)]
-    with pytest.raises(InputError, match=r"the labels take \d+ MB beside 1,000 distinct .* raise --memory"):
+    with pytest.raises(InputError, match=r"the labels take \d+ MB beside 1,000 distinct .* raise memory"):
         store_batches([batch_of(row_, many, False, False)], tmp_path / "s.h5", SplitSettings(memory=16_000_000))
 
 

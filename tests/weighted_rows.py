@@ -7,10 +7,10 @@ from types import SimpleNamespace
 
 import numpy as np
 
+from blocksvm.labels import NUMBERS, Labels
 from blocksvm.problems.problem import Problem
 from blocksvm.solvers.protocol import Task
 from blocksvm.sources.matrix import Matrix
-from blocksvm.sources.source import Labels
 
 
 class WeightedMatrix(Matrix):
@@ -32,7 +32,8 @@ def solver_of(kind, problem: Problem, tolerance=None, name: str | None = None, *
     negatives, positives = problem.weight_sums
     source = SimpleNamespace(
         name="the rows", labels=Labels((-1.0, 1.0)), label_counts=[(-1.0, negatives), (1.0, positives)],
-        label_weights=None, n_unlabelled=0, n_samples=problem.n_samples, max_norm=1.0,
+        label_kind=NUMBERS, label_weights=None, weighted=False,
+        total_weight=float(problem.n_samples), n_unlabelled=0, n_samples=problem.n_samples, max_norm=1.0,
     )  # fmt: skip
     settings |= {"loss": name or problem.loss.name}
     if name is None:

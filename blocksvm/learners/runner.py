@@ -125,7 +125,9 @@ class Runner:
         told = self.settings.get("n_features")
         n *= self.n_vectors // self.n_learners
         if told is not None and n > told:
-            raise InputError(f"{said('n_features', told)}: the rows have {n:,} features already; give as many as there are")
+            raise InputError(
+                f"{said('n_features', told)}: the rows have {n:,} features already; give as many as there are"
+            )
 
     def check_weights(self) -> None:
         """InputError where rows of different importance mean nothing to the learner."""

@@ -80,7 +80,7 @@ def make_problem(settings: Mapping, bias: float, source: Source) -> Problem:
             raise InputError(f"{said('class_weight', given)}: {loss.name} has no classes; leave it out")
         if source.n_unlabelled:
             raise InputError(f"{source.name}: {source.n_unlabelled} rows have no target; {loss.name} needs one a row")
-        sums, weights = (0.0, _sum_of_weights(source)), (1.0, 1.0)
+        sums, weights = (0.0, source.total_weight), (1.0, 1.0)
     else:
         labels = require_two_labels(source)
         sums = _sums_by_class(source, labels)
@@ -96,10 +96,6 @@ def make_problem(settings: Mapping, bias: float, source: Source) -> Problem:
             "values"
         )
     return problem
-
-
-def _sum_of_weights(source: Source) -> float:
-    return source.total_weight
 
 
 def _sums_by_class(source: Source, labels: Labels) -> tuple[float, float]:

@@ -54,7 +54,9 @@ def read_trace(path: Path, cut_short: bool = False) -> list[dict]:
                 event = json.loads(line)
                 event["event"]
             except (ValueError, TypeError, KeyError):
-                raise InputError(f"{path}:{number}: is not a line of a trace; name a file written by --log") from None
+                raise InputError(
+                    f"{path}:{number}: is not a line of a trace; name one that {called('log')} wrote"
+                ) from None
             events.append(event)
     return events
 
