@@ -607,8 +607,12 @@ def importance_aware(loss, m, q, h):
     if loss == "hinge":
         return min(h * q, 1.0 - m)
     if loss == "logistic":  # m' + e^m' = m + e^m + h q
+
+        def excess(rise):
+            return rise + np.exp(m) * np.expm1(rise) - h * q
+
         high = h * q / (1.0 + np.exp(m))
-        return brentq(lambda rise: rise + np.exp(m) * np.expm1(rise) - h * q, 0.0, high, xtol=1e-300, rtol=1e-15)
+        return high if excess(high) <= 0.0 else brentq(excess, 0.0, high, xtol=1e-300, rtol=1e-15)
     return (1.0 - m) * (1.0 - np.exp(-(2.0 if loss == "squared-hinge" else 1.0) * h * q))
 
 

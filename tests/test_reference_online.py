@@ -42,6 +42,9 @@ CASES = [
     ("adagrad-rda-squares", {"l1": 0.05}),
     ("adagrad-fobos", {"l1": 0.05, "delta": 0.0}),
     ("adagrad-fobos", {"l1": 0.05}),
+    *[("nag", {"step": 0.3, "loss": loss}) for loss in ("hinge", "squared-hinge", "logistic", "squared")],
+    ("ftrl", {"alpha": 0.3, "l1": 0.05}),
+    ("ftrl", {"alpha": 0.3, "l2": 0.1, "loss": "logistic"}),
     ("pegasos", {"lam": 0.2}),
 ]
 
@@ -822,7 +825,7 @@ def test_unseen_features_stay_at_zero_and_rows_are_not_written_to(name, settings
     assert w[2] == 0 and np.any(w != 0)
 
 
-@cases(lambda name, settings_: name != "perceptron-bias")
+@cases(lambda name, settings_: name not in ("perceptron-bias", "nag"))  # nag's pace counts the rows
 def test_rows_of_zeros_first_take_no_step(name, settings_):
     learner = LEARNERS[name](4, **settings_)
     state = {key: np.copy(value) for key, value in vars(learner).items() if key not in ("t", "loss")}
@@ -867,6 +870,8 @@ def scaled(name, c):
         "scw1": ({"C": 0.2, "variance": 1 / c / c}, -1),
         "scw2": ({"C": 0.2, "variance": 1 / c / c}, -1),
         "arow": ({"r": 0.5 * c * c}, -1),
+        "nag": ({}, -1),
+        "ftrl": ({"loss": "perceptron", "beta": 0.0}, 0),
         "ogd": ({"loss": "perceptron", "radius": 2.0 * c}, 1),
         "forel": ({"loss": "perceptron"}, 1),
         "omd": ({"loss": "perceptron", "mirror": "p-norm", "p": 6.0}, 1),
