@@ -112,6 +112,29 @@ def test_files_explain_themselves_and_are_not_too_long(path):
     assert text.count("\n") <= 520
 
 
+LONGEST_CLASS, MOST_ARGUMENTS = 260, 9  # lines; parameters of a function that is not compiled
+
+
+def oversized(text: str) -> list[str]:
+    """Classes that are too long and functions with too many parameters, kernels aside."""
+    found = []
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.ClassDef) and node.end_lineno - node.lineno >= LONGEST_CLASS:
+            found.append(node.name)
+        if isinstance(node, ast.FunctionDef) and not node.decorator_list:
+            parameters = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+            if len([one for one in parameters if one.arg not in ("self", "cls")]) > MOST_ARGUMENTS:
+                found.append(node.name)
+    return found
+
+
+def test_classes_and_calls_stay_small():
+    plain = [path for path in SOURCES if not within(path, "kernels") and path.name != "loops.py"]
+    assert {path.name: found for path in plain if (found := oversized(path.read_text()))} == {}
+    assert oversized("class Long:\n" + "    x = 1\n" * LONGEST_CLASS) == ["Long"]
+    assert oversized(f"def many({', '.join('abcdefghij')}):\n    pass") == ["many"]
+
+
 @pytest.mark.parametrize("command", ["split", "train", "predict", "stream", "regret", "info", "demo"])
 def test_help_imports_nothing_heavy(command):
     """Quick start is a matter of what is imported, which does not depend on the machine."""
