@@ -180,7 +180,9 @@ class Settings:
                 value = known.get(setting.name)
             if value is None and setting.name not in said_otherwise:
                 if setting.default is REQUIRED:
-                    raise InputError(f"{owner} needs {called(setting.name)}")
+                    others = [other for pair in self.exclusive if setting.name in pair for other in pair]
+                    ways = [setting.name, *(other for other in others if other != setting.name)]
+                    raise InputError(f"{owner} needs {' or '.join(map(called, ways))}")
                 value = setting.default
             found[setting.name] = setting.checked(value)
         return found

@@ -176,6 +176,17 @@ def test_a_run_ended_by_max_seconds_goes_on(rows, tmp_path):
     assert (third.result.status, third.result.outer) == ("max-seconds", 4)
 
 
+def test_the_time_limit_ends_a_visit_of_many_passes(rows, tmp_path):
+    """Broken off between two passes, as by Ctrl-C: the checkpoint has the position within the visit."""
+    source, checkpoint = SlowMatrix(*rows, chunk_rows=np.arange(0, 160, 10), seconds=0.0), tmp_path / "run.ckpt"
+    settings = {"tol": 0.0, "max_outer": 1}
+    first = train(source, checkpoint=checkpoint, max_seconds=0.2, schedule="1000000", **settings)
+    assert first.result.status == "max-seconds"
+    assert first.result.certificate.primal > 0.0
+    done = describe_checkpoint(checkpoint)["progress"]["position"]["passes"]
+    assert 0 < done < 1_000_000
+
+
 def test_a_finished_run_is_resumed_to_a_tighter_gap(store, tmp_path):
     settings = {"schedule": "2", "block_chunks": 3}
     checkpoint = tmp_path / "run.ckpt"

@@ -178,7 +178,7 @@ def test_schedules_are_named():
     assert isinstance(make_schedule("overlap"), Overlap)
     assert make_schedule("12").passes == 12
     assert make_schedule("tol:0.25").tolerance == 0.25
-    for text in ("", "-1", "1.5", "tol", "tol:", "tol:-1", "tol:inf", "AUTO"):
+    for text in ("", "-1", "1.5", "tol", "tol:", "tol:-1", "tol:inf", "AUTO", "99999999999999999999"):
         with pytest.raises(InputError, match="expected auto, overlap"):
             make_schedule(text)
 

@@ -120,8 +120,6 @@ def radius_of(settings: dict) -> tuple[int, float] | None:
 def lam_of_C(settings: dict, known: Mapping) -> dict:
     """With lambda = 1 / (C l) where C is given instead, and the number l of rows is known."""
     if settings["lam"] is None:
-        if settings["C"] is None:
-            raise InputError(f"pegasos needs {called('lam')}, or {called('C')} where the number of rows is known")
         if not known.get("n_samples"):
             raise InputError(f"{called('C')}: pegasos needs {called('lam')} where the number of rows is not known")
         settings["lam"] = 1.0 / (settings["C"] * known["n_samples"])
@@ -167,7 +165,7 @@ PEGASOS = OGD.like(
     example="pegasos --lambda 1e-4 --average",
     settings=Settings(
         (
-            replace(LAM, default=None),
+            LAM,
             replace(C, default=None, help="the same as lambda = 1 / (C * rows), where their number is known"),
         ),
         (("lam", "C"),),

@@ -8,6 +8,7 @@ from typing import Protocol
 from blocksvm.errors import InputError, said
 
 MOST_PASSES = 10  # of one visit, where nothing else ends it
+MOST_FIXED = 1_000_000  # that may be asked for: far beyond what any block has use for
 
 
 @dataclass(frozen=True)
@@ -109,10 +110,11 @@ def make_schedule(text: str) -> Schedule:
             tolerance = float(text[4:])
             if 0.0 < tolerance < float("inf"):
                 return Tolerance(tolerance)
-        elif int(text) >= 1:
+        elif 1 <= int(text) <= MOST_FIXED:
             return Fixed(int(text))
     except ValueError:
         pass
     raise InputError(
-        f"{said('schedule', text)}: expected auto, overlap, tol:EPS with EPS > 0, or a number of passes of 1 or more"
+        f"{said('schedule', text)}: expected auto, overlap, tol:EPS with EPS > 0, or a number of passes from 1 to "
+        f"{MOST_FIXED:,}"
     )

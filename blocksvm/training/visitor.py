@@ -58,7 +58,10 @@ class Visitor:
                 self._learn_pace(seconds)
                 stopped = self.stop()
             ready, disk = self.feed.ready(), self.feed.disk_seconds
-            return not stopped and schedule.go_on(Situation(passes, finished, ready, disk, self.pass_seconds))
+            going = not stopped and schedule.go_on(Situation(passes, finished, ready, disk, self.pass_seconds))
+            if going and seconds and self.plan.over_time():
+                stopped = True
+            return going and not stopped
 
         visit = Visit(order, go_on, position.passes, self.arrays, progress.finished)
         change = self.executor.make(self.plan.solver, visit, block, state)
