@@ -64,7 +64,7 @@ def parser(learner: str, settings: Settings) -> Parser:
     return p
 
 
-def labels_of(text: str | None) -> tuple[float, ...] | None:
+def labels_given(text: str | None) -> tuple[float, ...] | None:
     """Rising numbers of 'NEG,POS'."""
     if text is None:
         return None
@@ -78,7 +78,7 @@ def known_labels(options) -> tuple[float, ...]:
     """The labels as far as they are known before the first row."""
     from blocksvm.model.files import describe_model
 
-    given = labels_of(options.labels)
+    given = labels_given(options.labels)
     for path in (options.continue_from, options.prior):
         if given is None and path is not None:
             given = tuple(describe_model(path)["labels"])
@@ -162,7 +162,7 @@ def main(arguments: list[str]) -> int:
     kernels.start()
     shared = {setting: settings_given.pop(setting) for setting in SHARED.names() if setting in settings_given}
     settings = StreamSettings(
-        learner=options.learner or "", settings=settings_given, labels=labels_of(options.labels), bits=options.bits,
+        learner=options.learner or "", settings=settings_given, labels=labels_given(options.labels), bits=options.bits,
         bias=options.bias, skip_bad=options.skip_bad, save_every=options.save_every, memory=options.memory, jobs=jobs,
         seed=options.seed, normalize=options.normalize, sum_duplicates=options.duplicates == "sum",
         format=options.format or AUTO, **shared,
@@ -176,9 +176,9 @@ def main(arguments: list[str]) -> int:
             if log is not None:
                 log.write(event)
 
-        def report(told) -> None:
-            display.show(told)
-            write({"event": "end" if told.final else "progress", **vars(told)})
+        def report(figures) -> None:
+            display.show(figures)
+            write({"event": "end" if figures.final else "progress", **vars(figures)})
 
         saver = stack.enter_context(Saver(outputs["model"], options.overwrite)) if "model" in outputs else None
         stream = Stream(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from blocksvm.analysis.report import Report
+from blocksvm.analysis.report import RegretReport
 from blocksvm.errors import InputError
 
 
@@ -18,7 +18,7 @@ def require_matplotlib() -> None:
         raise InputError("--figure needs matplotlib; install it with pip install matplotlib, or leave --figure out")
 
 
-def draw(report: Report, path: Path) -> None:
+def draw(report: RegretReport, path: Path) -> None:
     """Write a PNG: on the left loss, regret and its bounds, on the right other quantities with theirs."""
     from matplotlib.figure import Figure
 

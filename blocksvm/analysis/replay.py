@@ -327,7 +327,7 @@ def _replay_exact(runner: ExactRunner, rows: Rows, run: Run, tell: Callable[[str
         run.scores_after = np.empty(run.T)
         runner.learn(
             block, order, state, scores=run.scores, after=run.scores_after,
-            told=lambda tally=state["tally"]: tell(f"{runner.name}: {int(tally[0]):,} of {run.T:,} rows"),
+            after_row=lambda tally=state["tally"]: tell(f"{runner.name}: {int(tally[0]):,} of {run.T:,} rows"),
         )  # fmt: skip
         run.y[:] = block.y[order]
         run.sq_norms[:] = block.sq_norms[order] + run.bias**2

@@ -52,7 +52,7 @@ class Judged:
 
 
 @dataclass(frozen=True)
-class Report:
+class RegretReport:
     """All that was found.  best: the comparator of least loss on all rows; least (K,): the least loss of any comparator
     on the rows so far; notes: what a reader must know."""
 
@@ -177,7 +177,7 @@ def regret(
     seed: int = 0,
     memory: int = 1_000_000_000,
     tell: Callable[[str], None] = lambda text: None,
-) -> Report:
+) -> RegretReport:
     """Replay an online learner over a source of two classes, and compare it with fixed weights found in hindsight.
 
     given: the learner's settings; max_rows: only so many rows, in the order of the replay ('stored' or 'shuffled' by
@@ -218,7 +218,7 @@ def regret(
         mean = measure(run, Found("mean of the weights", run.mean_weights), rows.scores(run.mean_weights, run.bias))
     judged = [judge(bound, run, found, best) for bound in bounds_of(run)]
     least = np.min([u.judged for u in found], axis=0)
-    return Report(run, found, best, least, judged, _notes(run, best, judged), dict(budget.taken), mean)
+    return RegretReport(run, found, best, least, judged, _notes(run, best, judged), dict(budget.taken), mean)
 
 
 def _plan(rows: Rows, budget: Budget, n_bytes: int) -> None:

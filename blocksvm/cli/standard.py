@@ -56,7 +56,7 @@ class _Wrapped:
             os.close(nowhere)
 
 
-class Progress(_Wrapped):
+class Diagnostics(_Wrapped):
     """Standard error: what can't be written is dropped, for a lost line of progress must not end a training."""
 
 
@@ -87,7 +87,7 @@ def standard_streams() -> Iterator[None]:
         except OSError:
             os.open(os.devnull, os.O_RDWR)
     sys.stdout = Results(Nowhere() if sys.stdout is None else sys.stdout)
-    sys.stderr = Progress(Nowhere() if sys.stderr is None else sys.stderr)
+    sys.stderr = Diagnostics(Nowhere() if sys.stderr is None else sys.stderr)
     try:
         yield
     finally:

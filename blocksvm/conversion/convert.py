@@ -63,7 +63,7 @@ class SplitSettings:
 
 
 @dataclass(frozen=True)
-class Progress:
+class SplitProgress:
     """How far a split is: phase 'reading' or 'writing', rows and text bytes so far, fraction done (None: unknown)."""
 
     phase: str
@@ -88,7 +88,7 @@ def ordered_map(pool: ThreadPoolExecutor, function, items: Iterable, ahead: int)
             future.cancel()
 
 
-class Lane:
+class Destination:
     """Rows that go to one store: their ids, names and labels, their shuffle, whether any value or weight is not 1."""
 
     def __init__(self, path: Path, n_bytes: int, spool: Spool, dtype: str, min_count: int):
@@ -148,15 +148,15 @@ def split(
     store: str | Path,
     settings: SplitSettings = SplitSettings(),
     holdout_store: str | Path | None = None,
-    progress: Callable[[Progress], None] | None = None,
+    progress: Callable[[SplitProgress], None] | None = None,
     on_format: Callable[[str], None] | None = None,
 ) -> dict:
     """Convert text to a store (and a second one of held-out rows); returns the store's description.
 
-    inputs: paths, plain or compressed, or "-" for standard input; progress is called with a ``Progress`` after each
-    piece; on_format with the format that is read, before anything is parsed.  Raises InputError for anything wrong with
-    them, for outputs that exist (without ``overwrite``) or cannot be written, and where memory or disk space do not
-    suffice.  Nothing is left behind on an error.
+    inputs: paths, plain or compressed, or "-" for standard input; progress is called with a ``SplitProgress`` after
+    each piece; on_format with the format that is read, before anything is parsed.  Raises InputError for anything
+    wrong with them, for outputs that exist (without ``overwrite``) or cannot be written, and where memory or disk
+    space do not suffice.  Nothing is left behind on an error.
     """
     return _convert(inputs, None, store, settings, holdout_store, progress, on_format)
 
@@ -233,14 +233,16 @@ class _Split:
             folder = stack.enter_context(scratch_folder(self.temp, self.outputs[0].name))
             pool = stack.enter_context(ThreadPoolExecutor(settings.jobs, thread_name_prefix="blocksvm-split"))
             self.writer = stack.enter_context(ThreadPoolExecutor(1, thread_name_prefix="blocksvm-spool"))
-            lanes = []
+            destinations = []
             for k, path in enumerate(self.outputs):
                 (folder / str(k)).mkdir()
                 spool = Spool(folder / str(k), self._bits(expected), self.spool_bytes, self.writer)
-                lanes.append(Lane(path, self.lane_bytes, spool, settings.dtype, settings.min_count if k == 0 else 1))
-            self._spool(self._read(pool) if self.batches is None else self.batches, lanes)
-            for lane, what in zip(lanes, ("the store", "the held-out store"), strict=False):
-                if lane.spool.n_rows == 0:
+                destinations.append(
+                    Destination(path, self.lane_bytes, spool, settings.dtype, settings.min_count if k == 0 else 1)
+                )
+            self._spool(self._read(pool) if self.batches is None else self.batches, destinations)
+            for destination, what in zip(destinations, ("the store", "the held-out store"), strict=False):
+                if destination.spool.n_rows == 0:
                     name = self.inputs[0] if len(self.inputs) == 1 else "the inputs" if self.inputs else "the batches"
                     name = shown_name(name)
                     if self.rows == 0:
@@ -249,8 +251,13 @@ class _Split:
                         f"{name}: no row was drawn for {what}; choose another {called('holdout')} or {called('seed')}"
                     )
             # each store takes its name only when all of them are whole
-            files = [stack.enter_context(create_hdf5(lane.path, "store", settings.overwrite)) for lane in lanes]
-            metas = [self._write(lane, file, pool) for lane, file in zip(lanes, files, strict=True)]
+            files = [
+                stack.enter_context(create_hdf5(destination.path, "store", settings.overwrite))
+                for destination in destinations
+            ]
+            metas = [
+                self._write(destination, file, pool) for destination, file in zip(destinations, files, strict=True)
+            ]
         return metas[0]
 
     def _expected_text(self) -> int | None:
@@ -276,7 +283,7 @@ class _Split:
     def _report(self, phase: str, fraction: float | None) -> None:
         if self.progress is not None:
             text_bytes = sum(source.text_bytes for source in self.sources)
-            self.progress(Progress(phase, self.rows, text_bytes, fraction, time.perf_counter() - self.began))
+            self.progress(SplitProgress(phase, self.rows, text_bytes, fraction, time.perf_counter() - self.began))
 
     def _read(self, pool: ThreadPoolExecutor) -> Iterator[RowBatch]:
         """Batches of the inputs' rows, in their order."""
@@ -294,10 +301,10 @@ class _Split:
                     self.sources.append(batch.origin.source)
                 yield batch
 
-    def _spool(self, batches: Iterable[RowBatch], lanes: list[Lane]) -> None:
+    def _spool(self, batches: Iterable[RowBatch], destinations: list[Destination]) -> None:
         """Read all batches, and send their rows to the shuffle of their store."""
         for batch in batches:
-            self._distribute(batch, lanes)
+            self._distribute(batch, destinations)
             self._report("reading", batch.origin.fraction)
 
     def _reader(self, text: TextInputs) -> Reader:
@@ -309,7 +316,7 @@ class _Split:
         self.lines = format_named(name).lines
         return reader_of(Reading(self.recipe, named=True, offers=("duplicates", "dtype", "bits")))
 
-    def _distribute(self, batch: RowBatch, lanes: list[Lane]) -> None:
+    def _distribute(self, batch: RowBatch, destinations: list[Destination]) -> None:
         """Send the rows of a batch to their store."""
         settings = self.settings
         n = len(batch)
@@ -321,47 +328,47 @@ class _Split:
         row_keys(numbers, settings.seed, keys)
         if settings.keep_order:
             keys = numbers.astype(np.uint64)
-        if len(lanes) == 1:
-            lanes[0].add(numbers, keys, batch)
+        if len(destinations) == 1:
+            destinations[0].add(numbers, keys, batch)
             return
         draw = np.empty(n, np.uint64)
         row_keys(numbers, settings.seed ^ HOLDOUT_SALT, draw)
         held_out = draw < np.uint64(int(settings.holdout * 2.0**64))
-        for lane, chosen in zip(lanes, (~held_out, held_out), strict=True):
+        for destination, chosen in zip(destinations, (~held_out, held_out), strict=True):
             order = np.flatnonzero(chosen)
-            lane.add(numbers[order], keys[order], _rows_of(batch, order))
+            destination.add(numbers[order], keys[order], _rows_of(batch, order))
 
-    def _write(self, lane: Lane, file, pool: ThreadPoolExecutor) -> dict:
+    def _write(self, destination: Destination, file, pool: ThreadPoolExecutor) -> dict:
         settings = self.settings
-        order, new_index = lane.table.ranking(lane.min_count)
-        if len(order) == 0 and len(lane.table):
+        order, new_index = destination.table.ranking(destination.min_count)
+        if len(order) == 0 and len(destination.table):
             raise InputError(
-                f"{said('min_count', lane.min_count)}: none of the {len(lane.table):,} features occurs in so many "
-                "rows; lower it"
+                f"{said('min_count', destination.min_count)}: none of the {len(destination.table):,} features occurs "
+                "in so many rows; lower it"
             )
-        labels, new_label = lane.labels.sorted()
-        spool = lane.spool
+        labels, new_label = destination.labels.sorted()
+        spool = destination.spool
         chunk_nnz = settings.chunk_nonzeros or chunk_nonzeros(spool.n_nonzeros, spool.n_rows)
-        dtype = None if lane.ones else lane.dtype
-        writer = StoreWriter(file, spool.n_rows, chunk_nnz, dtype, pool, settings.jobs, lane.weighted)
+        dtype = None if destination.ones else destination.dtype
+        writer = StoreWriter(file, spool.n_rows, chunk_nnz, dtype, pool, settings.jobs, destination.weighted)
         buckets = self._stored_order(spool, dtype) if settings.keep_order else self._key_order(spool, dtype)
         done = 0
         for rows, indices, values in ordered_map(
             pool,
-            lambda loaded: _renumbered(loaded, new_index, new_label, lane.weighted, settings.keep_order),
+            lambda loaded: _renumbered(loaded, new_index, new_label, destination.weighted, settings.keep_order),
             buckets,
             settings.jobs,
         ):
             writer.append(rows, indices, values)
             done += len(rows)
             self._report("writing", done / spool.n_rows)
-        known = lane.table.known
+        known = destination.table.known
         meta = {
             "settings": {
                 "seed": settings.seed,
                 "order": "stored" if settings.keep_order else "shuffled",
                 "normalize": settings.normalize,
-                "min_count": lane.min_count,
+                "min_count": destination.min_count,
                 "duplicates": "sum" if settings.sum_duplicates else "error",
                 "holdout": settings.holdout,
                 "dtype": settings.dtype,
@@ -378,7 +385,7 @@ class _Split:
             "recipe": self.recipe.plain(),
             "source_rows": self.rows,
         }
-        names = None if lane.names is None else lane.names.in_order(order)
+        names = None if destination.names is None else destination.names.in_order(order)
         return writer.finish(len(order), lambda start, stop: known[order[start:stop]], meta, labels, names)
 
     def _key_order(self, spool: Spool, dtype) -> Iterator[SpooledRows]:

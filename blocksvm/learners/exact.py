@@ -150,10 +150,10 @@ class ExactRunner:
         self.bias = bias
 
     def learn(self, block: Block, order: np.ndarray, state: State, *, first: int = 0,
-              stop: Callable[[], bool] = lambda: False, told: Callable[[], None] = lambda: None,
+              stop: Callable[[], bool] = lambda: False, after_row: Callable[[], None] = lambda: None,
               scores: np.ndarray | None = None, after: np.ndarray | None = None) -> int:  # fmt: skip
         """Predict each row of ``order`` from position ``first`` on, then learn from it; the position reached, which is
-        not the end where stop() said True.  told() is called after each row; scores, after (n,): of each row by the w
+        not the end where stop() said True.  after_row() is called after each row; scores, after (n,): of each row by the w
         before and after it."""
         tally = state["tally"]
         power = POWERS[self.settings["loss"]]
@@ -184,7 +184,7 @@ class ExactRunner:
                 scores[place] = z
             if after is not None:
                 after[place] = float(y[i] * (leader.Z[[i]] @ state["w"])[0])
-            told()
+            after_row()
         return len(order)
 
     def state_bytes(self, d: int, n: int) -> int:
@@ -242,12 +242,12 @@ class ExactSolver(Solver):
         tally = state["tally"]
         before, reports = tally.copy(), []
 
-        def told() -> None:
+        def after_row() -> None:
             if is_reported(int(tally[ROWS])):
                 reports.append(progress_of(tally))
 
         first = int(visit["reached"][0])
-        reached = self.runner.learn(block, order, state, first=first, stop=self.stop, told=told)
+        reached = self.runner.learn(block, order, state, first=first, stop=self.stop, after_row=after_row)
         whole = reached == len(order)
         visit["reached"][0] = 0 if whole else reached
         nnz = int(tally[NONZEROS] - before[NONZEROS])

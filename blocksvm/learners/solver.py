@@ -115,17 +115,17 @@ class OnlineSolver(Solver):
             which = "by the last weights, of which the model keeps the mean" if runner.average else "by these weights"
             return f"the last epoch made no mistake: {separated}, {which}"
         asked = f", {tally[CORRECTED]:,.0f} of them on labels asked for" if math.isfinite(runner.query) else ""
-        told = (
-            f"every epoch made mistakes, {tally[NOT_POSITIVE]:,.0f} in all{asked}: this does not show whether the rows are "
-            "separable"
+        verdict = (
+            f"every epoch made mistakes, {tally[NOT_POSITIVE]:,.0f} in all{asked}: this does not show whether the "
+            "rows are separable"
         )
         counted = tally[NOT_POSITIVE] >= tally[MISTAKES]  # a model of an earlier release did not count them
         if len(self.prior) or epochs[SEEN] == MIXED or not counted or tally[CORRECTED] == 0.0:
-            return told
+            return verdict
         root, R, B = math.sqrt(tally[CORRECTED]), self.max_norm, runner.bias
         if B:
-            return f"{told}, but no plane has a margin above {(R * R + B * B) / (B * root):.3g}"
-        return f"{told}, but no plane through the origin has a margin above {R / root:.3g}"
+            return f"{verdict}, but no plane has a margin above {(R * R + B * B) / (B * root):.3g}"
+        return f"{verdict}, but no plane through the origin has a margin above {R / root:.3g}"
 
     def weights(self, state: State, out: np.ndarray) -> np.ndarray:
         return self.runner.weights(self.learner_state(state), out)
@@ -161,7 +161,7 @@ def end_epoch(state: State) -> None:
 
 
 def is_reported(rows: int) -> bool:
-    """Progress is told at doubling numbers of rows."""
+    """Progress is reported at doubling numbers of rows."""
     return rows & (rows - 1) == 0
 
 

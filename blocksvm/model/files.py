@@ -155,7 +155,7 @@ def load_model(path: str | Path) -> Model:
 
 
 def make_model(path: str, ids: np.ndarray, w: np.ndarray, meta: dict) -> Model:
-    """From weights (copies * (d + 1),) as a run has them."""
+    """From weights (n_vectors * (d + 1),) as a run has them."""
     by_class = w.reshape(meta["n_vectors"], -1)
     intercepts = by_class[:, -1] * meta["bias"]
     labels = tuple(meta["labels"])

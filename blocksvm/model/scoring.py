@@ -57,14 +57,14 @@ class TextScorer:
     def __init__(self, model: str | Path, memory: int, format: str | None = None,
                  on_format: Callable[[str], None] = lambda name: None):  # fmt: skip
         description = describe_model(model)
-        d, copies = description["n_features"], description["n_vectors"]
+        d, n_vectors = description["n_features"], description["n_vectors"]
         self.budget = Budget(memory)
         self.piece_bytes = int(min(4_000_000, max(65_536, memory // 64)))
         # a row's text takes two bytes or more
         self.budget.take("text", (EXPANSION + 1) * self.piece_bytes)
-        self.budget.take("decision values", piece_bytes(copies))
+        self.budget.take("decision values", piece_bytes(n_vectors))
         # ids stay for the look-up; while the index is filled there are two copies of them
-        need = 8 * copies * (d + 2) + 8 * copies * (d + 1) + 8 * d + IdIndex.n_bytes(d)
+        need = 8 * n_vectors * (d + 2) + 8 * n_vectors * (d + 1) + 8 * d + IdIndex.n_bytes(d)
         self.budget.require("the model", need)
         self.budget.take("the model", need)
         # a longer line is there up to three times while it is read, then with what is made of it
@@ -125,11 +125,11 @@ class StoreScorer:
         self.with_values = with_values
         self.budget = Budget(memory)
         description = describe_model(model)
-        d, copies = description["n_features"], description["n_vectors"]
+        d, n_vectors = description["n_features"], description["n_vectors"]
         # source number, label, class; the numbers are sorted with a second copy of them
-        self.row_bytes = 8 + 8 + 8 + 4 + (8 * copies if with_values else 0)
+        self.row_bytes = 8 + 8 + 8 + 4 + (8 * n_vectors if with_values else 0)
         with Store(path) as store:
-            need = (8 + 8 * copies) * (d + 1) + IdIndex.n_bytes(d) + 8 * copies * (store.n_features + 1)
+            need = (8 + 8 * n_vectors) * (d + 1) + IdIndex.n_bytes(d) + 8 * n_vectors * (store.n_features + 1)
             need += GATHERED_BYTES
             self.budget.require("the model and the matching of its features", need)
             loaded = load_model(model)
@@ -147,7 +147,7 @@ class StoreScorer:
             self.arena_bytes = bytes_of_blocks(store, most_rows, int(store.chunks.nnz.max()))
             self.budget.take("weights", self.own.nbytes)
             self.budget.take("one chunk", self.arena_bytes + 48 * most_rows)
-            self.budget.take("decision values", piece_bytes(copies))
+            self.budget.take("decision values", piece_bytes(n_vectors))
             self.budget.require("predictions", self.row_bytes * min(store.n_samples, 1024))
 
     def scores(self) -> Iterator[Scores]:

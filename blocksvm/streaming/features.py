@@ -110,7 +110,7 @@ class StreamFeatures:
                     new[capacity * width :] = old[before * width :]
         self._use(capacity)
         if before:
-            # what is new begins as the learner says; what moved there is overwritten by no one
+            # new features begin as the learner says; those of before were moved away
             for c in range(self.runner.n_vectors):
                 start = (c * (capacity + 1) + before) * self.runner.width
                 stop = (c * (capacity + 1) + capacity) * self.runner.width

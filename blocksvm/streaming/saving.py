@@ -19,14 +19,14 @@ from blocksvm.streaming.stream import KNOWN_LABELS, Stream
 def describe(stream: Stream) -> dict:
     """A model's description."""
     settings = stream.settings
-    told = stream.report()
+    report = stream.report()
     labels = KNOWN_LABELS[0] if stream.labels is None else stream.labels.values
     return {
         "n_features": stream.features.n_features,
         "n_vectors": stream.runner.n_vectors,
         "bias": stream.runner.bias,
         "bits": settings.bits,
-        "n_samples": told.rows,
+        "n_samples": report.rows,
         "fingerprint": None,
         "store": "a stream",
         "method": stream.method,
@@ -37,12 +37,12 @@ def describe(stream: Stream) -> dict:
         "text": stream.recipe.plain(),
         "values": "float32",
         "certificate": None,
-        "progress": {"rows": told.rows, "cumulative_loss": told.cumulative_loss, "mistakes": told.mistakes,
-                     "asked": told.asked, "skipped": told.skipped,
+        "progress": {"rows": report.rows, "cumulative_loss": report.cumulative_loss, "mistakes": report.mistakes,
+                     "asked": report.asked, "skipped": report.skipped,
                      "unlabelled": stream.unlabelled},
         "status": "stream",
         "outer": 1,
-        "seconds": told.seconds,
+        "seconds": report.seconds,
         "passes": [1],
         "versions": versions(),
     }  # fmt: skip

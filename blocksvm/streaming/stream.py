@@ -66,7 +66,7 @@ class StreamSettings:
 
 
 @dataclass(frozen=True)
-class Report:
+class StreamReport:
     """Where a stream stands; ``final`` at its end.  label, score, length: of the row seen last."""
 
     rows: int
@@ -85,16 +85,16 @@ class Report:
 class Stream:
     """One pass over inputs.
 
-    on_report is called with a ``Report`` at doubling numbers of rows and at the end; on_fault with a sentence for each
-    of the first lines that are skipped; save(stream) at every ``save_every`` rows; stop() is polled between pieces;
-    on_format is told the format that is read, before anything is parsed (by the thread that reads).
+    on_report is called with a ``StreamReport`` at doubling numbers of rows and at the end; on_fault with a sentence
+    for each of the first lines that are skipped; save(stream) at every ``save_every`` rows; stop() is polled between
+    pieces; on_format is told the format that is read, before anything is parsed (by the thread that reads).
     prior: a model to start from and to be regularised towards; continue_from: a model with whose learner to go on, as
     if its rows and the ones to come were one stream.  Raises InputError for settings that do not fit, and for a
     malformed line unless those are skipped.
     """
 
     def __init__(self, settings: StreamSettings, *, prior: Path | None = None, continue_from: Path | None = None,
-                 on_report: Callable[[Report], None] = lambda report: None,
+                 on_report: Callable[[StreamReport], None] = lambda report: None,
                  on_fault: Callable[[str], None] = lambda sentence: None,
                  save: Callable[[Stream], None] | None = None, stop: Callable[[], bool] = lambda: False,
                  on_format: Callable[[str], None] = lambda name: None):  # fmt: skip
@@ -162,7 +162,7 @@ class Stream:
         """Bytes by name, at most."""
         return {"text": self.ahead.planned_bytes, "features": self.settings.memory - self.ahead.planned_bytes}
 
-    def report(self, final: bool = False) -> Report:
+    def report(self, final: bool = False) -> StreamReport:
         tally = self.features.state.tally
         told = progress_of(tally)
         label, score = float(tally[LAST_LABEL]), float(tally[LAST_SCORE])
@@ -170,7 +170,7 @@ class Stream:
             values = self.labels.values
             label = values[label > 0.0] if self.labels.binary else values[int(label)]
             score = score if self.labels.binary else values[int(score)]
-        return Report(
+        return StreamReport(
             **told, features=self.features.n_features, skipped=self.skipped, seconds=time.perf_counter() - self.began,
             label=label, score=score, length=int(tally[LAST_LENGTH]), final=final,
         )  # fmt: skip

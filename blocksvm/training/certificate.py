@@ -15,24 +15,24 @@ from blocksvm.sources.block import Block
 
 
 def evaluate(
-    w: np.ndarray, copies: int, bias: float, blocks: Iterable[Block], stopped: Callable[[], bool]
+    w: np.ndarray, n_vectors: int, bias: float, blocks: Iterable[Block], stopped: Callable[[], bool]
 ) -> Certificate | None:
-    """The accuracy of w (copies * (d + 1),), one vector or one a class, over blocks of all rows; None if stopped."""
+    """The accuracy of w (n_vectors * (d + 1),), one vector or one a class, over blocks of all rows; None if stopped."""
     correct = rows = 0
     for block in blocks:
-        correct += count_correct(w, copies, bias, block)
+        correct += count_correct(w, n_vectors, bias, block)
         rows += block.n_samples
         if stopped():
             return None
     return Certificate(None, None, None, correct / max(1, rows))
 
 
-def count_correct(w: np.ndarray, copies: int, bias: float, block: Block) -> int:
+def count_correct(w: np.ndarray, n_vectors: int, bias: float, block: Block) -> int:
     """Rows of the block whose label is predicted: the sign for two classes, the largest value for more."""
     correct = 0
-    for rows, values in pieces_of_values(block.matrix, w.reshape(copies, -1), bias):
+    for rows, values in pieces_of_values(block.matrix, w.reshape(n_vectors, -1), bias):
         predicted = classes_of(values)
-        correct += int(np.count_nonzero((2 * predicted - 1 if copies == 1 else predicted) == block.y[rows]))
+        correct += int(np.count_nonzero((2 * predicted - 1 if n_vectors == 1 else predicted) == block.y[rows]))
     return correct
 
 

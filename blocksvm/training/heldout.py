@@ -17,7 +17,7 @@ from blocksvm.training.certificate import count_correct
 class HeldOut:
     """A second source to score after each outer iteration, one chunk at a time."""
 
-    def __init__(self, source: Source, labels: Labels, copies: int, budget: Budget):
+    def __init__(self, source: Source, labels: Labels, n_vectors: int, budget: Budget):
         counts = source.label_counts
         if counts is None or not any(label in labels.values for label, _ in counts):
             wanted = " or ".join(label_text(label) for label in (labels.negative, labels.positive))
@@ -26,11 +26,11 @@ class HeldOut:
                 "name a store of the same classes"
             )
         self.source = source = source.reader(labels)  # the same rows may be trained on
-        self.copies = copies
+        self.n_vectors = n_vectors
         most_rows, most_nnz = int(source.chunks.n_rows.max()), int(source.chunks.nnz.max())
         self.arena_bytes = bytes_of_blocks(source, most_rows, most_nnz)
         # a chunk, the mapping, the weights, and while these are gathered the known positions and their weights
-        need = self.arena_bytes + piece_bytes(copies) + (4 + 8 * copies + 1 + 4 + 8) * (source.n_features + 1)
+        need = self.arena_bytes + piece_bytes(n_vectors) + (4 + 8 * n_vectors + 1 + 4 + 8) * (source.n_features + 1)
         need += source.working_bytes() + 120 * len(source.chunks)
         budget.require("held-out rows", need)
         budget.take("held-out rows", need)
@@ -47,13 +47,13 @@ class HeldOut:
 
     def accuracy(self, w: np.ndarray, bias: float) -> float:
         """Share of the labelled held-out rows whose label is predicted; unseen features count nothing."""
-        own = np.zeros((self.copies, self.source.n_features + 1))
+        own = np.zeros((self.n_vectors, self.source.n_features + 1))
         known = self.mapping >= 0
-        for mine, theirs in zip(own, w.reshape(self.copies, -1), strict=True):
+        for mine, theirs in zip(own, w.reshape(self.n_vectors, -1), strict=True):
             mine[:-1][known] = theirs[self.mapping[known]]
             mine[-1] = theirs[-1]
         correct = 0
         for chunk in range(len(self.source.chunks)):
             block = self.source.read_block(np.array([chunk]), self.arena)
-            correct += count_correct(own, self.copies, bias, block)
+            correct += count_correct(own, self.n_vectors, bias, block)
         return correct / max(1, self.source.n_samples - self.source.n_unlabelled)
