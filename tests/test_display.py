@@ -290,7 +290,18 @@ def test_help_is_grouped_and_explains_steps(name):
 
 # -- words ---------------------------------------------------------------------------------------------------------
 
-SPEAKING = ["memory.py", "training", "model", "conversion", "sources", "streaming"]
+SPEAKING = [
+    "memory.py",
+    "training",
+    "model",
+    "conversion",
+    "sources",
+    "streaming",
+    "analysis",
+    "solvers",
+    "problems",
+    "formats",
+]
 OPTION = re.compile(r"(?<![\w-])(--[a-z][a-z-]+|-C)\b")
 
 

@@ -25,6 +25,7 @@ import numpy as np
 
 from blocksvm.analysis.comparators import Comparator
 from blocksvm.analysis.replay import Run
+from blocksvm.errors import called, said
 from blocksvm.learners.exact import SUBOPTIMAL
 
 UNIT = 1e-4  # how far ||x||^2 may lie from 1: rows come from text of some digits, and are stored in single precision
@@ -69,22 +70,24 @@ class Bound:
 
 
 FROM_ZERO = Condition("w_1 = 0", lambda run: True, lambda run: "all learners begin there")
-CONSTANT = Condition("eta is constant", lambda run: run.constant_step, lambda run: f"--decay {run.settings['decay']}")
+CONSTANT = Condition("eta is constant", lambda run: run.constant_step, lambda run: said("decay", run.settings["decay"]))
 FALLING = Condition(
     "eta_t = c / sqrt(t)",
     lambda run: not run.constant_step,
-    lambda run: f"--decay {run.settings.get('decay', 'constant')}",
+    lambda run: said("decay", run.settings.get("decay", "constant")),
 )
 UNPROJECTED = Condition(
     "no projection",
     lambda run: run.mirror != "euclidean" or run.ball is None,
-    lambda run: f"--radius {run.settings.get('radius')}",
+    lambda run: said("radius", run.settings.get("radius")),
 )
-PROJECTED = Condition("projected on ||w|| <= B", lambda run: run.ball is not None, lambda run: "no --radius B is given")
+PROJECTED = Condition(
+    "projected on ||w|| <= B", lambda run: run.ball is not None, lambda run: f"no {called('radius')} is given"
+)
 ALL_COUNTED = Condition(
     "d counts every feature",
     lambda run: run.mirror != "entropic" or run.settings["n_features"] >= run.d,
-    lambda run: f"--n-features {run.settings['n_features']:g} against {run.d}",
+    lambda run: f"{said('n_features', run.settings['n_features'])} against {run.d}",
 )
 UNIT_ROWS = Condition(
     "||x|| = 1",
@@ -98,10 +101,10 @@ BOTH_CLASSES = Condition(
 LARGEST_KNOWN = Condition(
     "R >= max ||x||",
     lambda run: run.settings["max_norm"] ** 2 * (1.0 + 1e-12) >= largest_own(run),
-    lambda run: f"--max-norm {run.settings['max_norm']:g} against {math.sqrt(largest_own(run)):g}",
+    lambda run: f"{said('max_norm', run.settings['max_norm'])} against {math.sqrt(largest_own(run)):g}",
 )
 L1_ALONE = Condition(
-    "r = l1 ||w||_1 alone", lambda run: not run.settings.get("l2", 0.0), lambda run: f"--l2 {run.settings.get('l2')}"
+    "r = l1 ||w||_1 alone", lambda run: not run.settings.get("l2", 0.0), lambda run: said("l2", run.settings.get("l2"))
 )
 SEPARATES = Admission("all margins above 0: a separating u was found", lambda run, u: u.margin[-1] > 0.0)
 NO_LOSS = Admission("l*_t = 0: a u with all margins at least 1 was found", lambda run, u: u.hinge[-1] == 0.0)
@@ -111,7 +114,9 @@ IN_BALL = Admission(
 
 
 def mirror_is(name: str) -> Condition:
-    return Condition(f"the mirror map is {name}", lambda run: run.mirror == name, lambda run: f"--mirror {run.mirror}")
+    return Condition(
+        f"the mirror map is {name}", lambda run: run.mirror == name, lambda run: said("mirror", run.mirror)
+    )
 
 
 def largest_own(run: Run) -> float:

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from blocksvm.analysis.report import RegretReport
-from blocksvm.errors import InputError
+from blocksvm.errors import InputError, called
 
 
 def require_matplotlib() -> None:
@@ -15,7 +15,9 @@ def require_matplotlib() -> None:
     from importlib.util import find_spec
 
     if find_spec("matplotlib") is None:
-        raise InputError("--figure needs matplotlib; install it with pip install matplotlib, or leave --figure out")
+        raise InputError(
+            f"{called('figure')} needs matplotlib; install it with pip install matplotlib, or leave it out"
+        )
 
 
 def draw(report: RegretReport, path: Path) -> None:

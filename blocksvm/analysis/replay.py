@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse
 
 from blocksvm.analysis import records
-from blocksvm.errors import InputError
+from blocksvm.errors import InputError, called, said
 from blocksvm.kernels.shuffle import windowed_order
 from blocksvm.labels import label_text
 from blocksvm.learners.exact import ExactRunner
@@ -37,7 +37,7 @@ class Rows:
 
     def __init__(self, source: Source, order: str, seed: int, memory: int):
         if order not in ORDERS:
-            raise InputError(f"--order {order}: choose one of {', '.join(ORDERS)}")
+            raise InputError(f"{said('order', order)}: choose one of {', '.join(ORDERS)}")
         self.source = source
         self.order = order
         self.seed = seed
@@ -111,8 +111,8 @@ def in_memory(rows: Rows, n_rows: int, budget: Budget) -> Matrix:
     if (y == y[0]).all():
         label = source.labels.positive if y[0] > 0 else source.labels.negative
         raise InputError(
-            f"{source.name}: the first {n_rows:,} rows all have the label {label_text(label)}; raise --max-rows, or "
-            "take --order shuffled"
+            f"{source.name}: the first {n_rows:,} rows all have the label {label_text(label)}; raise "
+            f"{called('max_rows')}, or take {said('order', 'shuffled')}"
         )
     matrix = Matrix(scipy.sparse.vstack(parts, format="csr"), y)
     matrix.name = source.name

@@ -11,7 +11,7 @@ import numpy as np
 from blocksvm.analysis.bounds import Bound, bounds_of
 from blocksvm.analysis.comparators import CERTIFIED, TOLERANCE, VECTORS, Comparator, Found, comparators, measure
 from blocksvm.analysis.replay import RECORD_BYTES, Rows, Run, in_memory, learner_bytes, log_spaced, replay
-from blocksvm.errors import InputError, called
+from blocksvm.errors import InputError, called, said
 from blocksvm.labels import refuse_weights
 from blocksvm.learners.exact import EXACT, ExactRunner
 from blocksvm.learners.runner import Runner, known_of
@@ -188,7 +188,7 @@ def regret(
     refuse_weights(source, "regret")
     known = known_of(source, 0.0)
     if max_rows is not None and max_rows < 1:
-        raise InputError(f"--max-rows {max_rows}: must be 1 or more")
+        raise InputError(f"{said('max_rows', max_rows)}: must be 1 or more")
     if learner in EXACT:
         if average:
             raise InputError(f"{called('average')}: {learner} has no use for it")

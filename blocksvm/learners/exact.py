@@ -18,7 +18,7 @@ from functools import partial
 import numpy as np
 import scipy.sparse
 
-from blocksvm.errors import InputError, said
+from blocksvm.errors import InputError, called, said
 from blocksvm.labels import require_labels
 from blocksvm.learners.leader import GAP, Leader
 from blocksvm.learners.loops import (
@@ -236,7 +236,9 @@ class ExactSolver(Solver):
 
     def inner_pass(self, block: Block, state: State, visit: State, order: np.ndarray) -> PassResult:
         if block.n_samples < self.n_samples:
-            raise InputError(f"{self.name}: needs all rows in memory at once; raise --memory, or take fewer rows")
+            raise InputError(
+                f"{self.name}: needs all rows in memory at once; raise {called('memory')}, or take fewer rows"
+            )
         if block.weights is not None:
             raise InputError(f"{self.name}: its rule has no place for the weights of rows; leave them out")
         tally = state["tally"]
