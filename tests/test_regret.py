@@ -161,8 +161,8 @@ def test_assumptions_that_fail_are_named():
     )
     assert "all margins at least 1" in failure("pa", {}, "PA, separable")
     assert "||x|| = 1 fails (norms from" in failure("pa", {}, "PA, rows of norm 1")
-    assert "eta is constant fails (--decay sqrt)" in failure("ogd", {}, "OGD, constant step")
-    assert "no --radius B is given" in failure("ogd", {}, "OGD, falling step, projected")
+    assert "eta is constant fails (decay=sqrt)" in failure("ogd", {}, "OGD, constant step")
+    assert "no radius is given" in failure("ogd", {}, "OGD, falling step, projected")
     assert "no projection fails (--radius 0.5)" in failure(
         "ogd", {"decay": "constant", "radius": 0.5}, "FoReL lemma, linearised losses"
     )
