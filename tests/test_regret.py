@@ -163,16 +163,16 @@ def test_assumptions_that_fail_are_named():
     assert "||x|| = 1 fails (norms from" in failure("pa", {}, "PA, rows of norm 1")
     assert "eta is constant fails (decay=sqrt)" in failure("ogd", {}, "OGD, constant step")
     assert "no radius is given" in failure("ogd", {}, "OGD, falling step, projected")
-    assert "no projection fails (--radius 0.5)" in failure(
+    assert "no projection fails (radius=0.5)" in failure(
         "ogd", {"decay": "constant", "radius": 0.5}, "FoReL lemma, linearised losses"
     )
-    assert "eta_t = c / sqrt(t) fails (--decay constant)" in failure(
+    assert "eta_t = c / sqrt(t) fails (decay=constant)" in failure(
         "ogd", {"decay": "constant", "radius": 0.5}, "OGD, falling step, projected"
     )
-    assert "the mirror map is entropic fails (--mirror p-norm)" in failure("omd", {"mirror": "p-norm"}, "EG+-")
+    assert "the mirror map is entropic fails (mirror=p-norm)" in failure("omd", {"mirror": "p-norm"}, "EG+-")
     assert "the mirror map is p-norm fails" in failure("omd", {}, "p-norm")
     assert "eta_t = c / sqrt(t) fails" in failure("fobos", {"decay": "constant", "l1": 0.1}, "FOBOS")
-    assert "r = l1 ||w||_1 alone fails (--l2 0.1)" in failure("fobos", {"l2": 0.1}, "FOBOS")
+    assert "r = l1 ||w||_1 alone fails (l2=0.1)" in failure("fobos", {"l2": 0.1}, "FOBOS")
 
 
 def test_rows_of_norm_almost_1_have_a_bound_of_their_own():
