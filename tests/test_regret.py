@@ -156,9 +156,7 @@ def test_assumptions_that_fail_are_named():
 
     assert "all margins above 0" in failure("perceptron", {}, "perceptron, separable")
     assert "all margins above 0" in failure("perceptron-bias", {}, "perceptron with bias")
-    assert "R >= max ||x|| fails (max_norm=0.1" in failure(
-        "perceptron-bias", {"max_norm": 0.1}, "perceptron with bias"
-    )
+    assert "R >= max ||x|| fails (max_norm=0.1" in failure("perceptron-bias", {"max_norm": 0.1}, "perceptron with bias")
     assert "all margins at least 1" in failure("pa", {}, "PA, separable")
     assert "||x|| = 1 fails (norms from" in failure("pa", {}, "PA, rows of norm 1")
     assert "eta is constant fails (decay=sqrt)" in failure("ogd", {}, "OGD, constant step")

@@ -95,17 +95,20 @@ class CompressedStreams(io.RawIOBase):
 
 
 class ZstdDecoder:
-    """zstandard's decoder of one frame, with the methods of bz2's."""
+    """zstandard's decoder of one frame, with the methods of bz2's; raises OSError for damage, as bz2's does."""
 
     needs_input = True
 
     def __init__(self):
         import zstandard
 
-        self.frame = zstandard.ZstdDecompressor().decompressobj()
+        self.frame, self.error = zstandard.ZstdDecompressor().decompressobj(), zstandard.ZstdError
 
     def decompress(self, data: bytes, most: int) -> bytes:
-        return self.frame.decompress(data)
+        try:
+            return self.frame.decompress(data)
+        except self.error as error:
+            raise OSError(str(error)) from error
 
     @property
     def eof(self) -> bool:

@@ -131,10 +131,6 @@ class OpenText:
             raise InputError(f"{name}: the compressed file is truncated; get it again") from error
         except (OSError, zlib.error, lzma.LZMAError, ValueError) as error:
             raise InputError(f"{name}: cannot be {verb} ({error}); get it again") from error
-        except Exception as error:
-            if type(error).__module__.startswith("zstandard"):
-                raise InputError(f"{name}: cannot be {verb} ({error}); get it again") from error
-            raise
 
     def check_whole(self) -> None:
         """At the end: InputError where the file has become shorter than it was when it was opened."""
