@@ -41,8 +41,6 @@ class WordsReader:
 
 
 class Words:
-    name = "outside_format:WORDS"
-    summary = "label;word word ..."
     lines = "'label;word word ...'"
     sample = b"1;a b\n0;c\n"
 

@@ -204,7 +204,6 @@ class _Split:
         self.progress = progress
         self.on_format = on_format
         self.recipe = settings.recipe
-        self.lines = ""  # what a line looks like
         self.began = time.perf_counter()
         self.rows = 0
         self.sources: list[TextSource] = []
@@ -246,7 +245,12 @@ class _Split:
                     name = self.inputs[0] if len(self.inputs) == 1 else "the inputs" if self.inputs else "the batches"
                     name = shown_name(name)
                     if self.rows == 0:
-                        raise InputError(f"{name}: no rows found; expected lines of {self.lines}")
+                        lines = (
+                            f"; expected lines of {format_named(self.recipe.format).lines}"
+                            if self.batches is None
+                            else ""
+                        )
+                        raise InputError(f"{name}: no rows found{lines}")
                     raise InputError(
                         f"{name}: no row was drawn for {what}; choose another {called('holdout')} or {called('seed')}"
                     )
@@ -313,7 +317,6 @@ class _Split:
         if self.on_format is not None:
             self.on_format(name)
         self.recipe = replace(self.recipe, format=name)
-        self.lines = format_named(name).lines
         return reader_of(Reading(self.recipe, named=True, offers=("duplicates", "dtype", "bits")))
 
     def _distribute(self, batch: RowBatch, destinations: list[Destination]) -> None:

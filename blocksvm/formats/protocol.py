@@ -87,12 +87,10 @@ class Reader(Protocol):
 class Format(Protocol):
     """An input format of text in which every row lies on a line of its own.
 
-    name: what ``--format`` calls it; summary: its line in the help; lines: what a line looks like, for messages;
-    sample: some rows that exercise the reader, to compile it beforehand.
+    lines: what a line looks like, for messages; sample: some rows that exercise the reader, to compile it beforehand.
+    Its name is the registry's (``formats.FORMATS``), or where it is found, 'module:attribute'.
     """
 
-    name: str
-    summary: str
     lines: str
     sample: bytes
 

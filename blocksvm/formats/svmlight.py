@@ -104,8 +104,6 @@ def _feature(feature_id: int) -> str:
 class Svmlight:
     """The format."""
 
-    name = "svmlight"
-    summary = "label id:value id:value ... (SVMlight, LIBSVM)"
     lines = "'label id:value ...'"
     sample = b"".join(b"%d %d:%.1f %d:%d\n" % (1 if i % 3 else -1, i % 7 + 2, i % 5 + 0.5, i % 2, 1) for i in range(40))
 

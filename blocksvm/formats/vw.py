@@ -476,8 +476,6 @@ class VwReader:
 class Vw:
     """The format."""
 
-    name = "vw"
-    summary = "[label [importance]] [tag]|namespace feature:value ... (Vowpal Wabbit)"
     lines = LINE
     sample = b"".join(
         b"%d 2 'tag|ns:0.5 a b%d:1.5 %d |other word b%d:3 |: " % (1 if i % 3 else -1, i % 7, i, i % 5)
