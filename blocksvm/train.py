@@ -28,7 +28,7 @@ EXAMPLES = """examples:
   python -m blocksvm.train store.h5 model.h5 --checkpoint run.ckpt --resume     (go on after an interruption)
 """
 TYPES = {"memory": size, "seed": seed, "max_seconds": duration}
-METHOD = ("bias", "schedule", "partition", "block_chunks", "order", "memory", "seed")
+METHOD = ("bias", "schedule", "working_set", "partition", "block_chunks", "order", "memory", "seed")
 END = ("tol", "max_outer", "max_seconds")
 
 

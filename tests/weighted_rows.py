@@ -19,6 +19,7 @@ class WeightedMatrix(Matrix):
     def __init__(self, X, y, weights, **options):
         super().__init__(X, y, **options)
         self.row_weights = np.asarray(weights, dtype=np.float64)
+        self.weighted = True
         self.label_weights = [float(self.row_weights[y == label].sum()) for label in self.labels.values]
 
     def read_block(self, chunks, arena):

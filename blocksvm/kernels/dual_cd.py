@@ -9,15 +9,24 @@ the loss's functions in the place of those of loss.py (``Loss.compiled``).
 import numpy as np
 
 from blocksvm.kernels import kernel
-from blocksvm.kernels.loss import conjugate, direction, feasible, row_cost, stationarity, step, value
+from blocksvm.kernels.loss import (
+    AT_REST,
+    conjugate,
+    direction,
+    feasible,
+    row_cost,
+    share_of_gap,
+    stationarity,
+    step,
+    value,
+)
 from blocksvm.kernels.memory import ROW_AHEAD, WEIGHTS_AHEAD, add_row, dot, prefetch, prefetch_row, prefetch_weights
 
 # A projected gradient below this changes nothing that float64 could show (LIBLINEAR's constant).
 NEGLIGIBLE = 1.0e-12
 
-
 def dual_cd_pass(indptr, indices, values, y, weights, sq_norms, order, bias, cost, p, shrink_above, shrink_below,
-                 rest_beyond, rest_visits, w, alpha, active, rest):  # fmt: skip
+                 rest_beyond, rest_visits, w, alpha, active, rest, pauses, share):  # fmt: skip
     """One inner pass over the rows in ``order``.
 
     y (n,) int16 of +-1, or float64; weights (n,) float64 or None; sq_norms (n,) float64 ||x_i||^2 without the bias;
@@ -28,8 +37,12 @@ def dual_cd_pass(indptr, indices, values, y, weights, sq_norms, order, bias, cos
     it is left out of its next ``rest_visits`` visits (+inf: none); w (d + 1,), alpha (n,) float64, active (n,) uint8
     and rest (n,) uint8 are updated.  Rows of cost 0 are passed over.
 
+    With a working set (both None without one): pauses (n,) uint8, how long each row's last rest was, of which the next
+    one is twice as long, at most ``rest_visits``; share (n,) float64, each visited row's share of the gap as
+    ``share_of_gap`` has it, before its own step.
+
     Returns (pg_max, pg_min, rows dropped, nonzeros, loss sum of the margins seen before each row's own step, the part
-    of it that belongs to rows put to rest, change of sum_i conjugate_i).
+    of it that belongs to rows put to rest, change of sum_i conjugate_i, increase of D, sum of the shares).
     """
     d = w.shape[0] - 1
     n = order.shape[0]
@@ -41,6 +54,8 @@ def dual_cd_pass(indptr, indices, values, y, weights, sq_norms, order, bias, cos
     loss = 0.0
     resting_loss = 0.0
     change = 0.0
+    gain = 0.0
+    shares = 0.0
     for t in range(n):
         if t + ROW_AHEAD < n:
             ahead = order[t + ROW_AHEAD]
@@ -62,9 +77,17 @@ def dual_cd_pass(indptr, indices, values, y, weights, sq_norms, order, bias, cos
         suffered = value(z, target, c, p)
         loss += suffered
         projected, excess = stationarity(a, z, target, c, p)
+        if share is not None:
+            share[i] = share_of_gap(a, z, target, c, p)
+            shares += max(share[i], 0.0)
         if rest[i] == 0 and abs(excess) > rest_beyond:
             rest[i] = rest_visits
+            if pauses is not None:
+                pauses[i] = min(2 * pauses[i] + 1, rest_visits)
+                rest[i] = pauses[i]
             resting_loss += suffered
+        elif pauses is not None and rest_beyond < np.inf:
+            pauses[i] = 0
         if excess > shrink_above or excess < shrink_below:
             active[i] = 0
             dropped += 1
@@ -72,13 +95,16 @@ def dual_cd_pass(indptr, indices, values, y, weights, sq_norms, order, bias, cos
         pg_max = max(pg_max, projected)
         pg_min = min(pg_min, projected)
         if abs(projected) > NEGLIGIBLE:
-            new = step(a, z, sq_norms[i] + bias_sq, target, c, p)
-            change += conjugate(new, target, c, p) - conjugate(a, target, c, p)
+            q = sq_norms[i] + bias_sq
+            new = step(a, z, q, target, c, p)
+            more = conjugate(new, target, c, p) - conjugate(a, target, c, p)
+            change += more
             move = (new - a) * direction(target, p)
+            gain -= more + move * (z + 0.5 * move * q)
             alpha[i] = new
             add_row(indices, values, start, stop, move, w)
             w[d] += move * bias
-    return pg_max, pg_min, dropped, nonzeros, loss, resting_loss, change
+    return pg_max, pg_min, dropped, nonzeros, loss, resting_loss, change, gain, shares
 
 
 def dual_coefficients(alpha, y, weights, cost, p, out):
@@ -140,3 +166,14 @@ def leave_resting(order, rest, active):
             order[kept] = i
             kept += 1
     return kept
+
+
+def shares_of_gap(scores, y, weights, alpha, cost, p, rest, pauses, out):
+    """``out`` (n,) float64: each row's share of the gap at decision values ``scores`` (n,) float64; AT_REST also for
+    rows of cost 0.  A row that can move is at rest no longer (rest, pauses (n,) uint8)."""
+    for i in range(scores.shape[0]):
+        c = row_cost(cost, weights, y, i)
+        out[i] = share_of_gap(alpha[i], scores[i], float(y[i]), c, p) if c > 0.0 else AT_REST
+        if out[i] >= 0.0:
+            rest[i] = 0
+            pauses[i] = 0

@@ -4,6 +4,11 @@ loss's in their place (problems/loss.py says what each of them is); and what a r
 
 from blocksvm.kernels import inlined
 
+# A row at a bound whose gradient lies farther than this beyond it is not expected to move soon.
+NEAR = 0.2
+AT_REST = -1.0  # in the place of such a row's share of the gap
+FREE = 1.0e-290  # a row between its bounds comes before one at a bound, where the gap has nothing of either
+
 
 def value(z, y, c, p):
     """The loss of a row with decision value z."""
@@ -43,3 +48,13 @@ def row_cost(cost, weights, y, i):
     if weights is not None:
         c *= weights[i]
     return c
+
+
+def share_of_gap(a, z, y, c, p):
+    """value + conjugate + a direction z >= 0, the row's term of P(w) - D(a) at w = w(a) (problems/loss.py); AT_REST for
+    a row at a bound whose gradient lies farther than NEAR beyond it."""
+    projected, excess = stationarity(a, z, y, c, p)
+    if abs(excess) > NEAR:
+        return AT_REST
+    share = max(value(z, y, c, p) + (conjugate(a, y, c, p) + a * direction(y, p) * z), 0.0)
+    return max(share, FREE) if excess == 0.0 else share

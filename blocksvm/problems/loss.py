@@ -18,7 +18,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 
-from blocksvm.kernels import specialised
+from blocksvm.kernels import inlined_with, specialised
+from blocksvm.kernels.loss import share_of_gap
 from blocksvm.settings import Settings
 
 TWO_CLASSES = "two classes"  # y is -1 or +1
@@ -68,4 +69,12 @@ FUNCTIONS = ("value", "derivative", "conjugate", "direction", "step", "stationar
 @cache
 def _compiled(loss: Loss, loop: Callable) -> Callable:
     parts = {name: getattr(loss, name) for name in FUNCTIONS if name in loop.__code__.co_names}
+    if share_of_gap.__name__ in loop.__code__.co_names:
+        parts[share_of_gap.__name__] = _share_of_gap(loss)
     return specialised(loop, f"{loop.__name__}_{loss.name.replace('-', '_')}", **parts)
+
+
+@cache
+def _share_of_gap(loss: Loss) -> Callable:
+    parts = {name: getattr(loss, name) for name in FUNCTIONS if name in share_of_gap.__code__.co_names}
+    return inlined_with(share_of_gap, f"{loss.name.replace('-', '_')}_share_of_gap", **parts)

@@ -7,12 +7,20 @@ from collections.abc import Iterable
 import numpy as np
 
 from blocksvm.errors import InputError, called
-from blocksvm.kernels.dual_cd import dual_cd_pass, dual_coefficients, leave_resting, make_feasible
+from blocksvm.kernels.dual_cd import (
+    dual_cd_pass,
+    dual_coefficients,
+    leave_resting,
+    make_feasible,
+    shares_of_gap,
+)
+from blocksvm.kernels.loss import AT_REST
 from blocksvm.kernels.margins import add_rows, inner_with_difference, squared_distance, sum_of_squares
 from blocksvm.kernels.shuffle import keep_active
 from blocksvm.problems.problem import make_problem, problem_settings
 from blocksvm.problems.settings import PROBLEM_SETTINGS
 from blocksvm.solvers.protocol import (
+    SHARE,
     Capabilities,
     Method,
     PassResult,
@@ -25,7 +33,8 @@ from blocksvm.solvers.protocol import (
 )
 from blocksvm.sources.block import Block
 
-ABOVE, BELOW, PASSES, DROPPED = range(4)  # entries of visit["range"]
+ABOVE, BELOW, PASSES, DROPPED = range(4)  # entries of visit["range"]; with a working set also
+OF_THE_SET = 4  # the visit is to its rows
 CONJUGATE, OUTERS, RESTING = range(3)  # entries of state["sums"]: sum of the conjugates, outer iterations done, and
 # from RESTING on a ring of the losses of the rows put to rest in each of the last outer iterations
 
@@ -35,6 +44,10 @@ CONJUGATE, OUTERS, RESTING = range(3)  # entries of state["sums"]: sum of the co
 REST_BEYOND = 0.2
 REST_VISITS = 3
 REST_FROM = 3  # outer iterations done before any row may rest: the first ones move everything
+# With a working set each rest is twice as long as the one before, up to this: the certificates see all rows, and bring
+# back those that can move.
+LONGEST_REST = 31
+REST_FROM_WITH_A_SET = 99
 
 LARGEST_FACTOR = 1e6  # by which a warm start's dual variables are multiplied, at most
 QUADRATIC = 1e-6  # relative: nearer than this to a parabola the conjugates' sum is one
@@ -64,6 +77,7 @@ class DualCD(Solver):
         warm_starts=True,
         takes_prior=True,
         takes_weights=True,
+        working_set=True,
         default_max_outer=1000,
     )
 
@@ -75,6 +89,10 @@ class DualCD(Solver):
         self.one_pass = self.problem.loss.compiled(dual_cd_pass)
         self.tolerance = task.tolerance
         self.prior = np.empty(0)
+        self.with_set = task.working_set
+        if self.with_set:
+            self.state_arrays += (StateArray("pauses", "row", dtype=np.uint8, in_model=False),)
+            self.visit_arrays = (VisitArray("active", np.uint8), VisitArray("range", length=5), VisitArray(SHARE))
 
     def start(self, state: State) -> None:
         """a = 0 is a feasible start, with w = 0 or the prior model's weights."""
@@ -133,16 +151,20 @@ class DualCD(Solver):
             add_rows(*block.matrix, coefficients, problem.bias, state["w"])
         return conjugates, largest
 
-    def start_visit(self, visit: State) -> None:
+    def start_visit(self, visit: State, whole: bool = True) -> None:
         visit["active"][:] = 1
-        visit["range"][:] = (np.inf, -np.inf, 0, 0)
+        visit["range"][:4] = (np.inf, -np.inf, 0, 0)
+        if self.with_set:
+            visit["range"][OF_THE_SET] = not whole
+            visit[SHARE][:] = AT_REST  # of the rows that are not visited
 
     def inner_pass(self, block: Block, state: State, visit: State, order: np.ndarray) -> PassResult:
         """Visit the active rows in ``order``; rows that stay at a bound are dropped from the visit's later passes."""
         problem = self.problem
         bounds = visit["range"]
         first = bounds[PASSES] == 0
-        if first:
+        reading = not (self.with_set and bounds[OF_THE_SET])
+        if first and reading:
             kept = leave_resting(order, state["rest"], visit["active"])
             bounds[DROPPED] += len(order) - kept
             order = order[:kept]
@@ -151,13 +173,16 @@ class DualCD(Solver):
         alpha = state["alpha"]
         sums = state["sums"]
         outers = int(sums[OUTERS])
-        beyond = REST_BEYOND if outers >= REST_FROM else np.inf
-        pg_max, pg_min, dropped, nnz, loss, resting, change = self.one_pass(
+        rest_from, longest = (REST_FROM_WITH_A_SET, LONGEST_REST) if self.with_set else (REST_FROM, REST_VISITS)
+        beyond = REST_BEYOND if reading and outers >= rest_from else np.inf
+        pg_max, pg_min, dropped, nnz, loss, resting, change, gain, shares = self.one_pass(
             *block.matrix, block.y, block.weights, block.sq_norms, order, problem.bias, self.cost, problem.own,
-            bounds[ABOVE], bounds[BELOW], beyond, REST_VISITS, state["w"], alpha, visit["active"], state["rest"],
+            bounds[ABOVE], bounds[BELOW], beyond, longest, state["w"], alpha, visit["active"], state["rest"],
+            state.get("pauses"), visit.get(SHARE),
         )  # fmt: skip
         sums[CONJUGATE] += change
-        sums[RESTING + outers % (REST_VISITS + 1)] += resting
+        if not self.with_set:
+            sums[RESTING + outers % (REST_VISITS + 1)] += resting
         bounds[PASSES] += 1
         bounds[DROPPED] += dropped
         # an extreme on the wrong side of 0 would drop rows that still move
@@ -168,7 +193,15 @@ class DualCD(Solver):
             finished = bounds[DROPPED] == 0
             visit["active"][:] = 1
             bounds[[ABOVE, BELOW, DROPPED]] = (np.inf, -np.inf, 0)
-        return PassResult(len(order), nnz, loss if first else 0.0, bool(finished))
+        suffered = loss if first and reading else 0.0
+        spread = max(0.0, pg_max - pg_min)
+        return PassResult(len(order), nnz, suffered, bool(finished), gain=gain, spread=spread, seen=shares)
+
+    def shares(self, block: Block, scores: np.ndarray, state: State, out: np.ndarray) -> None:
+        problem = self.problem
+        problem.loss.compiled(shares_of_gap)(
+            scores, block.y, block.weights, state["alpha"], self.cost, problem.own, state["rest"], state["pauses"], out
+        )
 
     def end_outer(self, state: State, outer: int) -> None:
         """Count it; rows put to rest ``REST_VISITS`` + 1 iterations before are back, so their losses leave the ring."""

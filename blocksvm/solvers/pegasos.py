@@ -91,7 +91,7 @@ class Pegasos(Solver):
         state["scalars"][NORM] = sum_of_squares(state["v"])
         state["scalars"][T] = max(scalars[T], math.ceil(self.problem.n_samples / self.batch) + 1.0)
 
-    def start_visit(self, visit: State) -> None:
+    def start_visit(self, visit: State, whole: bool = True) -> None:
         visit["passes"][0] = 0
 
     def inner_pass(self, block: Block, state: State, visit: State, order: np.ndarray) -> PassResult:

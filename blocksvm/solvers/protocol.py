@@ -32,8 +32,8 @@ class Capabilities:
     projected gradients lie within a range; warm_starts: it begins from another run's end; continues: it goes on exactly
     where an earlier model of its own stopped; takes_prior: it can be regularised towards a model; takes_weights: rows
     may have weights; predicts_first: each row is predicted before it is learned from, and the loss of that is
-    reported; needs_all_rows: all rows must be in memory at once; default_max_outer: outer iterations where none are
-    asked for.
+    reported; needs_all_rows: all rows must be in memory at once; working_set: it tells which rows can still move, and
+    passes over some rows of a block alone make sense; default_max_outer: outer iterations where none are asked for.
     """
 
     targets: tuple[str, ...] = (TWO_CLASSES,)
@@ -47,6 +47,7 @@ class Capabilities:
     takes_weights: bool = False
     predicts_first: bool = False
     needs_all_rows: bool = False
+    working_set: bool = False
     default_max_outer: int = 1
 
     def require(self, capability: str, name: str, setting: str, instead: str = "leave it out") -> None:
@@ -97,7 +98,9 @@ class PassResult:
     """What an inner pass did.  loss_sum: weighted loss of the margins seen before each row's own step; finished:
     nothing is left to do on this block (for schedules that stop by tolerance); reports: of a solver that predicts
     first, its progress at doubling numbers of rows; whole: False where the solver stopped in the middle, as
-    ``Task.stop`` told it to: a later pass in the same order goes on from there, by what the visit's arrays hold."""
+    ``Task.stop`` told it to: a later pass in the same order goes on from there, by what the visit's arrays hold;
+    gain: increase of the dual; spread: range of the projected gradients seen; seen: sum of the rows' shares of the gap
+    (of a solver with a working set), each before its own step."""
 
     rows_visited: int
     nnz_visited: int
@@ -105,8 +108,12 @@ class PassResult:
     finished: bool
     reports: tuple[dict, ...] = ()
     whole: bool = True
+    gain: float = 0.0
+    spread: float = 0.0
+    seen: float = 0.0
 
 
+SHARE = "share"  # the visit array by which a solver tells the rows that can still move, see ``Solver.shares``
 State = dict[str, np.ndarray]
 
 
@@ -126,14 +133,15 @@ class Task:
     """What a solver is made for.
 
     settings: its own, all resolved; source: the rows; bias: value of the constant feature; tolerance: the range of
-    projected gradients at which a visit may end, or None; stop(): tells whether the run shall end, for solvers whose
-    passes take long.
+    projected gradients at which a visit may end, or None; working_set: rows are kept between readings, so it shall tell
+    which can still move; stop(): tells whether the run shall end, for solvers whose passes take long.
     """
 
     settings: dict
     source: Source
     bias: float = 0.0
     tolerance: float | None = None
+    working_set: bool = False
     stop: Callable[[], bool] = field(default=lambda: False)
 
 
@@ -170,8 +178,15 @@ class Solver(Protocol):
         """Of a solver that certifies: the weights anew from the dual variables, in one reading of all rows."""
         raise NotImplementedError(f"{self.name} keeps no dual variables")
 
-    def start_visit(self, visit: State) -> None:
-        """The visit arrays of a visit that begins, in arrays of zeros."""
+    def start_visit(self, visit: State, whole: bool = True) -> None:
+        """The visit arrays of a visit that begins, in arrays of zeros; whole: to all rows of a block, not to those of a
+        working set."""
+
+    def shares(self, block: Block, scores: np.ndarray, state: State, out: np.ndarray) -> None:
+        """``out`` (n,) float64: the shares of the gap of the block's rows at decision values ``scores`` (n,), below 0
+        for a row that cannot move soon; of a solver with a working set.  The visit array ``SHARE`` has them after a
+        visit, each as it was when the row was visited last.  state: as a visit gets it."""
+        raise NotImplementedError(f"{self.name} keeps no working set")
 
     def inner_pass(self, block: Block, state: State, visit: State, order: np.ndarray) -> PassResult:
         """One pass over the rows of the block in ``order`` (n,) int32, which it may change."""

@@ -56,9 +56,10 @@ def certify(
     stopped: Callable[[], bool],
     enough: float = math.inf,
     prior: np.ndarray | None = None,
+    seen_block: Callable[[Block, np.ndarray], None] = lambda block, scores: None,
 ) -> tuple[Certificate, float] | Missed | None:
     """(certificate, relative drift of w) of w (d + 1,) and alpha (l,) over blocks of all rows; None if stopped.  prior:
-    the weights w0 that w is regularised towards.
+    the weights w0 that w is regularised towards; seen_block is given each block and its scores.
 
     The gap is a sum of one term >= 0 a row (the Fenchel-Young inequality), so it is broken off, with what was seen of
     it, as soon as the rows read so far have a gap above ``enough``, or many rows one that promises far more than that.
@@ -69,6 +70,7 @@ def certify(
         scores = np.empty(block.n_samples)
         decision_values(*block.matrix, w, problem.bias, scores)
         sums.add(scores, block, None if alpha is None else alpha[block.rows])
+        seen_block(block, scores)
         seen += block.n_samples
         if stopped():
             return None
@@ -77,6 +79,9 @@ def certify(
             if gap > enough or (seen >= SAMPLE and gap > HOPELESS * share * enough):
                 return Missed(gap, share)
     return sums.certificate(), sums.drift()
+
+
+FACTOR_WITH_A_SET = 0.25  # the first one where passes over a working set come between the visits: 0.1 to 0.25 measured
 
 
 @dataclass

@@ -13,6 +13,8 @@ from blocksvm.solvers.protocol import State
 from blocksvm.sources.block import Block
 from blocksvm.training.certificate import Missed, certify, evaluate
 from blocksvm.training.plan import Plan
+from blocksvm.training.visits import part_of, put_rows
+from blocksvm.training.working_set import WorkingSet
 
 LARGEST_DRIFT = 1e-9  # relative to ||w||^2: w is recomputed from alpha where the two have drifted apart by more
 
@@ -20,7 +22,8 @@ LARGEST_DRIFT = 1e-9  # relative to ||w||^2: w is recomputed from alpha where th
 class Certifier:
     """Certifies the ``state`` of a run.
 
-    weights() gives w; all_blocks(blocks) reads every row once; stop() ends a certificate that is under way.
+    weights() gives w; all_blocks(blocks) reads every row once; stop() ends a certificate that is under way;
+    working_set: is chosen anew while all rows pass by, at the w of the certificate.
     """
 
     def __init__(
@@ -30,29 +33,37 @@ class Certifier:
         weights: Callable[[], np.ndarray],
         all_blocks: Callable[[list[np.ndarray]], Iterator[Block]],
         stop: Callable[[], bool],
+        working_set: WorkingSet | None = None,
     ):
         self.plan = plan
         self.state = state
         self.weights = weights
         self.all_blocks = all_blocks
         self.stop = stop
+        self.working_set = working_set
 
-    def certify(self, blocks: list[np.ndarray], dual: float | None = None) -> Certificate | Missed | None:
+    def certify(
+        self, blocks: list[np.ndarray], dual: float | None = None, gather: bool = False
+    ) -> Certificate | Missed | None:
         """A certificate of exactly the w and alpha that the state has when it returns; None where the run was stopped.
 
         dual: D as it is known beforehand, by which an attempt that cannot succeed is broken off.  A solver that
-        minimises nothing has its accuracy measured.
+        minimises nothing has its accuracy measured.  gather: choose the working set anew meanwhile.
         """
         solver = self.plan.solver
         if not solver.capabilities.minimises:
             return evaluate(self.weights(), solver.n_vectors, solver.bias, self.all_blocks(blocks), self.stop)
-        enough = self._enough(dual)
+        # a reading that gathers is not in vain where the certificate misses the tolerance
+        enough = math.inf if gather else self._enough(dual)
         rebuilt = False
         while True:
             alpha = solver.dual_variables(self.state)
+            if gather:
+                self.working_set.begin_reading(anew=True)
             found = certify(
-                solver.problem, self.weights(), alpha, self.all_blocks(blocks), self.stop, enough, solver.prior
-            )
+                solver.problem, self.weights(), alpha, self.all_blocks(blocks), self.stop, enough, solver.prior,
+                *([self._gather] if gather else []),
+            )  # fmt: skip
             if found is None or isinstance(found, Missed):
                 return found
             certificate, drift = found
@@ -61,6 +72,13 @@ class Certifier:
                 return certificate
             solver.rebuild(self.state, self.all_blocks(blocks))
             rebuilt = True
+
+    def _gather(self, block: Block, scores: np.ndarray) -> None:
+        solver, part = self.plan.solver, part_of(self.plan.solver, block, self.state)
+        share = np.empty(block.n_samples)
+        solver.shares(block, scores, part, share)
+        put_rows(block, {a.name: part[a.name] for a in solver.state_arrays if a.axis == "row"}, self.state)
+        self.working_set.gather(block, share)
 
     def _enough(self, dual: float | None) -> float:
         """The gap from which on the tolerance is missed whatever rows are still to come: gap / (D + gap) > tol; D is

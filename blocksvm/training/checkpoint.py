@@ -8,11 +8,13 @@ from pathlib import Path
 import numpy as np
 
 from blocksvm.errors import InputError
-from blocksvm.model.state import VISIT, open_state, save_checkpoint
+from blocksvm.model.state import VISIT, SavedState, open_state, save_checkpoint
 from blocksvm.model.versions import versions
 from blocksvm.solvers.protocol import State
 from blocksvm.training.plan import Plan
 from blocksvm.training.record import Progress
+
+WORKING_SET = "working-set"  # the name space of what it had
 
 
 class Checkpoint:
@@ -26,9 +28,14 @@ class Checkpoint:
     def is_due(self) -> bool:
         return time.perf_counter() - self.last_saved > self.seconds
 
-    def save(self, plan: Plan, state: State, visit: State | None, progress: dict) -> None:
-        """Write the state, the arrays of the visit under way (None: between visits) and the progress."""
+    def save(
+        self, plan: Plan, state: State, visit: State | None, progress: dict, working_set: State | None = None
+    ) -> None:
+        """Write the state, the arrays of the visit under way (None: between visits), which rows the working set has
+        (None: there is none) and the progress."""
         spaces = {plan.namespace: state}
+        if working_set is not None:
+            spaces[WORKING_SET] = working_set
         if visit is not None:
             spaces[VISIT] = visit
         save_checkpoint(self.path, spaces, plan.describe() | {"progress": progress, "versions": versions()})
@@ -42,10 +49,21 @@ class Checkpoint:
             if described.get(plan.namespace, {}).get(name) != [array.dtype.str, array.size]:
                 raise InputError(f"{self.path}: holds no {name} of {array.size} numbers; it belongs to another run")
             saved.load(plan.namespace, name, array)
-        progress = Progress.restored(saved.meta["progress"])
-        if VISIT not in described:
-            return progress, None
-        visit = {name: np.empty(length, np.dtype(dtype)) for name, (dtype, length) in described[VISIT].items()}
-        for name, array in visit.items():
-            saved.load(VISIT, name, array)
-        return progress, visit
+        return Progress.restored(saved.meta["progress"]), self._arrays(saved, VISIT)
+
+    def working_set(self) -> State:
+        """What the working set had."""
+        found = self._arrays(open_state(self.path), WORKING_SET)
+        if found is None:
+            raise InputError(f"{self.path}: holds no working set; it belongs to another run")
+        return found
+
+    @staticmethod
+    def _arrays(saved: SavedState, space: str) -> State | None:
+        described = saved.meta["arrays"].get(space)
+        if described is None:
+            return None
+        found = {name: np.empty(length, np.dtype(dtype)) for name, (dtype, length) in described.items()}
+        for name, array in found.items():
+            saved.load(space, name, array)
+        return found

@@ -1,8 +1,9 @@
 """The outer loop (Yu, Hsieh, Chang, Lin, KDD 2010): one block in memory at a time, minimised over, until the
 certificate says that the optimum is reached.
 
-    for each outer iteration: for each block: read it (while the last one trains), visit it, take in what changed;
-    then, where the visits' estimates promise success, a certificate over all rows at one fixed w.
+    for each outer iteration: for each block: read it (while the last one trains), visit it, take in what changed,
+    gather the rows that can still move, and pass over those gathered so far; then, where the estimates promise success,
+    a certificate over all rows at one fixed w, which gathers them anew.
 """
 
 from __future__ import annotations
@@ -18,15 +19,19 @@ from blocksvm.errors import InputError
 from blocksvm.model.state import open_state
 from blocksvm.problems.problem import Certificate
 from blocksvm.solvers.protocol import SavedRun
-from blocksvm.training.certificate import Missed
+from blocksvm.training.certificate import FACTOR_WITH_A_SET, Missed
 from blocksvm.training.certifier import Certifier
 from blocksvm.training.checkpoint import Checkpoint
 from blocksvm.training.feed import Feed
 from blocksvm.training.plan import Plan
+from blocksvm.training.reading import Reading
 from blocksvm.training.record import Progress, Result, Tally, end_event, outer_event, start_event
 from blocksvm.training.visitor import Visitor
 from blocksvm.training.visits import Executor, ThisThread
+from blocksvm.training.working_set import make_working_set
 
+OUTSIDE = 0.1  # of the gap: where the rows that are no members have more of it, all rows are visited
+BY_THE_SET = 0.5  # what passes over a working set that holds nearly all of the gap leave of it
 STILL = 3  # outer iterations without progress after which a primal method has come to rest
 
 
@@ -64,6 +69,8 @@ class OuterLoop:
         self.executor = executor or ThisThread()
         self.began = time.perf_counter() if began is None else began
         self.progress = Progress()
+        if plan.set_bytes is not None:
+            self.progress.attempts.factor = FACTOR_WITH_A_SET
         plan.over_time = lambda: self.seconds() > plan.settings.max_seconds
         if plan.resume is not None:
             plan.check_resumed(checkpoint.path)
@@ -107,9 +114,14 @@ class OuterLoop:
         if plan.resume is not None:
             self.progress, broken_off = self.checkpoint.restore(plan, self.state)
         with Feed(plan, self.progress) as self.feed:
-            self.certifier = Certifier(plan, self.state, self.weights, self.feed.all_blocks, self.watch.stop)
-            self.visitor = Visitor(plan, self.progress, self.feed, self.executor, self.watch.stop, self._report)
-            self.visitor.arrays = broken_off
+            saved = None if plan.resume is None or plan.set_bytes is None else self.checkpoint.working_set()
+            self.working_set = make_working_set(plan, saved, self.feed.all_blocks)
+            self.certifier = Certifier(
+                plan, self.state, self.weights, self.feed.all_blocks, self.watch.stop, self.working_set
+            )
+            visitor = Visitor(plan, self.progress, self.feed, self.executor, self.watch.stop, self._report)
+            visitor.arrays = broken_off
+            self.reading = Reading(self, visitor)
             if self.warm_start is not None and plan.resume is None:
                 self._start_warm()
             # from here on nothing of the user's is found wrong
@@ -134,6 +146,7 @@ class OuterLoop:
             progress.outers_done(),
             self.seconds(),
             progress.passes,
+            progress.set_passes,
             plan.memory(),
             solver.summary(self.state),
         )
@@ -151,12 +164,13 @@ class OuterLoop:
     def _iterate(self) -> str:
         position = self.progress.position
         while True:
-            status = self._ended() if position.visit == position.passes == 0 else None
+            status = self._ended() if position.between_outers() else None
             if status is None:
-                status = self._outer_iteration()
+                following = self.plan.partition.blocks(position.outer + 1)
+                status = self.reading.visit_all(following) or self._close_outer(following)
             if status is not None:
                 return status
-            self._save_if_due()
+            self.save_if_due()
 
     def _ended(self) -> str | None:
         """Between two outer iterations: why another one is not begun, or None."""
@@ -184,22 +198,6 @@ class OuterLoop:
             return False
         return max(estimates) - min(estimates) <= self.plan.settings.tol * abs(estimates[-1])
 
-    def _outer_iteration(self) -> str | None:
-        """All visits of one outer iteration, then what follows; a status where the run ends here."""
-        position, partition = self.progress.position, self.plan.partition
-        blocks, following = partition.blocks(position.outer), partition.blocks(position.outer + 1)
-        while position.visit < len(blocks):
-            visit = position.visit
-            block = self.feed.take(blocks[visit])
-            self.feed.request(blocks[visit + 1] if visit + 1 < len(blocks) else following[0])
-            if not self.visitor.visit(block, self.state):
-                return "interrupted" if self.watch.stop() else "max-seconds"
-            self.emit("visit", visit=visit + 1, blocks=len(blocks))
-            if self.seconds() > self.plan.settings.max_seconds and position.visit < len(blocks):
-                return "max-seconds"
-            self._save_if_due()
-        return self._close_outer(following)
-
     # -- the end of an outer iteration ---------------------------------------------------------------------------
 
     def _close_outer(self, following: list[np.ndarray]) -> str | None:
@@ -207,13 +205,19 @@ class OuterLoop:
         progress, solver, plan = self.progress, self.plan.solver, self.plan
         position = progress.position
         primal, dual = solver.estimates(self.state, progress.tally.loss_sum)
+        if self.working_set is not None:
+            primal = dual + self.working_set.seen
         gap = None
         if dual is not None:
             gap = (primal - dual) / abs(primal) if primal else 0.0
         certificate, share = None, None
-        if progress.attempts.worthwhile(position.outer, gap, plan.settings.tol):
+        if position.check or (
+            self.working_set is None and progress.attempts.worthwhile(position.outer, gap, plan.settings.tol)
+        ):
             self.emit("certifying")
-            found = self.certifier.certify(following, dual)
+            if position.check:
+                self.reading.begin()
+            found = self.certifier.certify(following, dual, gather=position.check)
             if found is None:
                 return "interrupted"
             if isinstance(found, Missed):
@@ -221,7 +225,7 @@ class OuterLoop:
                 progress.attempts.learn(position.outer, gap, whole / (dual + whole))
             else:
                 certificate, share = found, 1.0
-                progress.attempts.learn(position.outer, gap, certificate.rel_gap)
+                progress.attempts.learn(position.outer, progress.gap_estimate if position.check else gap, found.rel_gap)
         solver.end_outer(self.state, position.outer)
         progress.estimates = [*progress.estimates[-STILL:], primal]
         if certificate is not None:
@@ -233,8 +237,22 @@ class OuterLoop:
         self.watch.on_event(outer_event(progress, self.seconds(), estimates, certificate, accuracy))
         position.outer += 1
         position.visit = 0
+        if self.working_set is not None:
+            self.working_set.end_reading()
+            progress.gap_estimate = None if position.check else gap
+            position.renewed = position.check
+            position.check = self._next_is_a_check(gap)
         progress.tally = Tally()
         return None
+
+    def _next_is_a_check(self, gap: float) -> bool:
+        """Whether the next outer iteration certifies and visits no block: where it may well end the run."""
+        attempts, outer, tol = self.progress.attempts, self.progress.position.outer, self.plan.settings.tol
+        if self.progress.certified_outer == outer:
+            # passes over the set that has just been chosen may be all that is missing, where it holds most of the gap
+            outside = self.working_set.left_out / max(self.working_set.seen, 1e-300)
+            return outside <= OUTSIDE and self.progress.certificate["rel_gap"] * BY_THE_SET <= tol
+        return attempts.worthwhile(outer, gap, tol)
 
     def _last_certificate(self) -> Certificate | None:
         """The certificate of the result, taken now unless the last outer iteration has one; None where stopped."""
@@ -253,8 +271,10 @@ class OuterLoop:
     def save(self) -> None:
         """Write the checkpoint: the state, the visit under way, and where the run stands."""
         progress = asdict(self.progress) | {"seconds_before": self.seconds()}
-        self.checkpoint.save(self.plan, self.state, self.visitor.arrays, progress)
+        progress["cycle"]["seconds_before"] = self.reading.seconds()
+        held = None if self.working_set is None else self.working_set.saved()
+        self.checkpoint.save(self.plan, self.state, self.reading.visitor.arrays, progress, held)
 
-    def _save_if_due(self) -> None:
+    def save_if_due(self) -> None:
         if self.checkpoint is not None and self.checkpoint.is_due():
             self.save()

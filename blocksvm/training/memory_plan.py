@@ -5,20 +5,25 @@ from __future__ import annotations
 import numpy as np
 
 from blocksvm.memory import Budget
-from blocksvm.solvers.protocol import Solver
+from blocksvm.solvers.protocol import SHARE, Solver
 from blocksvm.sources.block import INDEX_BYTES
 from blocksvm.sources.source import Source, bytes_of_blocks
 from blocksvm.training.partition import Partition
-from blocksvm.training.settings import TrainSettings
+from blocksvm.training.settings import AUTO, TrainSettings
 
 TABLE_BYTES = 120  # of tables for each chunk
+SET_SHARE = 0.5  # of what the blocks would get, for the working set
+CHOOSING_BYTES = 48  # of a row of the block at work, while it is decided which of them the working set takes
+SLOT_BYTES = 4  # of the table that finds a row in the working set
+MEMBER_BYTES = 8 + 4 + 4 + 24  # of a row in memory that may belong to it: its share, place, order, and to choose it
 
 
 def row_work_bytes(solver: Solver) -> int:
     """What a row of the block at work takes beside the block: its place in the order, its state, margins."""
     row_bytes = sum(array.entry_bytes for array in solver.state_arrays if array.axis == "row")
     visit_bytes = sum(np.dtype(array.dtype).itemsize for array in solver.visit_arrays if not array.length)
-    return 4 + row_bytes + visit_bytes + (1 + solver.n_vectors) * 8
+    choosing = CHOOSING_BYTES if any(array.name == SHARE for array in solver.visit_arrays) else 0
+    return 4 + row_bytes + visit_bytes + (1 + solver.n_vectors) * 8 + choosing
 
 
 def take_state(budget: Budget, source: Source, solver: Solver, n_features: int) -> None:
@@ -36,13 +41,14 @@ def take_state(budget: Budget, source: Source, solver: Solver, n_features: int) 
 
 def plan_blocks(
     budget: Budget, source: Source, solver: Solver, settings: TrainSettings, saved: dict | None
-) -> tuple[Partition, int]:
-    """(partition, bytes of an arena) for what the budget leaves: all rows at once where they fit, else two blocks, the
-    one at work and the one being read.
+) -> tuple[Partition, int, int | None]:
+    """(partition, bytes of an arena, bytes of the working set or None) for what the budget leaves: all rows at once
+    where they fit, else two blocks, the one at work and the one being read, and rows kept between readings.
 
-    saved: {"resident", "capacity"} of the run that is resumed, whose blocks must be formed again.  Raises InputError
-    with the whole need where not even the smallest blocks fit.
+    saved: {"resident", "capacity", "set_bytes"} of the run that is resumed, whose blocks must be formed again.  Raises
+    InputError with the whole need where not even the smallest blocks fit.
     """
+    share = settings.working_set_share()
     chunks = source.chunks
     block = chunks.nnz * (INDEX_BYTES + source.value_bytes) + chunks.n_rows * source.row_bytes
     alone = chunks.n_rows * 8 if source.in_memory else block
@@ -52,18 +58,28 @@ def plan_blocks(
     budget.require("the rows of one chunk", int((alone + work).max()))
     n = settings.block_chunks
     arguments = (n, settings.partition, settings.order, settings.seed, source.shuffled)
-    need = int((alone + work).sum())
+    need = int((alone + work).sum()) + (0 if share is None else MEMBER_BYTES * source.n_samples)
     resident = saved["resident"] if saved else need <= budget.left
     if resident and (n is None or n >= len(chunks)):
         budget.require("all rows", need)
         budget.take("all rows", need)
-        return Partition(alone + work, need, *arguments), 0 if source.in_memory else int(alone.sum()) + edges
+        arena = 0 if source.in_memory else int(alone.sum()) + edges
+        return Partition(alone + work, need, *arguments), arena, None if share is None else 0
     budget.take("reading", edges)
     cost = 2 * block + work
     smallest = int(np.sort(cost)[-(n or 1) :].sum())
+    set_bytes = None if share is None else 0
+    if saved:
+        set_bytes = saved["set_bytes"]
+    elif share is not None:
+        wanted = int(SET_SHARE * budget.left if share == AUTO else share * budget.total)
+        largest = SLOT_BYTES * source.n_samples + int(block.sum()) + MEMBER_BYTES * source.n_samples
+        set_bytes = max(0, min(wanted, budget.left - smallest, largest))
+    if set_bytes:
+        budget.take("working set", set_bytes)
     capacity = saved["capacity"] if saved else smallest if n else budget.left
     # a resumed run forms the blocks that it was begun with: what else is asked for needs memory beside them
     budget.require("two blocks as the run was begun with" if saved else "two blocks", max(smallest, capacity))
     used = min(capacity, int(cost.sum()))
     budget.take("two blocks", used)
-    return Partition(cost, capacity, *arguments), used // 2 + edges
+    return Partition(cost, capacity, *arguments), used // 2 + edges, set_bytes

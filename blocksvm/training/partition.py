@@ -15,7 +15,7 @@ from blocksvm.kernels.shuffle import windowed_order
 WINDOW_ROWS = 2048
 FEWEST_WINDOWS = 8
 
-PARTITION, PASS = 1, 2  # what a key is for
+PARTITION, PASS, SET_PASS = 1, 2, 3  # what a key is for
 
 
 def order_key(seed: int, purpose: int, *numbers: int) -> np.uint64:
@@ -83,4 +83,13 @@ class Partition:
         window = WINDOW_ROWS if self.shuffled and redrawn and n >= FEWEST_WINDOWS * WINDOW_ROWS else max(1, n)
         spans = np.empty(-(-n // window), np.int32)
         windowed_order(order_key(self.seed, PASS, outer, visit, inner_pass), n, window, out, spans)
+        return out
+
+    def set_order(self, outer: int, visit: int, inner_pass: int, out: np.ndarray) -> np.ndarray:
+        """The order of the working set's members for one pass, in ``out`` (m,) int32."""
+        if self.order == "stored":
+            out[:] = np.arange(len(out), dtype=np.int32)
+            return out
+        key = order_key(self.seed, SET_PASS, outer, visit, inner_pass)
+        windowed_order(key, len(out), max(1, len(out)), out, np.empty(1, np.int32))
         return out

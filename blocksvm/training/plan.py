@@ -23,8 +23,9 @@ class Plan:
     """What a run on a source will do.
 
     earlier: the models that it takes over from; valid: a source to score after each outer iteration; resume: the
-    description of the checkpoint to go on from; replay: inner passes of each visit of an earlier run; stop(): asked by
-    solvers whose passes take long.  Raises InputError where the settings do not fit the source or the memory.
+    description of the checkpoint to go on from; replay: inner passes of each visit of an earlier run, and of those to
+    its working set; stop(): asked by solvers whose passes take long.  Raises InputError where the settings do not fit
+    the source or the memory.
     """
 
     def __init__(
@@ -35,7 +36,7 @@ class Plan:
         earlier: EarlierModels | None = None,
         valid: Source | None = None,
         resume: Mapping | None = None,
-        replay: list[int] | None = None,
+        replay: tuple[list[int], list[int]] | None = None,
         stop: Callable[[], bool] = lambda: False,
     ):
         self.source = source
@@ -46,9 +47,16 @@ class Plan:
         self.earlier = earlier or EarlierModels(source)
         method = get_method(settings.solver, settings.learner)
         schedule = settings.make_schedule()
-        self.schedule: Schedule = schedule if replay is None else Replay(replay, schedule.tolerance)
+        self.schedule: Schedule = schedule if replay is None else Replay(replay[0], schedule.tolerance, replay[1])
         self.solver: Solver = method.make(
-            Task(dict(settings.method), source, settings.bias, self.schedule.tolerance, self._stops(stop))
+            Task(
+                dict(settings.method),
+                source,
+                settings.bias,
+                self.schedule.tolerance,
+                settings.working_set_share() is not None,
+                self._stops(stop),
+            )
         )
         self.method = {
             "name": self.solver.name,
@@ -66,7 +74,9 @@ class Plan:
         if self.held_out is not None:
             self.held_out.match(source, self.budget)
         saved = None if resume is None else resume["partition"]
-        self.partition, self.arena_bytes = plan_blocks(self.budget, source, self.solver, settings, saved)
+        self.partition, self.arena_bytes, self.set_bytes = plan_blocks(
+            self.budget, source, self.solver, settings, saved
+        )
 
     def _stops(self, stop: Callable[[], bool]) -> Callable[[], bool]:
         """What a solver asks in the middle of a pass: whether the user wants to stop, or the time is over."""
@@ -92,7 +102,11 @@ class Plan:
             "fingerprint": self.source.fingerprint,
             "n_features": self.source.n_features,
             "cost": None if self.solver.problem is None else self.solver.problem.cost.tolist(),
-            "partition": {"resident": self.partition.resident, "capacity": int(self.partition.capacity)},
+            "partition": {
+                "resident": self.partition.resident,
+                "capacity": int(self.partition.capacity),
+                "set_bytes": self.set_bytes,
+            },
             "replay": self.replay,
             "earlier": self.earlier.fingerprints,
         }

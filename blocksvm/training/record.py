@@ -20,11 +20,23 @@ from blocksvm.training.certificate import Attempts
 
 @dataclass
 class Position:
-    """Where a run stands: outer iteration (from 1), visit (from 0) and inner passes done in it."""
+    """Where a run stands: outer iteration (from 1), visit (from 0) and inner passes done in it.
+
+    of_the_set: the visit is one to the working set, which comes after that to the block; check: all rows are read for a
+    certificate in this outer iteration, and not visited; renewed: the last one was such, so the working set, which it
+    has chosen anew, is visited first.
+    """
 
     outer: int = 1
     visit: int = 0
     passes: int = 0
+    of_the_set: bool = False
+    check: bool = False
+    renewed: bool = False
+
+    def between_outers(self) -> bool:
+        """No visit of the outer iteration has begun."""
+        return self.visit == self.passes == 0 and not self.of_the_set
 
 
 @dataclass
@@ -40,23 +52,47 @@ class Tally:
     seconds_waiting: float = 0.0
     seconds_training: float = 0.0
     passes: list[int] = field(default_factory=list)
+    gain: float = 0.0
+    set_passes: list[int] = field(default_factory=list)
+    set_rows_visited: int = 0
+    set_nnz_visited: int = 0
+    set_gain: float = 0.0
+    set_seconds: float = 0.0
+
+
+@dataclass
+class Cycle:
+    """A reading and the passes over the working set that follow it: what it has added to the dual so far, and the
+    seconds that it took before the run was resumed."""
+
+    gain: float = 0.0
+    seconds_before: float = 0.0
 
 
 @dataclass
 class Progress:
     """What is known of the whole run so far, and goes into checkpoints.
 
-    passes: of every visit; estimates: of the primal, the latest; certificate: the last one taken, and the outer
-    iteration at whose end it was; finished: what the solver said after the last pass of a visit under way;
-    outers_before: outer iterations of a run that this one continues.
+    passes: of every visit, set_passes: of every visit to the working set (0: none was made); of such a visit under way,
+    first_spread: the range of the projected gradients in its first pass, spread: in its last, seen: the gap that this
+    one saw; cycle: the reading under way; estimates: of the primal, the latest; gap_estimate: of the last outer
+    iteration that visited blocks; certificate: the last one taken, and the outer iteration at whose end it was;
+    finished: what the solver said after the last pass of a visit under way; outers_before: outer iterations of a run
+    that this one continues.
     """
 
     position: Position = field(default_factory=Position)
     tally: Tally = field(default_factory=Tally)
     passes: list[int] = field(default_factory=list)
+    set_passes: list[int] = field(default_factory=list)
+    first_spread: float = 0.0
+    spread: float = 0.0
+    seen: float = 0.0
+    cycle: Cycle = field(default_factory=Cycle)
     seconds_before: float = 0.0
     attempts: Attempts = field(default_factory=Attempts)
     estimates: list[float] = field(default_factory=list)
+    gap_estimate: float | None = None
     certificate: dict | None = None
     certified_outer: int = 0
     finished: bool = False
@@ -65,7 +101,7 @@ class Progress:
     @classmethod
     def restored(cls, saved: dict) -> Progress:
         """From its description in a checkpoint."""
-        parts = {"position": Position, "tally": Tally, "attempts": Attempts}
+        parts = {"position": Position, "tally": Tally, "attempts": Attempts, "cycle": Cycle}
         return cls(**{name: parts[name](**value) if name in parts else value for name, value in saved.items()})
 
     def outers_done(self) -> int:
@@ -77,7 +113,8 @@ class Progress:
 class Result:
     """A run's end.  status 'converged', 'max-outer', 'max-seconds' or 'interrupted'; w (n_vectors * (d + 1),), the
     constant feature's weight last; alpha (l,) or None; certificate of exactly this w and alpha, or None where
-    interrupted; passes of every visit; memory by name as planned; note: a sentence about what the run has shown."""
+    interrupted; passes of every visit, set_passes of every one to the working set; memory by name as planned; note: a
+    sentence about what the run has shown."""
 
     status: str
     w: np.ndarray
@@ -86,6 +123,7 @@ class Result:
     outer: int
     seconds: float
     passes: list[int]
+    set_passes: list[int]
     memory: dict[str, int]
     note: str = ""
 
@@ -115,6 +153,7 @@ def start_event(plan, progress: Progress) -> dict:
         "blocks": len(plan.partition.blocks(1)),
         "resident": plan.partition.resident,
         "capacity": int(plan.partition.capacity),
+        "set_bytes": plan.set_bytes,
         "memory_plan": plan.memory(),
         "outer": progress.position.outer,
         "versions": versions(),
@@ -151,4 +190,5 @@ def end_event(result: Result, last: dict | None) -> dict:
         "seconds": result.seconds,
         **(certificate or UNCERTIFIED),
         "passes": result.passes,
+        "set_passes": result.set_passes,
     }

@@ -12,6 +12,8 @@ ORDERS = ("shuffled", "stored")
 RUN_SETTINGS = Settings((
     Setting("bias", "append a constant feature of value B (0: none)", default=0.0, least=0.0, metavar="B"),
     Setting("schedule", "inner passes a visit: auto, N, tol:EPS or overlap", default="auto", kind=str),
+    Setting("working_set", "rows kept in memory between readings: auto, none, or a share of the memory", default="auto",
+            kind=str, metavar="auto|none|FRACTION"),
     Setting("partition", "blocks redrawn at each outer iteration, or fixed", default="redrawn", kind=str,
             choices=PARTITIONS),
     Setting("block_chunks", "chunks in a block (default: as memory allows)", kind=int, least=1, metavar="N"),

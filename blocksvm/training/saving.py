@@ -39,6 +39,7 @@ def describe_result(loop: OuterLoop, result: Result) -> dict:
         "outer": result.outer + loop.progress.outers_before,
         "seconds": result.seconds,
         "passes": result.passes,
+        "set_passes": result.set_passes,
         "versions": versions(),
     }
 

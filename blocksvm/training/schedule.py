@@ -1,4 +1,5 @@
-"""How many inner passes a visit gets: one small class a schedule, each asked after every pass whether to go on."""
+"""How many inner passes a visit gets, to a block and to the working set: one small class a schedule, each asked after
+every pass whether to go on."""
 
 from __future__ import annotations
 
@@ -8,6 +9,14 @@ from typing import Protocol
 from blocksvm.errors import InputError, said
 
 MOST_PASSES = 10  # of one visit, where nothing else ends it
+MOST_OF_THE_SET = 10  # passes over the working set after a reading, by the schedules that go by counts
+MOST_BY_THE_CLOCK = 50  # the same, by those that go by the clock, and between two blocks
+NEXT_CYCLE = 0.1  # what the next reading is expected to add in a second, of what this one with its passes does
+# Whoever does not pass over the working set while the next block is being decoded helps to decode it: the passes must
+# bring this much of what the reading with all passes does in a second.
+INSTEAD_OF_HELP = 0.5
+TRIED_EVERY = 4  # blocks, a pass over the working set
+SPREAD_LEFT = 0.1  # of the first pass's: a smaller range of the projected gradients ends the passes over the set
 MOST_FIXED = 1_000_000  # that may be asked for: far beyond what any block has use for
 
 
@@ -24,13 +33,67 @@ class Situation:
     pass_seconds: float
 
 
+@dataclass(frozen=True)
+class SetSituation:
+    """What a schedule may know after a pass over the working set, and before the first one: passes done, whether more
+    blocks of the reading are to come (else all rows have passed by), whether the next block has been read, and the
+    seconds that its reading is expected to leave all processors idle and that a pass takes (0: unknown); spread of
+    the projected gradients in the first pass and in the last; what the last pass added to the dual in a second, and
+    what the reading with all passes since did; due: there was no pass for some blocks; enough: the set's own share of
+    the gap, as the last pass saw it, no longer stands in the way of the tolerance."""
+
+    passes: int
+    between_blocks: bool
+    next_ready: bool
+    disk_seconds: float
+    pass_seconds: float
+    first_spread: float
+    spread: float
+    gain_rate: float
+    cycle_rate: float
+    due: bool = False
+    enough: bool = False
+
+
 class Schedule(Protocol):
     tolerance: float | None
 
     def go_on(self, situation: Situation) -> bool: ...
 
+    def go_on_with_set(self, situation: SetSituation) -> bool: ...
 
-class Fixed:
+
+class ByCounts:
+    """Passes over the working set by counts alone: one after each block; after a reading until the range of the
+    projected gradients is a tenth of the first pass's."""
+
+    def go_on_with_set(self, situation: SetSituation) -> bool:
+        if situation.between_blocks:
+            return situation.passes < 1
+        if situation.passes == 0:
+            return True
+        if situation.enough:
+            return False
+        return situation.passes < MOST_OF_THE_SET and situation.spread > SPREAD_LEFT * situation.first_spread
+
+
+class ByTheClock:
+    """Passes over the working set while the next block is being read, as long as the last one added to the dual what
+    makes up for the help with decoding; after a reading, as long as they add more to it in a second than reading all
+    rows again promises (the marginal value theorem: Charnov, Theoretical Population Biology 9, 1976)."""
+
+    def go_on_with_set(self, situation: SetSituation) -> bool:
+        if situation.passes >= MOST_BY_THE_CLOCK:
+            return False
+        if situation.between_blocks:
+            worthwhile = situation.gain_rate > INSTEAD_OF_HELP * situation.cycle_rate
+            return not situation.next_ready and (worthwhile or (situation.due and situation.passes == 0))
+        if situation.passes == 0:
+            return True
+        return not situation.enough and situation.gain_rate > NEXT_CYCLE * situation.cycle_rate
+
+
+class Fixed(ByCounts):
     """A number of passes ("L-N" of Yu et al., KDD 2010)."""
 
     tolerance = None
@@ -42,7 +105,7 @@ class Fixed:
         return situation.passes < self.passes
 
 
-class Tolerance:
+class Tolerance(ByCounts):
     """Until the block's projected gradients lie within a range ("L-D" of Yu et al.), at most 100 passes."""
 
     most = 100
@@ -54,7 +117,7 @@ class Tolerance:
         return not situation.finished and situation.passes < self.most
 
 
-class Overlap:
+class Overlap(ByTheClock):
     """Until the next block has been read (dual cached loops: Matsushima, Vishwanathan, Smola, KDD 2012)."""
 
     tolerance = None
@@ -62,8 +125,13 @@ class Overlap:
     def go_on(self, situation: Situation) -> bool:
         return not situation.next_ready and situation.passes < MOST_PASSES
 
+    def go_on_with_set(self, situation: SetSituation) -> bool:
+        if situation.between_blocks:
+            return not situation.next_ready and situation.passes < MOST_BY_THE_CLOCK
+        return super().go_on_with_set(situation)
 
-class Auto:
+
+class Auto(ByTheClock):
     """As many passes as fit, by the times measured so far, in the time that the disk takes for the next block anyway.
 
     One pass where the disk is the faster side: more would cost time that fresh rows use better, and where decoding is
@@ -82,11 +150,13 @@ class Auto:
 class Replay:
     """The passes that an earlier run chose, in the order of its visits.
 
-    tolerance: that of a ``Tolerance`` run, whose solver brings back dropped rows when it is reached.
+    set_passes: the same of its visits to the working set; tolerance: that of a ``Tolerance`` run, whose solver brings
+    back dropped rows when it is reached.
     """
 
-    def __init__(self, passes: list[int], tolerance: float | None = None):
+    def __init__(self, passes: list[int], tolerance: float | None = None, set_passes: list[int] | None = None):
         self.choices = passes
+        self.set_choices = set_passes or []
         self.tolerance = tolerance
         self.visit = -1
 
@@ -97,6 +167,9 @@ class Replay:
         if self.visit >= len(self.choices):
             return False
         return situation.passes < self.choices[self.visit]
+
+    def go_on_with_set(self, situation: SetSituation) -> bool:
+        return self.visit < len(self.set_choices) and situation.passes < self.set_choices[self.visit]
 
 
 def make_schedule(text: str) -> Schedule:

@@ -15,6 +15,8 @@ from blocksvm.training.methods import get_method
 from blocksvm.training.run_settings import LIMITS, RUN_SETTINGS
 from blocksvm.training.schedule import Schedule, make_schedule
 
+AUTO = 0.0  # in the place of the working set's share: as much as the memory plan gives it
+
 
 @dataclass(frozen=True)
 class TrainSettings:
@@ -30,6 +32,7 @@ class TrainSettings:
     method: Mapping = field(default_factory=dict)
     bias: float = 0.0
     schedule: str = "auto"
+    working_set: str = "auto"
     partition: str = "redrawn"
     block_chunks: int | None = None
     order: str = "shuffled"
@@ -74,6 +77,8 @@ class TrainSettings:
             raise InputError(
                 f"{said('schedule', self.schedule)}: {self.solver} sees each row once in an epoch; leave it out"
             )
+        if working_set_share(self.working_set) not in (None, AUTO):
+            self.capabilities.require("working_set", self.solver, "working_set")
         if self.make_schedule().tolerance is not None and not method.capabilities.tolerance:
             raise InputError(
                 f"{said('schedule', self.schedule)}: needs projected gradients, which {self.solver} has not; give a "
@@ -87,6 +92,10 @@ class TrainSettings:
     def outer_limit(self) -> int:
         return self.max_outer if self.max_outer is not None else self.capabilities.default_max_outer
 
+    def working_set_share(self) -> float | None:
+        """Of the memory, for the rows kept between readings: a share, ``AUTO``, or None: none are kept."""
+        return working_set_share(self.working_set) if self.capabilities.working_set else None
+
     def make_schedule(self) -> Schedule:
         """As asked for; one pass a visit where a solver has no use for more."""
         return make_schedule(self.schedule if self.capabilities.schedules else "1")
@@ -98,3 +107,16 @@ class TrainSettings:
     def arithmetic(self) -> dict:
         """Those of the run that decide what is computed, besides the memory: a resumed run must share them."""
         return {name: value for name, value in self.run_settings().items() if name not in LIMITS}
+
+
+def working_set_share(text: str) -> float | None:
+    """From 'auto', 'none' or a share: a share of the memory, ``AUTO``, or None; InputError for anything else."""
+    if text in ("auto", "none"):
+        return AUTO if text == "auto" else None
+    try:
+        share = float(text)
+    except ValueError:
+        share = math.nan
+    if not 0.0 < share < 1.0:
+        raise InputError(f"{said('working_set', text)}: expected auto, none, or a share of the memory between 0 and 1")
+    return share

@@ -15,7 +15,7 @@ from blocksvm.outputs import open_text, written_whole
 
 TRACED = ("start", "resume", "progress", "outer", "end")
 # of a run's settings, those that decide which rows a visit has: passes mean the same only where these are equal
-OF_BLOCKS = ("seed", "partition", "block_chunks", "order")
+OF_BLOCKS = ("seed", "partition", "block_chunks", "order", "working_set")
 
 
 class Trace:
@@ -71,10 +71,12 @@ def _before(path: Path, outer: int) -> list[str]:
 
 @dataclass(frozen=True)
 class EarlierRun:
-    """What an earlier run chose: inner passes of each visit; and what told which rows these visits had."""
+    """What an earlier run chose: inner passes of each visit, and of each to its working set; and what told which rows
+    these visits had."""
 
     name: str
     passes: list[int]
+    set_passes: list[int]
     fingerprint: str | None
     settings: dict
     blocks: dict
@@ -94,6 +96,7 @@ class EarlierRun:
         now = {
             "resident": partition.resident,
             "capacity": int(partition.capacity),
+            "set_bytes": plan.set_bytes,
             "blocks": len(partition.blocks(1)),
         }
         if any(now[key] != value for key, value in self.blocks.items()):
@@ -110,17 +113,24 @@ def earlier_run(path: Path) -> EarlierRun:
         is_hdf5 = file.read(8) == b"\x89HDF\r\n\x1a\n"
     if is_hdf5:
         meta = open_state(path).meta
-        passes, blocks = meta.get("progress", meta).get("passes"), dict(meta.get("partition") or {})
+        chosen = meta.get("progress", meta)
+        passes, set_passes = chosen.get("passes"), chosen.get("set_passes", [])
+        blocks = dict(meta.get("partition") or {})
         fingerprint, settings = meta.get("fingerprint"), meta["settings"]
     else:
         events = read_trace(path)
         # an end names all visits, also those of an iteration that a limit cut short
-        outers = [event.get("passes") for event in events if event["event"] == "end"][-1:]
-        outers = outers or [event.get("passes") for event in events if event["event"] == "outer"]
-        passes = [number for outer in outers if isinstance(outer, list) for number in outer]
+        said = [event for event in events if event["event"] == "end"][-1:]
+        said = said or [event for event in events if event["event"] == "outer"]
+        passes, set_passes = _joined(said, "passes"), _joined(said, "set_passes")
         start = next((event for event in events if event["event"] in ("start", "resume")), {})
-        blocks = {key: start[key] for key in ("resident", "capacity", "blocks") if key in start}
+        blocks = {key: start[key] for key in ("resident", "capacity", "set_bytes", "blocks") if key in start}
         fingerprint, settings = start.get("fingerprint"), start
-    if not passes or not all(isinstance(number, int) for number in passes):
+    settings = {"working_set": "none"} | settings  # older runs had none
+    if not passes or not all(isinstance(number, int) for number in [*passes, *set_passes]):
         raise InputError(f"{path}: names no passes; {called('replay')} takes a trace, a model or a checkpoint")
-    return EarlierRun(str(path), passes, fingerprint, settings, blocks)
+    return EarlierRun(str(path), passes, set_passes, fingerprint, settings, blocks)
+
+
+def _joined(events: list[dict], name: str) -> list:
+    return [number for event in events if isinstance(event.get(name), list) for number in event[name]]

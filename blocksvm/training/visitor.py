@@ -1,4 +1,5 @@
-"""Has the blocks of a run visited: which passes a visit gets, what it did, and a visit that is broken off."""
+"""Has the blocks of a run visited, and its working set: which passes a visit gets, what it did, and a visit that is
+broken off."""
 
 from __future__ import annotations
 
@@ -6,13 +7,16 @@ from collections.abc import Callable
 
 import numpy as np
 
-from blocksvm.solvers.protocol import State
+from blocksvm.solvers.protocol import SHARE, PassResult, State
 from blocksvm.sources.block import Block
 from blocksvm.training.feed import Feed
 from blocksvm.training.plan import Plan
 from blocksvm.training.record import Progress
-from blocksvm.training.schedule import Replay, Situation
+from blocksvm.training.schedule import TRIED_EVERY, Replay, SetSituation, Situation
 from blocksvm.training.visits import Change, Executor, Visit
+from blocksvm.training.working_set import WorkingSet
+
+SPARED = 0.25  # of the gap that the tolerance allows: passes that have less to gain end
 
 
 class Visitor:
@@ -39,44 +43,117 @@ class Visitor:
         self.report = report
         self.arrays: State | None = None
         self.pass_seconds = 0.0  # running mean, for the schedules that go by time
+        self.set_pass_seconds = 0.0  # of the last pass over the working set
+        self.set_gain_rate = 0.0  # what it added to the dual in a second
         self.first_pass = True
 
-    def visit(self, block: Block, state: State) -> bool:
-        """Have one block visited; False where the run was stopped meanwhile."""
+    def visit(self, block: Block, state: State, working_set: WorkingSet | None) -> bool:
+        """Have one block visited, and its rows gathered; False where the run was stopped meanwhile."""
         progress, schedule = self.progress, self.plan.schedule
         position = progress.position
         if isinstance(schedule, Replay):
             schedule.begin_visit(len(progress.passes))
-        stopped = False
 
         def order(number: int, out: np.ndarray) -> None:
             self.plan.partition.row_order(position.outer, position.visit, number, out)
 
-        def go_on(passes: int, finished: bool, seconds: float) -> bool:
-            nonlocal stopped
+        def wanted(passes: int, result: PassResult | None, seconds: float) -> bool:
             if seconds:
                 self._learn_pace(seconds)
-                stopped = self.stop()
+            finished = progress.finished if result is None else result.finished
             ready, disk = self.feed.ready(), self.feed.disk_seconds
-            going = not stopped and schedule.go_on(Situation(passes, finished, ready, disk, self.pass_seconds))
-            if going and seconds and self.plan.over_time():
-                stopped = True
-            return going and not stopped
+            return schedule.go_on(Situation(passes, finished, ready, disk, self.pass_seconds))
 
-        visit = Visit(order, go_on, position.passes, self.arrays, progress.finished)
-        change = self.executor.make(self.plan.solver, visit, block, state)
+        visit = Visit(order, wanted, position.passes, self.arrays, progress.finished)
+        change = self._make(visit, block, state)
         self._count(change)
-        position.passes, progress.finished = change.passes, change.finished
-        stopped = stopped or any(not result.whole for result in change.results)
-        self.arrays = change.arrays if stopped else None
-        if stopped:
+        if self.arrays is not None:
             return False
         progress.tally.blocks += 1
         progress.tally.passes.append(change.passes)
         progress.passes.append(change.passes)
-        position.visit += 1
+        position.passes = 0
+        if working_set is not None:
+            working_set.gather(block, change.arrays[SHARE])
+        return True
+
+    def visit_set(
+        self, working_set: WorkingSet, state: State, between_blocks: bool, seconds: Callable[[], float]
+    ) -> bool:
+        """Have the rows of the working set visited, if the schedule wants it; False where the run was stopped.
+
+        between_blocks: blocks of this reading are still to come; seconds(): since the reading began.
+        """
+        progress, schedule = self.progress, self.plan.schedule
+        position, members = progress.position, working_set.members
+        if isinstance(schedule, Replay):
+            schedule.begin_visit(len(progress.set_passes))
+
+        def order(number: int, out: np.ndarray) -> None:
+            self.plan.partition.set_order(position.outer, position.visit, number, out)
+            out[:] = members[out]
+
+        primal = abs(progress.estimates[-1]) if progress.estimates else 0.0
+        enough = SPARED * self.plan.settings.tol * primal
+
+        def wanted(passes: int, result: PassResult | None, took: float) -> bool:
+            if result is not None:
+                self.set_pass_seconds = took
+                self.set_gain_rate = result.gain / max(took, 1e-9)
+                progress.cycle.gain += result.gain
+                progress.spread, progress.seen = result.spread, result.seen
+                progress.first_spread = result.spread if passes == 1 else progress.first_spread
+            ready, rate = self.feed.ready(), progress.cycle.gain / max(seconds(), 1e-9)
+            return schedule.go_on_with_set(
+                SetSituation(
+                    passes,
+                    between_blocks,
+                    ready,
+                    self.feed.disk_seconds,
+                    self.set_pass_seconds,
+                    progress.first_spread,
+                    progress.spread,
+                    self.set_gain_rate,
+                    rate,
+                    not any(progress.tally.set_passes[-TRIED_EVERY:]),
+                    passes > 0 and progress.seen <= enough,
+                )
+            )
+
+        done = position.passes
+        if len(members) and (done or wanted(0, None, 0.0)):
+            visit = Visit(order, wanted, done, self.arrays, False, len(members))
+            change = self._make(visit, working_set.block, state)
+            working_set.share[members] = change.arrays[SHARE][members]
+            self._count_set(change)
+            if self.arrays is not None:
+                return False
+            done = change.passes
+        progress.tally.set_passes.append(done)
+        progress.set_passes.append(done)
         position.passes = 0
         return True
+
+    def _make(self, visit: Visit, block: Block, state: State) -> Change:
+        """A visit of which ``visit.go_on`` tells whether the schedule wants another pass; ``arrays`` are kept where it
+        was broken off."""
+        progress, wanted, stopped = self.progress, visit.go_on, False
+
+        def go_on(passes: int, result: PassResult | None, seconds: float) -> bool:
+            nonlocal stopped
+            if seconds:
+                stopped = self.stop()
+            going = wanted(passes, result, seconds) and not stopped
+            if going and seconds and self.plan.over_time():
+                stopped = True
+            return going and not stopped
+
+        visit.go_on = go_on
+        change = self.executor.make(self.plan.solver, visit, block, state)
+        progress.position.passes, progress.finished = change.passes, change.finished
+        stopped = stopped or any(not result.whole for result in change.results)
+        self.arrays = change.arrays if stopped else None
+        return change
 
     def _learn_pace(self, took: float) -> None:
         """The running mean of a pass; the first one of a process also loads the kernel, and tells nothing."""
@@ -92,6 +169,16 @@ class Visitor:
             tally.rows_visited += result.rows_visited
             tally.nnz_visited += result.nnz_visited
             tally.loss_sum += result.loss_sum
+            tally.gain += result.gain
+            self.progress.cycle.gain += result.gain
             tally.seconds_training += seconds
             for figures in result.reports:
                 self.report(figures)
+
+    def _count_set(self, change: Change) -> None:
+        tally = self.progress.tally
+        for result, seconds in zip(change.results, change.seconds, strict=True):
+            tally.set_rows_visited += result.rows_visited
+            tally.set_nnz_visited += result.nnz_visited
+            tally.set_gain += result.gain
+            tally.set_seconds += seconds

@@ -27,15 +27,18 @@ class Visit:
     """What a visit is to do.
 
     passes: inner passes done before (of a visit that was broken off); arrays: the solver's visit arrays, or None where
-    it begins; order(number, out): the order of the rows in inner pass ``number``; go_on(passes, finished, seconds):
-    whether another pass follows, asked after each one; finished: what the solver said of the last pass done before.
+    it begins; order(number, out): the order of the rows in inner pass ``number``; go_on(passes, result, seconds):
+    whether another pass follows, asked after each one with what it did, None where that was before the visit was broken
+    off; finished: what the solver said of the last pass done before; n_rows: of a working set, how many rows of the
+    block are visited; None: all.
     """
 
     order: Callable[[int, np.ndarray], np.ndarray]
-    go_on: Callable[[int, bool, float], bool]
+    go_on: Callable[[int, PassResult | None, float], bool]
     passes: int = 0
     arrays: State | None = None
     finished: bool = False
+    n_rows: int | None = None
 
 
 @dataclass
@@ -63,13 +66,13 @@ def run_visit(solver: Solver, visit: Visit, block: Block, state: State) -> Chang
     arrays = visit.arrays
     if arrays is None:
         arrays = {a.name: np.zeros(a.length or block.n_samples, a.dtype) for a in solver.visit_arrays}
-        solver.start_visit(arrays)
+        solver.start_visit(arrays, visit.n_rows is None)
     by_axis = {axis: [a.name for a in solver.state_arrays if a.axis == axis] for axis in ("row", "scalar")}
     rows, scalars = ({name: state[name] for name in by_axis[axis]} for axis in ("row", "scalar"))
     change = Change(rows, scalars, None, arrays, visit.passes, visit.finished)
-    order = np.empty(block.n_samples, np.int32)
+    order = np.empty(block.n_samples if visit.n_rows is None else visit.n_rows, np.int32)
     # a visit that was broken off between two passes: it is asked again what it would have been asked
-    going = visit.go_on(visit.passes, visit.finished, 0.0) if visit.passes else True
+    going = visit.go_on(visit.passes, None, 0.0) if visit.passes else True
     while going:
         began = time.perf_counter()
         visit.order(change.passes, order)
@@ -79,7 +82,7 @@ def run_visit(solver: Solver, visit: Visit, block: Block, state: State) -> Chang
         change.finished = result.finished
         change.results.append(result)
         change.seconds.append(seconds)
-        going = visit.go_on(change.passes, result.finished, seconds) and result.whole
+        going = visit.go_on(change.passes, result, seconds) and result.whole
     return change
 
 
@@ -109,9 +112,14 @@ def part_of(solver: Solver, block: Block, state: State) -> State:
 
 def apply(solver: Solver, block: Block, change: Change, state: State) -> None:
     """Bring a change into the run's state."""
-    for name, entries in change.rows.items():
-        state[name][block.rows] = entries
+    put_rows(block, change.rows, state)
     for name, values in change.scalars.items():
         state[name][:] = values
     for name, values in (change.features or {}).items():
         state[name][:] = values
+
+
+def put_rows(block: Block, entries: State, state: State) -> None:
+    """Bring new entries of row arrays, those of the block's rows, into the run's state."""
+    for name, values in entries.items():
+        state[name][block.rows] = values

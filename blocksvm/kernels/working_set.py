@@ -1,0 +1,130 @@
+"""The rows of a working set: copied out of the blocks that pass by, one behind the other in memory of their own.
+
+A slot is a row's place in the set; slots (l,) int32 has it by the row's number in its source, or -1.  A row that leaves
+keeps its slot, no longer a member, until the set is compacted.
+
+A block's rows, and those that a set holds, are given as (indptr, indices, y, sq_norms, rows), and values and weights,
+either of which may be None.
+"""
+
+import numpy as np
+
+from blocksvm.kernels import inlined, kernel
+
+
+@inlined
+def copy_row(source, values, weights, row, target, to_values, to_weights, slot, room):
+    """A row of one set of arrays to a slot of another, behind the slot before it; False where its entries do not fit
+    within ``room``.  The arrays may be the same where the slot does not lie behind the row."""
+    indptr, indices, y, sq_norms, rows = source
+    to_indptr, to_indices, to_y, to_sq_norms, to_rows = target
+    start = np.uint64(indptr[row])
+    length = np.uint64(indptr[row + 1]) - start
+    at = np.uint64(to_indptr[slot])
+    if at + length > np.uint64(room):
+        return False
+    # unsigned places need no test for one that counts from the end, so that the copying is done in vectors
+    for k in range(length):
+        to_indices[at + k] = indices[start + k]
+    if to_values is not None:
+        for k in range(length):
+            to_values[at + k] = values[start + k]
+    to_indptr[slot + 1] = at + length
+    to_y[slot] = y[row]
+    to_sq_norms[slot] = sq_norms[row]
+    to_rows[slot] = rows[row]
+    if to_weights is not None:
+        to_weights[slot] = weights[row]
+    return True
+
+
+@kernel
+def renew(indptr, rows, share, least, slots, used, member, held_share, wanted):
+    """New shares for the rows of a block that have a slot; those with a share below ``least`` >= 0 are no members.
+
+    member (most slots,) uint8 and held_share (most slots,) float64, by slot; used (3,) int64: slots in use, members, the
+    members' entries; wanted (n,) int32 is filled with the rows of the block that have enough and are no members.
+    Returns (how many, their entries, sum of all shares, sum of those below ``least``).
+    """
+    count = 0
+    entries = 0
+    total = 0.0
+    below = 0.0
+    for row in range(rows.shape[0]):
+        slot = slots[rows[row]]
+        mine = share[row]
+        enough = mine >= least
+        total += max(mine, 0.0)
+        if slot >= 0:
+            held_share[slot] = mine
+            if member[slot] and not enough:
+                member[slot] = 0
+                used[1] -= 1
+                used[2] -= indptr[row + 1] - indptr[row]
+        if not enough:
+            below += max(mine, 0.0)
+        elif slot < 0 or not member[slot]:
+            wanted[count] = row
+            count += 1
+            entries += indptr[row + 1] - indptr[row]
+    return count, entries, total, below
+
+
+@kernel
+def take_in(block, values, weights, chosen, share, slots, held, to_values, to_weights, room, used, member, held_share):
+    """The ``chosen`` (m,) rows of a block into the set as members; held: its arrays, with room for ``room`` entries.
+    Returns how many found room."""
+    indptr, rows = block[0], block[4]
+    for t in range(chosen.shape[0]):
+        row = chosen[t]
+        slot = slots[rows[row]]
+        if slot < 0:
+            slot = used[0]
+            if slot == member.shape[0] or not copy_row(
+                block, values, weights, row, held, to_values, to_weights, slot, room
+            ):
+                return t
+            slots[rows[row]] = slot
+            used[0] += 1
+        member[slot] = 1
+        held_share[slot] = share[row]
+        used[1] += 1
+        used[2] += indptr[row + 1] - indptr[row]
+    return chosen.shape[0]
+
+
+@kernel
+def compact(slots, held, values, weights, room, used, member, held_share):
+    """Close the gaps that rows which are no members leave."""
+    rows = held[4]
+    kept = 0
+    for slot in range(used[0]):
+        number = rows[slot]
+        if not member[slot]:
+            slots[number] = -1
+            continue
+        if kept < slot:
+            # the offset behind the row is read before the slot before it is written
+            copy_row(held, values, weights, slot, held, values, weights, kept, room)
+            member[kept] = 1
+            held_share[kept] = held_share[slot]
+            slots[number] = kept
+        kept += 1
+    used[0] = kept
+
+
+@kernel
+def bring_back(block, values, weights, slots, held, to_values, to_weights, room):
+    """The rows of a block that have a slot, into it; their offsets are there already.  Returns how many."""
+    indptr, rows = block[0], block[4]
+    offsets = held[0]
+    found = 0
+    for row in range(rows.shape[0]):
+        slot = slots[rows[row]]
+        if slot >= 0:
+            if indptr[row + 1] - indptr[row] != offsets[slot + 1] - offsets[slot]:
+                return -1
+            if not copy_row(block, values, weights, row, held, to_values, to_weights, slot, room):
+                return -1
+            found += 1
+    return found

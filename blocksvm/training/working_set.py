@@ -1,0 +1,304 @@
+"""The working set: rows that can still move, kept in memory between the readings of all rows and passed over there.
+
+Rows are candidates where they lie between their bounds, violate one, or are near to it (kernels/loss.py: NEAR); where
+not all of them fit, those with the largest share of the gap are members (after Dünner, Parnell, Jaggi, NIPS 2017; the
+shares add up to P(w) - D(a), problems/loss.py).  They are gathered while blocks pass by.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Protocol
+
+import numpy as np
+
+from blocksvm.errors import InputError
+from blocksvm.kernels.working_set import bring_back, compact, renew, take_in
+from blocksvm.sources.block import INDEX_BYTES, Arena, Block, carve_block
+from blocksvm.sources.source import Source, bytes_of_blocks
+
+# Where readings alone bring the gap down fast, and the members have less than this of it, gathering them costs more
+# than passes over them bring: then the set stays empty for a reading.
+MOST_OUTSIDE = 0.4
+FAST = 0.5  # of the gap as one reading sees it, what the next one sees
+RESIDENT_SHARE = 0.5  # of the nonzeros: a larger working set saves nothing where all rows are in memory
+KEPT = 0.8  # of the room, where not all candidates fit: what is left is for those of the blocks to come
+LOWERED = 0.25  # from one reading to the next, the least share that a member has: the gap falls, and so do the shares
+BIN_BITS, BINS = 48, 1 << 15  # of a share's bits, those that are not looked at to find most of the largest ones
+SLOT_BYTES = 1 + 8 + 4 + 4 + 24  # member, share, its place among the members and in their order; and to choose them
+TABLE_BYTES = 4  # of a row of the source: its slot
+SPARE_ROWS = 1.25  # slots, for rows shorter than they are on average
+
+
+class WorkingSet(Protocol):
+    """What the outer loop passes over between readings.
+
+    block: rows in memory, of which members (m,) int32 are passed over, in the order of their numbers in the source;
+    share (n,) float64: of the block's rows, their shares of the gap when they were visited last; seen: the sum of all
+    shares as the rows passed by in this reading, and left_out: of those that are no members.
+
+    Nothing depends on where in memory a row lies, so a run that is resumed goes on as it would have.
+    """
+
+    block: Block
+    share: np.ndarray
+    seen: float
+    left_out: float
+
+    @property
+    def members(self) -> np.ndarray: ...
+
+    def begin_reading(self, anew: bool) -> None:
+        """All rows will pass by once more; anew: no row is a member before it has."""
+        ...
+
+    def end_reading(self) -> None:
+        """All rows have passed by."""
+        ...
+
+    def gather(self, block: Block, share: np.ndarray) -> None:
+        """A block has been visited; share (n,) float64 of its rows' shares of the gap, below 0 for a row at rest."""
+        ...
+
+    def saved(self) -> dict[str, np.ndarray]:
+        """What a checkpoint keeps: which rows are members, nothing of their entries."""
+        ...
+
+    def restore(self, saved: dict[str, np.ndarray], blocks: Iterable[Block]) -> None:
+        """The same members again; blocks: all rows, once."""
+        ...
+
+
+def gap_of(working_set: WorkingSet) -> float:
+    """The sum of the members' shares."""
+    return float(np.maximum(working_set.share[working_set.members], 0.0).sum())
+
+
+def nonzeros_of(working_set: WorkingSet) -> int:
+    """Of the members."""
+    return int(np.diff(working_set.block.indptr)[working_set.members].sum())
+
+
+def largest_first(share: np.ndarray, sizes: np.ndarray, number: np.ndarray, most: float) -> tuple[np.ndarray, float]:
+    """Of rows with these shares >= 0 and numbers, which fit into ``most``, largest shares first; (mask, least share
+    chosen).  The numbers decide between equal shares."""
+    bins = (share.view(np.int64) >> BIN_BITS).astype(np.int32)  # numbers >= 0 are ordered as their bits are
+    filled = np.bincount(bins, sizes, BINS)[::-1].cumsum()
+    last = BINS - 1 - int(np.searchsorted(filled, most, side="right"))  # the first bin that does not fit whole
+    chosen = bins > last
+    among = np.flatnonzero(bins == last)
+    among = among[np.lexsort((number[among], -share[among]))]
+    room = most - (filled[BINS - 2 - last] if last < BINS - 1 else 0.0)
+    chosen[among[np.cumsum(sizes[among]) <= room]] = True
+    return chosen, float(share[chosen].min()) if chosen.any() else float(np.inf)
+
+
+def make_working_set(plan, saved: dict | None, all_blocks: Callable) -> WorkingSet | None:
+    """That of a plan: empty, or, where a checkpoint saved it, with the rows that it had; None where there is none.
+
+    all_blocks(blocks): reads every row once.
+    """
+    if plan.set_bytes is None:
+        return None
+    if plan.partition.resident:
+        made = RowsOfTheBlock(plan.source, RESIDENT_SHARE * plan.source.n_nonzeros)
+    else:
+        made = CopiedRows(plan.source, plan.set_bytes)
+    if saved is not None:
+        made.restore(saved, all_blocks(plan.partition.stored))
+    return made
+
+
+class CopiedRows:
+    """A working set of rows copied out of the blocks, within ``n_bytes`` of memory and for rows of this source."""
+
+    def __init__(self, source: Source, n_bytes: int):
+        entry = INDEX_BYTES + source.value_bytes
+        row = source.row_bytes + SLOT_BYTES
+        length = max(1.0, source.n_nonzeros / source.n_samples)
+        usable = max(0, n_bytes - bytes_of_blocks(source, 0, 0) - TABLE_BYTES * source.n_samples)
+        most = max(1, min(source.n_samples, int(SPARE_ROWS * usable / (length * entry + SPARE_ROWS * row))))
+        self.room = int(max(0, min(source.n_nonzeros, (usable - most * row) // entry)))
+        dtype = {0: None, 4: np.float32, 8: np.float64}[source.value_bytes]
+        arena = Arena(bytes_of_blocks(source, most, self.room))
+        self.held = carve_block(arena, most, self.room, dtype, source.n_features, source.coding.real, source.weighted)
+        self.held.indptr[0] = 0
+        self.slots = np.full(source.n_samples, -1, np.int32)
+        self.member = np.zeros(most, np.uint8)
+        self.held_share = np.zeros(most)
+        self.used = np.zeros(3, np.int64)
+        self.n_nonzeros = source.n_nonzeros
+        self.idle = self.under_way = False
+        self.seen_before = 0.0
+        self.least = self.floor = 0.0
+        self.seen = self.left_out = 0.0
+        self._settle()
+
+    def _settle(self) -> None:
+        """Make the views of what is held; the members are listed when they are asked for."""
+        held, n = self.held, int(self.used[0])
+        nnz = int(held.indptr[n])
+        self.block = Block(
+            held.indptr[: n + 1],
+            held.indices[:nnz],
+            None if held.values is None else held.values[:nnz],
+            held.y[:n],
+            held.sq_norms[:n],
+            held.rows[:n],
+            held.n_features,
+            None if held.weights is None else held.weights[:n],
+        )
+        self.share = self.held_share[:n]
+        self.listed: np.ndarray | None = None
+
+    @property
+    def members(self) -> np.ndarray:
+        if self.listed is None:
+            n = int(self.used[0])
+            found = np.flatnonzero(self.member[:n]).astype(np.int32)
+            self.listed = found[np.argsort(self.held.rows[found])]
+        return self.listed
+
+    def begin_reading(self, anew: bool) -> None:
+        if not self.under_way:  # one that was broken off is begun again as it was
+            self.idle = self.left_out > MOST_OUTSIDE * self.seen and self.seen < FAST * self.seen_before
+            self.seen_before = self.seen
+            self.floor = LOWERED * self.least
+        self.under_way = True
+        self.seen = self.left_out = 0.0
+        self.least = self.floor
+        if anew or self.idle:
+            self.member[:] = 0
+            self.used[1:] = 0
+            self.listed = None
+
+    def end_reading(self) -> None:
+        self.under_way = False
+
+    def gather(self, block: Block, share: np.ndarray) -> None:
+        if self.idle:
+            positive = np.maximum(share, 0.0)
+            total = float(positive.sum())
+            most = int(KEPT * self.room / max(1, self.n_nonzeros) * len(share))
+            held = np.partition(positive, len(share) - most)[len(share) - most :].sum() if most else 0.0
+            self.seen += total
+            self.left_out += total - float(held)
+            return
+        wanted = np.empty(block.n_samples, np.int32)
+        count, entries, total, below = renew(
+            block.indptr, block.rows, share, self.least, self.slots, self.used, self.member, self.held_share, wanted
+        )
+        wanted = wanted[:count]
+        self.seen += total
+        self.left_out += below
+        self.listed = None
+        if self.used[1] + count > len(self.member) or self.used[2] + entries > self.room:
+            wanted = self._select(block, share, wanted)
+        held = arrays_of(self.held)
+        new = wanted[self.slots[block.rows[wanted]] < 0]
+        end = self.held.indptr[self.used[0]] + (block.indptr[new + 1] - block.indptr[new]).sum()
+        if end > self.room or self.used[0] + len(new) > len(self.member):
+            compact(self.slots, *held, self.room, self.used, self.member, self.held_share)
+        taken = take_in(
+            *arrays_of(block), wanted, share, self.slots, *held, self.room, self.used, self.member, self.held_share
+        )
+        assert taken == len(wanted)
+        self._settle()
+
+    def _select(self, block: Block, share: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+        """Keep, of the members and the rows of a block that are wanted, those of the largest shares, in most of the
+        room; those of the blocks to come must have as much.  Returns the rows of the block that are chosen."""
+        members = self.members
+        number = np.concatenate([self.held.rows[members], block.rows[wanted]])
+        both = np.maximum(np.concatenate([self.held_share[members], share[wanted]]), 0.0)
+        nnz = np.concatenate([np.diff(self.held.indptr)[members], np.diff(block.indptr)[wanted]])
+        chosen, least = largest_first(both, nnz, number, KEPT * self.room)
+        # many short rows may fill the slots before the room
+        if np.count_nonzero(chosen) > KEPT * len(self.member):
+            chosen, least = largest_first(both, np.ones(len(both)), number, KEPT * len(self.member))
+        self.least = max(self.least, least)
+        self.left_out += float(both[~chosen].sum())
+        kept = chosen[: len(members)]
+        self.member[members[~kept]] = 0
+        self.used[1:] = np.count_nonzero(kept), nnz[: len(members)][kept].sum()
+        self.listed = None
+        return wanted[chosen[len(members) :]]
+
+    def saved(self) -> dict[str, np.ndarray]:
+        members = self.members
+        return {
+            "rows": self.held.rows[members],
+            "lengths": np.diff(self.held.indptr)[members],
+            "share": self.held_share[members],
+            "sums": np.array(
+                [self.least, self.seen, self.left_out, self.floor, self.idle, self.under_way, self.seen_before]
+            ),
+        }
+
+    def restore(self, saved: dict[str, np.ndarray], blocks: Iterable[Block]) -> None:
+        rows, ends = saved["rows"], np.cumsum(saved["lengths"])
+        n = len(rows)
+        sound = n == len(ends) == len(saved["share"]) <= len(self.member) and len(saved["sums"]) == 7
+        sound = sound and ((rows >= 0) & (rows < len(self.slots))).all() and (np.diff(rows) > 0).all()
+        if not sound or (n and not ((saved["lengths"] >= 0).all() and ends[-1] <= self.room)):
+            raise InputError("the checkpoint's working set is of another run; start afresh")
+        self.held.indptr[1 : n + 1] = ends
+        self.slots[rows] = np.arange(n, dtype=np.int32)
+        self.member[:n], self.held_share[:n] = 1, saved["share"]
+        self.used[:] = n, n, ends[-1] if n else 0
+        self.least, self.seen, self.left_out, self.floor, *rest = saved["sums"].tolist()
+        self.idle, self.under_way, self.seen_before = bool(rest[0]), bool(rest[1]), rest[2]
+        held = arrays_of(self.held)
+        found = [bring_back(*arrays_of(block), self.slots, *held, self.room) for block in blocks] if n else []
+        if sum(found) != n or min(found, default=0) < 0:
+            raise InputError("the checkpoint's working set has rows that the source lacks; start afresh")
+        self._settle()
+
+
+class RowsOfTheBlock:
+    """A working set where all rows are in memory: which of them, and no copies.  most: its nonzeros at most."""
+
+    def __init__(self, source: Source, most: float):
+        self.most = most
+        self.share = np.full(source.n_samples, -1.0)
+        self.members = np.empty(0, np.int32)
+        self.seen = self.left_out = 0.0
+
+    def begin_reading(self, anew: bool) -> None:
+        pass
+
+    def end_reading(self) -> None:
+        pass
+
+    def gather(self, block: Block, share: np.ndarray) -> None:
+        self.block = block
+        self.share[:] = share
+        members = np.flatnonzero(share >= 0.0).astype(np.int32)
+        nnz = np.diff(block.indptr)[members]
+        self.seen, self.left_out = float(share[members].sum()), 0.0
+        if nnz.sum() > self.most:
+            chosen, _ = largest_first(share[members], nnz, members, self.most)
+            self.left_out = float(share[members[~chosen]].sum())
+            members = members[chosen]
+        self.members = members
+
+    def saved(self) -> dict[str, np.ndarray]:
+        return {
+            "rows": self.members.astype(np.int64),
+            "share": self.share,
+            "sums": np.array([self.seen, self.left_out]),
+        }
+
+    def restore(self, saved: dict[str, np.ndarray], blocks: Iterable[Block]) -> None:
+        for self.block in blocks:
+            pass
+        rows = saved["rows"]
+        if len(saved["share"]) != len(self.share) or not ((rows >= 0) & (rows < len(self.share))).all():
+            raise InputError("the checkpoint's working set is of another run; start afresh")
+        self.members, self.share = rows.astype(np.int32), saved["share"]
+        self.seen, self.left_out = saved["sums"].tolist()
+
+
+def arrays_of(block: Block) -> tuple[tuple, np.ndarray | None, np.ndarray | None]:
+    """As kernels/working_set.py takes them."""
+    return (block.indptr, block.indices, block.y, block.sq_norms, block.rows), block.values, block.weights
