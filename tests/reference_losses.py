@@ -54,3 +54,27 @@ REFERENCES = {
         epsilon_insensitive, lambda a, y, c, p: p[0] * abs(a) - a * y, lambda c: (-c, c), labels=False, settings=(0.3,)
     ),
 }
+
+
+def shares_of_gap(name, z, y, a, c, near):
+    """Each row's term of P(w) - D(a) at w = w(a) (Fenchel, Young); -1 where the row costs nothing, and where a is at a
+    bound and the gradient of -D, y z - 1 + a / (2 c) with that term for the squared hinge alone, farther than ``near``
+    beyond it."""
+    loss = REFERENCES[name]
+    shares = []
+    for zi, yi, ai, ci in zip(*map(np.atleast_1d, (z, y, a, c)), strict=True):
+        if ci == 0.0:
+            shares.append(-1.0)
+            continue
+        gradient = yi * zi - 1.0 + (ai / (2.0 * ci) if name == "squared-hinge" else 0.0)
+        low, high = loss.interval(ci)
+        beyond = (ai == low and gradient > near) or (ai == high and gradient < -near)
+        if beyond and name != "logistic":
+            shares.append(-1.0)
+            continue
+        value, conjugate = (
+            loss.value(LONG(zi), LONG(yi), LONG(ci), ()),
+            loss.conjugate(LONG(ai), LONG(yi), LONG(ci), ()),
+        )
+        shares.append(max(0.0, float(value + conjugate + LONG(ai) * LONG(yi) * LONG(zi))))
+    return np.array(shares)

@@ -61,6 +61,7 @@ def test_the_gap_is_a_sum_of_terms_of_the_rows_and_an_attempt_ends_when_they_are
 def test_attempts_broken_off_change_nothing_but_what_is_read(monkeypatch, loss):
     source = Matrix(*random_rows(n=300, d=40, seed=2), chunk_rows=np.arange(0, 300, 10))
     settings = {"loss": loss, "tol": 1e-3, "schedule": "5", "block_chunks": 5, "max_outer": 500}
+    settings |= {"working_set": "none"}  # with one, no reading for a certificate is in vain
     monkeypatch.setattr(Attempts, "worthwhile", lambda *arguments: True)  # the first attempts come too early
     shares = []
 

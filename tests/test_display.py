@@ -47,7 +47,8 @@ def outer(number, *, certified=False, valid=None, **more):
         "seconds_training": 1.0, "seconds_waiting": 9.0, "valid_accuracy": valid,
         "primal": 1.23456e-17 if certified else None, "dual": -1.23456e-17 if certified else None,
         "rel_gap": 4.5e-100 if certified else None, "primal_estimate": 1.23456e17, "dual_estimate": -1.23456e-17,
-        "gap_estimate": 3.0e-4, **more,
+        "gap_estimate": 3.0e-4, "bytes_read": 123_456_789, "set_rows": 123_456, "set_share": 0.987,
+        "set_passes": [1] * 99, **more,
     }  # fmt: skip
 
 

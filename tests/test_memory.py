@@ -105,7 +105,7 @@ def test_the_command_names_the_need_and_reads_nothing(large_store, tmp_path):
     done = command(large_store, tmp_path / "m.h5", "--memory", "1MB", "--log", tmp_path / "trace.jsonl", "--quiet")
     assert done.returncode == 2
     assert done.stderr.startswith("blocksvm.train: error: --memory 1.0MB is too small: ")
-    assert "weights 1.6MB, alpha 3.6MB" in done.stderr
+    assert "weights 1.6MB, alpha 4.0MB" in done.stderr
     assert len(done.stderr.splitlines()) == 1
     assert os.listdir(tmp_path) == []
 

@@ -298,7 +298,7 @@ def test_a_regulariser_is_part_of_the_regret_and_its_comparator_of_epochs_is_goo
 
         least = min(scipy.optimize.minimize(total, w, method="Powell").fun for w in (np.zeros(4), np.ones(4)))
         assert made.best.judged[-1] == pytest.approx(least, rel=2e-2)
-        assert made.best.judged[-1] >= least * (1 - 1e-6)
+        assert made.best.judged[-1] >= least * (1 - 1e-4)  # Powell's method is not exact
         assert any("lower bound" in note for note in made.notes) == (name == "fobos")
         assert any("include r(w)" in note for note in made.notes)
 

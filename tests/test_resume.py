@@ -21,7 +21,7 @@ from blocksvm.model.state import describe_checkpoint
 from blocksvm.sources.matrix import Matrix
 from blocksvm.sources.store.reader import Store
 from blocksvm.train import main as train_main
-from blocksvm.training.trace import earlier_run
+from blocksvm.training.trace import earlier_run, replayed_by
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +43,7 @@ RUNS = [
 
 
 def passes_in_all(run) -> int:
-    return sum(run.result.passes)
+    return sum(run.result.passes) + sum(run.result.set_passes)
 
 
 @pytest.mark.parametrize("settings", RUNS)
@@ -226,13 +226,14 @@ def test_an_overlap_run_is_resumed_and_its_checkpoint_replays(rows, tmp_path):
     run = train(SlowMatrix(*rows, **cut), schedule="overlap", checkpoint=checkpoint, resume=True, **settings)
     assert len(run.result.passes) == 16
     assert max(run.result.passes) > 1
-    replay = earlier_run(checkpoint).passes
-    assert replay == run.result.passes
+    earlier = earlier_run(checkpoint)
+    assert (earlier.passes, earlier.set_passes) == (run.result.passes, run.result.set_passes)
+    replay = earlier.passes, earlier.set_passes
     fast = Matrix(*rows, **cut)
     assert train(fast, replay=replay, **settings).same(run)
     # and a replay is stopped and resumed like any other run
     train(fast, replay=replay, checkpoint=checkpoint, stop=stop_after(7), **settings)
-    saved = describe_checkpoint(checkpoint)["replay"]
+    saved = replayed_by(describe_checkpoint(checkpoint))
     assert saved == replay
     assert train(fast, replay=saved, checkpoint=checkpoint, resume=True, **settings).same(run)
 

@@ -209,8 +209,9 @@ def test_what_the_clock_chose_is_recorded_and_replayed(rows, tmp_path, solver, s
     assert run.result.passes == [n for event in run.outer() for n in event["passes"]] == run.events[-1]["passes"]
     assert [sum(event["passes"]) for event in run.outer()] == [event["inner_passes"] for event in run.outer()]
     for path in files_of(run, source, tmp_path):
-        replay = earlier_run(path).passes
-        assert replay == run.result.passes
+        earlier = earlier_run(path)
+        assert (earlier.passes, earlier.set_passes) == (run.result.passes, run.result.set_passes)
+        replay = earlier.passes, earlier.set_passes
         fast = Matrix(*rows, chunk_rows=CHUNK_ROWS)
         assert run.same(train(fast, schedule="auto", replay=replay, **settings))
     assert not run.same(train(Matrix(*rows, chunk_rows=CHUNK_ROWS), schedule="1", **settings))
@@ -228,7 +229,7 @@ def test_a_tolerance_run_is_replayed_bit_by_bit(store, loss):
     settings = {"schedule": "tol:0.2", "block_chunks": 3, "max_outer": 6, "tol": 0.0, "C": 10.0, "loss": loss}
     run = train(store, **settings)
     assert len(set(run.result.passes)) > 3
-    again = train(store, replay=run.result.passes, **settings)
+    again = train(store, replay=(run.result.passes, run.result.set_passes), **settings)
     assert again.result.passes == run.result.passes
     assert again.same(run)
 

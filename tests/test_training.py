@@ -146,14 +146,14 @@ def test_the_certificate_is_of_the_weights_and_alpha_saved(store, tmp_path, loss
         gap = (certificate["primal"] - certificate["dual"]) / certificate["primal"]
         assert certificate["rel_gap"] == pytest.approx(gap, rel=1e-9)
         assert certificate["accuracy"] == np.mean(reference.predict(Xb, w) == y)
-    assert 0.0 < certificate["rel_gap"] < 0.05
+    assert 0.0 <= certificate["rel_gap"] < 0.05
 
 
 def test_a_drifted_w_is_rebuilt_before_it_is_certified(rows):
     """The certificate is of alpha, whatever had become of w."""
     X, y = rows
     matrix = Matrix(X, y)
-    loop = looped(matrix, schedule="2", max_outer=3, tol=0.0, block_chunks=1)
+    loop = looped(matrix, schedule="2", max_outer=3, tol=0.0, block_chunks=1, working_set="none")
     inner_pass, passes = loop.plan.solver.inner_pass, []
 
     def spoiling(block, state, visit, order):
@@ -229,6 +229,8 @@ def test_equal_seeds_give_equal_models_from_a_store_and_from_a_matrix(store, set
 )
 def test_in_stored_order_any_cut_gives_the_same_model(store, tmp_path, rows, settings):
     settings = settings | {"order": "stored", "schedule": "1", "max_outer": 6, "tol": 0.0, "class_weight": "balanced"}
+    if settings["solver"] == "dual-cd":
+        settings |= {"working_set": "none"}  # passes over it come between blocks, so they depend on the cut
     whole = train(store, **settings)
     assert whole.events[0]["resident"]
     n = whole.loop.plan.source.n_samples
@@ -245,7 +247,7 @@ def test_in_stored_order_any_cut_gives_the_same_model(store, tmp_path, rows, set
 def test_a_store_of_one_row_chunks_gives_the_same_model(tmp_path, rows):
     X, y = rows
     large, small = (make_store(tmp_path, X, y, name=str(k), chunk_nonzeros=k) for k in (4096, 1))
-    settings = {"order": "stored", "schedule": "1", "max_outer": 3, "tol": 0.0}
+    settings = {"order": "stored", "schedule": "1", "max_outer": 3, "tol": 0.0, "working_set": "none"}
     with Store(small) as source:
         assert len(source.chunks) == source.n_samples
     for solver in ("dual-cd", "pegasos"):

@@ -21,7 +21,7 @@ from blocksvm.training.plan import Plan
 from blocksvm.training.record import Result
 from blocksvm.training.saving import save_result
 from blocksvm.training.settings import TrainSettings
-from blocksvm.training.trace import EarlierRun, Trace, earlier_run
+from blocksvm.training.trace import EarlierRun, Trace, earlier_run, replayed_by
 
 
 class Session:
@@ -71,7 +71,7 @@ class Session:
 
     def _plan(self, source: Store, valid: Store | None, resume: dict | None, replayed: EarlierRun | None) -> Plan:
         earlier = EarlierModels(source, _path(self.options.continue_from), _path(self.options.prior))
-        passes = (replayed.passes, replayed.set_passes) if replayed else resume and resume.get("replay")
+        passes = (replayed.passes, replayed.set_passes) if replayed else replayed_by(resume)
         plan = Plan(source, self.settings, earlier=earlier, valid=valid, resume=resume, replay=passes, stop=self.stop)
         if replayed:
             replayed.check(plan)

@@ -93,11 +93,13 @@ def train(kind: str, solver: str, learner: bool, settings: dict, n_classes: int)
     from blocksvm import kernels
     from blocksvm.api import fit
     from blocksvm.kernels.check import fill_rows
+    from blocksvm.kernels.shuffle import keep_active
     from blocksvm.kernels.table import hash_ids
     from blocksvm.settings import REQUIRED
 
     # what only stores and streams need
     kernels.start()
+    keep_active(np.zeros(1, np.int32), np.ones(1, np.uint8))
     two, bits = np.zeros(2, np.int64), np.zeros(1, np.uint64)
     fill_rows(np.zeros(64, np.uint8), 28, 0, 0, 0, np.zeros(2), two, bits, two[:1], np.zeros(1, np.int16))
     hash_ids(np.zeros(1, np.int64), 1, np.zeros(1, np.int32))
@@ -110,9 +112,31 @@ def train(kind: str, solver: str, learner: bool, settings: dict, n_classes: int)
         for chunks in (None, 1):
             fitted = fit(source, valid=few_rows(kind, n_classes), max_outer=5, tol=0.0, block_chunks=chunks,
                          **name, **(needed | settings), **schedule)  # fmt: skip
+        if method.capabilities.working_set:
+            # a certificate that chooses the rows of the working set, and what happens where room is short
+            fit(source, max_outer=5, tol=0.9, block_chunks=1, **name, **(needed | settings), schedule="1")
+            warm_working_set(source)
         if method.capabilities.warm_starts:
             fitted.save(Path(folder) / "model.h5")
             fit(source, max_outer=1, warm_start=Path(folder) / "model.h5", **name, **(needed | settings))
+
+
+def warm_working_set(source) -> None:
+    """What only a working set that is full or restored does."""
+    import numpy as np
+
+    from blocksvm.training.working_set import CopiedRows
+
+    for n_bytes in (700, 10_000):
+        working_set = CopiedRows(source, n_bytes)
+        blocks = [source.read_block(np.array([k]), None) for k in range(len(source.chunks))]
+        for share in (1.0, -1.0, 2.0):
+            working_set.begin_reading(anew=False)
+            for block in blocks:
+                working_set.gather(block, np.full(block.n_samples, share))
+        working_set.make_room()
+        saved = working_set.saved()
+        CopiedRows(source, n_bytes).restore(saved, iter(blocks))
 
 
 def predict(folder: Path, kind: str, dtype: str) -> None:

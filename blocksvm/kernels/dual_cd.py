@@ -37,7 +37,7 @@ def dual_cd_pass(indptr, indices, values, y, weights, sq_norms, order, bias, cos
     it is left out of its next ``rest_visits`` visits (+inf: none); w (d + 1,), alpha (n,) float64, active (n,) uint8
     and rest (n,) uint8 are updated.  Rows of cost 0 are passed over.
 
-    With a working set (both None without one): pauses (n,) uint8, how long each row's last rest was, of which the next
+    With a working set (both of length 0 without one): pauses (n,) uint8, how long each row's last rest was, of which the next
     one is twice as long, at most ``rest_visits``; share (n,) float64, each visited row's share of the gap as
     ``share_of_gap`` has it, before its own step.
 
@@ -46,6 +46,7 @@ def dual_cd_pass(indptr, indices, values, y, weights, sq_norms, order, bias, cos
     """
     d = w.shape[0] - 1
     n = order.shape[0]
+    with_set = share.shape[0] > 0
     pg_max = -np.inf
     pg_min = np.inf
     dropped = 0
@@ -77,16 +78,16 @@ def dual_cd_pass(indptr, indices, values, y, weights, sq_norms, order, bias, cos
         suffered = value(z, target, c, p)
         loss += suffered
         projected, excess = stationarity(a, z, target, c, p)
-        if share is not None:
+        if with_set:
             share[i] = share_of_gap(a, z, target, c, p)
             shares += max(share[i], 0.0)
         if rest[i] == 0 and abs(excess) > rest_beyond:
             rest[i] = rest_visits
-            if pauses is not None:
+            if with_set:
                 pauses[i] = min(2 * pauses[i] + 1, rest_visits)
                 rest[i] = pauses[i]
             resting_loss += suffered
-        elif pauses is not None and rest_beyond < np.inf:
+        elif with_set and rest_beyond < np.inf:
             pauses[i] = 0
         if excess > shrink_above or excess < shrink_below:
             active[i] = 0

@@ -49,6 +49,8 @@ REST_FROM = 3  # outer iterations done before any row may rest: the first ones m
 LONGEST_REST = 31
 REST_FROM_WITH_A_SET = 99
 
+NO_PAUSES, NO_SHARES = np.empty(0, np.uint8), np.empty(0)  # without a working set
+
 LARGEST_FACTOR = 1e6  # by which a warm start's dual variables are multiplied, at most
 QUADRATIC = 1e-6  # relative: nearer than this to a parabola the conjugates' sum is one
 
@@ -178,7 +180,7 @@ class DualCD(Solver):
         pg_max, pg_min, dropped, nnz, loss, resting, change, gain, shares = self.one_pass(
             *block.matrix, block.y, block.weights, block.sq_norms, order, problem.bias, self.cost, problem.own,
             bounds[ABOVE], bounds[BELOW], beyond, longest, state["w"], alpha, visit["active"], state["rest"],
-            state.get("pauses"), visit.get(SHARE),
+            state.get("pauses", NO_PAUSES), visit.get(SHARE, NO_SHARES),
         )  # fmt: skip
         sums[CONJUGATE] += change
         if not self.with_set:

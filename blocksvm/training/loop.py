@@ -28,7 +28,7 @@ from blocksvm.training.reading import Reading
 from blocksvm.training.record import Progress, Result, Tally, end_event, outer_event, start_event
 from blocksvm.training.visitor import Visitor
 from blocksvm.training.visits import Executor, ThisThread
-from blocksvm.training.working_set import make_working_set
+from blocksvm.training.working_set import figures_of, make_working_set
 
 OUTSIDE = 0.1  # of the gap: where the rows that are no members have more of it, all rows are visited
 BY_THE_SET = 0.5  # what passes over a working set that holds nearly all of the gap leave of it
@@ -120,7 +120,7 @@ class OuterLoop:
                 plan, self.state, self.weights, self.feed.all_blocks, self.watch.stop, self.working_set
             )
             visitor = Visitor(plan, self.progress, self.feed, self.executor, self.watch.stop, self._report)
-            visitor.arrays = broken_off
+            visitor.unpack(broken_off, self.working_set)
             self.reading = Reading(self, visitor)
             if self.warm_start is not None and plan.resume is None:
                 self._start_warm()
@@ -233,7 +233,8 @@ class OuterLoop:
             progress.certified_outer = position.outer
         accuracy = None if plan.held_out is None else plan.held_out.accuracy(self.weights(), solver.bias)
         estimates = {"primal_estimate": primal, "dual_estimate": dual, "gap_estimate": gap,
-                     "certificate_share": share, **solver.progress(self.state)}  # fmt: skip
+                     "certificate_share": share, **figures_of(self.working_set),
+                     **solver.progress(self.state)}  # fmt: skip
         self.watch.on_event(outer_event(progress, self.seconds(), estimates, certificate, accuracy))
         position.outer += 1
         position.visit = 0
@@ -273,7 +274,7 @@ class OuterLoop:
         progress = asdict(self.progress) | {"seconds_before": self.seconds()}
         progress["cycle"]["seconds_before"] = self.reading.seconds()
         held = None if self.working_set is None else self.working_set.saved()
-        self.checkpoint.save(self.plan, self.state, self.reading.visitor.arrays, progress, held)
+        self.checkpoint.save(self.plan, self.state, self.reading.visitor.packed(self.working_set), progress, held)
 
     def save_if_due(self) -> None:
         if self.checkpoint is not None and self.checkpoint.is_due():

@@ -70,7 +70,7 @@ def plan_blocks(
     smallest = int(np.sort(cost)[-(n or 1) :].sum())
     set_bytes = None if share is None else 0
     if saved:
-        set_bytes = saved["set_bytes"]
+        set_bytes = saved.get("set_bytes")
     elif share is not None:
         wanted = int(SET_SHARE * budget.left if share == AUTO else share * budget.total)
         largest = SLOT_BYTES * source.n_samples + int(block.sum()) + MEMBER_BYTES * source.n_samples

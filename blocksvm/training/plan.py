@@ -107,7 +107,8 @@ class Plan:
                 "capacity": int(self.partition.capacity),
                 "set_bytes": self.set_bytes,
             },
-            "replay": self.replay,
+            "replay": None if self.replay is None else self.replay[0],
+            "set_replay": None if self.replay is None else self.replay[1],
             "earlier": self.earlier.fingerprints,
         }
 
@@ -122,7 +123,7 @@ class Plan:
             self._other(path, "solver", saved["method"]["name"], now["method"]["name"])
         for before, ours in (
             (saved["method"]["settings"], now["method"]["settings"]),
-            (saved["settings"], now["settings"]),
+            ({"working_set": "none"} | saved["settings"], now["settings"]),  # older runs had none
         ):
             for name, value in before.items():
                 if ours.get(name) != value:

@@ -105,6 +105,13 @@ class EarlierRun:
             )
 
 
+def replayed_by(checkpoint: dict | None) -> tuple[list[int], list[int]] | None:
+    """What the run of a checkpoint repeats, by its description; None where it repeats nothing."""
+    if checkpoint is None or checkpoint["replay"] is None:
+        return None
+    return checkpoint["replay"], checkpoint.get("set_replay") or []
+
+
 def earlier_run(path: Path) -> EarlierRun:
     """What to replay, from a trace, a model or a checkpoint; InputError where the file names no passes."""
     if not path.is_file():

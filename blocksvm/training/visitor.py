@@ -47,6 +47,24 @@ class Visitor:
         self.set_gain_rate = 0.0  # what it added to the dual in a second
         self.first_pass = True
 
+    def packed(self, working_set: WorkingSet | None) -> State | None:
+        """``arrays`` for a checkpoint: of a visit to the working set, what its members have, wherever they lie."""
+        if self.arrays is None or not self.progress.position.of_the_set:
+            return self.arrays
+        return {name: a[working_set.members] if name in self._by_row else a for name, a in self.arrays.items()}
+
+    def unpack(self, arrays: State | None, working_set: WorkingSet | None) -> None:
+        """Take ``arrays`` from a checkpoint, the other way round."""
+        if arrays is not None and self.progress.position.of_the_set:
+            for name in self._by_row:
+                packed, arrays[name] = arrays[name], np.zeros(working_set.block.n_samples, arrays[name].dtype)
+                arrays[name][working_set.members] = packed
+        self.arrays = arrays
+
+    @property
+    def _by_row(self) -> list[str]:
+        return [array.name for array in self.plan.solver.visit_arrays if not array.length]
+
     def visit(self, block: Block, state: State, working_set: WorkingSet | None) -> bool:
         """Have one block visited, and its rows gathered; False where the run was stopped meanwhile."""
         progress, schedule = self.progress, self.plan.schedule

@@ -69,14 +69,14 @@ class WorkingSet(Protocol):
         ...
 
 
-def gap_of(working_set: WorkingSet) -> float:
-    """The sum of the members' shares."""
-    return float(np.maximum(working_set.share[working_set.members], 0.0).sum())
-
-
-def nonzeros_of(working_set: WorkingSet) -> int:
-    """Of the members."""
-    return int(np.diff(working_set.block.indptr)[working_set.members].sum())
+def figures_of(working_set: WorkingSet | None) -> dict:
+    """For a trace: members, their nonzeros, and their part of the gap that the last reading saw; null without a set."""
+    if working_set is None:
+        return {"set_rows": None, "set_nonzeros": None, "set_share": None}
+    members, seen = working_set.members, working_set.seen
+    nnz = int(np.diff(working_set.block.indptr)[members].sum()) if len(members) else 0
+    share = 1.0 - working_set.left_out / seen if seen > 0.0 and len(members) else 0.0
+    return {"set_rows": len(members), "set_nonzeros": nnz, "set_share": share}
 
 
 def largest_first(share: np.ndarray, sizes: np.ndarray, number: np.ndarray, most: float) -> tuple[np.ndarray, float]:
@@ -198,12 +198,18 @@ class CopiedRows:
         new = wanted[self.slots[block.rows[wanted]] < 0]
         end = self.held.indptr[self.used[0]] + (block.indptr[new + 1] - block.indptr[new]).sum()
         if end > self.room or self.used[0] + len(new) > len(self.member):
-            compact(self.slots, *held, self.room, self.used, self.member, self.held_share)
+            self.make_room()
         taken = take_in(
             *arrays_of(block), wanted, share, self.slots, *held, self.room, self.used, self.member, self.held_share
         )
         assert taken == len(wanted)
         self._settle()
+
+    def make_room(self) -> None:
+        """Close the gaps that rows which are no members any more have left."""
+        held = arrays_of(self.held)
+        compact(self.slots, *held, self.room, self.used, self.member, self.held_share)
+        self.listed = None
 
     def _select(self, block: Block, share: np.ndarray, wanted: np.ndarray) -> np.ndarray:
         """Keep, of the members and the rows of a block that are wanted, those of the largest shares, in most of the

@@ -10,12 +10,17 @@ from blocksvm.settings import shown
 # column -> width in a plain log
 WIDTHS = {
     "outer": 5, "epoch": 5, "seconds": 7, "primal": 12, "dual": 12, "gap": 8, "certified": 9, "rows": 12, "loss": 10,
-    "mistakes": 9, "held-out": 8, "asked": 6, "passes": 6, "waiting": 7, "left": 6,
+    "mistakes": 9, "held-out": 8, "asked": 6, "passes": 6, "set": 6, "of gap": 6, "over it": 7, "read": 7,
+    "waiting": 7, "left": 6,
 }  # fmt: skip
 # the columns that a narrow terminal does without, the first one first
 SPARED = (
     "waiting",
+    "read",
+    "of gap",
     "passes",
+    "over it",
+    "set",
     "left",
     "certified",
     "asked",
@@ -26,7 +31,7 @@ SPARED = (
     "primal",
     "mistakes",
 )
-EMPTY_AT_FIRST = ("certified", "waiting", "left")  # of any other column the first row tells whether this run has it
+EMPTY_AT_FIRST = ("certified", "waiting", "left", "of gap")  # of any other column the first row tells whether this run has it
 UNNAMED = ("certified",)  # columns that say themselves what they are
 MOST_ROWS = 20  # of the live table
 
@@ -53,6 +58,8 @@ class TrainDisplay:
         self.max_seconds = None
         self.max_outer = None
         self.online = self.queried = False
+        self.n_samples = 1
+        self.bytes_read = 0
         self.before = {"rows": 0, "cumulative_loss": 0.0, "mistakes": 0, "asked": 0}
 
     def __enter__(self) -> TrainDisplay:
@@ -82,7 +89,7 @@ class TrainDisplay:
     def _start(self, event: dict) -> None:
         self.tol, self.max_seconds, self.max_outer = event["tol"], event["max_seconds"], event["max_outer"]
         plan = ", ".join(f"{name} {megabytes(n)}" for name, n in event["memory_plan"].items() if n >= 50_000)
-        blocks = event["blocks"]
+        blocks, self.n_samples = event["blocks"], event["n_samples"]
         if event["learner_settings"] is not None:
             self.online = True
             self.queried = event["learner_settings"].get("query") is not None
@@ -160,6 +167,7 @@ class TrainDisplay:
 
     def _iteration(self, event: dict) -> dict[str, str]:
         """A batch solver's outer iteration: certified figures where there are any, else estimates."""
+        self.bytes_read += event["bytes_read"]
         certified = event["rel_gap"] is not None or (event["dual_estimate"] is None and event["primal"] is not None)
         primal = event["primal"] if certified else event["primal_estimate"]
         dual = event["dual"] if certified else event["dual_estimate"]
@@ -173,7 +181,20 @@ class TrainDisplay:
             "dual": "" if dual is None else f"{mark}{dual:.6g}",
             "gap": "" if gap is None else f"{mark}{max(gap, 0.0):.1e}",
             "certified": "certified" if certified else "",
-            "passes": f"{event['inner_passes'] / max(1, event['blocks']):.1f}",
+            "passes": f"{event['inner_passes'] / event['blocks']:.1f}" if event["blocks"] else "",
+            **self._working_set(event),
+            "read": megabytes(self.bytes_read),
+        }
+
+    def _working_set(self, event: dict) -> dict[str, str]:
+        """Its rows and its part of the gap, as parts of all, and the passes over it."""
+        rows, share = event["set_rows"], event["set_share"]
+        if rows is None:
+            return {"set": "", "of gap": "", "over it": ""}
+        return {
+            "set": f"{rows / self.n_samples:.1%}",
+            "of gap": f"{share:.0%}" if rows else "",
+            "over it": str(sum(event["set_passes"])),
         }
 
     def _due(self, outer: int) -> bool:

@@ -177,6 +177,7 @@ MODEL = Record(
         "outer": SIZE,
         "seconds": NUMBER,
         "passes": list_of(SIZE),
+        "set_passes": maybe(list_of(SIZE)),
         "versions": OBJECT,
     }
 )
@@ -188,15 +189,20 @@ CHECKPOINT = Record(
         "settings": OBJECT,
         "cost": or_none(list_of(NUMBER)),
         "method": maybe(METHOD),
-        "partition": Record({"resident": YES, "capacity": SIZE}),
+        "partition": Record({"resident": YES, "capacity": SIZE, "set_bytes": maybe(or_none(SIZE))}),
         "replay": or_none(list_of(SIZE)),
+        "set_replay": maybe(or_none(list_of(SIZE))),
         "earlier": list_of(or_none(TEXT)),
         "arrays": OBJECT,
         "progress": Record(
             {
-                "position": Record({"outer": COUNT, "visit": SIZE, "passes": SIZE}),
+                "position": Record(
+                    {"outer": COUNT, "visit": SIZE, "passes": SIZE}
+                    | {name: maybe(YES) for name in ("of_the_set", "check", "renewed")}
+                ),
                 "tally": OBJECT,
                 "passes": list_of(SIZE),
+                "set_passes": maybe(list_of(SIZE)),
                 "seconds_before": NUMBER,
                 "attempts": Record({"factor": NUMBER, "last": SIZE}),
                 "estimates": list_of(or_none(NUMBER)),
