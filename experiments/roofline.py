@@ -133,9 +133,9 @@ def kernels(store: Store, block: Block) -> dict[str, float]:
         for k in range(PASSES):
             windowed_order(np.uint64(k), n, window, order, np.empty(-(-n // window), np.int32))
             began = time.perf_counter()
-            *_, nonzeros, _, _, _ = one_pass(
+            _, _, _, nonzeros, *_ = one_pass(
                 *block.matrix, block.y, block.weights, block.sq_norms, order, 0.0, problem.cost_by_sign(), problem.own,
-                np.inf, -np.inf, np.inf, 0, w, alpha, active, rest,
+                np.inf, -np.inf, np.inf, 0, w, alpha, active, rest, rest[:0], w[:0],
             )  # fmt: skip
             rates.append(nonzeros / 1e6 / (time.perf_counter() - began))
         found[f"dual_cd_{name}"] = median(rates[SETTLED:])

@@ -389,7 +389,7 @@ def test_the_table_shows_it(capsys, tmp_path):
     )
     assert code == 0
     head, *lines = [line for line in err.splitlines() if line.startswith(("outer", "    "))]
-    assert "set of gap over it    read" in head
+    assert "set set-gap set-passes    read" in head
     assert all("%" in line for line in lines)
 
 

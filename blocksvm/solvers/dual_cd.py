@@ -47,7 +47,7 @@ REST_FROM = 3  # outer iterations done before any row may rest: the first ones m
 # With a working set each rest is twice as long as the one before, up to this: the certificates see all rows, and bring
 # back those that can move.
 LONGEST_REST = 31
-REST_FROM_WITH_A_SET = 99
+REST_FROM_WITH_A_SET = 4
 
 NO_PAUSES, NO_SHARES = np.empty(0, np.uint8), np.empty(0)  # without a working set
 

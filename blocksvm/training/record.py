@@ -62,10 +62,11 @@ class Tally:
 
 @dataclass
 class Cycle:
-    """A reading and the passes over the working set that follow it: what it has added to the dual so far, and the
-    seconds that it took before the run was resumed."""
+    """A reading and the passes over the working set that follow it: what it has added to the dual so far, the seconds
+    of these passes, and those of everything before the run was resumed."""
 
     gain: float = 0.0
+    set_seconds: float = 0.0
     seconds_before: float = 0.0
 
 

@@ -16,6 +16,7 @@ NEXT_CYCLE = 0.1  # what the next reading is expected to add in a second, of wha
 # bring this much of what the reading with all passes does in a second.
 INSTEAD_OF_HELP = 0.5
 TRIED_EVERY = 4  # blocks, a pass over the working set
+MOST_SPENT = 10.0  # of the seconds of a reading: a set so large that its passes take longer gains little over all rows
 SPREAD_LEFT = 0.1  # of the first pass's: a smaller range of the projected gradients ends the passes over the set
 MOST_FIXED = 1_000_000  # that may be asked for: far beyond what any block has use for
 
@@ -40,7 +41,8 @@ class SetSituation:
     seconds that its reading is expected to leave all processors idle and that a pass takes (0: unknown); spread of
     the projected gradients in the first pass and in the last; what the last pass added to the dual in a second, and
     what the reading with all passes since did; due: there was no pass for some blocks; enough: the set's own share of
-    the gap, as the last pass saw it, no longer stands in the way of the tolerance."""
+    the gap, as the last pass saw it, no longer stands in the way of the tolerance; spent: seconds of the passes over
+    the set since the reading began, as a multiple of all others since."""
 
     passes: int
     between_blocks: bool
@@ -53,6 +55,7 @@ class SetSituation:
     cycle_rate: float
     due: bool = False
     enough: bool = False
+    spent: float = 0.0
 
 
 class Schedule(Protocol):
@@ -90,7 +93,9 @@ class ByTheClock:
             return not situation.next_ready and (worthwhile or (situation.due and situation.passes == 0))
         if situation.passes == 0:
             return True
-        return not situation.enough and situation.gain_rate > NEXT_CYCLE * situation.cycle_rate
+        if situation.enough or situation.spent > MOST_SPENT:
+            return False
+        return situation.gain_rate > NEXT_CYCLE * situation.cycle_rate
 
 
 class Fixed(ByCounts):

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from blocksvm.errors import InputError
 from blocksvm.solvers.protocol import SHARE, PassResult, State
 from blocksvm.sources.block import Block
 from blocksvm.training.feed import Feed
@@ -16,6 +17,7 @@ from blocksvm.training.schedule import TRIED_EVERY, Replay, SetSituation, Situat
 from blocksvm.training.visits import Change, Executor, Visit
 from blocksvm.training.working_set import WorkingSet
 
+OF_ANOTHER_RUN = "the checkpoint's visit is of another run: it has other rows; start afresh"
 SPARED = 0.25  # of the gap that the tolerance allows: passes that have less to gain end
 
 
@@ -58,6 +60,8 @@ class Visitor:
         if arrays is not None and self.progress.position.of_the_set:
             for name in self._by_row:
                 packed, arrays[name] = arrays[name], np.zeros(working_set.block.n_samples, arrays[name].dtype)
+                if len(packed) != len(working_set.members):
+                    raise InputError(OF_ANOTHER_RUN)
                 arrays[name][working_set.members] = packed
         self.arrays = arrays
 
@@ -119,6 +123,7 @@ class Visitor:
                 self.set_pass_seconds = took
                 self.set_gain_rate = result.gain / max(took, 1e-9)
                 progress.cycle.gain += result.gain
+                progress.cycle.set_seconds += took
                 progress.spread, progress.seen = result.spread, result.seen
                 progress.first_spread = result.spread if passes == 1 else progress.first_spread
             ready, rate = self.feed.ready(), progress.cycle.gain / max(seconds(), 1e-9)
@@ -135,6 +140,7 @@ class Visitor:
                     rate,
                     not any(progress.tally.set_passes[-TRIED_EVERY:]),
                     passes > 0 and progress.seen <= enough,
+                    progress.cycle.set_seconds / max(seconds() - progress.cycle.set_seconds, 1e-9),
                 )
             )
 
@@ -156,6 +162,8 @@ class Visitor:
         """A visit of which ``visit.go_on`` tells whether the schedule wants another pass; ``arrays`` are kept where it
         was broken off."""
         progress, wanted, stopped = self.progress, visit.go_on, False
+        if visit.arrays is not None and any(len(visit.arrays[name]) != block.n_samples for name in self._by_row):
+            raise InputError(OF_ANOTHER_RUN)
 
         def go_on(passes: int, result: PassResult | None, seconds: float) -> bool:
             nonlocal stopped

@@ -21,7 +21,7 @@ from blocksvm.sources.source import Source, bytes_of_blocks
 # than passes over them bring: then the set stays empty for a reading.
 MOST_OUTSIDE = 0.4
 FAST = 0.5  # of the gap as one reading sees it, what the next one sees
-RESIDENT_SHARE = 0.5  # of the nonzeros: a larger working set saves nothing where all rows are in memory
+RESIDENT_SHARE = 0.2  # of the nonzeros: a larger working set saves nothing where all rows are in memory
 KEPT = 0.8  # of the room, where not all candidates fit: what is left is for those of the blocks to come
 LOWERED = 0.25  # from one reading to the next, the least share that a member has: the gap falls, and so do the shares
 BIN_BITS, BINS = 48, 1 << 15  # of a share's bits, those that are not looked at to find most of the largest ones

@@ -10,16 +10,16 @@ from blocksvm.settings import shown
 # column -> width in a plain log
 WIDTHS = {
     "outer": 5, "epoch": 5, "seconds": 7, "primal": 12, "dual": 12, "gap": 8, "certified": 9, "rows": 12, "loss": 10,
-    "mistakes": 9, "held-out": 8, "asked": 6, "passes": 6, "set": 6, "of gap": 6, "over it": 7, "read": 7,
+    "mistakes": 9, "held-out": 8, "asked": 6, "passes": 6, "set": 6, "set-gap": 7, "set-passes": 10, "read": 7,
     "waiting": 7, "left": 6,
 }  # fmt: skip
 # the columns that a narrow terminal does without, the first one first
 SPARED = (
     "waiting",
     "read",
-    "of gap",
+    "set-gap",
     "passes",
-    "over it",
+    "set-passes",
     "set",
     "left",
     "certified",
@@ -31,7 +31,12 @@ SPARED = (
     "primal",
     "mistakes",
 )
-EMPTY_AT_FIRST = ("certified", "waiting", "left", "of gap")  # of any other column the first row tells whether this run has it
+EMPTY_AT_FIRST = (
+    "certified",
+    "waiting",
+    "left",
+    "set-gap",
+)  # of any other column the first row tells whether this run has it
 UNNAMED = ("certified",)  # columns that say themselves what they are
 MOST_ROWS = 20  # of the live table
 
@@ -190,11 +195,11 @@ class TrainDisplay:
         """Its rows and its part of the gap, as parts of all, and the passes over it."""
         rows, share = event["set_rows"], event["set_share"]
         if rows is None:
-            return {"set": "", "of gap": "", "over it": ""}
+            return {"set": "", "set-gap": "", "set-passes": ""}
         return {
             "set": f"{rows / self.n_samples:.1%}",
-            "of gap": f"{share:.0%}" if rows else "",
-            "over it": str(sum(event["set_passes"])),
+            "set-gap": f"{share:.0%}" if rows else "",
+            "set-passes": str(sum(event["set_passes"])),
         }
 
     def _due(self, outer: int) -> bool:

@@ -1,0 +1,147 @@
+"""What the working set saves: seconds and readings to a certified gap, with it and without, at several shares of the
+memory, beside LIBLINEAR's training alone in memory to the same primal objective.
+
+    python -m experiments.working_set NAME=TEXT.svm ... [--folder DIR] [--tol 1e-3] [--repeats 3] [--shares 8,32,mem]
+
+A share of 8 is a budget of 1 byte a nonzero, 16 a feature that occurs, 20 a row and 5 MB: an eighth of the rows as they
+are decoded; 32 a quarter of the first of these; 'mem' room for everything.  All runs are interleaved, each a process of
+its own; stores are read from the system's cache.  LIBLINEAR has the ids of the text, as its users do.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+from experiments.objective import Rows, evaluate
+from experiments.processes import must, read_through, run_module, split
+from experiments.report import machine
+from experiments.solvers.blocksvm import train
+
+LEVELS = (1, 0.5, 0.3, 0.2, 0.1, 0.05, 0.03, 0.02, 0.01, 0.003, 0.001, 0.0003)
+SETS = ("auto", "none")
+
+
+def budget(store: Path, share: str) -> int:
+    """Bytes of memory."""
+    from blocksvm.sources.store.files import open_hdf5, read_meta
+
+    with open_hdf5(store, "store") as file:
+        meta = read_meta(file)
+    nonzeros, rest = meta["n_nonzeros"], 16 * meta["n_features"] + 20 * meta["n_samples"] + 5_000_000
+    return 24 * nonzeros + 4 * rest if share == "mem" else nonzeros * 8 // int(share) + rest
+
+
+def ours(store: Path, memory: int, tol: float, working_set: str) -> dict:
+    """One run of the command: seconds by its trace, readings of all rows, bytes read, gap and primal."""
+    with tempfile.TemporaryDirectory(prefix="blocksvm-experiment-") as name:
+        events, _, peak, _ = train(store, memory, Path(name), "--tol", repr(tol), "--working-set", working_set)
+    outers, end = [event for event in events if event["event"] == "outer"], events[-1]
+    readings = sum((event["blocks"] > 0) + (event["certificate_share"] or 0.0) for event in outers)
+    return {
+        "seconds": end["seconds"],
+        "readings": readings,
+        "bytes_read": sum(event["bytes_read"] for event in outers),
+        "primal": end["primal"],
+        "dual": end["dual"],
+        "rel_gap": end["rel_gap"],
+        "set": max((event["set_rows"] or 0 for event in outers), default=0) / events[0]["n_samples"],
+        "peak_mb": peak,
+        "memory": memory,
+    }
+
+
+def liblinear(folder: Path, rows: Rows, primal: float, level: int) -> tuple[dict, int]:
+    """(its run at the loosest level, from this one on, that reaches the primal objective, or at the tightest; level)"""
+    weights = folder / "w.npy"
+    while True:
+        given = ("--folder", folder, "--level", f"eps={LEVELS[level]}", "-C", 1.0, "--memory", 0, "--out", weights)
+        line = must(run_module(sys.executable, "experiments.solvers.liblinear", *given))
+        found, _ = evaluate(rows, np.load(weights), 1.0)
+        line |= {"primal": found, "reached": found <= primal}
+        if line["reached"] or level + 1 == len(LEVELS) or line.get("warnings"):
+            return line, level
+        level += 1
+
+
+def measure(name: str, text: Path, folder: Path, options) -> dict:
+    """All runs on one data set."""
+    folder.mkdir(parents=True, exist_ok=True)
+    store = folder / "store.h5"
+    split(text, store)
+    must(run_module(sys.executable, "experiments.prepare", text, folder / "train"))
+    rows = Rows.open(folder / "train")
+    shares = options.shares.split(",")
+    runs: dict[tuple[str, str], list[dict]] = {(share, kind): [] for share in shares for kind in SETS}
+    read_through(store)
+    ours(store, budget(store, shares[0]), 0.1, "auto")  # compiles
+    peer, level = [], 0
+    for repeat in range(options.repeats):
+        for share, kind in list(runs) if repeat % 2 == 0 else list(runs)[::-1]:
+            if kind == "none" and share != shares[0]:
+                continue
+            line = ours(store, budget(store, share), options.tol, kind)
+            runs[share, kind].append(line)
+            print(f"  {name} {share} {kind} {line['seconds']:.2f} s, {line['readings']:.1f} readings", flush=True)
+        primal = statistics.median(line["primal"] for line in runs[shares[0], "auto"])
+        line, level = liblinear(folder, rows, primal, level)
+        peer.append(line)
+        print(f"  {name} LIBLINEAR {line['seconds']:.2f} s, eps {LEVELS[level]}", flush=True)
+    return {"name": name, "nonzeros": int(rows.indptr[-1]), "liblinear": peer, "eps": LEVELS[level],
+            "runs": {f"{share} {kind}": found for (share, kind), found in runs.items() if found}}  # fmt: skip
+
+
+def table(results: list[dict], options) -> str:
+    """Markdown, a line a data set."""
+    shares = options.shares.split(",")
+    columns = [f"{shares[0]} none", *(f"{share} auto" for share in shares)]
+    head = ["data", "nonzeros", "LIBLINEAR"]
+    head += [f"1/{c.split()[0]}, {'no set' if 'none' in c else 'set'}".replace("1/mem", "in memory") for c in columns]
+    about = machine()
+    lines = [
+        f"Seconds to a certified relative gap of {options.tol:g} (readings of all rows, certificates included), "
+        f"medians of {options.repeats}; then how many times as long LIBLINEAR takes in memory, training alone, to the "
+        f"primal objective of the 1/{shares[0]} run. {about['cpu']}, {about['cores']} cores, {about['ram_gb']} GB, "
+        f"{about['date']}.\n",
+        "| " + " | ".join(head) + " |",
+        "|---" * len(head) + "|",
+    ]
+    for result in results:
+        peer = statistics.median(line["seconds"] for line in result["liblinear"])
+        mark = "" if result["liblinear"][-1]["reached"] else " (not reached)"
+        cells = [result["name"], f"{result['nonzeros'] / 1e6:.1f} M", f"{peer:.2f} s{mark}"]
+        for column in columns:
+            found = result["runs"][column]
+            seconds = statistics.median(line["seconds"] for line in found)
+            readings = statistics.median(line["readings"] for line in found)
+            cells.append(f"{seconds:.2f} s ({readings:.1f}); {peer / seconds:.1f}x")
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("data", nargs="+", metavar="NAME=TEXT.svm")
+    p.add_argument("--folder", type=Path, default=Path(__file__).resolve().parent / "data", metavar="DIR")
+    p.add_argument("--tol", type=float, default=1e-3)
+    p.add_argument("--repeats", type=int, default=3)
+    p.add_argument("--shares", default="8,32,mem")
+    p.add_argument("--json", type=Path, metavar="FILE")
+    options = p.parse_args()
+    results = []
+    for one in options.data:
+        name, _, text = one.partition("=")
+        results.append(measure(name, Path(text).resolve(), options.folder / name, options))
+        if options.json:
+            options.json.write_text(json.dumps(results, indent=1) + "\n")
+    print("\n" + table(results, options))
+
+
+if __name__ == "__main__":
+    main()
