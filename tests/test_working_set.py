@@ -196,7 +196,7 @@ def test_members_are_those_of_the_plain_rule_and_hold_the_rows(seed):
             again.restore(saved, (source.read_block(np.array([k]), None) for k in range(12)))
             assert figures_of(again) == figures_of(ours)
             ours = again
-        ours.end_reading()
+        ours.end_reading(1.0, int(rng.integers(0, 99)), float(rng.uniform()), 50)
 
 
 def test_a_saved_set_of_other_rows_is_refused(rows):
@@ -220,19 +220,20 @@ def test_a_saved_set_of_other_rows_is_refused(rows):
         RowsOfTheBlock(source, 1e9).restore({"rows": np.array([999]), "share": np.zeros(160)}, iter(blocks))
 
 
-def test_a_set_that_would_hold_little_of_the_gap_stays_empty_while_readings_bring_it_down_fast(rows):
+def test_a_set_that_brings_little_stays_empty_while_readings_bring_the_gap_down_fast(rows):
     source = Matrix(*rows, chunk_rows=CHUNK_ROWS)
     made = CopiedRows(source, 4_000)
     block = source.read_block(np.arange(len(CHUNK_ROWS)), None)
     idle = []
-    for total in (1.0, 0.3, 0.09, 0.08, 0.079):
+    for total, set_gain in ((1.0, 0.0), (0.3, 0.0), (0.09, 0.0), (0.08, 0.0), (0.079, 9.0), (0.03, 0.0), (0.001, 0.0)):
         made.begin_reading(anew=False)
-        made.gather(block, np.full(block.n_samples, total))
+        made.gather(block, np.where(np.arange(block.n_samples) < 9, total, -1.0))
         idle.append(made.idle)
         assert made.idle == (len(made.members) == 0)
-        assert made.seen == pytest.approx(total * block.n_samples)
-        made.end_reading()
-    assert idle == [False, False, True, True, False]
+        assert made.seen == pytest.approx(total * 9)
+        made.end_reading(1.0, 1000, set_gain, 500)
+    # the third and fourth are so; then the gap falls slowly, and what the set brings in the fifth keeps it for a sixth
+    assert idle == [False, False, True, True, False, False, True]
 
 
 # -- runs ----------------------------------------------------------------------------------------------------------

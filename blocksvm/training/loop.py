@@ -19,7 +19,7 @@ from blocksvm.errors import InputError
 from blocksvm.model.state import open_state
 from blocksvm.problems.problem import Certificate
 from blocksvm.solvers.protocol import SavedRun
-from blocksvm.training.certificate import FACTOR_WITH_A_SET, Missed
+from blocksvm.training.certificate import FACTOR_WITH_A_SET, Attempts, Missed
 from blocksvm.training.certifier import Certifier
 from blocksvm.training.checkpoint import Checkpoint
 from blocksvm.training.feed import Feed
@@ -239,7 +239,8 @@ class OuterLoop:
         position.outer += 1
         position.visit = 0
         if self.working_set is not None:
-            self.working_set.end_reading()
+            tally = progress.tally
+            self.working_set.end_reading(tally.gain, tally.nnz_visited, tally.set_gain, tally.set_nnz_visited)
             progress.gap_estimate = None if position.check else gap
             position.renewed = position.check
             position.check = self._next_is_a_check(gap)
@@ -248,7 +249,9 @@ class OuterLoop:
 
     def _next_is_a_check(self, gap: float) -> bool:
         """Whether the next outer iteration certifies and visits no block: where it may well end the run."""
-        attempts, outer, tol = self.progress.attempts, self.progress.position.outer, self.plan.settings.tol
+        attempts, outer, tol = self.progress.attempts, self.progress.position.outer - 1, self.plan.settings.tol
+        if self.working_set.idle and not attempts.last:
+            attempts.factor = Attempts.factor
         if self.progress.certified_outer == outer:
             # passes over the set that has just been chosen may be all that is missing, where it holds most of the gap
             outside = self.working_set.left_out / max(self.working_set.seen, 1e-300)

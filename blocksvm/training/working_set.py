@@ -17,10 +17,11 @@ from blocksvm.kernels.working_set import bring_back, compact, renew, take_in
 from blocksvm.sources.block import INDEX_BYTES, Arena, Block, carve_block
 from blocksvm.sources.source import Source, bytes_of_blocks
 
-# Where readings alone bring the gap down fast, and the members have less than this of it, gathering them costs more
-# than passes over them bring: then the set stays empty for a reading.
-MOST_OUTSIDE = 0.4
+# Where readings alone bring the gap down fast, and passes over the members add less to the dual for the same work,
+# the set stays empty for a reading.  The work of a nonzero, in passes over it: to be read and visited, to be copied.
+POOR = 0.4  # of what a reading adds for its work, what the passes over the set add for theirs
 FAST = 0.5  # of the gap as one reading sees it, what the next one sees
+READING_WORK, COPYING_WORK = 2.0, 2.0
 RESIDENT_SHARE = 0.2  # of the nonzeros: a larger working set saves nothing where all rows are in memory
 KEPT = 0.8  # of the room, where not all candidates fit: what is left is for those of the blocks to come
 LOWERED = 0.25  # from one reading to the next, the least share that a member has: the gap falls, and so do the shares
@@ -44,6 +45,7 @@ class WorkingSet(Protocol):
     share: np.ndarray
     seen: float
     left_out: float
+    idle: bool  # this reading gathers nothing
 
     @property
     def members(self) -> np.ndarray: ...
@@ -52,8 +54,9 @@ class WorkingSet(Protocol):
         """All rows will pass by once more; anew: no row is a member before it has."""
         ...
 
-    def end_reading(self) -> None:
-        """All rows have passed by."""
+    def end_reading(self, gain: float, nnz: int, set_gain: float, set_nnz: int) -> None:
+        """All rows have passed by; what visits to the blocks have added to the dual, and to how many nonzeros they were
+        made, and the same of the visits to the set."""
         ...
 
     def gather(self, block: Block, share: np.ndarray) -> None:
@@ -127,8 +130,8 @@ class CopiedRows:
         self.member = np.zeros(most, np.uint8)
         self.held_share = np.zeros(most)
         self.used = np.zeros(3, np.int64)
-        self.n_nonzeros = source.n_nonzeros
-        self.idle = self.under_way = False
+        self.idle = self.poor = self.under_way = False
+        self.copied = 0  # nonzeros, in this reading
         self.seen_before = 0.0
         self.least = self.floor = 0.0
         self.seen = self.left_out = 0.0
@@ -161,10 +164,11 @@ class CopiedRows:
 
     def begin_reading(self, anew: bool) -> None:
         if not self.under_way:  # one that was broken off is begun again as it was
-            self.idle = self.left_out > MOST_OUTSIDE * self.seen and self.seen < FAST * self.seen_before
+            self.idle = self.poor and self.seen < FAST * self.seen_before
             self.seen_before = self.seen
             self.floor = LOWERED * self.least
         self.under_way = True
+        self.copied = 0
         self.seen = self.left_out = 0.0
         self.least = self.floor
         if anew or self.idle:
@@ -172,17 +176,17 @@ class CopiedRows:
             self.used[1:] = 0
             self.listed = None
 
-    def end_reading(self) -> None:
+    def end_reading(self, gain: float, nnz: int, set_gain: float, set_nnz: int) -> None:
         self.under_way = False
+        if nnz and not self.idle:  # of a reading for a certificate there is nothing to compare
+            work = set_nnz + COPYING_WORK * self.copied
+            self.poor = set_gain * READING_WORK * nnz < POOR * gain * work
 
     def gather(self, block: Block, share: np.ndarray) -> None:
         if self.idle:
-            positive = np.maximum(share, 0.0)
-            total = float(positive.sum())
-            most = int(KEPT * self.room / max(1, self.n_nonzeros) * len(share))
-            held = np.partition(positive, len(share) - most)[len(share) - most :].sum() if most else 0.0
+            total = float(np.maximum(share, 0.0).sum())
             self.seen += total
-            self.left_out += total - float(held)
+            self.left_out += total
             return
         wanted = np.empty(block.n_samples, np.int32)
         count, entries, total, below = renew(
@@ -196,7 +200,9 @@ class CopiedRows:
             wanted = self._select(block, share, wanted)
         held = arrays_of(self.held)
         new = wanted[self.slots[block.rows[wanted]] < 0]
-        end = self.held.indptr[self.used[0]] + (block.indptr[new + 1] - block.indptr[new]).sum()
+        entries = int((block.indptr[new + 1] - block.indptr[new]).sum())
+        self.copied += entries
+        end = self.held.indptr[self.used[0]] + entries
         if end > self.room or self.used[0] + len(new) > len(self.member):
             self.make_room()
         taken = take_in(
@@ -236,15 +242,14 @@ class CopiedRows:
             "rows": self.held.rows[members],
             "lengths": np.diff(self.held.indptr)[members],
             "share": self.held_share[members],
-            "sums": np.array(
-                [self.least, self.seen, self.left_out, self.floor, self.idle, self.under_way, self.seen_before]
-            ),
+            "sums": np.array([self.least, self.seen, self.left_out, self.floor, self.seen_before]),
+            "flags": np.array([self.copied, self.idle, self.poor, self.under_way], np.int64),
         }
 
     def restore(self, saved: dict[str, np.ndarray], blocks: Iterable[Block]) -> None:
         rows, ends = saved["rows"], np.cumsum(saved["lengths"])
         n = len(rows)
-        sound = n == len(ends) == len(saved["share"]) <= len(self.member) and len(saved["sums"]) == 7
+        sound = n == len(ends) == len(saved["share"]) <= len(self.member) and len(saved["sums"]) == 5
         sound = sound and ((rows >= 0) & (rows < len(self.slots))).all() and (np.diff(rows) > 0).all()
         if not sound or (n and not ((saved["lengths"] >= 0).all() and ends[-1] <= self.room)):
             raise InputError("the checkpoint's working set is of another run; start afresh")
@@ -252,8 +257,9 @@ class CopiedRows:
         self.slots[rows] = np.arange(n, dtype=np.int32)
         self.member[:n], self.held_share[:n] = 1, saved["share"]
         self.used[:] = n, n, ends[-1] if n else 0
-        self.least, self.seen, self.left_out, self.floor, *rest = saved["sums"].tolist()
-        self.idle, self.under_way, self.seen_before = bool(rest[0]), bool(rest[1]), rest[2]
+        self.least, self.seen, self.left_out, self.floor, self.seen_before = saved["sums"].tolist()
+        self.copied, *flags = saved["flags"].tolist()
+        self.idle, self.poor, self.under_way = map(bool, flags)
         held = arrays_of(self.held)
         found = [bring_back(*arrays_of(block), self.slots, *held, self.room) for block in blocks] if n else []
         if sum(found) != n or min(found, default=0) < 0:
@@ -266,6 +272,7 @@ class RowsOfTheBlock:
 
     def __init__(self, source: Source, most: float):
         self.most = most
+        self.idle = False
         self.share = np.full(source.n_samples, -1.0)
         self.members = np.empty(0, np.int32)
         self.seen = self.left_out = 0.0
@@ -273,7 +280,7 @@ class RowsOfTheBlock:
     def begin_reading(self, anew: bool) -> None:
         pass
 
-    def end_reading(self) -> None:
+    def end_reading(self, gain: float, nnz: int, set_gain: float, set_nnz: int) -> None:
         pass
 
     def gather(self, block: Block, share: np.ndarray) -> None:
