@@ -68,13 +68,7 @@ def plan_blocks(
     budget.take("reading", edges)
     cost = 2 * block + work
     smallest = int(np.sort(cost)[-(n or 1) :].sum())
-    set_bytes = None if share is None else 0
-    if saved:
-        set_bytes = saved.get("set_bytes")
-    elif share is not None:
-        wanted = int(SET_SHARE * budget.left if share == AUTO else share * budget.total)
-        largest = SLOT_BYTES * source.n_samples + int(block.sum()) + MEMBER_BYTES * source.n_samples
-        set_bytes = max(0, min(wanted, budget.left - smallest, largest))
+    set_bytes = _set_bytes(budget, source, share, smallest) if saved is None else saved.get("set_bytes")
     if set_bytes:
         budget.take("working set", set_bytes)
     capacity = saved["capacity"] if saved else smallest if n else budget.left
@@ -83,3 +77,13 @@ def plan_blocks(
     used = min(capacity, int(cost.sum()))
     budget.take("two blocks", used)
     return Partition(cost, capacity, *arguments), used // 2 + edges, set_bytes
+
+
+def _set_bytes(budget: Budget, source: Source, share: float | None, smallest: int) -> int | None:
+    """For the working set: what is asked for, as far as the ``smallest`` blocks leave it; at least for its table."""
+    if share is None:
+        return None
+    table = SLOT_BYTES * source.n_samples
+    wanted = int(SET_SHARE * budget.left if share == AUTO else share * budget.total)
+    largest = table + MEMBER_BYTES * source.n_samples + bytes_of_blocks(source, source.n_samples, source.n_nonzeros)
+    return max(table, min(wanted, budget.left - smallest, largest))
