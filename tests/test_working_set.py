@@ -134,7 +134,7 @@ class PlainSet:
 
     def __init__(self, sizes, room, slots):
         self.sizes, self.room, self.slots = sizes, room, slots
-        self.least, self.members = 0.0, {}
+        self.least, self.members, self.taken = 0.0, {}, 0
 
     def gather(self, numbers, share):
         for i, s in zip(numbers, share, strict=True):
@@ -150,6 +150,7 @@ class PlainSet:
             first = first[: min(int(np.count_nonzero(sizes <= KEPT * self.room)), int(KEPT * self.slots))]
             self.least = max(self.least, min((max(both[i], 0.0) for i in first), default=np.inf))
             both = {i: both[i] for i in first}
+        self.taken += sum(self.sizes[i] for i in both if i not in self.members)
         self.members = both
 
 
@@ -172,6 +173,7 @@ def test_members_are_those_of_the_plain_rule_and_hold_the_rows(seed):
     for _ in range(4):
         ours.begin_reading(anew=False)
         plain.least *= LOWERED
+        plain.taken = 0
         if ours.idle:
             plain.members = {}
         for chunks in np.split(rng.permutation(12), 4):
@@ -182,6 +184,7 @@ def test_members_are_those_of_the_plain_rule_and_hold_the_rows(seed):
                 plain.gather(block.rows.tolist(), share.tolist())
             held = ours.block
             assert held.rows[ours.members].tolist() == sorted(plain.members)
+            assert ours.taken == plain.taken, "by the members alone, wherever rows have slots"
             for slot in ours.members.tolist():
                 row = int(held.rows[slot])
                 span, own = slice(*held.indptr[slot : slot + 2]), slice(*X.indptr[row : row + 2])
@@ -217,7 +220,9 @@ def test_a_saved_set_of_other_rows_is_refused(rows):
     with pytest.raises(InputError, match="the checkpoint's working set"):
         CopiedRows(source, 20_000).restore(saved, iter(blocks[1:]))
     with pytest.raises(InputError, match="the checkpoint's working set"):
-        RowsOfTheBlock(source, 1e9).restore({"rows": np.array([999]), "share": np.zeros(160)}, iter(blocks))
+        RowsOfTheBlock(source, 1e9).restore(
+            {"rows": np.array([999]), "share": np.zeros(160), "sums": np.zeros(2)}, iter(blocks)
+        )
 
 
 def test_a_set_that_brings_little_stays_empty_while_readings_bring_the_gap_down_fast(rows):

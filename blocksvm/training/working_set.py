@@ -18,10 +18,10 @@ from blocksvm.sources.block import INDEX_BYTES, Arena, Block, carve_block
 from blocksvm.sources.source import Source, bytes_of_blocks
 
 # Where readings alone bring the gap down fast, and passes over the members add less to the dual for the same work,
-# the set stays empty for a reading.  The work of a nonzero, in passes over it: to be read and visited, to be copied.
+# the set stays empty for a reading.  The work of a nonzero, in passes over it: to be read and visited, to be taken in.
 POOR = 0.4  # of what a reading adds for its work, what the passes over the set add for theirs
 FAST = 0.5  # of the gap as one reading sees it, what the next one sees
-READING_WORK, COPYING_WORK = 2.0, 2.0
+READING_WORK, TAKING_WORK = 2.0, 2.0
 RESIDENT_SHARE = 0.2  # of the nonzeros: a larger working set saves nothing where all rows are in memory
 KEPT = 0.8  # of the room, where not all candidates fit: what is left is for those of the blocks to come
 LOWERED = 0.25  # from one reading to the next, the least share that a member has: the gap falls, and so do the shares
@@ -131,7 +131,7 @@ class CopiedRows:
         self.held_share = np.zeros(most)
         self.used = np.zeros(3, np.int64)
         self.idle = self.poor = self.under_way = False
-        self.copied = 0  # nonzeros, in this reading
+        self.taken = 0  # nonzeros of the rows that have become members in this reading
         self.seen_before = 0.0
         self.least = self.floor = 0.0
         self.seen = self.left_out = 0.0
@@ -168,7 +168,7 @@ class CopiedRows:
             self.seen_before = self.seen
             self.floor = LOWERED * self.least
         self.under_way = True
-        self.copied = 0
+        self.taken = 0
         self.seen = self.left_out = 0.0
         self.least = self.floor
         if anew or self.idle:
@@ -179,7 +179,7 @@ class CopiedRows:
     def end_reading(self, gain: float, nnz: int, set_gain: float, set_nnz: int) -> None:
         self.under_way = False
         if nnz and not self.idle:  # of a reading for a certificate there is nothing to compare
-            work = set_nnz + COPYING_WORK * self.copied
+            work = set_nnz + TAKING_WORK * self.taken
             self.poor = set_gain * READING_WORK * nnz < POOR * gain * work
 
     def gather(self, block: Block, share: np.ndarray) -> None:
@@ -198,11 +198,10 @@ class CopiedRows:
         self.listed = None
         if self.used[1] + count > len(self.member) or self.used[2] + entries > self.room:
             wanted = self._select(block, share, wanted)
-        held = arrays_of(self.held)
+        held, nnz = arrays_of(self.held), np.diff(block.indptr)
+        self.taken += int(nnz[wanted].sum())
         new = wanted[self.slots[block.rows[wanted]] < 0]
-        entries = int((block.indptr[new + 1] - block.indptr[new]).sum())
-        self.copied += entries
-        end = self.held.indptr[self.used[0]] + entries
+        end = self.held.indptr[self.used[0]] + nnz[new].sum()
         if end > self.room or self.used[0] + len(new) > len(self.member):
             self.make_room()
         taken = take_in(
@@ -243,13 +242,16 @@ class CopiedRows:
             "lengths": np.diff(self.held.indptr)[members],
             "share": self.held_share[members],
             "sums": np.array([self.least, self.seen, self.left_out, self.floor, self.seen_before]),
-            "flags": np.array([self.copied, self.idle, self.poor, self.under_way], np.int64),
+            "flags": np.array([self.taken, self.idle, self.poor, self.under_way], np.int64),
         }
 
     def restore(self, saved: dict[str, np.ndarray], blocks: Iterable[Block]) -> None:
         rows, ends = saved["rows"], np.cumsum(saved["lengths"])
         n = len(rows)
-        sound = n == len(ends) == len(saved["share"]) <= len(self.member) and len(saved["sums"]) == 5
+        sound = n == len(ends) == len(saved["share"]) <= len(self.member) and (
+            len(saved["sums"]),
+            len(saved["flags"]),
+        ) == (5, 4)
         sound = sound and ((rows >= 0) & (rows < len(self.slots))).all() and (np.diff(rows) > 0).all()
         if not sound or (n and not ((saved["lengths"] >= 0).all() and ends[-1] <= self.room)):
             raise InputError("the checkpoint's working set is of another run; start afresh")
@@ -258,7 +260,7 @@ class CopiedRows:
         self.member[:n], self.held_share[:n] = 1, saved["share"]
         self.used[:] = n, n, ends[-1] if n else 0
         self.least, self.seen, self.left_out, self.floor, self.seen_before = saved["sums"].tolist()
-        self.copied, *flags = saved["flags"].tolist()
+        self.taken, *flags = saved["flags"].tolist()
         self.idle, self.poor, self.under_way = map(bool, flags)
         held = arrays_of(self.held)
         found = [bring_back(*arrays_of(block), self.slots, *held, self.room) for block in blocks] if n else []
@@ -306,7 +308,8 @@ class RowsOfTheBlock:
         for self.block in blocks:
             pass
         rows = saved["rows"]
-        if len(saved["share"]) != len(self.share) or not ((rows >= 0) & (rows < len(self.share))).all():
+        sound = len(saved["share"]) == len(self.share) and len(saved["sums"]) == 2
+        if not sound or not ((rows >= 0) & (rows < len(self.share))).all():
             raise InputError("the checkpoint's working set is of another run; start afresh")
         self.members, self.share = rows.astype(np.int32), saved["share"]
         self.seen, self.left_out = saved["sums"].tolist()
