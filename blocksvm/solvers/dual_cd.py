@@ -175,6 +175,8 @@ class DualCD(Solver):
         alpha = state["alpha"]
         sums = state["sums"]
         outers = int(sums[OUTERS])
+        # of several passes over a block the first one tells what the other blocks have left of the gap
+        shares_before = visit[SHARE].copy() if self.with_set and reading and not first else None
         rest_from, longest = (REST_FROM_WITH_A_SET, LONGEST_REST) if self.with_set else (REST_FROM, REST_VISITS)
         beyond = REST_BEYOND if reading and outers >= rest_from else np.inf
         pg_max, pg_min, dropped, nnz, loss, resting, change, gain, shares = self.one_pass(
@@ -182,6 +184,8 @@ class DualCD(Solver):
             bounds[ABOVE], bounds[BELOW], beyond, longest, state["w"], alpha, visit["active"], state["rest"],
             state.get("pauses", NO_PAUSES), visit.get(SHARE, NO_SHARES),
         )  # fmt: skip
+        if shares_before is not None:
+            visit[SHARE][:] = shares_before
         sums[CONJUGATE] += change
         if not self.with_set:
             sums[RESTING + outers % (REST_VISITS + 1)] += resting

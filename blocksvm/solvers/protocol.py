@@ -185,7 +185,8 @@ class Solver(Protocol):
     def shares(self, block: Block, scores: np.ndarray, state: State, out: np.ndarray) -> None:
         """``out`` (n,) float64: the shares of the gap of the block's rows at decision values ``scores`` (n,), below 0
         for a row that cannot move soon; of a solver with a working set.  The visit array ``SHARE`` has them after a
-        visit, each as it was when the row was visited last.  state: as a visit gets it."""
+        visit, each as it was before the row's own step: to a block in the first pass, to a working set in the last.
+        state: as a visit gets it."""
         raise NotImplementedError(f"{self.name} keeps no working set")
 
     def inner_pass(self, block: Block, state: State, visit: State, order: np.ndarray) -> PassResult:

@@ -9,6 +9,7 @@ from typing import Protocol
 from blocksvm.errors import InputError, said
 
 MOST_PASSES = 10  # of one visit, where nothing else ends it
+MOST_BESIDE_A_SET = 3  # of one visit by auto, where passes over the working set can fill the time, which do more
 MOST_OF_THE_SET = 10  # passes over the working set after a reading, by the schedules that go by counts
 MOST_BY_THE_CLOCK = 50  # the same, by those that go by the clock, and between two blocks
 NEXT_CYCLE = 0.5  # what the next reading is expected to add in a second, of what this one with its passes does
@@ -25,13 +26,14 @@ MOST_FIXED = 1_000_000  # that may be asked for: far beyond what any block has u
 class Situation:
     """What a schedule may know after a pass: passes done, whether the solver is done with the block, whether the next
     block has been read, and of earlier visits the mean seconds that one block's reading kept the disk busy and the
-    processors idle, and those of one pass (0: unknown)."""
+    processors idle, and those of one pass (0: unknown); with_set: passes over the working set come after this visit."""
 
     passes: int
     finished: bool
     next_ready: bool
     disk_seconds: float
     pass_seconds: float
+    with_set: bool = False
 
 
 @dataclass(frozen=True)
@@ -81,16 +83,18 @@ class ByCounts:
 
 
 class ByTheClock:
-    """Passes over the working set while the next block is being read, as long as the last one added to the dual what
-    makes up for the help with decoding; after a reading, as long as they add more to it in a second than reading all
-    rows again promises (the marginal value theorem: Charnov, Theoretical Population Biology 9, 1976)."""
+    """Passes over the working set while the disk reads the next block, and while it is being decoded, as long as the
+    last one added to the dual what makes up for the help with decoding; after a reading, as long as they add more to it
+    in a second than reading all rows again promises (the marginal value theorem: Charnov, Theoretical Population
+    Biology 9, 1976)."""
 
     def go_on_with_set(self, situation: SetSituation) -> bool:
         if situation.passes >= MOST_BY_THE_CLOCK:
             return False
         if situation.between_blocks:
             worthwhile = situation.gain_rate > INSTEAD_OF_HELP * situation.cycle_rate
-            return not situation.next_ready and (worthwhile or (situation.due and situation.passes == 0))
+            idle = situation.disk_seconds > situation.passes * situation.pass_seconds
+            return not situation.next_ready and (idle or worthwhile or (situation.due and situation.passes == 0))
         if situation.passes == 0:
             return True
         if situation.enough or situation.spent > MOST_SPENT:
@@ -146,7 +150,8 @@ class Auto(ByTheClock):
     tolerance = None
 
     def go_on(self, situation: Situation) -> bool:
-        if situation.next_ready or situation.passes >= MOST_PASSES or situation.pass_seconds <= 0.0:
+        most = MOST_BESIDE_A_SET if situation.with_set else MOST_PASSES
+        if situation.next_ready or situation.passes >= most or situation.pass_seconds <= 0.0:
             return False
         left = situation.disk_seconds - situation.passes * situation.pass_seconds
         return left >= 0.5 * situation.pass_seconds

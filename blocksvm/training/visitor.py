@@ -84,7 +84,8 @@ class Visitor:
                 self._learn_pace(seconds)
             finished = progress.finished if result is None else result.finished
             ready, disk = self.feed.ready(), self.feed.disk_seconds
-            return schedule.go_on(Situation(passes, finished, ready, disk, self.pass_seconds))
+            with_set = working_set is not None
+            return schedule.go_on(Situation(passes, finished, ready, disk, self.pass_seconds, with_set))
 
         visit = Visit(order, wanted, position.passes, self.arrays, progress.finished)
         change = self._make(visit, block, state)
