@@ -25,6 +25,7 @@ from blocksvm.kernels.memory import ROW_AHEAD, WEIGHTS_AHEAD, add_row, dot, pref
 # A projected gradient below this changes nothing that float64 could show (LIBLINEAR's constant).
 NEGLIGIBLE = 1.0e-12
 
+
 def dual_cd_pass(indptr, indices, values, y, weights, sq_norms, order, bias, cost, p, shrink_above, shrink_below,
                  rest_beyond, rest_visits, w, alpha, active, rest, pauses, share):  # fmt: skip
     """One inner pass over the rows in ``order``.
@@ -37,8 +38,8 @@ def dual_cd_pass(indptr, indices, values, y, weights, sq_norms, order, bias, cos
     it is left out of its next ``rest_visits`` visits (+inf: none); w (d + 1,), alpha (n,) float64, active (n,) uint8
     and rest (n,) uint8 are updated.  Rows of cost 0 are passed over.
 
-    With a working set (both of length 0 without one): pauses (n,) uint8, how long each row's last rest was, of which the next
-    one is twice as long, at most ``rest_visits``; share (n,) float64, each visited row's share of the gap as
+    With a working set (both of length 0 without one): pauses (n,) uint8, how long each row's last rest was, of which
+    the next one is twice as long, at most ``rest_visits``; share (n,) float64, each visited row's share of the gap as
     ``share_of_gap`` has it, before its own step.
 
     Returns (pg_max, pg_min, rows dropped, nonzeros, loss sum of the margins seen before each row's own step, the part

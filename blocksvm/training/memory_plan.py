@@ -8,14 +8,13 @@ from blocksvm.memory import Budget
 from blocksvm.solvers.protocol import SHARE, Solver
 from blocksvm.sources.block import INDEX_BYTES
 from blocksvm.sources.source import Source, bytes_of_blocks
+from blocksvm.training import working_set
 from blocksvm.training.partition import Partition
 from blocksvm.training.settings import AUTO, TrainSettings
 
 TABLE_BYTES = 120  # of tables for each chunk
 SET_SHARE = 0.5  # of what the blocks would get, for the working set
 CHOOSING_BYTES = 48  # of a row of the block at work, while it is decided which of them the working set takes
-SLOT_BYTES = 4  # of the table that finds a row in the working set
-MEMBER_BYTES = 8 + 4 + 4 + 24  # of a row in memory that may belong to it: its share, place, order, and to choose it
 
 
 def row_work_bytes(solver: Solver) -> int:
@@ -58,7 +57,7 @@ def plan_blocks(
     budget.require("the rows of one chunk", int((alone + work).max()))
     n = settings.block_chunks
     arguments = (n, settings.partition, settings.order, settings.seed, source.shuffled)
-    need = int((alone + work).sum()) + (0 if share is None else MEMBER_BYTES * source.n_samples)
+    need = int((alone + work).sum()) + (0 if share is None else working_set.MEMBER_BYTES * source.n_samples)
     resident = saved["resident"] if saved else need <= budget.left
     if resident and (n is None or n >= len(chunks)):
         budget.require("all rows", need)
@@ -83,7 +82,8 @@ def _set_bytes(budget: Budget, source: Source, share: float | None, smallest: in
     """For the working set: what is asked for, as far as the ``smallest`` blocks leave it; at least for its table."""
     if share is None:
         return None
-    table = SLOT_BYTES * source.n_samples
+    table = working_set.TABLE_BYTES * source.n_samples
     wanted = int(SET_SHARE * budget.left if share == AUTO else share * budget.total)
-    largest = table + MEMBER_BYTES * source.n_samples + bytes_of_blocks(source, source.n_samples, source.n_nonzeros)
+    rows = bytes_of_blocks(source, source.n_samples, source.n_nonzeros)
+    largest = table + working_set.MEMBER_BYTES * source.n_samples + rows
     return max(table, min(wanted, budget.left - smallest, largest))

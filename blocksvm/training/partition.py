@@ -76,20 +76,19 @@ class Partition:
     def row_order(self, outer: int, visit: int, inner_pass: int, out: np.ndarray) -> np.ndarray:
         """The order of a block's rows for one inner pass, in ``out`` (n,) int32."""
         n = len(out)
-        if self.order == "stored":
-            out[:] = np.arange(n, dtype=np.int32)
-            return out
         redrawn = self.kind == "redrawn" and not self.resident
-        window = WINDOW_ROWS if self.shuffled and redrawn and n >= FEWEST_WINDOWS * WINDOW_ROWS else max(1, n)
-        spans = np.empty(-(-n // window), np.int32)
-        windowed_order(order_key(self.seed, PASS, outer, visit, inner_pass), n, window, out, spans)
-        return out
+        window = WINDOW_ROWS if self.shuffled and redrawn and n >= FEWEST_WINDOWS * WINDOW_ROWS else n
+        return self._ordered(window, out, PASS, outer, visit, inner_pass)
 
     def set_order(self, outer: int, visit: int, inner_pass: int, out: np.ndarray) -> np.ndarray:
         """The order of the working set's members for one pass, in ``out`` (m,) int32."""
+        return self._ordered(len(out), out, SET_PASS, outer, visit, inner_pass)
+
+    def _ordered(self, window: int, out: np.ndarray, *key: int) -> np.ndarray:
+        """0 to n - 1 in ``out``, shuffled within windows by the key, or as they are stored."""
+        n, window = len(out), max(1, window)
         if self.order == "stored":
-            out[:] = np.arange(len(out), dtype=np.int32)
-            return out
-        key = order_key(self.seed, SET_PASS, outer, visit, inner_pass)
-        windowed_order(key, len(out), max(1, len(out)), out, np.empty(1, np.int32))
+            out[:] = np.arange(n, dtype=np.int32)
+        else:
+            windowed_order(order_key(self.seed, *key), n, window, out, np.empty(-(-n // window), np.int32))
         return out

@@ -26,8 +26,11 @@ RESIDENT_SHARE = 0.2  # of the nonzeros: a larger working set saves nothing wher
 KEPT = 0.8  # of the room, where not all candidates fit: what is left is for those of the blocks to come
 LOWERED = 0.25  # from one reading to the next, the least share that a member has: the gap falls, and so do the shares
 BIN_BITS, BINS = 48, 1 << 15  # of a share's bits, those that are not looked at to find most of the largest ones
-SLOT_BYTES = 1 + 8 + 4 + 4 + 24  # member, share, its place among the members and in their order; and to choose them
-TABLE_BYTES = 4  # of a row of the source: its slot
+# Bytes of a row: of the source, where to find its slot; of one that may be a member, its share, its places among the
+# members and in their order, and what choosing them takes; of one in a slot, also whether it is a member.
+TABLE_BYTES = 4
+MEMBER_BYTES = 8 + 4 + 4 + 24
+SLOT_BYTES = 1 + MEMBER_BYTES
 SPARE_ROWS = 1.25  # slots, for rows shorter than they are on average
 
 

@@ -31,12 +31,8 @@ SPARED = (
     "primal",
     "mistakes",
 )
-EMPTY_AT_FIRST = (
-    "certified",
-    "waiting",
-    "left",
-    "set-gap",
-)  # of any other column the first row tells whether this run has it
+# of any other column the first row tells whether this run has it
+EMPTY_AT_FIRST = ("certified", "waiting", "left", "set-gap")
 UNNAMED = ("certified",)  # columns that say themselves what they are
 MOST_ROWS = 20  # of the live table
 
