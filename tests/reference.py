@@ -568,37 +568,44 @@ def exact_optimum(X, y, C_rows, loss, tol=1e-10):
     return w, alpha, P, D
 
 
-def dual_cd_with_rest(X, y, C_rows, loss, outer_orders, beyond=0.2, visits=3, begin=3):
-    """One pass an outer iteration over all rows, where a row at a bound whose gradient lies more than ``beyond`` beyond
-    it is left out of its next ``visits`` outer iterations, from the ``begin``-th (counted from 0) on.
+def dual_cd_with_rest(X, y, C_rows, loss, outer_orders, beyond=0.2, visits=3, begin=3, growing=False):
+    """Outer iterations, each of passes over all rows in the orders given, where a row at a bound whose gradient lies
+    more than ``beyond`` beyond it is left out of its next ``visits`` outer iterations, from the ``begin``-th (counted
+    from 0) on.  growing: rests last 1, 3, 7, ... at most ``visits`` of them, 1 again after a visit in which the row was
+    near its bound or between its bounds.
 
-    Returns (w, alpha, rows visited in each outer iteration, estimates: the losses seen in it, those of rows at rest
+    Returns (w, alpha, visits to rows in each outer iteration, estimates: the losses seen in it, those of rows at rest
     as they were when they were put to it).  The step is that of Hsieh et al., ICML 2008, Alg. 3; the rest is a
     heuristic, so this is its definition.
     """
     X = np.asarray(X.todense() if hasattr(X, "todense") else X, dtype=float)
     U, D = box(loss, C_rows)
     w, alpha = np.zeros(X.shape[1]), np.zeros(len(y))
-    sleeps = np.zeros(len(y), int)
+    sleeps, length = np.zeros(len(y), int), np.zeros(len(y), int)
     last_loss = np.zeros(len(y))
     visited, estimates = [], []
-    for outer, order in enumerate(outer_orders):
+    for outer, orders in enumerate(outer_orders):
+        asleep = sleeps > 0
+        seen = float(last_loss[asleep].sum())
+        sleeps[asleep] -= 1
         count = 0
-        seen = 0.0
-        for i in order:
-            if sleeps[i] > 0:
-                sleeps[i] -= 1
-                seen += last_loss[i]
-                continue
+        put_to_rest = np.zeros(len(y), bool)
+        for i in (i for order in orders for i in order if not asleep[i]):
             count += 1
             m = y[i] * (X[i] @ w)
             suffered = C_rows[i] * max(0.0, 1.0 - m) ** (1 if loss == "hinge" else 2)
             seen += suffered
             gradient = m - 1.0 + D[i] * alpha[i]
             at_zero, at_bound = alpha[i] == 0.0, alpha[i] == U[i]
-            if outer >= begin and ((at_zero and gradient > beyond) or (at_bound and gradient < -beyond)):
-                sleeps[i] = visits
+            if put_to_rest[i]:
+                pass
+            elif outer >= begin and ((at_zero and gradient > beyond) or (at_bound and gradient < -beyond)):
+                length[i] = min(2 * length[i] + 1, visits) if growing else visits
+                sleeps[i] = length[i]
                 last_loss[i] = suffered
+                put_to_rest[i] = True
+            elif outer >= begin:
+                length[i] = 0
             projected = min(gradient, 0.0) if at_zero else max(gradient, 0.0) if at_bound else gradient
             if abs(projected) > 1e-12:
                 q = X[i] @ X[i] + D[i]

@@ -88,7 +88,7 @@ def dual_cd_pass(indptr, indices, values, y, weights, sq_norms, order, bias, cos
                 pauses[i] = min(2 * pauses[i] + 1, rest_visits)
                 rest[i] = pauses[i]
             resting_loss += suffered
-        elif with_set and rest_beyond < np.inf:
+        elif with_set and rest[i] == 0 and rest_beyond < np.inf:
             pauses[i] = 0
         if excess > shrink_above or excess < shrink_below:
             active[i] = 0
