@@ -40,7 +40,9 @@ def test_equals_its_definition(rows, loss):
         visited.append(done.rows_visited)
         estimates.append(solver.estimates(state, done.loss_sum)[0] - 0.5 * state["w"] @ state["w"])
         solver.end_outer(state, k + 1)
-    w, alpha, expected_visited, expected_estimates = reference.dual_cd_with_rest(X, y, np.ones(N), loss, [[order] for order in orders])
+    w, alpha, expected_visited, expected_estimates = reference.dual_cd_with_rest(
+        X, y, np.ones(N), loss, [[order] for order in orders]
+    )
     assert visited == expected_visited
     assert min(visited) < N  # some did rest
     np.testing.assert_allclose(state["alpha"], alpha, rtol=1e-10, atol=1e-12)

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from blocksvm.errors import InputError, said
-from blocksvm.kernels.margins import certificate_sums, inner_with_difference, squared_distance, sum_of_squares
+from blocksvm.kernels.margins import certificate_sums, inner, inner_with_difference, squared_distance, sum_of_squares
 from blocksvm.labels import label_text, listed, require_labels
 from blocksvm.problems import get_loss
 from blocksvm.problems.loss import REAL_NUMBERS, Loss
@@ -161,6 +161,22 @@ class Certificate:
     accuracy: float | None
 
 
+@dataclass
+class Decided:
+    """Rows that a gap has decided for good (training/screening.py): at every w that is still to come each stays at the
+    bound where its a is, so that its share of the gap is 0 and its loss is -conjugate(a) - a direction <w, x>.
+
+    rows; labelled, correct: of them, as in a certificate; conjugates: the sum of theirs; combination (d + 1,) float64:
+    sum a_i direction_i x_i of theirs.
+    """
+
+    combination: np.ndarray
+    rows: int = 0
+    labelled: int = 0
+    correct: int = 0
+    conjugates: float = 0.0
+
+
 class CertificateSums:
     """Adds up a certificate block by block, all at one w.
 
@@ -191,6 +207,14 @@ class CertificateSums:
         self.parts.append(self.sums_of_rows(scores, block.y, block.weights, alpha, self.cost, problem.own))
         self.correct += int(np.count_nonzero(predicted(scores) == block.y))
         self.labelled += int(np.count_nonzero(block.y))
+
+    def add_decided(self, decided: Decided, w: np.ndarray) -> None:
+        """Add the rows that a gap has decided."""
+        product = inner(w, decided.combination)
+        magnitude = abs(decided.conjugates) + abs(product)
+        self.parts.append((-decided.conjugates - product, 0.0, product, magnitude))
+        self.correct += decided.correct
+        self.labelled += decided.labelled
 
     def _total(self, column: int) -> float:
         return math.fsum(part[column] for part in self.parts)

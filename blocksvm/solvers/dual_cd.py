@@ -16,8 +16,9 @@ from blocksvm.kernels.dual_cd import (
 )
 from blocksvm.kernels.loss import AT_REST
 from blocksvm.kernels.margins import add_rows, inner_with_difference, squared_distance, sum_of_squares
+from blocksvm.kernels.screening import distances
 from blocksvm.kernels.shuffle import keep_active
-from blocksvm.problems.problem import make_problem, problem_settings
+from blocksvm.problems.problem import Decided, make_problem, problem_settings
 from blocksvm.problems.settings import PROBLEM_SETTINGS
 from blocksvm.solvers.protocol import (
     SHARE,
@@ -126,10 +127,13 @@ class DualCD(Solver):
         w *= factor
         sums[CONJUGATE] = factor * (square * factor - linear)
 
-    def rebuild(self, state: State, blocks: Iterable[Block]) -> None:
-        """w = w0 + sum a_i direction_i x_i anew from a, in one reading of all rows."""
+    def rebuild(self, state: State, blocks: Iterable[Block], decided: Decided | None = None) -> None:
+        """w = w0 + sum a_i direction_i x_i anew from a, in one reading of all rows but those that a gap has decided."""
         conjugates, _ = self._sum_rows(state, blocks)
         state["sums"][CONJUGATE] = conjugates[0]
+        if decided is not None:
+            state["w"] += decided.combination
+            state["sums"][CONJUGATE] += decided.conjugates
         if len(self.prior):
             state["w"] += self.prior  # last: its weights may be large, and each addition to them rounds
 
@@ -139,7 +143,6 @@ class DualCD(Solver):
         ratio (2,): each class's a are multiplied by it first, and made feasible.
         """
         problem = self.problem
-        coefficients_of = problem.loss.compiled(dual_coefficients)
         conjugates, largest = np.zeros(3), LARGEST_FACTOR
         state["w"][:] = 0.0
         for block in blocks:
@@ -148,9 +151,7 @@ class DualCD(Solver):
             if ratio is not None:
                 largest = problem.loss.compiled(make_feasible)(alpha, *row, ratio, largest)
                 state["alpha"][block.rows] = alpha
-            coefficients = np.empty(len(alpha))
-            conjugates += coefficients_of(alpha, *row, coefficients)
-            add_rows(*block.matrix, coefficients, problem.bias, state["w"])
+            conjugates += self.combine(block, alpha, state["w"])
         return conjugates, largest
 
     def start_visit(self, visit: State, whole: bool = True) -> None:
@@ -208,6 +209,21 @@ class DualCD(Solver):
         problem.loss.compiled(shares_of_gap)(
             scores, block.y, block.weights, state["alpha"], self.cost, problem.own, state["rest"], state["pauses"], out
         )
+
+    def distances(self, block: Block, scores: np.ndarray, alpha: np.ndarray, bins: np.ndarray, counts: np.ndarray):
+        problem = self.problem
+        problem.loss.compiled(distances)(
+            scores, block.y, block.weights, alpha, self.cost, problem.own, block.indptr, block.sq_norms,
+            problem.bias * problem.bias, block.rows, bins, counts,
+        )  # fmt: skip
+
+    def combine(self, block: Block, alpha: np.ndarray, combination: np.ndarray) -> np.ndarray:
+        problem, coefficients = self.problem, np.empty(len(alpha))
+        conjugates = problem.loss.compiled(dual_coefficients)(
+            alpha, block.y, block.weights, self.cost, problem.own, coefficients
+        )
+        add_rows(*block.matrix, coefficients, problem.bias, combination)
+        return np.array(conjugates)
 
     def end_outer(self, state: State, outer: int) -> None:
         """Count it; rows put to rest ``REST_VISITS`` + 1 iterations before are back, so their losses leave the ring."""

@@ -14,7 +14,7 @@ from typing import Protocol
 import numpy as np
 
 from blocksvm.errors import InputError, called
-from blocksvm.problems.problem import Problem
+from blocksvm.problems.problem import Decided, Problem
 from blocksvm.settings import Settings
 from blocksvm.sources.block import Block
 from blocksvm.sources.source import Source
@@ -174,8 +174,9 @@ class Solver(Protocol):
         """Begin from another run's end; blocks: all rows, once."""
         self.capabilities.require("warm_starts", self.name, "warm_start")
 
-    def rebuild(self, state: State, blocks: Iterable[Block]) -> None:
-        """Of a solver that certifies: the weights anew from the dual variables, in one reading of all rows."""
+    def rebuild(self, state: State, blocks: Iterable[Block], decided: Decided | None = None) -> None:
+        """Of a solver that certifies: the weights anew from the dual variables, in one reading of all rows but those
+        that a gap has decided."""
         raise NotImplementedError(f"{self.name} keeps no dual variables")
 
     def start_visit(self, visit: State, whole: bool = True) -> None:
@@ -188,6 +189,16 @@ class Solver(Protocol):
         visit, each as it was before the row's own step: to a block in the first pass, to a working set in the last.
         state: as a visit gets it."""
         raise NotImplementedError(f"{self.name} keeps no working set")
+
+    def distances(self, block: Block, scores: np.ndarray, alpha: np.ndarray, bins: np.ndarray, counts: np.ndarray):
+        """How far w may move before one of the block's rows, at decision values ``scores``, leaves its bound or its
+        predicted label: as kernels/screening.py has it; of a solver with a working set.  alpha (n,) of the rows."""
+        raise NotImplementedError(f"{self.name} keeps no working set")
+
+    def combine(self, block: Block, alpha: np.ndarray, combination: np.ndarray) -> np.ndarray:
+        """combination (d + 1,) += sum a_i direction_i x_i of the block's rows; returns the sums of the conjugates of
+        f a_i for f = 1, 1/2 and 1/4; of a solver that certifies."""
+        raise NotImplementedError(f"{self.name} keeps no dual variables")
 
     def inner_pass(self, block: Block, state: State, visit: State, order: np.ndarray) -> PassResult:
         """One pass over the rows of the block in ``order`` (n,) int32, which it may change."""

@@ -4,7 +4,7 @@ weights."""
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from blocksvm.solvers.protocol import State
 from blocksvm.sources.block import Block
 from blocksvm.training.certificate import Missed, certify, evaluate
 from blocksvm.training.plan import Plan
+from blocksvm.training.supply import Supply
 from blocksvm.training.visits import part_of, put_rows
 from blocksvm.training.working_set import WorkingSet
 
@@ -22,8 +23,9 @@ LARGEST_DRIFT = 1e-9  # relative to ||w||^2: w is recomputed from alpha where th
 class Certifier:
     """Certifies the ``state`` of a run.
 
-    weights() gives w; all_blocks(blocks) reads every row once; stop() ends a certificate that is under way;
-    working_set: is chosen anew while all rows pass by, at the w of the certificate.
+    weights() gives w; supply: reads every row once, but those that a gap has decided, and its screening looks at them
+    meanwhile; stop() ends a certificate that is under way; working_set: is chosen anew while all rows pass by, at the w
+    of the certificate.
     """
 
     def __init__(
@@ -31,14 +33,14 @@ class Certifier:
         plan: Plan,
         state: State,
         weights: Callable[[], np.ndarray],
-        all_blocks: Callable[[list[np.ndarray]], Iterator[Block]],
+        supply: Supply,
         stop: Callable[[], bool],
         working_set: WorkingSet | None = None,
     ):
         self.plan = plan
         self.state = state
         self.weights = weights
-        self.all_blocks = all_blocks
+        self.supply = supply
         self.stop = stop
         self.working_set = working_set
 
@@ -52,17 +54,21 @@ class Certifier:
         """
         solver = self.plan.solver
         if not solver.capabilities.minimises:
-            return evaluate(self.weights(), solver.n_vectors, solver.bias, self.all_blocks(blocks), self.stop)
+            return evaluate(self.weights(), solver.n_vectors, solver.bias, self.supply.all_blocks(blocks), self.stop)
         # a reading that gathers is not in vain where the certificate misses the tolerance
         enough = math.inf if gather else self._enough(dual)
+        decided = None if self.supply.screening is None else self.supply.screening.decided
         rebuilt = False
         while True:
             alpha = solver.dual_variables(self.state)
             if gather:
                 self.working_set.begin_reading(anew=True)
+                if self.supply.screening is not None:
+                    self.supply.screening.begin()
+            seen = {"seen_block": self._gather} if gather else {}
             found = certify(
-                solver.problem, self.weights(), alpha, self.all_blocks(blocks), self.stop, enough, solver.prior,
-                *([self._gather] if gather else []),
+                solver.problem, self.weights(), alpha, self.supply.all_blocks(blocks), self.stop, enough, solver.prior,
+                decided=decided, **seen,
             )  # fmt: skip
             if found is None or isinstance(found, Missed):
                 return found
@@ -70,7 +76,7 @@ class Certifier:
             # w made anew from alpha differs from it by rounding alone, and what is measured of that is in the gap
             if alpha is None or drift <= LARGEST_DRIFT or rebuilt:
                 return certificate
-            solver.rebuild(self.state, self.all_blocks(blocks))
+            solver.rebuild(self.state, self.supply.all_blocks(blocks), decided)
             rebuilt = True
 
     def _gather(self, block: Block, scores: np.ndarray) -> None:
@@ -79,6 +85,8 @@ class Certifier:
         solver.shares(block, scores, part, share)
         put_rows(block, {a.name: part[a.name] for a in solver.state_arrays if a.axis == "row"}, self.state)
         self.working_set.gather(block, share)
+        if self.supply.screening is not None:
+            self.supply.screening.look(block, scores, part["alpha"])
 
     def _enough(self, dual: float | None) -> float:
         """The gap from which on the tolerance is missed whatever rows are still to come: gap / (D + gap) > tol; D is

@@ -14,7 +14,7 @@ from blocksvm.solvers.protocol import State
 from blocksvm.training.plan import Plan
 from blocksvm.training.record import Progress
 
-WORKING_SET = "working-set"  # the name space of what it had
+WORKING_SET, SCREENING = "working-set", "screening"  # the name spaces of what they had
 
 
 class Checkpoint:
@@ -29,15 +29,18 @@ class Checkpoint:
         return time.perf_counter() - self.last_saved > self.seconds
 
     def save(
-        self, plan: Plan, state: State, visit: State | None, progress: dict, working_set: State | None = None
+        self,
+        plan: Plan,
+        state: State,
+        progress: dict,
+        visit: State | None,
+        working_set: State | None,
+        screening: State | None,
     ) -> None:
-        """Write the state, the arrays of the visit under way (None: between visits), which rows the working set has
-        (None: there is none) and the progress."""
-        spaces = {plan.namespace: state}
-        if working_set is not None:
-            spaces[WORKING_SET] = working_set
-        if visit is not None:
-            spaces[VISIT] = visit
+        """Write the state, the progress, the arrays of the visit under way (None: between visits), which rows the
+        working set has and which are decided (None: there is no such thing)."""
+        more = {WORKING_SET: working_set, SCREENING: screening, VISIT: visit}
+        spaces = {plan.namespace: state} | {name: arrays for name, arrays in more.items() if arrays is not None}
         save_checkpoint(self.path, spaces, plan.describe() | {"progress": progress, "versions": versions()})
         self.last_saved = time.perf_counter()
 
@@ -51,11 +54,11 @@ class Checkpoint:
             saved.load(plan.namespace, name, array)
         return Progress.restored(saved.meta["progress"]), self._arrays(saved, VISIT)
 
-    def working_set(self) -> State:
-        """What the working set had."""
-        found = self._arrays(open_state(self.path), WORKING_SET)
+    def arrays(self, space: str) -> State:
+        """What the working set, or the screening, had."""
+        found = self._arrays(open_state(self.path), space)
         if found is None:
-            raise InputError(f"{self.path}: holds no working set; it belongs to another run")
+            raise InputError(f"{self.path}: holds no {space}; it belongs to another run")
         return found
 
     @staticmethod

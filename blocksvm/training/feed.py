@@ -8,15 +8,15 @@ import numpy as np
 
 from blocksvm.sources.block import Block
 from blocksvm.sources.reading import BlockReader
-from blocksvm.training.plan import Plan
+from blocksvm.training.memory_plan import Blocks
 from blocksvm.training.record import Progress
 
 
 class Feed(BlockReader):
-    """The blocks of a plan; bytes read and seconds waited go into the tally of the progress."""
+    """The blocks at hand; bytes read and seconds waited go into the tally of the progress."""
 
-    def __init__(self, plan: Plan, progress: Progress):
-        super().__init__(plan.source, plan.arena_bytes, plan.partition.resident)
+    def __init__(self, blocks: Blocks, progress: Progress):
+        super().__init__(blocks.source, blocks.arena_bytes, blocks.partition.resident)
         self.progress = progress
         self.bytes_seen = 0  # of what the source has read, already in a tally
 

@@ -8,6 +8,7 @@ certificate says that the optimum is reached.
 
 from __future__ import annotations
 
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -18,14 +19,14 @@ import numpy as np
 from blocksvm.errors import InputError
 from blocksvm.model.state import open_state
 from blocksvm.problems.problem import Certificate
-from blocksvm.solvers.protocol import SavedRun
+from blocksvm.solvers.protocol import SavedRun, State
 from blocksvm.training.certificate import FACTOR_WITH_A_SET, Attempts, Missed
 from blocksvm.training.certifier import Certifier
-from blocksvm.training.checkpoint import Checkpoint
-from blocksvm.training.feed import Feed
+from blocksvm.training.checkpoint import SCREENING, WORKING_SET, Checkpoint
 from blocksvm.training.plan import Plan
 from blocksvm.training.reading import Reading
 from blocksvm.training.record import Progress, Result, Tally, end_event, outer_event, start_event
+from blocksvm.training.supply import Supply
 from blocksvm.training.visitor import Visitor
 from blocksvm.training.visits import Executor, ThisThread
 from blocksvm.training.working_set import figures_of, make_working_set
@@ -49,7 +50,7 @@ class OuterLoop:
 
     checkpoint: where the state is saved, now and then, on interruption and at the end; warm_start: a model or
     checkpoint of the same rows to begin from; executor: who makes the visits; began: when the run's seconds began to
-    count.
+    count; temp: the folder for a smaller store of the rows that are undecided (None: the system's).
     """
 
     def __init__(
@@ -61,6 +62,7 @@ class OuterLoop:
         warm_start: Path | None = None,
         executor: Executor | None = None,
         began: float | None = None,
+        temp: Path | None = None,
     ):
         self.plan = plan
         self.watch = watch
@@ -68,8 +70,9 @@ class OuterLoop:
         self.warm_start = warm_start
         self.executor = executor or ThisThread()
         self.began = time.perf_counter() if began is None else began
+        self.temp = Path(tempfile.gettempdir()) if temp is None else temp
         self.progress = Progress()
-        if plan.set_bytes is not None:
+        if plan.blocks.set_bytes is not None:
             self.progress.attempts.factor = FACTOR_WITH_A_SET
         plan.over_time = lambda: self.seconds() > plan.settings.max_seconds
         if plan.resume is not None:
@@ -113,15 +116,8 @@ class OuterLoop:
         broken_off = None
         if plan.resume is not None:
             self.progress, broken_off = self.checkpoint.restore(plan, self.state)
-        with Feed(plan, self.progress) as self.feed:
-            saved = None if plan.resume is None or plan.set_bytes is None else self.checkpoint.working_set()
-            self.working_set = make_working_set(plan, saved, self.feed.all_blocks)
-            self.certifier = Certifier(
-                plan, self.state, self.weights, self.feed.all_blocks, self.watch.stop, self.working_set
-            )
-            visitor = Visitor(plan, self.progress, self.feed, self.executor, self.watch.stop, self._report)
-            visitor.unpack(broken_off, self.working_set)
-            self.reading = Reading(self, visitor)
+        with Supply(plan, self.progress, self.temp, self.watch.stop) as self.supply:
+            self._open(broken_off)
             if self.warm_start is not None and plan.resume is None:
                 self._start_warm()
             # from here on nothing of the user's is found wrong
@@ -153,20 +149,49 @@ class OuterLoop:
         self.watch.on_event(end_event(result, progress.certificate))
         return result
 
+    def _open(self, broken_off: State | None) -> None:
+        """What reads, visits and certifies: as a run begins, or as it was when it was broken off."""
+        plan, supply, resumed = self.plan, self.supply, self.plan.resume is not None
+        if resumed and supply.screening is not None:
+            supply.restore(self.checkpoint.arrays(SCREENING))
+        saved = self.checkpoint.arrays(WORKING_SET) if resumed and supply.blocks.set_bytes is not None else None
+        self.working_set = make_working_set(plan.source, supply.blocks, saved, supply.every_row)
+        self.certifier = Certifier(plan, self.state, self.weights, supply, self.watch.stop, self.working_set)
+        visitor = Visitor(plan, self.progress, supply, self.executor, self.watch.stop, self._report)
+        visitor.unpack(broken_off, self.working_set)
+        self.reading = Reading(self, visitor)
+
+    def _leave_out(self) -> bool:
+        """Go on without the rows that the last certificate has decided; False where the run was stopped meanwhile."""
+        progress, supply = self.progress, self.supply
+        self.emit("leaving-out")
+        renewed = supply.blocks.set_bytes == 0 or supply.screening.fits(progress.leave_out, supply.blocks)
+        if renewed:  # the set's memory is wanted, or its rows lie elsewhere from now on
+            self.working_set = self.certifier.working_set = None
+        whole = supply.leave_out(progress.leave_out, self.state)
+        if whole:
+            progress.leave_out = 0
+        if renewed:
+            self.working_set = make_working_set(self.plan.source, supply.blocks, None, supply.every_row)
+            self.certifier.working_set = self.working_set
+        return whole
+
     def _start_warm(self) -> None:
         saved = open_state(self.warm_start)
         source, name = self.plan.source, str(self.warm_start)
         if saved.meta["fingerprint"] != source.fingerprint:
             raise InputError(f"{name}: belongs to another store than {source.name}; name its own store")
-        blocks = self.feed.all_blocks(self.plan.partition.stored)
-        self.plan.solver.warm_start(self.state, SavedRun(name, saved.meta, saved.lengths, saved.load), blocks)
+        run = SavedRun(name, saved.meta, saved.lengths, saved.load)
+        self.plan.solver.warm_start(self.state, run, self.supply.every_row())
 
     def _iterate(self) -> str:
         position = self.progress.position
         while True:
             status = self._ended() if position.between_outers() else None
             if status is None:
-                following = self.plan.partition.blocks(position.outer + 1)
+                if self.progress.leave_out and not self._leave_out():
+                    return "interrupted"
+                following = self.supply.blocks.partition.blocks(position.outer + 1)
                 status = self.reading.visit_all(following) or self._close_outer(following)
             if status is not None:
                 return status
@@ -242,6 +267,9 @@ class OuterLoop:
             tally = progress.tally
             self.working_set.end_reading(tally.gain, tally.nnz_visited, tally.set_gain, tally.set_nnz_visited)
             progress.gap_estimate = None if position.check else gap
+            screening = self.supply.screening
+            if position.check and screening is not None and certificate and certificate.rel_gap > plan.settings.tol:
+                progress.leave_out = screening.first_decided(certificate, self.supply.blocks)
             position.renewed = position.check
             position.check = self._next_is_a_check(gap)
         progress.tally = Tally()
@@ -256,7 +284,9 @@ class OuterLoop:
             # passes over the set that has just been chosen may be all that is missing, where it holds most of the gap
             outside = self.working_set.left_out / max(self.working_set.seen, 1e-300)
             return outside <= OUTSIDE and self.progress.certificate["rel_gap"] * BY_THE_SET <= tol
-        return attempts.worthwhile(outer, gap, tol)
+        screening, primal = self.supply.screening, abs(self.progress.estimates[-1])
+        may_decide = screening is not None and screening.is_due(gap * primal)
+        return may_decide or attempts.worthwhile(outer, gap, tol)
 
     def _last_certificate(self) -> Certificate | None:
         """The certificate of the result, taken now unless the last outer iteration has one; None where stopped."""
@@ -265,7 +295,7 @@ class OuterLoop:
         if current and progress.certificate is not None:
             return Certificate(**progress.certificate)
         self.emit("certifying")
-        certificate = self.certifier.certify(self.plan.partition.blocks(progress.position.outer))
+        certificate = self.certifier.certify(self.supply.blocks.partition.blocks(progress.position.outer))
         if certificate is not None:
             progress.certificate = asdict(certificate)
         return certificate
@@ -276,8 +306,9 @@ class OuterLoop:
         """Write the checkpoint: the state, the visit under way, and where the run stands."""
         progress = asdict(self.progress) | {"seconds_before": self.seconds()}
         progress["cycle"]["seconds_before"] = self.reading.seconds()
-        held = None if self.working_set is None else self.working_set.saved()
-        self.checkpoint.save(self.plan, self.state, self.reading.visitor.packed(self.working_set), progress, held)
+        visit = self.reading.visitor.packed(self.working_set)
+        of_both = [None if one is None else one.saved() for one in (self.working_set, self.supply.screening)]
+        self.checkpoint.save(self.plan, self.state, progress, visit, *of_both)
 
     def save_if_due(self) -> None:
         if self.checkpoint is not None and self.checkpoint.is_due():

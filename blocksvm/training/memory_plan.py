@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+
 import numpy as np
 
 from blocksvm.memory import Budget
@@ -12,9 +14,23 @@ from blocksvm.training import working_set
 from blocksvm.training.partition import Partition
 from blocksvm.training.settings import AUTO, TrainSettings
 
+SCREENED_FROM = 1e-5  # relative gap asked for: for a larger one few rows are decided before the run is at its end
 TABLE_BYTES = 120  # of tables for each chunk
 SET_SHARE = 0.5  # of what the blocks would get, for the working set
 CHOOSING_BYTES = 48  # of a row of the block at work, while it is decided which of them the working set takes
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """Where the blocks of an outer iteration come from: the source, which of its chunks form which block, and the
+    memory for them; set_bytes: of the working set, None where there is none, 0 where its rows are those of the block in
+    memory; decided_bytes: for the rows that the gap leaves undecided, None where none are ever decided."""
+
+    source: Source
+    partition: Partition
+    arena_bytes: int
+    set_bytes: int | None
+    decided_bytes: int | None = None
 
 
 def row_work_bytes(solver: Solver) -> int:
@@ -39,16 +55,23 @@ def take_state(budget: Budget, source: Source, solver: Solver, n_features: int) 
 
 
 def plan_blocks(
-    budget: Budget, source: Source, solver: Solver, settings: TrainSettings, saved: dict | None
-) -> tuple[Partition, int, int | None]:
-    """(partition, bytes of an arena, bytes of the working set or None) for what the budget leaves: all rows at once
-    where they fit, else two blocks, the one at work and the one being read, and rows kept between readings.
+    budget: Budget, source: Source, solver: Solver, settings: TrainSettings, n_features: int, saved: dict | None
+) -> Blocks:
+    """The blocks for what the budget leaves: all rows at once where they fit, else two blocks, the one at work and the
+    one being read, and rows kept between readings.
 
-    saved: {"resident", "capacity", "set_bytes"} of the run that is resumed, whose blocks must be formed again.  Raises
-    InputError with the whole need where not even the smallest blocks fit.
+    saved: {"resident", "capacity", "set_bytes", "decided_bytes"} of the run that is resumed, whose blocks must be
+    formed again.  Raises InputError with the whole need where not even the smallest blocks fit.
     """
     share = settings.working_set_share()
     chunks = source.chunks
+    screened = share is not None and settings.tol <= SCREENED_FROM
+    if saved is not None:
+        screened = saved.get("decided_bytes") is not None
+    if screened:
+        # a row's distance, their combination, the tables of a smaller store
+        own = source.n_samples + 8 * (n_features + 1) + TABLE_BYTES * len(chunks)
+        budget.take("decided rows", own)
     block = chunks.nnz * (INDEX_BYTES + source.value_bytes) + chunks.n_rows * source.row_bytes
     alone = chunks.n_rows * 8 if source.in_memory else block
     work = chunks.n_rows * row_work_bytes(solver)
@@ -63,7 +86,11 @@ def plan_blocks(
         budget.require("all rows", need)
         budget.take("all rows", need)
         arena = 0 if source.in_memory else int(alone.sum()) + edges
-        return Partition(alone + work, need, *arguments), arena, None if share is None else 0
+        partition = Partition(alone + work, need, *arguments)
+        found = Blocks(source, partition, arena, None if share is None else 0)
+        decided = _decided_bytes(source, saved, screened, min(budget.left, int(block.sum()) // 2))
+        budget.take("undecided rows", decided or 0)
+        return replace(found, decided_bytes=decided)
     budget.take("reading", edges)
     cost = 2 * block + work
     smallest = int(np.sort(cost)[-(n or 1) :].sum())
@@ -75,7 +102,28 @@ def plan_blocks(
     budget.require("two blocks as the run was begun with" if saved else "two blocks", max(smallest, capacity))
     used = min(capacity, int(cost.sum()))
     budget.take("two blocks", used)
-    return Partition(cost, capacity, *arguments), used // 2 + edges, set_bytes
+    # the working set gives its memory to the rows that are left undecided, where all of them fit there
+    decided = _decided_bytes(source, saved, screened, set_bytes)
+    return Blocks(source, Partition(cost, capacity, *arguments), used // 2 + edges, set_bytes, decided)
+
+
+def _decided_bytes(source: Source, saved: dict | None, screened: bool, room: int) -> int | None:
+    if saved is not None:
+        return saved.get("decided_bytes")
+    return max(0, room) if screened else None
+
+
+def blocks_of_undecided(source: Source, whole: Blocks, solver: Solver, settings: TrainSettings) -> Blocks:
+    """The blocks of a source that has only some of the rows of ``whole``, within the same memory."""
+    chunks = source.chunks
+    arguments = (settings.block_chunks, settings.partition, settings.order, settings.seed, source.shuffled)
+    block = chunks.nnz * (INDEX_BYTES + source.value_bytes) + chunks.n_rows * source.row_bytes
+    if source.in_memory:
+        partition = Partition(block, int(block.sum()), None, *arguments[1:])
+        return Blocks(source, partition, 0, 0, whole.decided_bytes)
+    cost = 2 * block + chunks.n_rows * row_work_bytes(solver)
+    partition = Partition(cost, whole.partition.capacity, *arguments)
+    return replace(whole, source=source, partition=partition)
 
 
 def _set_bytes(budget: Budget, source: Source, share: float | None, smallest: int) -> int | None:

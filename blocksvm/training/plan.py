@@ -74,9 +74,7 @@ class Plan:
         if self.held_out is not None:
             self.held_out.match(source, self.budget)
         saved = None if resume is None else resume["partition"]
-        self.partition, self.arena_bytes, self.set_bytes = plan_blocks(
-            self.budget, source, self.solver, settings, saved
-        )
+        self.blocks = plan_blocks(self.budget, source, self.solver, settings, self.n_features, saved)
 
     def _stops(self, stop: Callable[[], bool]) -> Callable[[], bool]:
         """What a solver asks in the middle of a pass: whether the user wants to stop, or the time is over."""
@@ -102,14 +100,20 @@ class Plan:
             "fingerprint": self.source.fingerprint,
             "n_features": self.source.n_features,
             "cost": None if self.solver.problem is None else self.solver.problem.cost.tolist(),
-            "partition": {
-                "resident": self.partition.resident,
-                "capacity": int(self.partition.capacity),
-                "set_bytes": self.set_bytes,
-            },
+            "partition": self.describe_blocks(),
             "replay": None if self.replay is None else self.replay[0],
             "set_replay": None if self.replay is None else self.replay[1],
             "earlier": self.earlier.fingerprints,
+        }
+
+    def describe_blocks(self) -> dict:
+        """What decides which rows form which block, beside the settings."""
+        blocks = self.blocks
+        return {
+            "resident": blocks.partition.resident,
+            "capacity": int(blocks.partition.capacity),
+            "set_bytes": blocks.set_bytes,
+            "decided_bytes": blocks.decided_bytes,
         }
 
     def check_resumed(self, path: Path) -> None:

@@ -48,12 +48,12 @@ class Reading:
         if run.working_set is not None and position.between_outers():
             self.begin()
             run.working_set.begin_reading(anew=False)
-        blocks = run.plan.partition.blocks(position.outer)
+        blocks = run.supply.blocks.partition.blocks(position.outer)
         while position.visit < len(blocks):
             more = position.visit + 1 < len(blocks)
             if not position.of_the_set:
-                block = run.feed.take(blocks[position.visit])
-                run.feed.request(blocks[position.visit + 1] if more else following[0])
+                block = run.supply.feed.take(blocks[position.visit])
+                run.supply.feed.request(blocks[position.visit + 1] if more else following[0])
                 if not self.visitor.visit(block, run.state, run.working_set):
                     return self._broken_off()
                 position.of_the_set = run.working_set is not None

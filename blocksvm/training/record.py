@@ -78,6 +78,7 @@ class Progress:
     first_spread: the range of the projected gradients in its first pass, spread: in its last, seen: the gap that this
     one saw; cycle: the reading under way; estimates: of the primal, the latest; gap_estimate: of the last outer
     iteration that visited blocks; certificate: the last one taken, and the outer iteration at whose end it was;
+    leave_out: the bin of distances (screening.py) from which on rows are still to be left out, 0 where none are;
     finished: what the solver said after the last pass of a visit under way; outers_before: outer iterations of a run
     that this one continues.
     """
@@ -96,6 +97,7 @@ class Progress:
     gap_estimate: float | None = None
     certificate: dict | None = None
     certified_outer: int = 0
+    leave_out: int = 0
     finished: bool = False
     outers_before: int = 0
 
@@ -151,10 +153,8 @@ def start_event(plan, progress: Progress) -> dict:
         "n_samples": source.n_samples,
         "n_features": source.n_features,
         "n_nonzeros": source.n_nonzeros,
-        "blocks": len(plan.partition.blocks(1)),
-        "resident": plan.partition.resident,
-        "capacity": int(plan.partition.capacity),
-        "set_bytes": plan.set_bytes,
+        "blocks": len(plan.blocks.partition.blocks(1)),
+        **plan.describe_blocks(),
         "memory_plan": plan.memory(),
         "outer": progress.position.outer,
         "versions": versions(),

@@ -10,10 +10,10 @@ import numpy as np
 from blocksvm.errors import InputError
 from blocksvm.solvers.protocol import SHARE, PassResult, State
 from blocksvm.sources.block import Block
-from blocksvm.training.feed import Feed
 from blocksvm.training.plan import Plan
 from blocksvm.training.record import Progress
 from blocksvm.training.schedule import TRIED_EVERY, Replay, SetSituation, Situation
+from blocksvm.training.supply import Supply
 from blocksvm.training.visits import Change, Executor, Visit
 from blocksvm.training.working_set import WorkingSet
 
@@ -32,14 +32,14 @@ class Visitor:
         self,
         plan: Plan,
         progress: Progress,
-        feed: Feed,
+        supply: Supply,
         executor: Executor,
         stop: Callable[[], bool],
         report: Callable[[dict], None],
     ):
         self.plan = plan
         self.progress = progress
-        self.feed = feed
+        self.supply = supply
         self.executor = executor
         self.stop = stop
         self.report = report
@@ -77,13 +77,13 @@ class Visitor:
             schedule.begin_visit(len(progress.passes))
 
         def order(number: int, out: np.ndarray) -> None:
-            self.plan.partition.row_order(position.outer, position.visit, number, out)
+            self.supply.blocks.partition.row_order(position.outer, position.visit, number, out)
 
         def wanted(passes: int, result: PassResult | None, seconds: float) -> bool:
             if seconds:
                 self._learn_pace(seconds)
             finished = progress.finished if result is None else result.finished
-            ready, disk = self.feed.ready(), self.feed.disk_seconds
+            ready, disk = self.supply.feed.ready(), self.supply.feed.disk_seconds
             with_set = working_set is not None
             return schedule.go_on(Situation(passes, finished, ready, disk, self.pass_seconds, with_set))
 
@@ -113,7 +113,7 @@ class Visitor:
             schedule.begin_visit(len(progress.set_passes))
 
         def order(number: int, out: np.ndarray) -> None:
-            self.plan.partition.set_order(position.outer, position.visit, number, out)
+            self.supply.blocks.partition.set_order(position.outer, position.visit, number, out)
             out[:] = members[out]
 
         primal = abs(progress.estimates[-1]) if progress.estimates else 0.0
@@ -127,13 +127,13 @@ class Visitor:
                 progress.cycle.set_seconds += took
                 progress.spread, progress.seen = result.spread, result.seen
                 progress.first_spread = result.spread if passes == 1 else progress.first_spread
-            ready, rate = self.feed.ready(), progress.cycle.gain / max(seconds(), 1e-9)
+            ready, rate = self.supply.feed.ready(), progress.cycle.gain / max(seconds(), 1e-9)
             return schedule.go_on_with_set(
                 SetSituation(
                     passes,
                     between_blocks,
                     ready,
-                    self.feed.disk_seconds,
+                    self.supply.feed.disk_seconds,
                     self.set_pass_seconds,
                     progress.first_spread,
                     progress.spread,

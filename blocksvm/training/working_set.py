@@ -99,19 +99,20 @@ def largest_first(share: np.ndarray, sizes: np.ndarray, number: np.ndarray, most
     return chosen, float(share[chosen].min()) if chosen.any() else float(np.inf)
 
 
-def make_working_set(plan, saved: dict | None, all_blocks: Callable) -> WorkingSet | None:
-    """That of a plan: empty, or, where a checkpoint saved it, with the rows that it had; None where there is none.
+def make_working_set(whole: Source, blocks, saved: dict | None, every_row: Callable) -> WorkingSet | None:
+    """That of a run whose rows are those of ``whole`` and which reads these ``blocks`` (memory_plan.py): empty, or,
+    where a checkpoint saved it, with the rows that it had; None where there is none.
 
-    all_blocks(blocks): reads every row once.
+    every_row(): the blocks' rows, once.
     """
-    if plan.set_bytes is None:
+    if blocks.set_bytes is None:
         return None
-    if plan.partition.resident:
-        made = RowsOfTheBlock(plan.source, RESIDENT_SHARE * plan.source.n_nonzeros)
+    if blocks.partition.resident and not blocks.set_bytes:
+        made = RowsOfTheBlock(blocks.source, RESIDENT_SHARE * whole.n_nonzeros)
     else:
-        made = CopiedRows(plan.source, plan.set_bytes)
+        made = CopiedRows(whole, blocks.set_bytes)
     if saved is not None:
-        made.restore(saved, all_blocks(plan.partition.stored))
+        made.restore(saved, every_row())
     return made
 
 

@@ -178,6 +178,8 @@ class Decoder:
         )  # fmt: skip
         if not coding.by_kernel:
             block.y[here] = coding.y(rows["label"])
+        if store.numbered:
+            block.rows[here] = rows["source"]
         if store.weighted:
             block.weights[here] = rows["weight"]
         if code == SOUND:

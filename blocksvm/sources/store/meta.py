@@ -189,7 +189,14 @@ CHECKPOINT = Record(
         "settings": OBJECT,
         "cost": or_none(list_of(NUMBER)),
         "method": maybe(METHOD),
-        "partition": Record({"resident": YES, "capacity": SIZE, "set_bytes": maybe(or_none(SIZE))}),
+        "partition": Record(
+            {
+                "resident": YES,
+                "capacity": SIZE,
+                "set_bytes": maybe(or_none(SIZE)),
+                "decided_bytes": maybe(or_none(SIZE)),
+            }
+        ),
         "replay": or_none(list_of(SIZE)),
         "set_replay": maybe(or_none(list_of(SIZE))),
         "earlier": list_of(or_none(TEXT)),

@@ -40,6 +40,8 @@ class Store(SourceBase):
     Raises InputError where the file is not a store, is of another version, or is damaged.
     """
 
+    numbered = False  # a row's number is its place in the store, not what its record says
+
     def __init__(self, path: str | Path):
         self.path = Path(path)
         self.file = open_hdf5(self.path, "store")
