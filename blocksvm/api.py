@@ -54,6 +54,7 @@ def fit(
     warm_start: str | Path | None = None,
     continue_from: str | Path | None = None,
     prior: str | Path | None = None,
+    temp: str | Path | None = None,
     **settings,
 ) -> Fitted:
     """Train on a source of blocks (``open_store``, ``Matrix``), or on a scipy CSR matrix with labels ``y``.
@@ -64,7 +65,8 @@ def fit(
     for each event: "start", "visit", "outer" (the figures of an outer iteration) and "end"; stop() is asked after each
     inner pass, and ends the run where it says True; valid: a source to score after each outer iteration; warm_start: a
     model or checkpoint of the same rows; continue_from: a model of an online learner, which goes on with its settings;
-    prior: a model to be regularised towards.  Raises InputError where the settings do not fit the rows or the memory.
+    prior: a model to be regularised towards; temp: a folder for a smaller store of the rows that a small gap leaves
+    undecided (None: the system's).  Raises InputError where the settings do not fit the rows or the memory.
     """
     source = rows if hasattr(rows, "read_block") else Matrix(rows, y)
     earlier = EarlierModels(source, _path(continue_from), _path(prior))
@@ -72,7 +74,7 @@ def fit(
         TrainSettings.of(**settings) if continue_from is None else TrainSettings.continuing(continue_from, **settings)
     )
     plan = Plan(source, asked, earlier=earlier, valid=valid, stop=stop)
-    loop = OuterLoop(plan, Watch(on_event, stop), warm_start=_path(warm_start))
+    loop = OuterLoop(plan, Watch(on_event, stop), warm_start=_path(warm_start), temp=_path(temp))
     result = loop.run()
     described = describe_result(loop, result)
     model = make_model("", earlier.feature_ids(source, 0, plan.n_features), result.w, described)

@@ -171,6 +171,10 @@ class OuterLoop:
         whole = supply.leave_out(progress.leave_out, self.state)
         if whole:
             progress.leave_out = 0
+            undecided = supply.blocks.source
+            self.emit(
+                "left-out", rows=undecided.n_samples, nonzeros=undecided.n_nonzeros, in_memory=undecided.in_memory
+            )
         if renewed:
             self.working_set = make_working_set(self.plan.source, supply.blocks, None, supply.every_row)
             self.certifier.working_set = self.working_set
@@ -258,7 +262,8 @@ class OuterLoop:
             progress.certified_outer = position.outer
         accuracy = None if plan.held_out is None else plan.held_out.accuracy(self.weights(), solver.bias)
         estimates = {"primal_estimate": primal, "dual_estimate": dual, "gap_estimate": gap,
-                     "certificate_share": share, **figures_of(self.working_set),
+                     "certificate_share": share, "rows_read": self.supply.blocks.source.n_samples,
+                     **figures_of(self.working_set),
                      **solver.progress(self.state)}  # fmt: skip
         self.watch.on_event(outer_event(progress, self.seconds(), estimates, certificate, accuracy))
         position.outer += 1

@@ -2,7 +2,8 @@
 them.
 
 Events are plain dicts, one JSON line each in a trace: "start" (or "resume"), "progress", "visit", "certifying", "outer"
-and "end".
+and "end"; and "leaving-out" and "left-out", which tells how many rows are read from then on, since a gap has decided
+the others.
 """
 
 from __future__ import annotations
@@ -167,8 +168,8 @@ def outer_event(
     """An outer iteration: certified figures (null where nothing was certified), estimates, what was done.
 
     estimates: primal_estimate, dual_estimate, gap_estimate; certificate_share: of the rows, how many were read for a
-    certificate (less than 1: it was broken off, as the gap was too large); set_rows, set_nonzeros, set_share: the
-    working set and its part of the gap that was seen.
+    certificate (less than 1: it was broken off, as the gap was too large); rows_read: those of a reading; set_rows,
+    set_nonzeros, set_share: the working set and its part of the gap that was seen.
     """
     done = {name: value for name, value in asdict(progress.tally).items() if name != "loss_sum"}
     return {

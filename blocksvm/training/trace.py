@@ -14,7 +14,7 @@ from blocksvm.model.state import open_state
 from blocksvm.outputs import open_text, written_whole
 from blocksvm.training.memory_plan import SCREENED_FROM
 
-TRACED = ("start", "resume", "progress", "outer", "end")
+TRACED = ("start", "resume", "progress", "outer", "left-out", "end")
 # of a run's settings, those that decide which rows a visit has: passes mean the same only where these are equal
 SIZES = ("resident", "capacity", "set_bytes", "decided_bytes", "blocks")
 OF_BLOCKS = ("seed", "partition", "block_chunks", "order", "working_set")
