@@ -19,7 +19,7 @@ def gap(path: Path, outer: int, **settings) -> tuple[float, int]:
     """(certified relative gap, blocks) after ``outer`` iterations of one pass each."""
     with Store(path) as store:
         fitted = fit(store, schedule="1", max_outer=outer, tol=0.0, **settings)
-        return fitted.certificate.rel_gap, len(fitted.loop.plan.partition.blocks(1))
+        return fitted.certificate.rel_gap, len(fitted.loop.plan.blocks.partition.blocks(1))
 
 
 def main() -> None:

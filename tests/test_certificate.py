@@ -65,8 +65,8 @@ def test_attempts_broken_off_change_nothing_but_what_is_read(monkeypatch, loss):
     monkeypatch.setattr(Attempts, "worthwhile", lambda *arguments: True)  # the first attempts come too early
     shares = []
 
-    def watched(*arguments):
-        found = certify(*arguments)
+    def watched(*arguments, **more):
+        found = certify(*arguments, **more)
         shares.append(found.share if isinstance(found, Missed) else 1.0)
         return found
 
@@ -181,8 +181,8 @@ def test_a_certificate_belongs_to_the_weights_that_it_was_computed_for(monkeypat
     X, y = random_rows(n=60, seed=2)
     rebuild, rebuilt = DualCD.rebuild, []
 
-    def spoiled(self, state, blocks):
-        rebuild(self, state, blocks)
+    def spoiled(self, state, blocks, decided=None):
+        rebuild(self, state, blocks, decided)
         state["w"][0] += 1.0 + len(rebuilt)
         rebuilt.append(state["w"].copy())
 

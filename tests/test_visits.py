@@ -85,7 +85,7 @@ def test_one_block_serves_several_problems(rows):
     loops = [looped(source, C=C, **options) for C in costs]
     for loop in loops:
         loop.allocate()
-    partition = loops[0].plan.partition
+    partition = loops[0].plan.blocks.partition
     for outer in range(1, 4):
         for number, chunks in enumerate(partition.blocks(outer)):
             block = source.read_block(chunks, None)

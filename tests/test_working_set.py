@@ -307,6 +307,21 @@ def test_it_saves_readings(rows):
         assert max(event["set_passes"], default=0) <= 10
 
 
+def test_in_memory_its_rows_are_copied_where_there_is_room(rows):
+    X, y = easy_rows()
+    options = {"schedule": "1", "tol": 1e-4, "C": 10.0}
+    ample = train(Matrix(X, y), memory=10**8, **options)
+    counted = ample.result.memory
+    tight = train(Matrix(X, y), memory=sum(counted.values()) - counted["working set"], **options)
+    for run, kind in ((ample, CopiedRows), (tight, RowsOfTheBlock)):
+        assert run.events[0]["resident"]
+        assert isinstance(run.loop.working_set, kind)
+        assert run.result.status == "converged"
+        assert any(event["set_rows"] and sum(event["set_passes"]) for event in run.outer())
+        assert max(event["set_nonzeros"] for event in run.outer()) <= 0.25 * X.nnz
+    assert counted["working set"] > 0 == tight.result.memory["working set"]
+
+
 def test_a_certificate_that_fails_chooses_the_set_anew_and_is_resumed(tmp_path):
     X, y = easy_rows()
     source = Matrix(X, y, chunk_rows=np.arange(0, 600, 10))

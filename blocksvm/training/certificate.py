@@ -108,6 +108,12 @@ class Attempts:
         overdue = self.last and estimated_gap <= tol and outer - self.last >= max(3, outer // 10)
         return bool(estimated_gap * self.factor <= tol or overdue)
 
+    def without_set(self) -> None:
+        """No passes over a working set come between the visits any more: before the first attempt, what was measured
+        without holds."""
+        if not self.last:
+            self.factor = Attempts.factor
+
     def learn(self, outer: int, estimated_gap: float | None, rel_gap: float | None) -> None:
         """rel_gap: as certified, or as a certificate that was broken off suggests."""
         self.last = outer

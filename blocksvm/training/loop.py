@@ -20,9 +20,10 @@ from blocksvm.errors import InputError
 from blocksvm.model.state import open_state
 from blocksvm.problems.problem import Certificate
 from blocksvm.solvers.protocol import SavedRun, State
-from blocksvm.training.certificate import FACTOR_WITH_A_SET, Attempts, Missed
+from blocksvm.training.certificate import FACTOR_WITH_A_SET, Missed
 from blocksvm.training.certifier import Certifier
 from blocksvm.training.checkpoint import SCREENING, WORKING_SET, Checkpoint
+from blocksvm.training.checks import next_is_a_check
 from blocksvm.training.plan import Plan
 from blocksvm.training.reading import Reading
 from blocksvm.training.record import Progress, Result, Tally, end_event, outer_event, start_event
@@ -31,8 +32,6 @@ from blocksvm.training.visitor import Visitor
 from blocksvm.training.visits import Executor, ThisThread
 from blocksvm.training.working_set import figures_of, make_working_set
 
-OUTSIDE = 0.1  # of the gap: where the rows that are no members have more of it, all rows are visited
-BY_THE_SET = 0.5  # what passes over a working set that holds nearly all of the gap leave of it
 STILL = 3  # outer iterations without progress after which a primal method has come to rest
 
 
@@ -270,28 +269,15 @@ class OuterLoop:
         position.visit = 0
         if self.working_set is not None:
             tally = progress.tally
-            self.working_set.end_reading(tally.gain, tally.nnz_visited, tally.set_gain, tally.set_nnz_visited)
+            self.working_set.end_reading(tally.gain, tally.nnz_visited, tally.set_gain, tally.set_work)
             progress.gap_estimate = None if position.check else gap
             screening = self.supply.screening
             if position.check and screening is not None and certificate and certificate.rel_gap > plan.settings.tol:
                 progress.leave_out = screening.first_decided(certificate, self.supply.blocks)
             position.renewed = position.check
-            position.check = self._next_is_a_check(gap)
+            position.check = next_is_a_check(progress, self.working_set, screening, gap, plan.settings.tol)
         progress.tally = Tally()
         return None
-
-    def _next_is_a_check(self, gap: float) -> bool:
-        """Whether the next outer iteration certifies and visits no block: where it may well end the run."""
-        attempts, outer, tol = self.progress.attempts, self.progress.position.outer - 1, self.plan.settings.tol
-        if self.working_set.idle and not attempts.last:
-            attempts.factor = Attempts.factor
-        if self.progress.certified_outer == outer:
-            # passes over the set that has just been chosen may be all that is missing, where it holds most of the gap
-            outside = self.working_set.left_out / max(self.working_set.seen, 1e-300)
-            return outside <= OUTSIDE and self.progress.certificate["rel_gap"] * BY_THE_SET <= tol
-        screening, primal = self.supply.screening, abs(self.progress.estimates[-1])
-        may_decide = screening is not None and screening.is_due(gap * primal)
-        return may_decide or attempts.worthwhile(outer, gap, tol)
 
     def _last_certificate(self) -> Certificate | None:
         """The certificate of the result, taken now unless the last outer iteration has one; None where stopped."""

@@ -87,7 +87,9 @@ def plan_blocks(
         budget.take("all rows", need)
         arena = 0 if source.in_memory else int(alone.sum()) + edges
         partition = Partition(alone + work, need, *arguments)
-        found = Blocks(source, partition, arena, None if share is None else 0)
+        set_bytes = None if share is None else saved.get("set_bytes") if saved else _copies(budget, source)
+        budget.take("working set", set_bytes or 0)
+        found = Blocks(source, partition, arena, set_bytes)
         decided = _decided_bytes(source, saved, screened, min(budget.left, int(block.sum()) // 2))
         budget.take("undecided rows", decided or 0)
         return replace(found, decided_bytes=decided)
@@ -105,6 +107,14 @@ def plan_blocks(
     # the working set gives its memory to the rows that are left undecided, where all of them fit there
     decided = _decided_bytes(source, saved, screened, set_bytes)
     return Blocks(source, Partition(cost, capacity, *arguments), used // 2 + edges, set_bytes, decided)
+
+
+def _copies(budget: Budget, source: Source) -> int:
+    """For copies of the working set's rows where all rows are in memory, so that a pass finds them one behind the
+    other; 0 where there is no room for them: then they are passed over where they lie."""
+    n_rows, nnz = (int(working_set.RESIDENT_SHARE * n) + 1 for n in (source.n_samples, source.n_nonzeros))
+    wanted = working_set.bytes_of_set(source, n_rows, nnz)
+    return wanted if wanted <= budget.left else 0
 
 
 def _decided_bytes(source: Source, saved: dict | None, screened: bool, room: int) -> int | None:

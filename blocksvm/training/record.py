@@ -42,7 +42,7 @@ class Position:
 
 @dataclass
 class Tally:
-    """What an outer iteration has done so far."""
+    """What an outer iteration has done so far.  set_work: of set_nnz_visited, all but what was done while waiting."""
 
     blocks: int = 0
     inner_passes: int = 0
@@ -57,6 +57,7 @@ class Tally:
     set_passes: list[int] = field(default_factory=list)
     set_rows_visited: int = 0
     set_nnz_visited: int = 0
+    set_work: int = 0
     set_gain: float = 0.0
     set_seconds: float = 0.0
 

@@ -150,7 +150,7 @@ class Visitor:
             visit = Visit(order, wanted, done, self.arrays, False, len(members))
             change = self._make(visit, working_set.block, state)
             working_set.share[members] = change.arrays[SHARE][members]
-            self._count_set(change)
+            self._count_set(change, done, between_blocks)
             if self.arrays is not None:
                 return False
             done = change.passes
@@ -202,9 +202,13 @@ class Visitor:
             for figures in result.reports:
                 self.report(figures)
 
-    def _count_set(self, change: Change) -> None:
+    def _count_set(self, change: Change, done: int, between_blocks: bool) -> None:
+        """done: passes of the visit before it was broken off.  Between two blocks a second pass and those after it are
+        made while the next block is waited for: they are no work that other rows could have had."""
         tally = self.progress.tally
-        for result, seconds in zip(change.results, change.seconds, strict=True):
+        for number, (result, seconds) in enumerate(zip(change.results, change.seconds, strict=True), done):
+            if number == 0 or not between_blocks:
+                tally.set_work += result.nnz_visited
             tally.set_rows_visited += result.rows_visited
             tally.set_nnz_visited += result.nnz_visited
             tally.set_gain += result.gain

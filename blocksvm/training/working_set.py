@@ -57,9 +57,9 @@ class WorkingSet(Protocol):
         """All rows will pass by once more; anew: no row is a member before it has."""
         ...
 
-    def end_reading(self, gain: float, nnz: int, set_gain: float, set_nnz: int) -> None:
+    def end_reading(self, gain: float, nnz: int, set_gain: float, set_work: int) -> None:
         """All rows have passed by; what visits to the blocks have added to the dual, and to how many nonzeros they were
-        made, and the same of the visits to the set."""
+        made, and the same of the visits to the set, but for those made while waiting."""
         ...
 
     def gather(self, block: Block, share: np.ndarray) -> None:
@@ -110,16 +110,24 @@ def make_working_set(whole: Source, blocks, saved: dict | None, every_row: Calla
     if blocks.partition.resident and not blocks.set_bytes:
         made = RowsOfTheBlock(blocks.source, RESIDENT_SHARE * whole.n_nonzeros)
     else:
-        made = CopiedRows(whole, blocks.set_bytes)
+        made = CopiedRows(whole, blocks.set_bytes, may_idle=not blocks.partition.resident)
     if saved is not None:
         made.restore(saved, every_row())
     return made
 
 
-class CopiedRows:
-    """A working set of rows copied out of the blocks, within ``n_bytes`` of memory and for rows of this source."""
+def bytes_of_set(source: Source, n_rows: int, nnz: int) -> int:
+    """Memory for ``CopiedRows`` of so many rows and entries."""
+    rows = bytes_of_blocks(source, n_rows, nnz) + SPARE_ROWS * n_rows * (source.row_bytes + SLOT_BYTES)
+    return TABLE_BYTES * source.n_samples + int(rows)
 
-    def __init__(self, source: Source, n_bytes: int):
+
+class CopiedRows:
+    """A working set of rows copied out of the blocks, within ``n_bytes`` of memory and for rows of this source;
+    may_idle: it may stay empty for a reading, where rows are read fast enough without it."""
+
+    def __init__(self, source: Source, n_bytes: int, may_idle: bool = True):
+        self.may_idle = may_idle
         entry = INDEX_BYTES + source.value_bytes
         row = source.row_bytes + SLOT_BYTES
         length = max(1.0, source.n_nonzeros / source.n_samples)
@@ -168,7 +176,7 @@ class CopiedRows:
 
     def begin_reading(self, anew: bool) -> None:
         if not self.under_way:  # one that was broken off is begun again as it was
-            self.idle = self.poor and self.seen < FAST * self.seen_before
+            self.idle = self.may_idle and self.poor and self.seen < FAST * self.seen_before
             self.seen_before = self.seen
             self.floor = LOWERED * self.least
         self.under_way = True
@@ -180,10 +188,10 @@ class CopiedRows:
             self.used[1:] = 0
             self.listed = None
 
-    def end_reading(self, gain: float, nnz: int, set_gain: float, set_nnz: int) -> None:
+    def end_reading(self, gain: float, nnz: int, set_gain: float, set_work: int) -> None:
         self.under_way = False
         if nnz and not self.idle:  # of a reading for a certificate there is nothing to compare
-            work = set_nnz + TAKING_WORK * self.taken
+            work = set_work + TAKING_WORK * self.taken
             self.poor = set_gain * READING_WORK * nnz < POOR * gain * work
 
     def gather(self, block: Block, share: np.ndarray) -> None:
@@ -286,7 +294,7 @@ class RowsOfTheBlock:
     def begin_reading(self, anew: bool) -> None:
         pass
 
-    def end_reading(self, gain: float, nnz: int, set_gain: float, set_nnz: int) -> None:
+    def end_reading(self, gain: float, nnz: int, set_gain: float, set_work: int) -> None:
         pass
 
     def gather(self, block: Block, share: np.ndarray) -> None:

@@ -1,0 +1,27 @@
+"""Whether an outer iteration of a run with a working set visits all rows or certifies them: decided by counts alone."""
+
+from __future__ import annotations
+
+from blocksvm.training.record import Progress
+from blocksvm.training.screening import Screening
+from blocksvm.training.working_set import WorkingSet
+
+OUTSIDE = 0.1  # of the gap: where the rows that are no members have more of it, all rows are visited
+BY_THE_SET = 0.5  # what passes over a working set that holds nearly all of the gap leave of it
+
+
+def next_is_a_check(
+    progress: Progress, working_set: WorkingSet, screening: Screening | None, gap: float, tol: float
+) -> bool:
+    """Whether the next outer iteration certifies and visits no block: where it may well end the run, or decide many
+    rows.  gap: relative, as the last one's visits suggest it."""
+    attempts, outer = progress.attempts, progress.position.outer - 1
+    if working_set.idle:
+        attempts.without_set()
+    if progress.certified_outer == outer:
+        # passes over the set that has just been chosen may be all that is missing, where it holds most of the gap
+        outside = working_set.left_out / max(working_set.seen, 1e-300)
+        return outside <= OUTSIDE and progress.certificate["rel_gap"] * BY_THE_SET <= tol
+    if screening is not None and screening.is_due(gap * abs(progress.estimates[-1])):
+        return True
+    return attempts.worthwhile(outer, gap, tol)
