@@ -155,7 +155,7 @@ def test_kept_rows_are_the_rows(tmp_path, kind):
         keep[0] = True
 
         def pieces():
-            for chunks in np.array_split(np.arange(len(source.chunks)), 4):
+            for chunks in np.array_split(np.arange(len(source.chunks)), 2):
                 block = source.read_block(chunks, None)
                 yield block, np.flatnonzero(keep[block.rows]).astype(np.int32)
 

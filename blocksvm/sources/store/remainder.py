@@ -54,10 +54,17 @@ def smaller_store(whole: Store, n_rows: int, pieces: Iterable[tuple[Block, np.nd
         with create_hdf5(path, "store") as file, ThreadPoolExecutor(1) as pool:
             writer = StoreWriter(file, n_rows, whole.chunk_nnz, whole.value_dtype, pool, 1, whole.weighted)
             for block, chosen in pieces:
-                writer.append(*_records(block, chosen))
+                for part in _in_parts(block, chosen, whole.chunk_nnz):
+                    writer.append(*_records(block, part))
             meta = {name: value for name, value in whole.meta.items() if name not in OF_ROWS}
             writer.finish(0, lambda start, stop: np.empty(0, np.int64), meta)
         return Remainder(path, whole)
+
+
+def _in_parts(block: Block, chosen: np.ndarray, nnz: int) -> list[np.ndarray]:
+    """The chosen rows, in parts of about ``nnz`` entries: no block is copied as a whole."""
+    lengths = np.maximum(np.diff(block.indptr)[chosen], 1)
+    return np.split(chosen, np.flatnonzero(np.diff(np.cumsum(lengths) // nnz)) + 1)
 
 
 def _records(block: Block, chosen: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
