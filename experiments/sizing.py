@@ -87,6 +87,8 @@ def draw(results: dict[str, list[dict]], path: Path) -> None:
                 label = f"1/{share} of the memory, {'working set' if kind == 'auto' else 'none'}"
                 panel.plot(range(len(chosen)), [x["seconds"] for x in chosen], style, label=label)
         panel.set_yscale("log")
+        for ticks in (panel.yaxis.set_major_formatter, panel.yaxis.set_minor_formatter):
+            ticks("{x:g}")
         panel.set_xticks(range(len(places)), ["not held back" if p == float("inf") else f"{p:g} MB/s" for p in places])
         panel.set_title(name)
         panel.set_ylabel(f"seconds to a certified gap of {GAP:g}")
