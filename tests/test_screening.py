@@ -189,11 +189,11 @@ def easy_rows(n=400, d=60):
 
 CASES = {
     "in memory from the start": {"memory": 10**8, "C": 10.0},
-    "kept in memory": {"memory": 90_000, "working_set": "0.5", "C": 10.0},
-    "in a smaller store": {"memory": 90_000, "working_set": "0.12", "C": 10.0},
-    "in a smaller store, fixed blocks": {"memory": 90_000, "working_set": "0.12", "C": 10.0, "partition": "fixed"},
-    "squared hinge": {"memory": 90_000, "working_set": "0.12", "C": 10.0, "loss": "squared-hinge"},
-    "bias and class weights": {"memory": 90_000, "working_set": "0.5", "C": 10.0, "bias": 1.0,
+    "kept in memory": {"memory": 110_000, "working_set": "0.5", "C": 10.0},
+    "in a smaller store": {"memory": 110_000, "working_set": "0.12", "C": 10.0},
+    "in a smaller store, fixed blocks": {"memory": 110_000, "working_set": "0.12", "C": 10.0, "partition": "fixed"},
+    "squared hinge": {"memory": 110_000, "working_set": "0.12", "C": 10.0, "loss": "squared-hinge"},
+    "bias and class weights": {"memory": 110_000, "working_set": "0.5", "C": 10.0, "bias": 1.0,
                                "class_weight": "balanced"},
 }  # fmt: skip
 
@@ -238,11 +238,11 @@ def test_what_is_left_out_is_in_the_certificate(easy, case):
 @pytest.mark.parametrize("case", ["in memory from the start", "kept in memory", "in a smaller store"])
 def test_a_run_that_is_stopped_anywhere_goes_on_to_the_same_bits(tmp_path, easy, case):
     store = easy[2]
-    options = {"schedule": "1", "tol": 1e-7} | CASES[case]
+    options = {"schedule": "1", "tol": 1e-6} | CASES[case]
     whole = train(store, **options)
     polls_in_all = counted_polls(store, options)
     resumed = 0
-    for polls in np.unique(np.linspace(2, polls_in_all - 1, 9).astype(int)).tolist():
+    for polls in np.unique(np.linspace(2, polls_in_all - 1, 7).astype(int)).tolist():
         checkpoint = tmp_path / f"{polls}.ckpt"
         first = train(store, checkpoint=checkpoint, stop=stop_after(polls), **options)
         assert first.result.status == "interrupted"
@@ -275,7 +275,7 @@ def test_a_run_by_the_clock_replays(easy, capsys, tmp_path):
     # at another tolerance other rows are read
     trace = tmp_path / "t.jsonl"
     trace.write_text("".join(json.dumps(e) + "\n" for e in run.events if e["event"] in ("start", "outer", "end")))
-    more = ["--memory", "90000", "--working-set", "0.12", "-C", "10", "--replay", trace]
+    more = ["--memory", "110000", "--working-set", "0.12", "-C", "10", "--replay", trace]
     code, _, err = run_in_process(capsys, train_main, store, tmp_path / "m.h5", "--tol", "1e-3", *more)
     assert code == 2
     assert "is of a run that left out the rows that the gap decides" in err.splitlines()[-1]
@@ -290,15 +290,28 @@ def test_nothing_is_left_out_without_a_set_or_for_a_larger_gap(easy):
         assert "decided rows" not in run.loop.plan.memory()
 
 
+def test_nothing_is_left_out_where_that_would_take_the_blocks_memory(easy):
+    """A run to a small gap wants no more memory than one to a large gap does."""
+    X, y, _ = easy
+    wide = scipy.sparse.csr_matrix((X.data, X.indices, X.indptr), shape=(X.shape[0], 20_000))
+    for budget, screened in ((230_000, False), (10**7, True)):
+        run = train(Matrix(wide, y, chunk_rows=np.arange(0, 400, 10)), memory=budget, tol=1e-6, max_outer=2)
+        assert ("decided rows" in run.loop.plan.memory()) == screened
+        assert sum(run.loop.plan.memory().values()) <= budget
+
+
 def test_logistic_rows_are_never_decided(easy):
     options = CASES["kept in memory"] | {"loss": "logistic", "tol": 1e-7, "schedule": "1", "max_outer": 4000}
     run = train(easy[2], **options)
     assert run.result.status == "converged"
     assert not any(event["event"] == "left-out" for event in run.events)
+    # one certificate was taken to see it
+    gaps = [event["rel_gap"] for event in run.outer() if event["rel_gap"] is not None]
+    assert sum(gap > 1e-7 for gap in gaps) <= 3
 
 
 def test_the_command_says_what_it_leaves_out_and_where(easy, tmp_path):
-    options = ["--memory", "90000", "--working-set", "0.12", "-C", "10", "--tol", "1e-7", "--schedule", "1"]
+    options = ["--memory", "110000", "--working-set", "0.12", "-C", "10", "--tol", "1e-7", "--schedule", "1"]
     done = command(easy[2], tmp_path / "m.h5", *options, "--temp", tmp_path / "none")
     assert done.returncode == 2
     assert done.stderr.splitlines()[-1].endswith(f"{tmp_path / 'none'}: no such folder; --temp names an existing one")

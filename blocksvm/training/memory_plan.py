@@ -15,6 +15,7 @@ from blocksvm.training.partition import Partition
 from blocksvm.training.settings import AUTO, TrainSettings
 
 SCREENED_FROM = 1e-5  # relative gap asked for: for a larger one few rows are decided before the run is at its end
+MOST_FOR_SCREENING = 0.25  # of the memory that is left for blocks and the working set
 WRITTEN_CHUNKS = 8  # of a smaller store, in memory while it is written
 TABLE_BYTES = 120  # of tables for each chunk
 SET_SHARE = 0.5  # of what the blocks would get, for the working set
@@ -69,10 +70,12 @@ def plan_blocks(
     screened = share is not None and settings.tol <= SCREENED_FROM
     if saved is not None:
         screened = saved.get("decided_bytes") is not None
+    # rows' distances and their combination, a smaller store's tables and chunks being written
+    own = source.n_samples + 8 * (n_features + 1) + TABLE_BYTES * len(chunks)
+    own += WRITTEN_CHUNKS * int(chunks.nnz.max()) * (INDEX_BYTES + source.value_bytes)
+    if saved is None:
+        screened = screened and own <= MOST_FOR_SCREENING * budget.left
     if screened:
-        # rows' distances; their combination, and what is added to it; a smaller store's tables and chunks being written
-        own = source.n_samples + 16 * (n_features + 1) + TABLE_BYTES * len(chunks)
-        own += WRITTEN_CHUNKS * int(chunks.nnz.max()) * (INDEX_BYTES + source.value_bytes)
         budget.take("decided rows", own)
     block = chunks.nnz * (INDEX_BYTES + source.value_bytes) + chunks.n_rows * source.row_bytes
     alone = chunks.n_rows * 8 if source.in_memory else block

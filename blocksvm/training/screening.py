@@ -82,6 +82,8 @@ class Screening:
         gap = certificate.primal - certificate.dual
         self.tried = gap
         first = first_bin(math.sqrt(2.0 * (gap + SLACK * abs(certificate.primal))))
+        if not self.counts[1:, 0].any():
+            self.tried = 0.0  # no row lies beyond a bound (the logistic loss has none): another look would see no more
         left, entries = self.counts[:first].sum(axis=0).tolist()
         if entries > WORTHWHILE * self.counts[:, 1].sum() or left == 0 or not self.counts[first:, 0].any():
             return 0
@@ -101,19 +103,24 @@ class Screening:
         else in the folder ``temp``; those in bins from ``first`` on are decided from now on.
 
         blocks: all of its rows, in its order.  Where stop() says so the reading is broken off by ``Stopped``, and
-        nothing has changed.
+        nothing has changed; only where no rows were left out before, since what they add up to is not kept twice.
         """
         kept = tuple(self.counts[:first].sum(axis=0).tolist())
-        added = Decided(np.zeros_like(self.decided.combination))
-        rest = self._source(source, kept, self._pieces(first, blocks, state, added, stop), room, temp)
+        again = self.decided.rows > 0
+        pieces = self._pieces(first, blocks, state, (lambda: False) if again else stop)
+        try:
+            rest = self._source(source, kept, pieces, room, temp)
+        except Stopped:
+            self.decided.combination[:] = 0.0
+            self.decided = Decided(self.decided.combination)
+            raise
         self.kept = kept
         self.bins[(self.bins >= first) & (self.bins != DECIDED)] = DECIDED
-        self._add(added)
         return rest
 
     def leave_out_again(self, source: Source, blocks: Iterable[Block], room: int, temp: Path, stop: Callable) -> Source:
         """The same rows of a whole source as before the run was broken off."""
-        return self._source(source, self.kept, self._pieces(DECIDED, blocks, None, None, stop), room, temp)
+        return self._source(source, self.kept, self._pieces(DECIDED, blocks, None, stop), room, temp)
 
     @staticmethod
     def _source(source: Source, kept: tuple[int, int], pieces: Iterator, room: int, temp: Path) -> Source:
@@ -124,18 +131,19 @@ class Screening:
         return smaller_store(source, n_rows, pieces, temp)
 
     def _pieces(
-        self, first: int, blocks: Iterable[Block], state: State | None, added: Decided | None, stop: Callable[[], bool]
+        self, first: int, blocks: Iterable[Block], state: State | None, stop: Callable[[], bool]
     ) -> Iterator[tuple[Block, np.ndarray]]:
-        """Each block, and which of its rows stay; added gains the others."""
+        """Each block, and which of its rows stay; the others are added up, at the run's state (None: they were)."""
         for block in blocks:
             if stop():
                 raise Stopped
             bins = self.bins[block.rows]
-            if added is not None:
-                self._decide(block, bins >= first, state, added)
+            if state is not None:
+                self._decide(block, bins >= first, state)
             yield block, np.flatnonzero(bins < first).astype(np.int32)
 
-    def _decide(self, block: Block, mine: np.ndarray, state: State, added: Decided) -> None:
+    def _decide(self, block: Block, mine: np.ndarray, state: State) -> None:
+        added = self.decided
         alpha = np.where(mine, state["alpha"][block.rows], 0.0)
         added.conjugates += float(self.solver.combine(block, alpha, added.combination)[0])
         scores = np.empty(block.n_samples)
@@ -143,14 +151,6 @@ class Screening:
         added.rows += int(np.count_nonzero(mine))
         added.labelled += int(np.count_nonzero(block.y[mine]))
         added.correct += int(np.count_nonzero(predicted(scores[mine]) == block.y[mine]))
-
-    def _add(self, added: Decided) -> None:
-        decided = self.decided
-        decided.combination += added.combination
-        decided.conjugates += added.conjugates
-        decided.rows += added.rows
-        decided.labelled += added.labelled
-        decided.correct += added.correct
 
     # -- for checkpoints -----------------------------------------------------------------------------------------
 
