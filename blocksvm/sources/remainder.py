@@ -7,8 +7,8 @@ from collections.abc import Iterable
 import numpy as np
 
 from blocksvm.kernels.shuffle import gather_rows
-from blocksvm.sources.block import Arena, Block, carve_block
-from blocksvm.sources.source import ChunkTable, Source, SourceBase, bytes_of_blocks
+from blocksvm.sources.block import Arena, Block
+from blocksvm.sources.source import ChunkTable, Source, SourceBase, new_block
 
 
 class KeptRows(SourceBase):
@@ -16,10 +16,7 @@ class KeptRows(SourceBase):
     (m,) int32.  They keep their numbers."""
 
     def __init__(self, whole: Source, n_rows: int, nnz: int, pieces: Iterable[tuple[Block, np.ndarray]]):
-        dtype = {0: None, 4: np.float32, 8: np.float64}[whole.value_bytes]
-        arena = Arena(bytes_of_blocks(whole, n_rows, nnz))
-        self.block = carve_block(arena, n_rows, nnz, dtype, whole.n_features, whole.coding.real, whole.weighted)
-        self.block.indptr[0] = 0
+        self.block = new_block(whole, n_rows, nnz)
         filled = 0
         for block, chosen in pieces:
             self._take(block, chosen, filled)

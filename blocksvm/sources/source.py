@@ -11,7 +11,7 @@ import numpy as np
 
 from blocksvm.errors import InputError
 from blocksvm.labels import NUMBERS, Coding, Labels
-from blocksvm.sources.block import Arena, Block, block_bytes, row_bytes
+from blocksvm.sources.block import Arena, Block, block_bytes, carve_block, row_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +105,14 @@ class Source(Protocol):
 def bytes_of_blocks(source: Source, n_rows: int, nnz: int) -> int:
     """Memory that an arena needs for a block of this size from this source."""
     return block_bytes(n_rows, nnz, source.value_bytes, source.coding.real, source.weighted)
+
+
+def new_block(source: Source, n_rows: int, nnz: int) -> Block:
+    """An unfilled Block of this size in memory of its own, for rows of this source."""
+    dtype = {0: None, 4: np.float32, 8: np.float64}[source.value_bytes]
+    block = carve_block(None, n_rows, nnz, dtype, source.n_features, source.coding.real, source.weighted)
+    block.indptr[0] = 0
+    return block
 
 
 @dataclass(eq=False)

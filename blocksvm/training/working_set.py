@@ -14,8 +14,8 @@ import numpy as np
 
 from blocksvm.errors import InputError
 from blocksvm.kernels.working_set import bring_back, compact, renew, take_in
-from blocksvm.sources.block import INDEX_BYTES, Arena, Block, carve_block
-from blocksvm.sources.source import Source, bytes_of_blocks
+from blocksvm.sources.block import INDEX_BYTES, Block
+from blocksvm.sources.source import Source, bytes_of_blocks, new_block
 
 # Where readings alone bring the gap down fast, and passes over the members add less to the dual for the same work,
 # the set stays empty for a reading.  The work of a nonzero, in passes over it: to be read and visited, to be taken in.
@@ -134,10 +134,7 @@ class CopiedRows:
         usable = max(0, n_bytes - bytes_of_blocks(source, 0, 0) - TABLE_BYTES * source.n_samples)
         most = max(1, min(source.n_samples, int(SPARE_ROWS * usable / (length * entry + SPARE_ROWS * row))))
         self.room = int(max(0, min(source.n_nonzeros, (usable - most * row) // entry)))
-        dtype = {0: None, 4: np.float32, 8: np.float64}[source.value_bytes]
-        arena = Arena(bytes_of_blocks(source, most, self.room))
-        self.held = carve_block(arena, most, self.room, dtype, source.n_features, source.coding.real, source.weighted)
-        self.held.indptr[0] = 0
+        self.held = new_block(source, most, self.room)
         self.slots = np.full(source.n_samples, -1, np.int32)
         self.member = np.zeros(most, np.uint8)
         self.held_share = np.zeros(most)
@@ -260,10 +257,8 @@ class CopiedRows:
     def restore(self, saved: dict[str, np.ndarray], blocks: Iterable[Block]) -> None:
         rows, ends = saved["rows"], np.cumsum(saved["lengths"])
         n = len(rows)
-        sound = n == len(ends) == len(saved["share"]) <= len(self.member) and (
-            len(saved["sums"]),
-            len(saved["flags"]),
-        ) == (5, 4)
+        sound = n == len(ends) == len(saved["share"]) <= len(self.member)
+        sound = sound and len(saved["sums"]) == 5 and len(saved["flags"]) == 4
         sound = sound and ((rows >= 0) & (rows < len(self.slots))).all() and (np.diff(rows) > 0).all()
         if not sound or (n and not ((saved["lengths"] >= 0).all() and ends[-1] <= self.room)):
             raise InputError("the checkpoint's working set is of another run; start afresh")

@@ -1,5 +1,5 @@
-"""Some rows of a store as a smaller store: written block by block to a file without a name, which vanishes with its
-last reader, whatever ends the process."""
+"""Some rows of a store as a smaller store: written block by block to a file that loses its name once it is whole and
+open, so that it vanishes with its last reader, whatever ends the process."""
 
 from __future__ import annotations
 
