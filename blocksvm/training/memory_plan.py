@@ -67,17 +67,17 @@ def plan_blocks(
     """
     share = settings.working_set_share()
     chunks = source.chunks
-    screened = share is not None and settings.tol <= SCREENED_FROM
-    if saved is not None:
-        screened = saved.get("decided_bytes") is not None
     # rows' distances and their combination, a smaller store's tables and chunks being written
     own = source.n_samples + 8 * (n_features + 1) + TABLE_BYTES * len(chunks)
     own += WRITTEN_CHUNKS * int(chunks.nnz.max()) * (INDEX_BYTES + source.value_bytes)
     if saved is None:
-        screened = screened and own <= MOST_FOR_SCREENING * budget.left
+        wanted = share is not None and settings.tol <= SCREENED_FROM
+        screened = wanted and own <= MOST_FOR_SCREENING * budget.left
+    else:
+        screened = saved.get("decided_bytes") is not None
     if screened:
         budget.take("decided rows", own)
-    block = chunks.nnz * (INDEX_BYTES + source.value_bytes) + chunks.n_rows * source.row_bytes
+    block = bytes_by_chunk(source)
     alone = chunks.n_rows * 8 if source.in_memory else block
     work = chunks.n_rows * row_work_bytes(solver)
     edges = bytes_of_blocks(source, 0, 0)  # each block's arrays begin on a cache line
@@ -95,7 +95,7 @@ def plan_blocks(
         set_bytes = None if share is None else saved.get("set_bytes") if saved else _copies(budget, source)
         budget.take("working set", set_bytes or 0)
         found = Blocks(source, partition, arena, set_bytes)
-        decided = _decided_bytes(source, saved, screened, min(budget.left, int(block.sum()) // 2))
+        decided = _decided_bytes(saved, screened, min(budget.left, int(block.sum()) // 2))
         budget.take("undecided rows", decided or 0)
         return replace(found, decided_bytes=decided)
     budget.take("reading", edges)
@@ -110,8 +110,13 @@ def plan_blocks(
     used = min(capacity, int(cost.sum()))
     budget.take("two blocks", used)
     # the working set gives its memory to the rows that are left undecided, where all of them fit there
-    decided = _decided_bytes(source, saved, screened, set_bytes)
+    decided = _decided_bytes(saved, screened, set_bytes)
     return Blocks(source, Partition(cost, capacity, *arguments), used // 2 + edges, set_bytes, decided)
+
+
+def bytes_by_chunk(source: Source) -> np.ndarray:
+    """(n_chunks,) int64: what each chunk takes in a block."""
+    return source.chunks.nnz * (INDEX_BYTES + source.value_bytes) + source.chunks.n_rows * source.row_bytes
 
 
 def _copies(budget: Budget, source: Source) -> int:
@@ -122,7 +127,7 @@ def _copies(budget: Budget, source: Source) -> int:
     return wanted if wanted <= budget.left else 0
 
 
-def _decided_bytes(source: Source, saved: dict | None, screened: bool, room: int) -> int | None:
+def _decided_bytes(saved: dict | None, screened: bool, room: int) -> int | None:
     if saved is not None:
         return saved.get("decided_bytes")
     return max(0, room) if screened else None
@@ -132,7 +137,7 @@ def blocks_of_undecided(source: Source, whole: Blocks, solver: Solver, settings:
     """The blocks of a source that has only some of the rows of ``whole``, within the same memory."""
     chunks = source.chunks
     arguments = (settings.block_chunks, settings.partition, settings.order, settings.seed, source.shuffled)
-    block = chunks.nnz * (INDEX_BYTES + source.value_bytes) + chunks.n_rows * source.row_bytes
+    block = bytes_by_chunk(source)
     if source.in_memory:
         partition = Partition(block, int(block.sum()), None, *arguments[1:])
         return Blocks(source, partition, 0, 0, whole.decided_bytes)
