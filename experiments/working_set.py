@@ -84,7 +84,7 @@ def measure(name: str, text: Path, folder: Path, options) -> dict:
     runs: dict[tuple[str, str], list[dict]] = {(share, kind): [] for share in shares for kind in SETS}
     read_through(store)
     ours(store, budget(store, shares[0]), 0.1, "auto")  # compiles
-    peer, level = [], 0
+    peer, level = [], LEVELS.index(options.eps)
     for repeat in range(options.repeats):
         for share, kind in list(runs) if repeat % 2 == 0 else list(runs)[::-1]:
             if kind == "none" and (share != shares[0] or options.only_set):
@@ -136,6 +136,7 @@ def main() -> None:
     p.add_argument("--repeats", type=int, default=3)
     p.add_argument("--shares", default="8,32,mem")
     p.add_argument("--only-set", action="store_true", help="no runs without a working set, which may take long")
+    p.add_argument("--eps", type=float, default=1, choices=LEVELS, help="LIBLINEAR's -e to begin with")
     p.add_argument("--json", type=Path, metavar="FILE")
     options = p.parse_args()
     results = []

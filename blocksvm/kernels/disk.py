@@ -11,6 +11,7 @@ Code is stored in pickles, which can do anything when they are read.  So the fol
 from __future__ import annotations
 
 import atexit
+import io
 import os
 import pickle
 import re
@@ -176,7 +177,7 @@ class DiskCache:
         from numba.core.compiler import CompileResult
 
         try:
-            outside, reduced = pickle.loads(content)
+            outside, reduced = Loader(io.BytesIO(content)).load()
             prepare(target_context, outside)
             loaded = CompileResult._rebuild(target_context, *reduced)
         except Exception:  # whatever a pickle of other modules raises: it is compiled and written anew
@@ -223,6 +224,33 @@ class DiskCache:
         parts = (self._module, self._name, self._fingerprint, [_spelt(kind) for kind in sig], codegen.magic_tuple())
         digest = blake2b(repr((parts, switches)).encode(), digest_size=16)
         return cache_folder() / f"{re.sub('[^A-Za-z0-9_]', '', self._name)[-60:]}-{digest.hexdigest()}.nbc"
+
+
+class Loader(pickle.Unpickler):
+    """Reads a kernel's file without importing the modules of the compiler in which functions that the kernel calls were
+    defined: numba looks nothing up in them that compiled code needs, and they take longer to import than ten kernels."""
+
+    def find_class(self, module: str, name: str):
+        if name == "_rebuild_env":
+            return rebuild_environment
+        return super().find_class(module, name)
+
+
+def rebuild_environment(module: str, constants, name: str):
+    """What numba.core.environment._rebuild_env does, but for the import: the constants that compiled code refers to.
+
+    The globals of an environment serve functions that are compiled anew, never loaded ones.
+    """
+    from numba.core.environment import Environment, lookup_environment
+
+    found = lookup_environment(name)
+    if found is None:
+        known = sys.modules.get(module)
+        found = Environment({"__name__": module} if known is None else known.__dict__)
+        found.consts[:] = constants
+        found.env_name = name
+        Environment._memo[name] = found
+    return found
 
 
 def prepare(target_context, outside: list[str]) -> None:

@@ -141,7 +141,7 @@ class CopiedRows:
         self.used = np.zeros(3, np.int64)
         self.idle = self.poor = self.under_way = False
         self.taken = 0  # nonzeros of the rows that have become members in this reading
-        self.seen_before = np.inf
+        self.seen_before = 0.0
         self.least = self.floor = 0.0
         self.seen = self.left_out = 0.0
         self._settle()
