@@ -93,6 +93,15 @@ def method_lines(meta: dict) -> list[tuple[str, str]]:
     return [(name, value) for name, value in lines if value is not None]
 
 
+def _fit_lines(certificate: dict) -> list[tuple[str, str]]:
+    """How well a model fits the rows that it was trained on."""
+    if certificate["accuracy"] is not None:
+        return [("accuracy", f"{certificate['accuracy']:.4f} on the training rows")]
+    if certificate.get("rmse") is not None:
+        return [("error", f"{certificate['rmse']:.6g} on the training rows (root of the mean square)")]
+    return []
+
+
 def described(kind: str, meta: dict, n_bytes: int) -> list[tuple[str, str]]:
     """(name, value) lines for a person."""
     from blocksvm.cli.display import labels_line, megabytes
@@ -119,7 +128,7 @@ def described(kind: str, meta: dict, n_bytes: int) -> list[tuple[str, str]]:
         (kind, megabytes(n_bytes)),
         *method_lines(meta),
         ("features", f"{meta['n_features']:,}"),
-        *([("labels", listed(meta["labels"]))] if "labels" in meta else []),
+        *([("labels", listed(meta["labels"]) or "none: its targets are real numbers")] if "labels" in meta else []),
     ]
     if kind == "checkpoint":
         position = meta["progress"]["position"]
@@ -142,7 +151,7 @@ def described(kind: str, meta: dict, n_bytes: int) -> list[tuple[str, str]]:
         *lines,
         ("trained on", f"{meta['store']} ({meta['n_samples']:,} rows)"),
         *([] if certificate["primal"] is None else [("certificate", f"{gap}, primal {certificate['primal']:.10g}")]),
-        ("accuracy", f"{certificate['accuracy']:.4f} on the training rows"),
+        *_fit_lines(certificate),
         ("ended", f"{meta['status']} after {meta['outer']} outer iterations, {meta['seconds']:.1f}s"),
         ("versions", ", ".join(f"{name} {value}" for name, value in meta["versions"].items())),
     ]

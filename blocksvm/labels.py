@@ -13,7 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
-from blocksvm.errors import InputError
+from blocksvm.errors import InputError, said
 
 NUMBERS, STRINGS, SETS = "numbers", "strings", "sets"
 KINDS = (NUMBERS, STRINGS, SETS)
@@ -166,7 +166,7 @@ def require_labels(source) -> None:
     if source.label_counts is None:
         raise InputError(
             f"{source.name}: has more than {MOST_LABELS:,} distinct labels, which are no classes; training needs two, "
-            "or some more"
+            f"or some more; for real targets choose {said('loss', 'epsilon-insensitive')}"
         )
     if source.labels is None:
         (label, _), *_ = source.label_counts

@@ -123,11 +123,17 @@ def main(arguments: list[str]) -> int:
 
 def next_steps(store: str, meta: dict) -> list[str]:
     """What can be trained on a store as it is; nothing where training would be refused."""
-    labels = meta["labels"] or []
-    plain = meta.get("label_kind", "numbers") != "sets" and not meta.get("n_unlabelled")
-    if len(labels) < 2 or not meta["n_features"] or not plain:
+    from blocksvm.cli.display.words import MANY
+
+    labels, kind = meta["labels"], meta.get("label_kind", "numbers")
+    if not meta["n_features"] or meta.get("n_unlabelled") or kind == "sets":
         return []
-    solver = "" if len(labels) == 2 else " --solver arow"
+    if kind == "numbers" and (labels is None or len(labels) > MANY):
+        solver = " --loss epsilon-insensitive"
+    elif labels is None or len(labels) < 2:
+        return []
+    else:
+        solver = "" if len(labels) == 2 else " --solver arow"
     return [f"next: python -m blocksvm.train {store} MODEL.h5{solver}"]
 
 

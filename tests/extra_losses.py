@@ -1,5 +1,5 @@
-"""A loss of real targets from outside the package: c max(0, |z - y| - epsilon), by its dual with -c <= a <= c (Ho, Lin,
-JMLR 13, 2012, eq. 6; the step is that of their Alg. 4)."""
+"""A loss of real targets from outside the package: Huber's, c (z - y)^2 / 2 up to the threshold t, then linear; by its
+dual with |a| <= t c (Huber, Annals of Mathematical Statistics 35, 1964; Rockafellar, Convex Analysis, sec. 12)."""
 
 from __future__ import annotations
 
@@ -10,19 +10,18 @@ from blocksvm.settings import Setting, Settings
 
 @inlined
 def value(z, y, c, p):
-    return c * max(0.0, abs(z - y) - p[0])
+    error = abs(z - y)
+    return 0.5 * c * error * error if error <= p[0] else c * p[0] * (error - 0.5 * p[0])
 
 
 @inlined
 def derivative(z, y, c, p):
-    if abs(z - y) <= p[0]:
-        return 0.0
-    return c if z > y else -c
+    return c * min(max(z - y, -p[0]), p[0])
 
 
 @inlined
 def conjugate(a, y, c, p):
-    return p[0] * abs(a) - a * y
+    return 0.5 * a * a / c - a * y
 
 
 @inlined
@@ -32,38 +31,27 @@ def direction(y, p):
 
 @inlined
 def stationarity(a, z, y, c, p):
-    below, above = z - y - p[0], z - y + p[0]  # the derivative of -D left and right of a = 0
-    if a == c:
-        return max(above, 0.0), min(above, 0.0)
-    if a == -c:
-        return min(below, 0.0), max(below, 0.0)
-    if a == 0.0:
-        return max(below, 0.0) + min(above, 0.0), 0.0
-    return above if a > 0.0 else below, 0.0
+    gradient = z - y + a / c
+    if a == c * p[0]:
+        return max(gradient, 0.0), min(gradient, 0.0)
+    if a == -c * p[0]:
+        return min(gradient, 0.0), max(gradient, 0.0)
+    return gradient, 0.0
 
 
 @inlined
 def step(a, z, q, y, c, p):
-    below, above = z - y - p[0], z - y + p[0]
-    if q == 0.0:
-        new = c if above < 0.0 else -c if below > 0.0 else 0.0
-    elif above < q * a:
-        new = a - above / q
-    elif below > q * a:
-        new = a - below / q
-    else:
-        new = 0.0
-    return min(max(new, -c), c)
+    return min(max(a - (z - y + a / c) / (q + 1.0 / c), -c * p[0]), c * p[0])
 
 
 @inlined
 def feasible(a, y, c, p):
-    return min(max(a, -c), c)
+    return min(max(a, -c * p[0]), c * p[0])
 
 
-EPSILON_INSENSITIVE = Loss(
-    name="epsilon-insensitive",
-    summary="C max(0, |z - y| - epsilon)",
+HUBER = Loss(
+    name="huber",
+    summary="C (z - y)^2 / 2 near the target, linear beyond",
     value=value,
     derivative=derivative,
     conjugate=conjugate,
@@ -72,6 +60,6 @@ EPSILON_INSENSITIVE = Loss(
     stationarity=stationarity,
     feasible=feasible,
     targets=REAL_NUMBERS,
-    settings=Settings((Setting("epsilon", "half the width of the tube in which nothing is lost", 0.1, least=0.0),)),
+    settings=Settings((Setting("threshold", "error from which on the loss is linear", 1.0, above=0.0),)),
 )
 NOT_A_LOSS = object()

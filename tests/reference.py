@@ -615,3 +615,46 @@ def dual_cd_with_rest(X, y, C_rows, loss, outer_orders, beyond=0.2, visits=3, be
         visited.append(count)
         estimates.append(seen)
     return w, alpha, visited, estimates
+
+
+# -- support vector regression (Ho, Lin, JMLR 13, 2012) ------------------------------------------------------------
+
+
+def regression_primal(X, y, w, C, epsilon, squared, prior=0.0):
+    """1/2 ||w - w0||^2 + sum C_i max(0, |x_i w - y_i| - epsilon), or its square; X dense, C a number or (n,)."""
+    beyond = np.maximum(0.0, np.abs(X @ w - y) - epsilon)
+    return 0.5 * np.sum((w - prior) ** 2) + np.sum(C * (beyond**2 if squared else beyond))
+
+
+def regression_dual(X, y, beta, C, epsilon, squared, prior=None):
+    """Equation 7 of the paper, with w0 beside sum beta_i x_i; -inf where beta is not feasible."""
+    u = X.T @ beta
+    if not squared and np.any(np.abs(beta) > C):
+        return -np.inf
+    value = y @ beta - epsilon * np.abs(beta).sum() - 0.5 * u @ u
+    if squared:
+        held = np.asarray(C * np.ones(len(beta)))
+        value -= np.sum(beta[held > 0] ** 2 / (4.0 * held[held > 0]))
+    return value - (0.0 if prior is None else prior @ u)
+
+
+def regression_pass(X, y, beta, w, order, C, epsilon, squared):
+    """Algorithm 4 of the paper over the rows in ``order``, in place: G, H, the step d, the bounds."""
+    for i in order:
+        c = C if np.isscalar(C) else C[i]
+        if c == 0.0:
+            continue
+        diagonal, bound = (1.0 / (2.0 * c), np.inf) if squared else (0.0, c)
+        H = X[i] @ X[i] + diagonal
+        G = X[i] @ w - y[i] + diagonal * beta[i]
+        if H == 0.0:
+            new = bound if G + epsilon < 0 else -bound if G - epsilon > 0 else 0.0
+        elif G + epsilon < H * beta[i]:
+            new = beta[i] - (G + epsilon) / H
+        elif G - epsilon > H * beta[i]:
+            new = beta[i] - (G - epsilon) / H
+        else:
+            new = 0.0
+        new = min(max(new, -bound), bound)
+        w += (new - beta[i]) * X[i]
+        beta[i] = new

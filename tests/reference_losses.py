@@ -46,12 +46,31 @@ def epsilon_insensitive(z, y, c, p):
     return c * max(LONG(0), abs(z - y) - p[0])
 
 
+def squared_epsilon_insensitive(z, y, c, p):
+    return c * max(LONG(0), abs(z - y) - p[0]) ** 2
+
+
+def huber(z, y, c, p):
+    error = abs(z - y)
+    return c * (error * error / 2 if error <= p[0] else p[0] * (error - LONG(p[0]) / 2))
+
+
 REFERENCES = {
     "hinge": ReferenceLoss(hinge, lambda a, y, c, p: -a, lambda c: (0.0, c)),
     "squared-hinge": ReferenceLoss(squared_hinge, lambda a, y, c, p: a * a / (4 * c) - a, lambda c: (0.0, np.inf)),
     "logistic": ReferenceLoss(logistic, logistic_conjugate, lambda c: (0.0, c)),
-    "extra_losses:EPSILON_INSENSITIVE": ReferenceLoss(
+    "epsilon-insensitive": ReferenceLoss(
         epsilon_insensitive, lambda a, y, c, p: p[0] * abs(a) - a * y, lambda c: (-c, c), labels=False, settings=(0.3,)
+    ),
+    "squared-epsilon-insensitive": ReferenceLoss(
+        squared_epsilon_insensitive,
+        lambda a, y, c, p: p[0] * abs(a) - a * y + a * a / (4 * c),
+        lambda c: (-np.inf, np.inf),
+        labels=False,
+        settings=(0.3,),
+    ),
+    "extra_losses:HUBER": ReferenceLoss(
+        huber, lambda a, y, c, p: a * a / (2 * c) - a * y, lambda c: (-c * 0.7, c * 0.7), labels=False, settings=(0.7,)
     ),
 }
 

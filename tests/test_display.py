@@ -44,7 +44,7 @@ def outer(number, *, certified=False, valid=None, **more):
     """A batch solver's outer iteration, with figures as wide as they come."""
     return {
         "event": "outer", "outer": number, "seconds": 12345.6 + number, "blocks": 8, "inner_passes": 100,
-        "seconds_training": 1.0, "seconds_waiting": 9.0, "valid_accuracy": valid,
+        "seconds_training": 1.0, "seconds_waiting": 9.0, "valid_accuracy": valid, "valid_rmse": None,
         "primal": 1.23456e-17 if certified else None, "dual": -1.23456e-17 if certified else None,
         "rel_gap": 4.5e-100 if certified else None, "primal_estimate": 1.23456e17, "dual_estimate": -1.23456e-17,
         "gap_estimate": 3.0e-4, "bytes_read": 123_456_789, "set_rows": 123_456, "set_share": 0.987,

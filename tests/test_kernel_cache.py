@@ -387,6 +387,25 @@ def test_a_second_training_compiles_nothing(trained):
 
 
 @needs_jit
+@pytest.mark.parametrize("loss", ["hinge", "epsilon-insensitive"])
+def test_leaving_out_what_a_small_gap_decides_compiles_nothing(trained, loss):
+    store, cache = trained
+    options = [store, store.with_name("model.h5"), "--overwrite", "--loss", loss, "--tol", "1e-9"]
+    loaded_and_compiled("train", options, cache)
+    seen, err = loaded_and_compiled("train", options, cache)
+    assert "the gap has decided" in err
+    assert seen["misses"] == []
+
+
+@needs_jit
+def test_loading_imports_nothing_of_the_compiler(trained):
+    """Which would take longer than all kernels."""
+    store, cache = trained
+    seen, _ = probe(cache, store)
+    assert seen["hits"] and not seen["compiler"]
+
+
+@needs_jit
 def test_a_copy_of_the_package_compiles_nothing(trained, tmp_path):
     store, cache = trained
     shutil.copytree(ROOT / "blocksvm", tmp_path / "blocksvm", ignore=shutil.ignore_patterns("__pycache__"))
@@ -401,7 +420,7 @@ def test_a_copy_of_the_package_compiles_nothing(trained, tmp_path):
 def test_a_missing_or_cut_file_is_made_anew_in_the_child(trained, tmp_path):
     store, warm = trained
     shutil.copytree(warm, tmp_path / "cache")
-    names = [path for path in files_of(tmp_path / "cache") if path.name.startswith("dual_cd_pass")]
+    names = [path for path in files_of(tmp_path / "cache") if path.name.startswith("dual_cd_pass_hinge")]
     names[0].unlink()
     for mark in files_of(tmp_path / "cache", "ready-*"):
         assert mark.stat().st_mode & 0o077 == 0

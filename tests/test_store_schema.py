@@ -732,7 +732,13 @@ def test_rows_without_a_label_are_scored(tmp_path, run_in_process):
         (b"1 1:1\n2 2:1\n3 2:1\n", "next: python -m blocksvm.train {store} MODEL.h5 --solver arow\n"),
         (b"1 1:1\n1 2:1\n", ""),  # one class
         (b"1\n-1\n", ""),  # no feature
-        (b"".join(b"%d.5 1:1\n" % k for k in range(10_001)), ""),  # numbers
+        *[
+            (
+                b"".join(b"%d.5 1:1\n" % k for k in range(n)),
+                "next: python -m blocksvm.train {store} MODEL.h5 --loss epsilon-insensitive\n",
+            )
+            for n in (101, 10_001)
+        ],
     ],
 )
 def test_split_proposes_what_can_be_done(tmp_path, run_in_process, text, expected):

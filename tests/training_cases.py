@@ -54,7 +54,7 @@ def svmlight(X, y, first_id=1) -> str:
     for i in range(X.shape[0]):
         span = slice(X.indptr[i], X.indptr[i + 1])
         pairs = [f"{j + first_id}:{float(v)!r}" for j, v in zip(X.indices[span], X.data[span], strict=True)]
-        lines.append(" ".join([f"{y[i]:g}", *pairs]))
+        lines.append(" ".join([f"{y[i]:.17g}", *pairs]))
     return "\n".join(lines) + "\n"
 
 
@@ -177,6 +177,7 @@ from numba.core.dispatcher import Dispatcher
 kernels = [one for one in gc.get_objects() if isinstance(one, Dispatcher) and type(one._cache).__name__ != "NullCache"]
 print(json.dumps({"path": command.__file__,
                   "hits": sum(sum(one.stats.cache_hits.values()) for one in kernels),
+                  "compiler": "numba.np.arrayobj" in sys.modules,
                   "misses": [one.__name__ for one in kernels if one.stats.cache_misses]}))
 """
 

@@ -20,7 +20,8 @@ class WeightedMatrix(Matrix):
         super().__init__(X, y, **options)
         self.row_weights = np.asarray(weights, dtype=np.float64)
         self.weighted = True
-        self.label_weights = [float(self.row_weights[y == label].sum()) for label in self.labels.values]
+        self.total_weight = float(self.row_weights.sum())
+        self.label_weights = [float(self.row_weights[y == label].sum()) for label, _ in self.label_counts]
 
     def read_block(self, chunks, arena):
         block = super().read_block(chunks, arena)

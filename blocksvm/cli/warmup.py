@@ -116,6 +116,7 @@ def train(kind: str, solver: str, learner: bool, settings: dict, n_classes: int)
             # a certificate that chooses the rows of the working set, and what happens where room is short
             fit(source, max_outer=5, tol=0.9, block_chunks=1, **name, **(needed | settings), schedule="1")
             warm_working_set(source)
+            warm_screening(source, method, needed | settings)
         if method.capabilities.warm_starts:
             fitted.save(Path(folder) / "model.h5")
             fit(source, max_outer=1, warm_start=Path(folder) / "model.h5", **name, **(needed | settings))
@@ -137,6 +138,24 @@ def warm_working_set(source) -> None:
         working_set.make_room()
         saved = working_set.saved()
         CopiedRows(source, n_bytes).restore(saved, iter(blocks))
+
+
+def warm_screening(source, method, settings: dict) -> None:
+    """What only certificates of small gaps do: leaving out the rows that they decide."""
+    import numpy as np
+
+    from blocksvm.solvers.protocol import Task
+    from blocksvm.sources.remainder import KeptRows
+    from blocksvm.training.screening import Screening
+
+    solver = method.make(Task(settings, source, working_set=True))
+    if solver.real_targets:
+        source = source.reader(real=True)
+    block = source.read_block(np.arange(len(source.chunks)), None)
+    nothing = np.zeros(block.n_samples)
+    Screening(solver, source.n_samples, source.n_features, source.max_norm).look(block, nothing, nothing)
+    solver.combine(block, nothing, np.zeros(source.n_features + 1))
+    KeptRows(source, 1, int(block.indptr[1]), [(block, np.zeros(1, np.int32))])
 
 
 def predict(folder: Path, kind: str, dtype: str) -> None:

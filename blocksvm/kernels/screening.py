@@ -25,20 +25,20 @@ def bin_of(distance):
     return int(min(max(np.floor(PER_OCTAVE * np.log2(distance)) + ONE, 0.0), FARTHEST))
 
 
-def distances(scores, y, weights, alpha, cost, p, indptr, sq_norms, bias_sq, rows, bins, counts):
+def distances(scores, y, weights, alpha, cost, p, labelled, indptr, sq_norms, bias_sq, rows, bins, counts):
     """Of a block's rows at decision values ``scores`` (n,) float64: ``bins[rows[i]]`` is the bin of
 
         min(|excess_i|, |z_i|) / ||x_i||,
 
     how far w may move, before the row leaves its bound or its predicted label changes, since z_i moves by at most
-    ||x_i|| ||w - w'||.  A row between its bounds has bin 0; one of cost 0 has |z_i| alone.  counts (BINS, 2) int64
-    gains the rows and entries of each bin.
+    ||x_i|| ||w - w'||; without |z_i| where targets are no labels (``labelled`` False).  A row between its bounds has
+    bin 0; one of cost 0 has |z_i| alone.  counts (BINS, 2) int64 gains the rows and entries of each bin.
     """
     for i in range(scores.shape[0]):
         c = row_cost(cost, weights, y, i)
         z = scores[i]
         q = sq_norms[i] + bias_sq
-        far = abs(z)
+        far = abs(z) if labelled else np.inf
         if c > 0.0:
             projected, excess = stationarity(alpha[i], z, float(y[i]), c, p)
             far = min(far, abs(excess))

@@ -17,6 +17,7 @@ from blocksvm.formats.recipe import Recipe
 from blocksvm.kernels.table import hash_ids
 from blocksvm.labels import listed
 from blocksvm.model.older import of_today
+from blocksvm.model.probabilities import link_of
 from blocksvm.model.state import Piecewise, write_state
 from blocksvm.sources.store.arrays import read_array, write_array
 from blocksvm.sources.store.files import create_group, create_hdf5, damage_named, open_hdf5, read_meta, write_meta
@@ -70,7 +71,9 @@ def own_format(name: str, path: str | Path) -> str:
 
 
 def labels_predicted(values: np.ndarray, labels: tuple) -> np.ndarray:
-    """Labels (n,) for decision values (n,) of two classes or (n, k) of more."""
+    """Labels (n,) for decision values (n,) of two classes or (n, k) of more; without labels the values themselves."""
+    if not labels:
+        return values
     chosen = values.argmax(axis=1) if values.ndim == 2 else (values > 0.0).astype(np.int64)
     return np.array(labels)[chosen]
 
@@ -80,8 +83,8 @@ class Model:
     """A trained linear model.
 
     feature_ids (d,) int64 in no particular order; weights (d,) float64; intercept: value times weight of the constant
-    feature; labels (negative, positive), numbers or strings; meta: settings, certificate, versions.  Of k > 2 classes:
-    weights (k, d), intercept (k,), labels the k classes, rising.
+    feature; labels (negative, positive), numbers or strings, or () where targets are real numbers; meta: settings,
+    certificate, versions.  Of k > 2 classes: weights (k, d), intercept (k,), labels the k classes, rising.
     """
 
     path: str
@@ -93,7 +96,7 @@ class Model:
 
     def __repr__(self) -> str:
         labels = listed(self.labels[:5]) + (", ..." if len(self.labels) > 5 else "")
-        return f"Model({self.weights.shape[-1]} features, labels {labels})"
+        return f"Model({self.weights.shape[-1]} features, {f'labels {labels}' if labels else 'real targets'})"
 
     @property
     def bits(self) -> int | None:
@@ -120,8 +123,13 @@ class Model:
 
     def predict(self, X) -> np.ndarray:
         """The label of each row (n,), a number or string of the user's own; a decision value of 0 is the negative one,
-        of more classes' equal ones the smallest label's counts."""
+        of more classes' equal ones the smallest label's counts.  Where targets are real numbers, the decision value."""
         return labels_predicted(self.decision_function(X), self.labels)
+
+    def predict_proba(self, X) -> np.ndarray:
+        """(n, 2) float64: the probabilities of the smaller and the larger label; InputError where the model was not
+        trained with a loss that models them."""
+        return link_of(self.meta, self.path or "the model")(self.decision_function(X))
 
 
 def describe_model(path: str | Path) -> dict:

@@ -38,8 +38,8 @@ class Scores:
     labels: np.ndarray
 
     def predictions(self, model: Model) -> np.ndarray:
-        """The user's labels (m,)."""
-        return np.array(model.labels)[self.classes]
+        """The user's labels (m,), or where targets are real numbers the decision values."""
+        return np.array(model.labels)[self.classes] if model.labels else self.values
 
 
 def by_row(values: np.ndarray) -> np.ndarray:

@@ -41,7 +41,7 @@ class EarlierModels:
 
     def check(self, solver, method: Mapping, bias: float) -> None:
         """Before anything is allocated.  method: name, learner and settings of the run, as descriptions have them."""
-        labels = list(self.source.labels.values)
+        labels = [] if solver.real_targets else list(self.source.labels.values)
         if self.continue_from is not None:
             saved = describe_model(self.continue_from)
             solver.capabilities.require(
@@ -63,7 +63,8 @@ class EarlierModels:
 
     def _check_labels(self, path: Path, saved: dict, labels: list) -> None:
         if saved["labels"] != labels:
-            raise InputError(f"{path}: has the labels {listed(saved['labels'])}, other ones than {self.source.name}")
+            theirs = f"the labels {listed(saved['labels'])}" if saved["labels"] else "real targets"
+            raise InputError(f"{path}: has {theirs}, other ones than {self.source.name}")
 
     def check_resumed(self, saved: list, path: Path) -> None:
         """InputError where a checkpoint's run had taken over other models."""

@@ -13,6 +13,8 @@ LOSSES = {
     "hinge": "hinge",
     "squared-hinge": "squared_hinge",
     "logistic": "logistic",
+    "epsilon-insensitive": "epsilon_insensitive",
+    "squared-epsilon-insensitive": "squared_epsilon_insensitive",
 }
 
 

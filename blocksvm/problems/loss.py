@@ -39,7 +39,8 @@ class Loss:
     direction(y, p): y for classes, 1 for real numbers.
     step(a, z, q, y, c, p): the a that maximises D along this coordinate, which stands at a now; q may be 0.
     stationarity(a, z, y, c, p): (projected gradient of -D, excess).  excess is the gradient of a row that stays at its
-    bound, above 0 at the lower and below 0 at the upper one, and 0 for a row that can move.
+    bound, above 0 at the lower and below 0 at the upper one, and 0 for a row that can move; at a kink of D where a
+    stays: by how much z may move before it leaves, above 0.
     feasible(a, y, c, p): the nearest dual variable that is allowed, for starts from another problem's end.
 
     Every run begins with a = 0, which must be allowed.  targets: one of the constants above; summary: one line of help;

@@ -40,7 +40,8 @@ class Problem:
 
     cost (2,) float64: C times class weight, by class (negative, positive; equal where targets are real numbers); bias:
     value of the constant feature; weight_sums: of the rows' weights, by class (without weights: the numbers of rows);
-    own: the values of the loss's own settings, in their order.
+    own: the values of the loss's own settings, in their order; unit: of decision values: 1, the margin, or where
+    targets are real numbers about how far they lie from each other.
     """
 
     loss: Loss
@@ -49,6 +50,12 @@ class Problem:
     n_samples: int
     weight_sums: tuple[float, float]
     own: tuple = ()
+    unit: float = 1.0
+
+    @property
+    def real(self) -> bool:
+        """The targets are real numbers."""
+        return self.loss.targets == REAL_NUMBERS
 
     @property
     def total_cost(self) -> float:
@@ -58,7 +65,7 @@ class Problem:
     def cost_by_sign(self) -> np.ndarray:
         """(3,) float64: of rows with y < 0, y = 0 and y > 0, as the kernels take it; of two classes, 0 is no label."""
         negative, positive = self.cost.tolist()
-        return np.array([negative, positive if self.loss.targets == REAL_NUMBERS else 0.0, positive])
+        return np.array([negative, positive if self.real else 0.0, positive])
 
 
 def problem_settings(given: Mapping) -> Settings:
@@ -79,15 +86,15 @@ def make_problem(settings: Mapping, bias: float, source: Source) -> Problem:
         if given is not None:
             raise InputError(f"{said('class_weight', given)}: {loss.name} has no classes; leave it out")
         if source.n_unlabelled:
-            raise InputError(f"{source.name}: {source.n_unlabelled} rows have no target; {loss.name} needs one a row")
-        sums, weights = (0.0, source.total_weight), (1.0, 1.0)
+            raise InputError(f"{source.name}: {source.n_unlabelled:,} rows have no target; {loss.name} needs one a row")
+        sums, weights, unit = (0.0, source.total_weight), (1.0, 1.0), _unit(source)
     else:
         labels = require_two_labels(source)
         sums = _sums_by_class(source, labels)
-        weights = _class_weights(given, labels, sums)
+        weights, unit = _class_weights(given, labels, sums), 1.0
     C = settings["C"] if lam is None else 1.0 / (lam * math.fsum(sums))
     own = tuple(settings[name] for name in loss.settings.names())
-    problem = Problem(loss, C * np.array(weights), bias, source.n_samples, sums, own)
+    problem = Problem(loss, C * np.array(weights), bias, source.n_samples, sums, own, unit)
     largest = max(1.0, source.max_norm, bias) * problem.total_cost
     if not (problem.cost.min() >= 1.0 / LARGEST and largest <= LARGEST):
         wrong = said("C", settings["C"]) if lam is None else said("lam", lam)
@@ -96,6 +103,14 @@ def make_problem(settings: Mapping, bias: float, source: Source) -> Problem:
             "values"
         )
     return problem
+
+
+def _unit(source: Source) -> float:
+    """The standard deviation of the targets of a source's first chunk, or 1 where they are all the same."""
+    reader = source.reader(real=True)
+    spread = float(np.std(reader.read_block(np.zeros(1, np.int64), None).y))
+    reader.close()
+    return spread if 0.0 < spread < math.inf else 1.0
 
 
 def _sums_by_class(source: Source, labels: Labels) -> tuple[float, float]:
@@ -153,12 +168,13 @@ def predicted(scores: np.ndarray) -> np.ndarray:
 class Certificate:
     """Primal, dual and gap over all rows for one fixed w; dual and rel_gap are None for a primal method, all three for
     an online learner.  accuracy: the share of the rows with a label whose label is predicted; None where targets are
-    real numbers."""
+    real numbers.  rmse: of these, the root of the mean squared error of the rows; None where some were not read."""
 
     primal: float | None
     dual: float | None
     rel_gap: float | None
     accuracy: float | None
+    rmse: float | None = None
 
 
 @dataclass
@@ -198,6 +214,7 @@ class CertificateSums:
             self.along = inner_with_difference(w, w, prior)
         self.parts: list[tuple[float, ...]] = []
         self.correct = self.labelled = 0
+        self.squared_errors: list[float] | None = [] if problem.real else None
         self.dual = True
 
     def add(self, scores: np.ndarray, block, alpha: np.ndarray | None) -> None:
@@ -205,8 +222,11 @@ class CertificateSums:
         problem = self.problem
         self.dual = alpha is not None
         self.parts.append(self.sums_of_rows(scores, block.y, block.weights, alpha, self.cost, problem.own))
-        self.correct += int(np.count_nonzero(predicted(scores) == block.y))
-        self.labelled += int(np.count_nonzero(block.y))
+        if not problem.real:
+            self.correct += int(np.count_nonzero(predicted(scores) == block.y))
+            self.labelled += int(np.count_nonzero(block.y))
+        elif self.squared_errors is not None:
+            self.squared_errors.append(squared_distance(scores, block.y))
 
     def add_decided(self, decided: Decided, w: np.ndarray) -> None:
         """Add the rows that a gap has decided."""
@@ -215,6 +235,7 @@ class CertificateSums:
         self.parts.append((-decided.conjugates - product, 0.0, product, magnitude))
         self.correct += decided.correct
         self.labelled += decided.labelled
+        self.squared_errors = None
 
     def _total(self, column: int) -> float:
         return math.fsum(part[column] for part in self.parts)
@@ -236,13 +257,14 @@ class CertificateSums:
     def certificate(self) -> Certificate:
         """Raises InputError where the sums are not finite, or the dual lies above the primal beyond rounding."""
         primal = 0.5 * self.distance_sq + self._total(0)
-        accuracy = None
-        if self.problem.loss.targets != REAL_NUMBERS:
-            accuracy = self.correct / max(1, self.labelled)
+        accuracy = None if self.problem.real else self.correct / max(1, self.labelled)
+        rmse = None
+        if self.squared_errors is not None:
+            rmse = math.sqrt(math.fsum(self.squared_errors) / self.problem.n_samples)
         if not self.dual:
             if not math.isfinite(primal):
                 raise overflowed()
-            return Certificate(primal, None, None, accuracy)
+            return Certificate(primal, None, None, accuracy, rmse)
         along, of_rows = self._along(), self.gap_so_far()
         magnitude = self._total(3) + self.distance_sq
         gap = of_rows + 0.5 * along * along
@@ -255,7 +277,7 @@ class CertificateSums:
                 "scale them, or choose a smaller C"
             )
         gap = gap if gap > 0.0 else 0.0
-        return Certificate(primal, primal - gap, gap / abs(primal) if primal != 0.0 else gap, accuracy)
+        return Certificate(primal, primal - gap, gap / abs(primal) if primal != 0.0 else gap, accuracy, rmse)
 
 
 def overflowed() -> InputError:

@@ -39,7 +39,7 @@ OF_THE_SET = 4  # the visit is to its rows
 CONJUGATE, OUTERS, RESTING = range(3)  # entries of state["sums"]: sum of the conjugates, outer iterations done, and
 # from RESTING on a ring of the losses of the rows put to rest in each of the last outer iterations
 
-# Shrinking that outlasts a visit.  A row whose gradient lies this far beyond its bound (in units of the margin) stays
+# Shrinking that outlasts a visit.  A row whose gradient lies this far beyond its bound (in ``Problem.unit``) stays
 # there for some time: it is left out of its next visits.  Measured on zipf data: as few outer iterations as without,
 # and a fifth of the rows.
 REST_BEYOND = 0.2
@@ -179,7 +179,7 @@ class DualCD(Solver):
         # of several passes over a block the first one tells what the other blocks have left of the gap
         shares_before = visit[SHARE].copy() if self.with_set and reading and not first else None
         rest_from, longest = (REST_FROM_WITH_A_SET, LONGEST_REST) if self.with_set else (REST_FROM, REST_VISITS)
-        beyond = REST_BEYOND if reading and outers >= rest_from else np.inf
+        beyond = REST_BEYOND * problem.unit if reading and outers >= rest_from else np.inf
         pg_max, pg_min, dropped, nnz, loss, resting, change, gain, shares = self.one_pass(
             *block.matrix, block.y, block.weights, block.sq_norms, order, problem.bias, self.cost, problem.own,
             bounds[ABOVE], bounds[BELOW], beyond, longest, state["w"], alpha, visit["active"], state["rest"],
@@ -213,8 +213,8 @@ class DualCD(Solver):
     def distances(self, block: Block, scores: np.ndarray, alpha: np.ndarray, bins: np.ndarray, counts: np.ndarray):
         problem = self.problem
         problem.loss.compiled(distances)(
-            scores, block.y, block.weights, alpha, self.cost, problem.own, block.indptr, block.sq_norms,
-            problem.bias * problem.bias, block.rows, bins, counts,
+            scores, block.y, block.weights, alpha, self.cost, problem.own, not problem.real, block.indptr,
+            block.sq_norms, problem.bias * problem.bias, block.rows, bins, counts,
         )  # fmt: skip
 
     def combine(self, block: Block, alpha: np.ndarray, combination: np.ndarray) -> np.ndarray:

@@ -166,6 +166,11 @@ class Solver(Protocol):
     needs_output: bool  # ``weights`` computes into ``out``
     prior: np.ndarray
 
+    @property
+    def real_targets(self) -> bool:
+        """Whether the rows' labels are taken as real numbers; else they are classes."""
+        return self.problem is not None and self.problem.real
+
     def start(self, state: State) -> None:
         """The state of a run that begins, in arrays of zeros."""
         ...

@@ -36,6 +36,15 @@ def count_correct(w: np.ndarray, n_vectors: int, bias: float, block: Block) -> i
     return correct
 
 
+def sum_squared_errors(w: np.ndarray, bias: float, block: Block) -> float:
+    """Sum of (<w, x_i> - y_i)^2 over the block's rows that have a target; w (1, d + 1)."""
+    total = 0.0
+    for rows, values in pieces_of_values(block.matrix, w, bias):
+        errors = values[0] - block.y[rows]
+        total += float(np.square(errors[~np.isnan(errors)]).sum())
+    return total
+
+
 SAMPLE = 16_384  # rows from which on the gap of those seen tells that of all
 HOPELESS = 1.3  # times the gap wanted: an attempt that promises more is not finished
 

@@ -1,6 +1,10 @@
-"""Held-out accuracy while training: another store's rows, matched by feature id and label value."""
+"""What held-out rows say while training: another store's rows, matched by feature id and label value; the accuracy, or
+where targets are real numbers the root of the mean squared error."""
 
 from __future__ import annotations
+
+import math
+from collections.abc import Callable
 
 import numpy as np
 
@@ -11,21 +15,28 @@ from blocksvm.memory import Budget
 from blocksvm.model.values import piece_bytes
 from blocksvm.sources.block import Arena
 from blocksvm.sources.source import Source, bytes_of_blocks
-from blocksvm.training.certificate import count_correct
+from blocksvm.training.certificate import count_correct, sum_squared_errors
+
+
+def held_out_figures(held_out: HeldOut | None, weights: Callable[[], np.ndarray], bias: float) -> dict:
+    """For a trace: valid_accuracy and valid_rmse, null where there is none."""
+    figures = {"valid_accuracy": None, "valid_rmse": None}
+    if held_out is not None:
+        figures["valid_rmse" if held_out.real else "valid_accuracy"] = held_out.score(weights(), bias)
+    return figures
 
 
 class HeldOut:
-    """A second source to score after each outer iteration, one chunk at a time."""
+    """A second source to score after each outer iteration, one chunk at a time.  labels: the classes that are learned,
+    None where targets are real numbers."""
 
-    def __init__(self, source: Source, labels: Labels, n_vectors: int, budget: Budget):
-        counts = source.label_counts
-        if counts is None or not any(label in labels.values for label, _ in counts):
-            wanted = " or ".join(label_text(label) for label in (labels.negative, labels.positive))
-            raise InputError(
-                f"{source.name}: has no row labelled {wanted}, as the training rows are; "
-                "name a store of the same classes"
-            )
-        self.source = source = source.reader(labels)  # the same rows may be trained on
+    def __init__(self, source: Source, labels: Labels | None, n_vectors: int, budget: Budget):
+        self.real = labels is None
+        if labels is not None:
+            _require_some(source, labels)
+        if source.n_unlabelled == source.n_samples:
+            raise InputError(f"{source.name}: none of its rows has a label; name a store of rows that have one")
+        self.source = source = source.reader(labels, self.real)  # the same rows may be trained on
         self.n_vectors = n_vectors
         most_rows, most_nnz = int(source.chunks.n_rows.max()), int(source.chunks.nnz.max())
         self.arena_bytes = bytes_of_blocks(source, most_rows, most_nnz)
@@ -45,15 +56,28 @@ class HeldOut:
             self.mapping[start : start + len(ids)] = index.find(ids)
         self.arena = Arena(self.arena_bytes)
 
-    def accuracy(self, w: np.ndarray, bias: float) -> float:
-        """Share of the labelled held-out rows whose label is predicted; unseen features count nothing."""
+    def score(self, w: np.ndarray, bias: float) -> float:
+        """Share of the labelled held-out rows whose label is predicted, or the root of their mean squared error; unseen
+        features count nothing."""
         own = np.zeros((self.n_vectors, self.source.n_features + 1))
         known = self.mapping >= 0
         for mine, theirs in zip(own, w.reshape(self.n_vectors, -1), strict=True):
             mine[:-1][known] = theirs[self.mapping[known]]
             mine[-1] = theirs[-1]
-        correct = 0
+        total = 0.0
         for chunk in range(len(self.source.chunks)):
             block = self.source.read_block(np.array([chunk]), self.arena)
-            correct += count_correct(own, self.n_vectors, bias, block)
-        return correct / max(1, self.source.n_samples - self.source.n_unlabelled)
+            total += (
+                sum_squared_errors(own, bias, block) if self.real else count_correct(own, self.n_vectors, bias, block)
+            )
+        mean = total / (self.source.n_samples - self.source.n_unlabelled)
+        return math.sqrt(mean) if self.real else mean
+
+
+def _require_some(source: Source, labels: Labels) -> None:
+    counts = source.label_counts
+    if counts is None or not any(label in labels.values for label, _ in counts):
+        wanted = " or ".join(label_text(label) for label in (labels.negative, labels.positive))
+        raise InputError(
+            f"{source.name}: has no row labelled {wanted}, as the training rows are; name a store of the same classes"
+        )

@@ -24,6 +24,7 @@ from blocksvm.training.certificate import FACTOR_WITH_A_SET, Missed
 from blocksvm.training.certifier import Certifier
 from blocksvm.training.checkpoint import SCREENING, WORKING_SET, Checkpoint
 from blocksvm.training.checks import next_is_a_check
+from blocksvm.training.heldout import held_out_figures
 from blocksvm.training.plan import Plan
 from blocksvm.training.reading import Reading
 from blocksvm.training.record import Progress, Result, Tally, end_event, outer_event, start_event
@@ -259,12 +260,12 @@ class OuterLoop:
         if certificate is not None:
             progress.certificate = asdict(certificate)
             progress.certified_outer = position.outer
-        accuracy = None if plan.held_out is None else plan.held_out.accuracy(self.weights(), solver.bias)
+        valid = held_out_figures(plan.held_out, self.weights, solver.bias)
         estimates = {"primal_estimate": primal, "dual_estimate": dual, "gap_estimate": gap,
                      "certificate_share": share, "rows_read": self.supply.blocks.source.n_samples,
                      **figures_of(self.working_set),
                      **solver.progress(self.state)}  # fmt: skip
-        self.watch.on_event(outer_event(progress, self.seconds(), estimates, certificate, accuracy))
+        self.watch.on_event(outer_event(progress, self.seconds(), estimates, certificate, valid))
         position.outer += 1
         position.visit = 0
         if self.working_set is not None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from blocksvm.errors import InputError, said
+from blocksvm.labels import Labels
 from blocksvm.memory import Budget
 from blocksvm.model.state import namespace
 from blocksvm.model.takeover import EarlierModels
@@ -58,6 +59,8 @@ class Plan:
                 self._stops(stop),
             )
         )
+        if self.solver.real_targets:
+            self.source = source = source.reader(real=True)
         self.method = {
             "name": self.solver.name,
             "learner": settings.learner or self.solver.capabilities.predicts_first,
@@ -69,7 +72,7 @@ class Plan:
         self.n_features = source.n_features + len(self.earlier.extra_ids)
         if self.earlier.prior is not None:
             self.budget.take("prior", 8 * self.solver.n_vectors * (self.n_features + 1))
-        self.held_out = None if valid is None else HeldOut(valid, source.labels, self.solver.n_vectors, self.budget)
+        self.held_out = None if valid is None else HeldOut(valid, self.labels, self.solver.n_vectors, self.budget)
         take_state(self.budget, source, self.solver, self.n_features)
         if self.held_out is not None:
             self.held_out.match(source, self.budget)
@@ -84,6 +87,11 @@ class Plan:
     def namespace(self) -> str:
         """Under which files hold the solver's state."""
         return namespace(self.method["name"], self.method["learner"])
+
+    @property
+    def labels(self) -> Labels | None:
+        """The classes that are learned; None where targets are real numbers."""
+        return None if self.solver.real_targets else self.source.labels
 
     def memory(self) -> dict[str, int]:
         """Bytes by name, as counted against the budget."""

@@ -133,7 +133,7 @@ class Result:
     note: str = ""
 
 
-UNCERTIFIED = {name: None for name in ("primal", "dual", "rel_gap", "accuracy")}
+UNCERTIFIED = {name: None for name in ("primal", "dual", "rel_gap", "accuracy", "rmse")}
 
 
 def start_event(plan, progress: Progress) -> dict:
@@ -164,13 +164,13 @@ def start_event(plan, progress: Progress) -> dict:
 
 
 def outer_event(
-    progress: Progress, seconds: float, estimates: dict, certificate: Certificate | None, valid_accuracy: float | None
+    progress: Progress, seconds: float, estimates: dict, certificate: Certificate | None, valid: dict
 ) -> dict:
     """An outer iteration: certified figures (null where nothing was certified), estimates, what was done.
 
     estimates: primal_estimate, dual_estimate, gap_estimate; certificate_share: of the rows, how many were read for a
     certificate (less than 1: it was broken off, as the gap was too large); rows_read: those of a reading; set_rows,
-    set_nonzeros, set_share: the working set and its part of the gap that was seen.
+    set_nonzeros, set_share: the working set and its part of the gap that was seen.  valid: what held-out rows say.
     """
     done = {name: value for name, value in asdict(progress.tally).items() if name != "loss_sum"}
     return {
@@ -179,7 +179,7 @@ def outer_event(
         "seconds": seconds,
         **(UNCERTIFIED if certificate is None else asdict(certificate)),
         **estimates,
-        "valid_accuracy": valid_accuracy,
+        **valid,
         **done,
     }
 

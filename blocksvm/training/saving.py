@@ -29,7 +29,7 @@ def describe_result(loop: OuterLoop, result: Result) -> dict:
         "bias": solver.bias,
         "n_samples": source.n_samples,
         "store": source.name,
-        "labels": list(source.labels.values),
+        "labels": [] if plan.labels is None else list(plan.labels.values),
         "prior": None if plan.earlier.prior is None else str(plan.earlier.prior),
         "prior_fingerprint": plan.earlier.fingerprints[1],
         "text": Recipe.of_store(described, source.name, dtype).plain(),

@@ -147,7 +147,7 @@ class TrainDisplay:
         row = self._epoch(event) if self.online else self._iteration(event)
         spent = event["seconds_training"] + event["seconds_waiting"]
         row["seconds"] = f"{event['seconds']:.1f}"
-        row["held-out"] = "" if event["valid_accuracy"] is None else f"{event['valid_accuracy']:.4f}"
+        row["held-out"] = held_out(event)
         row["waiting"] = f"{event['seconds_waiting'] / spent:.0%}" if spent > 0 else ""
         row["left"] = clock(self._left(event))
         self.rows.append(row)
@@ -273,6 +273,13 @@ def fitting(columns: list[str], rows: list[dict[str, str]], width: int) -> list[
     return chosen
 
 
+def held_out(event: dict) -> str:
+    """What held-out rows say: the accuracy, or the root of the mean squared error."""
+    if event["valid_accuracy"] is not None:
+        return f"{event['valid_accuracy']:.4f}"
+    return "" if event["valid_rmse"] is None else f"{event['valid_rmse']:.5g}"
+
+
 def train_summary(result) -> list[str]:
     """The lines that end a training run."""
     ends = {
@@ -297,7 +304,10 @@ def train_summary(result) -> list[str]:
         lines.append(
             f"{ends[result.status]} after {outer}: primal {certificate.primal:.10g} (no dual: this method has none)"
         )
-    lines.append(f"accuracy on the training rows {certificate.accuracy:.4f}")
+    if certificate.accuracy is not None:
+        lines.append(f"accuracy on the training rows {certificate.accuracy:.4f}")
+    elif certificate.rmse is not None:
+        lines.append(f"root mean squared error on the training rows {certificate.rmse:.6g}")
     if result.note:
         lines.append(result.note)
     return lines

@@ -31,6 +31,9 @@ def label(value) -> str:
     return label_text(tuple(value) if isinstance(value, list) else value)
 
 
+MANY = 100  # distinct numbers, which are rather targets of a regression than classes
+
+
 def labels_line(meta: dict) -> str:
     """The labels of a store, from its description."""
     labels, kind = meta["labels"], meta.get("label_kind", NUMBERS)
@@ -38,6 +41,8 @@ def labels_line(meta: dict) -> str:
     none = f"; {missing:,} rows without a label" if missing else ""
     if labels is None:
         return f"more than 10,000 distinct {kind}{none}"
+    if kind == NUMBERS and len(labels) > MANY:
+        return f"{len(labels):,} distinct numbers from {label(labels[0][0])} to {label(labels[-1][0])}{none}"
     shown = ", ".join(f"{label(value)} ({count:,} rows)" for value, count in labels[:6]) or "none"
     if kind == SETS:
         shown = "sets: " + shown

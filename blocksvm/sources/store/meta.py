@@ -99,9 +99,11 @@ LABEL = Kind("a number or text", lambda value: _is_number(value) or isinstance(v
 
 
 def _is_labels(value) -> bool:
-    """Labels (of a model): two or more of one kind, rising."""
-    if not (isinstance(value, list) and len(value) >= 2 and all(map(LABEL.holds, value))):
+    """Labels (of a model): two or more of one kind, rising; or none, where its targets are real numbers."""
+    if not (isinstance(value, list) and len(value) != 1 and all(map(LABEL.holds, value))):
         return False
+    if not value:
+        return True
     return len({isinstance(label, str) for label in value}) == 1 and _rising(value)
 
 
@@ -120,7 +122,9 @@ def _rising(values: list) -> bool:
         return False
 
 
-CERTIFICATE = Record({name: or_none(NUMBER) for name in ("primal", "dual", "rel_gap", "accuracy")})
+CERTIFICATE = Record(
+    {name: or_none(NUMBER) for name in ("primal", "dual", "rel_gap", "accuracy")} | {"rmse": maybe(or_none(NUMBER))}
+)
 
 STORE = Record(
     {
@@ -167,7 +171,7 @@ MODEL = Record(
         "store": TEXT,
         "settings": OBJECT,
         "cost": maybe(or_none(list_of(NUMBER, 1))),
-        "labels": Kind("a rising list of two or more labels", _is_labels),
+        "labels": Kind("a rising list of two or more labels, or of none", _is_labels),
         "prior": or_none(TEXT),
         "prior_fingerprint": or_none(TEXT),
         "text": Record({"normalize": TEXT, "duplicates": TEXT, "dtype": one_of("float32", "float64")}),

@@ -1,0 +1,213 @@
+"""What predictions are worth beside the rows' own labels: measures that are added up piece by piece, in memory that
+does not grow with the rows."""
+
+from __future__ import annotations
+
+import math
+from typing import Protocol
+
+import numpy as np
+
+from blocksvm.labels import Labels, has_label, label_text, listed
+
+SHOWN = 5  # labels that a sentence names
+MOST_CLASSES = 50  # that get a line each
+RELIABILITY_BINS = 10
+
+# Decision values are counted by the upper bits of their float32, which leave eleven bits of the fraction.
+RANK_BITS = 20
+RANK_BYTES = 2 * 8 << RANK_BITS
+RANK_ERROR = 5e-5  # of the area under the curve: what is certain to less is said
+
+
+class Measures(Protocol):
+    """rows: how many were predicted."""
+
+    rows: int
+
+    def count(self, scores) -> None:
+        """Add consecutive rows (``scoring.Scores``)."""
+        ...
+
+    def sentences(self) -> list[str]:
+        """What was found, in lines for a person; none where no row has a label."""
+        ...
+
+
+class RealMeasures:
+    """Of predicted real numbers: root of the mean squared error, mean absolute error, and the share of the targets'
+    variance that is explained, R^2 = 1 - sum (y - z)^2 / sum (y - mean)^2."""
+
+    def __init__(self):
+        self.rows = self.with_target = 0
+        self.squared = self.absolute = 0.0
+        self.mean = self.scatter = 0.0  # of the targets so far: sum (y - mean)^2
+
+    def count(self, scores) -> None:
+        self.rows += len(scores.labels)
+        if scores.labels.dtype == object:  # labels that are no numbers are no targets
+            return
+        there = has_label(scores.labels)
+        targets, n = scores.labels[there], int(there.sum())
+        if not n:
+            return
+        errors = scores.values[there] - targets
+        self.squared += float(errors @ errors)
+        self.absolute += float(np.abs(errors).sum())
+        # Chan, Golub, LeVeque (1979): the scatter of two parts together
+        mean, total = float(targets.mean()), self.with_target + n
+        moved = mean - self.mean
+        self.scatter += float(np.square(targets - mean).sum()) + moved * moved * self.with_target * n / total
+        self.mean += moved * n / total
+        self.with_target = total
+
+    def sentences(self) -> list[str]:
+        n = self.with_target
+        if not n:
+            return []
+        rmse, absolute = math.sqrt(self.squared / n), self.absolute / n
+        explained = f", R2 {1.0 - self.squared / self.scatter:.6f}" if self.scatter > 0.0 else ""
+        return [f"root mean squared error {rmse:.6g}, mean absolute error {absolute:.6g}{explained} ({n:,} rows)"]
+
+
+class RankCurve:
+    """The area under the ROC curve: the share of pairs of a row of either class whose larger decision value is the
+    larger label's, ties counting half (Hanley, McNeil, Radiology 143, 1982).  Values that agree in the upper bits of
+    their float32 count as ties, and ``error`` bounds what that may change."""
+
+    def __init__(self):
+        self.counts = np.zeros((2, 1 << RANK_BITS), np.int64)
+
+    def count(self, values: np.ndarray, positive: np.ndarray) -> None:
+        with np.errstate(over="ignore"):
+            bits = (values + 0.0).astype(np.float32).view(np.int32)
+        rising = np.where(bits < 0, ~bits, bits | np.int32(-(1 << 31))).view(np.uint32)
+        places = (rising >> np.uint32(32 - RANK_BITS)).astype(np.int64)
+        for own, chosen in zip(self.counts, (~positive, positive), strict=True):
+            np.add.at(own, places[chosen], 1)
+
+    def area(self) -> tuple[float, float] | None:
+        """(area, error), or None where there are no rows of one of the classes."""
+        negative, positive = (own.astype(np.float64) for own in self.counts)
+        pairs = negative.sum() * positive.sum()
+        if not pairs:
+            return None
+        below = np.cumsum(negative) - negative
+        ties = 0.5 * float(positive @ negative)
+        return (float(positive @ below) + ties) / pairs, ties / pairs
+
+
+class Probabilities:
+    """Logarithmic loss (natural logarithm) and Brier score of the probabilities of the larger label, and how often it
+    is right where they say how much (reliability)."""
+
+    def __init__(self):
+        self.log_loss = self.brier = 0.0
+        self.bins = np.zeros((RELIABILITY_BINS, 3))  # rows, sum of the probabilities, rows of the larger label
+
+    def count(self, probabilities: np.ndarray, positive: np.ndarray) -> None:
+        """probabilities (n, 2) of both labels."""
+        own = np.where(positive, probabilities[:, 1], probabilities[:, 0])
+        with np.errstate(divide="ignore"):
+            self.log_loss -= float(np.log(own).sum())
+        self.brier += float(np.square(1.0 - own).sum())
+        larger = probabilities[:, 1]
+        places = np.minimum((larger * RELIABILITY_BINS).astype(np.int64), RELIABILITY_BINS - 1)
+        for column, weights in enumerate((None, larger, positive.astype(np.float64))):
+            self.bins[:, column] += np.bincount(places, weights, RELIABILITY_BINS)
+
+    def sentences(self, label: str) -> list[str]:
+        n = float(self.bins[:, 0].sum())
+        if not n:
+            return []
+        lines = [f"log-loss {self.log_loss / n:.6f}, Brier score {self.brier / n:.6f}"]
+        lines.append(f"{f'P({label})':>12} {'mean':>7} {'observed':>9} {'rows':>11}")
+        for k, (rows, total, right) in enumerate(self.bins.tolist()):
+            if rows:
+                low, high = k / RELIABILITY_BINS, (k + 1) / RELIABILITY_BINS
+                figures = f"{f'{low:.1f} - {high:.1f}':>12} {total / rows:7.4f} {right / rows:9.4f} {int(rows):11,}"
+                lines.append(f"{figures} {'#' * round(30 * right / rows)}".rstrip())
+        return lines
+
+
+class ClassMeasures:
+    """Of predicted classes: accuracy, balanced accuracy, precision, recall and F1 of each class; of two classes also
+    the area under the ROC curve (where ``ranked``) and what ``link``, which makes probabilities of decision values,
+    is worth.  labels: those that the model knows; a row with any other label counts as wrong."""
+
+    def __init__(self, labels: tuple, link=None, ranked: bool = True):
+        self.labels = Labels(tuple(labels))
+        k = len(self.labels.values)
+        self.right, self.predicted, self.true = (np.zeros(k, np.int64) for _ in range(3))
+        self.rows = self.labelled = self.others = 0
+        self.other_labels: set = set()  # some of those that the model does not know
+        self.link = link
+        self.curve = RankCurve() if ranked and self.labels.binary else None
+        self.probabilities = Probabilities() if link is not None else None
+
+    def count(self, scores) -> None:
+        codes, there = self.labels.codes(scores.labels), has_label(scores.labels)
+        known = there & (codes != self.labels.unknown)
+        others = there & ~known
+        places = (codes[known] + 1) // 2 if self.labels.binary else codes[known]
+        k = len(self.right)
+        self.rows += len(there)
+        self.labelled += int(there.sum())
+        self.others += int(others.sum())
+        self.predicted += np.bincount(scores.classes[there], minlength=k)
+        self.true += np.bincount(places, minlength=k)
+        self.right += np.bincount(places[places == scores.classes[known]], minlength=k)
+        if others.any() and len(self.other_labels) <= SHOWN:
+            self.other_labels.update(list(dict.fromkeys(scores.labels[others].tolist()))[: SHOWN + 1])
+        if self.labels.binary and scores.values is not None:
+            values, positive = scores.values[known], places == 1
+            if self.curve is not None:
+                self.curve.count(values, positive)
+            if self.probabilities is not None:
+                self.probabilities.count(self.link(values), positive)
+
+    def by_class(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """(precision, recall, F1) of each class (k,); nan where a class was never predicted, never there, neither."""
+        with np.errstate(invalid="ignore", divide="ignore"):
+            precision, recall = self.right / self.predicted, self.right / self.true
+            f1 = 2.0 * self.right / (self.predicted + self.true)
+        return precision, recall, f1
+
+    def sentences(self) -> list[str]:
+        found = []
+        if self.labelled > self.others:
+            correct = int(self.right.sum())
+            found.append(f"accuracy {correct / self.labelled:.6f} ({correct:,} of {self.labelled:,} rows)")
+        if self.others:
+            known, other = _some(self.labels.values), _some(sorted(self.other_labels))
+            found.append(
+                f"{'no accuracy: ' if self.others == self.labelled else ''}{self.others:,} of {self.labelled:,} "
+                f"labelled rows have a label ({other}) that is none of the model's ({known})"
+                f"{'' if self.others == self.labelled else '; they count as wrong'}"
+            )
+        if self.labelled > self.others:
+            found += self._more()
+        return found
+
+    def _more(self) -> list[str]:
+        precision, recall, f1 = self.by_class()
+        line = f"balanced accuracy {np.nanmean(recall):.6f}, macro F1 {np.nanmean(f1):.6f}"
+        area = self.curve.area() if self.curve is not None else None
+        if area is not None:
+            line += f", ROC AUC {area[0]:.6f}"
+            line += f" (within {area[1]:.1g})" if area[1] > RANK_ERROR else ""
+        lines = [line]
+        if len(self.right) <= MOST_CLASSES:
+            texts = [label_text(label) for label in self.labels.values]
+            width = max(5, *map(len, texts))
+            lines.append(f"{'label':>{width}} {'precision':>9} {'recall':>9} {'F1':>9} {'rows':>11}")
+            for text, *figures, rows in zip(texts, precision, recall, f1, self.true.tolist(), strict=True):
+                cells = " ".join(f"{'-' if math.isnan(x) else f'{x:.4f}':>9}" for x in figures)
+                lines.append(f"{text:>{width}} {cells} {rows:11,}")
+        if self.probabilities is not None:
+            lines += self.probabilities.sentences(label_text(self.labels.positive))
+        return lines
+
+
+def _some(labels) -> str:
+    return listed(labels[:SHOWN]) + (", ..." if len(labels) > SHOWN else "")

@@ -1,0 +1,88 @@
+"""The dual of losses of the distance from a tube of half width epsilon around the target (support vector regression):
+epsilon-insensitive and squared epsilon-insensitive loss differ in two numbers.
+
+    max_a  sum_i y_i a_i - epsilon sum_i |a_i| - 1/2 sum_i diagonal_i a_i^2 - ...,     |a_i| <= upper_i
+
+With H = ||x||^2 + diagonal and G = <w, x> - y + diagonal a the step is -(G + epsilon) / H where G + epsilon < H a,
+-(G - epsilon) / H where G - epsilon > H a, else to 0; then a is clipped to its bounds (Ho, Lin, JMLR 13, 2012, Alg. 4).
+The only setting, p[0], is epsilon.
+"""
+
+from __future__ import annotations
+
+from blocksvm.kernels import inlined, inlined_with
+from blocksvm.settings import Setting, Settings
+
+SETTINGS = Settings(
+    (Setting("epsilon", "half the width of the tube around the target in which nothing is lost", 0.1, least=0.0),)
+)
+
+
+def upper(c):
+    """The bound of |a|: ``functions_of`` puts a loss's own in its place."""
+    raise NotImplementedError
+
+
+def diagonal(c):
+    """The dual's quadratic term: ``functions_of`` puts a loss's own in its place."""
+    raise NotImplementedError
+
+
+def stationarity(a, z, y, c, p):
+    """Projected gradient, and the gradient of a row that stays at a bound, or at the kink a = 0: there its distance
+    from the nearer side of the tube."""
+    gradient = z - y + diagonal(c) * a
+    right = gradient + p[0]  # the derivative of -D on the right of a
+    left = gradient - p[0]  # and on its left, where a = 0
+    if a == 0.0:
+        if right < 0.0:
+            return right, 0.0
+        if left > 0.0:
+            return left, 0.0
+        return 0.0, min(right, -left)
+    if a > 0.0:
+        if a == upper(c):
+            return max(right, 0.0), min(right, 0.0)
+        return right, 0.0
+    if a == -upper(c):
+        return min(left, 0.0), max(left, 0.0)
+    return left, 0.0
+
+
+def step(a, z, q, y, c, p):
+    """The minimiser along the coordinate; without entries and without a diagonal one of the bounds, or 0."""
+    curvature = q + diagonal(c)
+    gradient = z - y + diagonal(c) * a
+    right = gradient + p[0]
+    left = gradient - p[0]
+    if curvature == 0.0:
+        return upper(c) if right < 0.0 else -upper(c) if left > 0.0 else 0.0
+    new = 0.0
+    if right < curvature * a:
+        new = a - right / curvature
+    elif left > curvature * a:
+        new = a - left / curvature
+    return min(max(new, -upper(c)), upper(c))
+
+
+def feasible(a, y, c, p):
+    """Clipped to the bounds."""
+    return min(max(a, -upper(c)), upper(c))
+
+
+@inlined
+def direction(y, p):
+    """w gains a x."""
+    return 1.0
+
+
+def functions_of(name: str, upper, diagonal) -> dict:
+    """The functions of a loss with this bound and diagonal, inlined functions of c, by the names that ``Loss`` has."""
+    bound, both = {"upper": upper}, {"upper": upper, "diagonal": diagonal}
+    return {
+        "stationarity": inlined_with(stationarity, f"{name}_stationarity", **both),
+        "step": inlined_with(step, f"{name}_step", **both),
+        "feasible": inlined_with(feasible, f"{name}_feasible", **bound),
+        "direction": direction,
+        "settings": SETTINGS,
+    }
