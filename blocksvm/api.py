@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from blocksvm.errors import InputError
 from blocksvm.model.files import Model, make_model
 from blocksvm.model.takeover import EarlierModels
 from blocksvm.outputs import check_output
@@ -48,6 +49,7 @@ def fit(
     rows,
     y=None,
     *,
+    sample_weight=None,
     on_event: Callable[[dict], None] = lambda event: None,
     stop: Callable[[], bool] = lambda: False,
     valid: Source | None = None,
@@ -57,7 +59,8 @@ def fit(
     temp: str | Path | None = None,
     **settings,
 ) -> Fitted:
-    """Train on a source of blocks (``open_store``, ``Matrix``), or on a scipy CSR matrix with labels ``y``.
+    """Train on a source of blocks (``open_store``, ``Matrix``), or on a scipy CSR matrix with labels ``y`` and, where
+    rows count differently, their weights ``sample_weight`` (n,), 0 or more.
 
     settings: ``solver`` (a name, by default 'dual-cd') with its own settings as keywords, named as the options of the
     command line are (``fit(X, y, solver="omd", mirror="p-norm", p=15.0, step=0.3, average=True)``), and those of the
@@ -68,7 +71,12 @@ def fit(
     prior: a model to be regularised towards; temp: a folder for a smaller store of the rows that a small gap leaves
     undecided (None: the system's).  Raises InputError where the settings do not fit the rows or the memory.
     """
-    source = rows if hasattr(rows, "read_block") else Matrix(rows, y)
+    if hasattr(rows, "read_block"):
+        if y is not None or sample_weight is not None:
+            raise InputError(f"{rows.name}: has labels and weights of its own; leave y and sample_weight out")
+        source = rows
+    else:
+        source = Matrix(rows, y, weights=sample_weight)
     earlier = EarlierModels(source, _path(continue_from), _path(prior))
     asked = (
         TrainSettings.of(**settings) if continue_from is None else TrainSettings.continuing(continue_from, **settings)

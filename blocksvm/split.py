@@ -35,6 +35,7 @@ def parser() -> Parser:
     rows.add_argument(
         "--normalize", choices=("none", "l2"), default="none", help="l2: scale each row to norm 1 (before --min-count)"
     )
+    rows.add_argument("--weights", metavar="FILE", help="the weight of each row: a number a line, in the rows' order")
     rows.add_argument(
         "--min-count", type=int, default=1, metavar="N", help="drop features that occur in fewer than N rows"
     )
@@ -80,7 +81,7 @@ def main(arguments: list[str]) -> int:
             raise InputError(f"--holdout {options.holdout[0]}: the share must lie between 0 and 1, e.g. 0.1")
         held_out = Path(options.holdout[1])
     # what can be refused is refused before anything is compiled
-    for name in options.inputs:
+    for name in [*options.inputs, *([options.weights] if options.weights else [])]:
         if name != "-" and not os.path.exists(name):
             raise InputError(f"{name}: no such file")
     from blocksvm.outputs import check_output
@@ -107,6 +108,7 @@ def main(arguments: list[str]) -> int:
         overwrite=options.overwrite,
         format=options.format or AUTO,
         bits=options.bits,
+        weights=options.weights,
     )
     with SplitDisplay(sys.stderr, options.quiet) as display:
         display.begin(options.inputs, settings)

@@ -112,7 +112,7 @@ def test_files_explain_themselves_and_are_not_too_long(path):
     assert text.count("\n") <= 520
 
 
-LONGEST_CLASS, MOST_ARGUMENTS = 260, 9  # lines; parameters of a function that is not compiled
+LONGEST_CLASS, MOST_ARGUMENTS = 260, 10  # lines; parameters of a function that is not compiled
 
 
 def oversized(text: str) -> list[str]:
@@ -132,7 +132,7 @@ def test_classes_and_calls_stay_small():
     plain = [path for path in SOURCES if not within(path, "kernels") and path.name != "loops.py"]
     assert {path.name: found for path in plain if (found := oversized(path.read_text()))} == {}
     assert oversized("class Long:\n" + "    x = 1\n" * LONGEST_CLASS) == ["Long"]
-    assert oversized(f"def many({', '.join('abcdefghij')}):\n    pass") == ["many"]
+    assert oversized(f"def many({', '.join('abcdefghijk')}):\n    pass") == ["many"]
 
 
 @pytest.mark.parametrize("command", ["split", "train", "predict", "stream", "regret", "info", "demo"])

@@ -15,6 +15,7 @@ import numpy as np
 from blocksvm.conversion.ids import IdTable, NameTable
 from blocksvm.conversion.labels import LabelTable
 from blocksvm.conversion.spool import Spool, SpooledRows, join, require_space
+from blocksvm.conversion.weights import RowWeights
 from blocksvm.errors import InputError, called, said
 from blocksvm.formats import AUTO, format_named, name_of
 from blocksvm.formats.hashing import reader_of
@@ -39,7 +40,7 @@ SPOOLED_PER_TEXT = 0.75  # bytes in the shuffle for a byte of text, likewise
 class SplitSettings:
     """What a split does.  memory in bytes; format, bits, sum_duplicates, normalize, dtype: the recipe of the features
     (format 'auto': what the first bytes look like); holdout: fraction of rows for a second store, 0 for none; temp:
-    folder for the shuffle, by default beside the store."""
+    folder for the shuffle, by default beside the store; weights: a file with each row's weight, a number a line."""
 
     memory: int = 1_000_000_000
     jobs: int = 1
@@ -55,6 +56,7 @@ class SplitSettings:
     chunk_nonzeros: int | None = None
     format: str = AUTO
     bits: int | None = None
+    weights: str | None = None
 
     @property
     def recipe(self) -> Recipe:
@@ -206,6 +208,7 @@ class _Split:
         self.recipe = settings.recipe
         self.began = time.perf_counter()
         self.rows = 0
+        self.weights: RowWeights | None = None
         self.sources: list[TextSource] = []
         memory, jobs = settings.memory, settings.jobs
         # shares of the budget: text under way with what is parsed from it, an eighth for buckets being written, and the
@@ -239,6 +242,8 @@ class _Split:
                 destinations.append(
                     Destination(path, self.lane_bytes, spool, settings.dtype, settings.min_count if k == 0 else 1)
                 )
+            if settings.weights is not None:
+                self.weights = stack.enter_context(RowWeights(settings.weights))
             self._spool(self._read(pool) if self.batches is None else self.batches, destinations)
             for destination, what in zip(destinations, ("the store", "the held-out store"), strict=False):
                 if destination.spool.n_rows == 0:
@@ -308,8 +313,21 @@ class _Split:
     def _spool(self, batches: Iterable[RowBatch], destinations: list[Destination]) -> None:
         """Read all batches, and send their rows to the shuffle of their store."""
         for batch in batches:
-            self._distribute(batch, destinations)
+            self._distribute(self._weighted(batch), destinations)
             self._report("reading", batch.origin.fraction)
+        if self.weights is not None:
+            self.weights.finish()
+
+    def _weighted(self, batch: RowBatch) -> RowBatch:
+        """The batch with the weights that its rows have in the file of weights, if there is one."""
+        if self.weights is None:
+            return batch
+        if batch.weights is not None and (batch.weights != 1.0).any():
+            raise InputError(
+                f"{said('weights', self.settings.weights)}: the rows of {shown_name(batch.origin.source.name)} have "
+                "weights of their own; leave one of them out"
+            )
+        return replace(batch, weights=self.weights.take(len(batch)))
 
     def _reader(self, text: TextInputs) -> Reader:
         """The reader of the format that was chosen, or that the text looks like."""
@@ -375,6 +393,7 @@ class _Split:
                 "duplicates": "sum" if settings.sum_duplicates else "error",
                 "holdout": settings.holdout,
                 "dtype": settings.dtype,
+                **({} if settings.weights is None else {"weights": str(settings.weights)}),
             },
             "sources": [
                 {
