@@ -114,6 +114,7 @@ def main(arguments: list[str]) -> int:
 
     from blocksvm.outputs import check_output
     from blocksvm.sources.store.files import open_hdf5, read_meta
+    from blocksvm.training.memory_plan import SCREENED_FROM
     from blocksvm.training.settings import TrainSettings
 
     with open_hdf5(Path(options.store), "store") as file:
@@ -130,7 +131,10 @@ def main(arguments: list[str]) -> int:
         raise InputError(f"{options.temp}: no such folder; --temp names an existing one")
     stop = catch_signals()
     n_classes = max(2, len(about["labels"] or []))
-    compile_solver(settings.solver, settings.learner, settings.method, values, n_classes, options.quiet, options.store)
+    screening = settings.tol <= SCREENED_FROM and settings.working_set_share() is not None
+    compile_solver(
+        settings.solver, settings.learner, settings.method, values, n_classes, options.quiet, options.store, screening
+    )
     if not options.quiet:
         print("loading", end="\r", file=sys.stderr) if sys.stderr.isatty() else None
     from blocksvm.cli.session import Session

@@ -218,12 +218,15 @@ PURPOSES = ("split", "predict")
 
 
 def compile_solver(
-    name: str, learner: bool, given: Mapping, kind: str, n_classes: int, quiet: bool, file: str = ""
-) -> None:
-    """The same for a solver with settings of its own, on rows of so many classes."""
+    name: str, learner: bool, given: Mapping, kind: str, n_classes: int, quiet: bool, file: str = "",
+    screening: bool = False,
+) -> None:  # fmt: skip
+    """The same for a solver with settings of its own, on rows of so many classes; screening: and for what certificates
+    of small gaps do besides, in a child of its own."""
     from blocksvm.cli.warmup import solver_purpose
 
-    compile_kernels(solver_purpose(name, learner, given, n_classes), kind, quiet, file)
+    for more in (False, True)[: 1 + screening]:
+        compile_kernels(solver_purpose(name, learner, given, n_classes, more), kind, quiet, file)
 
 
 def compile_reader(dtype: str, bits: int | None, quiet: bool) -> Callable[[str], None]:

@@ -33,15 +33,16 @@ def warm(purpose: str, kind: str) -> None:
             train(kind, **json.loads(purpose))
 
 
-def solver_purpose(name: str, learner: bool, given: Mapping, n_classes: int) -> str:
-    """A solver on rows of so many classes, by what decides which functions are compiled: those of its settings."""
+def solver_purpose(name: str, learner: bool, given: Mapping, n_classes: int, screening: bool = False) -> str:
+    """A solver on rows of so many classes, by what decides which functions are compiled: those of its settings.
+    screening: what only certificates of small gaps do."""
     method = get_method(name, learner)
     settings = {choice: given.get(choice) or method.settings[choice].default for choice in method.choices}
     if n_classes > 2:
         settings["multiclass"] = given.get("multiclass")
     settings = {key: value for key, value in settings.items() if value is not None}
     asked = {"solver": name, "learner": learner, "settings": settings, "n_classes": min(n_classes, 3)}
-    return json.dumps(asked, sort_keys=True)
+    return json.dumps(asked | ({"screening": True} if screening else {}), sort_keys=True)
 
 
 def make_store(folder: Path, content: str, dtype: str, holdout: float = 0.0) -> tuple[Path, Path]:
@@ -86,8 +87,9 @@ def few_rows(kind: str, n_classes: int):
     return Matrix(rows, np.arange(6) % n_classes, chunk_rows=np.arange(6))
 
 
-def train(kind: str, solver: str, learner: bool, settings: dict, n_classes: int) -> None:
-    """A run of a solver, with several blocks and with one, a held-out source, and what a warm start does."""
+def train(kind: str, solver: str, learner: bool, settings: dict, n_classes: int, screening: bool = False) -> None:
+    """A run of a solver, with several blocks and with one, a held-out source, and what a warm start does; or what
+    certificates of small gaps do besides (``screening``)."""
     import numpy as np
 
     from blocksvm import kernels
@@ -97,6 +99,9 @@ def train(kind: str, solver: str, learner: bool, settings: dict, n_classes: int)
     from blocksvm.kernels.table import hash_ids
     from blocksvm.settings import REQUIRED
 
+    if screening:
+        warm_screening(few_rows(kind, n_classes), get_method(solver, learner), settings)
+        return
     # what only stores and streams need
     kernels.start()
     keep_active(np.zeros(1, np.int32), np.ones(1, np.uint8))
@@ -116,7 +121,6 @@ def train(kind: str, solver: str, learner: bool, settings: dict, n_classes: int)
             # a certificate that chooses the rows of the working set, and what happens where room is short
             fit(source, max_outer=5, tol=0.9, block_chunks=1, **name, **(needed | settings), schedule="1")
             warm_working_set(source)
-            warm_screening(source, method, needed | settings)
         if method.capabilities.warm_starts:
             fitted.save(Path(folder) / "model.h5")
             fit(source, max_outer=1, warm_start=Path(folder) / "model.h5", **name, **(needed | settings))
@@ -141,7 +145,7 @@ def warm_working_set(source) -> None:
 
 
 def warm_screening(source, method, settings: dict) -> None:
-    """What only certificates of small gaps do: leaving out the rows that they decide."""
+    """Leaving out the rows that a gap decides."""
     import numpy as np
 
     from blocksvm.solvers.protocol import Task
