@@ -25,6 +25,9 @@ UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 UNITS |= {"KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 # faults of the place that is written to
 NAMED = (errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EROFS, errno.EFBIG, errno.EPIPE)
+# That a thread may run Python code while another wants to: a thread that reads blocks asks for its turn several times a
+# chunk, and with Python's 5 ms it was held up for ten times as long as its work takes.
+TURN_SECONDS = 2e-4
 COMPILED_WITH = "svmlight"  # the format of the rows by which all other kernels are compiled
 SECONDS = {"": 1, "S": 1, "M": 60, "H": 3600, "D": 86400}
 
@@ -152,12 +155,14 @@ def run(main: Callable[[list[str]], int | None], arguments: list[str] | None = N
     prog = f"blocksvm.{main.__module__.rsplit('.', 1)[-1]}"
     if main.__module__ == "__main__":
         prog = "blocksvm." + os.path.splitext(os.path.basename(sys.argv[0]))[0]
-    before = speak_options(True)
+    before, turns = speak_options(True), sys.getswitchinterval()
+    sys.setswitchinterval(TURN_SECONDS)
     try:
         with standard_streams():
             code = _exit_code(main, prog, sys.argv[1:] if arguments is None else arguments)
     finally:
         speak_options(before)
+        sys.setswitchinterval(turns)
     sys.exit(code)
 
 

@@ -19,7 +19,7 @@ from blocksvm.sources.source import Source, bytes_of_blocks, new_block
 
 # Where readings alone bring the gap down fast, and passes over the members add less to the dual for the same work,
 # the set stays empty for a reading.  The work of a nonzero, in passes over it: to be read and visited, to be taken in.
-POOR = 0.4  # of what a reading adds for its work, what the passes over the set add for theirs
+POOR = 0.3  # of what a reading adds for its work, what the passes over the set add for theirs
 FAST = 0.5  # of the gap as one reading sees it, what the next one sees
 READING_WORK, TAKING_WORK = 2.0, 2.0
 RESIDENT_SHARE = 0.2  # of the nonzeros: a larger working set saves nothing where all rows are in memory
