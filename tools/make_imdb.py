@@ -1,9 +1,11 @@
 """Owns the IMDB benchmark data: labelled reviews of the aclImdb tarball as hashed word 1-3-grams in svmlight text.
 
-    make_imdb.py aclImdb.tar.gz train.svm test.svm [--both all.svm] [--rows N] [--bits 22] [--counts] [--jobs 2]
+    make_imdb.py aclImdb.tar.gz train.svm test.svm [--both all.svm] [--rows N] [--bits 22] [--counts] [--ratings]
+                 [--jobs 2]
 
 Ids run from 1 to 2**bits. A row's values are 1 (--counts: the count) over the row's l2 norm. The row order is
 shuffled and depends only on the reviews' paths and --seed; --both holds the training rows, then the test rows.
+--ratings: labels are the stars, 1 to 10, in place of +1 and -1.
 """
 
 import argparse
@@ -18,7 +20,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-LABELLED = re.compile(r"aclImdb/(train|test)/(pos|neg)/[^/]+\.txt$")
+LABELLED = re.compile(r"aclImdb/(train|test)/(pos|neg)/[^/]+_(\d+)\.txt$")
 TOKEN = re.compile(r"[a-z0-9']+")
 CHUNK = 500  # reviews per task
 
@@ -72,7 +74,7 @@ def format_rows(task: tuple[list[Review], int, bool]) -> tuple[bytes, int]:
     return "".join(lines).encode(), nonzeros
 
 
-def read_reviews(tarball: str, seed: int) -> dict[str, list[Review]]:
+def read_reviews(tarball: str, seed: int, ratings: bool = False) -> dict[str, list[Review]]:
     """The labelled reviews of each split in shuffled order."""
     keyed: dict[str, list[tuple[bytes, Review]]] = {"train": [], "test": []}
     with tarfile.open(tarball, "r|gz") as tar:
@@ -80,7 +82,7 @@ def read_reviews(tarball: str, seed: int) -> dict[str, list[Review]]:
             match = LABELLED.match(member.name)
             if match:
                 key = hashlib.blake2b(f"{seed}:{member.name}".encode()).digest()
-                label = "+1" if match[2] == "pos" else "-1"
+                label = match[3] if ratings else "+1" if match[2] == "pos" else "-1"
                 keyed[match[1]].append((key, (label, tar.extractfile(member).read())))
     return {split: [review for _, review in sorted(rows)] for split, rows in keyed.items()}
 
@@ -99,6 +101,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, metavar="N", help="only the first N shuffled rows of each split")
     parser.add_argument("--bits", type=int, default=22, choices=range(1, 32), metavar="1..31")
     parser.add_argument("--counts", action="store_true", help="weigh n-grams by count, not by presence")
+    parser.add_argument("--ratings", action="store_true", help="label rows by their stars")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=2)
     args = parser.parse_args()
@@ -110,7 +113,7 @@ def main() -> None:
         parser.error("--rows must be at least 1")
 
     started = time.perf_counter()
-    reviews = read_reviews(args.tarball, args.seed)
+    reviews = read_reviews(args.tarball, args.seed, args.ratings)
     if not reviews["train"] or not reviews["test"]:
         parser.error(f"{args.tarball} holds no labelled aclImdb reviews")
     temporary = {path: f"{path}.tmp{os.getpid()}" for path in outputs}
