@@ -84,7 +84,10 @@ def method_lines(meta: dict) -> list[tuple[str, str]]:
     lines = [
         ("solver", meta["method"]["name"]),
         ("settings", shown({k: v for k, v in own.items() if k not in TOLD_ELSEWHERE}) or "the defaults"),
-        ("bias", f"a constant feature of value {bias:g}" if bias else "none"),
+        (
+            "bias",
+            "free: not regularised" if bias == "free" else f"a constant feature of value {bias:g}" if bias else "none",
+        ),
         ("class weights", weights),
         ("prior", meta.get("prior")),
         ("schedule", None if meta["method"]["learner"] else run.get("schedule")),

@@ -131,9 +131,11 @@ def main(arguments: list[str]) -> int:
         raise InputError(f"{options.temp}: no such folder; --temp names an existing one")
     stop = catch_signals()
     n_classes = max(2, len(about["labels"] or []))
-    screening = settings.tol <= SCREENED_FROM and settings.working_set_share() is not None
+    # with a free bias nothing is screened
+    screening = settings.tol <= SCREENED_FROM and settings.working_set_share() is not None and not settings.free_bias
+    deciding = dict(settings.method) | ({"bias": settings.bias} if settings.free_bias else {})
     compile_solver(
-        settings.solver, settings.learner, settings.method, values, n_classes, options.quiet, options.store, screening
+        settings.solver, settings.learner, deciding, values, n_classes, options.quiet, options.store, screening
     )
     if not options.quiet:
         print("loading", end="\r", file=sys.stderr) if sys.stderr.isatty() else None

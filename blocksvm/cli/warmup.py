@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from blocksvm.training.methods import get_method
+from blocksvm.training.run_settings import FREE
 
 # enough rows and features that every branch of the pipelines is entered, ids out of order and labels of both kinds
 VALUED = "".join(f"{1 if i % 3 else -1} {i % 7 + 2}:{i % 5 + 0.5} {i % 2}:{1 + i % 3}\n" for i in range(40))
@@ -38,6 +39,8 @@ def solver_purpose(name: str, learner: bool, given: Mapping, n_classes: int, scr
     screening: what only certificates of small gaps do."""
     method = get_method(name, learner)
     settings = {choice: given.get(choice) or method.settings[choice].default for choice in method.choices}
+    if given.get("bias") == FREE:
+        settings["bias"] = FREE
     if n_classes > 2:
         settings["multiclass"] = given.get("multiclass")
     settings = {key: value for key, value in settings.items() if value is not None}
@@ -109,7 +112,8 @@ def train(kind: str, solver: str, learner: bool, settings: dict, n_classes: int,
     fill_rows(np.zeros(64, np.uint8), 28, 0, 0, 0, np.zeros(2), two, bits, two[:1], np.zeros(1, np.int16))
     hash_ids(np.zeros(1, np.int64), 1, np.zeros(1, np.int32))
     method = get_method(solver, learner)
-    needed = {s.name: 1.0 for s in method.takes(settings) if s.default is REQUIRED}
+    own = {name: value for name, value in settings.items() if name != "bias"}
+    needed = {s.name: 1.0 for s in method.takes(own) if s.default is REQUIRED}
     schedule = {"schedule": "4"} if method.capabilities.schedules else {}
     source = few_rows(kind, n_classes)
     name = {"learner" if learner else "solver": solver}

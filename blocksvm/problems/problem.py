@@ -20,9 +20,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from blocksvm.errors import InputError, said
+from blocksvm.kernels.free_bias import sums_by_side
 from blocksvm.kernels.margins import certificate_sums, inner, inner_with_difference, squared_distance, sum_of_squares
 from blocksvm.labels import label_text, listed, require_labels
 from blocksvm.problems import get_loss
+from blocksvm.problems.free_bias import Repair
 from blocksvm.problems.loss import REAL_NUMBERS, Loss
 from blocksvm.problems.settings import PROBLEM_SETTINGS
 from blocksvm.settings import Settings
@@ -41,7 +43,8 @@ class Problem:
     cost (2,) float64: C times class weight, by class (negative, positive; equal where targets are real numbers); bias:
     value of the constant feature; weight_sums: of the rows' weights, by class (without weights: the numbers of rows);
     own: the values of the loss's own settings, in their order; unit: of decision values: 1, the margin, or where
-    targets are real numbers about how far they lie from each other.
+    targets are real numbers about how far they lie from each other; free_bias: the constant feature's weight is not
+    regularised (problems/free_bias.py).
     """
 
     loss: Loss
@@ -51,6 +54,7 @@ class Problem:
     weight_sums: tuple[float, float]
     own: tuple = ()
     unit: float = 1.0
+    free_bias: bool = False
 
     @property
     def real(self) -> bool:
@@ -168,13 +172,16 @@ def predicted(scores: np.ndarray) -> np.ndarray:
 class Certificate:
     """Primal, dual and gap over all rows for one fixed w; dual and rel_gap are None for a primal method, all three for
     an online learner.  accuracy: the share of the rows with a label whose label is predicted; None where targets are
-    real numbers.  rmse: of these, the root of the mean squared error of the rows; None where some were not read."""
+    real numbers.  rmse: of these, the root of the mean squared error of the rows; None where some were not read.
+    alpha_factors: with a free bias, by which the saved dual variables with a direction < 0 and above 0 are to be
+    multiplied, so that sum a direction = 0: the dual is theirs."""
 
     primal: float | None
     dual: float | None
     rel_gap: float | None
     accuracy: float | None
     rmse: float | None = None
+    alpha_factors: tuple[float, float] | None = None
 
 
 @dataclass
@@ -206,6 +213,10 @@ class CertificateSums:
         self.problem = problem
         self.sums_of_rows = problem.loss.compiled(certificate_sums)
         self.cost = problem.cost_by_sign()
+        self.repair, self.constant = None, 0.0
+        if problem.free_bias:  # the constant feature's weight has no part in the norms
+            self.repair, self.constant = Repair(), problem.bias * float(w[-1])
+            w, prior = w[:-1], prior if prior is None else prior[:-1]
         self.w_sq = sum_of_squares(w)
         self.distance_sq = self.w_sq  # ||w - w0||^2, never by a difference of squares
         self.along = self.w_sq  # <w, w - w0>
@@ -221,7 +232,10 @@ class CertificateSums:
         """Add a block: scores <w, x_i> (n,) float64, alpha (n,) float64 of its rows or None."""
         problem = self.problem
         self.dual = alpha is not None
-        self.parts.append(self.sums_of_rows(scores, block.y, block.weights, alpha, self.cost, problem.own))
+        row = (scores, block.y, block.weights, alpha, self.cost, problem.own)
+        self.parts.append(self.sums_of_rows(*row))
+        if self.repair is not None and self.dual:
+            self.repair.add(problem.loss.compiled(sums_by_side)(*row, block.sq_norms))
         if not problem.real:
             self.correct += int(np.count_nonzero(predicted(scores) == block.y))
             self.labelled += int(np.count_nonzero(block.y))
@@ -246,7 +260,10 @@ class CertificateSums:
 
     def _along(self) -> float:
         """The length of the drift w - w(a) along w: |<w, w - w(a)>| / ||w||."""
-        drift = abs(self._total(2) - self.along)
+        product = self._total(2)
+        if self.repair is not None:  # <w, x_i> without the bias
+            product -= self.constant * self.repair.net()
+        drift = abs(product - self.along)
         return drift / math.sqrt(self.w_sq) if self.w_sq > 0.0 else drift
 
     def drift(self) -> float:
@@ -267,7 +284,7 @@ class CertificateSums:
             return Certificate(primal, None, None, accuracy, rmse)
         along, of_rows = self._along(), self.gap_so_far()
         magnitude = self._total(3) + self.distance_sq
-        gap = of_rows + 0.5 * along * along
+        gap = of_rows + 0.5 * along * along + (0.0 if self.repair is None else self.repair.cost())
         if not (math.isfinite(primal) and math.isfinite(gap)):
             raise overflowed()
         if of_rows < -ROUNDING * magnitude:
@@ -277,7 +294,8 @@ class CertificateSums:
                 "scale them, or choose a smaller C"
             )
         gap = gap if gap > 0.0 else 0.0
-        return Certificate(primal, primal - gap, gap / abs(primal) if primal != 0.0 else gap, accuracy, rmse)
+        factors = None if self.repair is None else self.repair.factors()
+        return Certificate(primal, primal - gap, gap / abs(primal) if primal != 0.0 else gap, accuracy, rmse, factors)
 
 
 def overflowed() -> InputError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import numpy as np
 
@@ -18,6 +19,7 @@ from blocksvm.kernels.loss import AT_REST
 from blocksvm.kernels.margins import add_rows, inner_with_difference, squared_distance, sum_of_squares
 from blocksvm.kernels.screening import distances
 from blocksvm.kernels.shuffle import keep_active
+from blocksvm.problems.free_bias import constant_value
 from blocksvm.problems.problem import Decided, make_problem, problem_settings
 from blocksvm.problems.settings import PROBLEM_SETTINGS
 from blocksvm.solvers.protocol import (
@@ -52,6 +54,11 @@ REST_FROM_WITH_A_SET = 4
 
 NO_PAUSES, NO_SHARES = np.empty(0, np.uint8), np.empty(0)  # without a working set
 
+# Of a free bias: what the constant feature's weight is regularised towards, how far that was from it before the last
+# outer iteration, and the multiple of that by which it moved.
+MULTIPLIER = "multiplier"
+STANDING, FARTHEST = 0.8, 1e3
+
 LARGEST_FACTOR = 1e6  # by which a warm start's dual variables are multiplied, at most
 QUADRATIC = 1e-6  # relative: nearer than this to a parabola the conjugates' sum is one
 
@@ -81,18 +88,22 @@ class DualCD(Solver):
         takes_prior=True,
         takes_weights=True,
         working_set=True,
+        free_bias=True,
         default_max_outer=1000,
     )
 
     def __init__(self, task: Task):
         self.settings = problem_settings(task.settings).resolve(task.settings, self.name)
-        self.problem = make_problem(self.settings, task.bias, task.source)
+        bias = constant_value(task.source) if task.free_bias else task.bias
+        self.problem = replace(make_problem(self.settings, bias, task.source), free_bias=task.free_bias)
         self.bias = self.problem.bias
         self.cost = self.problem.cost_by_sign()
         self.one_pass = self.problem.loss.compiled(dual_cd_pass)
         self.tolerance = task.tolerance
         self.prior = np.empty(0)
         self.with_set = task.working_set
+        if task.free_bias:
+            self.state_arrays += (StateArray(MULTIPLIER, "scalar", 3),)
         if self.with_set:
             self.state_arrays += (StateArray("pauses", "row", dtype=np.uint8, in_model=False),)
             self.visit_arrays = (VisitArray("active", np.uint8), VisitArray("range", length=5), VisitArray(SHARE))
@@ -101,6 +112,8 @@ class DualCD(Solver):
         """a = 0 is a feasible start, with w = 0 or the prior model's weights."""
         if len(self.prior):
             state["w"][:] = self.prior
+        if self.problem.free_bias:
+            state[MULTIPLIER][:] = state["w"][-1], 0.0, 1.0
 
     def warm_start(self, state: State, saved: SavedRun, blocks: Iterable[Block]) -> None:
         """The other run's a, scaled in each class by the ratio of C (Chu et al., KDD 2015), then into each row's own
@@ -126,6 +139,10 @@ class DualCD(Solver):
         alpha *= factor
         w *= factor
         sums[CONJUGATE] = factor * (square * factor - linear)
+        if self.problem.free_bias:
+            if MULTIPLIER in saved.lengths[self.name]:
+                saved.load(self.name, MULTIPLIER, state[MULTIPLIER])
+            w[-1] += state[MULTIPLIER][0]
 
     def rebuild(self, state: State, blocks: Iterable[Block], decided: Decided | None = None) -> None:
         """w = w0 + sum a_i direction_i x_i anew from a, in one reading of all rows but those that a gap has decided."""
@@ -135,7 +152,10 @@ class DualCD(Solver):
             state["w"] += decided.combination
             state["sums"][CONJUGATE] += decided.conjugates
         if len(self.prior):
-            state["w"] += self.prior  # last: its weights may be large, and each addition to them rounds
+            own = slice(None, -1 if self.problem.free_bias else None)
+            state["w"][own] += self.prior[own]  # last: its weights may be large, and each addition to them rounds
+        if self.problem.free_bias:
+            state["w"][-1] += state[MULTIPLIER][0]
 
     def _sum_rows(self, state: State, blocks: Iterable[Block], ratio: np.ndarray | None = None):
         """state["w"] = sum a_i direction_i x_i; (sums of conjugate(f a_i) for f = 1, 1/2 and 1/4, largest factor).
@@ -225,6 +245,18 @@ class DualCD(Solver):
         add_rows(*block.matrix, coefficients, problem.bias, combination)
         return np.array(conjugates)
 
+    def begin_outer(self, state: State) -> None:
+        """A free bias: the multiplier c moves by a multiple of u = B sum a_i direction_i, and the constant feature's
+        weight c + u with it.  Where u keeps its sign and hardly shrinks, c has far to go: the multiple is doubled."""
+        if self.problem.free_bias:
+            w, multiplier = state["w"], state[MULTIPLIER]
+            c, last, factor = multiplier.tolist()
+            u = float(w[-1]) - c
+            same = u * last > 0.0
+            factor = min(2.0 * factor, FARTHEST) if same and abs(u) > STANDING * abs(last) else factor if same else 1.0
+            multiplier[:] = c + factor * u, u, factor
+            w[-1] += factor * u
+
     def end_outer(self, state: State, outer: int) -> None:
         """Count it; rows put to rest ``REST_VISITS`` + 1 iterations before are back, so their losses leave the ring."""
         sums = state["sums"]
@@ -241,6 +273,8 @@ class DualCD(Solver):
         now = int(sums[OUTERS]) % (REST_VISITS + 1)
         at_rest = sum(float(sums[RESTING + k]) for k in range(REST_VISITS + 1) if k != now)
         w, prior = state["w"], self.prior
+        if self.problem.free_bias:
+            w, prior = w[:-1], prior[:-1]
         distance_sq = squared_distance(w, prior) if len(prior) else sum_of_squares(w)
         cross = inner_with_difference(prior, w, prior) if len(prior) else 0.0
         primal = 0.5 * distance_sq + loss_sum + at_rest

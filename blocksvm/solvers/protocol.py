@@ -33,7 +33,8 @@ class Capabilities:
     where an earlier model of its own stopped; takes_prior: it can be regularised towards a model; takes_weights: rows
     may have weights; predicts_first: each row is predicted before it is learned from, and the loss of that is
     reported; needs_all_rows: all rows must be in memory at once; working_set: it tells which rows can still move, and
-    passes over some rows of a block alone make sense; default_max_outer: outer iterations where none are asked for.
+    passes over some rows of a block alone make sense; free_bias: the weight of the constant feature may go without
+    regularisation; default_max_outer: outer iterations where none are asked for.
     """
 
     targets: tuple[str, ...] = (TWO_CLASSES,)
@@ -48,6 +49,7 @@ class Capabilities:
     predicts_first: bool = False
     needs_all_rows: bool = False
     working_set: bool = False
+    free_bias: bool = False
     default_max_outer: int = 1
 
     def require(self, capability: str, name: str, setting: str, instead: str = "leave it out") -> None:
@@ -134,7 +136,8 @@ class Task:
 
     settings: its own, all resolved; source: the rows; bias: value of the constant feature; tolerance: the range of
     projected gradients at which a visit may end, or None; working_set: rows are kept between readings, so it shall tell
-    which can still move; stop(): tells whether the run shall end, for solvers whose passes take long.
+    which can still move; free_bias: the constant feature's weight is not regularised; stop(): tells whether the run
+    shall end, for solvers whose passes take long.
     """
 
     settings: dict
@@ -142,6 +145,7 @@ class Task:
     bias: float = 0.0
     tolerance: float | None = None
     working_set: bool = False
+    free_bias: bool = False
     stop: Callable[[], bool] = field(default=lambda: False)
 
 
@@ -165,6 +169,11 @@ class Solver(Protocol):
     visit_arrays: tuple[VisitArray, ...]
     needs_output: bool  # ``weights`` computes into ``out``
     prior: np.ndarray
+
+    @property
+    def screens(self) -> bool:
+        """Whether a gap bounds how far w may still move, and so decides rows."""
+        return self.capabilities.working_set and not self.problem.free_bias
 
     @property
     def real_targets(self) -> bool:
@@ -208,6 +217,9 @@ class Solver(Protocol):
     def inner_pass(self, block: Block, state: State, visit: State, order: np.ndarray) -> PassResult:
         """One pass over the rows of the block in ``order`` (n,) int32, which it may change."""
         ...
+
+    def begin_outer(self, state: State) -> None:
+        """All rows will be visited, as none has been since the last outer iteration."""
 
     def end_outer(self, state: State, outer: int) -> None:
         """Every row has been visited once more."""

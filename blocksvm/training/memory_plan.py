@@ -71,7 +71,7 @@ def plan_blocks(
     own = source.n_samples + 8 * (n_features + 1) + TABLE_BYTES * len(chunks)
     own += WRITTEN_CHUNKS * int(chunks.nnz.max()) * (INDEX_BYTES + source.value_bytes)
     if saved is None:
-        wanted = share is not None and settings.tol <= SCREENED_FROM
+        wanted = share is not None and solver.screens and settings.tol <= SCREENED_FROM
         screened = wanted and own <= MOST_FOR_SCREENING * budget.left
     else:
         screened = saved.get("decided_bytes") is not None

@@ -53,9 +53,10 @@ class Plan:
             Task(
                 dict(settings.method),
                 source,
-                settings.bias,
+                0.0 if settings.free_bias else settings.bias,
                 self.schedule.tolerance,
                 settings.working_set_share() is not None,
+                settings.free_bias,
                 self._stops(stop),
             )
         )

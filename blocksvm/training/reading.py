@@ -45,6 +45,8 @@ class Reading:
             position.of_the_set = position.renewed = False
         if position.check:
             return None
+        if position.between_outers():
+            run.plan.solver.begin_outer(run.state)
         if run.working_set is not None and position.between_outers():
             self.begin()
             run.working_set.begin_reading(anew=False)

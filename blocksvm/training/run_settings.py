@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 from blocksvm.settings import Setting, Settings
 
+FREE = "free"  # the bias that is not regularised
 PARTITIONS = ("redrawn", "fixed")
 ORDERS = ("shuffled", "stored")
 
+
+@dataclass(frozen=True)
+class Bias(Setting):
+    """A number of 0 or more, or 'free'."""
+
+    def checked(self, value):
+        return value if value == FREE else super().checked(value)
+
+
 RUN_SETTINGS = Settings((
-    Setting("bias", "append a constant feature of value B (0: none)", default=0.0, least=0.0, metavar="B"),
+    Bias("bias", "append a constant feature of value B (0: none), or free: a bias that is not regularised", default=0.0,
+         least=0.0, metavar="B|free"),
     Setting("schedule", "inner passes a visit: auto, N, tol:EPS or overlap", default="auto", kind=str),
     Setting("working_set", "rows kept in memory between readings: auto, none, or a share of the memory", default="auto",
             kind=str, metavar="auto|none|FRACTION"),

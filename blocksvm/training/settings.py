@@ -12,7 +12,7 @@ from blocksvm.model.files import describe_model
 from blocksvm.model.takeover import continued_settings
 from blocksvm.settings import plain
 from blocksvm.training.methods import get_method
-from blocksvm.training.run_settings import LIMITS, RUN_SETTINGS
+from blocksvm.training.run_settings import FREE, LIMITS, RUN_SETTINGS
 from blocksvm.training.schedule import Schedule, make_schedule
 
 AUTO = 0.0  # in the place of the working set's share: as much as the memory plan gives it
@@ -30,7 +30,7 @@ class TrainSettings:
     solver: str = "dual-cd"
     learner: bool = False
     method: Mapping = field(default_factory=dict)
-    bias: float = 0.0
+    bias: float | str = 0.0
     schedule: str = "auto"
     working_set: str = "auto"
     partition: str = "redrawn"
@@ -77,6 +77,8 @@ class TrainSettings:
             raise InputError(
                 f"{said('schedule', self.schedule)}: {self.solver} sees each row once in an epoch; leave it out"
             )
+        if self.free_bias:
+            self.capabilities.require("free_bias", self.solver, "bias=free", "give the value of a constant feature")
         if working_set_share(self.working_set) not in (None, AUTO):
             self.capabilities.require("working_set", self.solver, "working_set")
         if self.make_schedule().tolerance is not None and not method.capabilities.tolerance:
@@ -88,6 +90,10 @@ class TrainSettings:
     @property
     def capabilities(self):
         return get_method(self.solver, self.learner).capabilities
+
+    @property
+    def free_bias(self) -> bool:
+        return self.bias == FREE
 
     def outer_limit(self) -> int:
         return self.max_outer if self.max_outer is not None else self.capabilities.default_max_outer

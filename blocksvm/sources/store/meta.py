@@ -123,7 +123,8 @@ def _rising(values: list) -> bool:
 
 
 CERTIFICATE = Record(
-    {name: or_none(NUMBER) for name in ("primal", "dual", "rel_gap", "accuracy")} | {"rmse": maybe(or_none(NUMBER))}
+    {name: or_none(NUMBER) for name in ("primal", "dual", "rel_gap", "accuracy")}
+    | {"rmse": maybe(or_none(NUMBER)), "alpha_factors": maybe(or_none(list_of(NUMBER, 2)))}
 )
 
 STORE = Record(
