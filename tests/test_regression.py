@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import reference
 import scipy.optimize
+from hypothesis import given, settings, strategies
 from training_cases import command, make_store, random_rows, run_in_process, stop_after, svmlight, train
 
 from blocksvm.api import fit
@@ -20,6 +21,7 @@ from blocksvm.solvers.dual_cd import DualCD
 from blocksvm.solvers.protocol import Task
 from blocksvm.sources.matrix import Matrix
 from blocksvm.train import main as train_main
+from blocksvm.training.screening import Screening, first_bin
 
 LOSSES = ("epsilon-insensitive", "squared-epsilon-insensitive")
 CHUNKS = np.arange(0, 120, 8)
@@ -108,14 +110,14 @@ def test_no_worse_than_liblinear(loss, solver):
 @pytest.mark.parametrize("working_set", ["auto", "none"])
 def test_stopped_and_resumed_to_the_same_bits(rows, tmp_path, loss, working_set):
     X, y = rows
-    settings = {"loss": loss, "epsilon": 0.05, "schedule": "2", "tol": 1e-7, "max_outer": 60, "block_chunks": 4,
+    run = {"loss": loss, "epsilon": 0.05, "schedule": "2", "tol": 1e-7, "max_outer": 60, "block_chunks": 4,
                 "working_set": working_set}  # fmt: skip
-    whole = train(Matrix(X, y, chunk_rows=CHUNKS), **settings)
+    whole = train(Matrix(X, y, chunk_rows=CHUNKS), **run)
     for polls in (3, 40):
         kept = tmp_path / f"{polls}.ckpt"
-        first = train(Matrix(X, y, chunk_rows=CHUNKS), stop=stop_after(polls), checkpoint=kept, **settings)
+        first = train(Matrix(X, y, chunk_rows=CHUNKS), stop=stop_after(polls), checkpoint=kept, **run)
         assert first.result.status == "interrupted"
-        again = train(Matrix(X, y, chunk_rows=CHUNKS), checkpoint=kept, resume=True, **settings)
+        again = train(Matrix(X, y, chunk_rows=CHUNKS), checkpoint=kept, resume=True, **run)
         assert again.same(whole)
 
 
@@ -195,11 +197,41 @@ def test_a_prior_is_what_is_regularised_towards(rows, tmp_path):
 
 def test_a_warm_start_begins_at_the_other_runs_end(rows, tmp_path):
     X, y = rows
-    settings = {"loss": "squared-epsilon-insensitive", "schedule": "5", "max_outer": 3000}
-    fit(X, y, C=1.0, tol=1e-7, **settings).save(tmp_path / "m.h5")
-    cold = train(Matrix(X, y), C=1.3, tol=1e-6, **settings)
-    warm = train(Matrix(X, y), C=1.3, tol=1e-6, warm_start=tmp_path / "m.h5", **settings)
+    run = {"loss": "squared-epsilon-insensitive", "schedule": "5", "max_outer": 3000}
+    fit(X, y, C=1.0, tol=1e-7, **run).save(tmp_path / "m.h5")
+    cold = train(Matrix(X, y), C=1.3, tol=1e-6, **run)
+    warm = train(Matrix(X, y), C=1.3, tol=1e-6, warm_start=tmp_path / "m.h5", **run)
     assert warm.result.outer < cold.result.outer
+
+
+@settings(deadline=None, max_examples=60)
+@given(strategies.integers(0, 2**32 - 1), strategies.sampled_from(LOSSES), strategies.booleans())
+def test_no_row_that_is_decided_ever_moves(seed, loss, free_targets):
+    """By as many exact steps as are wanted, from certificates taken now and then: rows at a bound, and those inside of
+    the tube."""
+    rng = np.random.default_rng(seed)
+    X, _ = random_rows(n=40, d=8, density=0.4, seed=seed)
+    y = rng.normal(size=40) * 3.0 if free_targets else X @ rng.normal(size=8) + rng.choice([0.0, 2.0], 40)
+    weights = rng.integers(0, 4, 40) / 2.0
+    C, epsilon = float(rng.choice([0.05, 1.0, 20.0])), float(rng.choice([0.0, 0.1, 1.0]))
+    bias, squared = float(rng.choice([0.0, 2.0])), "squared" in loss
+    source, XB, costs = Matrix(X, y, weights=weights), dense(X, bias), C * weights
+    solver = DualCD(Task({"loss": loss, "C": C, "epsilon": epsilon}, source, bias, working_set=True))
+    block = source.reader(real=True).read_block(np.arange(len(source.chunks)), None)
+    beta, w = np.zeros(40), np.zeros(9)
+    snapshots = []
+    for sweep in range(int(rng.integers(2, 60))):
+        if rng.uniform() < 0.4 or sweep < 2:
+            primal = reference.regression_primal(XB, y, w, costs, epsilon, squared)
+            gap = primal - reference.regression_dual(XB, y, beta, costs, epsilon, squared)
+            looked = Screening(solver, 40, 8, source.max_norm)
+            looked.begin()
+            looked.look(block, XB @ w, beta.copy())
+            radius = np.sqrt(2.0 * (max(0.0, gap) + 1e-10 * (1.0 + primal)))
+            snapshots.append((looked.bins >= first_bin(radius), beta.copy()))
+        reference.regression_pass(XB, y, beta, w, rng.permutation(40), costs, epsilon, squared)
+        for decided, before in snapshots:
+            assert np.array_equal(beta[decided & (weights > 0)], before[decided & (weights > 0)])
 
 
 # -- commands --------------------------------------------------------------------------------------------------------
