@@ -15,10 +15,11 @@ from training_cases import make_store, random_rows, rows_of_store, run_in_proces
 from blocksvm.api import fit
 from blocksvm.errors import InputError
 from blocksvm.info import main as info
-from blocksvm.learners import LEARNERS
+from blocksvm.learners import LEARNERS, get_learner
 from blocksvm.model.files import load_model
 from blocksvm.predict import main as predict
 from blocksvm.sources.matrix import Matrix
+from blocksvm.stream import main as stream_main
 from blocksvm.train import main as train_main
 
 LEARNED = [name for name in LEARNERS if name != "pegasos"]  # as a solver, pegasos is the one with sub-batches
@@ -452,3 +453,53 @@ def test_pegasos_as_a_learner_is_the_same_from_a_store_and_from_text(tmp_path, c
         assert np.array_equal(on.result.w, fit(source, learner="pegasos", lam=0.1, max_outer=2, **more).result.w)
     with pytest.raises(InputError, match="lam and C say the same thing"):
         fit(Matrix(X, y), learner="pegasos", C=1.0, lam=0.1)
+
+
+# -- weights of classes ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("learner", [name for name in LEARNED if get_learner(name).takes_weights])
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_a_class_weighs_as_its_rows_would(learner, n_classes):
+    X, y = random_rows(n=80, d=12, seed=6)
+    y = y if n_classes == 2 else np.where(X @ np.arange(12.0) > 0, y, 3.0)
+    given = {1.0: 2.5} if n_classes == 2 else {-1.0: 0.5, 3.0: 2.0}
+    own = {"omd": {"mirror": "p-norm", "p": 3.0}}.get(learner, {})
+    own |= {"l1": 0.01} if learner in ("subgradient", "fobos", "hf-fobos", "adagrad-rda") else {}
+    rows = np.array([given.get(label, 1.0) for label in y.tolist()])
+    run = {"learner": learner, "max_outer": 2, "order": "stored", **own}
+    by_class = fit(X, y, class_weight=given, **run)
+    by_row = fit(X, y, sample_weight=rows, **run)
+    np.testing.assert_array_equal(by_class.result.w, by_row.result.w)
+    told = by_class.model.meta["method"]["settings"]["class_weight"]
+    assert told == {f"{label:g}": factor for label, factor in given.items()}
+    plain = fit(X, y, **run)
+    assert not np.array_equal(plain.result.w, by_class.result.w)
+    both = fit(X, y, class_weight=given, sample_weight=np.full(80, 2.0), **run)
+    np.testing.assert_array_equal(both.result.w, fit(X, y, sample_weight=2.0 * rows, **run).result.w)
+
+
+def test_balanced_classes_and_who_takes_no_weights(tmp_path, capsys):
+    X, y = random_rows(n=90, d=10, seed=2)
+    y = np.where(X @ np.arange(10.0) > 1.0, "rare", np.where(y > 0, "a", "b"))
+    names, counts = np.unique(y, return_counts=True)
+    weights = {name: 90 / (3 * count) for name, count in zip(names.tolist(), counts.tolist(), strict=True)}
+    balanced = fit(X, y, learner="arow", class_weight="balanced", order="stored")
+    np.testing.assert_array_equal(
+        balanced.result.w, fit(X, y, learner="arow", class_weight=weights, order="stored").result.w
+    )
+    for learner in ("pa", "cw-var"):
+        with pytest.raises(InputError, match=f"class_weight: {learner} has no rule for rows of other weights"):
+            fit(X, y, learner=learner, class_weight="balanced")
+    with pytest.raises(InputError, match="c=2: no row has this label; the labels are a, b, rare"):
+        fit(X, y, learner="arow", class_weight={"c": 2.0})
+    store = make_store(tmp_path, *random_rows())
+    code, _, err = run_in_process(
+        capsys, train_main, store, tmp_path / "m.h5", "--learner", "pa1", "--class-weight", "balanced", "--quiet"
+    )
+    assert code == 0, err
+    code, _, err = run_in_process(
+        capsys, stream_main, tmp_path / "rows.svm", "--continue-from", tmp_path / "m.h5", "--quiet"
+    )
+    assert code == 2
+    assert "was learned with weights of the classes, which a stream does not take" in err

@@ -13,6 +13,8 @@ from blocksvm.labels import require_labels
 from blocksvm.learners.loops import ASKED, CORRECTED, LOSS_SUM, MISTAKES, NOT_POSITIVE, ROWS, TALLY_LENGTH
 from blocksvm.learners.protocol import SHARED, Learner
 from blocksvm.learners.runner import LearnerState, Runner, known_of
+from blocksvm.problems.problem import class_factors, sums_by_class
+from blocksvm.problems.settings import PROBLEM_SETTINGS
 from blocksvm.solvers.protocol import (
     CLASSES,
     TWO_CLASSES,
@@ -31,6 +33,7 @@ from blocksvm.sources.block import Block
 BEFORE, LAST, EPOCHS, SEEN = range(4)
 EPOCHS_LENGTH = 4
 MIXED = -1.0
+OF_STORES = SHARED + (PROBLEM_SETTINGS["class_weight"],)  # what all learners take over a store
 
 
 class OnlineSolver(Solver):
@@ -46,11 +49,12 @@ class OnlineSolver(Solver):
         known = known_of(source, task.bias)
         k = len(source.labels.values)
         shared = {name: value for name, value in task.settings.items() if name in SHARED}
+        self.factors = factors_by_code(task, learner)
         if shared.get("multiclass") is not None and k == 2:
             raise InputError(f"{called('multiclass')}: the rows have two classes; leave it out")
         if shared.get("multiclass") != "rest" and k > 2:
             known["n_features"] *= k  # the prototypes' features are features of one learner
-        own = {name: value for name, value in task.settings.items() if name not in SHARED}
+        own = {name: value for name, value in task.settings.items() if name not in OF_STORES}
         self.name = learner.name
         self.capabilities = capabilities
         self.runner = Runner(
@@ -58,6 +62,8 @@ class OnlineSolver(Solver):
             rule=shared.get("multiclass"), query=shared.get("query"),
         )  # fmt: skip
         self.settings = self.runner.settings | SHARED.resolve(shared, learner.name)
+        if self.factors is not None:
+            self.settings["class_weight"] = task.settings["class_weight"]
         self.n_vectors = self.runner.n_vectors
         self.bias = self.runner.bias
         self.max_norm = source.max_norm
@@ -81,13 +87,17 @@ class OnlineSolver(Solver):
     def inner_pass(self, block: Block, state: State, visit: State, order: np.ndarray) -> PassResult:
         own = self.learner_state(state)
         tally = own.tally
-        if state["epochs"][SEEN] != self.rows_seen or block.weights is not None:
+        weights = block.weights
+        if self.factors is not None:
+            own_factors = self.factors[block.y + (1 if self.runner.rule is None else 0)]
+            weights = own_factors if weights is None else own_factors * weights
+        if state["epochs"][SEEN] != self.rows_seen or weights is not None:
             state["epochs"][SEEN] = MIXED
         d = len(own.columns) // self.runner.feature_numbers() - 1
         before = tally.copy()
         reports = [
             progress_of(tally)
-            for rows in self.runner.learn_in_parts(block.matrix, block.y, order, d, own, weights=block.weights)
+            for rows in self.runner.learn_in_parts(block.matrix, block.y, order, d, own, weights=weights)
             if is_reported(rows)
         ]
         nnz = int(np.diff(block.indptr).sum())
@@ -141,10 +151,24 @@ def method_of(learner: Learner) -> Method:
         takes_weights=learner.takes_weights, predicts_first=True,
     )  # fmt: skip
     return Method(
-        learner.name, learner.summary, learner.settings + SHARED, capabilities,
+        learner.name, learner.summary, learner.settings + OF_STORES, capabilities,
         partial(OnlineSolver, learner, capabilities), () if learner.choice is None else (learner.choice,),
-        lambda given: learner.of(given).settings + SHARED,
+        lambda given: learner.of(given).settings + OF_STORES,
     )  # fmt: skip
+
+
+def factors_by_code(task: Task, learner: Learner) -> np.ndarray | None:
+    """What rows weigh by their class, at the places of their codes (of two classes -1, 0 and 1 at 0, 1 and 2; of more
+    the code, that of no class last), or None where all weigh the same."""
+    given, labels = task.settings.get("class_weight"), task.source.labels
+    if given is None:
+        return None
+    if not learner.takes_weights:
+        raise InputError(
+            f"{called('class_weight')}: {learner.name} has no rule for rows of other weights; leave it out"
+        )
+    factors = class_factors(given, labels, sums_by_class(task.source, labels))
+    return np.array([factors[0], 1.0, factors[1]] if labels.binary else [*factors, 1.0])
 
 
 def number_of_rows(fingerprint: str) -> float:

@@ -94,8 +94,8 @@ def make_problem(settings: Mapping, bias: float, source: Source) -> Problem:
         sums, weights, unit = (0.0, source.total_weight), (1.0, 1.0), _unit(source)
     else:
         labels = require_two_labels(source)
-        sums = _sums_by_class(source, labels)
-        weights, unit = _class_weights(given, labels, sums), 1.0
+        sums = sums_by_class(source, labels)
+        weights, unit = class_factors(given, labels, sums), 1.0
     C = settings["C"] if lam is None else 1.0 / (lam * math.fsum(sums))
     own = tuple(settings[name] for name in loss.settings.names())
     problem = Problem(loss, C * np.array(weights), bias, source.n_samples, sums, own, unit)
@@ -117,8 +117,8 @@ def _unit(source: Source) -> float:
     return spread if 0.0 < spread < math.inf else 1.0
 
 
-def _sums_by_class(source: Source, labels: Labels) -> tuple[float, float]:
-    """Sums of the rows' weights (negative, positive); InputError where a class has none."""
+def sums_by_class(source: Source, labels: Labels) -> tuple[float, ...]:
+    """Sums of the rows' weights by class (without weights: rows), rising; InputError where a class has none."""
     if source.label_weights is None:
         return tuple(count for _, count in source.label_counts)
     for label, total in zip(labels.values, source.label_weights, strict=True):
@@ -129,22 +129,24 @@ def _sums_by_class(source: Source, labels: Labels) -> tuple[float, float]:
     return tuple(source.label_weights)
 
 
-def _class_weights(given, labels: Labels, sums: tuple[float, float]) -> tuple[float, float]:
-    """Factors of C (negative, positive)."""
+def class_factors(given, labels: Labels, sums: tuple[float, ...]) -> tuple[float, ...]:
+    """What each class weighs, rising: 1, or as ``given`` (settings.py: ClassWeights), where 'balanced' makes the
+    classes' sums of weights equal, and their total what it was."""
     if given is None:
-        return 1.0, 1.0
+        return (1.0,) * len(sums)
     if given == "balanced":
-        return tuple((sums[0] + sums[1]) / (2.0 * total) for total in sums)
+        return tuple(math.fsum(sums) / (len(sums) * total) for total in sums)
     # by their text: a label that is the string '1' is given as 1, too
     named = {label_text(label): weight for label, weight in given.items()}
-    negative, positive = map(label_text, labels.values)
+    known = [label_text(label) for label in labels.values]
     for label, weight in named.items():
-        if label not in (negative, positive):
+        if label not in known:
+            shown = known[0] + " and " + known[1] if len(known) == 2 else listed(labels.values[:5])
             raise InputError(
-                f"{said('class_weight', f'{label}={weight:g}')}: no row has this label; "
-                f"the labels are {negative} and {positive}"
+                f"{said('class_weight', f'{label}={weight:g}')}: no row has this label; the labels are {shown}"
+                f"{', ...' if len(known) > 5 else ''}"
             )
-    return named.get(negative, 1.0), named.get(positive, 1.0)
+    return tuple(named.get(label, 1.0) for label in known)
 
 
 def require_two_labels(source: Source) -> Labels:

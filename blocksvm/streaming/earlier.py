@@ -34,6 +34,8 @@ def continued(path: Path, settings: StreamSettings) -> StreamSettings:
         raise InputError(
             f"{path}: was learned by {method['name']}, not by {settings.learner}; leave {called('learner')} out"
         )
+    if "class_weight" in method["settings"]:
+        raise InputError(f"{path}: was learned with weights of the classes, which a stream does not take")
     takes = get_learner(method["name"]).settings + SHARED
     shared = {name: getattr(settings, name) or None for name in SHARED.names()}
     found = continued_settings(path, method, takes, {**settings.settings, **shared})
