@@ -134,8 +134,17 @@ def main(arguments: list[str]) -> int:
     # with a free bias nothing is screened
     screening = settings.tol <= SCREENED_FROM and settings.working_set_share() is not None and not settings.free_bias
     deciding = dict(settings.method) | ({"bias": settings.bias} if settings.free_bias else {})
+    weighted = about.get("weighted", False) or (settings.learner and settings.method.get("class_weight") is not None)
     compile_solver(
-        settings.solver, settings.learner, deciding, values, n_classes, options.quiet, options.store, screening
+        settings.solver,
+        settings.learner,
+        deciding,
+        values,
+        n_classes,
+        options.quiet,
+        options.store,
+        screening,
+        weighted,
     )
     if not options.quiet:
         print("loading", end="\r", file=sys.stderr) if sys.stderr.isatty() else None

@@ -20,6 +20,7 @@ from blocksvm.problems.problem import make_problem, problem_settings
 from blocksvm.solvers.dual_cd import DualCD
 from blocksvm.solvers.protocol import Task
 from blocksvm.sources.matrix import Matrix
+from blocksvm.stream import main as stream_main
 from blocksvm.train import main as train_main
 from blocksvm.training.screening import Screening, first_bin
 
@@ -319,6 +320,25 @@ def test_rows_without_a_target_are_refused(rows):
         make_problem(problem_settings({"loss": LOSSES[0]}).resolve({"loss": LOSSES[0]}, "dual-cd"), 0.0, source)
     with pytest.raises(InputError, match="none of its rows has a label"):
         train(Matrix(X, rows[1]), valid=Matrix(X, np.full(120, np.nan)), loss=LOSSES[0], max_outer=1)
+
+
+def test_targets_too_large_for_double_precision(tmp_path, capsys):
+    """One sentence, whatever the loss, and no warning of numpy's."""
+    store = make_store(tmp_path, "1e300 1:1\n-1e300 2:1\n")
+    for loss in LOSSES:
+        code, _, err = run_in_process(capsys, train_main, store, tmp_path / "m.h5", "--loss", loss, "--quiet")
+        assert code == 2
+        assert "the sums are not finite numbers" in err
+        assert not (tmp_path / "m.h5").exists()
+
+
+def test_a_stream_takes_no_prior_of_a_regression(rows, tmp_path, capsys):
+    fit(*rows, loss=LOSSES[0], max_outer=2).save(tmp_path / "m.h5")
+    (tmp_path / "t.svm").write_text("1 1:1\n-1 2:1\n")
+    for options in (("--learner", "pa1", "--prior", tmp_path / "m.h5"), ("--continue-from", tmp_path / "m.h5")):
+        code, _, err = run_in_process(capsys, stream_main, tmp_path / "t.svm", *options, "--quiet")
+        assert code == 2
+        assert "has real targets" in err or "no online learner" in err or "no such learner" in err
 
 
 def test_svmlight_keeps_every_digit(rows):

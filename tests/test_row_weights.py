@@ -6,7 +6,7 @@ import gzip
 
 import numpy as np
 import pytest
-from training_cases import make_store, random_rows, run_in_process, svmlight, train
+from training_cases import loaded_and_compiled, make_store, random_rows, run_in_process, svmlight, train
 
 from blocksvm.api import fit
 from blocksvm.conversion import weights as weights_module
@@ -109,6 +109,18 @@ def test_weights_of_both_kinds_and_no_file(given, capsys):
     code, _, err = run_in_process(capsys, split_main, folder / "rows.svm", folder / "s.h5", "--weights", "none.txt")
     assert code == 2
     assert "none.txt: no such file" in err
+
+
+def test_kernels_for_weighted_rows_are_compiled_ahead(given, tmp_path, capsys):
+    folder = given[0]
+    assert run_in_process(
+        capsys, split_main, folder / "rows.svm", folder / "s.h5", "--weights", folder / "weights.txt"
+    )[0] == 0  # fmt: skip
+    for number, options in enumerate((("--tol", "1e-6"), ("--bias", "free"), ("--learner", "pa1"))):
+        seen, _ = loaded_and_compiled(
+            "train", [folder / "s.h5", folder / f"{number}.h5", *options], tmp_path / f"cache{number}"
+        )
+        assert seen["misses"] == []
 
 
 def test_weights_from_python(given):

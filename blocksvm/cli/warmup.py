@@ -34,9 +34,9 @@ def warm(purpose: str, kind: str) -> None:
             train(kind, **json.loads(purpose))
 
 
-def solver_purpose(name: str, learner: bool, given: Mapping, n_classes: int, screening: bool = False) -> str:
+def solver_purpose(name: str, learner: bool, given: Mapping, n_classes: int, **more: bool) -> str:
     """A solver on rows of so many classes, by what decides which functions are compiled: those of its settings.
-    screening: what only certificates of small gaps do."""
+    more: as ``train`` has it."""
     method = get_method(name, learner)
     settings = {choice: given.get(choice) or method.settings[choice].default for choice in method.choices}
     if given.get("bias") == FREE:
@@ -45,7 +45,7 @@ def solver_purpose(name: str, learner: bool, given: Mapping, n_classes: int, scr
         settings["multiclass"] = given.get("multiclass")
     settings = {key: value for key, value in settings.items() if value is not None}
     asked = {"solver": name, "learner": learner, "settings": settings, "n_classes": min(n_classes, 3)}
-    return json.dumps(asked | ({"screening": True} if screening else {}), sort_keys=True)
+    return json.dumps(asked | {name: True for name, wanted in more.items() if wanted}, sort_keys=True)
 
 
 def make_store(folder: Path, content: str, dtype: str, holdout: float = 0.0) -> tuple[Path, Path]:
@@ -77,7 +77,7 @@ def read(name: str, hashed: bool, dtype: str) -> None:
         reader.parse(TextPiece(TextSource(name, None), text, len(text), None), reader.room(len(text)))
 
 
-def few_rows(kind: str, n_classes: int):
+def few_rows(kind: str, n_classes: int, weighted: bool = False):
     """A matrix in memory: no text is parsed, so nothing is compiled for it."""
     import numpy as np
     from scipy import sparse
@@ -87,12 +87,21 @@ def few_rows(kind: str, n_classes: int):
     values = np.ones(12) if kind == "ones" else np.arange(1.0, 13.0)
     values = values.astype(np.float64 if kind == "float64" else np.float32)
     rows = sparse.csr_matrix((values, np.arange(12) % 3, np.arange(0, 13, 2)), shape=(6, 3))
-    return Matrix(rows, np.arange(6) % n_classes, chunk_rows=np.arange(6))
+    weights = np.arange(1.0, 7.0) if weighted else None
+    return Matrix(rows, np.arange(6) % n_classes, chunk_rows=np.arange(6), weights=weights)
 
 
-def train(kind: str, solver: str, learner: bool, settings: dict, n_classes: int, screening: bool = False) -> None:
+def train(
+    kind: str,
+    solver: str,
+    learner: bool,
+    settings: dict,
+    n_classes: int,
+    screening: bool = False,
+    weighted: bool = False,
+) -> None:
     """A run of a solver, with several blocks and with one, a held-out source, and what a warm start does; or what
-    certificates of small gaps do besides (``screening``)."""
+    certificates of small gaps do besides (``screening``); weighted: rows have weights."""
     import numpy as np
 
     from blocksvm import kernels
@@ -103,7 +112,7 @@ def train(kind: str, solver: str, learner: bool, settings: dict, n_classes: int,
     from blocksvm.settings import REQUIRED
 
     if screening:
-        warm_screening(few_rows(kind, n_classes), get_method(solver, learner), settings)
+        warm_screening(few_rows(kind, n_classes, weighted), get_method(solver, learner), settings)
         return
     # what only stores and streams need
     kernels.start()
@@ -115,7 +124,7 @@ def train(kind: str, solver: str, learner: bool, settings: dict, n_classes: int,
     own = {name: value for name, value in settings.items() if name != "bias"}
     needed = {s.name: 1.0 for s in method.takes(own) if s.default is REQUIRED}
     schedule = {"schedule": "4"} if method.capabilities.schedules else {}
-    source = few_rows(kind, n_classes)
+    source = few_rows(kind, n_classes, weighted)
     name = {"learner" if learner else "solver": solver}
     with tempfile.TemporaryDirectory(prefix="blocksvm-warmup-") as folder:
         for chunks in (None, 1):

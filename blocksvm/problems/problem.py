@@ -112,7 +112,8 @@ def make_problem(settings: Mapping, bias: float, source: Source) -> Problem:
 def _unit(source: Source) -> float:
     """The standard deviation of the targets of a source's first chunk, or 1 where they are all the same."""
     reader = source.reader(real=True)
-    spread = float(np.std(reader.read_block(np.zeros(1, np.int64), None).y))
+    with np.errstate(over="ignore", invalid="ignore"):
+        spread = float(np.std(reader.read_block(np.zeros(1, np.int64), None).y))
     reader.close()
     return spread if 0.0 < spread < math.inf else 1.0
 
@@ -280,6 +281,8 @@ class CertificateSums:
         rmse = None
         if self.squared_errors is not None:
             rmse = math.sqrt(math.fsum(self.squared_errors) / self.problem.n_samples)
+            if not math.isfinite(rmse):
+                raise overflowed()
         if not self.dual:
             if not math.isfinite(primal):
                 raise overflowed()

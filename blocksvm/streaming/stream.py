@@ -110,6 +110,8 @@ class Stream:
         prior_model = None if prior is None else describe_model(prior)
         self.prior_fingerprint = None if prior is None else model_fingerprint(prior)
         if prior_model is not None and self.labels is None:
+            if not prior_model["labels"]:
+                raise InputError(f"{prior}: has real targets, and a stream learns classes; name another prior model")
             self.labels = Labels(tuple(prior_model["labels"]))
         if continue_from is not None:
             self.labels = check_continued_stream(continue_from, self)
