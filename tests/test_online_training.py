@@ -314,7 +314,7 @@ def test_options_of_learners_belong_to_learners(tmp_path, capsys):
         (["--solver", "arow", "--multiclass", "rest"], "--multiclass: the rows have two classes"),
         (["--solver", "arow", "--warm-start", store], "is a store, but a model or checkpoint is wanted"),
         (["--solver", "ogd", "--query", 0], "--query 0: must be above 0 and at most"),
-        (["--solver", "pa1", "--class-weight", "balanced"], "--class-weight: pa1 has no use for it"),
+        (["--learner", "pa", "--class-weight", "balanced"], "--class-weight: pa has no rule for rows of other"),
     ]:
         code, out, err = run_in_process(capsys, train_main, store, tmp_path / "m.h5", *options)
         assert (code, out) == (2, ""), what
