@@ -77,23 +77,28 @@ def method_lines(meta: dict) -> list[tuple[str, str]]:
     from blocksvm.settings import shown
 
     own, run = meta["method"]["settings"], meta["settings"]
-    bias = run.get("bias") or 0.0
     weights = own.get("class_weight")
     if isinstance(weights, dict):
         weights = ", ".join(f"{label} times {weight:g}" for label, weight in weights.items())
     lines = [
         ("solver", meta["method"]["name"]),
         ("settings", shown({k: v for k, v in own.items() if k not in TOLD_ELSEWHERE}) or "the defaults"),
-        (
-            "bias",
-            "free: not regularised" if bias == "free" else f"a constant feature of value {bias:g}" if bias else "none",
-        ),
+        ("bias", told_bias(run.get("bias") or 0.0)),
         ("class weights", weights),
         ("prior", meta.get("prior")),
         ("schedule", None if meta["method"]["learner"] else run.get("schedule")),
         ("seed", str(run.get("seed", 0))),
     ]
     return [(name, value) for name, value in lines if value is not None]
+
+
+def told_bias(bias: float | str) -> str:
+    """The setting of a run, as a person reads it."""
+    from blocksvm.training.run_settings import FREE
+
+    if bias == FREE:
+        return "free: not regularised"
+    return f"a constant feature of value {bias:g}" if bias else "none"
 
 
 def _fit_lines(certificate: dict) -> list[tuple[str, str]]:

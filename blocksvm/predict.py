@@ -46,11 +46,7 @@ def main(arguments: list[str]) -> int:
     from blocksvm.sources.store.files import open_hdf5
 
     description = describe_model(options.model)
-    link = None
-    if options.probabilities:
-        link = link_of(description, options.model)
-    elif description["labels"]:
-        link = known_link(description)
+    link = link_of(description, options.model) if options.probabilities else known_link(description)
     output = None if options.output in (None, "-") else Path(options.output)
     if output is not None:
         check_output(output, options.overwrite, "predictions", tuple(description["labels"]))

@@ -81,6 +81,8 @@ def main(arguments: list[str]) -> int:
             raise InputError(f"--holdout {options.holdout[0]}: the share must lie between 0 and 1, e.g. 0.1")
         held_out = Path(options.holdout[1])
     # what can be refused is refused before anything is compiled
+    if options.weights == "-" and "-" in options.inputs:
+        raise InputError("--weights -: standard input holds the rows already; give the weights as a file")
     for name in [*options.inputs, *([options.weights] if options.weights else [])]:
         if name != "-" and not os.path.exists(name):
             raise InputError(f"{name}: no such file")

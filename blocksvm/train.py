@@ -114,7 +114,6 @@ def main(arguments: list[str]) -> int:
 
     from blocksvm.outputs import check_output
     from blocksvm.sources.store.files import open_hdf5, read_meta
-    from blocksvm.training.memory_plan import SCREENED_FROM
     from blocksvm.training.settings import TrainSettings
 
     with open_hdf5(Path(options.store), "store") as file:
@@ -131,21 +130,14 @@ def main(arguments: list[str]) -> int:
         raise InputError(f"{options.temp}: no such folder; --temp names an existing one")
     stop = catch_signals()
     n_classes = max(2, len(about["labels"] or []))
-    # with a free bias nothing is screened
-    screening = settings.tol <= SCREENED_FROM and settings.working_set_share() is not None and not settings.free_bias
-    deciding = dict(settings.method) | ({"bias": settings.bias} if settings.free_bias else {})
-    weighted = about.get("weighted", False) or (settings.learner and settings.method.get("class_weight") is not None)
-    compile_solver(
-        settings.solver,
-        settings.learner,
-        deciding,
-        values,
-        n_classes,
-        options.quiet,
-        options.store,
-        screening,
-        weighted,
+    # classes' weights make weights of rows for whoever has no costs of classes
+    weighted = about.get("weighted", False) or (
+        settings.capabilities.predicts_first and settings.method.get("class_weight") is not None
     )
+    compile_solver(
+        settings.solver, settings.learner, settings.method, values, n_classes, options.quiet, options.store,
+        settings.screens, weighted=weighted, free_bias=settings.free_bias,
+    )  # fmt: skip
     if not options.quiet:
         print("loading", end="\r", file=sys.stderr) if sys.stderr.isatty() else None
     from blocksvm.cli.session import Session

@@ -47,8 +47,8 @@ def peer(folder: Path, loss: str, level: float, C: float, epsilon: float) -> Non
     from liblinear.liblinearutil import train as fit
     from scipy import sparse
 
-    X, y, T, t = *(part for name in ("train", "test") for part in (
-        sparse.load_npz(folder / f"{name}.npz"), np.load(folder / f"{name}.npy"))),  # fmt: skip
+    X, y = sparse.load_npz(folder / "train.npz"), np.load(folder / "train.npy")
+    T, t = sparse.load_npz(folder / "test.npz"), np.load(folder / "test.npy")
     rows = problem(y, X)
     given = parameter(f"-s {LOSSES[loss]} -c {C!r} -p {epsilon!r} -e {level!r} -B -1 -q")
     began = time.perf_counter()

@@ -109,6 +109,9 @@ def test_weights_of_both_kinds_and_no_file(given, capsys):
     code, _, err = run_in_process(capsys, split_main, folder / "rows.svm", folder / "s.h5", "--weights", "none.txt")
     assert code == 2
     assert "none.txt: no such file" in err
+    code, _, err = run_in_process(capsys, split_main, "-", folder / "s.h5", "--weights", "-")
+    assert code == 2
+    assert "standard input holds the rows already" in err
 
 
 def test_kernels_for_weighted_rows_are_compiled_ahead(given, tmp_path, capsys):

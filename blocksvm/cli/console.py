@@ -224,15 +224,14 @@ PURPOSES = ("split", "predict")
 
 def compile_solver(
     name: str, learner: bool, given: Mapping, kind: str, n_classes: int, quiet: bool, file: str = "",
-    screening: bool = False, weighted: bool = False,
+    screening: bool = False, **more: bool,
 ) -> None:  # fmt: skip
     """The same for a solver with settings of its own, on rows of so many classes; screening: and for what certificates
-    of small gaps do besides, in a child of its own; weighted: the rows have weights."""
+    of small gaps do besides, in a child of its own; more: as ``warmup.train`` has it."""
     from blocksvm.cli.warmup import solver_purpose
 
-    for more in (False, True)[: 1 + screening]:
-        purpose = solver_purpose(name, learner, given, n_classes, screening=more, weighted=weighted)
-        compile_kernels(purpose, kind, quiet, file)
+    for small_gap in (False, True)[: 1 + screening]:
+        compile_kernels(solver_purpose(name, learner, given, n_classes, screening=small_gap, **more), kind, quiet, file)
 
 
 def compile_reader(dtype: str, bits: int | None, quiet: bool) -> Callable[[str], None]:

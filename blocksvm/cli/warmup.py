@@ -39,8 +39,6 @@ def solver_purpose(name: str, learner: bool, given: Mapping, n_classes: int, **m
     more: as ``train`` has it."""
     method = get_method(name, learner)
     settings = {choice: given.get(choice) or method.settings[choice].default for choice in method.choices}
-    if given.get("bias") == FREE:
-        settings["bias"] = FREE
     if n_classes > 2:
         settings["multiclass"] = given.get("multiclass")
     settings = {key: value for key, value in settings.items() if value is not None}
@@ -99,9 +97,11 @@ def train(
     n_classes: int,
     screening: bool = False,
     weighted: bool = False,
+    free_bias: bool = False,
 ) -> None:
     """A run of a solver, with several blocks and with one, a held-out source, and what a warm start does; or what
-    certificates of small gaps do besides (``screening``); weighted: rows have weights."""
+    certificates of small gaps do besides (``screening``); weighted: rows have weights; free_bias: the run's bias is not
+    regularised."""
     import numpy as np
 
     from blocksvm import kernels
@@ -121,8 +121,9 @@ def train(
     fill_rows(np.zeros(64, np.uint8), 28, 0, 0, 0, np.zeros(2), two, bits, two[:1], np.zeros(1, np.int16))
     hash_ids(np.zeros(1, np.int64), 1, np.zeros(1, np.int32))
     method = get_method(solver, learner)
-    own = {name: value for name, value in settings.items() if name != "bias"}
-    needed = {s.name: 1.0 for s in method.takes(own) if s.default is REQUIRED}
+    needed = {s.name: 1.0 for s in method.takes(settings) if s.default is REQUIRED}
+    if free_bias:
+        settings = settings | {"bias": FREE}
     schedule = {"schedule": "4"} if method.capabilities.schedules else {}
     source = few_rows(kind, n_classes, weighted)
     name = {"learner" if learner else "solver": solver}

@@ -393,7 +393,7 @@ class _Split:
                 "duplicates": "sum" if settings.sum_duplicates else "error",
                 "holdout": settings.holdout,
                 "dtype": settings.dtype,
-                **({} if settings.weights is None else {"weights": str(settings.weights)}),
+                **({} if settings.weights is None else {"weights": settings.weights}),
             },
             "sources": [
                 {

@@ -8,17 +8,8 @@ With G = y <w, x> - 1 + diagonal a, the gradient of -D, the step is a <- clip(a 
 
 from __future__ import annotations
 
-from blocksvm.kernels import inlined, inlined_with
-
-
-def upper(c):
-    """The bound of the dual variable: ``functions_of`` puts a loss's own in its place."""
-    raise NotImplementedError
-
-
-def diagonal(c):
-    """The dual's quadratic term: ``functions_of`` puts a loss's own in its place."""
-    raise NotImplementedError
+from blocksvm.kernels import inlined
+from blocksvm.problems.quadratic import diagonal, upper, with_bounds
 
 
 def stationarity(a, z, y, c, p):
@@ -52,10 +43,7 @@ def direction(y, p):
 
 def functions_of(name: str, upper, diagonal) -> dict:
     """The functions of a loss with this bound and diagonal, inlined functions of c, by the names that ``Loss`` has."""
-    bound, both = {"upper": upper}, {"upper": upper, "diagonal": diagonal}
     return {
-        "stationarity": inlined_with(stationarity, f"{name}_stationarity", **both),
-        "step": inlined_with(step, f"{name}_step", **both),
-        "feasible": inlined_with(feasible, f"{name}_feasible", **bound),
+        **with_bounds(name, upper, diagonal, stationarity, step, feasible),
         "direction": direction,
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from blocksvm.kernels import inlined
 from blocksvm.problems.loss import REAL_NUMBERS, Loss
+from blocksvm.problems.quadratic import LINEAR
 from blocksvm.problems.tube import functions_of
 
 
@@ -25,16 +26,6 @@ def conjugate(a, y, c, p):
     return p[0] * abs(a) - a * y
 
 
-@inlined
-def upper(c):
-    return c
-
-
-@inlined
-def diagonal(c):
-    return 0.0
-
-
 LOSS = Loss(
     name="epsilon-insensitive",
     summary="C max(0, |z - y| - epsilon): support vector regression",
@@ -42,5 +33,5 @@ LOSS = Loss(
     derivative=derivative,
     conjugate=conjugate,
     targets=REAL_NUMBERS,
-    **functions_of("epsilon_insensitive", upper, diagonal),
+    **functions_of("epsilon_insensitive", **LINEAR),
 )

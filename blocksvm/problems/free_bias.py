@@ -19,7 +19,7 @@ import math
 
 import numpy as np
 
-from blocksvm.sources.source import Source
+from blocksvm.sources.source import Source, first_chunk
 
 # Of the rows' norms, the constant feature's value: measured 0.3, 1 and 3 on a9a, phishing and splice; the smallest
 # needs as few passes as a regularised bias or fewer, the largest ten times as many.
@@ -28,10 +28,7 @@ OF_NORMS = 0.3
 
 def constant_value(source: Source) -> float:
     """The value B of the constant feature: by the root mean square of the norms of a source's first chunk."""
-    reader = source.reader()
-    block = reader.read_block(np.zeros(1, np.int64), None)
-    reader.close()
-    typical = math.sqrt(float(block.sq_norms.mean()))
+    typical = math.sqrt(float(first_chunk(source).sq_norms.mean()))
     return OF_NORMS * typical if typical > 0.0 else 1.0
 
 

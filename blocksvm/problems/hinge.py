@@ -6,6 +6,7 @@ from __future__ import annotations
 from blocksvm.kernels import inlined
 from blocksvm.problems.box import functions_of
 from blocksvm.problems.loss import Loss
+from blocksvm.problems.quadratic import LINEAR
 
 
 @inlined
@@ -23,21 +24,11 @@ def conjugate(a, y, c, p):
     return -a
 
 
-@inlined
-def upper(c):
-    return c
-
-
-@inlined
-def diagonal(c):
-    return 0.0
-
-
 LOSS = Loss(
     name="hinge",
     summary="C max(0, 1 - m): support vector machine",
     value=value,
     derivative=derivative,
     conjugate=conjugate,
-    **functions_of("hinge", upper, diagonal),
+    **functions_of("hinge", **LINEAR),
 )

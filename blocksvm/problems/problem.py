@@ -28,7 +28,7 @@ from blocksvm.problems.free_bias import Repair
 from blocksvm.problems.loss import REAL_NUMBERS, Loss
 from blocksvm.problems.settings import PROBLEM_SETTINGS
 from blocksvm.settings import Settings
-from blocksvm.sources.source import Labels, Source
+from blocksvm.sources.source import Labels, Source, first_chunk
 
 LARGEST = 1e50  # of sum_i C_i ||x_i||, and of 1 / C_i: squares and quotients of these must stay finite
 
@@ -111,10 +111,8 @@ def make_problem(settings: Mapping, bias: float, source: Source) -> Problem:
 
 def _unit(source: Source) -> float:
     """The standard deviation of the targets of a source's first chunk, or 1 where they are all the same."""
-    reader = source.reader(real=True)
     with np.errstate(over="ignore", invalid="ignore"):
-        spread = float(np.std(reader.read_block(np.zeros(1, np.int64), None).y))
-    reader.close()
+        spread = float(np.std(first_chunk(source, real=True).y))
     return spread if 0.0 < spread < math.inf else 1.0
 
 

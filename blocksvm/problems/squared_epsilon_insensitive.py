@@ -3,10 +3,9 @@ regression; the dual has no bound and the diagonal 1 / (2 c) (Ho, Lin, JMLR 13, 
 
 from __future__ import annotations
 
-import numpy as np
-
 from blocksvm.kernels import inlined
 from blocksvm.problems.loss import REAL_NUMBERS, Loss
+from blocksvm.problems.quadratic import SQUARED
 from blocksvm.problems.tube import functions_of
 
 
@@ -27,16 +26,6 @@ def conjugate(a, y, c, p):
     return p[0] * abs(a) + a * a / (4.0 * c) - a * y
 
 
-@inlined
-def upper(c):
-    return np.inf
-
-
-@inlined
-def diagonal(c):
-    return 1.0 / (2.0 * c)
-
-
 LOSS = Loss(
     name="squared-epsilon-insensitive",
     summary="C max(0, |z - y| - epsilon)^2: least squares outside of a tube (epsilon 0: ridge regression)",
@@ -44,5 +33,5 @@ LOSS = Loss(
     derivative=derivative,
     conjugate=conjugate,
     targets=REAL_NUMBERS,
-    **functions_of("squared_epsilon_insensitive", upper, diagonal),
+    **functions_of("squared_epsilon_insensitive", **SQUARED),
 )

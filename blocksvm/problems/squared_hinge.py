@@ -3,11 +3,10 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from blocksvm.kernels import inlined
 from blocksvm.problems.box import functions_of
 from blocksvm.problems.loss import Loss
+from blocksvm.problems.quadratic import SQUARED
 
 
 @inlined
@@ -26,21 +25,11 @@ def conjugate(a, y, c, p):
     return a * a / (4.0 * c) - a
 
 
-@inlined
-def upper(c):
-    return np.inf
-
-
-@inlined
-def diagonal(c):
-    return 1.0 / (2.0 * c)
-
-
 LOSS = Loss(
     name="squared-hinge",
     summary="C max(0, 1 - m)^2: support vector machine with squared slacks",
     value=value,
     derivative=derivative,
     conjugate=conjugate,
-    **functions_of("squared_hinge", upper, diagonal),
+    **functions_of("squared_hinge", **SQUARED),
 )

@@ -10,22 +10,13 @@ The only setting, p[0], is epsilon.
 
 from __future__ import annotations
 
-from blocksvm.kernels import inlined, inlined_with
+from blocksvm.kernels import inlined
+from blocksvm.problems.quadratic import diagonal, upper, with_bounds
 from blocksvm.settings import Setting, Settings
 
 SETTINGS = Settings(
     (Setting("epsilon", "half the width of the tube around the target in which nothing is lost", 0.1, least=0.0),)
 )
-
-
-def upper(c):
-    """The bound of |a|: ``functions_of`` puts a loss's own in its place."""
-    raise NotImplementedError
-
-
-def diagonal(c):
-    """The dual's quadratic term: ``functions_of`` puts a loss's own in its place."""
-    raise NotImplementedError
 
 
 def stationarity(a, z, y, c, p):
@@ -78,11 +69,8 @@ def direction(y, p):
 
 def functions_of(name: str, upper, diagonal) -> dict:
     """The functions of a loss with this bound and diagonal, inlined functions of c, by the names that ``Loss`` has."""
-    bound, both = {"upper": upper}, {"upper": upper, "diagonal": diagonal}
     return {
-        "stationarity": inlined_with(stationarity, f"{name}_stationarity", **both),
-        "step": inlined_with(step, f"{name}_step", **both),
-        "feasible": inlined_with(feasible, f"{name}_feasible", **bound),
+        **with_bounds(name, upper, diagonal, stationarity, step, feasible),
         "direction": direction,
         "settings": SETTINGS,
     }

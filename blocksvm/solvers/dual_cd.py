@@ -114,6 +114,7 @@ class DualCD(Solver):
             state["w"][:] = self.prior
         if self.problem.free_bias:
             state[MULTIPLIER][:] = state["w"][-1], 0.0, 1.0
+            self.prior[-1:] = 0.0  # it is no more than where the bias begins
 
     def warm_start(self, state: State, saved: SavedRun, blocks: Iterable[Block]) -> None:
         """The other run's a, scaled in each class by the ratio of C (Chu et al., KDD 2015), then into each row's own
@@ -152,8 +153,7 @@ class DualCD(Solver):
             state["w"] += decided.combination
             state["sums"][CONJUGATE] += decided.conjugates
         if len(self.prior):
-            own = slice(None, -1 if self.problem.free_bias else None)
-            state["w"][own] += self.prior[own]  # last: its weights may be large, and each addition to them rounds
+            state["w"] += self.prior  # last: its weights may be large, and each addition to them rounds
         if self.problem.free_bias:
             state["w"][-1] += state[MULTIPLIER][0]
 

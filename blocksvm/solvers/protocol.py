@@ -171,11 +171,6 @@ class Solver(Protocol):
     prior: np.ndarray
 
     @property
-    def screens(self) -> bool:
-        """Whether a gap bounds how far w may still move, and so decides rows."""
-        return self.capabilities.working_set and not self.problem.free_bias
-
-    @property
     def real_targets(self) -> bool:
         """Whether the rows' labels are taken as real numbers; else they are classes."""
         return self.problem is not None and self.problem.real

@@ -115,6 +115,14 @@ def new_block(source: Source, n_rows: int, nnz: int) -> Block:
     return block
 
 
+def first_chunk(source: Source, real: bool = False) -> Block:
+    """The rows of a source's first chunk, by which what is typical of them is told; real: as ``Source.reader`` has it."""
+    reader = source.reader(real=real)
+    block = reader.read_block(np.zeros(1, np.int64), None)
+    reader.close()
+    return block
+
+
 @dataclass(eq=False)
 class SourceBase:
     """What all sources have, and a consumer's own part of it: the coding of labels and the cost of reading."""

@@ -14,7 +14,6 @@ from blocksvm.training import working_set
 from blocksvm.training.partition import Partition
 from blocksvm.training.settings import AUTO, TrainSettings
 
-SCREENED_FROM = 1e-5  # relative gap asked for: for a larger one few rows are decided before the run is at its end
 MOST_FOR_SCREENING = 0.25  # of the memory that is left for blocks and the working set
 WRITTEN_CHUNKS = 8  # of a smaller store, in memory while it is written
 TABLE_BYTES = 120  # of tables for each chunk
@@ -71,8 +70,7 @@ def plan_blocks(
     own = source.n_samples + 8 * (n_features + 1) + TABLE_BYTES * len(chunks)
     own += WRITTEN_CHUNKS * int(chunks.nnz.max()) * (INDEX_BYTES + source.value_bytes)
     if saved is None:
-        wanted = share is not None and solver.screens and settings.tol <= SCREENED_FROM
-        screened = wanted and own <= MOST_FOR_SCREENING * budget.left
+        screened = settings.screens and own <= MOST_FOR_SCREENING * budget.left
     else:
         screened = saved.get("decided_bytes") is not None
     if screened:

@@ -12,7 +12,7 @@ from blocksvm.errors import InputError, called
 from blocksvm.log import JsonLines
 from blocksvm.model.state import open_state
 from blocksvm.outputs import open_text, written_whole
-from blocksvm.training.memory_plan import SCREENED_FROM
+from blocksvm.training.settings import SCREENED_FROM
 
 TRACED = ("start", "resume", "progress", "outer", "left-out", "end")
 # of a run's settings, those that decide which rows a visit has: passes mean the same only where these are equal

@@ -6,6 +6,8 @@ import math
 
 from blocksvm.labels import NUMBERS, SETS, label_text
 
+MANY = 100  # distinct numbers, which are rather targets of a regression than classes
+
 
 def megabytes(n_bytes: float) -> str:
     """'12.3 MB' or '1.23 GB'."""
@@ -29,9 +31,6 @@ def clock(seconds: float | None) -> str:
 
 def label(value) -> str:
     return label_text(tuple(value) if isinstance(value, list) else value)
-
-
-MANY = 100  # distinct numbers, which are rather targets of a regression than classes
 
 
 def labels_line(meta: dict) -> str:
