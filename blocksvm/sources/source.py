@@ -116,7 +116,7 @@ def new_block(source: Source, n_rows: int, nnz: int) -> Block:
 
 
 def first_chunk(source: Source, real: bool = False) -> Block:
-    """The rows of a source's first chunk, by which what is typical of them is told; real: as ``Source.reader`` has it."""
+    """The rows of a source's first chunk, which tell what is typical of all; real: as ``Source.reader`` has it."""
     reader = source.reader(real=real)
     block = reader.read_block(np.zeros(1, np.int64), None)
     reader.close()

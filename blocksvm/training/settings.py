@@ -98,8 +98,8 @@ class TrainSettings:
 
     @property
     def screens(self) -> bool:
-        """Rows that a gap decides may be left out: it must be small, the solver tell which rows can still move, and w be
-        bounded by the gap, as a free bias is not."""
+        """Rows that a gap decides may be left out: it must be small, the solver tell which rows can still move, and w
+        be bounded by the gap, as a free bias is not."""
         return self.tol <= SCREENED_FROM and self.working_set_share() is not None and not self.free_bias
 
     def outer_limit(self) -> int:
