@@ -137,7 +137,7 @@ def next_steps(store: str, meta: dict) -> list[str]:
     elif labels is None or len(labels) < 2:
         return []
     else:
-        solver = "" if len(labels) == 2 else " --solver arow"
+        solver = ""
     return [f"next: python -m blocksvm.train {store} MODEL.h5{solver}"]
 
 

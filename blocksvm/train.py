@@ -16,7 +16,7 @@ from blocksvm.cli.console import (
 )
 from blocksvm.cli.options import SOLVER_WORDS, add_settings, given, refusal, value_of
 from blocksvm.errors import InputError, option
-from blocksvm.problems.settings import PROBLEM_SETTINGS
+from blocksvm.problems.settings import WITH_CLASSES
 from blocksvm.settings import Settings
 from blocksvm.training.methods import NAMES
 from blocksvm.training.run_settings import RUN_SETTINGS
@@ -77,7 +77,7 @@ def solver_of(arguments: list[str]) -> tuple[str, Settings]:
     learner = value_of(arguments, "--learner") is not None
     continued = value_of(arguments, "--continue-from")
     if name is None and continued is None and value_of(arguments, "--loss") is None:
-        return "dual-cd", PROBLEM_SETTINGS
+        return "dual-cd", WITH_CLASSES
     from blocksvm.training.methods import get_method
 
     if name is None and continued is None:

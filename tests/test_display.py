@@ -35,7 +35,8 @@ from blocksvm.train import main as train_main
 START = {
     "event": "start", "tol": 1e-3, "max_seconds": None, "max_outer": 1000, "memory_plan": {"weights": 10**6},
     "blocks": 8, "lam": None, "C": 1.0, "solver": "dual-cd", "loss": "hinge", "learner_settings": None,
-    "schedule": "auto", "store": "store.h5", "n_samples": 10**6, "n_features": 10**6, "n_nonzeros": 10**8, "seed": 0,
+    "schedule": "auto", "store": "store.h5", "n_samples": 10**6, "n_features": 10**6, "n_nonzeros": 10**8,
+    "n_vectors": 1, "seed": 0,
     "memory": 10**9, "resident": False, "outer": 1,
 }  # fmt: skip
 

@@ -729,7 +729,7 @@ def test_rows_without_a_label_are_scored(tmp_path, run_in_process):
     ("text", "expected"),
     [
         (b"1 1:1\n-1 2:1\n", "next: python -m blocksvm.train {store} MODEL.h5\n"),
-        (b"1 1:1\n2 2:1\n3 2:1\n", "next: python -m blocksvm.train {store} MODEL.h5 --solver arow\n"),
+        (b"1 1:1\n2 2:1\n3 2:1\n", "next: python -m blocksvm.train {store} MODEL.h5\n"),
         (b"1 1:1\n1 2:1\n", ""),  # one class
         (b"1\n-1\n", ""),  # no feature
         *[

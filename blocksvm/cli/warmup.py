@@ -167,6 +167,8 @@ def warm_screening(source, method, settings: dict) -> None:
     from blocksvm.training.screening import Screening
 
     solver = method.make(Task(settings, source, working_set=True))
+    if not solver.capabilities.screens:
+        return
     if solver.real_targets:
         source = source.reader(real=True)
     block = source.read_block(np.arange(len(source.chunks)), None)

@@ -32,9 +32,17 @@ class Piecewise:
 
 
 def whole(array: np.ndarray) -> Piecewise:
-    """An array in memory; of two dimensions as one row behind the other."""
-    flat = array.reshape(-1)
-    return Piecewise(len(flat), flat.dtype, lambda start, stop: flat[start:stop])
+    """An array in memory; of two dimensions as one row behind the other, wherever they lie."""
+    if array.flags.c_contiguous:
+        flat = array.reshape(-1)
+        return Piecewise(len(flat), flat.dtype, lambda start, stop: flat[start:stop])
+    width = array.shape[1]
+
+    def piece(start: int, stop: int) -> np.ndarray:
+        rows = range(start // width, -(-stop // width))
+        return np.concatenate([array[r, max(0, start - r * width) : stop - r * width] for r in rows])
+
+    return Piecewise(array.size, array.dtype, piece)
 
 
 def namespace(name: str, learner: bool) -> str:

@@ -21,13 +21,21 @@ import numpy as np
 
 from blocksvm.errors import InputError, said
 from blocksvm.kernels.free_bias import sums_by_side
-from blocksvm.kernels.margins import certificate_sums, inner, inner_with_difference, squared_distance, sum_of_squares
+from blocksvm.kernels.margins import (
+    certificate_sums,
+    decision_values,
+    inner,
+    inner_with_difference,
+    squared_distance,
+    sum_of_squares,
+)
 from blocksvm.labels import label_text, listed, require_labels
 from blocksvm.problems import get_loss
 from blocksvm.problems.free_bias import Repair
 from blocksvm.problems.loss import REAL_NUMBERS, Loss
 from blocksvm.problems.settings import PROBLEM_SETTINGS
 from blocksvm.settings import Settings
+from blocksvm.sources.block import Block
 from blocksvm.sources.source import Labels, Source, first_chunk
 
 LARGEST = 1e50  # of sum_i C_i ||x_i||, and of 1 / C_i: squares and quotients of these must stay finite
@@ -66,6 +74,10 @@ class Problem:
         """sum_i C_i; Pegasos' lambda is its inverse."""
         return math.fsum(c * n for c, n in zip(self.cost.tolist(), self.weight_sums, strict=True))
 
+    def sums(self, w: np.ndarray, prior: np.ndarray | None = None) -> CertificateSums:
+        """For a certificate of w (d + 1,)."""
+        return CertificateSums(self, w, prior)
+
     def cost_by_sign(self) -> np.ndarray:
         """(3,) float64: of rows with y < 0, y = 0 and y > 0, as the kernels take it; of two classes, 0 is no label."""
         negative, positive = self.cost.tolist()
@@ -99,14 +111,19 @@ def make_problem(settings: Mapping, bias: float, source: Source) -> Problem:
     C = settings["C"] if lam is None else 1.0 / (lam * math.fsum(sums))
     own = tuple(settings[name] for name in loss.settings.names())
     problem = Problem(loss, C * np.array(weights), bias, source.n_samples, sums, own, unit)
-    largest = max(1.0, source.max_norm, bias) * problem.total_cost
-    if not (problem.cost.min() >= 1.0 / LARGEST and largest <= LARGEST):
-        wrong = said("C", settings["C"]) if lam is None else said("lam", lam)
+    check_costs(settings, problem.cost, source, bias, problem.total_cost)
+    return problem
+
+
+def check_costs(settings: Mapping, cost: np.ndarray, source: Source, bias: float, total: float) -> None:
+    """InputError where costs, or their ``total`` over a source's rows, are beyond what double precision can solve."""
+    largest = max(1.0, source.max_norm, bias) * total
+    if not (cost.min() >= 1.0 / LARGEST and largest <= LARGEST):
+        wrong = said("C", settings["C"]) if settings["lam"] is None else said("lam", settings["lam"])
         raise InputError(
             f"{wrong}: is beyond what double precision can solve on these rows; choose one nearer to 1, or scale the "
             "values"
         )
-    return problem
 
 
 def _unit(source: Source) -> float:
@@ -157,8 +174,8 @@ def require_two_labels(source: Source) -> Labels:
     first = label_text(found[0])
     shown = listed(found[:5]) + (", ..." if len(found) > 5 else "")
     raise InputError(
-        f"{source.name}: has {len(found)} labels ({shown}), but this solver takes two; the online learners take more "
-        f"(such as {said('solver', 'arow')}), or make one class against the others, e.g. "
+        f"{source.name}: has {len(found)} labels ({shown}), but this solver takes two; {said('solver', 'dual-cd')} "
+        "and the online learners take more, or make one class against the others, e.g. "
         f"awk '{{$1 = ($1 == {first}) ? 1 : -1}} 1' INPUT | python -m blocksvm.split - STORE.h5"
     )
 
@@ -175,7 +192,8 @@ class Certificate:
     an online learner.  accuracy: the share of the rows with a label whose label is predicted; None where targets are
     real numbers.  rmse: of these, the root of the mean squared error of the rows; None where some were not read.
     alpha_factors: with a free bias, by which the saved dual variables with a direction < 0 and above 0 are to be
-    multiplied, so that sum a direction = 0: the dual is theirs."""
+    multiplied, so that sum a direction = 0: the dual is theirs.  by_class: of several problems, one a
+    class, the primal, dual and rel_gap of each; then primal and dual are their sums, and rel_gap the largest."""
 
     primal: float | None
     dual: float | None
@@ -183,6 +201,7 @@ class Certificate:
     accuracy: float | None
     rmse: float | None = None
     alpha_factors: tuple[float, float] | None = None
+    by_class: dict[str, list[float]] | None = None
 
 
 @dataclass
@@ -212,6 +231,7 @@ class CertificateSums:
 
     def __init__(self, problem: Problem, w: np.ndarray, prior: np.ndarray | None = None):
         self.problem = problem
+        self.w = w
         self.sums_of_rows = problem.loss.compiled(certificate_sums)
         self.cost = problem.cost_by_sign()
         self.repair, self.constant = None, 0.0
@@ -229,7 +249,13 @@ class CertificateSums:
         self.squared_errors: list[float] | None = [] if problem.real else None
         self.dual = True
 
-    def add(self, scores: np.ndarray, block, alpha: np.ndarray | None) -> None:
+    def scores(self, block: Block) -> np.ndarray:
+        """(n,) float64: the decision values of a block's rows."""
+        found = np.empty(block.n_samples)
+        decision_values(*block.matrix, self.w, self.problem.bias, found)
+        return found
+
+    def add(self, scores: np.ndarray, block: Block, alpha: np.ndarray | None) -> None:
         """Add a block: scores <w, x_i> (n,) float64, alpha (n,) float64 of its rows or None."""
         problem = self.problem
         self.dual = alpha is not None
@@ -291,11 +317,7 @@ class CertificateSums:
         if not (math.isfinite(primal) and math.isfinite(gap)):
             raise overflowed()
         if of_rows < -ROUNDING * magnitude:
-            raise InputError(
-                f"no certificate: the dual lies {-of_rows:.3g} above the primal {primal:.10g}, more than rounding "
-                "explains; the dual variables are not feasible, or the values too large for double precision: "
-                "scale them, or choose a smaller C"
-            )
+            raise above_primal(-of_rows, primal)
         gap = gap if gap > 0.0 else 0.0
         factors = None if self.repair is None else self.repair.factors()
         return Certificate(primal, primal - gap, gap / abs(primal) if primal != 0.0 else gap, accuracy, rmse, factors)
@@ -304,3 +326,11 @@ class CertificateSums:
 def overflowed() -> InputError:
     """What is said where a certificate's sums are not finite numbers: they certify nothing."""
     return InputError("no certificate: the sums are not finite numbers; scale the values, or choose a smaller C")
+
+
+def above_primal(by: float, primal: float) -> InputError:
+    """What is said where a dual is not below its primal."""
+    return InputError(
+        f"no certificate: the dual lies {by:.3g} above the primal {primal:.10g}, more than rounding explains; the dual "
+        "variables are not feasible, or the values too large for double precision: scale them, or choose a smaller C"
+    )

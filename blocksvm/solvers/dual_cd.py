@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -19,9 +19,12 @@ from blocksvm.kernels.loss import AT_REST
 from blocksvm.kernels.margins import add_rows, inner_with_difference, squared_distance, sum_of_squares
 from blocksvm.kernels.screening import distances
 from blocksvm.kernels.shuffle import keep_active
+from blocksvm.problems import get_loss
 from blocksvm.problems.free_bias import constant_value
+from blocksvm.problems.loss import REAL_NUMBERS
 from blocksvm.problems.problem import Decided, make_problem, problem_settings
-from blocksvm.problems.settings import PROBLEM_SETTINGS
+from blocksvm.problems.settings import MULTICLASS, WITH_CLASSES
+from blocksvm.settings import Settings
 from blocksvm.solvers.protocol import (
     SHARE,
     Capabilities,
@@ -89,11 +92,12 @@ class DualCD(Solver):
         takes_weights=True,
         working_set=True,
         free_bias=True,
+        screens=True,
         default_max_outer=1000,
     )
 
     def __init__(self, task: Task):
-        self.settings = problem_settings(task.settings).resolve(task.settings, self.name)
+        self.settings = settings_of(task.settings).resolve(task.settings, self.name)
         bias = constant_value(task.source) if task.free_bias else task.bias
         self.problem = replace(make_problem(self.settings, bias, task.source), free_bias=task.free_bias)
         self.bias = self.problem.bias
@@ -193,18 +197,16 @@ class DualCD(Solver):
             order = order[:kept]
         elif bounds[DROPPED] > 0:
             order = order[: keep_active(order, visit["active"])]
-        alpha = state["alpha"]
         sums = state["sums"]
         outers = int(sums[OUTERS])
         # of several passes over a block the first one tells what the other blocks have left of the gap
         shares_before = visit[SHARE].copy() if self.with_set and reading and not first else None
         rest_from, longest = (REST_FROM_WITH_A_SET, LONGEST_REST) if self.with_set else (REST_FROM, REST_VISITS)
         beyond = REST_BEYOND * problem.unit if reading and outers >= rest_from else np.inf
-        pg_max, pg_min, dropped, nnz, loss, resting, change, gain, shares = self.one_pass(
-            *block.matrix, block.y, block.weights, block.sq_norms, order, problem.bias, self.cost, problem.own,
-            bounds[ABOVE], bounds[BELOW], beyond, longest, state["w"], alpha, visit["active"], state["rest"],
-            state.get("pauses", NO_PAUSES), visit.get(SHARE, NO_SHARES),
-        )  # fmt: skip
+        shrinking = bounds[ABOVE], bounds[BELOW], beyond, longest
+        pg_max, pg_min, dropped, nnz, loss, resting, change, gain, shares = self.visit_rows(
+            block, state, visit, order, shrinking, first and reading
+        )
         if shares_before is not None:
             visit[SHARE][:] = shares_before
         sums[CONJUGATE] += change
@@ -223,6 +225,18 @@ class DualCD(Solver):
         suffered = loss if first and reading else 0.0
         spread = max(0.0, pg_max - pg_min)
         return PassResult(len(order), nnz, suffered, bool(finished), gain=gain, spread=spread, seen=shares)
+
+    def visit_rows(
+        self, block: Block, state: State, visit: State, order: np.ndarray, shrinking: tuple, counted: bool
+    ) -> tuple:
+        """The kernel's pass over the rows of ``order``, and what it returns; shrinking: as ``dual_cd_pass`` has it;
+        counted: it is the first one of a visit to a block, which sees what the other blocks have left of the gap."""
+        problem = self.problem
+        return self.one_pass(
+            *block.matrix, block.y, block.weights, block.sq_norms, order, problem.bias, self.cost, problem.own,
+            *shrinking, state["w"], state["alpha"], visit["active"], state["rest"], state.get("pauses", NO_PAUSES),
+            visit.get(SHARE, NO_SHARES),
+        )  # fmt: skip
 
     def shares(self, block: Block, scores: np.ndarray, state: State, out: np.ndarray) -> None:
         problem = self.problem
@@ -266,9 +280,11 @@ class DualCD(Solver):
     def weights(self, state: State, out: np.ndarray | None) -> np.ndarray:
         return state["w"]
 
-    def estimates(self, state: State, loss_sum: float) -> tuple[float, float]:
-        """(P, D) as the visits suggest them: D from the maintained w and sum of conjugates, P with the losses as they
-        were seen on the visits, those of rows at rest when they were put to it."""
+    def estimates(
+        self, state: State, loss_sum: float, seen: float | None = None
+    ) -> tuple[float, float | None, float | None]:
+        """D is that of the maintained w and sum of conjugates; P, without a working set, has the losses as they were
+        seen on the visits, those of rows at rest when they were put to it."""
         sums = state["sums"]
         now = int(sums[OUTERS]) % (REST_VISITS + 1)
         at_rest = sum(float(sums[RESTING + k]) for k in range(REST_VISITS + 1) if k != now)
@@ -277,19 +293,38 @@ class DualCD(Solver):
             w, prior = w[:-1], prior[:-1]
         distance_sq = squared_distance(w, prior) if len(prior) else sum_of_squares(w)
         cross = inner_with_difference(prior, w, prior) if len(prior) else 0.0
-        primal = 0.5 * distance_sq + loss_sum + at_rest
-        return primal, float(-sums[CONJUGATE] - 0.5 * distance_sq - cross)
+        dual = float(-sums[CONJUGATE] - 0.5 * distance_sq - cross)
+        primal = 0.5 * distance_sq + loss_sum + at_rest if seen is None else dual + seen
+        return primal, dual, (primal - dual) / abs(primal) if primal else 0.0
 
     def dual_variables(self, state: State) -> np.ndarray:
         return state["alpha"]
 
 
+def settings_of(given: Mapping) -> Settings:
+    """Those of the problem, and of the loss that is given."""
+    return problem_settings(given) + (MULTICLASS,)
+
+
+def make(task: Task) -> Solver:
+    """For two classes or real targets one problem, for more classes one a class."""
+    settings = settings_of(task.settings).resolve(task.settings, DualCD.name)
+    more = task.source.labels is not None and not task.source.labels.binary
+    if more and get_loss(settings["loss"]).targets != REAL_NUMBERS:
+        from blocksvm.solvers.several_dual_cd import SeveralDualCD  # loads kernels that two classes do not need
+
+        return SeveralDualCD(task)
+    if settings["multiclass"] is not None:
+        raise InputError(f"{called('multiclass')}: is for more than two classes; leave it out")
+    return DualCD(task)
+
+
 METHOD = Method(
     "dual-cd",
     "dual coordinate descent in blocks, to a certified duality gap",
-    PROBLEM_SETTINGS,
+    WITH_CLASSES,
     DualCD.capabilities,
-    DualCD,
+    make,
     ("loss",),
-    problem_settings,
+    settings_of,
 )

@@ -127,9 +127,9 @@ class Pegasos(Solver):
         out /= max(1.0, scalars[STEPS] + scalars[EARLIER_STEPS])
         return out
 
-    def estimates(self, state: State, loss_sum: float) -> tuple[float, None]:
+    def estimates(self, state: State, loss_sum: float, seen: float | None = None) -> tuple[float, None, None]:
         """P of the iterates as they went by: the last one's norm, the losses as they were seen."""
-        return 0.5 * state["scalars"][SCALE] ** 2 * sum_of_squares(state["v"]) + loss_sum, None
+        return 0.5 * state["scalars"][SCALE] ** 2 * sum_of_squares(state["v"]) + loss_sum, None, None
 
 
 def is_renewal(outer: int) -> bool:

@@ -14,7 +14,7 @@ from typing import Protocol
 import numpy as np
 
 from blocksvm.errors import InputError, called
-from blocksvm.problems.problem import Decided, Problem
+from blocksvm.problems.problem import Certificate, Decided, Problem
 from blocksvm.settings import Settings
 from blocksvm.sources.block import Block
 from blocksvm.sources.source import Source
@@ -34,7 +34,8 @@ class Capabilities:
     may have weights; predicts_first: each row is predicted before it is learned from, and the loss of that is
     reported; needs_all_rows: all rows must be in memory at once; working_set: it tells which rows can still move, and
     passes over some rows of a block alone make sense; free_bias: the weight of the constant feature may go without
-    regularisation; default_max_outer: outer iterations where none are asked for.
+    regularisation; screens: it tells how far each row is from moving
+    (``Solver.distances``); default_max_outer: outer iterations where none are asked for.
     """
 
     targets: tuple[str, ...] = (TWO_CLASSES,)
@@ -50,6 +51,7 @@ class Capabilities:
     needs_all_rows: bool = False
     working_set: bool = False
     free_bias: bool = False
+    screens: bool = False
     default_max_outer: int = 1
 
     def require(self, capability: str, name: str, setting: str, instead: str = "leave it out") -> None:
@@ -136,8 +138,8 @@ class Task:
 
     settings: its own, all resolved; source: the rows; bias: value of the constant feature; tolerance: the range of
     projected gradients at which a visit may end, or None; working_set: rows are kept between readings, so it shall tell
-    which can still move; free_bias: the constant feature's weight is not regularised; stop(): tells whether the run
-    shall end, for solvers whose passes take long.
+    which can still move; free_bias: the constant feature's weight is not regularised; tol: the relative gap at which a
+    problem is at its end; stop(): tells whether the run shall end, for solvers whose passes take long.
     """
 
     settings: dict
@@ -146,6 +148,7 @@ class Task:
     tolerance: float | None = None
     working_set: bool = False
     free_bias: bool = False
+    tol: float = 0.0
     stop: Callable[[], bool] = field(default=lambda: False)
 
 
@@ -220,19 +223,31 @@ class Solver(Protocol):
         """Every row has been visited once more."""
 
     def weights(self, state: State, out: np.ndarray | None) -> np.ndarray:
-        """w (n_vectors * (d + 1),), the last entry of each vector the weight of the constant feature."""
+        """w (n_vectors * (d + 1),) or (n_vectors, d + 1), the last entry of each vector the weight of the constant
+        feature."""
         ...
 
     def dual_variables(self, state: State) -> np.ndarray | None:
         """alpha (n_samples,) of a solver that certifies, else None."""
         return None
 
-    def estimates(self, state: State, loss_sum: float) -> tuple[float | None, float | None]:
-        """(primal, dual) as the visits of an outer iteration suggest them; None for what there is not."""
-        return None, None
+    def estimates(
+        self, state: State, loss_sum: float, seen: float | None = None
+    ) -> tuple[float | None, float | None, float | None]:
+        """(primal, dual, relative gap) as the visits of an outer iteration suggest them, by the losses suffered there
+        or, with a working set, the shares of the gap ``seen``; None for what there is not."""
+        return None, None, None
+
+    def problem_at(self, state: State) -> Problem:
+        """What certificates are about; of several problems it knows those that are at their end."""
+        return self.problem
+
+    def certified(self, state: State, certificate: Certificate) -> None:
+        """A certificate of the state has been taken."""
 
     def progress(self, state: State) -> dict:
-        """Of a solver that predicts first: rows, cumulative loss, mistakes so far; else nothing."""
+        """For a trace.  Of a solver that predicts first: rows, cumulative loss, mistakes so far; of one of several
+        problems: how many classes are done; else nothing."""
         return {}
 
     def finished(self, state: State) -> bool:

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from blocksvm.kernels.margins import decision_values
 from blocksvm.model.values import classes_of, pieces_of_values
-from blocksvm.problems.problem import Certificate, CertificateSums, Decided, Problem
+from blocksvm.problems.problem import Certificate, Decided, Problem
 from blocksvm.sources.block import Block
 
 
@@ -68,21 +67,21 @@ def certify(
     seen_block: Callable[[Block, np.ndarray], None] = lambda block, scores: None,
     decided: Decided | None = None,
 ) -> tuple[Certificate, float] | Missed | None:
-    """(certificate, relative drift of w) of w (d + 1,) and alpha (l,) over blocks of all rows; None if stopped.  prior:
+    """(certificate, relative drift of w) of w (d + 1,) and alpha (l,) over blocks of all rows, or of w (k, d + 1) and
+    alpha (l, k) of several problems; None if stopped.  prior:
     the weights w0 that w is regularised towards; seen_block is given each block and its scores; decided: rows that are
     in no block, since a gap has decided them.
 
     The gap is a sum of one term >= 0 a row (the Fenchel-Young inequality), so it is broken off, with what was seen of
     it, as soon as the rows read so far have a gap above ``enough``, or many rows one that promises far more than that.
     """
-    sums = CertificateSums(problem, w, prior)
+    sums = problem.sums(w, prior)
     seen = 0
     if decided is not None:
         sums.add_decided(decided, w)
         seen = decided.rows
     for block in blocks:
-        scores = np.empty(block.n_samples)
-        decision_values(*block.matrix, w, problem.bias, scores)
+        scores = sums.scores(block)
         sums.add(scores, block, None if alpha is None else alpha[block.rows])
         seen_block(block, scores)
         seen += block.n_samples

@@ -67,8 +67,8 @@ class Certifier:
                     self.supply.screening.begin()
             seen = {"seen_block": self._gather} if gather else {}
             found = certify(
-                solver.problem, self.weights(), alpha, self.supply.all_blocks(blocks), self.stop, enough, solver.prior,
-                decided=decided, **seen,
+                solver.problem_at(self.state), self.weights(), alpha, self.supply.all_blocks(blocks), self.stop, enough,
+                solver.prior, decided=decided, **seen,
             )  # fmt: skip
             if found is None or isinstance(found, Missed):
                 return found

@@ -233,12 +233,8 @@ class OuterLoop:
         """Estimates, certificate, held-out accuracy and the trace's line; 'interrupted' where that came first."""
         progress, solver, plan = self.progress, self.plan.solver, self.plan
         position = progress.position
-        primal, dual = solver.estimates(self.state, progress.tally.loss_sum)
-        if self.working_set is not None:
-            primal = dual + self.working_set.seen
-        gap = None
-        if dual is not None:
-            gap = (primal - dual) / abs(primal) if primal else 0.0
+        seen = None if self.working_set is None else self.working_set.seen
+        primal, dual, gap = solver.estimates(self.state, progress.tally.loss_sum, seen)
         certificate, share = None, None
         if position.check or (
             self.working_set is None and progress.attempts.worthwhile(position.outer, gap, plan.settings.tol)
@@ -255,6 +251,7 @@ class OuterLoop:
             else:
                 certificate, share = found, 1.0
                 progress.attempts.learn(position.outer, progress.gap_estimate if position.check else gap, found.rel_gap)
+                solver.certified(self.state, found)
         solver.end_outer(self.state, position.outer)
         progress.estimates = [*progress.estimates[-STILL:], primal]
         if certificate is not None:

@@ -70,7 +70,7 @@ def plan_blocks(
     own = source.n_samples + 8 * (n_features + 1) + TABLE_BYTES * len(chunks)
     own += WRITTEN_CHUNKS * int(chunks.nnz.max()) * (INDEX_BYTES + source.value_bytes)
     if saved is None:
-        screened = settings.screens and own <= MOST_FOR_SCREENING * budget.left
+        screened = settings.screens and solver.capabilities.screens and own <= MOST_FOR_SCREENING * budget.left
     else:
         screened = saved.get("decided_bytes") is not None
     if screened:

@@ -57,6 +57,7 @@ class Plan:
                 self.schedule.tolerance,
                 settings.working_set_share() is not None,
                 settings.free_bias,
+                settings.tol,
                 self._stops(stop),
             )
         )

@@ -155,6 +155,7 @@ def start_event(plan, progress: Progress) -> dict:
         "n_samples": source.n_samples,
         "n_features": source.n_features,
         "n_nonzeros": source.n_nonzeros,
+        "n_vectors": solver.n_vectors,
         "blocks": len(plan.blocks.partition.blocks(1)),
         **plan.describe_blocks(),
         "memory_plan": plan.memory(),

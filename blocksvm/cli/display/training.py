@@ -10,13 +10,14 @@ from blocksvm.settings import shown
 # column -> width in a plain log
 WIDTHS = {
     "outer": 5, "epoch": 5, "seconds": 7, "primal": 12, "dual": 12, "gap": 8, "certified": 9, "rows": 12, "loss": 10,
-    "mistakes": 9, "held-out": 8, "asked": 6, "passes": 6, "set": 6, "set-gap": 7, "set-passes": 10, "read": 7,
-    "waiting": 7, "left": 6,
+    "mistakes": 9, "held-out": 8, "asked": 6, "done": 7, "passes": 6, "set": 6, "set-gap": 7, "set-passes": 10,
+    "read": 7, "waiting": 7, "left": 6,
 }  # fmt: skip
 # the columns that a narrow terminal does without, the first one first
 SPARED = (
     "waiting",
     "read",
+    "done",
     "set-gap",
     "passes",
     "set-passes",
@@ -59,7 +60,7 @@ class TrainDisplay:
         self.max_seconds = None
         self.max_outer = None
         self.online = self.queried = False
-        self.n_samples = 1
+        self.n_samples = self.n_vectors = 1
         self.bytes_read = 0
         self.before = {"rows": 0, "cumulative_loss": 0.0, "mistakes": 0, "asked": 0}
 
@@ -111,6 +112,9 @@ class TrainDisplay:
             weight = f"lambda {event['lam']:g}" if event["lam"] else f"C {event['C']:g}"
             method = f"{event['solver']}, {event['loss']} loss, {weight}, to a relative gap of {self.tol:g}; "
             method += f"schedule {event['schedule']}"
+            self.n_vectors = event["n_vectors"]
+            if self.n_vectors > 1:
+                method += f"; {self.n_vectors} classes, each against the others"
         lines = [
             f"{event['store']}: {event['n_samples']:,} rows, {event['n_features']:,} features, "
             f"{event['n_nonzeros']:,} nonzeros",
@@ -193,6 +197,7 @@ class TrainDisplay:
             "dual": "" if dual is None else f"{mark}{dual:.6g}",
             "gap": "" if gap is None else f"{mark}{max(gap, 0.0):.1e}",
             "certified": "certified" if certified else "",
+            "done": f"{event['classes_done']}/{self.n_vectors}" if self.n_vectors > 1 else "",
             "passes": f"{event['inner_passes'] / event['blocks']:.1f}" if event["blocks"] else "",
             **self._working_set(event),
             "read": megabytes(self.bytes_read),

@@ -124,7 +124,15 @@ def _rising(values: list) -> bool:
 
 CERTIFICATE = Record(
     {name: or_none(NUMBER) for name in ("primal", "dual", "rel_gap", "accuracy")}
-    | {"rmse": maybe(or_none(NUMBER)), "alpha_factors": maybe(or_none(list_of(NUMBER, 2)))}
+    | {
+        "rmse": maybe(or_none(NUMBER)),
+        "alpha_factors": maybe(or_none(list_of(NUMBER, 2))),
+        "by_class": maybe(or_none(OBJECT)),
+    }
+)
+COST = Kind(
+    "a list of numbers, or one such list a class",
+    lambda v: list_of(NUMBER, 1).holds(v) or list_of(list_of(NUMBER, 2), 1).holds(v),
 )
 
 STORE = Record(
@@ -171,7 +179,7 @@ MODEL = Record(
         "fingerprint": or_none(TEXT),
         "store": TEXT,
         "settings": OBJECT,
-        "cost": maybe(or_none(list_of(NUMBER, 1))),
+        "cost": maybe(or_none(COST)),
         "labels": Kind("a rising list of two or more labels, or of none", _is_labels),
         "prior": or_none(TEXT),
         "prior_fingerprint": or_none(TEXT),
@@ -192,7 +200,7 @@ CHECKPOINT = Record(
         "n_features": SIZE,
         "fingerprint": TEXT,
         "settings": OBJECT,
-        "cost": or_none(list_of(NUMBER)),
+        "cost": or_none(COST),
         "method": maybe(METHOD),
         "partition": Record(
             {

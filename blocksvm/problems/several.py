@@ -1,0 +1,185 @@
+"""Several problems over the same rows, each with targets and costs of its own: one class against the others, for each
+class; and their certificates, taken together.
+
+Each problem is one of problem.py's: P_c(w_c), D_c(a_c) and their gap are its own, and none depends on another.  They
+are stated together since their rows are read together (kernels/several.py).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from blocksvm.errors import InputError, said
+from blocksvm.kernels.several import several_certificate_sums, several_decision_values, sums_of_columns
+from blocksvm.labels import Labels, require_labels
+from blocksvm.problems import get_loss
+from blocksvm.problems.loss import REAL_NUMBERS, Loss
+from blocksvm.problems.problem import (
+    ROUNDING,
+    ROUNDING_OF_W,
+    Certificate,
+    Decided,
+    above_primal,
+    check_costs,
+    class_factors,
+    overflowed,
+    sums_by_class,
+)
+from blocksvm.sources.block import Block
+from blocksvm.sources.source import Source
+
+PRIMAL, DUAL, REL_GAP = range(3)  # of each problem's certified figures
+CERTIFIED = ("primal", "dual", "rel_gap")
+
+
+@dataclass(frozen=True)
+class SeveralProblems:
+    """What is minimised, problem by problem.
+
+    targets, costs (m, k) float64: the target -1 or +1 and the cost C_i, without the row's weight, that a row of each
+    kind (its code) has in each problem; 0 where it is no part of it.  The last kind is that of rows without a label.
+    cost (k, 2): C times class weight, of targets below and above 0.  certified (k, 3): primal, dual and relative gap of
+    the problems that are at their end; an infinite gap: of those that are not.  The rest is as ``Problem`` has it.
+    """
+
+    loss: Loss
+    cost: np.ndarray
+    targets: np.ndarray
+    costs: np.ndarray
+    bias: float
+    n_samples: int
+    own: tuple = ()
+    certified: np.ndarray | None = None
+    tol: float = 0.0
+    real: bool = False
+    unit: float = 1.0
+    free_bias: bool = False
+
+    @property
+    def n_problems(self) -> int:
+        return len(self.cost)
+
+    @property
+    def live(self) -> np.ndarray:
+        """(t,) int32: the problems whose certified gap is above the tolerance, or that have none."""
+        if self.certified is None:
+            return np.arange(self.n_problems, dtype=np.int32)
+        return np.flatnonzero(~(self.certified[:, REL_GAP] <= self.tol)).astype(np.int32)
+
+    def codes(self, block: Block) -> np.ndarray:
+        """(n,) int16: the kinds of a block's rows."""
+        return block.y
+
+    def sums(self, w: np.ndarray, prior: np.ndarray | None = None) -> SeveralSums:
+        """For a certificate of w (k, d + 1)."""
+        return SeveralSums(self, w, prior)
+
+
+def one_against_the_others(settings: Mapping, bias: float, source: Source, tol: float) -> SeveralProblems:
+    """A problem for each class of a source: its rows have the target +1, all others -1.
+
+    Class weights multiply the cost of the rows of +1 (as LIBLINEAR has it); 'balanced' makes the two sides of each
+    problem weigh the same, and their total what it was.  Raises InputError where the rows have no such labels.
+    """
+    loss = get_loss(settings["loss"])
+    if loss.targets == REAL_NUMBERS:
+        raise InputError(f"{said('loss', loss.name)}: has no classes; leave {said('multiclass', 'rest')} out")
+    require_labels(source)
+    labels: Labels = source.labels
+    sums = sums_by_class(source, labels)
+    total, k = math.fsum(sums), len(sums)
+    C = settings["C"] if settings["lam"] is None else 1.0 / (settings["lam"] * total)
+    factors = np.ones((k, 2))
+    if settings["class_weight"] == "balanced":
+        own = np.array(sums, dtype=np.float64)
+        factors[:, 0], factors[:, 1] = 0.5 * total / (total - own), 0.5 * total / own
+    else:
+        factors[:, 1] = class_factors(settings["class_weight"], labels, sums)
+    cost = C * factors
+    check_costs(settings, cost, source, bias, float(cost.max()) * total)
+    targets = np.full((k + 1, k), -1.0)
+    np.fill_diagonal(targets, 1.0)
+    costs = np.where(targets > 0.0, cost[:, 1], cost[:, 0])
+    targets[k] = costs[k] = 0.0
+    values = tuple(settings[name] for name in loss.settings.names())
+    return SeveralProblems(loss, cost, targets, costs, bias, source.n_samples, values, tol=tol)
+
+
+class SeveralSums:
+    """Adds up the certificates of several problems block by block, all at one w (k, d + 1), as ``CertificateSums`` does
+    for one; prior (d + 1, k) or (0, 0)."""
+
+    def __init__(self, problems: SeveralProblems, w: np.ndarray, prior: np.ndarray | None = None):
+        self.problems = problems
+        self.k = problems.n_problems
+        self.w = np.ascontiguousarray(w.reshape(self.k, -1).T)
+        self.norms = np.empty((self.k, 4))
+        sums_of_columns(self.w, np.empty((0, 0)) if prior is None else prior.reshape(-1, self.k), self.norms)
+        self.sums_of_rows = problems.loss.compiled(several_certificate_sums)
+        self.live = problems.live
+        self.totals = np.zeros((self.k, 4))
+        self.correct = self.labelled = 0
+
+    def scores(self, block: Block) -> np.ndarray:
+        """(n, k) float64: the decision values of a block's rows."""
+        found = np.empty((block.n_samples, self.k))
+        several_decision_values(*block.matrix, self.w.reshape(-1), self.problems.bias, found)
+        return found
+
+    def add(self, scores: np.ndarray, block: Block, alpha: np.ndarray) -> None:
+        """Add a block: its scores, and alpha (n, k) of its rows."""
+        problems, codes = self.problems, self.problems.codes(block)
+        own = np.zeros_like(self.totals)
+        self.sums_of_rows(
+            scores, codes, block.weights, alpha, problems.targets, problems.costs, problems.own, self.live, own
+        )
+        self.totals += own
+        self.correct += int(np.count_nonzero(scores.argmax(axis=1) == block.y))
+        self.labelled += int(np.count_nonzero(block.y >= 0))
+
+    def add_decided(self, decided: Decided, w: np.ndarray) -> None:
+        raise NotImplementedError("no rows of several problems are decided")
+
+    def gap_so_far(self) -> float:
+        """The sum of all gaps' terms of the blocks added."""
+        return math.fsum(self.totals[:, 1].tolist())
+
+    def _along(self) -> np.ndarray:
+        """(k,): the lengths of the drifts w_c - w_c(a) along w_c."""
+        drift = np.abs(self.totals[:, 2] - self.norms[:, 2])
+        return np.divide(drift, np.sqrt(self.norms[:, 0]), out=drift.copy(), where=self.norms[:, 0] > 0.0)
+
+    def drift(self) -> float:
+        """The largest of those of the live problems beyond the rounding of w itself, relative to ||w_c - w0_c||."""
+        beyond = np.maximum(self._along() - ROUNDING_OF_W * np.sqrt(self.norms[:, 0]), 0.0)
+        length = np.sqrt(self.norms[:, 1])
+        return float(np.divide(beyond, length, out=beyond.copy(), where=length > 0.0)[self.live].max(initial=0.0))
+
+    def certificate(self) -> Certificate:
+        """The sums of primals and duals, and the largest of the relative gaps; those that were certified before are as
+        they were.  Raises InputError as ``CertificateSums`` does."""
+        problems = self.problems
+        figures = np.empty((self.k, 3)) if problems.certified is None else problems.certified.copy()
+        primal = 0.5 * self.norms[:, 1] + self.totals[:, 0]
+        of_rows = self.totals[:, 1]
+        gap = of_rows + 0.5 * np.square(self._along())
+        live = self.live
+        if not (np.isfinite(primal[live]).all() and np.isfinite(gap[live]).all()):
+            raise overflowed()
+        wrong = of_rows[live] < -ROUNDING * (self.totals[:, 3] + self.norms[:, 1])[live]
+        if wrong.any():
+            raise above_primal(-of_rows[live][wrong].min(), primal[live][wrong].min())
+        gap = np.maximum(gap, 0.0)
+        relative = np.divide(gap, np.abs(primal), out=gap.copy(), where=primal != 0.0)
+        figures[live] = np.stack([primal, primal - gap, relative], axis=1)[live]
+        return Certificate(
+            math.fsum(figures[:, PRIMAL].tolist()),
+            math.fsum(figures[:, DUAL].tolist()),
+            float(figures[:, REL_GAP].max()),
+            self.correct / max(1, self.labelled),
+            by_class=dict(zip(CERTIFIED, figures.T.tolist(), strict=True)),
+        )
