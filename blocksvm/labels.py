@@ -90,6 +90,11 @@ class Labels:
         return np.where(known, found, -1).astype(np.int16)
 
 
+def members_of(counts: list[tuple] | None) -> tuple:
+    """The members of the sets that were counted, rising."""
+    return tuple(sorted({member for labels, _ in counts or [] for member in labels}))
+
+
 def labels_of(counts: list[tuple] | None) -> Labels | None:
     """The labels that were counted, where they make classes: two or more, but not a number of its own for each row,
     and not sets."""
@@ -102,7 +107,8 @@ def labels_of(counts: list[tuple] | None) -> Labels | None:
 class Coding:
     """How a source's labels become ``y``: by ``labels`` (None: y is 0), or ``real``: y float64 is the label itself.
 
-    own: the source's table of labels, strings or sets; None where its labels are numbers.
+    own: the source's table of labels, strings or sets; None where its labels are numbers.  Where they are sets y is the
+    place in it (of at most ``MOST_LABELS`` sets, which whoever takes them has to see to).
     """
 
     labels: Labels | None
@@ -120,9 +126,14 @@ class Coding:
         return self.labels.table() if plain else np.empty(0)
 
     @cached_property
+    def sets(self) -> bool:
+        """``y`` is the place of the row's set of labels in the source's table, or -1."""
+        return not self.real and bool(self.own) and kind_of(self.own[0]) == SETS
+
+    @cached_property
     def by_kernel(self) -> bool:
         """The kernel's table is all that is needed."""
-        return not self.real and (self.labels is None or len(self.table) > 0)
+        return not self.real and not self.sets and (self.labels is None or len(self.table) > 0)
 
     @cached_property
     def _code_of_own(self) -> np.ndarray:
@@ -133,6 +144,8 @@ class Coding:
         """``y`` of rows, from the float64 that a source keeps for each."""
         if self.real:
             return kept.astype(np.float64)
+        if self.sets:
+            return np.where(np.isnan(kept), -1, kept).astype(np.int16)
         if self.labels is None:
             return np.zeros(len(kept), np.int16)
         if self.own is None:
@@ -155,8 +168,8 @@ def require_labels(source) -> None:
     """InputError unless a source's rows are of two classes or more, and every row has a label."""
     if source.label_kind == SETS:
         raise InputError(
-            f"{source.name}: its rows have sets of labels, and solvers learn one label a row; for each label make a "
-            "store of two classes, with it and without it, and train a model on each"
+            f"{source.name}: its rows have sets of labels, and this solver learns one label a row; "
+            f"{said('solver', 'dual-cd')} learns each label against the rest"
         )
     if source.n_unlabelled:
         raise InputError(

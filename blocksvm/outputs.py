@@ -137,7 +137,10 @@ def _is_ours(path: Path, kind: str, labels: tuple) -> bool:
     if kind == "trace":
         return _is_event(lines[0]) if lines else False
     texts = {label_text(label) for label in labels}
-    return all(line in texts or _is_numbers(line) for line in lines if line)
+    named = (
+        line in texts or all(part in texts for part in line.split(",")) or _is_numbers(line) for line in lines if line
+    )
+    return all(named)
 
 
 def _is_event(line: str) -> bool:

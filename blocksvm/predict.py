@@ -66,19 +66,21 @@ def main(arguments: list[str]) -> int:
     sigterm_interrupts()
     compile_kernels("predict", description["values"], options.quiet, options.model)
     from blocksvm.cli.display import Line, megabytes
-    from blocksvm.model.measures import RANK_BYTES, ClassMeasures, RealMeasures
+    from blocksvm.model.measures import RANK_BYTES, ClassMeasures, RealMeasures, SetMeasures
     from blocksvm.model.scoring import StoreScorer, TextScorer
 
-    real, binary = not description["labels"], len(description["labels"]) == 2
+    sets, real = description.get("multilabel", False), not description["labels"]
+    binary = len(description["labels"]) == 2 and not sets
     if is_store:
-        scorer = StoreScorer(options.model, options.input, options.memory, options.scores or real or binary)
+        by_values = options.scores or real or binary or sets
+        scorer = StoreScorer(options.model, options.input, options.memory, by_values)
         pieces = scorer.scores()
     else:
         ready = compile_reader(description["text"]["dtype"], description.get("bits"), options.quiet)
         scorer = TextScorer(options.model, options.memory, options.format, ready)
         pieces = scorer.scores([options.input])
-    measures = RealMeasures()
-    if not real:
+    measures = SetMeasures(scorer.model.labels) if sets else RealMeasures()
+    if not (real or sets):
         ranked = binary and scorer.budget.left >= 2 * RANK_BYTES
         if ranked:
             scorer.budget.take("the ROC curve", RANK_BYTES)
@@ -112,6 +114,8 @@ def main(arguments: list[str]) -> int:
 
 def written(scores, model, numbers) -> Iterator[str]:
     """The lines of some rows, in pieces of bounded size: their ``numbers`` (n,) or (n, k), or (None) labels."""
+    from dataclasses import replace
+
     from blocksvm.labels import label_text
 
     n = len(scores.classes)
@@ -122,6 +126,11 @@ def written(scores, model, numbers) -> Iterator[str]:
             yield "".join(
                 [" ".join([f"{v:.17g}" for v in row]) + "\n" for row in values[start : start + step].tolist()]
             )
+    elif model.multilabel:
+        step = max(1, NUMBERS_AT_ONCE // len(model.labels))
+        for start in range(0, n, step):
+            part = replace(scores, values=scores.values[start : start + step])
+            yield "".join([label_text(own) + "\n" for own in part.predictions(model)])
     else:
         lines = [label_text(label) + "\n" for label in model.labels]
         for start in range(0, n, NUMBERS_AT_ONCE):

@@ -128,16 +128,16 @@ def main(arguments: list[str]) -> int:
 def next_steps(store: str, meta: dict) -> list[str]:
     """What can be trained on a store as it is; nothing where training would be refused."""
     from blocksvm.cli.display.words import MANY
+    from blocksvm.labels import NUMBERS, SETS, members_of
 
-    labels, kind = meta["labels"], meta.get("label_kind", "numbers")
-    if not meta["n_features"] or meta.get("n_unlabelled") or kind == "sets":
+    labels, kind = meta["labels"], meta.get("label_kind", NUMBERS)
+    if not meta["n_features"] or meta.get("n_unlabelled"):
         return []
-    if kind == "numbers" and (labels is None or len(labels) > MANY):
+    solver = ""
+    if kind == NUMBERS and (labels is None or len(labels) > MANY):
         solver = " --loss epsilon-insensitive"
-    elif labels is None or len(labels) < 2:
+    elif len(members_of(labels) if kind == SETS else labels or ()) < 2:
         return []
-    else:
-        solver = ""
     return [f"next: python -m blocksvm.train {store} MODEL.h5{solver}"]
 
 

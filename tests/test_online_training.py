@@ -321,7 +321,7 @@ def test_options_of_learners_belong_to_learners(tmp_path, capsys):
         assert what in err.splitlines()[-1]
     X, y = classes()
     store = make_store(tmp_path, X, y, name="many")
-    code, _, err = run_in_process(capsys, train_main, store, tmp_path / "m.h5")
+    code, _, err = run_in_process(capsys, train_main, store, tmp_path / "m.h5", "--solver", "pegasos")
     assert code == 2
     assert "has 4 labels" in err
 

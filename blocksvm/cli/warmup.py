@@ -180,8 +180,11 @@ def warm_screening(source, method, settings: dict) -> None:
 
 def predict(folder: Path, kind: str, dtype: str) -> None:
     """Text and a store under a model."""
+    import numpy as np
+
     from blocksvm.api import fit
     from blocksvm.model.scoring import StoreScorer, TextScorer
+    from blocksvm.model.values import pieces_of_values, side_by_side
     from blocksvm.sources.store.reader import open_store
 
     text, store = make_store(folder, ONES if kind == "ones" else VALUED, dtype)
@@ -191,6 +194,11 @@ def predict(folder: Path, kind: str, dtype: str) -> None:
     for scorer, arguments in ((TextScorer(model, 1 << 30), ([str(text)],)), (StoreScorer(model, store, 1 << 30), ())):
         for _ in scorer.scores(*arguments):
             pass
+    # models of more classes, on stores and on text
+    own = few_rows(kind, 3)
+    indptr, indices, values = own.read_block(np.arange(len(own.chunks)), None).matrix
+    for entries in (values, np.ones(len(indices)), None):
+        list(pieces_of_values((indptr, indices, entries), side_by_side(3, own.n_features), 1.0))
 
 
 if __name__ == "__main__":

@@ -9,6 +9,8 @@ from blocksvm.errors import InputError, said
 # name -> where its Format is; loaded when it is first wanted
 FORMATS = {
     "svmlight": "blocksvm.formats.svmlight:SVMLIGHT",
+    "svmlight-named": "blocksvm.formats.multilabel:NAMED_LABELS",
+    "multilabel": "blocksvm.formats.multilabel:MULTILABEL",
     "vw": "blocksvm.formats.vw:VW",
 }
 AUTO = "auto"

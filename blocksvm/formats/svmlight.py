@@ -6,6 +6,7 @@ import re
 
 import numpy as np
 
+from blocksvm.errors import said
 from blocksvm.formats.protocol import EXPANSION, Reading, Room
 from blocksvm.formats.text import TextPiece, word_at
 from blocksvm.kernels import text as codes
@@ -89,7 +90,10 @@ class SvmlightReader:
     def _parse_fault(self, code: int, token: str) -> str:
         if code == codes.BIG_VALUE:
             return self.reading.too_large(f"feature id {token.strip(chr(39)).partition(':')[0]}")
-        return FAULTS[code].format(token=token)
+        more = ""
+        if code == codes.BAD_LABEL:
+            more = f" (words and sets of labels are read by {said('format', 'svmlight-named')} and multilabel)"
+        return FAULTS[code].format(token=token) + more
 
     def _row_fault(self, code: int, ids: np.ndarray, entry: int) -> str:
         if code == codes.DUPLICATE:

@@ -30,16 +30,26 @@ MOSTLY = 3  # times the live problems: with fewer in all, the decision values of
 
 
 @inlined
-def prefetch_columns(indptr, indices, w, k, row):
-    """Ask for the weights that ``row`` names, of all problems; w ((d + 1) * k,)."""
+def prefetch_columns(indptr, indices, w, k, lines, row):
+    """Ask for the weights that ``row`` names, of the problems in these ``lines`` of each feature's numbers; w
+    ((d + 1) * k,)."""
     start = indptr[row]
     at = indptr[row + 1] - 1
     hot = HOT_WEIGHTS // k
     while at >= start and indices[at] >= hot:
         base = np.int64(indices[at]) * k
-        for line in range(0, k, LINE):
+        for line in lines:
             prefetch(w, base + line)
         at -= 1
+
+
+@inlined
+def lines_of(live, k):
+    """Where in a feature's k numbers the cache lines begin that hold the ``live`` problems."""
+    wanted = np.zeros(k, np.uint8)
+    for c in live:
+        wanted[c - c % LINE] = 1
+    return np.flatnonzero(wanted)
 
 
 @inlined
@@ -73,13 +83,20 @@ def some_row_scores(indices, values, start, stop, w, k, bias, live, z):
 
 @inlined
 def add_row_to(indices, values, start, stop, w, k, moved, steps, n_moved):
-    """``w_c += steps[t] * x`` for the problems c = moved[t], t < n_moved."""
+    """``w_c += steps[c] * x`` for the problems c = moved[t], t < n_moved; steps (k,) is 0 for all others."""
     width = np.uint64(k)
+    if MOSTLY * n_moved >= k:
+        for at in range(np.uint64(start), np.uint64(stop)):
+            v = value_at(values, at)
+            base = np.uint64(indices[at]) * width
+            for c in range(width):
+                w[base + c] += steps[c] * v
+        return
     for at in range(np.uint64(start), np.uint64(stop)):
         v = value_at(values, at)
         base = np.uint64(indices[at]) * width
         for t in range(n_moved):
-            w[base + np.uint64(moved[t])] += steps[t] * v
+            w[base + np.uint64(moved[t])] += steps[moved[t]] * v
 
 
 def several_dual_cd_pass(indptr, indices, values, codes, weights, sq_norms, order, bias, targets, costs, p,
@@ -98,9 +115,10 @@ def several_dual_cd_pass(indptr, indices, values, codes, weights, sq_norms, orde
     n = order.shape[0]
     n_live = live.shape[0]
     dense = MOSTLY * n_live >= k
+    lines = np.arange(0, k, LINE) if dense else lines_of(live, k)
     with_set = share.shape[0] > 0
     z = np.empty(k)
-    steps = np.empty(k)
+    steps = np.zeros(k)
     moved = np.empty(k, np.int32)
     last = w.shape[0] - k
     pg_max = -np.inf
@@ -120,7 +138,7 @@ def several_dual_cd_pass(indptr, indices, values, codes, weights, sq_norms, orde
             prefetch(sq_norms, ahead)
             prefetch(codes, ahead)
         if t + WEIGHTS_AHEAD < n:
-            prefetch_columns(indptr, indices, w, k, order[t + WEIGHTS_AHEAD])
+            prefetch_columns(indptr, indices, w, k, lines, order[t + WEIGHTS_AHEAD])
         i = order[t]
         importance = 1.0 if weights is None else weights[i]
         start = indptr[i]
@@ -169,7 +187,7 @@ def several_dual_cd_pass(indptr, indices, values, codes, weights, sq_norms, orde
                 gain -= more + move * (z[c] + 0.5 * move * q)
                 alpha[i, c] = new
                 moved[n_moved] = c
-                steps[n_moved] = move
+                steps[c] = move
                 n_moved += 1
         if not part_of_some:
             if with_set:
@@ -193,7 +211,8 @@ def several_dual_cd_pass(indptr, indices, values, codes, weights, sq_norms, orde
         if n_moved > 0:
             add_row_to(indices, values, start, stop, w, k, moved, steps, n_moved)
             for m in range(n_moved):
-                w[last + moved[m]] += steps[m] * bias
+                w[last + moved[m]] += steps[moved[m]] * bias
+                steps[moved[m]] = 0.0
     return pg_max, pg_min, dropped, nonzeros, loss, resting_loss, changes, gain, shares
 
 
@@ -202,9 +221,10 @@ def several_decision_values(indptr, indices, values, w, bias, out):
     """``out[i, c] = <w_c, x_i> + bias * w_c's last`` for all rows and problems; w ((d + 1) * k,), out (n, k)."""
     k = out.shape[1]
     n = out.shape[0]
+    lines = np.arange(0, k, LINE)
     for i in range(n):
         if i + WEIGHTS_AHEAD < n:
-            prefetch_columns(indptr, indices, w, k, i + WEIGHTS_AHEAD)
+            prefetch_columns(indptr, indices, w, k, lines, i + WEIGHTS_AHEAD)
         row_scores(indices, values, indptr[i], indptr[i + 1], w, k, bias, out[i])
 
 
@@ -284,17 +304,15 @@ def add_rows_to_several(indptr, indices, values, coefficients, bias, w):
     k = coefficients.shape[1]
     last = w.shape[0] - k
     moved = np.empty(k, np.int32)
-    steps = np.empty(k)
     for i in range(coefficients.shape[0]):
         n_moved = 0
         for c in range(k):
             if coefficients[i, c] != 0.0:
                 moved[n_moved] = c
-                steps[n_moved] = coefficients[i, c]
                 n_moved += 1
                 w[last + c] += coefficients[i, c] * bias
         if n_moved > 0:
-            add_row_to(indices, values, indptr[i], indptr[i + 1], w, k, moved, steps, n_moved)
+            add_row_to(indices, values, indptr[i], indptr[i + 1], w, k, moved, coefficients[i], n_moved)
 
 
 @kernel

@@ -70,10 +70,15 @@ def own_format(name: str, path: str | Path) -> str:
     raise InputError(f"{path}: was trained on text of the format {name}; if you trust that, say {said('format', name)}")
 
 
-def labels_predicted(values: np.ndarray, labels: tuple) -> np.ndarray:
-    """Labels (n,) for decision values (n,) of two classes or (n, k) of more; without labels the values themselves."""
+def labels_predicted(values: np.ndarray, labels: tuple, sets: bool = False) -> np.ndarray:
+    """Labels (n,) for decision values (n,) of two classes or (n, k) of more; without labels the values themselves.
+    sets: (n,) objects, the tuples of the labels whose value is above 0."""
     if not labels:
         return values
+    if sets:
+        found = np.empty(len(values), dtype=object)
+        found[:] = [tuple(label for label, own in zip(labels, row, strict=True) if own) for row in values > 0.0]
+        return found
     chosen = values.argmax(axis=1) if values.ndim == 2 else (values > 0.0).astype(np.int64)
     return np.array(labels)[chosen]
 
@@ -84,7 +89,8 @@ class Model:
 
     feature_ids (d,) int64 in no particular order; weights (d,) float64; intercept: value times weight of the constant
     feature; labels (negative, positive), numbers or strings, or () where targets are real numbers; meta: settings,
-    certificate, versions.  Of k > 2 classes: weights (k, d), intercept (k,), labels the k classes, rising.
+    certificate, versions.  Of k > 2 classes: weights (k, d), intercept (k,), labels the k classes, rising; the
+    same where rows have sets of k labels.
     """
 
     path: str
@@ -97,6 +103,11 @@ class Model:
     def __repr__(self) -> str:
         labels = listed(self.labels[:5]) + (", ..." if len(self.labels) > 5 else "")
         return f"Model({self.weights.shape[-1]} features, {f'labels {labels}' if labels else 'real targets'})"
+
+    @property
+    def multilabel(self) -> bool:
+        """Each row has a set of the labels."""
+        return self.meta.get("multilabel", False)
 
     @property
     def bits(self) -> int | None:
@@ -123,8 +134,9 @@ class Model:
 
     def predict(self, X) -> np.ndarray:
         """The label of each row (n,), a number or string of the user's own; a decision value of 0 is the negative one,
-        of more classes' equal ones the smallest label's counts.  Where targets are real numbers, the decision value."""
-        return labels_predicted(self.decision_function(X), self.labels)
+        of more classes' equal ones the smallest label's counts.  Where targets are real numbers, the decision value;
+        where rows have sets of labels, the tuple of those whose decision value is above 0."""
+        return labels_predicted(self.decision_function(X), self.labels, self.multilabel)
 
     def predict_proba(self, X) -> np.ndarray:
         """(n, 2) float64: the probabilities of the smaller and the larger label; InputError where the model was not

@@ -196,17 +196,71 @@ class ClassMeasures:
         if area is not None:
             line += f", ROC AUC {area[0]:.6f}"
             line += f" (within {area[1]:.1g})" if area[1] > RANK_ERROR else ""
-        lines = [line]
-        if len(self.right) <= MOST_CLASSES:
-            texts = [label_text(label) for label in self.labels.values]
-            width = max(5, *map(len, texts))
-            lines.append(f"{'label':>{width}} {'precision':>9} {'recall':>9} {'F1':>9} {'rows':>11}")
-            for text, *figures, rows in zip(texts, precision, recall, f1, self.true.tolist(), strict=True):
-                cells = " ".join(f"{'-' if math.isnan(x) else f'{x:.4f}':>9}" for x in figures)
-                lines.append(f"{text:>{width}} {cells} {rows:11,}")
+        lines = [line, *by_label(self.labels.values, precision, recall, f1, self.true)]
         if self.probabilities is not None:
             lines += self.probabilities.sentences(label_text(self.labels.positive))
         return lines
+
+
+class SetMeasures:
+    """Of predicted sets of labels: how many are right as a whole, which share of all single decisions is wrong (Hamming
+    loss), and precision, recall and F1, of all decisions together (micro), of each label, and their mean (macro)."""
+
+    def __init__(self, labels: tuple):
+        self.labels = tuple(labels)
+        self.place = {label: c for c, label in enumerate(self.labels)}
+        self.right, self.predicted, self.true = (np.zeros(len(labels), np.int64) for _ in range(3))
+        self.rows = self.labelled = self.exact = self.unknown = 0
+
+    def count(self, scores) -> None:
+        self.rows += len(scores.labels)
+        there = [(i, own) for i, own in enumerate(scores.labels) if isinstance(own, tuple)]
+        if not there:
+            return
+        true = np.zeros((len(there), len(self.labels)), bool)
+        others = np.zeros(len(there), np.int64)
+        for row, (_, own) in enumerate(there):
+            known = [self.place[label] for label in own if label in self.place]
+            true[row, known] = True
+            others[row] = len(own) - len(known)
+        said = scores.values[[i for i, _ in there]] > 0.0
+        self.labelled += len(there)
+        self.unknown += int(others.sum())
+        self.exact += int(((said == true).all(axis=1) & (others == 0)).sum())
+        self.right += (said & true).sum(axis=0)
+        self.predicted += said.sum(axis=0)
+        self.true += true.sum(axis=0)
+
+    def sentences(self) -> list[str]:
+        if not self.labelled:
+            return []
+        right, wrong = int(self.right.sum()), int((self.predicted + self.true - 2 * self.right).sum()) + self.unknown
+        asked, there = int(self.predicted.sum()), int(self.true.sum()) + self.unknown
+        lines = [f"whole sets right {self.exact / self.labelled:.6f} ({self.exact:,} of {self.labelled:,} rows)"]
+        if self.unknown:
+            lines.append(f"the rows have {self.unknown:,} labels that the model does not know; they count as missed")
+        with np.errstate(invalid="ignore", divide="ignore"):
+            precision, recall = self.right / self.predicted, self.right / self.true
+            f1 = 2.0 * self.right / (self.predicted + self.true)
+        hamming = wrong / (self.labelled * len(self.labels))
+        micro = 2.0 * right / (asked + there) if asked + there else math.nan
+        met = f1[~np.isnan(f1)]
+        macro = met.mean() if len(met) else math.nan
+        lines.append(f"micro F1 {micro:.6f}, macro F1 {macro:.6f}, Hamming loss {hamming:.6f}")
+        return lines + by_label(self.labels, precision, recall, f1, self.true)
+
+
+def by_label(labels: tuple, precision: np.ndarray, recall: np.ndarray, f1: np.ndarray, rows: np.ndarray) -> list[str]:
+    """A line a label, where they are not too many."""
+    if len(labels) > MOST_CLASSES:
+        return []
+    texts = [label_text(label) for label in labels]
+    width = max(5, *map(len, texts))
+    lines = [f"{'label':>{width}} {'precision':>9} {'recall':>9} {'F1':>9} {'rows':>11}"]
+    for text, *figures, n in zip(texts, precision, recall, f1, rows.tolist(), strict=True):
+        cells = " ".join(f"{'-' if math.isnan(x) else f'{x:.4f}':>9}" for x in figures)
+        lines.append(f"{text:>{width}} {cells} {n:11,}")
+    return lines
 
 
 def _some(labels) -> str:

@@ -25,7 +25,8 @@ LINKS: dict[str, Link] = {"logistic": logistic}  # by the name of the loss
 
 def known_link(meta: Mapping) -> Link | None:
     """The link of a model, by its description; None where its decision values are no probabilities."""
-    return LINKS.get(meta["method"]["settings"].get("loss")) if len(meta["labels"]) == 2 else None
+    two = len(meta["labels"]) == 2 and not meta.get("multilabel", False)
+    return LINKS.get(meta["method"]["settings"].get("loss")) if two else None
 
 
 def link_of(meta: Mapping, path: str) -> Link:

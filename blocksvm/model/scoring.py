@@ -16,8 +16,8 @@ from blocksvm.formats.protocol import EXPANSION, Reading
 from blocksvm.formats.recipe import Recipe
 from blocksvm.formats.text import LineLimit, TextInputs
 from blocksvm.memory import Budget
-from blocksvm.model.files import Model, describe_model, hashed, load_model, own_format, recipe_of
-from blocksvm.model.values import classes_of, piece_bytes, pieces_of_values, rows_of_piece
+from blocksvm.model.files import Model, describe_model, hashed, labels_predicted, load_model, own_format, recipe_of
+from blocksvm.model.values import classes_of, piece_bytes, pieces_of_values, rows_of_piece, side_by_side
 from blocksvm.rows import RecordCounter, shown_name
 from blocksvm.sources.block import Arena
 from blocksvm.sources.source import bytes_of_blocks
@@ -38,13 +38,15 @@ class Scores:
     labels: np.ndarray
 
     def predictions(self, model: Model) -> np.ndarray:
-        """The user's labels (m,), or where targets are real numbers the decision values."""
+        """The user's labels (m,), or where targets are real numbers the decision values; sets of labels as tuples."""
+        if model.multilabel:
+            return labels_predicted(self.values, model.labels, sets=True)
         return np.array(model.labels)[self.classes] if model.labels else self.values
 
 
 def by_row(values: np.ndarray) -> np.ndarray:
     """Decision values (k, m) as they are handed out: (m,) of k = 1, else (m, k)."""
-    return values[0].copy() if len(values) == 1 else np.ascontiguousarray(values.T)
+    return values[0].copy() if len(values) == 1 else values.T.copy()
 
 
 class TextScorer:
@@ -77,8 +79,9 @@ class TextScorer:
         self.index = IdIndex(d).fill([(0, self.model.feature_ids)])
         # unseen features point at a weight of 0, the last entry is the constant
         constant = np.expand_dims(self.model.intercept, -1)
-        w = np.concatenate([self.model.weights, np.zeros_like(constant), constant], axis=-1)
-        self.w = np.atleast_2d(w)
+        self.w = side_by_side(n_vectors, d + 1)
+        self.w[:, :-2] = self.model.weights
+        self.w[:, -1:] = constant
         # from here on the weights are only needed in this order
         self.model = replace(self.model, feature_ids=np.empty(0, np.int64), weights=np.empty(0))
 
@@ -201,7 +204,7 @@ def _own_weights(model: Model, store: Store) -> np.ndarray:
         )
     index = IdIndex(len(model.feature_ids)).fill([(0, model.feature_ids)])
     theirs = np.atleast_2d(model.weights)
-    own = np.zeros((len(theirs), store.n_features + 1))
+    own = side_by_side(len(theirs), store.n_features)
     for start, ids in store.feature_id_pieces():
         positions = index.find(ids if bits is not None else hashed(ids, model.bits))
         known = np.flatnonzero(positions >= 0)

@@ -39,9 +39,9 @@ class EarlierModels:
         self.extra_ids = np.empty(0, np.int64)
         self.outers = 0
 
-    def check(self, solver, method: Mapping, bias: float) -> None:
-        """Before anything is allocated.  method: name, learner and settings of the run, as descriptions have them."""
-        labels = [] if solver.real_targets else list(self.source.labels.values)
+    def check(self, solver, method: Mapping, bias: float, labels: list) -> None:
+        """Before anything is allocated.  method: name, learner and settings of the run, labels: those that it learns,
+        as descriptions have them."""
         if self.continue_from is not None:
             saved = describe_model(self.continue_from)
             solver.capabilities.require(

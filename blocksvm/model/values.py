@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from blocksvm.kernels.margins import decision_values
+from blocksvm.kernels.several import several_decision_values
 
 PIECE_VALUES = 1 << 15  # 256 kB of them
 
@@ -29,17 +30,31 @@ def pieces_of_values(matrix: tuple, w: np.ndarray, constant: float) -> Iterator[
 
     matrix: (indptr, indices, values) as a Block has them; w (k, d + 1) float64: a vector for each class, or one alone
     (k = 1) for two classes, the constant feature's weight last; constant: the value of that feature.  The values are
-    overwritten by the next piece.
+    overwritten by the next piece.  Vectors that lie side by side in memory (``side_by_side``) are read together, which
+    is many times as fast.
     """
     indptr, indices, entries = matrix
-    n, step = len(indptr) - 1, rows_of_piece(len(w))
-    memory = np.empty(len(w) * min(n, step))
+    n, k = len(indptr) - 1, len(w)
+    step = rows_of_piece(k)
+    memory = np.empty(k * min(n, step))
+    together = w.T.reshape(-1) if k > 1 and w.T.flags.c_contiguous else None
     for start in range(0, n, step):
         rows = slice(start, min(start + step, n))
-        values = memory[: len(w) * (rows.stop - start)].reshape(len(w), -1)
+        piece = indptr[start : rows.stop + 1], indices, entries
+        if together is not None:
+            values = memory[: k * (rows.stop - start)].reshape(-1, k)
+            several_decision_values(*piece, together, constant, values)
+            yield rows, values.T
+            continue
+        values = memory[: k * (rows.stop - start)].reshape(k, -1)
         for own, out in zip(w, values, strict=True):
-            decision_values(indptr[start : rows.stop + 1], indices, entries, own, constant, out)
+            decision_values(*piece, own, constant, out)
         yield rows, values
+
+
+def side_by_side(k: int, n_features: int) -> np.ndarray:
+    """Zeros (k, n_features + 1) of which each feature's k numbers are neighbours in memory."""
+    return np.zeros((n_features + 1, k)).T
 
 
 def classes_of(values: np.ndarray) -> np.ndarray:

@@ -8,16 +8,16 @@ are stated together since their rows are read together (kernels/several.py).
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from blocksvm.errors import InputError, said
+from blocksvm.errors import InputError
 from blocksvm.kernels.several import several_certificate_sums, several_decision_values, sums_of_columns
-from blocksvm.labels import Labels, require_labels
+from blocksvm.labels import MOST_LABELS, SETS, Labels, members_of, require_labels
 from blocksvm.problems import get_loss
-from blocksvm.problems.loss import REAL_NUMBERS, Loss
+from blocksvm.problems.loss import Loss
 from blocksvm.problems.problem import (
     ROUNDING,
     ROUNDING_OF_W,
@@ -43,7 +43,8 @@ class SeveralProblems:
     targets, costs (m, k) float64: the target -1 or +1 and the cost C_i, without the row's weight, that a row of each
     kind (its code) has in each problem; 0 where it is no part of it.  The last kind is that of rows without a label.
     cost (k, 2): C times class weight, of targets below and above 0.  certified (k, 3): primal, dual and relative gap of
-    the problems that are at their end; an infinite gap: of those that are not.  The rest is as ``Problem`` has it.
+    the problems that are at their end; an infinite gap: of those that are not.  sets: a row may have several labels, or
+    none.  The rest is as ``Problem`` has it.
     """
 
     loss: Loss
@@ -55,6 +56,7 @@ class SeveralProblems:
     own: tuple = ()
     certified: np.ndarray | None = None
     tol: float = 0.0
+    sets: bool = False
     real: bool = False
     unit: float = 1.0
     free_bias: bool = False
@@ -79,34 +81,62 @@ class SeveralProblems:
         return SeveralSums(self, w, prior)
 
 
-def one_against_the_others(settings: Mapping, bias: float, source: Source, tol: float) -> SeveralProblems:
-    """A problem for each class of a source: its rows have the target +1, all others -1.
+def each_against_the_rest(settings: Mapping, bias: float, source: Source, tol: float) -> SeveralProblems:
+    """A problem for each class of a source, or each label of its sets: the rows that have it are +1, all others -1.
 
     Class weights multiply the cost of the rows of +1 (as LIBLINEAR has it); 'balanced' makes the two sides of each
     problem weigh the same, and their total what it was.  Raises InputError where the rows have no such labels.
     """
     loss = get_loss(settings["loss"])
-    if loss.targets == REAL_NUMBERS:
-        raise InputError(f"{said('loss', loss.name)}: has no classes; leave {said('multiclass', 'rest')} out")
-    require_labels(source)
-    labels: Labels = source.labels
-    sums = sums_by_class(source, labels)
-    total, k = math.fsum(sums), len(sums)
+    labels, member, sums = kinds_of(source)
+    total, k = math.fsum(sums.tolist()), len(labels.values)
+    own = sums @ member
     C = settings["C"] if settings["lam"] is None else 1.0 / (settings["lam"] * total)
     factors = np.ones((k, 2))
     if settings["class_weight"] == "balanced":
-        own = np.array(sums, dtype=np.float64)
-        factors[:, 0], factors[:, 1] = 0.5 * total / (total - own), 0.5 * total / own
+        sides = np.stack([total - own, own], axis=1)
+        factors = np.divide(0.5 * total, sides, out=factors, where=sides > 0.0)
     else:
-        factors[:, 1] = class_factors(settings["class_weight"], labels, sums)
+        factors[:, 1] = class_factors(settings["class_weight"], labels, tuple(own.tolist()))
     cost = C * factors
     check_costs(settings, cost, source, bias, float(cost.max()) * total)
-    targets = np.full((k + 1, k), -1.0)
-    np.fill_diagonal(targets, 1.0)
+    targets = np.vstack([np.where(member, 1.0, -1.0), np.zeros(k)])
     costs = np.where(targets > 0.0, cost[:, 1], cost[:, 0])
-    targets[k] = costs[k] = 0.0
+    costs[-1] = 0.0
     values = tuple(settings[name] for name in loss.settings.names())
-    return SeveralProblems(loss, cost, targets, costs, bias, source.n_samples, values, tol=tol)
+    sets = source.label_kind == SETS
+    return SeveralProblems(loss, cost, targets, costs, bias, source.n_samples, values, tol=tol, sets=sets)
+
+
+def kinds_of(source: Source) -> tuple[Labels, np.ndarray, np.ndarray]:
+    """(labels, member, sums): whether rows of each kind (their code, ``Block.y``) have each label, (m, k) bool, and the
+    sum (m,) of the weights of the rows of each kind.  InputError where a source has not two labels or more."""
+    if source.label_kind != SETS:
+        require_labels(source)
+        sums = np.array(sums_by_class(source, source.labels), dtype=np.float64)
+        return source.labels, np.eye(len(sums), dtype=bool), sums
+    if source.label_counts is None:
+        raise InputError(f"{source.name}: has more than {MOST_LABELS:,} distinct sets of labels, and no more are taken")
+    if source.n_unlabelled:
+        raise InputError(
+            f"{source.name}: {source.n_unlabelled:,} of its {source.n_samples:,} rows have no set of labels, not even "
+            "an empty one; split the labelled rows alone"
+        )
+    labels = Labels(members_of(source.label_counts))
+    if len(labels.values) < 2:
+        raise InputError(f"{source.name}: its sets have {len(labels.values)} label in all; training needs two or more")
+    kinds = [kind for kind, _ in source.label_counts]
+    sums = source.label_weights or [count for _, count in source.label_counts]
+    return labels, membership(kinds, labels), np.array(sums, dtype=np.float64)
+
+
+def membership(sets: Sequence, labels: Labels) -> np.ndarray:
+    """(m, k) bool: which of the labels each of m sets has."""
+    place = {label: c for c, label in enumerate(labels.values)}
+    found = np.zeros((len(sets), len(place)), bool)
+    for row, own in enumerate(sets):
+        found[row, [place[label] for label in own if label in place]] = True
+    return found
 
 
 class SeveralSums:
@@ -138,7 +168,10 @@ class SeveralSums:
             scores, codes, block.weights, alpha, problems.targets, problems.costs, problems.own, self.live, own
         )
         self.totals += own
-        self.correct += int(np.count_nonzero(scores.argmax(axis=1) == block.y))
+        if problems.sets:
+            self.correct += int(((scores > 0.0) == (problems.targets[codes] > 0.0)).all(axis=1).sum())
+        else:
+            self.correct += int(np.count_nonzero(scores.argmax(axis=1) == block.y))
         self.labelled += int(np.count_nonzero(block.y >= 0))
 
     def add_decided(self, decided: Decided, w: np.ndarray) -> None:

@@ -19,6 +19,7 @@ from blocksvm.kernels.loss import AT_REST
 from blocksvm.kernels.margins import add_rows, inner_with_difference, squared_distance, sum_of_squares
 from blocksvm.kernels.screening import distances
 from blocksvm.kernels.shuffle import keep_active
+from blocksvm.labels import SETS
 from blocksvm.problems import get_loss
 from blocksvm.problems.free_bias import constant_value
 from blocksvm.problems.loss import REAL_NUMBERS
@@ -309,7 +310,8 @@ def settings_of(given: Mapping) -> Settings:
 def make(task: Task) -> Solver:
     """For two classes or real targets one problem, for more classes one a class."""
     settings = settings_of(task.settings).resolve(task.settings, DualCD.name)
-    more = task.source.labels is not None and not task.source.labels.binary
+    labels = task.source.labels
+    more = task.source.label_kind == SETS or (labels is not None and not labels.binary)
     if more and get_loss(settings["loss"]).targets != REAL_NUMBERS:
         from blocksvm.solvers.several_dual_cd import SeveralDualCD  # loads kernels that two classes do not need
 

@@ -23,7 +23,7 @@ from blocksvm.kernels.several import (
     sums_of_columns,
 )
 from blocksvm.problems.problem import Certificate, Decided
-from blocksvm.problems.several import CERTIFIED, REL_GAP, SeveralProblems, one_against_the_others
+from blocksvm.problems.several import CERTIFIED, REL_GAP, SeveralProblems, each_against_the_rest
 from blocksvm.solvers.dual_cd import CONJUGATE, NO_PAUSES, NO_SHARES, OUTERS, REST_VISITS, RESTING, DualCD, settings_of
 from blocksvm.solvers.protocol import SHARE, SavedRun, State, StateArray, Task, VisitArray
 from blocksvm.sources.block import Block
@@ -66,7 +66,7 @@ class SeveralDualCD(DualCD):
 
     def stated(self, task: Task) -> SeveralProblems:
         """The problems of a task."""
-        return one_against_the_others(self.settings, task.bias, task.source, task.tol)
+        return each_against_the_rest(self.settings, task.bias, task.source, task.tol)
 
     @property
     def problem(self) -> SeveralProblems:

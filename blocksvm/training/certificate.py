@@ -35,6 +35,17 @@ def count_correct(w: np.ndarray, n_vectors: int, bias: float, block: Block) -> i
     return correct
 
 
+def count_sets(w: np.ndarray, bias: float, block: Block, member: np.ndarray) -> int:
+    """Rows of the block whose set of labels is predicted, those of a decision value above 0; w (k, d + 1); member
+    (m, k) bool: what the sets hold, by the rows' codes."""
+    correct = 0
+    for rows, values in pieces_of_values(block.matrix, w, bias):
+        codes = block.y[rows]
+        right = ((values.T > 0.0) == member[codes]).all(axis=1)
+        correct += int(np.count_nonzero(right & (codes >= 0)))
+    return correct
+
+
 def sum_squared_errors(w: np.ndarray, bias: float, block: Block) -> float:
     """Sum of (<w, x_i> - y_i)^2 over the block's rows that have a target; w (1, d + 1)."""
     total = 0.0

@@ -10,12 +10,13 @@ import numpy as np
 
 from blocksvm.conversion.ids import IdIndex
 from blocksvm.errors import InputError
-from blocksvm.labels import Labels, label_text
+from blocksvm.labels import SETS, Labels, label_text
 from blocksvm.memory import Budget
-from blocksvm.model.values import piece_bytes
+from blocksvm.model.values import piece_bytes, side_by_side
+from blocksvm.problems.several import membership
 from blocksvm.sources.block import Arena
 from blocksvm.sources.source import Source, bytes_of_blocks
-from blocksvm.training.certificate import count_correct, sum_squared_errors
+from blocksvm.training.certificate import count_correct, count_sets, sum_squared_errors
 
 
 def held_out_figures(held_out: HeldOut | None, weights: Callable[[], np.ndarray], bias: float) -> dict:
@@ -28,11 +29,17 @@ def held_out_figures(held_out: HeldOut | None, weights: Callable[[], np.ndarray]
 
 class HeldOut:
     """A second source to score after each outer iteration, one chunk at a time.  labels: the classes that are learned,
-    None where targets are real numbers."""
+    None where targets are real numbers; sets: rows have sets of them."""
 
-    def __init__(self, source: Source, labels: Labels | None, n_vectors: int, budget: Budget):
+    def __init__(self, source: Source, labels: Labels | None, n_vectors: int, budget: Budget, sets: bool = False):
         self.real = labels is None
-        if labels is not None:
+        self.member: np.ndarray | None = None
+        if sets:
+            if source.label_kind != SETS or source.label_counts is None:
+                raise InputError(f"{source.name}: its rows have no sets of labels, as the training rows have")
+            self.member = membership([own for own, _ in source.label_counts], labels)
+            labels = None
+        elif labels is not None:
             _require_some(source, labels)
         if source.n_unlabelled == source.n_samples:
             raise InputError(f"{source.name}: none of its rows has a label; name a store of rows that have one")
@@ -57,9 +64,9 @@ class HeldOut:
         self.arena = Arena(self.arena_bytes)
 
     def score(self, w: np.ndarray, bias: float) -> float:
-        """Share of the labelled held-out rows whose label is predicted, or the root of their mean squared error; unseen
-        features count nothing."""
-        own = np.zeros((self.n_vectors, self.source.n_features + 1))
+        """Share of the labelled held-out rows whose label, or whole set of labels, is predicted, or the root of their
+        mean squared error; unseen features count nothing."""
+        own = side_by_side(self.n_vectors, self.source.n_features)
         known = self.mapping >= 0
         for mine, theirs in zip(own, w.reshape(self.n_vectors, -1), strict=True):
             mine[:-1][known] = theirs[self.mapping[known]]
@@ -67,9 +74,12 @@ class HeldOut:
         total = 0.0
         for chunk in range(len(self.source.chunks)):
             block = self.source.read_block(np.array([chunk]), self.arena)
-            total += (
-                sum_squared_errors(own, bias, block) if self.real else count_correct(own, self.n_vectors, bias, block)
-            )
+            if self.real:
+                total += sum_squared_errors(own, bias, block)
+            elif self.member is not None:
+                total += count_sets(own, bias, block, self.member)
+            else:
+                total += count_correct(own, self.n_vectors, bias, block)
         mean = total / (self.source.n_samples - self.source.n_unlabelled)
         return math.sqrt(mean) if self.real else mean
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from blocksvm.errors import InputError, said
-from blocksvm.labels import Labels
+from blocksvm.labels import SETS, Labels, members_of
 from blocksvm.memory import Budget
 from blocksvm.model.state import namespace
 from blocksvm.model.takeover import EarlierModels
@@ -69,12 +69,14 @@ class Plan:
             "settings": plain(self.solver.settings),
         }
         self.budget = Budget(settings.memory)
-        self.earlier.check(self.solver, self.method, settings.bias)
+        self.earlier.check(self.solver, self.method, settings.bias, self.label_list())
         self.earlier.match_features(self.budget)
         self.n_features = source.n_features + len(self.earlier.extra_ids)
         if self.earlier.prior is not None:
             self.budget.take("prior", 8 * self.solver.n_vectors * (self.n_features + 1))
-        self.held_out = None if valid is None else HeldOut(valid, self.labels, self.solver.n_vectors, self.budget)
+        self.held_out = (
+            None if valid is None else HeldOut(valid, self.labels, self.solver.n_vectors, self.budget, self.multilabel)
+        )
         take_state(self.budget, source, self.solver, self.n_features)
         if self.held_out is not None:
             self.held_out.match(source, self.budget)
@@ -93,7 +95,18 @@ class Plan:
     @property
     def labels(self) -> Labels | None:
         """The classes that are learned; None where targets are real numbers."""
-        return None if self.solver.real_targets else self.source.labels
+        if self.solver.real_targets:
+            return None
+        return Labels(members_of(self.source.label_counts)) if self.multilabel else self.source.labels
+
+    def label_list(self) -> list:
+        """As descriptions have them: none where targets are real numbers."""
+        return [] if self.labels is None else list(self.labels.values)
+
+    @property
+    def multilabel(self) -> bool:
+        """Rows have sets of labels."""
+        return self.source.label_kind == SETS
 
     def memory(self) -> dict[str, int]:
         """Bytes by name, as counted against the budget."""

@@ -181,6 +181,7 @@ MODEL = Record(
         "settings": OBJECT,
         "cost": maybe(or_none(COST)),
         "labels": Kind("a rising list of two or more labels, or of none", _is_labels),
+        "multilabel": maybe(YES),
         "prior": or_none(TEXT),
         "prior_fingerprint": or_none(TEXT),
         "text": Record({"normalize": TEXT, "duplicates": TEXT, "dtype": one_of("float32", "float64")}),

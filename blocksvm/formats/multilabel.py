@@ -1,0 +1,106 @@
+"""svmlight text whose labels are no numbers: ``multilabel``, a set of labels a line (``1,3 5:0.2``, LIBSVM's format),
+and ``svmlight-named``, a label that is a word (``sports 5:0.2``).
+
+The first word of each line is the label, up to the first blank; what follows is svmlight's.  A line that begins with a
+blank or with a pair has no label: of ``multilabel`` the empty set.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from blocksvm.formats.protocol import EXPANSION, Reading, Room
+from blocksvm.formats.svmlight import SvmlightReader
+from blocksvm.formats.text import TextPiece
+from blocksvm.kernels.words import COLON, HASH, NEWLINE, SPACE, SPARE, ZERO
+from blocksvm.rows import RowBatch
+
+BLANKS = np.array([ord(blank) for blank in " \t\r\n"], np.uint8)
+
+
+def word_label(word: bytes) -> str | None:
+    """The label of a line whose first word this is; None: it has none."""
+    return word.decode("utf-8", "backslashreplace") or None
+
+
+def set_label(word: bytes) -> tuple:
+    """The set of labels that a word lists: numbers where all are, else words."""
+    members = [member for member in word.decode("utf-8", "backslashreplace").split(",") if member]
+    try:
+        return tuple(float(member) + 0.0 for member in members)
+    except ValueError:
+        return tuple(members)
+
+
+class LabelledReader(SvmlightReader):
+    """``label_of(word)`` makes a line's label of its first word; required: whether a row must have one."""
+
+    expansion = 2 * EXPANSION  # a copy of the text, and objects for the labels
+
+    def __init__(self, reading: Reading, label_of, required: bool):
+        super().__init__(replace(reading, labelled=False))
+        self.label_of = label_of
+        self.required = required and reading.labelled
+
+    def parse(self, piece: TextPiece, room: Room | None = None) -> RowBatch:
+        end = piece.end
+        text = np.append(piece.text[:end], np.zeros(SPARE, np.uint8))
+        newlines = np.flatnonzero(text[:end] == NEWLINE)
+        starts = np.append(0, newlines[:-1] + 1)[: len(newlines)]
+        blanks = np.flatnonzero(np.isin(text[:end], BLANKS))
+        stops = blanks[np.searchsorted(blanks, starts)]
+        colons = np.flatnonzero(text[:end] == COLON)
+        a_pair = np.searchsorted(colons, stops) > np.searchsorted(colons, starts)
+        labelled = ~a_pair & (stops > starts) & (text[starts] != HASH)
+        stops = np.where(labelled, stops, starts)
+        # the parser sees a label of 0 in the place of each
+        words = np.zeros(end + 1, np.int8)
+        np.add.at(words, starts[labelled], 1)
+        np.add.at(words, stops[labelled], -1)
+        raw = text.tobytes()
+        text[:end][np.cumsum(words[:end], dtype=np.int8) > 0] = SPACE
+        text[starts[labelled]] = ZERO
+        batch = super().parse(TextPiece(piece.source, text, end, piece.fraction), room)
+        lines = batch.origin.records
+        known: dict[bytes, object] = {}
+        labels = []
+        for start, stop in zip(starts[lines].tolist(), stops[lines].tolist(), strict=True):
+            word = raw[start:stop]
+            if word not in known:
+                known[word] = self.label_of(word)
+            labels.append(known[word])
+        batch = replace(batch, labels=labels)
+        return self._cut(batch, labels.index(None)) if self.required and None in labels else batch
+
+    def _cut(self, batch: RowBatch, row: int) -> RowBatch:
+        """The rows before one that has no label, which is the fault."""
+        end, line = batch.indptr[row], int(batch.origin.records[row])
+        return replace(
+            batch, labels=batch.labels[:row], indptr=batch.indptr[: row + 1], ids=batch.ids[:end],
+            values=batch.values[:end], origin=replace(batch.origin, records=batch.origin.records[:row]),
+            fault=(line, "the line has no label; a line is 'label id:value id:value ...'"),
+        )  # fmt: skip
+
+
+class Labelled:
+    """A format that is named, never guessed: nearly any text might be read as this."""
+
+    def __init__(self, lines: str, words: tuple[bytes, ...], label_of, required: bool):
+        self.lines = lines
+        self.sample = b"".join(
+            b"%s %d:%.1f %d:1\n" % (words[i % len(words)], i % 7 + 2, i % 5 + 0.5, i % 2) for i in range(40)
+        )
+        self.label_of = label_of
+        self.required = required
+
+    def score(self, head: bytes, name: str) -> float:
+        return 0.0
+
+    def reader(self, reading: Reading) -> LabelledReader:
+        return LabelledReader(reading, self.label_of, self.required)
+
+
+MULTILABEL = Labelled("'label,label,... id:value ...'", (b"1", b"1,3", b""), set_label, required=False)
+NAMED_LABELS = Labelled("'word id:value ...'", (b"no", b"yes"), word_label, required=True)
