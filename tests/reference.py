@@ -658,3 +658,48 @@ def regression_pass(X, y, beta, w, order, C, epsilon, squared):
         new = min(max(new, -bound), bound)
         w += (new - beta[i]) * X[i]
         beta[i] = new
+
+
+def crammer_singer_primal(X, y, W, C_rows, prior=0.0):
+    """1/2 ||W - W0||^2 + sum_i C_i max_k ([k != y_i] + <w_k - w_y, x_i>); W (k, d); Crammer, Singer, JMLR 2, 2001."""
+    X = np.asarray(X, dtype=np.float64)
+    total = 0.5 * float(np.sum((W - prior) ** 2))
+    for x, label, c in zip(X, y, C_rows, strict=True):
+        z = W @ x
+        total += c * max(z[k] - z[label] + (k != label) for k in range(len(W)))
+    return total
+
+
+def crammer_singer_dual(X, y, A, prior=None):
+    """-1/2 ||U||^2 - sum_{k != y_i} a_ik - <W0, U>, U_k = sum_i a_ik x_i; A (n, k), which must be feasible."""
+    X = np.asarray(X, dtype=np.float64)
+    U = A.T @ X
+    others = sum(float(a.sum() - a[label]) for a, label in zip(A, y, strict=True))
+    return -0.5 * float(np.sum(U**2)) - others - (0.0 if prior is None else float(np.sum(prior * U)))
+
+
+def crammer_singer_pass(X, y, A, W, order, C_rows):
+    """One pass of Keerthi et al., KDD 2008: each row's a is set to the best one, found by bisection for theta in
+    a_k = min(C_k, (theta - B_k) / ||x||^2), sum_k a_k = 0.  A (n, k) and W (k, d) are updated."""
+    X = np.asarray(X, dtype=np.float64)
+    k = len(W)
+    for i in order:
+        if C_rows[i] == 0.0:
+            continue
+        x, label = X[i], y[i]
+        q, bound = float(x @ x), np.where(np.arange(k) == label, C_rows[i], 0.0)
+        B = W @ x + (np.arange(k) != label) - q * A[i]
+        if q == 0.0:
+            new = np.zeros(k)
+            new[label], new[1 if label == 0 else 0] = C_rows[i], -C_rows[i]
+        else:
+            low, high = float(np.min(B)) - q * C_rows[i] - 1.0, float(np.max(B + q * bound)) + 1.0
+            for _ in range(200):
+                theta = 0.5 * (low + high)
+                if np.minimum(bound, (theta - B) / q).sum() > 0.0:
+                    high = theta
+                else:
+                    low = theta
+            new = np.minimum(bound, (0.5 * (low + high) - B) / q)
+        W += np.outer(new - A[i], x)
+        A[i] = new

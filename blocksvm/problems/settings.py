@@ -56,7 +56,7 @@ PROBLEM_SETTINGS = Settings(
     ),
     exclusive=(("C", "lam"),),
 )
-REST = "rest"
-MULTICLASS = Setting("multiclass", "more than two labels: 'rest' (default), each class against the others", None, str,
-                     choices=(REST,), metavar="RULE")  # fmt: skip
+REST, CRAMMER_SINGER = "rest", "crammer-singer"
+MULTICLASS = Setting("multiclass", "more than two labels: 'rest' (default), each against the others; 'crammer-singer'",
+                     None, str, choices=(REST, CRAMMER_SINGER), metavar="RULE")  # fmt: skip
 WITH_CLASSES = PROBLEM_SETTINGS + (MULTICLASS,)

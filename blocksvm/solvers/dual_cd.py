@@ -24,7 +24,7 @@ from blocksvm.problems import get_loss
 from blocksvm.problems.free_bias import constant_value
 from blocksvm.problems.loss import REAL_NUMBERS
 from blocksvm.problems.problem import Decided, make_problem, problem_settings
-from blocksvm.problems.settings import MULTICLASS, WITH_CLASSES
+from blocksvm.problems.settings import CRAMMER_SINGER, MULTICLASS, WITH_CLASSES
 from blocksvm.settings import Settings
 from blocksvm.solvers.protocol import (
     SHARE,
@@ -289,14 +289,19 @@ class DualCD(Solver):
         sums = state["sums"]
         now = int(sums[OUTERS]) % (REST_VISITS + 1)
         at_rest = sum(float(sums[RESTING + k]) for k in range(REST_VISITS + 1) if k != now)
-        w, prior = state["w"], self.prior
-        if self.problem.free_bias:
-            w, prior = w[:-1], prior[:-1]
-        distance_sq = squared_distance(w, prior) if len(prior) else sum_of_squares(w)
-        cross = inner_with_difference(prior, w, prior) if len(prior) else 0.0
+        distance_sq, cross = self.distances_of(state)
         dual = float(-sums[CONJUGATE] - 0.5 * distance_sq - cross)
         primal = 0.5 * distance_sq + loss_sum + at_rest if seen is None else dual + seen
         return primal, dual, (primal - dual) / abs(primal) if primal else 0.0
+
+    def distances_of(self, state: State) -> tuple[float, float]:
+        """(||w - w0||^2, <w0, w - w0>), of the weights that are regularised."""
+        w, prior = state["w"], self.prior
+        if self.problem.free_bias:
+            w, prior = w[:-1], prior[:-1]
+        if not len(prior):
+            return sum_of_squares(w), 0.0
+        return squared_distance(w, prior), inner_with_difference(prior, w, prior)
 
     def dual_variables(self, state: State) -> np.ndarray:
         return state["alpha"]
@@ -308,12 +313,17 @@ def settings_of(given: Mapping) -> Settings:
 
 
 def make(task: Task) -> Solver:
-    """For two classes or real targets one problem, for more classes one a class."""
+    """For two classes or real targets one problem; for more classes, or sets of labels, one a class, or one of all."""
     settings = settings_of(task.settings).resolve(task.settings, DualCD.name)
     labels = task.source.labels
     more = task.source.label_kind == SETS or (labels is not None and not labels.binary)
     if more and get_loss(settings["loss"]).targets != REAL_NUMBERS:
-        from blocksvm.solvers.several_dual_cd import SeveralDualCD  # loads kernels that two classes do not need
+        # imported here: they load kernels that two classes do not need
+        if settings["multiclass"] == CRAMMER_SINGER:
+            from blocksvm.solvers.crammer_singer import CrammerSingerCD
+
+            return CrammerSingerCD(task)
+        from blocksvm.solvers.several_dual_cd import SeveralDualCD
 
         return SeveralDualCD(task)
     if settings["multiclass"] is not None:

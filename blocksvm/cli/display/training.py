@@ -114,7 +114,8 @@ class TrainDisplay:
             method += f"schedule {event['schedule']}"
             self.n_vectors = event["n_vectors"]
             if self.n_vectors > 1:
-                method += f"; {self.n_vectors} classes, each against the others"
+                rule = " together" if event["multiclass"] == "crammer-singer" else ", each against the others"
+                method += f"; {self.n_vectors} classes{rule}"
         lines = [
             f"{event['store']}: {event['n_samples']:,} rows, {event['n_features']:,} features, "
             f"{event['n_nonzeros']:,} nonzeros",
@@ -197,7 +198,7 @@ class TrainDisplay:
             "dual": "" if dual is None else f"{mark}{dual:.6g}",
             "gap": "" if gap is None else f"{mark}{max(gap, 0.0):.1e}",
             "certified": "certified" if certified else "",
-            "done": f"{event['classes_done']}/{self.n_vectors}" if self.n_vectors > 1 else "",
+            "done": f"{event['classes_done']}/{self.n_vectors}" if "classes_done" in event else "",
             "passes": f"{event['inner_passes'] / event['blocks']:.1f}" if event["blocks"] else "",
             **self._working_set(event),
             "read": megabytes(self.bytes_read),
