@@ -22,9 +22,10 @@ LEVELS = [
     ["model"],
     ["training", "streaming"],
     ["api"],
+    ["validation"],
     ["analysis"],
     ["cli"],
-    ["split", "train", "predict", "stream", "regret", "info", "demo", "__main__"],
+    ["split", "train", "predict", "cv", "stream", "regret", "info", "demo", "__main__"],
 ]
 LEVEL = {room: level for level, rooms in enumerate(LEVELS) for room in rooms}
 COMMANDS = LEVELS[-1]

@@ -5,8 +5,9 @@ nonzero of a row costs a few neighbouring cache lines for all problems, where k 
 the mathematics of each problem is that of its own run (dual_cd.py, margins.py).
 
 codes (n,) int16 tell a row's kind, targets (m, k) float64 and costs (m, k) float64 the target and the cost C_i that a row
-of each kind has in each problem (cost 0: it is no part of it; the last kind, of code -1, has no target at all); live
-(t,) int32: the problems that are still worked on.
+of each kind has in each problem (cost 0: it is no part of it; the last kind, of code -1, has no target at all); reals
+(n,) float64: the rows' targets in all problems, where they are real numbers, else None; live (t,) int32: the problems
+that are still worked on.
 """
 
 import numpy as np
@@ -27,6 +28,14 @@ from blocksvm.kernels.memory import HOT_WEIGHTS, ROW_AHEAD, WEIGHTS_AHEAD, prefe
 
 LINE = 8  # float64 numbers in a cache line
 MOSTLY = 3  # times the live problems: with fewer in all, the decision values of all are computed, side by side
+
+
+@inlined
+def target_of(targets, reals, i, code, c):
+    """The target of row i, of kind ``code``, in problem c."""
+    if reals is None:
+        return targets[code, c]
+    return reals[i]
 
 
 @inlined
@@ -99,7 +108,7 @@ def add_row_to(indices, values, start, stop, w, k, moved, steps, n_moved):
             w[base + np.uint64(moved[t])] += steps[moved[t]] * v
 
 
-def several_dual_cd_pass(indptr, indices, values, codes, weights, sq_norms, order, bias, targets, costs, p,
+def several_dual_cd_pass(indptr, indices, values, codes, reals, weights, sq_norms, order, bias, targets, costs, p,
                          shrink_above, shrink_below, rest_beyond, rest_visits, live, scale, w, alpha, active, rest,
                          pauses, share, conjugates, seen):  # fmt: skip
     """One inner pass of dual coordinate descent over the rows in ``order``, for all live problems: ``dual_cd_pass`` of
@@ -162,7 +171,7 @@ def several_dual_cd_pass(indptr, indices, values, codes, weights, sq_norms, orde
             if cost == 0.0:
                 continue
             part_of_some = True
-            target = targets[code, c]
+            target = target_of(targets, reals, i, code, c)
             a = alpha[i, c]
             suffered = value(z[c], target, cost, p)
             row_loss += suffered
@@ -228,7 +237,7 @@ def several_decision_values(indptr, indices, values, w, bias, out):
         row_scores(indices, values, indptr[i], indptr[i + 1], w, k, bias, out[i])
 
 
-def several_certificate_sums(scores, codes, weights, alpha, targets, costs, p, live, out):
+def several_certificate_sums(scores, codes, reals, weights, alpha, targets, costs, p, live, out):
     """``out`` (k, 4) gains, for each live problem, what ``certificate_sums`` returns: the sums over rows of value, of the
     share of the gap, of a direction z, and of the terms' magnitudes; scores, alpha (n, k)."""
     for i in range(scores.shape[0]):
@@ -239,7 +248,7 @@ def several_certificate_sums(scores, codes, weights, alpha, targets, costs, p, l
             cost = costs[code, c] * importance
             if cost == 0.0:
                 continue
-            target = targets[code, c]
+            target = target_of(targets, reals, i, code, c)
             z = scores[i, c]
             a = alpha[i, c]
             suffered = value(z, target, cost, p)
@@ -251,7 +260,7 @@ def several_certificate_sums(scores, codes, weights, alpha, targets, costs, p, l
             out[c, 3] += suffered + abs(conjugated) + abs(product)
 
 
-def several_shares(scores, codes, weights, alpha, targets, costs, p, live, scale, rest, pauses, out):
+def several_shares(scores, codes, reals, weights, alpha, targets, costs, p, live, scale, rest, pauses, out):
     """``out`` (n,) float64: each row's scaled shares of the live problems' gaps, added up, as ``several_dual_cd_pass``
     has them; a row that can move is at rest no longer."""
     for i in range(scores.shape[0]):
@@ -262,7 +271,7 @@ def several_shares(scores, codes, weights, alpha, targets, costs, p, live, scale
             c = live[s]
             cost = costs[code, c] * importance
             if cost > 0.0:
-                mine = share_of_gap(alpha[i, c], scores[i, c], targets[code, c], cost, p)
+                mine = share_of_gap(alpha[i, c], scores[i, c], target_of(targets, reals, i, code, c), cost, p)
                 if mine >= 0.0:
                     total = max(total, 0.0) + mine * scale[c]
         out[i] = total
@@ -271,7 +280,7 @@ def several_shares(scores, codes, weights, alpha, targets, costs, p, live, scale
             pauses[i] = 0
 
 
-def several_coefficients(alpha, codes, weights, targets, costs, p, live, conjugates, out):
+def several_coefficients(alpha, codes, reals, weights, targets, costs, p, live, conjugates, out):
     """``out[i, c] = alpha[i, c] * direction`` for the live problems, 0 for the others, by which w is made anew;
     conjugates (k,) gain each problem's sum_i conjugate(a_i)."""
     out[:] = 0.0
@@ -282,11 +291,11 @@ def several_coefficients(alpha, codes, weights, targets, costs, p, live, conjuga
             c = live[s]
             cost = costs[code, c] * importance
             if cost > 0.0:
-                out[i, c] = alpha[i, c] * direction(targets[code, c], p)
-                conjugates[c] += conjugate(alpha[i, c], targets[code, c], cost, p)
+                out[i, c] = alpha[i, c] * direction(target_of(targets, reals, i, code, c), p)
+                conjugates[c] += conjugate(alpha[i, c], target_of(targets, reals, i, code, c), cost, p)
 
 
-def several_feasible(alpha, codes, weights, targets, costs, p, ratio):
+def several_feasible(alpha, codes, reals, weights, targets, costs, p, ratio):
     """Other problems' dual variables for these: times ratio (m, k) by kind of row and problem, then into each row's own
     bounds; 0 where a row is no part of a problem."""
     for i in range(alpha.shape[0]):
@@ -295,7 +304,7 @@ def several_feasible(alpha, codes, weights, targets, costs, p, ratio):
         for c in range(alpha.shape[1]):
             cost = costs[code, c] * importance
             a = alpha[i, c] * ratio[code, c]
-            alpha[i, c] = feasible(a, targets[code, c], cost, p) if cost > 0.0 else 0.0
+            alpha[i, c] = feasible(a, target_of(targets, reals, i, code, c), cost, p) if cost > 0.0 else 0.0
 
 
 @kernel

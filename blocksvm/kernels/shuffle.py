@@ -22,6 +22,30 @@ def row_keys(numbers, seed, keys):
         keys[i] = scramble(base ^ scramble(np.uint64(numbers[i]) + GOLDEN))
 
 
+@kernel
+def line_keys(text, end, seed, keys):
+    """``keys`` uint64: a hash of (seed, the line's bytes without the blanks around them) for each line of
+    ``text[:end]`` (uint8), which ends with a newline; returns how many lines."""
+    base = scramble(np.uint64(seed) + GOLDEN)
+    n = 0
+    start = 0
+    for at in range(end):
+        if text[at] != 10:
+            continue
+        stop = at
+        while stop > start and text[stop - 1] <= 32:
+            stop -= 1
+        while start < stop and text[start] <= 32:
+            start += 1
+        key = base
+        for k in range(start, stop):
+            key = scramble(key ^ (np.uint64(text[k]) + GOLDEN))
+        keys[n] = scramble(key ^ np.uint64(stop - start))
+        n += 1
+        start = at + 1
+    return n
+
+
 @inlined
 def below(state, bound):
     """A number in [0, bound) from the generator's state: (new state, number); bound < 2^31."""

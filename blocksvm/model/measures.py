@@ -73,16 +73,17 @@ class RealMeasures:
 class RankCurve:
     """The area under the ROC curve: the share of pairs of a row of either class whose larger decision value is the
     larger label's, ties counting half (Hanley, McNeil, Radiology 143, 1982).  Values that agree in the upper bits of
-    their float32 count as ties, and ``error`` bounds what that may change."""
+    their float32 count as ties, and ``error`` bounds what that may change.  bits: so many."""
 
-    def __init__(self):
-        self.counts = np.zeros((2, 1 << RANK_BITS), np.int64)
+    def __init__(self, bits: int = RANK_BITS):
+        self.bits = bits
+        self.counts = np.zeros((2, 1 << bits), np.int64)
 
     def count(self, values: np.ndarray, positive: np.ndarray) -> None:
         with np.errstate(over="ignore"):
             bits = (values + 0.0).astype(np.float32).view(np.int32)
         rising = np.where(bits < 0, ~bits, bits | np.int32(-(1 << 31))).view(np.uint32)
-        places = (rising >> np.uint32(32 - RANK_BITS)).astype(np.int64)
+        places = (rising >> np.uint32(32 - self.bits)).astype(np.int64)
         for own, chosen in zip(self.counts, (~positive, positive), strict=True):
             np.add.at(own, places[chosen], 1)
 

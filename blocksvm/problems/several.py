@@ -8,7 +8,7 @@ are stated together since their rows are read together (kernels/several.py).
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -43,8 +43,10 @@ class SeveralProblems:
     targets, costs (m, k) float64: the target -1 or +1 and the cost C_i, without the row's weight, that a row of each
     kind (its code) has in each problem; 0 where it is no part of it.  The last kind is that of rows without a label.
     cost (k, 2): C times class weight, of targets below and above 0.  certified (k, 3): primal, dual and relative gap of
-    the problems that are at their end; an infinite gap: of those that are not.  sets: a row may have several labels, or
-    none.  The rest is as ``Problem`` has it.
+    the problems that are at their end; an infinite gap: of those that are not.  predicts: what the decision values of
+    all problems say together of a row: NUMBERS or STRINGS, the one class of the largest, SETS, all labels of a value
+    above 0, None: nothing.  kinds(block): the codes (n,) int16 of its rows, None: ``Block.y``.  real: targets are real
+    numbers, those of the block; ``targets`` is then of no matter.  The rest is as ``Problem`` has it.
     """
 
     loss: Loss
@@ -56,7 +58,8 @@ class SeveralProblems:
     own: tuple = ()
     certified: np.ndarray | None = None
     tol: float = 0.0
-    sets: bool = False
+    predicts: str | None = None
+    kinds: Callable[[Block], np.ndarray] | None = None
     real: bool = False
     unit: float = 1.0
     free_bias: bool = False
@@ -74,7 +77,11 @@ class SeveralProblems:
 
     def codes(self, block: Block) -> np.ndarray:
         """(n,) int16: the kinds of a block's rows."""
-        return block.y
+        return block.y if self.kinds is None else self.kinds(block)
+
+    def reals(self, block: Block) -> np.ndarray | None:
+        """(n,) float64: the rows' targets where they are real numbers, else None."""
+        return block.y if self.real else None
 
     def sums(self, w: np.ndarray, prior: np.ndarray | None = None) -> SeveralSums:
         """For a certificate of w (k, d + 1)."""
@@ -104,8 +111,9 @@ def each_against_the_rest(settings: Mapping, bias: float, source: Source, tol: f
     costs = np.where(targets > 0.0, cost[:, 1], cost[:, 0])
     costs[-1] = 0.0
     values = tuple(settings[name] for name in loss.settings.names())
-    sets = source.label_kind == SETS
-    return SeveralProblems(loss, cost, targets, costs, bias, source.n_samples, values, tol=tol, sets=sets)
+    return SeveralProblems(
+        loss, cost, targets, costs, bias, source.n_samples, values, tol=tol, predicts=source.label_kind
+    )  # fmt: skip
 
 
 def kinds_of(source: Source) -> tuple[Labels, np.ndarray, np.ndarray]:
@@ -165,10 +173,21 @@ class SeveralSums:
         problems, codes = self.problems, self.problems.codes(block)
         own = np.zeros_like(self.totals)
         self.sums_of_rows(
-            scores, codes, block.weights, alpha, problems.targets, problems.costs, problems.own, self.live, own
+            scores,
+            codes,
+            problems.reals(block),
+            block.weights,
+            alpha,
+            problems.targets,
+            problems.costs,
+            problems.own,
+            self.live,
+            own,
         )
         self.totals += own
-        if problems.sets:
+        if problems.predicts is None:
+            return
+        if problems.predicts == SETS:
             self.correct += int(((scores > 0.0) == (problems.targets[codes] > 0.0)).all(axis=1).sum())
         else:
             self.correct += int(np.count_nonzero(scores.argmax(axis=1) == block.y))
@@ -213,6 +232,6 @@ class SeveralSums:
             math.fsum(figures[:, PRIMAL].tolist()),
             math.fsum(figures[:, DUAL].tolist()),
             float(figures[:, REL_GAP].max()),
-            self.correct / max(1, self.labelled),
+            None if problems.predicts is None else self.correct / max(1, self.labelled),
             by_class=dict(zip(CERTIFIED, figures.T.tolist(), strict=True)),
         )

@@ -242,8 +242,14 @@ class Solver(Protocol):
         """What certificates are about; of several problems it knows those that are at their end."""
         return self.problem
 
-    def certified(self, state: State, certificate: Certificate) -> None:
-        """A certificate of the state has been taken."""
+    def prospect(self, gap: float | None) -> float | None:
+        """The relative gap that decides whether a certificate is worth a reading, where the last ``estimates`` told of
+        ``gap``: of several problems one that many of them are below of."""
+        return gap
+
+    def certified(self, state: State, certificate: Certificate) -> float:
+        """A certificate of the state has been taken; the relative gap that stands beside ``prospect``."""
+        return certificate.rel_gap
 
     def progress(self, state: State) -> dict:
         """For a trace.  Of a solver that predicts first: rows, cumulative loss, mistakes so far; of one of several

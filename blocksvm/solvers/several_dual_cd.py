@@ -8,6 +8,7 @@ as it is: no row is moved for it any more.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import replace
 
@@ -27,6 +28,9 @@ from blocksvm.solvers.protocol import SHARE, SavedRun, State, StateArray, Task
 from blocksvm.solvers.side_by_side import SideBySide
 from blocksvm.sources.block import Block
 
+FIRST_GAP, ITERATIONS, BY_HALF = range(3)  # entries of state["pace"]
+WORTH = 3.0  # readings of all problems, that a certificate shall spare
+
 
 class SeveralDualCD(SideBySide):
     """``DualCD`` of each of several problems.
@@ -39,7 +43,9 @@ class SeveralDualCD(SideBySide):
         super().__init__(task)
         k = self.n_vectors
         self.one_pass = self.problem.loss.compiled(several_dual_cd_pass)
+        self.half_below: float | None = None
         self.state_arrays += tuple(StateArray(n, "scalar", k, in_model=False) for n in ("conjugates", "seen", "scale"))
+        self.state_arrays += (StateArray("pace", "scalar", 3, in_model=False),)
         self.state_arrays += (StateArray("certified", "scalar", len(CERTIFIED) * k, in_model=False),)
 
     def stated(self, task: Task) -> SeveralProblems:
@@ -76,11 +82,11 @@ class SeveralDualCD(SideBySide):
         for block in blocks:
             alpha, codes = state["alpha"][block.rows], problem.codes(block)
             if ratio is not None:
-                problem.loss.compiled(several_feasible)(alpha, codes, block.weights, *row, ratio)
+                problem.loss.compiled(several_feasible)(alpha, codes, problem.reals(block), block.weights, *row, ratio)
                 state["alpha"][block.rows] = alpha
             coefficients = np.empty_like(alpha)
             problem.loss.compiled(several_coefficients)(
-                alpha, codes, block.weights, *row, live, state["conjugates"], coefficients
+                alpha, codes, problem.reals(block), block.weights, *row, live, state["conjugates"], coefficients
             )
             add_rows_to_several(*block.matrix, coefficients, self.bias, w.reshape(-1))
         state["sums"][CONJUGATE] = state["conjugates"].sum()
@@ -90,39 +96,68 @@ class SeveralDualCD(SideBySide):
     ) -> tuple:
         problem, k = self.problem, self.n_vectors
         return self.one_pass(
-            *block.matrix, problem.codes(block), block.weights, block.sq_norms, order, self.bias, problem.targets,
-            problem.costs, problem.own, *shrinking, self.live(state), state["scale"], state["w"].reshape(-1),
-            state["alpha"], visit["active"], state["rest"], state.get("pauses", NO_PAUSES),
+            *block.matrix, problem.codes(block), problem.reals(block), block.weights, block.sq_norms, order, self.bias,
+            problem.targets, problem.costs, problem.own, *shrinking, self.live(state), state["scale"],
+            state["w"].reshape(-1), state["alpha"], visit["active"], state["rest"], state.get("pauses", NO_PAUSES),
             visit.get(SHARE, NO_SHARES), state["conjugates"], state["seen"] if counted else np.zeros(k),
         )  # fmt: skip
 
     def shares(self, block: Block, scores: np.ndarray, state: State, out: np.ndarray) -> None:
         problem = self.problem
         problem.loss.compiled(several_shares)(
-            scores, problem.codes(block), block.weights, state["alpha"], problem.targets, problem.costs,
-            problem.own, self.live(state), state["scale"], state["rest"], state["pauses"], out,
+            scores, problem.codes(block), problem.reals(block), block.weights, state["alpha"], problem.targets,
+            problem.costs, problem.own, self.live(state), state["scale"], state["rest"], state["pauses"], out,
         )  # fmt: skip
 
     def begin_outer(self, state: State) -> None:
         state["seen"][:] = 0.0
 
-    def certified(self, state: State, certificate: Certificate) -> None:
+    def prospect(self, gap: float | None) -> float | None:
+        """Where the slowest problem is near its end, one certificate shall end all; where it has far to go, one is
+        worth its reading if half of the live problems end by it."""
+        return gap if self.half_below is None else self.half_below
+
+    def certified(self, state: State, certificate: Certificate) -> float:
         """Keep the figures of the problems that are at their end."""
-        figures = state["certified"].reshape(-1, len(CERTIFIED))
+        figures, live = state["certified"].reshape(-1, len(CERTIFIED)), self.live(state)
         found = np.array([certificate.by_class[name] for name in CERTIFIED]).T
         ended = found[:, REL_GAP] <= self.problem.tol
         figures[ended] = found[ended]
+        gaps = found[live, REL_GAP]
+        return half_below(gaps) if state["pace"][BY_HALF] else float(gaps.max(initial=0.0))
 
     def progress(self, state: State) -> dict:
         return {"classes_done": self.n_vectors - len(self.live(state))}
 
     def estimates(self, state: State, loss_sum: float, seen: float | None = None) -> tuple[float, float, float]:
         """Of all problems together; with a working set the relative gap is the largest one of the live problems."""
+        self.half_below = None
         if seen is None:
             return super().estimates(state, loss_sum)
         norms = self.norms(state)
         duals = -state["conjugates"] - 0.5 * norms[:, 1] - norms[:, 3]
         primals, live = duals + state["seen"], self.live(state)
-        state["scale"][:] = primals.mean() / np.maximum(primals, 1e-300) if primals.min() > 0.0 else 1.0
+        # so that the shares, over the sum of all primals, are the mean of the live problems' relative gaps
+        if primals.min() > 0.0:
+            state["scale"][:] = primals.sum() / (max(1, len(live)) * primals)
         gaps = np.divide(state["seen"], np.abs(primals), out=np.zeros(len(primals)), where=primals != 0.0)
-        return float(primals.sum()), float(duals.sum()), float(gaps[live].max(initial=0.0))
+        largest, pace = float(gaps[live].max(initial=0.0)), state["pace"]
+        pace[ITERATIONS] += 1.0
+        if pace[ITERATIONS] == 1.0:
+            pace[FIRST_GAP] = largest
+        pace[BY_HALF] = WORTH < 0.5 * readings_left(largest, self.problem.tol, *pace[:BY_HALF].tolist())
+        self.half_below = half_below(gaps[live]) if pace[BY_HALF] else None
+        return float(primals.sum()), float(duals.sum()), largest
+
+
+def readings_left(gap: float, tol: float, first: float, iterations: float) -> float:
+    """Until the gap is down to the tolerance, if it goes on falling as it has since the ``first`` one."""
+    if not gap > tol > 0.0 or iterations < 2.0:
+        return 0.0
+    fallen = math.log(first / gap) / (iterations - 1.0)
+    return math.log(gap / tol) / fallen if fallen > 0.0 else math.inf
+
+
+def half_below(gaps: np.ndarray) -> float:
+    """The least number that half of these are not above; 0 of none."""
+    return float(np.sort(gaps)[(len(gaps) - 1) // 2]) if len(gaps) else 0.0

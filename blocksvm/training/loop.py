@@ -235,9 +235,10 @@ class OuterLoop:
         position = progress.position
         seen = None if self.working_set is None else self.working_set.seen
         primal, dual, gap = solver.estimates(self.state, progress.tally.loss_sum, seen)
+        prospect = solver.prospect(gap)
         certificate, share = None, None
         if position.check or (
-            self.working_set is None and progress.attempts.worthwhile(position.outer, gap, plan.settings.tol)
+            self.working_set is None and progress.attempts.worthwhile(position.outer, prospect, plan.settings.tol)
         ):
             self.emit("certifying")
             if position.check:
@@ -247,11 +248,11 @@ class OuterLoop:
                 return "interrupted"
             if isinstance(found, Missed):
                 share, whole = found.share, found.gap / found.share
-                progress.attempts.learn(position.outer, gap, whole / (dual + whole))
+                progress.attempts.learn(position.outer, prospect, whole / (dual + whole))
             else:
                 certificate, share = found, 1.0
-                progress.attempts.learn(position.outer, progress.gap_estimate if position.check else gap, found.rel_gap)
-                solver.certified(self.state, found)
+                estimated = progress.gap_estimate if position.check else prospect
+                progress.attempts.learn(position.outer, estimated, solver.certified(self.state, found))
         solver.end_outer(self.state, position.outer)
         progress.estimates = [*progress.estimates[-STILL:], primal]
         if certificate is not None:
@@ -268,12 +269,12 @@ class OuterLoop:
         if self.working_set is not None:
             tally = progress.tally
             self.working_set.end_reading(tally.gain, tally.nnz_visited, tally.set_gain, tally.set_work)
-            progress.gap_estimate = None if position.check else gap
+            progress.gap_estimate = None if position.check else prospect
             screening = self.supply.screening
             if position.check and screening is not None and certificate and certificate.rel_gap > plan.settings.tol:
                 progress.leave_out = screening.first_decided(certificate, self.supply.blocks)
             position.renewed = position.check
-            position.check = next_is_a_check(progress, self.working_set, screening, gap, plan.settings.tol)
+            position.check = next_is_a_check(progress, self.working_set, screening, prospect, plan.settings.tol)
         progress.tally = Tally()
         return None
 

@@ -11,7 +11,7 @@ from blocksvm.memory import Budget
 from blocksvm.model.state import namespace
 from blocksvm.model.takeover import EarlierModels
 from blocksvm.settings import plain
-from blocksvm.solvers.protocol import Solver, StateArray, Task
+from blocksvm.solvers.protocol import Method, Solver, StateArray, Task
 from blocksvm.sources.source import Source
 from blocksvm.training.heldout import HeldOut
 from blocksvm.training.memory_plan import plan_blocks, take_state
@@ -25,8 +25,9 @@ class Plan:
 
     earlier: the models that it takes over from; valid: a source to score after each outer iteration; resume: the
     description of the checkpoint to go on from; replay: inner passes of each visit of an earlier run, and of those to
-    its working set; stop(): asked by solvers whose passes take long.  Raises InputError where the settings do not fit
-    the source or the memory.
+    its working set; stop(): asked by solvers whose passes take long; method: another one than the settings name, which
+    takes the same settings; besides: bytes by name that the caller has taken of the memory.  Raises InputError where
+    the settings do not fit the source or the memory.
     """
 
     def __init__(
@@ -39,6 +40,8 @@ class Plan:
         resume: Mapping | None = None,
         replay: tuple[list[int], list[int]] | None = None,
         stop: Callable[[], bool] = lambda: False,
+        method: Method | None = None,
+        besides: Mapping[str, int] | None = None,
     ):
         self.source = source
         self.settings = settings
@@ -46,7 +49,7 @@ class Plan:
         self.resume = resume
         self.replay = replay
         self.earlier = earlier or EarlierModels(source)
-        method = get_method(settings.solver, settings.learner)
+        method = method or get_method(settings.solver, settings.learner)
         schedule = settings.make_schedule()
         self.schedule: Schedule = schedule if replay is None else Replay(replay[0], schedule.tolerance, replay[1])
         self.solver: Solver = method.make(
@@ -68,7 +71,7 @@ class Plan:
             "learner": settings.learner or self.solver.capabilities.predicts_first,
             "settings": plain(self.solver.settings),
         }
-        self.budget = Budget(settings.memory)
+        self.budget = Budget(settings.memory, dict(besides or {}))
         self.earlier.check(self.solver, self.method, settings.bias, self.label_list())
         self.earlier.match_features(self.budget)
         self.n_features = source.n_features + len(self.earlier.extra_ids)

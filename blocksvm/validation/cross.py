@@ -1,0 +1,247 @@
+"""K folds along a path of C: as many problems at once as the memory holds, each reading of the rows shared by all, the
+next ones begun where the last ones ended; then one reading that scores every row by the models that did not see it."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from blocksvm.errors import InputError, called, said
+from blocksvm.kernels.margins import certificate_sums
+from blocksvm.kernels.several import several_decision_values
+from blocksvm.labels import label_text
+from blocksvm.model.measures import RankCurve
+from blocksvm.settings import plain
+from blocksvm.solvers.dual_cd import METHOD
+from blocksvm.sources.block import Block
+from blocksvm.sources.source import Source
+from blocksvm.training.loop import OuterLoop, Watch
+from blocksvm.training.plan import Plan
+from blocksvm.training.settings import TrainSettings
+from blocksvm.validation.folds import MOST_FOLDS, Folds, folds_of
+from blocksvm.validation.problems import HeldOutCD
+
+PATH = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
+ROWS_SHARE = 0.1  # of what all rows take: the problems leave at least so much of the memory to the rows
+RANK_BITS = 16  # of the curves, of which there is one a problem
+
+
+@dataclass
+class Folded:
+    """What was found: for each C of ``path`` and each fold (n_C, folds) the figures of the held-out rows, nan where
+    there are none: accuracy, loss (the mean over the rows' weights, C = 1), auc, rmse; rel_gap: the certified gap of
+    the problem (the largest of its classes'); rows (folds,): held out.  status: of the last part of the path."""
+
+    path: list[float]
+    folds: int
+    rows: np.ndarray
+    accuracy: np.ndarray
+    loss: np.ndarray
+    auc: np.ndarray
+    rmse: np.ndarray
+    rel_gap: np.ndarray
+    settings: dict
+    status: str = "converged"
+    seconds: float = 0.0
+    parts: list[int] = field(default_factory=list)  # how many C at once
+    readings: float = 0.0
+
+    @property
+    def real(self) -> bool:
+        return not np.isnan(self.rmse).all()
+
+    def mean(self, name: str) -> np.ndarray:
+        """(n_C,) over the folds, each by its rows."""
+        return np.average(getattr(self, name), axis=1, weights=self.rows)
+
+    def best(self, by: str | None = None) -> int:
+        """The place of the best C: of the largest accuracy or auc, or the least loss or rmse; of equals the first."""
+        by = by or ("rmse" if self.real else "accuracy")
+        values = self.mean(by)
+        return int(np.argmin(values if by in ("loss", "rmse") else -values))
+
+    def described(self) -> dict:
+        """For JSON."""
+        figures = {
+            name: [[None if math.isnan(x) else x for x in row] for row in getattr(self, name).tolist()]
+            for name in ("accuracy", "loss", "auc", "rmse", "rel_gap")
+        }
+        told = {"path": self.path, "folds": self.folds, "rows": self.rows.tolist(), "best": self.path[self.best()]}
+        run = {"status": self.status, "seconds": self.seconds, "parts": self.parts, "readings": self.readings}
+        return told | figures | run | {"settings": plain(self.settings)}
+
+
+def cross_validate(
+    source: Source,
+    path: Sequence[float] = PATH,
+    folds: int = 5,
+    *,
+    groups: str | None = None,
+    on_event: Callable[[dict], None] = lambda event: None,
+    stop: Callable[[], bool] = lambda: False,
+    temp: str | Path | None = None,
+    **settings,
+) -> Folded:
+    """Train on the rows outside of each of ``folds`` folds at each C of ``path``, and score those in it.
+
+    settings: as ``fit`` takes them for dual-cd, without C; groups: a file with a line for each row, of which equal ones
+    are held out together; on_event, stop, temp: as ``fit`` has them.  Raises InputError where a fold lacks a class.
+    """
+    path = sorted({float(C) for C in path})
+    if not path or not all(0.0 < C < math.inf for C in path):
+        raise InputError(f"{called('path')}: needs finite numbers above 0")
+    if not 2 <= folds <= MOST_FOLDS:
+        raise InputError(f"{said('folds', folds)}: must be from 2 to {MOST_FOLDS}")
+    if settings.get("C") is not None:
+        raise InputError(f"{called('C')}: is what the path is made of; give {called('path')}")
+    asked = TrainSettings.of(**settings)
+    if asked.solver != "dual-cd" or asked.learner:
+        raise InputError(f"{said('solver', asked.solver)}: cross-validation is done by dual-cd; leave it out")
+    chosen = folds_of(source, folds, asked.seed, groups)
+    check_folds(source, chosen, asked)
+    found = None
+    began = time.perf_counter()
+    earlier, done = None, 0
+    while done < len(path):
+        plan = plan_part(source, asked, path[done:], chosen, earlier, stop)
+        part = list(plan.solver.path)
+        on_event({"event": "part", "path": part, "of": len(path), "done": done})
+        readings = []
+
+        def watch(event: dict, readings=readings) -> None:
+            if event["event"] == "outer":
+                readings.append((event["blocks"] > 0) + (event["certificate_share"] or 0.0))
+            on_event(event)
+
+        loop = OuterLoop(plan, Watch(watch, stop), temp=None if temp is None else Path(temp))
+        result = loop.run()
+        if found is None:
+            shape = (len(path), folds)
+            figures = {name: np.full(shape, math.nan) for name in ("accuracy", "loss", "auc", "rmse", "rel_gap")}
+            rows = np.bincount(chosen.of_rows, minlength=folds)
+            found = Folded(path, folds, rows, **figures, settings=dict(plan.solver.settings) | asked.run_settings())
+            found.settings.pop("C")
+        found.status = result.status
+        if result.status == "interrupted":
+            return found
+        found.parts.append(len(part))
+        places = slice(done, done + len(part))
+        gaps = np.array(result.certificate.by_class["rel_gap"]).reshape(len(part), folds, -1)
+        found.rel_gap[places] = gaps.max(axis=2)
+        score(plan, loop, chosen, found, places)
+        found.readings += sum(readings) + 1.0
+        done += len(part)
+        found.seconds = time.perf_counter() - began
+        earlier = plan.solver.last(loop.state) if done < len(path) else None
+        del loop, plan, result
+    return found
+
+
+def plan_part(
+    source: Source, asked: TrainSettings, path: list[float], folds: Folds, earlier: tuple | None, stop
+) -> Plan:
+    """The plan of as many C at once as leave the rows enough of the memory; of one, where that is too many already."""
+    for count in range(len(path), 0, -1):
+        method = replace(METHOD, make=partial(HeldOutCD, path=path[:count], folds=folds, earlier=earlier))
+        kept = folds.of_rows.nbytes + sum(a.nbytes for a in (earlier or ())[:2])
+        try:
+            plan = Plan(source, asked, stop=stop, method=method, besides={"folds": kept})
+        except InputError:
+            if count == 1:
+                raise
+            continue
+        rows = source.n_nonzeros * (4 + source.value_bytes) + source.n_samples * source.row_bytes
+        budget = plan.budget
+        left = budget.total - sum(budget.taken[name] for name in ("weights", "alpha", "folds"))
+        if count == 1 or left >= ROWS_SHARE * rows:
+            return plan
+    raise AssertionError("a path has one C or more")
+
+
+def check_folds(source: Source, folds: Folds, asked: TrainSettings) -> None:
+    """InputError where a fold has no rows, or the rows outside of it lack a class."""
+    counts = np.bincount(folds.of_rows, minlength=folds.count)
+    if not counts.all():
+        raise InputError(
+            f"{source.name}: fold {int(np.argmin(counts)) + 1} of {folds.count} has no rows; choose fewer folds"
+        )
+    if source.labels is None:
+        return
+    k = 2 if source.labels.binary else len(source.labels.values)
+    inside = np.zeros((folds.count, k), np.int64)
+    reader = source.reader()
+    for chunk in range(len(source.chunks)):
+        block = reader.read_block(np.array([chunk]), None)
+        codes = (block.y + 1) // 2 if k == 2 else block.y
+        np.add.at(inside, (folds.of_rows[block.rows], codes), 1)
+    reader.close()
+    outside = inside.sum(axis=0) - inside
+    if (outside == 0).any():
+        fold, place = np.argwhere(outside == 0)[0].tolist()
+        values = source.labels.values
+        raise InputError(
+            f"{source.name}: all rows of label {label_text(values[place])} are in fold {fold + 1} of {folds.count}, so "
+            "that a model would be trained without them; choose other folds"
+        )
+
+
+def score(plan: Plan, loop: OuterLoop, folds: Folds, found: Folded, places: slice) -> None:
+    """One reading of all rows: each by the models of its own fold."""
+    solver = plan.solver
+    n_C, K = len(solver.path), folds.count
+    classes = solver.n_vectors // (n_C * K)
+    problem = solver.problem
+    sums = problem.loss.compiled(certificate_sums)
+    one = np.ones(3)
+    correct, losses, squares = np.zeros((n_C, K)), np.zeros((n_C, K)), np.zeros((n_C, K))
+    weights = np.zeros(K)
+    ranked = not problem.real and classes == 1
+    curves = [[RankCurve(RANK_BITS) for _ in range(K)] for _ in range(n_C)] if ranked else []
+    w = loop.state["w"].reshape(-1)
+    for block in _blocks(plan):
+        scores = np.empty((block.n_samples, solver.n_vectors))
+        several_decision_values(*block.matrix, w, solver.bias, scores)
+        scores = scores.reshape(block.n_samples, n_C, K, classes)
+        own = folds.of_rows[block.rows]
+        for fold in range(K):
+            rows = np.flatnonzero(own == fold)
+            y = block.y[rows]
+            importance = None if block.weights is None else block.weights[rows]
+            weights[fold] += len(rows) if importance is None else importance.sum()
+            for number in range(n_C):
+                z = np.ascontiguousarray(scores[rows, number, fold, :].T)
+                if problem.real:
+                    squares[number, fold] += float(np.square(z[0] - y).sum())
+                elif classes == 1:
+                    correct[number, fold] += np.count_nonzero((z[0] > 0.0) == (y > 0))
+                    curves[number][fold].count(z[0], y > 0)
+                else:
+                    correct[number, fold] += np.count_nonzero(z.argmax(axis=0) == y)
+                for c in range(classes):
+                    side = y if classes == 1 else np.where(y == c, 1, -1).astype(np.int16)
+                    losses[number, fold] += sums(z[c], side, importance, None, one, problem.own)[0]
+    found.loss[places] = losses / np.maximum(weights, 1e-300)
+    if problem.real:
+        found.rmse[places] = np.sqrt(squares / found.rows)
+    else:
+        found.accuracy[places] = correct / found.rows
+    for number, row in enumerate(curves):
+        for fold, curve in enumerate(row):
+            area = curve.area()
+            if area is not None:
+                found.auc[places.start + number, fold] = area[0]
+
+
+def _blocks(plan: Plan):
+    """All rows, chunk by chunk."""
+    reader = plan.source.reader(real=plan.solver.real_targets) if plan.solver.real_targets else plan.source.reader()
+    for chunk in range(len(plan.source.chunks)):
+        block: Block = reader.read_block(np.array([chunk]), None)
+        yield block
+    reader.close()

@@ -1,0 +1,71 @@
+"""Which fold each row is held out in: a keyed hash of the row's number in its input, or of its group."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from blocksvm.errors import InputError, called
+from blocksvm.formats.text import LineLimit, TextInputs
+from blocksvm.kernels.shuffle import line_keys, row_keys
+from blocksvm.rows import shown_name
+from blocksvm.sources.source import Source
+
+MOST_FOLDS = 100
+PIECE_BYTES = 1 << 18
+LONGEST_LINE = 1 << 16  # bytes of a group's name
+SALT = 0x5F01D5  # so that folds have nothing to do with the order of the store
+
+
+@dataclass(frozen=True)
+class Folds:
+    """of_rows (n_samples,) uint8: the fold of each row, by its position in the source; count: how many folds."""
+
+    of_rows: np.ndarray
+    count: int
+
+
+def folds_of(source: Source, count: int, seed: int, groups: str | None = None) -> Folds:
+    """Folds of a source's rows.  groups: a file with a line for each row of the source's input; rows of equal lines are
+    held out together.  InputError where the file has another number of lines."""
+    own = np.empty(source.n_samples, np.uint8)
+    by_input = None if groups is None else _of_groups(groups, count, seed)
+    wanted = int(getattr(source, "meta", {}).get("source_rows", source.n_samples))
+    if by_input is not None and len(by_input) != wanted:
+        raise InputError(
+            f"{shown_name(groups)}: has {len(by_input):,} lines, and {source.name} was made of {wanted:,} rows; "
+            f"{called('groups')} needs one a row"
+        )
+    for first, numbers in _numbers(source):
+        own[first : first + len(numbers)] = _of_keys(numbers, count, seed) if by_input is None else by_input[numbers]
+    return Folds(own, count)
+
+
+def _numbers(source: Source) -> Iterator[tuple[int, np.ndarray]]:
+    """(first position, the rows' numbers in the input), chunk by chunk."""
+    for chunk, (first, n) in enumerate(
+        zip(source.chunks.first_row.tolist(), source.chunks.n_rows.tolist(), strict=True)
+    ):
+        if hasattr(source, "read_rows"):
+            yield first, source.read_rows(chunk)["source"].astype(np.int64)
+        else:
+            yield first, np.arange(first, first + n)
+
+
+def _of_keys(numbers: np.ndarray, count: int, seed: int) -> np.ndarray:
+    keys = np.empty(len(numbers), np.uint64)
+    row_keys(numbers, np.uint64((seed ^ SALT) % 2**64), keys)
+    return (keys % np.uint64(count)).astype(np.uint8)
+
+
+def _of_groups(name: str, count: int, seed: int) -> np.ndarray:
+    """(lines,) uint8: the fold of each line's group."""
+    found = []
+    with TextInputs([name]) as text:
+        for piece in text.pieces(PIECE_BYTES, LineLimit(LONGEST_LINE, lambda n_bytes: 4 * n_bytes)):
+            keys = np.empty(piece.end, np.uint64)
+            n = line_keys(piece.text, piece.end, np.uint64((seed ^ SALT) % 2**64), keys)
+            found.append((keys[:n] % np.uint64(count)).astype(np.uint8))
+    return np.concatenate(found) if found else np.empty(0, np.uint8)

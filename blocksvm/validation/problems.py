@@ -1,0 +1,124 @@
+"""The problems of a cross-validation: for each C and fold the rows of the other folds, all read together.
+
+Problem (C, fold, class) lies at position (number of C * folds + fold) * classes + class, where two classes, and real
+targets, are one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from blocksvm.errors import InputError, called
+from blocksvm.labels import SETS
+from blocksvm.problems import get_loss
+from blocksvm.problems.problem import make_problem
+from blocksvm.problems.several import SeveralProblems, each_against_the_rest
+from blocksvm.solvers.protocol import State, Task
+from blocksvm.solvers.several_dual_cd import SeveralDualCD
+from blocksvm.sources.block import Block
+from blocksvm.sources.source import Source
+from blocksvm.validation.folds import Folds
+
+MOST_KINDS = 32_000  # of rows: folds times classes
+
+
+@dataclass(frozen=True)
+class Sides:
+    """One fit of all rows at C = 1, which the folds' problems are made of: targets and costs (s, c) by the kind of a
+    row and the class, cost (c, 2) of either side."""
+
+    targets: np.ndarray
+    costs: np.ndarray
+    cost: np.ndarray
+    unit: float
+    own: tuple
+
+
+def sides_of(settings: Mapping, bias: float, source: Source) -> Sides:
+    """InputError where the rows are none that the loss can be trained on."""
+    given = dict(settings) | {"C": 1.0, "lam": None}
+    if source.label_kind == SETS:
+        raise InputError(f"{source.name}: its rows have sets of labels; cross-validation takes one a row")
+    real = get_loss(settings["loss"]).targets == "real numbers"
+    if real or (source.labels is not None and source.labels.binary):
+        problem = make_problem(given, bias, source)
+        cost = problem.cost.reshape(1, 2)
+        targets = np.array([[1.0]]) if real else np.array([[-1.0], [1.0]])
+        return Sides(targets, cost[:, :1] if real else cost.T, cost, problem.unit, problem.own)
+    several = each_against_the_rest(given, bias, source, 0.0)
+    return Sides(several.targets[:-1], several.costs[:-1], several.cost, 1.0, several.own)
+
+
+def held_out_problems(
+    settings: Mapping, path: Sequence[float], folds: Folds, bias: float, source: Source, tol: float
+) -> SeveralProblems:
+    """For each C of the path and each fold: trained on the rows of all other folds."""
+    loss, sides, count = get_loss(settings["loss"]), sides_of(settings, bias, source), folds.count
+    kinds, classes = sides.targets.shape
+    if count * kinds > MOST_KINDS:
+        raise InputError(f"{source.name}: {kinds:,} classes are too many for {count} folds; choose fewer folds")
+    real = loss.targets == "real numbers"
+    trained = 1.0 - np.eye(count)  # (fold of the row, fold of the problem)
+    C = np.array(path)
+    targets = np.einsum("gf,sc,j->gsjfc", trained, sides.targets, np.ones(len(C)))
+    costs = np.einsum("gf,sc,j->gsjfc", trained, sides.costs, C)
+    k = len(C) * count * classes
+    nothing = np.zeros((1, k))
+    cost = np.einsum("j,f,cs->jfcs", C, np.ones(count), sides.cost).reshape(k, 2)
+
+    def code(block: Block) -> np.ndarray:
+        own = folds.of_rows[block.rows].astype(np.int16) * np.int16(kinds)
+        if real:
+            return own
+        return own + ((block.y + 1) // 2 if kinds == 2 else block.y).astype(np.int16)
+
+    return SeveralProblems(
+        loss, cost, np.vstack([targets.reshape(count * kinds, k), nothing]),
+        np.vstack([costs.reshape(count * kinds, k), nothing]), bias, source.n_samples, sides.own, tol=tol, kinds=code,
+        real=real, unit=sides.unit,
+    )  # fmt: skip
+
+
+class HeldOutCD(SeveralDualCD):
+    """``SeveralDualCD`` on such problems, begun at the end of the path before: columns of ``earlier`` (w (d + 1, c),
+    alpha (l, c), conjugates (c,), C), one for each fold and class."""
+
+    def __init__(self, task: Task, path: Sequence[float], folds: Folds, earlier: tuple | None = None):
+        self.path = path
+        self.folds = folds
+        self.earlier = earlier
+        super().__init__(task)
+
+    def stated(self, task: Task) -> SeveralProblems:
+        settings = dict(self.settings)
+        if settings["lam"] is not None:
+            raise InputError(f"{called('lam')}: cross-validation goes along a path of C; leave it out")
+        return held_out_problems(settings, self.path, self.folds, task.bias, task.source, task.tol)
+
+    def start(self, state: State) -> None:
+        """A problem at C begins with C / C' times what its own at C', the last one before, has ended with: a, w and the
+        conjugates' sum are all homogeneous in (a, C), since the loss is C times that of C = 1."""
+        super().start(state)
+        if self.earlier is None:
+            return
+        w, alpha, conjugates, C = self.earlier
+        width = w.shape[1]
+        for number, own in enumerate(self.path):
+            columns, ratio = slice(number * width, (number + 1) * width), own / C
+            np.multiply(w, ratio, out=state["w"][:, columns])
+            np.multiply(alpha, ratio, out=state["alpha"][:, columns])
+            state["conjugates"][columns] = ratio * conjugates
+        state["sums"][0] = math.fsum(state["conjugates"].tolist())
+
+    def last(self, state: State) -> tuple:
+        """``earlier`` for the next part of the path."""
+        width = self.n_vectors // len(self.path)
+        ends = slice(self.n_vectors - width, self.n_vectors)
+        return (
+            np.ascontiguousarray(state["w"][:, ends]), np.ascontiguousarray(state["alpha"][:, ends]),
+            state["conjugates"][ends].copy(), float(self.path[-1]),
+        )  # fmt: skip
