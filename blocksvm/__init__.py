@@ -31,6 +31,7 @@ _LAZY = {
     "Stream": "streaming.stream",
     "StreamSettings": "streaming.stream",
     "save_stream": "streaming.saving",
+    "cross_validate": "validation.cross",
     "regret": "analysis.report",
     "load_model": "model.files",
     "Model": "model.files",

@@ -17,6 +17,7 @@ COMMANDS = {
     "demo": "show the whole way on real input that every machine has",
     "split": "convert svmlight text to a store",
     "train": "train a linear model on a store, to a certified duality gap",
+    "cv": "choose C by cross-validation",
     "predict": "predict the labels of text or of a store",
     "stream": "learn from text in one pass, keeping none of it",
     "regret": "compare an online learner with the best fixed weights in hindsight",

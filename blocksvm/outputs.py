@@ -130,7 +130,8 @@ def _is_ours(path: Path, kind: str, labels: tuple) -> bool:
     if kind == "figure":
         return start.lstrip().startswith(FIGURES)
     if kind == "json":
-        return re.match(rb"\s*\{\s*\"", start) is not None and b'"learner"' in start
+        ours = b'"learner"' in start or b'"folds"' in start
+        return re.match(rb"\s*\{\s*\"", start) is not None and ours
     lines = start.decode("utf-8", "replace").split("\n")
     if len(start) == LOOKED_AT:
         del lines[-1]  # it may be cut

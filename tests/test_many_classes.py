@@ -170,8 +170,9 @@ def test_a_class_that_is_done_is_left_as_it_is(rows):
 
     run, seen = {}, []
     run["loop"] = looped(
-        Matrix(X, y, chunk_rows=CHUNKS), watch=Watch(watch), tol=1e-3, block_chunks=3, max_outer=500, schedule="1"
-    )
+        Matrix(X, y, chunk_rows=CHUNKS), watch=Watch(watch), tol=1e-3, block_chunks=3, max_outer=5000, schedule="1",
+        class_weight={3.0: 300.0},
+    )  # fmt: skip
     result = run["loop"].run()
     assert result.status == "converged"
     assert any(0 < done < K for done in seen)  # not all at once

@@ -75,8 +75,8 @@ def read(name: str, hashed: bool, dtype: str) -> None:
         reader.parse(TextPiece(TextSource(name, None), text, len(text), None), reader.room(len(text)))
 
 
-def few_rows(kind: str, n_classes: int, weighted: bool = False):
-    """A matrix in memory: no text is parsed, so nothing is compiled for it."""
+def few_rows(kind: str, n_classes: int, weighted: bool = False, copies: int = 1):
+    """A matrix in memory: no text is parsed, so nothing is compiled for it.  copies: of its six rows."""
     import numpy as np
     from scipy import sparse
 
@@ -85,8 +85,9 @@ def few_rows(kind: str, n_classes: int, weighted: bool = False):
     values = np.ones(12) if kind == "ones" else np.arange(1.0, 13.0)
     values = values.astype(np.float64 if kind == "float64" else np.float32)
     rows = sparse.csr_matrix((values, np.arange(12) % 3, np.arange(0, 13, 2)), shape=(6, 3))
-    weights = np.arange(1.0, 7.0) if weighted else None
-    return Matrix(rows, np.arange(6) % n_classes, chunk_rows=np.arange(6), weights=weights)
+    rows, n = sparse.vstack([rows] * copies, format="csr"), 6 * copies
+    weights = np.arange(1.0, n + 1.0) if weighted else None
+    return Matrix(rows, np.arange(n) % n_classes, chunk_rows=np.arange(n), weights=weights)
 
 
 def train(
@@ -98,10 +99,11 @@ def train(
     screening: bool = False,
     weighted: bool = False,
     free_bias: bool = False,
+    folds: bool = False,
 ) -> None:
     """A run of a solver, with several blocks and with one, a held-out source, and what a warm start does; or what
-    certificates of small gaps do besides (``screening``); weighted: rows have weights; free_bias: the run's bias is not
-    regularised."""
+    certificates of small gaps do besides (``screening``), or cross-validation (``folds``); weighted: rows have weights;
+    free_bias: the run's bias is not regularised."""
     import numpy as np
 
     from blocksvm import kernels
@@ -111,6 +113,9 @@ def train(
     from blocksvm.kernels.table import hash_ids
     from blocksvm.settings import REQUIRED
 
+    if folds:
+        warm_folds(few_rows(kind, n_classes, weighted, 20), settings)
+        return
     if screening:
         warm_screening(few_rows(kind, n_classes, weighted), get_method(solver, learner), settings)
         return
@@ -156,6 +161,23 @@ def warm_working_set(source) -> None:
         working_set.make_room()
         saved = working_set.saved()
         CopiedRows(source, n_bytes).restore(saved, iter(blocks))
+
+
+def warm_folds(source, settings: dict) -> None:
+    """Cross-validation, with a path in two parts and rows in one block and in several."""
+    import numpy as np
+
+    from blocksvm.kernels.check import fill_rows
+    from blocksvm.kernels.shuffle import line_keys
+    from blocksvm.validation.cross import cross_validate
+
+    two, bits = np.zeros(2, np.int64), np.zeros(1, np.uint64)
+    fill_rows(np.zeros(64, np.uint8), 28, 0, 0, 0, np.zeros(2), two, bits, two[:1], np.zeros(1, np.int16))
+    line_keys(np.full(1, 10, np.uint8), 1, np.uint64(1), np.zeros(1, np.uint64))
+    # with a certificate at once, which chooses the rows of the working set, too
+    for more in ({}, {"block_chunks": 40}, {"block_chunks": 40, "tol": 0.9}):
+        cross_validate(source, (0.1, 1.0), 2, **run | more)
+    warm_working_set(source)
 
 
 def warm_screening(source, method, settings: dict) -> None:

@@ -19,7 +19,7 @@ from blocksvm.kernels import inlined, kernel
 from blocksvm.kernels.dual_cd import NEGLIGIBLE
 from blocksvm.kernels.loss import AT_REST, FREE, NEAR
 from blocksvm.kernels.memory import ROW_AHEAD, WEIGHTS_AHEAD, prefetch, prefetch_row
-from blocksvm.kernels.several import LINE, add_row_to, prefetch_columns, row_scores
+from blocksvm.kernels.several import add_row_to, all_lines, entries_ahead, prefetch_columns, row_scores
 
 
 @inlined
@@ -53,11 +53,17 @@ def row_state(v, a, y, c):
 @inlined
 def best_row(v, a, y, c, q, edges, new):
     """``new`` (k,): the a that maximises the dual over this row, a_k = C_k - max(0, D_k - theta) / q with D_k = v_k +
-    q (C_k - a_k) and sum_k max(0, D_k - theta) = q C; edges (k,) is working space.  q = ||x||^2 > 0."""
+    q (C_k - a_k) and sum_k max(0, D_k - theta) = q C; edges (k,) is working space.  q = ||x||^2 > 0.
+
+    D and theta are taken from the largest D, which is then 0 and above theta whatever is rounded."""
     k = v.shape[0]
-    total = 0.0
+    largest = -np.inf
     for j in range(k):
         edges[j] = v[j] + q * ((c if j == y else 0.0) - a[j])
+        largest = max(largest, edges[j])
+    total = 0.0
+    for j in range(k):
+        edges[j] -= largest
         total += edges[j]
     count = k
     theta = (total - q * c) / count
@@ -68,7 +74,7 @@ def best_row(v, a, y, c, q, edges, new):
             if edges[j] > theta:
                 total += edges[j]
                 left += 1
-        if left == count:
+        if left == 0 or left >= count:
             break
         count = left
         theta = (total - q * c) / count
@@ -89,7 +95,8 @@ def crammer_singer_pass(indptr, indices, values, y, weights, sq_norms, order, bi
     edges = np.empty(k)
     steps = np.zeros(k)
     moved = np.empty(k, np.int32)
-    lines = np.arange(0, k, LINE)
+    lines = all_lines(k)
+    in_row = entries_ahead(indptr[indptr.shape[0] - 1], indptr.shape[0] - 1, k)
     last = w.shape[0] - k
     pg_max = 0.0
     dropped = 0
@@ -106,8 +113,8 @@ def crammer_singer_pass(indptr, indices, values, y, weights, sq_norms, order, bi
             prefetch_row(indptr, indices, values, ahead)
             prefetch(sq_norms, ahead)
             prefetch(y, ahead)
-        if t + WEIGHTS_AHEAD < n:
-            prefetch_columns(indptr, indices, w, k, lines, order[t + WEIGHTS_AHEAD])
+        if in_row == 0 and t + WEIGHTS_AHEAD < n:
+            prefetch_columns(indptr, indices, w, k, lines, lines.shape[0], order[t + WEIGHTS_AHEAD])
         i = order[t]
         own = y[i]
         c = cost[own] * (1.0 if weights is None else weights[i])
@@ -116,7 +123,7 @@ def crammer_singer_pass(indptr, indices, values, y, weights, sq_norms, order, bi
         start = indptr[i]
         stop = indptr[i + 1]
         nonzeros += stop - start
-        row_scores(indices, values, start, stop, w, k, bias, v)
+        row_scores(indices, values, start, stop, w, k, bias, lines, lines.shape[0], in_row, v)
         for j in range(k):
             if j != own:
                 v[j] += 1.0

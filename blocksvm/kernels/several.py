@@ -27,7 +27,10 @@ from blocksvm.kernels.loss import (
 from blocksvm.kernels.memory import HOT_WEIGHTS, ROW_AHEAD, WEIGHTS_AHEAD, prefetch, prefetch_row, value_at
 
 LINE = 8  # float64 numbers in a cache line
-MOSTLY = 3  # times the live problems: with fewer in all, the decision values of all are computed, side by side
+MOSTLY = 3  # times the problems that are wanted: with fewer in all, all are computed, side by side
+ENTRIES_AHEAD = 16
+IN_FLIGHT = 1 << 15  # numbers: a quarter of a second-level cache
+NEVER = 255  # in the place of a rest
 
 
 @inlined
@@ -39,36 +42,110 @@ def target_of(targets, reals, i, code, c):
 
 
 @inlined
-def prefetch_columns(indptr, indices, w, k, lines, row):
-    """Ask for the weights that ``row`` names, of the problems in these ``lines`` of each feature's numbers; w
+def prefetch_columns(indptr, indices, w, k, lines, n_lines, row):
+    """Ask for the weights that ``row`` names, at the first ``n_lines`` of these places in each feature's k numbers; w
     ((d + 1) * k,)."""
     start = indptr[row]
     at = indptr[row + 1] - 1
     hot = HOT_WEIGHTS // k
     while at >= start and indices[at] >= hot:
         base = np.int64(indices[at]) * k
-        for line in lines:
-            prefetch(w, base + line)
+        for line in range(n_lines):
+            prefetch(w, base + lines[line])
         at -= 1
 
 
 @inlined
-def lines_of(live, k):
-    """Where in a feature's k numbers the cache lines begin that hold the ``live`` problems."""
-    wanted = np.zeros(k, np.uint8)
-    for c in live:
-        wanted[c - c % LINE] = 1
-    return np.flatnonzero(wanted)
+def awake_lines(rest, row, live, reading, lines):
+    """Fill ``lines`` with a place in each cache line of a feature's k numbers that the row needs; returns how many.
+    Where lines begin is not known, so the last place of each run of neighbours is among them."""
+    n_lines = 0
+    end = 0
+    before = -1
+    for s in range(live.shape[0]):
+        c = live[s]
+        if not is_awake(rest[row, c], reading):
+            continue
+        if before >= 0 and c > before + 1 and lines[n_lines - 1] != before:
+            lines[n_lines] = before
+            n_lines += 1
+        if c >= end:
+            lines[n_lines] = c
+            n_lines += 1
+            end = c + LINE
+        before = c
+    if before >= 0 and lines[n_lines - 1] != before:
+        lines[n_lines] = before
+        n_lines += 1
+    return n_lines
 
 
 @inlined
-def row_scores(indices, values, start, stop, w, k, bias, z):
+def all_lines(k):
+    """The same for all problems."""
+    lines = np.empty((k - 1) // LINE + 2, np.int32)
+    for n in range(lines.shape[0] - 1):
+        lines[n] = n * LINE
+    lines[lines.shape[0] - 1] = k - 1
+    return lines
+
+
+@inlined
+def is_awake(rest, reading):
+    """Whether a row is visited for a problem, where ``rest`` is what state["rest"] has of the two."""
+    return rest <= (1 if reading else 0)
+
+
+@kernel
+def leave_rows_at_rest(order, rest, live, active, reading):
+    """Compact ``order`` to the rows that are awake for some live problem; the others are inactive in this visit and, in
+    a ``reading``, one visit nearer to their return.  Returns how many stay."""
+    kept = 0
+    for t in range(order.shape[0]):
+        i = order[t]
+        awake = False
+        for s in range(live.shape[0]):
+            if is_awake(rest[i, live[s]], reading):
+                awake = True
+                break
+        if awake:
+            order[kept] = i
+            kept += 1
+            continue
+        active[i] = 0
+        if reading:
+            for s in range(live.shape[0]):
+                if rest[i, live[s]] != NEVER:
+                    rest[i, live[s]] -= 1
+    return kept
+
+
+@inlined
+def entries_ahead(n_nonzeros, n_rows, k):
+    """How many entries ahead of the one at work the weights are asked for, where those of whole rows ahead would not stay
+    in the cache until they are wanted; else 0."""
+    return ENTRIES_AHEAD if WEIGHTS_AHEAD * n_nonzeros * (k + LINE) > IN_FLIGHT * n_rows else 0
+
+
+@inlined
+def prefetch_ahead(indices, at, stop, w, k, lines, n_lines):
+    """Ask for the weights of an entry of the row at work."""
+    if at < stop:
+        base = np.int64(indices[at]) * k
+        for line in range(n_lines):
+            prefetch(w, base + lines[line])
+
+
+@inlined
+def row_scores(indices, values, start, stop, w, k, bias, lines, n_lines, ahead, z):
     """``z[c] = <w_c, x> + bias * w_c's last`` for all problems; w ((d + 1) * k,)."""
     width = np.uint64(k)
     last = np.uint64(w.shape[0]) - width
     for c in range(width):
         z[c] = bias * w[last + c]
     for at in range(np.uint64(start), np.uint64(stop)):
+        if ahead > 0:
+            prefetch_ahead(indices, at + np.uint64(ahead), np.uint64(stop), w, k, lines, n_lines)
         v = value_at(values, at)
         base = np.uint64(indices[at]) * width
         for c in range(width):
@@ -76,17 +153,19 @@ def row_scores(indices, values, start, stop, w, k, bias, z):
 
 
 @inlined
-def some_row_scores(indices, values, start, stop, w, k, bias, live, z):
-    """The same for the ``live`` problems alone."""
+def some_row_scores(indices, values, start, stop, w, k, bias, chosen, n_chosen, lines, n_lines, ahead, z):
+    """The same for the first ``n_chosen`` of the problems that are ``chosen`` alone."""
     width = np.uint64(k)
     last = np.uint64(w.shape[0]) - width
-    for t in range(live.shape[0]):
-        z[live[t]] = bias * w[last + np.uint64(live[t])]
+    for t in range(n_chosen):
+        z[chosen[t]] = bias * w[last + np.uint64(chosen[t])]
     for at in range(np.uint64(start), np.uint64(stop)):
+        if ahead > 0:
+            prefetch_ahead(indices, at + np.uint64(ahead), np.uint64(stop), w, k, lines, n_lines)
         v = value_at(values, at)
         base = np.uint64(indices[at]) * width
-        for t in range(live.shape[0]):
-            c = np.uint64(live[t])
+        for t in range(n_chosen):
+            c = np.uint64(chosen[t])
             z[c] += v * w[base + c]
 
 
@@ -109,26 +188,31 @@ def add_row_to(indices, values, start, stop, w, k, moved, steps, n_moved):
 
 
 def several_dual_cd_pass(indptr, indices, values, codes, reals, weights, sq_norms, order, bias, targets, costs, p,
-                         shrink_above, shrink_below, rest_beyond, rest_visits, live, scale, w, alpha, active, rest,
-                         pauses, share, conjugates, seen):  # fmt: skip
+                         shrink_above, shrink_below, rest_beyond, rest_visits, live, reading, first, scale, w, alpha,
+                         active, rest, pauses, share, conjugates, seen):  # fmt: skip
     """One inner pass of dual coordinate descent over the rows in ``order``, for all live problems: ``dual_cd_pass`` of
-    each.  A row is dropped, or put to rest, where every live problem would do that.
+    each.  A row is dropped from the visit where every live problem would do that.
 
-    scale (k,): what each problem's shares of its gap are multiplied by; w ((d + 1) * k,), alpha (n, k), active, rest and
-    pauses (n,), share (n,) float64 (the row's scaled shares, added up over the problems) are updated; conjugates (k,) gain
-    the changes of each problem's sum_i conjugate_i, and seen (k,) its own shares, unscaled.
+    reading: the rows are those of a block, not of a working set; first: in the first pass of such a visit.  scale (k,):
+    what each problem's shares of its gap are multiplied by; w ((d + 1) * k,), alpha (n, k), active (n,), rest and pauses
+    (n, k) uint8, share (n,) float64 (the row's scaled shares, added up over the problems) are updated; conjugates (k,)
+    gain the changes of each problem's sum_i conjugate_i, and seen (k,) its own shares, unscaled.
+
+    rest[i, c]: 0, row i is visited for problem c; 1, not in passes over a working set, where it has no share, nor again
+    in this visit; 1 + r: nor in the next r readings; NEVER: it is no part of the problem.
 
     Returns as ``dual_cd_pass`` does, of all problems together.
     """
     k = alpha.shape[1]
     n = order.shape[0]
     n_live = live.shape[0]
-    dense = MOSTLY * n_live >= k
-    lines = np.arange(0, k, LINE) if dense else lines_of(live, k)
     with_set = share.shape[0] > 0
     z = np.empty(k)
     steps = np.zeros(k)
     moved = np.empty(k, np.int32)
+    awake = np.empty(k, np.int32)
+    lines = np.empty(2 * k, np.int32)
+    in_row = entries_ahead(indptr[indptr.shape[0] - 1], indptr.shape[0] - 1, k)
     last = w.shape[0] - k
     pg_max = -np.inf
     pg_min = np.inf
@@ -146,42 +230,68 @@ def several_dual_cd_pass(indptr, indices, values, codes, reals, weights, sq_norm
             prefetch_row(indptr, indices, values, ahead)
             prefetch(sq_norms, ahead)
             prefetch(codes, ahead)
-        if t + WEIGHTS_AHEAD < n:
-            prefetch_columns(indptr, indices, w, k, lines, order[t + WEIGHTS_AHEAD])
+        if in_row == 0 and t + WEIGHTS_AHEAD < n:
+            ahead = order[t + WEIGHTS_AHEAD]
+            n_lines = awake_lines(rest, ahead, live, first, lines)
+            prefetch_columns(indptr, indices, w, k, lines, n_lines, ahead)
         i = order[t]
+        n_lines = awake_lines(rest, i, live, first, lines) if in_row > 0 else 0
         importance = 1.0 if weights is None else weights[i]
+        code = codes[i]
+        n_awake = 0
+        for s in range(n_live):
+            c = live[s]
+            if is_awake(rest[i, c], first):
+                if costs[code, c] * importance == 0.0:
+                    rest[i, c] = NEVER
+                else:
+                    awake[n_awake] = c
+                    n_awake += 1
+            elif first and rest[i, c] != NEVER:
+                rest[i, c] -= 1
+        if n_awake == 0:
+            if with_set:
+                share[i] = AT_REST
+            continue
         start = indptr[i]
         stop = indptr[i + 1]
         nonzeros += stop - start
-        code = codes[i]
-        if dense:
-            row_scores(indices, values, start, stop, w, k, bias, z)
+        if MOSTLY * n_awake >= k:
+            row_scores(indices, values, start, stop, w, k, bias, lines, n_lines, in_row, z)
         else:
-            some_row_scores(indices, values, start, stop, w, k, bias, live, z)
+            some_row_scores(
+                indices, values, start, stop, w, k, bias, awake, n_awake, lines, n_lines, in_row, z
+            )  # fmt: skip
         q = sq_norms[i] + bias_sq
         n_moved = 0
-        part_of_some = False
-        all_far = True
         all_beyond = True
-        row_loss = 0.0
         row_share = AT_REST
-        for s in range(n_live):
-            c = live[s]
+        for s in range(n_awake):
+            c = awake[s]
             cost = costs[code, c] * importance
-            if cost == 0.0:
-                continue
-            part_of_some = True
             target = target_of(targets, reals, i, code, c)
             a = alpha[i, c]
             suffered = value(z[c], target, cost, p)
-            row_loss += suffered
+            loss += suffered
             projected, excess = stationarity(a, z[c], target, cost, p)
-            all_far = all_far and abs(excess) > rest_beyond
+            mine = AT_REST
             if with_set:
                 mine = share_of_gap(a, z[c], target, cost, p)
                 if mine >= 0.0:
                     row_share = max(row_share, 0.0) + mine * scale[c]
                     seen[c] += mine
+            if reading:
+                if abs(excess) > rest_beyond:
+                    pause = rest_visits
+                    if with_set:
+                        pause = min(2 * pauses[i, c] + 1, rest_visits)
+                        pauses[i, c] = pause
+                    rest[i, c] = 1 + pause
+                    resting_loss += suffered
+                else:
+                    rest[i, c] = 1 if with_set and mine < 0.0 else 0
+                    if with_set and rest_beyond < np.inf:
+                        pauses[i, c] = 0
             if excess > shrink_above or excess < shrink_below:
                 continue
             all_beyond = False
@@ -198,22 +308,9 @@ def several_dual_cd_pass(indptr, indices, values, codes, reals, weights, sq_norm
                 moved[n_moved] = c
                 steps[c] = move
                 n_moved += 1
-        if not part_of_some:
-            if with_set:
-                share[i] = AT_REST
-            continue
-        loss += row_loss
         if with_set:
             share[i] = row_share
             shares += max(row_share, 0.0)
-        if rest[i] == 0 and all_far:
-            rest[i] = rest_visits
-            if with_set:
-                pauses[i] = min(2 * pauses[i] + 1, rest_visits)
-                rest[i] = pauses[i]
-            resting_loss += row_loss
-        elif with_set and rest[i] == 0 and rest_beyond < np.inf:
-            pauses[i] = 0
         if all_beyond:
             active[i] = 0
             dropped += 1
@@ -230,11 +327,14 @@ def several_decision_values(indptr, indices, values, w, bias, out):
     """``out[i, c] = <w_c, x_i> + bias * w_c's last`` for all rows and problems; w ((d + 1) * k,), out (n, k)."""
     k = out.shape[1]
     n = out.shape[0]
-    lines = np.arange(0, k, LINE)
+    lines = all_lines(k)
+    in_row = entries_ahead(indptr[n] - indptr[0], n, k)
     for i in range(n):
-        if i + WEIGHTS_AHEAD < n:
-            prefetch_columns(indptr, indices, w, k, lines, i + WEIGHTS_AHEAD)
-        row_scores(indices, values, indptr[i], indptr[i + 1], w, k, bias, out[i])
+        if in_row == 0 and i + WEIGHTS_AHEAD < n:
+            prefetch_columns(indptr, indices, w, k, lines, lines.shape[0], i + WEIGHTS_AHEAD)
+        row_scores(
+            indices, values, indptr[i], indptr[i + 1], w, k, bias, lines, lines.shape[0], in_row, out[i]
+        )  # fmt: skip
 
 
 def several_certificate_sums(scores, codes, reals, weights, alpha, targets, costs, p, live, out):
@@ -262,7 +362,7 @@ def several_certificate_sums(scores, codes, reals, weights, alpha, targets, cost
 
 def several_shares(scores, codes, reals, weights, alpha, targets, costs, p, live, scale, rest, pauses, out):
     """``out`` (n,) float64: each row's scaled shares of the live problems' gaps, added up, as ``several_dual_cd_pass``
-    has them; a row that can move is at rest no longer."""
+    has them; where a row can move for a problem it is at rest no longer."""
     for i in range(scores.shape[0]):
         importance = 1.0 if weights is None else weights[i]
         code = codes[i]
@@ -270,14 +370,17 @@ def several_shares(scores, codes, reals, weights, alpha, targets, costs, p, live
         for s in range(live.shape[0]):
             c = live[s]
             cost = costs[code, c] * importance
-            if cost > 0.0:
-                mine = share_of_gap(alpha[i, c], scores[i, c], target_of(targets, reals, i, code, c), cost, p)
-                if mine >= 0.0:
-                    total = max(total, 0.0) + mine * scale[c]
+            if cost == 0.0:
+                rest[i, c] = NEVER
+                continue
+            mine = share_of_gap(alpha[i, c], scores[i, c], target_of(targets, reals, i, code, c), cost, p)
+            if mine >= 0.0:
+                total = max(total, 0.0) + mine * scale[c]
+                rest[i, c] = 0
+                pauses[i, c] = 0
+            else:
+                rest[i, c] = max(rest[i, c], 1)
         out[i] = total
-        if total >= 0.0:
-            rest[i] = 0
-            pauses[i] = 0
 
 
 def several_coefficients(alpha, codes, reals, weights, targets, costs, p, live, conjugates, out):

@@ -50,7 +50,14 @@ class CrammerSingerCD(SideBySide):
         state["sums"][CONJUGATE] = total
 
     def visit_rows(
-        self, block: Block, state: State, visit: State, order: np.ndarray, shrinking: tuple, counted: bool
+        self,
+        block: Block,
+        state: State,
+        visit: State,
+        order: np.ndarray,
+        shrinking: tuple,
+        reading: bool,
+        first: bool,
     ) -> tuple:
         above, _, beyond, longest = shrinking
         return crammer_singer_pass(

@@ -192,8 +192,8 @@ class DualCD(Solver):
         bounds = visit["range"]
         first = bounds[PASSES] == 0
         reading = not (self.with_set and bounds[OF_THE_SET])
-        if first and reading:
-            kept = leave_resting(order, state["rest"], visit["active"])
+        if first:
+            kept = self.leave_resting(order, state, visit, reading)
             bounds[DROPPED] += len(order) - kept
             order = order[:kept]
         elif bounds[DROPPED] > 0:
@@ -206,7 +206,7 @@ class DualCD(Solver):
         beyond = REST_BEYOND * problem.unit if reading and outers >= rest_from else np.inf
         shrinking = bounds[ABOVE], bounds[BELOW], beyond, longest
         pg_max, pg_min, dropped, nnz, loss, resting, change, gain, shares = self.visit_rows(
-            block, state, visit, order, shrinking, first and reading
+            block, state, visit, order, shrinking, reading, first
         )
         if shares_before is not None:
             visit[SHARE][:] = shares_before
@@ -227,11 +227,22 @@ class DualCD(Solver):
         spread = max(0.0, pg_max - pg_min)
         return PassResult(len(order), nnz, suffered, bool(finished), gain=gain, spread=spread, seen=shares)
 
+    def leave_resting(self, order: np.ndarray, state: State, visit: State, reading: bool) -> int:
+        """Compact ``order`` to the rows that are not at rest; returns how many."""
+        return leave_resting(order, state["rest"], visit["active"]) if reading else len(order)
+
     def visit_rows(
-        self, block: Block, state: State, visit: State, order: np.ndarray, shrinking: tuple, counted: bool
+        self,
+        block: Block,
+        state: State,
+        visit: State,
+        order: np.ndarray,
+        shrinking: tuple,
+        reading: bool,
+        first: bool,
     ) -> tuple:
         """The kernel's pass over the rows of ``order``, and what it returns; shrinking: as ``dual_cd_pass`` has it;
-        counted: it is the first one of a visit to a block, which sees what the other blocks have left of the gap."""
+        reading: they are a block's, not the working set's; first: it is the first pass of the visit."""
         problem = self.problem
         return self.one_pass(
             *block.matrix, block.y, block.weights, block.sq_norms, order, problem.bias, self.cost, problem.own,

@@ -16,6 +16,7 @@ import numpy as np
 
 from blocksvm.kernels.several import (
     add_rows_to_several,
+    leave_rows_at_rest,
     several_coefficients,
     several_dual_cd_pass,
     several_feasible,
@@ -23,11 +24,12 @@ from blocksvm.kernels.several import (
 )
 from blocksvm.problems.problem import Certificate, Decided
 from blocksvm.problems.several import CERTIFIED, REL_GAP, SeveralProblems, each_against_the_rest
-from blocksvm.solvers.dual_cd import CONJUGATE, NO_PAUSES, NO_SHARES
+from blocksvm.solvers.dual_cd import CONJUGATE, NO_SHARES
 from blocksvm.solvers.protocol import SHARE, SavedRun, State, StateArray, Task
 from blocksvm.solvers.side_by_side import SideBySide
 from blocksvm.sources.block import Block
 
+NO_PAUSES = np.empty((0, 0), np.uint8)
 FIRST_GAP, ITERATIONS, BY_HALF = range(3)  # entries of state["pace"]
 WORTH = 3.0  # readings of all problems, that a certificate shall spare
 
@@ -44,6 +46,10 @@ class SeveralDualCD(SideBySide):
         k = self.n_vectors
         self.one_pass = self.problem.loss.compiled(several_dual_cd_pass)
         self.half_below: float | None = None
+        # a row rests for each problem by itself
+        self.state_arrays = tuple(
+            replace(array, columns=k) if array.name in ("rest", "pauses") else array for array in self.state_arrays
+        )
         self.state_arrays += tuple(StateArray(n, "scalar", k, in_model=False) for n in ("conjugates", "seen", "scale"))
         self.state_arrays += (StateArray("pace", "scalar", 3, in_model=False),)
         self.state_arrays += (StateArray("certified", "scalar", len(CERTIFIED) * k, in_model=False),)
@@ -91,15 +97,25 @@ class SeveralDualCD(SideBySide):
             add_rows_to_several(*block.matrix, coefficients, self.bias, w.reshape(-1))
         state["sums"][CONJUGATE] = state["conjugates"].sum()
 
+    def leave_resting(self, order: np.ndarray, state: State, visit: State, reading: bool) -> int:
+        return leave_rows_at_rest(order, state["rest"], self.live(state), visit["active"], reading)
+
     def visit_rows(
-        self, block: Block, state: State, visit: State, order: np.ndarray, shrinking: tuple, counted: bool
+        self,
+        block: Block,
+        state: State,
+        visit: State,
+        order: np.ndarray,
+        shrinking: tuple,
+        reading: bool,
+        first: bool,
     ) -> tuple:
-        problem, k = self.problem, self.n_vectors
+        problem, first = self.problem, first and reading
         return self.one_pass(
             *block.matrix, problem.codes(block), problem.reals(block), block.weights, block.sq_norms, order, self.bias,
-            problem.targets, problem.costs, problem.own, *shrinking, self.live(state), state["scale"],
+            problem.targets, problem.costs, problem.own, *shrinking, self.live(state), reading, first, state["scale"],
             state["w"].reshape(-1), state["alpha"], visit["active"], state["rest"], state.get("pauses", NO_PAUSES),
-            visit.get(SHARE, NO_SHARES), state["conjugates"], state["seen"] if counted else np.zeros(k),
+            visit.get(SHARE, NO_SHARES), state["conjugates"], state["seen"] if first else np.zeros(self.n_vectors),
         )  # fmt: skip
 
     def shares(self, block: Block, scores: np.ndarray, state: State, out: np.ndarray) -> None:

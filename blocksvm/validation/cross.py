@@ -17,6 +17,8 @@ from blocksvm.kernels.margins import certificate_sums
 from blocksvm.kernels.several import several_decision_values
 from blocksvm.labels import label_text
 from blocksvm.model.measures import RankCurve
+from blocksvm.problems import get_loss
+from blocksvm.problems.loss import REAL_NUMBERS
 from blocksvm.settings import plain
 from blocksvm.solvers.dual_cd import METHOD
 from blocksvm.sources.block import Block
@@ -28,6 +30,7 @@ from blocksvm.validation.folds import MOST_FOLDS, Folds, folds_of
 from blocksvm.validation.problems import HeldOutCD
 
 PATH = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
+AT_ONCE = 2  # of C: fewer readings with more of them, but more work, since less of the path is begun near its end
 ROWS_SHARE = 0.1  # of what all rows take: the problems leave at least so much of the memory to the rows
 RANK_BITS = 16  # of the curves, of which there is one a problem
 
@@ -83,6 +86,7 @@ def cross_validate(
     folds: int = 5,
     *,
     groups: str | None = None,
+    at_once: int = AT_ONCE,
     on_event: Callable[[dict], None] = lambda event: None,
     stop: Callable[[], bool] = lambda: False,
     temp: str | Path | None = None,
@@ -90,7 +94,8 @@ def cross_validate(
 ) -> Folded:
     """Train on the rows outside of each of ``folds`` folds at each C of ``path``, and score those in it.
 
-    settings: as ``fit`` takes them for dual-cd, without C; groups: a file with a line for each row, of which equal ones
+    settings: as ``fit`` takes them for dual-cd, without C; at_once: how many C are trained at once, where the memory
+    allows it (the more, the fewer readings); groups: a file with a line for each row, of which equal ones
     are held out together; on_event, stop, temp: as ``fit`` has them.  Raises InputError where a fold lacks a class.
     """
     path = sorted({float(C) for C in path})
@@ -98,6 +103,8 @@ def cross_validate(
         raise InputError(f"{called('path')}: needs finite numbers above 0")
     if not 2 <= folds <= MOST_FOLDS:
         raise InputError(f"{said('folds', folds)}: must be from 2 to {MOST_FOLDS}")
+    if at_once < 1:
+        raise InputError(f"{said('at_once', at_once)}: must be 1 or more")
     if settings.get("C") is not None:
         raise InputError(f"{called('C')}: is what the path is made of; give {called('path')}")
     asked = TrainSettings.of(**settings)
@@ -109,7 +116,7 @@ def cross_validate(
     began = time.perf_counter()
     earlier, done = None, 0
     while done < len(path):
-        plan = plan_part(source, asked, path[done:], chosen, earlier, stop)
+        plan = plan_part(source, asked, path[done:][:at_once], chosen, earlier, stop)
         part = list(plan.solver.path)
         on_event({"event": "part", "path": part, "of": len(path), "done": done})
         readings = []
@@ -171,7 +178,7 @@ def check_folds(source: Source, folds: Folds, asked: TrainSettings) -> None:
         raise InputError(
             f"{source.name}: fold {int(np.argmin(counts)) + 1} of {folds.count} has no rows; choose fewer folds"
         )
-    if source.labels is None:
+    if get_loss(asked.method.get("loss") or "hinge").targets == REAL_NUMBERS or source.labels is None:
         return
     k = 2 if source.labels.binary else len(source.labels.values)
     inside = np.zeros((folds.count, k), np.int64)

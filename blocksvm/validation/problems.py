@@ -13,12 +13,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from blocksvm.errors import InputError, called
+from blocksvm.kernels.several import sums_of_columns
 from blocksvm.labels import SETS
 from blocksvm.problems import get_loss
+from blocksvm.problems.loss import REAL_NUMBERS, TWO_CLASSES, Loss
 from blocksvm.problems.problem import make_problem
 from blocksvm.problems.several import SeveralProblems, each_against_the_rest
+from blocksvm.solvers.dual_cd import CONJUGATE
 from blocksvm.solvers.protocol import State, Task
 from blocksvm.solvers.several_dual_cd import SeveralDualCD
+from blocksvm.solvers.side_by_side import NOTHING
 from blocksvm.sources.block import Block
 from blocksvm.sources.source import Source
 from blocksvm.validation.folds import Folds
@@ -43,7 +47,7 @@ def sides_of(settings: Mapping, bias: float, source: Source) -> Sides:
     given = dict(settings) | {"C": 1.0, "lam": None}
     if source.label_kind == SETS:
         raise InputError(f"{source.name}: its rows have sets of labels; cross-validation takes one a row")
-    real = get_loss(settings["loss"]).targets == "real numbers"
+    real = get_loss(settings["loss"]).targets == REAL_NUMBERS
     if real or (source.labels is not None and source.labels.binary):
         problem = make_problem(given, bias, source)
         cost = problem.cost.reshape(1, 2)
@@ -61,7 +65,7 @@ def held_out_problems(
     kinds, classes = sides.targets.shape
     if count * kinds > MOST_KINDS:
         raise InputError(f"{source.name}: {kinds:,} classes are too many for {count} folds; choose fewer folds")
-    real = loss.targets == "real numbers"
+    real = loss.targets == REAL_NUMBERS
     trained = 1.0 - np.eye(count)  # (fold of the row, fold of the problem)
     C = np.array(path)
     targets = np.einsum("gf,sc,j->gsjfc", trained, sides.targets, np.ones(len(C)))
@@ -100,19 +104,34 @@ class HeldOutCD(SeveralDualCD):
         return held_out_problems(settings, self.path, self.folds, task.bias, task.source, task.tol)
 
     def start(self, state: State) -> None:
-        """A problem at C begins with C / C' times what its own at C', the last one before, has ended with: a, w and the
-        conjugates' sum are all homogeneous in (a, C), since the loss is C times that of C = 1."""
+        """A problem at C begins with f times what its own at C', the last one before, has ended with.  With f = C / C'
+        all is homogeneous in (a, C), since the loss is C times that of C = 1; where the conjugates are parabolas
+
+            D(f a) = f B - f^2 (Q C' / C + 1/2 ||w||^2),    B = sum a_i, Q = sum_i conjugate(a_i) + B,
+
+        is largest at f = B / (2 Q C' / C + ||w||^2), but f a must stay within its bounds."""
         super().start(state)
         if self.earlier is None:
             return
         w, alpha, conjugates, C = self.earlier
         width = w.shape[1]
+        parabola = curvature_of(self.problem.loss, self.problem.own)
+        total, norms = alpha.sum(axis=0), np.empty((width, 4))
+        sums_of_columns(w, NOTHING, norms)
         for number, own in enumerate(self.path):
             columns, ratio = slice(number * width, (number + 1) * width), own / C
-            np.multiply(w, ratio, out=state["w"][:, columns])
-            np.multiply(alpha, ratio, out=state["alpha"][:, columns])
-            state["conjugates"][columns] = ratio * conjugates
-        state["sums"][0] = math.fsum(state["conjugates"].tolist())
+            factor, curved = np.full(width, ratio), conjugates + total
+            if parabola is not None:
+                curvature = 2.0 * curved / ratio + norms[:, 0]
+                best = np.divide(total, curvature, out=np.full(width, ratio), where=curvature > 0.0)
+                # where the conjugates are lines, a is bounded by the cost
+                factor = np.clip(best, 0.0, ratio if parabola == 0.0 else None)
+                state["conjugates"][columns] = factor * factor * curved / ratio - factor * total
+            else:
+                state["conjugates"][columns] = ratio * conjugates
+            np.multiply(w, factor, out=state["w"][:, columns])
+            np.multiply(alpha, factor, out=state["alpha"][:, columns])
+        state["sums"][CONJUGATE] = math.fsum(state["conjugates"].tolist())
 
     def last(self, state: State) -> tuple:
         """``earlier`` for the next part of the path."""
@@ -122,3 +141,11 @@ class HeldOutCD(SeveralDualCD):
             np.ascontiguousarray(state["w"][:, ends]), np.ascontiguousarray(state["alpha"][:, ends]),
             state["conjugates"][ends].copy(), float(self.path[-1]),
         )  # fmt: skip
+
+
+def curvature_of(loss: Loss, own: tuple) -> float | None:
+    """Of a conjugate that is a parabola, -a and a multiple of a^2: 0 where that is 0, else above; None of any other."""
+    if loss.targets != TWO_CLASSES:
+        return None
+    whole, half = (4.0 * (loss.conjugate(4.0 * a, 1.0, 4.0, own) / 4.0 + a) for a in (0.5, 0.25))
+    return whole if abs(half - 0.25 * whole) <= 1e-12 else None

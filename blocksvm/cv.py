@@ -1,0 +1,184 @@
+"""python -m blocksvm.cv: choose C by cross-validation, many problems in each reading of a store."""
+
+from __future__ import annotations
+
+import sys
+
+from blocksvm.cli.console import (
+    Parser,
+    catch_signals,
+    compile_solver,
+    duration,
+    run,
+    seed,
+    size,
+)
+from blocksvm.cli.options import add_settings, given
+from blocksvm.errors import InputError
+from blocksvm.problems.settings import WITH_CLASSES
+from blocksvm.training.run_settings import RUN_SETTINGS
+
+EXAMPLES = """examples:
+  python -m blocksvm.cv store.h5
+  python -m blocksvm.cv store.h5 --folds 10 --path 0.01,0.1,1,10 --figure cv.png --refit model.h5
+  python -m blocksvm.cv store.h5 --groups authors.txt        (rows of one author are held out together)
+"""
+OF_PROBLEM = [name for name in WITH_CLASSES.names() if name not in ("C", "lam")]
+RUN = [name for name in RUN_SETTINGS.names() if name != "memory"]
+TYPES = {"memory": size, "seed": seed, "max_seconds": duration}
+CHOICES = ("accuracy", "auc", "loss", "rmse")
+
+
+def parser() -> Parser:
+    p = Parser(
+        "cv", "Cross-validate along a path of C: for each C and fold a model is trained, to a certified gap, on the "
+        "rows outside of the fold, and scored on those in it.", EXAMPLES,
+    )  # fmt: skip
+    p.add_argument("store", metavar="STORE.h5")
+    what = p.add_argument_group("what is tried")
+    what.add_argument("--folds", type=int, default=5, metavar="K", help="how many (default 5)")
+    what.add_argument("--path", metavar="C,C,...", help="values of C (default 0.01,0.03,0.1,0.3,1,3,10,30)")
+    what.add_argument("--groups", metavar="FILE", help="a line for each row of the input; equal lines go to one fold")
+    what.add_argument("--at-once", type=int, default=2, metavar="N",
+                      help="C trained at once, where memory allows (default 2; more: fewer readings)")  # fmt: skip
+    add_settings(p, "the problem", WITH_CLASSES.without("C", "lam", "multiclass"))
+    p.add_argument("--epsilon", metavar="E", help="of regression: errors up to it cost nothing")
+    add_settings(p, "the runs", RUN_SETTINGS, None, TYPES)
+    then = p.add_argument_group("what comes of it")
+    then.add_argument("--select", choices=CHOICES, help="choose C by this (default accuracy; of real targets rmse)")
+    then.add_argument("--refit", metavar="MODEL.h5", help="train on all rows with the C chosen, and write the model")
+    then.add_argument("--json", metavar="FILE", help="write all figures")
+    then.add_argument("--figure", metavar="FILE.png", help="draw them (needs matplotlib)")
+    then.add_argument("--overwrite", action="store_true", help="replace existing outputs")
+    return p
+
+
+def path_of(text: str | None) -> list[float] | None:
+    if text is None:
+        return None
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        raise InputError(f"--path {text}: expected numbers with commas between them, such as 0.1,1,10") from None
+
+
+def main(arguments: list[str]) -> int:
+    options = parser().parse_args(arguments)
+    from pathlib import Path
+
+    from blocksvm.outputs import check_output, written_whole
+    from blocksvm.sources.store.files import open_hdf5, read_meta
+
+    path = path_of(options.path)
+    kinds = {"model": options.refit, "json": options.json, "figure": options.figure}
+    outputs = {kind: Path(name) for kind, name in kinds.items() if name}
+    for kind, output in outputs.items():
+        check_output(output, options.overwrite, kind)
+    resolved = [each.resolve() for each in [*outputs.values(), Path(options.store)]]
+    if len(set(resolved)) < len(resolved):
+        raise InputError(
+            f"{next(iter(outputs.values()))}: is given twice, as an input and an output or as two outputs; choose "
+            "another name"
+        )
+    with open_hdf5(Path(options.store), "store") as file:
+        meta = read_meta(file)
+    if options.figure:
+        from blocksvm.analysis.figure import require_matplotlib
+
+        require_matplotlib()
+    settings = {name: getattr(options, name, None) for name in (*OF_PROBLEM, "epsilon")}
+    settings = {name: value for name, value in settings.items() if value is not None} | given(options, RUN_SETTINGS)
+    stop = catch_signals()
+    n_classes = max(2, len(meta["labels"] or []))
+    own = {"loss": options.loss} if options.loss else {}
+    compile_solver(
+        "dual-cd", False, own, meta["values"], n_classes, options.quiet, options.store, folds=True,
+        weighted=meta.get("weighted", False),
+    )  # fmt: skip
+    from blocksvm.cli.display import Line
+    from blocksvm.sources.store.reader import Store
+    from blocksvm.validation.cross import PATH, cross_validate
+
+    line = Line(sys.stderr, options.quiet)
+    with Store(options.store) as store:
+        if not options.quiet:
+            print(f"{options.store}: {store.n_samples:,} rows, {store.n_features:,} features, "
+                  f"{store.n_nonzeros:,} nonzeros; {options.folds} folds", file=sys.stderr)  # fmt: skip
+        found = cross_validate(
+            store, path or PATH, options.folds, groups=options.groups, at_once=options.at_once,
+            on_event=Watching(line).show, stop=stop, **settings,
+        )  # fmt: skip
+        line.close()
+        if found.status == "interrupted":
+            print("interrupted; nothing was written", file=sys.stderr)
+            return 130
+        best = found.best(options.select)
+        print("\n".join(shown(found, best)))
+        if "json" in outputs:
+            import json
+
+            with written_whole(outputs["json"], options.overwrite) as partial:
+                told = found.described() | {"store": options.store, "best": found.path[best]}
+                partial.write_text(json.dumps(told, indent=2, allow_nan=False) + "\n")
+        if "figure" in outputs:
+            from blocksvm.validation.figure import draw
+
+            with written_whole(outputs["figure"], options.overwrite) as partial:
+                draw(found, partial)
+        if "model" in outputs:
+            from blocksvm.api import fit
+
+            fitted = fit(store, C=found.path[best], stop=stop, **settings)
+            if fitted.status == "interrupted":
+                print("interrupted; no model was written", file=sys.stderr)
+                return 130
+            fitted.save(outputs["model"], options.overwrite)
+    for output in outputs.values():
+        print(f"written to {output}")
+    return 0
+
+
+class Watching:
+    """The line of progress."""
+
+    def __init__(self, line):
+        self.line = line
+        self.part = ""
+
+    def show(self, event: dict) -> None:
+        if event["event"] == "part":
+            low, high = event["path"][0], event["path"][-1]
+            self.part = f"C {low:g}" if low == high else f"C {low:g} to {high:g}"
+            self.part += f" ({event['done'] + len(event['path'])} of {event['of']})"
+        elif event["event"] == "outer":
+            gap = event["rel_gap"] if event["rel_gap"] is not None else event["gap_estimate"]
+            reached = f", gap {gap:.1e}" if gap is not None else ""
+            self.line.show(f"{self.part}: outer iteration {event['outer']}{reached}, {event['classes_done']} done")
+
+
+def shown(found, best: int) -> list[str]:
+    """The figures as lines for a person: mean over the folds and their standard deviation."""
+    import math
+
+    import numpy as np
+
+    names = ["rmse", "loss"] if found.real else ["accuracy", "loss"]
+    names += ["auc"] if not np.isnan(found.auc).all() else []
+    rows = [["C", *(part for name in names for part in (name, "+-")), "largest gap", ""]]
+    for number, C in enumerate(found.path):
+        cells = []
+        for name in names:
+            values = getattr(found, name)[number]
+            spread = float(np.std(values, ddof=1)) if found.folds > 1 else math.nan
+            cells += [f"{found.mean(name)[number]:.5f}", f"{spread:.5f}"]
+        marks = "<- best" if number == best else ""
+        rows.append([f"{C:g}", *cells, f"{found.rel_gap[number].max():.1e}", marks])
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    problems = len(found.path) * found.folds
+    lines.append(f"{problems} problems in {found.seconds:.1f}s and {found.readings:.0f} readings of the rows")
+    return lines
+
+
+if __name__ == "__main__":
+    run(main)

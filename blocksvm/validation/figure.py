@@ -1,0 +1,29 @@
+"""A cross-validation as a figure: what the held-out rows say at each C, fold by fold and on average."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from blocksvm.validation.cross import Folded
+
+
+def draw(found: Folded, path: Path) -> None:
+    """Write a PNG: on the left the accuracy (or the root mean squared error), on the right the loss."""
+    from matplotlib.figure import Figure
+
+    names = {"rmse": "root mean squared error"} if found.real else {"accuracy": "accuracy"}
+    figure = Figure(figsize=(11, 4.5), layout="constrained")
+    for axes, (name, title) in zip(figure.subplots(1, 2), (names | {"loss": "loss"}).items(), strict=True):
+        values = getattr(found, name)
+        for fold in range(found.folds):
+            axes.plot(found.path, values[:, fold], color="0.75", linewidth=1)
+        axes.plot(found.path, found.mean(name), color="C0", marker="o", label=f"mean of {found.folds} folds")
+        best = found.best(name)
+        axes.axvline(found.path[best], color="C3", linestyle=":", label=f"C = {found.path[best]:g}")
+        axes.set(xscale="log", xlabel="C", title=f"{title} of the held-out rows")
+        if np.isfinite(values).all():
+            axes.legend(fontsize=8)
+        axes.grid(alpha=0.3)
+    figure.savefig(path, format="png", dpi=150)
