@@ -174,6 +174,7 @@ def warm_folds(source, settings: dict) -> None:
     two, bits = np.zeros(2, np.int64), np.zeros(1, np.uint64)
     fill_rows(np.zeros(64, np.uint8), 28, 0, 0, 0, np.zeros(2), two, bits, two[:1], np.zeros(1, np.int16))
     line_keys(np.full(1, 10, np.uint8), 1, np.uint64(1), np.zeros(1, np.uint64))
+    run = {"at_once": 1, "max_outer": 5, "tol": 0.0, "schedule": "3", **settings}
     # with a certificate at once, which chooses the rows of the working set, too
     for more in ({}, {"block_chunks": 40}, {"block_chunks": 40, "tol": 0.9}):
         cross_validate(source, (0.1, 1.0), 2, **run | more)
