@@ -59,6 +59,8 @@ def parser(solver: str, settings: Settings) -> Parser:
     more.add_argument("--continue-from", metavar="MODEL.h5", help="an online learner goes on where it stopped, with "
                       "the settings that it had")  # fmt: skip
     more.add_argument("--prior", metavar="MODEL.h5", help="regularise towards this model, in place of 0")
+    more.add_argument("--calibrate", choices=("platt", "isotonic"),
+                      help="make probabilities of decision values, by five folds of held-out rows")  # fmt: skip
     more.add_argument("--valid", metavar="STORE2.h5", help="show the accuracy on this store after each outer iteration")
     more.add_argument("--log", metavar="TRACE.jsonl", help="write a JSON line for each outer iteration")
     more.add_argument("--checkpoint", metavar="FILE", help="save the whole state there, now and then and on Ctrl-C")
@@ -128,6 +130,8 @@ def main(arguments: list[str]) -> int:
     outputs = _check_outputs(options, check_output)
     if options.temp is not None and not Path(options.temp).is_dir():
         raise InputError(f"{options.temp}: no such folder; --temp names an existing one")
+    if options.calibrate:
+        check_calibrated(options.calibrate, settings, about)
     stop = catch_signals()
     n_classes = max(2, len(about["labels"] or []))
     # classes' weights make weights of rows for whoever has no costs of classes
@@ -138,6 +142,11 @@ def main(arguments: list[str]) -> int:
         settings.solver, settings.learner, settings.method, values, n_classes, options.quiet, options.store,
         settings.screens, weighted=weighted, free_bias=settings.free_bias,
     )  # fmt: skip
+    if options.calibrate:
+        compile_solver(
+            settings.solver, False, settings.method, values, 2, options.quiet, options.store, folds=True,
+            weighted=about.get("weighted", False),
+        )  # fmt: skip
     if not options.quiet:
         print("loading", end="\r", file=sys.stderr) if sys.stderr.isatty() else None
     from blocksvm.cli.session import Session
@@ -166,6 +175,17 @@ def told(name: str) -> str:
 
     method = get_method(name)
     return described(method.name, method.summary, method.settings)
+
+
+def check_calibrated(kind: str, settings, about: dict) -> None:
+    """InputError where a run makes no decision values that could be calibrated."""
+    plain = settings.solver == "dual-cd" and not settings.learner and not settings.free_bias
+    if not plain or len(about["labels"] or []) != 2 or about.get("label_kind") == "sets":
+        raise InputError(
+            f"--calibrate {kind}: is for dual-cd on rows of two classes, without a free bias; leave it out"
+        )
+    if settings.method.get("lam") is not None:
+        raise InputError(f"--calibrate {kind}: needs -C in the place of --lambda")
 
 
 def _check_outputs(options, check_output) -> dict:

@@ -7,6 +7,7 @@ import os
 import sys
 import time
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -64,8 +65,17 @@ class Session:
             with display:
                 result = loop.run()
             lines = train_summary(result)
+            calibration = None
+            if options.calibrate and result.status != "interrupted":
+                calibration = self._calibrated(source)
+                if calibration is None:
+                    lines = ["interrupted while calibrating; no model was written"]
+                    return replace(result, status="interrupted"), lines
+                lines.append(f"probabilities calibrated on rows held out: {calibration['kind']}")
             if result.status != "interrupted":
-                save_result(self.outputs["model"], loop, result, overwrite=options.overwrite)
+                save_result(
+                    self.outputs["model"], loop, result, overwrite=options.overwrite, calibration=calibration
+                )  # fmt: skip
                 size = os.path.getsize(self.outputs["model"]) / 1e6
                 lines.append(f"model written to {self.outputs['model']} ({size:.1f} MB)")
         return result, lines
@@ -92,6 +102,20 @@ class Session:
             opened[0].write(event)
 
         return write
+
+    def _calibrated(self, source: Store) -> dict | None:
+        from blocksvm.cli.display import Line
+        from blocksvm.validation.calibration import calibrated
+
+        line = Line(sys.stderr, self.options.quiet)
+
+        def show(event: dict) -> None:
+            if event["event"] == "outer":
+                line.show(f"calibrating: outer iteration {event['outer']}, {event['classes_done']} of 5 folds done")
+
+        found = calibrated(source, self.settings, self.options.calibrate, show, self.stop)
+        line.close()
+        return found
 
     def _remember(self, event: dict) -> None:
         if event["event"] == "end":

@@ -70,6 +70,14 @@ class RealMeasures:
         return [f"root mean squared error {rmse:.6g}, mean absolute error {absolute:.6g}{explained} ({n:,} rows)"]
 
 
+def places_of(values: np.ndarray, bits: int) -> np.ndarray:
+    """(n,) int64: the upper ``bits`` of the float32 of values, as numbers that rise with them."""
+    with np.errstate(over="ignore"):
+        own = (values + 0.0).astype(np.float32).view(np.int32)
+    rising = np.where(own < 0, ~own, own | np.int32(-(1 << 31))).view(np.uint32)
+    return (rising >> np.uint32(32 - bits)).astype(np.int64)
+
+
 class RankCurve:
     """The area under the ROC curve: the share of pairs of a row of either class whose larger decision value is the
     larger label's, ties counting half (Hanley, McNeil, Radiology 143, 1982).  Values that agree in the upper bits of
@@ -80,10 +88,7 @@ class RankCurve:
         self.counts = np.zeros((2, 1 << bits), np.int64)
 
     def count(self, values: np.ndarray, positive: np.ndarray) -> None:
-        with np.errstate(over="ignore"):
-            bits = (values + 0.0).astype(np.float32).view(np.int32)
-        rising = np.where(bits < 0, ~bits, bits | np.int32(-(1 << 31))).view(np.uint32)
-        places = (rising >> np.uint32(32 - self.bits)).astype(np.int64)
+        places = places_of(values, self.bits)
         for own, chosen in zip(self.counts, (~positive, positive), strict=True):
             np.add.at(own, places[chosen], 1)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
 import numpy as np
 
@@ -20,13 +21,31 @@ def logistic(values: np.ndarray) -> np.ndarray:
     return np.stack([other, larger], axis=-1)
 
 
+PLATT, ISOTONIC = "platt", "isotonic"
 LINKS: dict[str, Link] = {"logistic": logistic}  # by the name of the loss
+
+
+def sigmoid(values: np.ndarray, slope: float, intercept: float) -> np.ndarray:
+    """Platt's: the logistic function of slope z + intercept."""
+    return logistic(slope * values + intercept)
+
+
+def steps(values: np.ndarray, corners: np.ndarray, probabilities: np.ndarray) -> np.ndarray:
+    """A rising function by its corners, between which it is a line."""
+    larger = np.interp(values, corners, probabilities)
+    return np.stack([1.0 - larger, larger], axis=-1)
 
 
 def known_link(meta: Mapping) -> Link | None:
     """The link of a model, by its description; None where its decision values are no probabilities."""
-    two = len(meta["labels"]) == 2 and not meta.get("multilabel", False)
-    return LINKS.get(meta["method"]["settings"].get("loss")) if two else None
+    if len(meta["labels"]) != 2 or meta.get("multilabel", False):
+        return None
+    found = meta.get("calibration")
+    if found is None:
+        return LINKS.get(meta["method"]["settings"].get("loss"))
+    if found["kind"] == PLATT:
+        return partial(sigmoid, slope=found["slope"], intercept=found["intercept"])
+    return partial(steps, corners=np.array(found["values"]), probabilities=np.array(found["probabilities"]))
 
 
 def link_of(meta: Mapping, path: str) -> Link:
@@ -35,6 +54,6 @@ def link_of(meta: Mapping, path: str) -> Link:
     if link is None:
         raise InputError(
             f"{path}: its decision values are no probabilities; train a model of two classes with "
-            f"{said('loss', 'logistic')}"
+            f"{said('loss', 'logistic')} or {said('calibrate', PLATT)}"
         )
     return link

@@ -51,13 +51,16 @@ def save_result(
     result: Result,
     feature_ids: Callable[[int, int], np.ndarray] | None = None,
     overwrite: bool = True,
+    calibration: dict | None = None,
 ) -> None:
     """Write the model file; feature_ids(start, stop) where the source may be closed.
 
     A dual method's alpha is kept beside the weights, so that the certificate can be checked and a run at another C can
-    start from it; a learner's whole state, so that it can go on.
+    start from it; a learner's whole state, so that it can go on.  calibration: how decision values become
+    probabilities.
     """
     plan = loop.plan
     arrays = {a.name: whole(loop.state[a.name]) for a in plan.solver.state_arrays if a.in_model}
     ids = feature_ids or (lambda start, stop: plan.earlier.feature_ids(plan.source, start, stop))
-    save_model(path, ids, whole(result.w), {plan.namespace: arrays}, describe_result(loop, result), overwrite)
+    described = describe_result(loop, result) | {"calibration": calibration}
+    save_model(path, ids, whole(result.w), {plan.namespace: arrays}, described, overwrite)

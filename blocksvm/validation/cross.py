@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -210,11 +210,7 @@ def score(plan: Plan, loop: OuterLoop, folds: Folds, found: Folded, places: slic
     weights = np.zeros(K)
     ranked = not problem.real and classes == 1
     curves = [[RankCurve(RANK_BITS) for _ in range(K)] for _ in range(n_C)] if ranked else []
-    w = loop.state["w"].reshape(-1)
-    for block in _blocks(plan):
-        scores = np.empty((block.n_samples, solver.n_vectors))
-        several_decision_values(*block.matrix, w, solver.bias, scores)
-        scores = scores.reshape(block.n_samples, n_C, K, classes)
+    for block, scores in held_out_values(plan, loop, (n_C, K, classes)):
         own = folds.of_rows[block.rows]
         for fold in range(K):
             rows = np.flatnonzero(own == fold)
@@ -245,10 +241,13 @@ def score(plan: Plan, loop: OuterLoop, folds: Folds, found: Folded, places: slic
                 found.auc[places.start + number, fold] = area[0]
 
 
-def _blocks(plan: Plan):
-    """All rows, chunk by chunk."""
-    reader = plan.source.reader(real=plan.solver.real_targets) if plan.solver.real_targets else plan.source.reader()
+def held_out_values(plan: Plan, loop: OuterLoop, shape: tuple[int, ...]) -> Iterator[tuple[Block, np.ndarray]]:
+    """All rows, chunk by chunk, with their decision values (n, C, fold, class) by all models of a finished run."""
+    solver, w = plan.solver, loop.state["w"].reshape(-1)
+    reader = plan.source.reader(real=solver.real_targets)
     for chunk in range(len(plan.source.chunks)):
-        block: Block = reader.read_block(np.array([chunk]), None)
-        yield block
+        block = reader.read_block(np.array([chunk]), None)
+        scores = np.empty((block.n_samples, solver.n_vectors))
+        several_decision_values(*block.matrix, w, solver.bias, scores)
+        yield block, scores.reshape(block.n_samples, *shape)
     reader.close()

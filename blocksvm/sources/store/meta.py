@@ -135,6 +135,21 @@ COST = Kind(
     lambda v: list_of(NUMBER, 1).holds(v) or list_of(list_of(NUMBER, 2), 1).holds(v),
 )
 
+
+def _is_calibration(value) -> bool:
+    """A sigmoid's two numbers, or a function's corners, rising."""
+    if not isinstance(value, dict):
+        return False
+    if value.get("kind") == "platt":
+        return NUMBER.holds(value.get("slope")) and NUMBER.holds(value.get("intercept"))
+    corners, heights = value.get("values"), value.get("probabilities")
+    numbers = list_of(NUMBER, 1)
+    whole = value.get("kind") == "isotonic" and numbers.holds(corners) and numbers.holds(heights)
+    return whole and len(corners) == len(heights) and all(a <= b for a, b in zip(corners, corners[1:], strict=False))
+
+
+CALIBRATION = Kind("a calibration", _is_calibration)
+
 STORE = Record(
     {
         "n_samples": COUNT,
@@ -182,6 +197,7 @@ MODEL = Record(
         "cost": maybe(or_none(COST)),
         "labels": Kind("a rising list of two or more labels, or of none", _is_labels),
         "multilabel": maybe(YES),
+        "calibration": maybe(or_none(CALIBRATION)),
         "prior": or_none(TEXT),
         "prior_fingerprint": or_none(TEXT),
         "text": Record({"normalize": TEXT, "duplicates": TEXT, "dtype": one_of("float32", "float64")}),

@@ -1,0 +1,136 @@
+"""Cross-validation beside as many separate runs, scikit-learn's GridSearchCV and LIBLINEAR's own search for C.
+
+    python -m experiments.cross_validation TRAIN.svm [--folds 5] [--path 0.01,...,30] [--tol 1e-3] [--folder DIR]
+
+Ours is the command on a store, at an eighth of the memory for the rows beside the problems' weights, and with room for
+all.  The separate runs are fits of the same folds at the same C to the same gap, with all rows in memory already and
+nothing to decode, one after the other in one process; what they find is compared with what the command does.
+GridSearchCV is that of LinearSVC (hinge, no intercept, tol 0.01) on five folds; LIBLINEAR -C, which hinge has not, is
+that of the squared hinge (-s 2).  One run each.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+from experiments.processes import must, read_through, run_module, split
+from experiments.report import machine
+
+
+def load(path: Path):
+    from sklearn.datasets import load_svmlight_file
+
+    X, y = load_svmlight_file(str(path))
+    X.indices, X.indptr = X.indices.astype(np.int32), X.indptr.astype(np.int32)
+    return X, y
+
+
+def separate(options) -> dict:
+    """All fits by themselves: seconds, and accuracy by C and fold."""
+    from blocksvm.api import fit
+    from blocksvm.sources.matrix import Matrix
+    from blocksvm.validation.folds import folds_of
+
+    X, y = load(options.train)
+    folds = folds_of(Matrix(X, y), options.folds, 0).of_rows
+    seconds, accuracy = 0.0, []
+    for number, C in enumerate([options.path[0], *options.path]):  # the first one loads the kernels
+        row = []
+        for fold in range(options.folds):
+            source = Matrix(X[folds != fold], y[folds != fold])
+            began = time.perf_counter()
+            model = fit(source, C=C, tol=options.tol, memory=8_000_000_000).model
+            seconds += (time.perf_counter() - began) * (number > 0)
+            row.append(float(np.mean(model.predict(X[folds == fold]) == y[folds == fold])))
+        if number:
+            accuracy.append(row)
+    return {"seconds": seconds, "accuracy": accuracy}
+
+
+def grid_search(options) -> dict:
+    from sklearn.model_selection import GridSearchCV
+    from sklearn.svm import LinearSVC
+
+    X, y = load(options.train)
+    svm = LinearSVC(loss="hinge", fit_intercept=False, tol=0.01, max_iter=10_000)
+    began = time.perf_counter()
+    GridSearchCV(svm, {"C": options.path}, cv=options.folds, refit=False).fit(X, y)
+    return {"seconds": time.perf_counter() - began}
+
+
+def liblinear(options) -> dict:
+    from liblinear.liblinearutil import parameter, problem, train
+
+    X, y = load(options.train)
+    rows = problem(y, X)
+    began = time.perf_counter()
+    found = train(rows, parameter(f"-C -s 2 -v {options.folds} -B -1 -q"))
+    return {"seconds": time.perf_counter() - began, "C": float(found[0])}
+
+
+def budget(store: Path, options, share: str) -> int:
+    from blocksvm.sources.store.files import open_hdf5, read_meta
+
+    with open_hdf5(store, "store") as file:
+        meta = read_meta(file)
+    k = options.folds * (2 + 1)  # two C at once, and the ends of those before
+    rest = 8 * k * (meta["n_features"] + 2 * meta["n_samples"]) + 10_000_000
+    return rest + meta["n_nonzeros"] * (16 if share == "mem" else 1)
+
+
+def ours(store: Path, options, share: str) -> dict:
+    out = options.folder / "cv.json"
+    arguments = ["--folds", options.folds, "--path", ",".join(f"{C:g}" for C in options.path), "--tol", options.tol]
+    arguments += ["--memory", f"{budget(store, options, share)}B", "--json", out, "--quiet", "--overwrite"]
+    out.unlink(missing_ok=True)
+    run_module(sys.executable, "blocksvm.cv", store, *arguments)
+    return json.loads(out.read_text())
+
+
+def main() -> None:
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("train", type=Path)
+    p.add_argument("--folds", type=int, default=5)
+    p.add_argument("--path", type=lambda text: [float(C) for C in text.split(",")], default=None)
+    p.add_argument("--tol", type=float, default=1e-3)
+    p.add_argument("--folder", type=Path, default=Path(__file__).resolve().parent / "data" / "cross-validation")
+    p.add_argument("--peer", choices=("separate", "grid_search", "liblinear"), help="for this program's own use")
+    options = p.parse_args()
+    options.path = options.path or [0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0]
+    if options.peer:
+        print(json.dumps(globals()[options.peer](options)))
+        return
+    options.folder.mkdir(parents=True, exist_ok=True)
+    store = options.folder / "train.h5"
+    split(options.train, store)
+    read_through(store)
+    ours(store, options, "8")  # compiles
+    found = {share: ours(store, options, share) for share in ("8", "mem")}
+    path = ",".join(f"{C:g}" for C in options.path)
+    given = (options.train, "--folds", options.folds, "--path", path, "--tol", options.tol)
+    peers = {
+        name: must(run_module(sys.executable, "experiments.cross_validation", *given, "--peer", name))
+        for name in ("separate", "grid_search", "liblinear")
+    }
+    about, alone = machine(), peers["separate"]["seconds"]
+    print(f"{about['cpu']}, {about['cores']} cores, {about['date']}")
+    print(f"{options.train.name}, {options.folds} folds, C {path}")
+    print("\n| who | seconds | against separate runs | readings |\n|---|---|---|---|")
+    for share, name in (("8", "cv, 1/8 of the memory"), ("mem", "cv, in memory")):
+        one = found[share]
+        print(f"| {name} | {one['seconds']:.1f} | {alone / one['seconds']:.1f}x | {one['readings']:.0f} |")
+    names = {"separate": "separate runs, in memory", "grid_search": "GridSearchCV", "liblinear": "LIBLINEAR -C (-s 2)"}
+    for name, told in names.items():
+        print(f"| {told} | {peers[name]['seconds']:.1f} | {alone / peers[name]['seconds']:.1f}x | |")
+    apart = np.abs(np.array(found["8"]["accuracy"]) - np.array(peers["separate"]["accuracy"])).max()
+    print(f"\nlargest difference of an accuracy from the separate run's: {apart:.4f}")
+
+
+if __name__ == "__main__":
+    main()
