@@ -101,6 +101,21 @@ def told_bias(bias: float | str) -> str:
     return f"a constant feature of value {bias:g}" if bias else "none"
 
 
+MOST_LABELS_SHOWN = 20
+
+
+def told_labels(meta: dict) -> str:
+    """Of a model: its labels, the first of many."""
+    from blocksvm.labels import listed
+
+    labels = meta["labels"]
+    if not labels:
+        return "none: its targets are real numbers"
+    more = len(labels) - MOST_LABELS_SHOWN
+    told = listed(labels[:MOST_LABELS_SHOWN]) + (f", and {more} more" if more > 0 else "")
+    return f"sets of {told}" if meta.get("multilabel") else told
+
+
 def _fit_lines(certificate: dict) -> list[tuple[str, str]]:
     """How well a model fits the rows that it was trained on."""
     if certificate["accuracy"] is not None:
@@ -113,7 +128,6 @@ def _fit_lines(certificate: dict) -> list[tuple[str, str]]:
 def described(kind: str, meta: dict, n_bytes: int) -> list[tuple[str, str]]:
     """(name, value) lines for a person."""
     from blocksvm.cli.display import labels_line, megabytes
-    from blocksvm.labels import listed
 
     if kind == "store":
         nnz = meta["n_nonzeros"]
@@ -136,7 +150,7 @@ def described(kind: str, meta: dict, n_bytes: int) -> list[tuple[str, str]]:
         (kind, megabytes(n_bytes)),
         *method_lines(meta),
         ("features", f"{meta['n_features']:,}"),
-        *([("labels", listed(meta["labels"]) or "none: its targets are real numbers")] if "labels" in meta else []),
+        *([("labels", told_labels(meta))] if "labels" in meta else []),
     ]
     if kind == "checkpoint":
         position = meta["progress"]["position"]
@@ -155,11 +169,16 @@ def described(kind: str, meta: dict, n_bytes: int) -> list[tuple[str, str]]:
         if certificate["rel_gap"] is None
         else f"relative gap {certificate['rel_gap']:.3e}, dual {certificate['dual']:.10g}"
     )
+    several = certificate.get("by_class")
+    if several is not None:
+        gap = f"of {len(several['rel_gap'])} problems, the largest " + gap.replace("dual", "sum of duals")
+    calibration = meta.get("calibration")
     return [
         *lines,
         ("trained on", f"{meta['store']} ({meta['n_samples']:,} rows)"),
         *([] if certificate["primal"] is None else [("certificate", f"{gap}, primal {certificate['primal']:.10g}")]),
         *_fit_lines(certificate),
+        *([] if calibration is None else [("probabilities", f"calibrated on rows held out: {calibration['kind']}")]),
         ("ended", f"{meta['status']} after {meta['outer']} outer iterations, {meta['seconds']:.1f}s"),
         ("versions", ", ".join(f"{name} {value}" for name, value in meta["versions"].items())),
     ]

@@ -12,6 +12,7 @@ from test_cross_validation import dense, looped
 from training_cases import loaded_and_compiled, make_store, random_rows, run_in_process, svmlight
 
 from blocksvm.errors import InputError
+from blocksvm.info import main as info_main
 from blocksvm.model.files import load_model
 from blocksvm.predict import main as predict_main
 from blocksvm.sources.matrix import Matrix
@@ -104,6 +105,7 @@ def test_from_train_to_predict(tmp_path, capsys, kind):
     code, out, err = run_in_process(capsys, train_main, store, model, "--calibrate", kind, "-C", "0.3")
     assert code == 0, err
     assert f"probabilities calibrated on rows held out: {kind}" in out
+    assert f"calibrated on rows held out: {kind}" in run_in_process(capsys, info_main, model)[1]
     code, out, err = run_in_process(capsys, predict_main, model, tmp_path / "new.svm", "--probabilities")
     assert code == 0, err
     told = np.array([line.split() for line in out.splitlines()], dtype=float)

@@ -12,6 +12,7 @@ from training_cases import loaded_and_compiled, make_store, run_in_process, stop
 
 from blocksvm.api import fit
 from blocksvm.errors import InputError
+from blocksvm.info import main as info_main
 from blocksvm.model.files import load_model
 from blocksvm.predict import main as predict_main
 from blocksvm.problems.several import SeveralProblems
@@ -271,6 +272,8 @@ def test_from_the_store_to_predictions(rows, tmp_path, capsys):
     assert code == 0, err
     right = np.mean(np.array(out.split(), dtype=float) == y)
     assert f"accuracy {right:.6f}" in err
+    code, out, _ = run_in_process(capsys, info_main, tmp_path / "m.h5")
+    assert "of 4 problems, the largest relative gap" in out
     names = np.array(["pear", "apple", "fig", "kiwi"])
     in_python = fit(X, names[y], tol=1e-4).model
     assert in_python.labels == ("apple", "fig", "kiwi", "pear")
@@ -324,3 +327,31 @@ def test_the_problems_know_which_are_at_their_end(rows):
 
     assert replace(problems, certified=certified).live.tolist() == [1, 2, 3]
     assert SHARE == "share"
+
+
+@pytest.mark.parametrize("rule", ["rest", "crammer-singer"])
+def test_weights_that_have_drifted_are_made_anew(rows, rule):
+    """Those of classes that are done stay as they were certified."""
+    from blocksvm.solvers.crammer_singer import CrammerSingerCD
+
+    X, y = rows
+    source = Matrix(X, y)
+    made = {"rest": SeveralDualCD, "crammer-singer": CrammerSingerCD}[rule]
+    solver = made(Task({"multiclass": rule}, source, bias=0.5, working_set=True))
+    state = {a.name: np.zeros(a.shape(D, N), a.dtype) for a in solver.state_arrays}
+    solver.start(state)
+    block = source.read_block(np.array([0]), None)
+    visit = {a.name: np.zeros(a.length or N, a.dtype) for a in solver.visit_arrays}
+    solver.start_visit(visit)
+    solver.inner_pass(block, state, visit, np.arange(N, dtype=np.int32))
+    before, sums = state["w"].copy(), state["sums"].copy()
+    done = [2] if rule == "rest" else []
+    if done:
+        state["certified"].reshape(K, 3)[done] = 0.0
+    state["w"] += 0.1
+    drifted = state["w"].copy()
+    solver.rebuild(state, iter([block]))
+    for c in range(K):
+        expected = drifted[:, c] if c in done else before[:, c]
+        np.testing.assert_allclose(state["w"][:, c], expected, rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(state["sums"][0], sums[0], rtol=1e-12)

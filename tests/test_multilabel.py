@@ -13,6 +13,7 @@ from blocksvm.errors import InputError
 from blocksvm.formats import format_named, sniffed
 from blocksvm.formats.protocol import Reading
 from blocksvm.formats.text import TextPiece, TextSource
+from blocksvm.info import main as info_main
 from blocksvm.model.files import load_model
 from blocksvm.model.measures import SetMeasures
 from blocksvm.model.scoring import Scores
@@ -195,6 +196,7 @@ def test_commands_from_text_to_figures(given_sets, tmp_path, capsys):
     assert code == 0, err
     model = load_model(tmp_path / "m.h5")
     assert model.labels == (0.0, 10.0, 20.0, 30.0, 40.0)
+    assert "sets of 0, 10, 20, 30, 40" in run_in_process(capsys, info_main, tmp_path / "m.h5")[1]
     said = model.decision_function(X[100:]) > 0.0
     for name in ("test.svm", "test.h5"):
         code, out, err = run_in_process(capsys, predict_main, tmp_path / "m.h5", tmp_path / name)

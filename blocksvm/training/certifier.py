@@ -45,12 +45,17 @@ class Certifier:
         self.working_set = working_set
 
     def certify(
-        self, blocks: list[np.ndarray], dual: float | None = None, gather: bool = False
+        self,
+        blocks: list[np.ndarray],
+        dual: float | None = None,
+        gather: bool = False,
+        then: list[np.ndarray] | None = None,
     ) -> Certificate | Missed | None:
         """A certificate of exactly the w and alpha that the state has when it returns; None where the run was stopped.
 
         dual: D as it is known beforehand, by which an attempt that cannot succeed is broken off.  A solver that
-        minimises nothing has its accuracy measured.  gather: choose the working set anew meanwhile.
+        minimises nothing has its accuracy measured.  gather: choose the working set anew meanwhile; then: the blocks
+        that are read next.
         """
         solver = self.plan.solver
         if not solver.capabilities.minimises:
@@ -67,7 +72,8 @@ class Certifier:
                     self.supply.screening.begin()
             seen = {"seen_block": self._gather} if gather else {}
             found = certify(
-                solver.problem_at(self.state), self.weights(), alpha, self.supply.all_blocks(blocks), self.stop, enough,
+                solver.problem_at(self.state), self.weights(), alpha, self.supply.all_blocks(blocks, then), self.stop,
+                enough,
                 solver.prior, decided=decided, **seen,
             )  # fmt: skip
             if found is None or isinstance(found, Missed):

@@ -30,9 +30,11 @@ class Feed(BlockReader):
         tally.seconds_waiting += self.seconds_waiting - waited
         return block
 
-    def all_blocks(self, blocks: list[np.ndarray]) -> Iterator[Block]:
-        """Every row once; the first block may have been asked for already, and is again at the end."""
-        for k, chunks in enumerate(blocks):
+    def all_blocks(self, blocks: list[np.ndarray], then: list[np.ndarray] | None = None) -> Iterator[Block]:
+        """Every row once; the first block may have been asked for already, and at the end that of ``then``, which are
+        read next (None: the same again), is."""
+        ahead = [*blocks[1:], (then or blocks)[0]]
+        for chunks, following in zip(blocks, ahead, strict=True):
             block = self.take(chunks)
-            self.request(blocks[(k + 1) % len(blocks)])
+            self.request(following)
             yield block

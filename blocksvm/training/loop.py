@@ -243,7 +243,9 @@ class OuterLoop:
             self.emit("certifying")
             if position.check:
                 self.reading.begin()
-            found = self.certifier.certify(following, dual, gather=position.check)
+            # of a check no block has been visited: those that it reads are the outer iteration's own
+            read = self.supply.blocks.partition.blocks(position.outer) if position.check else following
+            found = self.certifier.certify(read, dual, gather=position.check, then=following)
             if found is None:
                 return "interrupted"
             if isinstance(found, Missed):

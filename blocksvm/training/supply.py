@@ -44,9 +44,9 @@ class Supply:
         if self.blocks.source is not self.plan.source:
             self.blocks.source.close()
 
-    def all_blocks(self, blocks: list[np.ndarray]) -> Iterator[Block]:
-        """Every row that is read at all, once."""
-        return self.feed.all_blocks(blocks)
+    def all_blocks(self, blocks: list[np.ndarray], then: list[np.ndarray] | None = None) -> Iterator[Block]:
+        """Every row that is read at all, once; then: the blocks that are read next."""
+        return self.feed.all_blocks(blocks, then)
 
     def every_row(self) -> Iterator[Block]:
         """The same, in the order of the source."""
