@@ -22,6 +22,8 @@ import numpy as np
 from experiments.processes import must, read_through, run_module, split
 from experiments.report import machine
 
+PEERS = {"separate": "separate runs, in memory", "grid_search": "GridSearchCV", "liblinear": "LIBLINEAR -C (-s 2)"}
+
 
 def load(path: Path):
     from sklearn.datasets import load_svmlight_file
@@ -100,7 +102,8 @@ def main() -> None:
     p.add_argument("--path", type=lambda text: [float(C) for C in text.split(",")], default=None)
     p.add_argument("--tol", type=float, default=1e-3)
     p.add_argument("--folder", type=Path, default=Path(__file__).resolve().parent / "data" / "cross-validation")
-    p.add_argument("--peer", choices=("separate", "grid_search", "liblinear"), help="for this program's own use")
+    p.add_argument("--peers", default=",".join(PEERS), metavar="NAME,...", help="separate, grid_search, liblinear")
+    p.add_argument("--peer", choices=tuple(PEERS), help="one of them, for this program's own use")
     options = p.parse_args()
     options.path = options.path or [0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0]
     if options.peer:
@@ -116,7 +119,7 @@ def main() -> None:
     given = (options.train, "--folds", options.folds, "--path", path, "--tol", options.tol)
     peers = {
         name: must(run_module(sys.executable, "experiments.cross_validation", *given, "--peer", name))
-        for name in ("separate", "grid_search", "liblinear")
+        for name in options.peers.split(",")
     }
     about, alone = machine(), peers["separate"]["seconds"]
     print(f"{about['cpu']}, {about['cores']} cores, {about['date']}")
@@ -125,9 +128,8 @@ def main() -> None:
     for share, name in (("8", "cv, 1/8 of the memory"), ("mem", "cv, in memory")):
         one = found[share]
         print(f"| {name} | {one['seconds']:.1f} | {alone / one['seconds']:.1f}x | {one['readings']:.0f} |")
-    names = {"separate": "separate runs, in memory", "grid_search": "GridSearchCV", "liblinear": "LIBLINEAR -C (-s 2)"}
-    for name, told in names.items():
-        print(f"| {told} | {peers[name]['seconds']:.1f} | {alone / peers[name]['seconds']:.1f}x | |")
+    for name, one in peers.items():
+        print(f"| {PEERS[name]} | {one['seconds']:.1f} | {alone / one['seconds']:.1f}x | |")
     apart = np.abs(np.array(found["8"]["accuracy"]) - np.array(peers["separate"]["accuracy"])).max()
     print(f"\nlargest difference of an accuracy from the separate run's: {apart:.4f}")
 
