@@ -24,7 +24,6 @@ EXAMPLES = """examples:
   python -m blocksvm.cv store.h5 --groups authors.txt        (rows of one author are held out together)
 """
 OF_PROBLEM = [name for name in WITH_CLASSES.names() if name not in ("C", "lam")]
-RUN = [name for name in RUN_SETTINGS.names() if name != "memory"]
 TYPES = {"memory": size, "seed": seed, "max_seconds": duration}
 CHOICES = ("accuracy", "auc", "loss", "rmse")
 
@@ -66,20 +65,13 @@ def main(arguments: list[str]) -> int:
     options = parser().parse_args(arguments)
     from pathlib import Path
 
-    from blocksvm.outputs import check_output, written_whole
+    from blocksvm.outputs import check_outputs, written_whole
     from blocksvm.sources.store.files import open_hdf5, read_meta
 
     path = path_of(options.path)
     kinds = {"model": options.refit, "json": options.json, "figure": options.figure}
     outputs = {kind: Path(name) for kind, name in kinds.items() if name}
-    for kind, output in outputs.items():
-        check_output(output, options.overwrite, kind)
-    resolved = [each.resolve() for each in [*outputs.values(), Path(options.store)]]
-    if len(set(resolved)) < len(resolved):
-        raise InputError(
-            f"{next(iter(outputs.values()))}: is given twice, as an input and an output or as two outputs; choose "
-            "another name"
-        )
+    check_outputs(outputs, options.overwrite, [Path(options.store)])
     with open_hdf5(Path(options.store), "store") as file:
         meta = read_meta(file)
     if options.figure:

@@ -14,7 +14,7 @@ import shutil
 import socket
 import stat
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import cache
 from itertools import count
@@ -34,6 +34,18 @@ FIGURES = (b"\x89PNG", b"%PDF", b"<?xml", b"<svg", b"%!PS", b"\xff\xd8\xff")
 
 
 # ------------------------------------------------------------------------------------------------ before the work
+
+
+def check_outputs(outputs: Mapping[str, Path], overwrite: bool, inputs: Iterable[Path]) -> None:
+    """``check_output`` of several by their kinds, none of which may be another, or an input."""
+    for kind, path in outputs.items():
+        check_output(path, overwrite, kind)
+    resolved = [path.resolve() for path in (*outputs.values(), *inputs)]
+    if len(set(resolved)) < len(resolved):
+        raise InputError(
+            f"{next(iter(outputs.values()))}: is given twice, as an input and an output or as two outputs; choose "
+            "another name"
+        )
 
 
 def check_output(path: Path, overwrite: bool, kind: str | None = None, labels: tuple = ()) -> None:

@@ -79,19 +79,12 @@ def main(arguments: list[str]) -> int:
     options = parser(learner, own).parse_args(arguments)
     from pathlib import Path
 
-    from blocksvm.outputs import check_output, written_whole
+    from blocksvm.outputs import check_outputs, written_whole
     from blocksvm.sources.store.files import open_hdf5, read_meta
 
     kinds = {"json": options.json, "figure": options.figure}
-    for kind, output in kinds.items():
-        if output:
-            check_output(Path(output), options.overwrite, kind)
-    outputs = [Path(output) for output in kinds.values() if output]
-    resolved = [path.resolve() for path in [*outputs, Path(options.store)]]
-    if len(set(resolved)) < len(resolved):
-        raise InputError(
-            f"{outputs[0]}: is given twice, as an input and an output or as two outputs; choose another name"
-        )
+    outputs = {kind: Path(name) for kind, name in kinds.items() if name}
+    check_outputs(outputs, options.overwrite, [Path(options.store)])
     with open_hdf5(Path(options.store), "store") as file:
         values = read_meta(file)["values"]
     if options.figure:
@@ -123,7 +116,7 @@ def main(arguments: list[str]) -> int:
         with written_whole(Path(options.figure), options.overwrite) as partial:
             draw(report, partial)
     print("\n".join(shown(report)))
-    for path in outputs:
+    for path in outputs.values():
         print(f"written to {path}")
     return 0
 

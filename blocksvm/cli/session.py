@@ -105,13 +105,15 @@ class Session:
 
     def _calibrated(self, source: Store) -> dict | None:
         from blocksvm.cli.display import Line
-        from blocksvm.validation.calibration import calibrated
+        from blocksvm.validation.calibration import FOLDS, calibrated
 
         line = Line(sys.stderr, self.options.quiet)
 
         def show(event: dict) -> None:
             if event["event"] == "outer":
-                line.show(f"calibrating: outer iteration {event['outer']}, {event['classes_done']} of 5 folds done")
+                line.show(
+                    f"calibrating: outer iteration {event['outer']}, {event['classes_done']} of {FOLDS} folds done"
+                )
 
         found = calibrated(source, self.settings, self.options.calibrate, show, self.stop)
         line.close()

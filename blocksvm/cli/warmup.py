@@ -108,7 +108,6 @@ def train(
 
     from blocksvm import kernels
     from blocksvm.api import fit
-    from blocksvm.kernels.check import fill_rows
     from blocksvm.kernels.shuffle import keep_active
     from blocksvm.kernels.table import hash_ids
     from blocksvm.settings import REQUIRED
@@ -122,8 +121,7 @@ def train(
     # what only stores and streams need
     kernels.start()
     keep_active(np.zeros(1, np.int32), np.ones(1, np.uint8))
-    two, bits = np.zeros(2, np.int64), np.zeros(1, np.uint64)
-    fill_rows(np.zeros(64, np.uint8), 28, 0, 0, 0, np.zeros(2), two, bits, two[:1], np.zeros(1, np.int16))
+    warm_rows()
     hash_ids(np.zeros(1, np.int64), 1, np.zeros(1, np.int32))
     method = get_method(solver, learner)
     needed = {s.name: 1.0 for s in method.takes(settings) if s.default is REQUIRED}
@@ -143,6 +141,16 @@ def train(
         if method.capabilities.warm_starts:
             fitted.save(Path(folder) / "model.h5")
             fit(source, max_outer=1, warm_start=Path(folder) / "model.h5", **name, **(needed | settings))
+
+
+def warm_rows() -> None:
+    """What only the rows of a store need."""
+    import numpy as np
+
+    from blocksvm.kernels.check import fill_rows
+
+    two, bits = np.zeros(2, np.int64), np.zeros(1, np.uint64)
+    fill_rows(np.zeros(64, np.uint8), 28, 0, 0, 0, np.zeros(2), two, bits, two[:1], np.zeros(1, np.int16))
 
 
 def warm_working_set(source) -> None:
@@ -167,12 +175,10 @@ def warm_folds(source, settings: dict) -> None:
     """Cross-validation, with a path in two parts and rows in one block and in several."""
     import numpy as np
 
-    from blocksvm.kernels.check import fill_rows
     from blocksvm.kernels.shuffle import line_keys
     from blocksvm.validation.cross import cross_validate
 
-    two, bits = np.zeros(2, np.int64), np.zeros(1, np.uint64)
-    fill_rows(np.zeros(64, np.uint8), 28, 0, 0, 0, np.zeros(2), two, bits, two[:1], np.zeros(1, np.int16))
+    warm_rows()
     line_keys(np.full(1, 10, np.uint8), 1, np.uint64(1), np.zeros(1, np.uint64))
     run = {"at_once": 1, "max_outer": 5, "tol": 0.0, "schedule": "3", **settings}
     # with a certificate at once, which chooses the rows of the working set, too

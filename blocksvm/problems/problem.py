@@ -97,7 +97,7 @@ def make_problem(settings: Mapping, bias: float, source: Source) -> Problem:
     precision can solve.
     """
     loss = get_loss(settings["loss"])
-    given, lam = settings["class_weight"], settings["lam"]
+    given = settings["class_weight"]
     if loss.targets == REAL_NUMBERS:
         if given is not None:
             raise InputError(f"{said('class_weight', given)}: {loss.name} has no classes; leave it out")
@@ -108,11 +108,16 @@ def make_problem(settings: Mapping, bias: float, source: Source) -> Problem:
         labels = require_two_labels(source)
         sums = sums_by_class(source, labels)
         weights, unit = class_factors(given, labels, sums), 1.0
-    C = settings["C"] if lam is None else 1.0 / (lam * math.fsum(sums))
+    C = weight_of_losses(settings, math.fsum(sums))
     own = tuple(settings[name] for name in loss.settings.names())
     problem = Problem(loss, C * np.array(weights), bias, source.n_samples, sums, own, unit)
     check_costs(settings, problem.cost, source, bias, problem.total_cost)
     return problem
+
+
+def weight_of_losses(settings: Mapping, total: float) -> float:
+    """C, or what it is by lambda for rows of this total weight."""
+    return settings["C"] if settings["lam"] is None else 1.0 / (settings["lam"] * total)
 
 
 def check_costs(settings: Mapping, cost: np.ndarray, source: Source, bias: float, total: float) -> None:
@@ -229,12 +234,16 @@ class CertificateSums:
     in every row of a billion, ten passes) leaves an error below 10^-11 of ||w||^2.
     """
 
+    repair: Repair | None = None
+    constant = 0.0
+    squared_errors: list[float] | None = None
+    dual = True
+
     def __init__(self, problem: Problem, w: np.ndarray, prior: np.ndarray | None = None):
         self.problem = problem
         self.w = w
         self.sums_of_rows = problem.loss.compiled(certificate_sums)
         self.cost = problem.cost_by_sign()
-        self.repair, self.constant = None, 0.0
         if problem.free_bias:  # the constant feature's weight has no part in the norms
             self.repair, self.constant = Repair(), problem.bias * float(w[-1])
             w, prior = w[:-1], prior if prior is None else prior[:-1]
@@ -246,8 +255,7 @@ class CertificateSums:
             self.along = inner_with_difference(w, w, prior)
         self.parts: list[tuple[float, ...]] = []
         self.correct = self.labelled = 0
-        self.squared_errors: list[float] | None = [] if problem.real else None
-        self.dual = True
+        self.squared_errors = [] if problem.real else None
 
     def scores(self, block: Block) -> np.ndarray:
         """(n,) float64: the decision values of a block's rows."""

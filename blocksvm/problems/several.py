@@ -22,12 +22,14 @@ from blocksvm.problems.problem import (
     ROUNDING,
     ROUNDING_OF_W,
     Certificate,
+    CertificateSums,
     Decided,
     above_primal,
     check_costs,
     class_factors,
     overflowed,
     sums_by_class,
+    weight_of_losses,
 )
 from blocksvm.sources.block import Block
 from blocksvm.sources.source import Source
@@ -98,7 +100,7 @@ def each_against_the_rest(settings: Mapping, bias: float, source: Source, tol: f
     labels, member, sums = kinds_of(source)
     total, k = math.fsum(sums.tolist()), len(labels.values)
     own = sums @ member
-    C = settings["C"] if settings["lam"] is None else 1.0 / (settings["lam"] * total)
+    C = weight_of_losses(settings, total)
     factors = np.ones((k, 2))
     if settings["class_weight"] == "balanced":
         sides = np.stack([total - own, own], axis=1)
@@ -147,54 +149,65 @@ def membership(sets: Sequence, labels: Labels) -> np.ndarray:
     return found
 
 
-class SeveralSums:
-    """Adds up the certificates of several problems block by block, all at one w (k, d + 1), as ``CertificateSums`` does
-    for one; prior (d + 1, k) or (0, 0)."""
+def decision_values_of(block: Block, w: np.ndarray, bias: float) -> np.ndarray:
+    """(n, k) float64: the decision values of a block's rows by w (d + 1, k)."""
+    found = np.empty((block.n_samples, w.shape[1]))
+    several_decision_values(*block.matrix, w.reshape(-1), bias, found)
+    return found
 
-    def __init__(self, problems: SeveralProblems, w: np.ndarray, prior: np.ndarray | None = None):
-        self.problems = problems
-        self.k = problems.n_problems
-        self.w = np.ascontiguousarray(w.reshape(self.k, -1).T)
-        self.norms = np.empty((self.k, 4))
-        sums_of_columns(self.w, np.empty((0, 0)) if prior is None else prior.reshape(-1, self.k), self.norms)
-        self.sums_of_rows = problems.loss.compiled(several_certificate_sums)
-        self.live = problems.live
-        self.totals = np.zeros((self.k, 4))
+
+def norms_of(w: np.ndarray, prior: np.ndarray | None = None) -> np.ndarray:
+    """(k, 4) of w (d + 1, k) and a prior (d + 1, k), as ``sums_of_columns`` has them."""
+    found = np.empty((w.shape[1], 4))
+    sums_of_columns(w, np.empty((0, 0)) if prior is None else prior, found)
+    return found
+
+
+class SideBySideSums(CertificateSums):
+    """What certificates of several vectors w (k, d + 1) have in common; prior (d + 1, k) or (0, 0)."""
+
+    def __init__(self, problem, w: np.ndarray, prior: np.ndarray | None = None):
+        self.problem = problem
+        self.w = np.ascontiguousarray(w.reshape(problem.n_problems, -1).T)
+        self.norms = norms_of(self.w, prior)
         self.correct = self.labelled = 0
 
     def scores(self, block: Block) -> np.ndarray:
         """(n, k) float64: the decision values of a block's rows."""
-        found = np.empty((block.n_samples, self.k))
-        several_decision_values(*block.matrix, self.w.reshape(-1), self.problems.bias, found)
-        return found
+        return decision_values_of(block, self.w, self.problem.bias)
 
-    def add(self, scores: np.ndarray, block: Block, alpha: np.ndarray) -> None:
-        """Add a block: its scores, and alpha (n, k) of its rows."""
-        problems, codes = self.problems, self.problems.codes(block)
-        own = np.zeros_like(self.totals)
-        self.sums_of_rows(
-            scores,
-            codes,
-            problems.reals(block),
-            block.weights,
-            alpha,
-            problems.targets,
-            problems.costs,
-            problems.own,
-            self.live,
-            own,
-        )
-        self.totals += own
-        if problems.predicts is None:
-            return
-        if problems.predicts == SETS:
-            self.correct += int(((scores > 0.0) == (problems.targets[codes] > 0.0)).all(axis=1).sum())
-        else:
-            self.correct += int(np.count_nonzero(scores.argmax(axis=1) == block.y))
+    def count_classes(self, scores: np.ndarray, block: Block) -> None:
+        """Which rows' class has the largest decision value."""
+        self.correct += int(np.count_nonzero(scores.argmax(axis=1) == block.y))
         self.labelled += int(np.count_nonzero(block.y >= 0))
 
     def add_decided(self, decided: Decided, w: np.ndarray) -> None:
-        raise NotImplementedError("no rows of several problems are decided")
+        raise NotImplementedError("no rows of several vectors are decided")
+
+
+class SeveralSums(SideBySideSums):
+    """Adds up the certificates of several problems block by block, all at one w, as ``CertificateSums`` does of one."""
+
+    def __init__(self, problem: SeveralProblems, w: np.ndarray, prior: np.ndarray | None = None):
+        super().__init__(problem, w, prior)
+        self.sums_of_rows = problem.loss.compiled(several_certificate_sums)
+        self.live = problem.live
+        self.totals = np.zeros((problem.n_problems, 4))
+
+    def add(self, scores: np.ndarray, block: Block, alpha: np.ndarray) -> None:
+        """Add a block: its scores, and alpha (n, k) of its rows."""
+        problem, codes = self.problem, self.problem.codes(block)
+        own = np.zeros_like(self.totals)
+        self.sums_of_rows(
+            scores, codes, problem.reals(block), block.weights, alpha, problem.targets, problem.costs, problem.own,
+            self.live, own,
+        )  # fmt: skip
+        self.totals += own
+        if problem.predicts == SETS:
+            self.correct += int(((scores > 0.0) == (problem.targets[codes] > 0.0)).all(axis=1).sum())
+            self.labelled += int(np.count_nonzero(block.y >= 0))
+        elif problem.predicts is not None:
+            self.count_classes(scores, block)
 
     def gap_so_far(self) -> float:
         """The sum of all gaps' terms of the blocks added."""
@@ -214,8 +227,8 @@ class SeveralSums:
     def certificate(self) -> Certificate:
         """The sums of primals and duals, and the largest of the relative gaps; those that were certified before are as
         they were.  Raises InputError as ``CertificateSums`` does."""
-        problems = self.problems
-        figures = np.empty((self.k, 3)) if problems.certified is None else problems.certified.copy()
+        problem = self.problem
+        figures = np.empty((problem.n_problems, 3)) if problem.certified is None else problem.certified.copy()
         primal = 0.5 * self.norms[:, 1] + self.totals[:, 0]
         of_rows = self.totals[:, 1]
         gap = of_rows + 0.5 * np.square(self._along())
@@ -232,6 +245,6 @@ class SeveralSums:
             math.fsum(figures[:, PRIMAL].tolist()),
             math.fsum(figures[:, DUAL].tolist()),
             float(figures[:, REL_GAP].max()),
-            None if problems.predicts is None else self.correct / max(1, self.labelled),
+            None if problem.predicts is None else self.correct / max(1, self.labelled),
             by_class=dict(zip(CERTIFIED, figures.T.tolist(), strict=True)),
         )

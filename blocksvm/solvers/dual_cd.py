@@ -74,13 +74,6 @@ class DualCD(Solver):
     """
 
     name = "dual-cd"
-    state_arrays = (
-        StateArray("w", "feature", in_model=False),
-        StateArray("alpha", "row"),
-        StateArray("rest", "row", dtype=np.uint8, in_model=False),
-        StateArray("sums", "scalar", RESTING + REST_VISITS + 1),
-    )
-    visit_arrays = (VisitArray("active", np.uint8), VisitArray("range", length=4))
     needs_output = False
     n_vectors = 1
     capabilities = Capabilities(
@@ -104,13 +97,24 @@ class DualCD(Solver):
         self.bias = self.problem.bias
         self.cost = self.problem.cost_by_sign()
         self.one_pass = self.problem.loss.compiled(dual_cd_pass)
-        self.tolerance = task.tolerance
         self.prior = np.empty(0)
-        self.with_set = task.working_set
+        self.declare(task)
         if task.free_bias:
             self.state_arrays += (StateArray(MULTIPLIER, "scalar", 3),)
+
+    def declare(self, task: Task, rests: int = 1) -> None:
+        """The arrays of ``n_vectors`` vectors, and how a visit ends; rests: of a row, one or one a vector."""
+        self.tolerance, self.with_set = task.tolerance, task.working_set
+        k = self.n_vectors
+        self.state_arrays = (
+            StateArray("w", "feature", columns=k, in_model=False),
+            StateArray("alpha", "row", columns=k),
+            StateArray("rest", "row", columns=rests, dtype=np.uint8, in_model=False),
+            StateArray("sums", "scalar", RESTING + REST_VISITS + 1),
+        )
+        self.visit_arrays = (VisitArray("active", np.uint8), VisitArray("range", length=4))
         if self.with_set:
-            self.state_arrays += (StateArray("pauses", "row", dtype=np.uint8, in_model=False),)
+            self.state_arrays += (StateArray("pauses", "row", columns=rests, dtype=np.uint8, in_model=False),)
             self.visit_arrays = (VisitArray("active", np.uint8), VisitArray("range", length=5), VisitArray(SHARE))
 
     def start(self, state: State) -> None:

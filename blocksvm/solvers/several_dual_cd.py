@@ -41,15 +41,13 @@ class SeveralDualCD(SideBySide):
     has seen, and what its shares of the gap are multiplied by; ["certified"] (3 k,): as ``SeveralProblems`` has it.
     """
 
+    rests_by_vector = True
+
     def __init__(self, task: Task):
         super().__init__(task)
         k = self.n_vectors
         self.one_pass = self.problem.loss.compiled(several_dual_cd_pass)
         self.half_below: float | None = None
-        # a row rests for each problem by itself
-        self.state_arrays = tuple(
-            replace(array, columns=k) if array.name in ("rest", "pauses") else array for array in self.state_arrays
-        )
         self.state_arrays += tuple(StateArray(n, "scalar", k, in_model=False) for n in ("conjugates", "seen", "scale"))
         self.state_arrays += (StateArray("pace", "scalar", 3, in_model=False),)
         self.state_arrays += (StateArray("certified", "scalar", len(CERTIFIED) * k, in_model=False),)

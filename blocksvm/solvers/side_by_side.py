@@ -8,9 +8,9 @@ from dataclasses import replace
 import numpy as np
 
 from blocksvm.errors import InputError, called
-from blocksvm.kernels.several import sums_of_columns
-from blocksvm.solvers.dual_cd import REST_VISITS, RESTING, DualCD, settings_of
-from blocksvm.solvers.protocol import SHARE, SavedRun, State, StateArray, Task, VisitArray
+from blocksvm.problems.several import norms_of
+from blocksvm.solvers.dual_cd import DualCD, settings_of
+from blocksvm.solvers.protocol import SavedRun, State, Task
 
 NOTHING = np.empty((0, 0))  # in the place of a prior
 
@@ -22,6 +22,7 @@ class SideBySide(DualCD):
     """
 
     capabilities = replace(DualCD.capabilities, free_bias=False, screens=False)
+    rests_by_vector = False  # a row rests for each vector by itself
 
     def __init__(self, task: Task):
         if task.free_bias:
@@ -29,20 +30,9 @@ class SideBySide(DualCD):
         self.settings = settings_of(task.settings).resolve(task.settings, self.name)
         self.problem = self.stated(task)
         self.bias = self.problem.bias
-        self.n_vectors = k = self.problem.n_problems
-        self.tolerance = task.tolerance
+        self.n_vectors = self.problem.n_problems
         self.prior = NOTHING
-        self.with_set = task.working_set
-        self.state_arrays = (
-            StateArray("w", "feature", columns=k, in_model=False),
-            StateArray("alpha", "row", columns=k),
-            StateArray("rest", "row", dtype=np.uint8, in_model=False),
-            StateArray("sums", "scalar", RESTING + REST_VISITS + 1),
-        )
-        self.visit_arrays = (VisitArray("active", np.uint8), VisitArray("range", length=4))
-        if self.with_set:
-            self.state_arrays += (StateArray("pauses", "row", dtype=np.uint8, in_model=False),)
-            self.visit_arrays = (VisitArray("active", np.uint8), VisitArray("range", length=5), VisitArray(SHARE))
+        self.declare(task, self.n_vectors if self.rests_by_vector else 1)
 
     def stated(self, task: Task):
         """The problem of a task."""
@@ -73,9 +63,7 @@ class SideBySide(DualCD):
 
     def norms(self, state: State) -> np.ndarray:
         """(k, 4), as ``sums_of_columns`` has them."""
-        found = np.empty((self.n_vectors, 4))
-        sums_of_columns(state["w"], self.prior, found)
-        return found
+        return norms_of(state["w"], self.prior)
 
     def distances_of(self, state: State) -> tuple[float, float]:
         norms = self.norms(state)

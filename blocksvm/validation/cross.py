@@ -14,11 +14,11 @@ import numpy as np
 
 from blocksvm.errors import InputError, called, said
 from blocksvm.kernels.margins import certificate_sums
-from blocksvm.kernels.several import several_decision_values
 from blocksvm.labels import label_text
 from blocksvm.model.measures import RankCurve
 from blocksvm.problems import get_loss
 from blocksvm.problems.loss import REAL_NUMBERS
+from blocksvm.problems.several import decision_values_of
 from blocksvm.settings import plain
 from blocksvm.solvers.dual_cd import METHOD
 from blocksvm.sources.block import Block
@@ -243,11 +243,9 @@ def score(plan: Plan, loop: OuterLoop, folds: Folds, found: Folded, places: slic
 
 def held_out_values(plan: Plan, loop: OuterLoop, shape: tuple[int, ...]) -> Iterator[tuple[Block, np.ndarray]]:
     """All rows, chunk by chunk, with their decision values (n, C, fold, class) by all models of a finished run."""
-    solver, w = plan.solver, loop.state["w"].reshape(-1)
+    solver, w = plan.solver, loop.state["w"]
     reader = plan.source.reader(real=solver.real_targets)
     for chunk in range(len(plan.source.chunks)):
         block = reader.read_block(np.array([chunk]), None)
-        scores = np.empty((block.n_samples, solver.n_vectors))
-        several_decision_values(*block.matrix, w, solver.bias, scores)
-        yield block, scores.reshape(block.n_samples, *shape)
+        yield block, decision_values_of(block, w, solver.bias).reshape(block.n_samples, *shape)
     reader.close()

@@ -13,16 +13,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from blocksvm.errors import InputError, called
-from blocksvm.kernels.several import sums_of_columns
 from blocksvm.labels import SETS
 from blocksvm.problems import get_loss
 from blocksvm.problems.loss import REAL_NUMBERS, TWO_CLASSES, Loss
 from blocksvm.problems.problem import make_problem
-from blocksvm.problems.several import SeveralProblems, each_against_the_rest
+from blocksvm.problems.several import SeveralProblems, each_against_the_rest, norms_of
 from blocksvm.solvers.dual_cd import CONJUGATE
 from blocksvm.solvers.protocol import State, Task
 from blocksvm.solvers.several_dual_cd import SeveralDualCD
-from blocksvm.solvers.side_by_side import NOTHING
 from blocksvm.sources.block import Block
 from blocksvm.sources.source import Source
 from blocksvm.validation.folds import Folds
@@ -116,8 +114,7 @@ class HeldOutCD(SeveralDualCD):
         w, alpha, conjugates, C = self.earlier
         width = w.shape[1]
         parabola = curvature_of(self.problem.loss, self.problem.own)
-        total, norms = alpha.sum(axis=0), np.empty((width, 4))
-        sums_of_columns(w, NOTHING, norms)
+        total, norms = alpha.sum(axis=0), norms_of(w)
         for number, own in enumerate(self.path):
             columns, ratio = slice(number * width, (number + 1) * width), own / C
             factor, curved = np.full(width, ratio), conjugates + total
