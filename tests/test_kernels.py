@@ -69,7 +69,7 @@ class DualCDVisit:
 
     def __init__(self, block, problem, w, alpha, tolerance=None):
         self.block, self.solver = block, solver_of(DualCD, problem, tolerance)
-        self.state = {a.name: np.zeros(a.length or len(alpha), a.dtype) for a in DualCD.state_arrays}
+        self.state = {a.name: np.zeros(a.length or len(alpha), a.dtype) for a in self.solver.state_arrays}
         self.state |= {"w": w.copy(), "alpha": alpha.copy()}
         self.visit = {a.name: np.zeros(a.length or block.n_samples, a.dtype) for a in self.solver.visit_arrays}
         self.solver.start_visit(self.visit)
