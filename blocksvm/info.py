@@ -125,6 +125,17 @@ def _fit_lines(certificate: dict) -> list[tuple[str, str]]:
     return []
 
 
+def told_changes(meta: dict) -> str:
+    """Of a store whose rows were changed: how often, and how many came and went in all."""
+    from blocksvm.cli.display.words import rows
+
+    steps = meta["history"]
+    gone = sum(step["n_dropped"] for step in steps)
+    added = meta["n_samples"] - steps[0]["n_samples"] + gone
+    times = "once" if len(steps) == 1 else f"{len(steps)} times"
+    return f"{times} since it was split: {rows(added)} added, {rows(gone)} left out"
+
+
 def described(kind: str, meta: dict, n_bytes: int) -> list[tuple[str, str]]:
     """(name, value) lines for a person."""
     from blocksvm.cli.display import labels_line, megabytes
@@ -143,6 +154,7 @@ def described(kind: str, meta: dict, n_bytes: int) -> list[tuple[str, str]]:
             ("largest norm", f"{meta['max_norm']:.6g}"),
             ("chunks", f"{meta['n_chunks']:,} of up to {meta['chunk_nonzeros']:,} nonzeros, {meta['codec']}"),
             ("made from", f"{', '.join(names[:3])}{' ...' if len(names) > 3 else ''} ({megabytes(text)} of text)"),
+            *([("changed", told_changes(meta))] if meta.get("history") else []),
             ("settings", ", ".join(f"{name} {value}" for name, value in meta["settings"].items())),
             ("fingerprint", meta["fingerprint"]),
         ]

@@ -12,6 +12,7 @@ EPILOG = """examples:
   python -m blocksvm.split train.svm.gz store.h5
   python -m blocksvm.split day-*.svm.zst store.h5 --memory 4GB --jobs 8 --holdout 0.1 held-out.h5
   zcat clicks.gz | python -m blocksvm.split - store.h5 --normalize l2
+  python -m blocksvm.split today.svm store.h5 --append --drop oldest:10%
 """
 
 
@@ -21,29 +22,36 @@ def parser() -> Parser:
         "Convert text (svmlight or Vowpal Wabbit; plain, .gz, .bz2, .xz, .zst, or - for standard input) to a store.",
         EPILOG,
     )
-    p.add_argument("inputs", nargs="+", metavar="INPUT", help="text files, read one after the other")
+    p.add_argument("inputs", nargs="*", metavar="INPUT", help="text files, read one after the other")
     p.add_argument("store", metavar="STORE.h5", help="the store to write")
+    changed = p.add_argument_group("a store that there is (training goes on from its earlier model by --warm-start)")
+    changed.add_argument(
+        "--append", action="store_true", help="add the rows to the store, which keeps the settings it was made with"
+    )
+    changed.add_argument(
+        "--drop",
+        metavar="ROWS",
+        help="leave rows out of the store: a file of their numbers, one a line, counted from 1 in the order in which "
+        "they were read; or the oldest, as oldest:1000 or oldest:10%%; with --append the new rows stay",
+    )
     rows = p.add_argument_group("the rows")
     add_format(rows)
     rows.add_argument("--bits", type=int, metavar="BITS", help="hash feature ids to 2^BITS (default: they stay)")
     rows.add_argument(
         "--duplicates",
         choices=("error", "sum"),
-        default="error",
         help="a feature id that occurs twice in a row (default error)",
     )
     rows.add_argument(
-        "--normalize", choices=("none", "l2"), default="none", help="l2: scale each row to norm 1 (before --min-count)"
+        "--normalize", choices=("none", "l2"), help="l2: scale each row to norm 1 (before --min-count; default none)"
     )
     rows.add_argument("--weights", metavar="FILE", help="the weight of each row: a number a line, in the rows' order")
     rows.add_argument(
-        "--min-count", type=int, default=1, metavar="N", help="drop features that occur in fewer than N rows"
+        "--min-count", type=int, metavar="N", help="drop features that occur in fewer than N rows (default 1)"
     )
-    rows.add_argument(
-        "--dtype", choices=("float32", "float64"), default="float32", help="precision of the values (default float32)"
-    )
-    rows.add_argument("--seed", type=seed, default=0, help="seed of the rows' random order (default 0)")
-    rows.add_argument("--keep-order", action="store_true", help="keep the rows in the order of the text")
+    rows.add_argument("--dtype", choices=("float32", "float64"), help="precision of the values (default float32)")
+    rows.add_argument("--seed", type=seed, help="seed of the rows' random order (default 0)")
+    rows.add_argument("--keep-order", action="store_true", default=None, help="keep the rows in the order of the text")
     outputs = p.add_argument_group("what to write")
     outputs.add_argument(
         "--holdout",
@@ -66,20 +74,14 @@ def main(arguments: list[str]) -> int:
     import os
     from pathlib import Path
 
+    changes = options.append or options.drop is not None
     jobs = options.jobs if options.jobs is not None else len(os.sched_getaffinity(0))
     if jobs < 1:
         raise InputError(f"--jobs {jobs}: must be 1 or more")
-    if options.min_count < 1:
+    if options.min_count is not None and options.min_count < 1:
         raise InputError(f"--min-count {options.min_count}: must be 1 or more")
-    share, held_out = 0.0, None
-    if options.holdout:
-        try:
-            share = float(options.holdout[0])
-        except ValueError:
-            share = -1.0
-        if not 0.0 < share < 1.0:
-            raise InputError(f"--holdout {options.holdout[0]}: the share must lie between 0 and 1, e.g. 0.1")
-        held_out = Path(options.holdout[1])
+    share, held_out = holdout_of(options, changes)
+    check_inputs(options)
     # what can be refused is refused before anything is compiled
     if options.weights == "-" and "-" in options.inputs:
         raise InputError("--weights -: standard input holds the rows already; give the weights as a file")
@@ -88,34 +90,37 @@ def main(arguments: list[str]) -> int:
             raise InputError(f"{name}: no such file")
     from blocksvm.outputs import check_output
 
+    if changes and not os.path.exists(options.store):
+        raise InputError(f"{options.store}: no such store; make it first, without --append and --drop")
     for path in filter(None, (Path(options.store), held_out)):
-        check_output(path, options.overwrite, "store")
+        check_output(path, options.overwrite or changes, "store")
+    given = {name: getattr(options, name) for name in GIVEN} | {"sum_duplicates": None}
+    if options.duplicates is not None:
+        given["sum_duplicates"] = options.duplicates == "sum"
+    machine = {
+        "memory": options.memory,
+        "jobs": jobs,
+        "temp": None if options.temp is None else Path(options.temp),
+        "weights": options.weights,
+    }
     sigterm_interrupts()
-    compile_kernels("split", options.dtype, options.quiet)
-    from blocksvm.cli.display import SplitDisplay, split_summary
-    from blocksvm.conversion.convert import SplitSettings, split
-    from blocksvm.formats import AUTO
+    from blocksvm.conversion.convert import SplitSettings, extend, settings_of_store, split
 
-    settings = SplitSettings(
-        memory=options.memory,
-        jobs=jobs,
-        seed=options.seed,
-        keep_order=options.keep_order,
-        dtype=options.dtype,
-        sum_duplicates=options.duplicates == "sum",
-        normalize=options.normalize,
-        min_count=options.min_count,
-        holdout=share,
-        temp=None if options.temp is None else Path(options.temp),
-        overwrite=options.overwrite,
-        format=options.format or AUTO,
-        bits=options.bits,
-        weights=options.weights,
-    )
+    if changes:
+        settings = settings_of_store(options.store, given, **machine)
+    else:
+        given = {name: value for name, value in given.items() if value is not None}
+        settings = SplitSettings(**given, **machine, holdout=share, overwrite=options.overwrite)
+    compile_kernels("split", settings.dtype, options.quiet)
+    from blocksvm.cli.display import SplitDisplay, split_summary
+
     with SplitDisplay(sys.stderr, options.quiet) as display:
         display.begin(options.inputs, settings)
-        ready = compile_reader(options.dtype, options.bits, options.quiet)
-        meta = split(options.inputs, options.store, settings, held_out, display.show, ready)
+        ready = compile_reader(settings.dtype, settings.bits, options.quiet)
+        if changes:
+            meta = extend(options.inputs, options.store, settings, options.drop, display.show, ready)
+        else:
+            meta = split(options.inputs, options.store, settings, held_out, display.show, ready)
     print(split_summary(Path(options.store), meta, display.seconds))
     if held_out is not None:
         print(f"held-out rows in {held_out}")
@@ -125,12 +130,46 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
+GIVEN = ("seed", "keep_order", "dtype", "normalize", "min_count", "format", "bits")
+
+
+def holdout_of(options, changes: bool):
+    """(share, path) of the held-out rows, 0 and None where there are none."""
+    from pathlib import Path
+
+    if not options.holdout:
+        return 0.0, None
+    if changes:
+        raise InputError("--holdout: only when a store is made; add the held-out rows to their own store")
+    try:
+        share = float(options.holdout[0])
+    except ValueError:
+        share = -1.0
+    if not 0.0 < share < 1.0:
+        raise InputError(f"--holdout {options.holdout[0]}: the share must lie between 0 and 1, e.g. 0.1")
+    return share, Path(options.holdout[1])
+
+
+def check_inputs(options) -> None:
+    """InputError where there is text without a place for it, or none where there should be."""
+    if not options.inputs and options.append:
+        raise InputError(f"--append: give the text whose rows are added to {options.store}")
+    if not options.inputs and options.drop is None:
+        raise InputError(f"{options.store}: give text to read before the store's name (see --help)")
+    if not options.inputs and options.weights:
+        raise InputError("--weights: there are no new rows to have them; leave it out")
+    if options.inputs and options.drop is not None and not options.append:
+        raise InputError(f"--drop: add --append to add the rows of {options.inputs[0]} to {options.store}, too")
+
+
 def next_steps(store: str, meta: dict) -> list[str]:
     """What can be trained on a store as it is; nothing where training would be refused."""
     from blocksvm.cli.display.words import MANY
     from blocksvm.labels import NUMBERS, SETS, members_of
 
     labels, kind = meta["labels"], meta.get("label_kind", NUMBERS)
+    if meta.get("history"):
+        return [f"next: python -m blocksvm.train {store} NEW-MODEL.h5 --warm-start MODEL.h5 (of the rows before)"]
     if not meta["n_features"] or meta.get("n_unlabelled"):
         return []
     solver = ""

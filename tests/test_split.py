@@ -181,10 +181,16 @@ def test_sources_and_settings_are_described(tmp_path):
     assert in_source_order(tmp_path / "s.h5") == [(1.0, [1], [1.0]), (-1.0, [2], [2.0]), (1.0, [1], [3.0])]
     assert meta["source_rows"] == 3
     stored_bytes = (tmp_path / "b.svm.gz").stat().st_size
-    expected = [(names[0], len(first), first), (names[1], stored_bytes, second)]
+    expected = [(names[0], len(first), first, 0), (names[1], stored_bytes, second, 2)]
     assert meta["sources"] == [
-        {"name": name, "bytes": size, "text_bytes": len(text), "fingerprint": xxh3_128_hexdigest(text)}
-        for name, size, text in expected
+        {
+            "name": name,
+            "bytes": size,
+            "text_bytes": len(text),
+            "fingerprint": xxh3_128_hexdigest(text),
+            "first_row": number,
+        }
+        for name, size, text, number in expected
     ]
     assert meta["settings"] == {
         "seed": 5,
@@ -594,6 +600,6 @@ def test_info_tells_what_a_store_holds(tmp_path, run_in_process):
     told = run_in_process(info, path, "--verify")
     assert told.code == 0
     assert "2 (shuffled order)" in told.out
-    assert "-1 (1 rows), 1 (1 rows)" in told.out
+    assert "-1 (1 row), 1 (1 row)" in told.out
     assert "every checksum matches" in told.out
     assert os.fspath(tmp_path / "rows.svm") in told.out

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -12,9 +11,10 @@ from pathlib import Path
 
 import numpy as np
 
-from blocksvm.conversion.ids import IdTable, NameTable
-from blocksvm.conversion.labels import LabelTable
-from blocksvm.conversion.spool import Spool, SpooledRows, join, require_space
+from blocksvm.conversion.destination import Destination, Layout, ordered_map
+from blocksvm.conversion.earlier import EarlierRows
+from blocksvm.conversion.line_table import LineTable
+from blocksvm.conversion.spool import Spool, require_space
 from blocksvm.conversion.weights import RowWeights
 from blocksvm.errors import InputError, called, said
 from blocksvm.formats import AUTO, format_named, name_of
@@ -22,12 +22,12 @@ from blocksvm.formats.hashing import reader_of
 from blocksvm.formats.protocol import EXPANSION, Reader, Reading
 from blocksvm.formats.recipe import Recipe
 from blocksvm.formats.text import LineLimit, TextInputs, TextPiece, TextSource
-from blocksvm.kernels.shuffle import gather_rows, renumber_rows, row_keys
+from blocksvm.kernels.shuffle import gather_rows, row_keys
 from blocksvm.outputs import check_output, scratch_folder
 from blocksvm.rows import RecordCounter, RowBatch, shown_name
-from blocksvm.sources.store.files import create_hdf5
-from blocksvm.sources.store.schema import ROW, WEIGHTED_ROW, chunk_nonzeros
-from blocksvm.sources.store.writer import StoreWriter
+from blocksvm.sources.store.files import create_hdf5, open_hdf5, read_meta
+from blocksvm.sources.store.history import write_steps
+from blocksvm.sources.store.lines import write_lines
 
 SMALLEST_MEMORY = 16_000_000
 SMALLEST_TABLE = 1_000_000  # bytes for each table of ids
@@ -75,76 +75,6 @@ class SplitProgress:
     seconds: float
 
 
-def ordered_map(pool: ThreadPoolExecutor, function, items: Iterable, ahead: int) -> Iterator:
-    """``map`` over a pool that keeps the order and holds at most ``ahead`` results."""
-    pending: deque = deque()
-    try:
-        for item in items:
-            pending.append(pool.submit(function, item))
-            if len(pending) > ahead:
-                yield pending.popleft().result()
-        while pending:
-            yield pending.popleft().result()
-    finally:
-        for future in pending:
-            future.cancel()
-
-
-class Destination:
-    """Rows that go to one store: their ids, names and labels, their shuffle, whether any value or weight is not 1."""
-
-    def __init__(self, path: Path, n_bytes: int, spool: Spool, dtype: str, min_count: int):
-        """n_bytes: for the table and the rows of ``spool`` together; what the table does not take holds rows."""
-        self.path = path
-        self.n_bytes = n_bytes
-        self.table = IdTable(n_bytes - spool.memory)
-        self.spool = spool
-        self.dtype = np.dtype(dtype)
-        self.min_count = min_count
-        self.labels = LabelTable()
-        self.names: NameTable | None = None
-        self.ones = True
-        self.weighted = False
-
-    def add(self, numbers: np.ndarray, keys: np.ndarray, batch: RowBatch) -> None:
-        """Add the rows of a batch, with their source numbers and their keys in the stored order; InputError where one
-        of them has no sound weight."""
-        if batch.weights is not None:
-            wrong = np.flatnonzero(~(np.isfinite(batch.weights) & (batch.weights >= 0.0)))
-            if len(wrong):
-                raise InputError(
-                    f"row {numbers[wrong[0]] + 1}: the weight {batch.weights[wrong[0]]:g} is not a finite number of 0 "
-                    "or more; mend it"
-                )
-        before = len(self.table)
-        positions = self.table.add(batch.ids, batch.origin.fraction)
-        self._name(batch, positions, before)
-        kept = self.labels.keep(batch.labels)
-        self.table.hold("the labels", self.labels.n_bytes)
-        self.spool.memory = self.n_bytes - self.table.most_bytes()
-        values, weights = batch.values, batch.weights
-        if values is not None and self.ones:
-            self.ones = bool((values == 1.0).all())
-            values = None if self.ones else values
-        if values is not None:
-            values = values.astype(self.dtype, copy=False)
-        if weights is not None and not self.weighted:
-            self.weighted = bool((weights != 1.0).any())
-            weights = weights if self.weighted else None
-        rows = SpooledRows(numbers, keys, kept, np.diff(batch.indptr), positions, values, weights)
-        self.spool.add(rows, batch.indptr)
-
-    def _name(self, batch: RowBatch, positions: np.ndarray, before: int) -> None:
-        """Keep the names of ids that are new; before: how many there were."""
-        if self.names is None and batch.names is None:
-            return
-        if self.names is None:
-            self.names = NameTable(len(self.table.known))
-            self.names.add(None, positions[:0], before)
-        self.names.add(batch.names, positions, len(self.table))
-        self.table.hold("the features' names", self.names.n_bytes)
-
-
 def split(
     inputs: list[str],
     store: str | Path,
@@ -173,7 +103,67 @@ def store_batches(
     return _convert([], batches, store, settings, holdout_store, None, None)
 
 
-def _convert(inputs: list[str], batches, store, settings: SplitSettings, holdout_store, progress, on_format) -> dict:
+# settings of a store that all of its rows have in common
+COMMON = ("seed", "keep_order", "dtype", "sum_duplicates", "normalize", "min_count", "format", "bits")
+SPOKEN = {"sum_duplicates": "duplicates"}
+
+
+def settings_of_store(store: str | Path, given: Mapping, **machine) -> SplitSettings:
+    """The settings by which rows are added to a store: its own, with which what is ``given`` (name -> value of some of
+    ``COMMON``, None for what is not) must agree; machine: those of ``SplitSettings`` that are free.  InputError names a
+    setting that is another one."""
+    path = Path(store)
+    with open_hdf5(path, "store") as file:
+        meta = read_meta(file)
+    recipe, saved = Recipe.of_store(meta, path), meta["settings"]
+    own = {
+        "seed": saved.get("seed", 0),
+        "keep_order": saved["order"] == "stored",
+        "dtype": recipe.dtype,
+        "sum_duplicates": recipe.sums,
+        "normalize": recipe.normalize,
+        "min_count": saved.get("min_count", 1),
+        "format": recipe.format,
+        "bits": recipe.bits,
+    }
+    for name, value in given.items():
+        if value is not None and value != own[name] and not (name == "format" and AUTO in (value, own[name])):
+            spoken, shown = SPOKEN.get(name, name), {True: "sum", False: "error"} if name == "sum_duplicates" else {}
+            raise InputError(
+                f"{path}: was split with {said(spoken, shown.get(own[name], own[name]))}, but "
+                f"{shown.get(value, value)} is given now; leave it out, or split all rows anew"
+            )
+    if own["format"] == AUTO and given.get("format"):
+        own["format"] = given["format"]
+    return SplitSettings(**own, **machine, overwrite=True)
+
+
+def extend(
+    inputs: list[str],
+    store: str | Path,
+    settings: SplitSettings | None = None,
+    drop: str | None = None,
+    progress: Callable[[SplitProgress], None] | None = None,
+    on_format: Callable[[str], None] | None = None,
+) -> dict:
+    """Add the rows of some text to a store, leave rows out of it, or both; returns the store's new description.
+
+    inputs: as ``split`` takes them, may be empty; settings: those of the store (``settings_of_store``, the default);
+    drop: which rows are left out, see ``conversion/dropping.py``.  The changed store is written beside the old one and
+    takes its name when it is whole: after any fault there is the old store or the new one.  Chunks that keep their rows
+    are copied as they are.  Raises InputError as ``split`` does, and where the store is none.
+    """
+    path = Path(store)
+    if not inputs and drop is None:
+        raise InputError(f"{path}: nothing to do; give text whose rows are added, or {called('drop')}")
+    settings = settings_of_store(path, {}) if settings is None else settings
+    with EarlierRows(path, drop, settings.memory) as earlier:
+        return _convert(inputs, None, path, settings, None, progress, on_format, earlier)
+
+
+def _convert(
+    inputs: list[str], batches, store, settings: SplitSettings, holdout_store, progress, on_format, earlier=None
+):
     store = Path(store)
     outputs = [store] if holdout_store is None else [store, Path(holdout_store)]
     if len({path.resolve() for path in outputs}) < len(outputs):
@@ -191,13 +181,13 @@ def _convert(inputs: list[str], batches, store, settings: SplitSettings, holdout
     temp = settings.temp if settings.temp is not None else store.parent
     if not temp.is_dir():
         raise InputError(f"{temp}: no such folder; {called('temp')} names an existing one")
-    return _Split(inputs, batches, outputs, settings, temp, progress, on_format).run()
+    return _Split(inputs, batches, outputs, settings, temp, progress, on_format, earlier).run()
 
 
 class _Split:
     """One conversion under way."""
 
-    def __init__(self, inputs, batches, outputs, settings: SplitSettings, temp: Path, progress, on_format):
+    def __init__(self, inputs, batches, outputs, settings: SplitSettings, temp: Path, progress, on_format, earlier):
         self.inputs = inputs
         self.batches = batches  # rows that come from elsewhere than the inputs, or None
         self.outputs = outputs
@@ -205,11 +195,14 @@ class _Split:
         self.temp = temp
         self.progress = progress
         self.on_format = on_format
+        self.earlier: EarlierRows | None = earlier  # rows that the first of the outputs has already
         self.recipe = settings.recipe
         self.began = time.perf_counter()
-        self.rows = 0
+        self.first = 0 if earlier is None else earlier.store.meta["source_rows"]
+        self.rows = self.first  # that were read in the whole life of the store
+        self.lines = LineTable()
         self.weights: RowWeights | None = None
-        self.sources: list[TextSource] = []
+        self.sources: list[tuple[TextSource, int]] = []  # and the number of its first row
         memory, jobs = settings.memory, settings.jobs
         # shares of the budget: text under way with what is parsed from it, an eighth for buckets being written, and the
         # rest for the table of ids and the shuffle, which has no less
@@ -239,26 +232,13 @@ class _Split:
             for k, path in enumerate(self.outputs):
                 (folder / str(k)).mkdir()
                 spool = Spool(folder / str(k), self._bits(expected), self.spool_bytes, self.writer)
-                destinations.append(
-                    Destination(path, self.lane_bytes, spool, settings.dtype, settings.min_count if k == 0 else 1)
-                )
+                least = settings.min_count if k == 0 else 1
+                destinations.append(Destination(path, self.lane_bytes, spool, settings.dtype, least, self.earlier))
             if settings.weights is not None:
                 self.weights = stack.enter_context(RowWeights(settings.weights))
-            self._spool(self._read(pool) if self.batches is None else self.batches, destinations)
-            for destination, what in zip(destinations, ("the store", "the held-out store"), strict=False):
-                if destination.spool.n_rows == 0:
-                    name = self.inputs[0] if len(self.inputs) == 1 else "the inputs" if self.inputs else "the batches"
-                    name = shown_name(name)
-                    if self.rows == 0:
-                        lines = (
-                            f"; expected lines of {format_named(self.recipe.format).lines}"
-                            if self.batches is None
-                            else ""
-                        )
-                        raise InputError(f"{name}: no rows found{lines}")
-                    raise InputError(
-                        f"{name}: no row was drawn for {what}; choose another {called('holdout')} or {called('seed')}"
-                    )
+            if self.inputs or self.batches is not None:
+                self._spool(self._read(pool) if self.batches is None else self.batches, destinations)
+                self._require_rows(destinations)
             # each store takes its name only when all of them are whole
             files = [
                 stack.enter_context(create_hdf5(destination.path, "store", settings.overwrite))
@@ -267,7 +247,60 @@ class _Split:
             metas = [
                 self._write(destination, file, pool) for destination, file in zip(destinations, files, strict=True)
             ]
+            if self.earlier is not None:
+                self.earlier.require_unchanged()
         return metas[0]
+
+    def _require_rows(self, destinations: list[Destination]) -> None:
+        for destination, what in zip(destinations, ("the store", "the held-out store"), strict=False):
+            if destination.spool.n_rows:
+                continue
+            name = self.inputs[0] if len(self.inputs) == 1 else "the inputs" if self.inputs else "the batches"
+            name = shown_name(name)
+            if self.rows == self.first:
+                lines = f"; expected lines of {format_named(self.recipe.format).lines}" if self.batches is None else ""
+                raise InputError(f"{name}: no rows found{lines}")
+            raise InputError(
+                f"{name}: no row was drawn for {what}; choose another {called('holdout')} or {called('seed')}"
+            )
+
+    def _write(self, destination: Destination, file, pool: ThreadPoolExecutor) -> dict:
+        settings, before, table = self.settings, {}, (np.empty(0, np.int64), np.empty(0, np.int64))
+        chunk_nnz = settings.chunk_nonzeros
+        if self.earlier is not None:
+            before, table, chunk_nnz = self.earlier.described(), self.earlier.store.lines, self.earlier.store.chunk_nnz
+        now = {
+            "seed": settings.seed,
+            "order": "stored" if settings.keep_order else "shuffled",
+            "normalize": settings.normalize,
+            "min_count": destination.min_count,
+            "duplicates": "sum" if settings.sum_duplicates else "error",
+            "holdout": settings.holdout,
+            "dtype": settings.dtype,
+            **({} if settings.weights is None else {"weights": settings.weights}),
+        }
+        meta = {
+            "settings": now | before.get("settings", {}),
+            "sources": before.get("sources", []) + [
+                {
+                    "name": "standard input" if s.name == "-" else s.name,
+                    "bytes": s.stored_bytes,
+                    "text_bytes": s.text_bytes,
+                    "fingerprint": s.fingerprint,
+                    "first_row": first,
+                }
+                for s, first in self.sources
+            ],
+            "recipe": before.get("recipe", self.recipe.plain()),
+            "source_rows": self.rows,
+        }  # fmt: skip
+        write_lines(file, *self.lines.tables(table))
+        if self.earlier is not None:
+            meta["history"] = write_steps(file, self.earlier.steps())
+        layout = Layout(
+            settings.keep_order, chunk_nnz, pool, settings.jobs, self.bucket_bytes, self.spool_bytes
+        )  # fmt: skip
+        return destination.write(file, layout, meta, lambda done: self._report("writing", done))
 
     def _expected_text(self) -> int | None:
         if self.batches is not None:
@@ -291,8 +324,10 @@ class _Split:
 
     def _report(self, phase: str, fraction: float | None) -> None:
         if self.progress is not None:
-            text_bytes = sum(source.text_bytes for source in self.sources)
-            self.progress(SplitProgress(phase, self.rows, text_bytes, fraction, time.perf_counter() - self.began))
+            text_bytes = sum(source.text_bytes for source, _ in self.sources)
+            self.progress(
+                SplitProgress(phase, self.rows - self.first, text_bytes, fraction, time.perf_counter() - self.began)
+            )
 
     def _read(self, pool: ThreadPoolExecutor) -> Iterator[RowBatch]:
         """Batches of the inputs' rows, in their order."""
@@ -306,14 +341,16 @@ class _Split:
             pieces = text.pieces(int(share * self.piece_bytes), limit)
             for batch in ordered_map(pool, lambda piece: _parsed(reader, piece, settings.dtype), pieces, settings.jobs):
                 counter.check(batch)
-                if not self.sources or self.sources[-1] is not batch.origin.source:
-                    self.sources.append(batch.origin.source)
+                if not self.sources or self.sources[-1][0] is not batch.origin.source:
+                    self.sources.append((batch.origin.source, self.rows))
+                self.lines.add(self.rows, batch)
                 yield batch
 
     def _spool(self, batches: Iterable[RowBatch], destinations: list[Destination]) -> None:
         """Read all batches, and send their rows to the shuffle of their store."""
         for batch in batches:
             self._distribute(self._weighted(batch), destinations)
+            destinations[0].table.hold("the rows' lines", self.lines.n_bytes)
             self._report("reading", batch.origin.fraction)
         if self.weights is not None:
             self.weights.finish()
@@ -359,84 +396,6 @@ class _Split:
             order = np.flatnonzero(chosen)
             destination.add(numbers[order], keys[order], _rows_of(batch, order))
 
-    def _write(self, destination: Destination, file, pool: ThreadPoolExecutor) -> dict:
-        settings = self.settings
-        order, new_index = destination.table.ranking(destination.min_count)
-        if len(order) == 0 and len(destination.table):
-            raise InputError(
-                f"{said('min_count', destination.min_count)}: none of the {len(destination.table):,} features occurs "
-                "in so many rows; lower it"
-            )
-        labels, new_label = destination.labels.sorted()
-        spool = destination.spool
-        chunk_nnz = settings.chunk_nonzeros or chunk_nonzeros(spool.n_nonzeros, spool.n_rows)
-        dtype = None if destination.ones else destination.dtype
-        writer = StoreWriter(file, spool.n_rows, chunk_nnz, dtype, pool, settings.jobs, destination.weighted)
-        buckets = self._stored_order(spool, dtype) if settings.keep_order else self._key_order(spool, dtype)
-        done = 0
-        for rows, indices, values in ordered_map(
-            pool,
-            lambda loaded: _renumbered(loaded, new_index, new_label, destination.weighted, settings.keep_order),
-            buckets,
-            settings.jobs,
-        ):
-            writer.append(rows, indices, values)
-            done += len(rows)
-            self._report("writing", done / spool.n_rows)
-        known = destination.table.known
-        meta = {
-            "settings": {
-                "seed": settings.seed,
-                "order": "stored" if settings.keep_order else "shuffled",
-                "normalize": settings.normalize,
-                "min_count": destination.min_count,
-                "duplicates": "sum" if settings.sum_duplicates else "error",
-                "holdout": settings.holdout,
-                "dtype": settings.dtype,
-                **({} if settings.weights is None else {"weights": settings.weights}),
-            },
-            "sources": [
-                {
-                    "name": "standard input" if s.name == "-" else s.name,
-                    "bytes": s.stored_bytes,
-                    "text_bytes": s.text_bytes,
-                    "fingerprint": s.fingerprint,
-                }
-                for s in self.sources
-            ],
-            "recipe": self.recipe.plain(),
-            "source_rows": self.rows,
-        }
-        names = None if destination.names is None else destination.names.in_order(order)
-        return writer.finish(len(order), lambda start, stop: known[order[start:stop]], meta, labels, names)
-
-    def _key_order(self, spool: Spool, dtype) -> Iterator[SpooledRows]:
-        """Buckets in the order of their keys; one that does not fit in memory is distributed once more."""
-        for bucket in range(1 << spool.bits):
-            size = int(spool.sizes[bucket])
-            if size == 0:
-                continue
-            if size <= self.bucket_bytes or spool.skipped + spool.bits > 48:
-                yield join(list(spool.read(bucket)), dtype)
-                continue
-            bits = int(min(8, np.ceil(np.log2(size / self.bucket_bytes)) + 1))
-            finer = Spool(spool.folder, bits, self.spool_bytes // 2, self.writer, spool.skipped + spool.bits)
-            for rows in spool.read(bucket):
-                finer.add(rows)
-            yield from self._key_order(finer, dtype)
-
-    def _stored_order(self, spool: Spool, dtype) -> Iterator[SpooledRows]:
-        parts: list[SpooledRows] = []
-        size = 0
-        for rows in spool.read(0):
-            parts.append(rows)
-            size += rows.n_bytes
-            if size > self.bucket_bytes:
-                yield join(parts, dtype)
-                parts, size = [], 0
-        if parts:
-            yield join(parts, dtype)
-
 
 def _rows_of(batch: RowBatch, order: np.ndarray) -> RowBatch:
     """The rows of a batch in ``order``."""
@@ -467,36 +426,3 @@ def _parsed(reader: Reader, piece: TextPiece, dtype: str) -> RowBatch:
     batch = reader.parse(piece)
     values = None if (batch.values == 1.0).all() else batch.values.astype(dtype)
     return replace(batch, ids=batch.ids.astype(np.int64, copy=False), values=values)
-
-
-def _renumbered(
-    loaded: SpooledRows, new_index: np.ndarray, new_label: np.ndarray | None, weighted: bool, keep_order: bool
-):
-    """(row records, indices, values) of a bucket, in their final order and numbering.
-
-    new_index: of a position in the table of ids, -1 where it is dropped; new_label: of a place in the table of labels,
-    None where labels are numbers; weighted: the records have weights.
-    """
-    n = len(loaded.numbers)
-    order = np.arange(n) if keep_order else np.lexsort((loaded.numbers, loaded.keys))
-    indptr = np.append(0, np.cumsum(loaded.lengths))
-    lengths = np.empty(n, np.int64)
-    indices = np.empty(len(loaded.positions), np.int32)
-    values = None if loaded.values is None else np.empty_like(loaded.values)
-    sq_norms = np.empty(n)
-    keys = np.empty((2, int(loaded.lengths.max(initial=0))), np.uint64)
-    nnz = renumber_rows(
-        indptr, loaded.positions, loaded.values, order, new_index, lengths, indices, values, sq_norms, keys
-    )
-    rows = np.empty(n, WEIGHTED_ROW if weighted else ROW)
-    rows["length"] = lengths
-    kept = loaded.labels[order]
-    if new_label is not None:
-        absent = np.isnan(kept)
-        kept = np.where(absent, np.nan, new_label[np.where(absent, 0, kept).astype(np.int64)])
-    rows["label"] = kept
-    if weighted:
-        rows["weight"] = 1.0 if loaded.weights is None else loaded.weights[order]
-    rows["sq_norm"] = sq_norms
-    rows["source"] = loaded.numbers[order]
-    return rows, indices[:nnz], None if values is None else values[:nnz]

@@ -105,15 +105,18 @@ class IdTable:
             f"{self.budget / 1e6:,.0f} MB for it; raise {called('memory')}, or hash the ids to fewer"
         )
 
-    def ranking(self, min_count: int) -> tuple[np.ndarray, np.ndarray]:
+    def ranking(self, min_count: int, first: int = 0) -> tuple[np.ndarray, np.ndarray]:
         """(order, new_index): positions by falling count (ties: first seen first) of the ids that occur in at least
-        ``min_count`` rows; and for each position its rank, or -1.  Gives the slots and counts back."""
+        ``min_count`` rows; and for each position its rank, or -1.  The ``first`` ids keep their places before all
+        others.  Gives the slots and counts back."""
         self.slots = np.empty(0, np.int32)
         counts = self.counts[: self.n_known]
         order = np.empty(self.n_known, np.int32)
         high = order_by_count(counts, np.empty(1 << 16, np.int64), order)
         order[:high] = order[:high][np.argsort(~counts[order[:high]], kind="stable")]
         order = order[: np.count_nonzero(counts >= min_count)]
+        if first:
+            order = np.concatenate([np.arange(first, dtype=np.int32), order[order >= first]])
         self.counts = np.empty(0, np.uint32)
         new_index = np.full(self.n_known, -1, np.int32)
         new_index[order] = np.arange(len(order), dtype=np.int32)

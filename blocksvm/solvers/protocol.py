@@ -124,12 +124,14 @@ State = dict[str, np.ndarray]
 @dataclass(frozen=True)
 class SavedRun:
     """An earlier run's end, for a warm start: name of the file, its description ``meta``, lengths of the arrays that it
-    has for each solver, {solver: {array: entries}}, and ``load(solver, array, out)``; solver '' has 'weights'."""
+    has for each solver, {solver: {array: entries}}, and ``load(solver, array, out)``; solver '' has 'weights'.  whole:
+    none of its rows has been left out since."""
 
     name: str
     meta: dict
     lengths: dict[str, dict[str, int]]
     load: Callable[[str, str, np.ndarray], None]
+    whole: bool = True
 
 
 @dataclass(frozen=True)

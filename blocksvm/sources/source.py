@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from copy import copy
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -35,6 +35,18 @@ class ReadingCost:
     seconds_decoding: float = 0.0
     blocks: int = 0
     nnz: int = 0
+
+
+@dataclass(frozen=True)
+class Step:
+    """A source before one change of its rows: its fingerprint and rows, how many of them were left out, and
+    ``dropped()``, which reads their places (n_dropped,) int64, rising.  Rows that stay keep their order, and their
+    features their numbers; rows that are added come behind them."""
+
+    fingerprint: str
+    n_samples: int
+    n_dropped: int
+    dropped: Callable[[], np.ndarray]
 
 
 class Source(Protocol):
@@ -99,6 +111,10 @@ class Source(Protocol):
 
     def feature_names(self, start: int, stop: int) -> list[str] | None:
         """The names of features start..stop-1, or None where features have ids only."""
+        ...
+
+    def history(self) -> Iterator[Step]:
+        """What the source was before each change of its rows, first to last."""
         ...
 
 
@@ -169,3 +185,6 @@ class SourceBase:
 
     def feature_names(self, start: int, stop: int) -> list[str] | None:
         return None
+
+    def history(self) -> Iterator[Step]:
+        return iter(())

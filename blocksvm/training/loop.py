@@ -16,10 +16,8 @@ from pathlib import Path
 
 import numpy as np
 
-from blocksvm.errors import InputError
-from blocksvm.model.state import open_state
 from blocksvm.problems.problem import Certificate
-from blocksvm.solvers.protocol import SavedRun, State
+from blocksvm.solvers.protocol import State
 from blocksvm.training.certificate import FACTOR_WITH_A_SET, Missed
 from blocksvm.training.certifier import Certifier
 from blocksvm.training.checkpoint import SCREENING, WORKING_SET, Checkpoint
@@ -31,6 +29,7 @@ from blocksvm.training.record import Progress, Result, Tally, end_event, outer_e
 from blocksvm.training.supply import Supply
 from blocksvm.training.visitor import Visitor
 from blocksvm.training.visits import Executor, ThisThread
+from blocksvm.training.warm_start import earlier_run
 from blocksvm.training.working_set import figures_of, make_working_set
 
 STILL = 3  # outer iterations without progress after which a primal method has come to rest
@@ -49,8 +48,9 @@ class OuterLoop:
     """One run of a plan.
 
     checkpoint: where the state is saved, now and then, on interruption and at the end; warm_start: a model or
-    checkpoint of the same rows to begin from; executor: who makes the visits; began: when the run's seconds began to
-    count; temp: the folder for a smaller store of the rows that are undecided (None: the system's).
+    checkpoint to begin from, of the same rows or of what the store had before it was changed; executor: who makes the
+    visits; began: when the run's seconds began to count; temp: the folder for a smaller store of the rows that are
+    undecided (None: the system's).
     """
 
     def __init__(
@@ -181,12 +181,10 @@ class OuterLoop:
         return whole
 
     def _start_warm(self) -> None:
-        saved = open_state(self.warm_start)
-        source, name = self.plan.source, str(self.warm_start)
-        if saved.meta["fingerprint"] != source.fingerprint:
-            raise InputError(f"{name}: belongs to another store than {source.name}; name its own store")
-        run = SavedRun(name, saved.meta, saved.lengths, saved.load)
-        self.plan.solver.warm_start(self.state, run, self.supply.every_row())
+        plan = self.plan
+        axes = {array.name: array.axis for array in plan.solver.state_arrays}
+        run = earlier_run(self.warm_start, plan.source, axes, plan.label_list(), plan.budget)
+        plan.solver.warm_start(self.state, run, self.supply.every_row())
 
     def _iterate(self) -> str:
         position = self.progress.position

@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 from blocksvm.cli.display.line import Line
-from blocksvm.cli.display.words import clock, labels_line, megabytes
+from blocksvm.cli.display.words import clock, labels_line, megabytes, rows
 
 
 class SplitDisplay:
@@ -34,7 +34,7 @@ class SplitDisplay:
         self.began = time.perf_counter()
         if self.quiet:
             return
-        names = inputs[0] if len(inputs) == 1 else f"{len(inputs)} inputs"
+        names = inputs[0] if len(inputs) == 1 else f"{len(inputs)} inputs" if inputs else "no new text"
         names = "standard input" if names == "-" else names
         print(
             f"splitting {names}: up to {megabytes(settings.memory)} of memory, {settings.jobs} "
@@ -62,14 +62,19 @@ def split_summary(path: Path, meta: dict, seconds: float) -> str:
     """The lines that end a split."""
     stored = path.stat().st_size
     text = sum(source["text_bytes"] for source in meta["sources"])
-    nnz = meta["n_nonzeros"]
+    nnz, n = meta["n_nonzeros"], meta["n_samples"]
     lines = [
-        f"{path}: {meta['n_samples']:,} rows, {meta['n_features']:,} features, {nnz:,} nonzeros"
+        f"{path}: {rows(n)}, {meta['n_features']:,} features, {nnz:,} nonzeros"
         f"{' (all values are 1)' if meta['values'] == 'ones' else ''}",
         f"labels: {labels_line(meta)}",
-        f"{megabytes(stored)} in {meta['n_chunks']:,} chunks: {stored / max(1, nnz):.2f} bytes a nonzero, "
-        f"{stored / max(1, text):.0%} of the text's {megabytes(text)}",
-        f"{clock(seconds) if seconds >= 10 else f'{seconds:.1f}s'}: {meta['n_samples'] / seconds:,.0f} rows/s, "
-        f"{text / 1e6 / seconds:,.0f} MB/s of text",
+        f"{megabytes(stored)} in {meta['n_chunks']:,} chunk{'s' if meta['n_chunks'] > 1 else ''}: "
+        f"{stored / max(1, nnz):.2f} bytes a nonzero, {stored / max(1, text):.0%} of the text's {megabytes(text)}",
     ]
+    spent = clock(seconds) if seconds >= 10 else f"{seconds:.1f}s"
+    if meta.get("history"):
+        before = meta["history"][-1]
+        added = n - before["n_samples"] + before["n_dropped"]
+        lines.append(f"{spent}: {rows(added)} added, {rows(before['n_dropped'])} of {before['n_samples']:,} left out")
+    else:
+        lines.append(f"{spent}: {n / seconds:,.0f} rows/s, {text / 1e6 / seconds:,.0f} MB/s of text")
     return "\n".join(lines)

@@ -33,16 +33,21 @@ def label(value) -> str:
     return label_text(tuple(value) if isinstance(value, list) else value)
 
 
+def rows(n: int) -> str:
+    """'1 row' or '1,234 rows'."""
+    return "1 row" if n == 1 else f"{n:,} rows"
+
+
 def labels_line(meta: dict) -> str:
     """The labels of a store, from its description."""
     labels, kind = meta["labels"], meta.get("label_kind", NUMBERS)
     missing = meta.get("n_unlabelled", 0)
-    none = f"; {missing:,} rows without a label" if missing else ""
+    none = f"; {rows(missing)} without a label" if missing else ""
     if labels is None:
         return f"more than 10,000 distinct {kind}{none}"
     if kind == NUMBERS and len(labels) > MANY:
         return f"{len(labels):,} distinct numbers from {label(labels[0][0])} to {label(labels[-1][0])}{none}"
-    shown = ", ".join(f"{label(value)} ({count:,} rows)" for value, count in labels[:6]) or "none"
+    shown = ", ".join(f"{label(value)} ({rows(count)})" for value, count in labels[:6]) or "none"
     if kind == SETS:
         shown = "sets: " + shown
     more = f", and {len(labels) - 6} more" if len(labels) > 6 else ""

@@ -176,9 +176,11 @@ STORE = Record(
         "settings": Record({"order": one_of("stored", "shuffled"), "normalize": maybe(TEXT)}),
         "sources": list_of(Kind("an object with a name and text_bytes", lambda v: SOURCE.fault(v, "") is None)),
         "source_rows": SIZE,
+        "history": maybe(list_of(Kind("a step with fingerprint and rows", lambda v: STEP.fault(v, "") is None))),
     }
 )
-SOURCE = Record({"name": TEXT, "text_bytes": SIZE})
+SOURCE = Record({"name": TEXT, "text_bytes": SIZE, "first_row": maybe(SIZE)})
+STEP = Record({"fingerprint": TEXT, "n_samples": COUNT, "n_dropped": SIZE})
 
 METHOD = Record({"name": TEXT, "learner": YES, "settings": OBJECT})
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import weakref
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -13,11 +14,13 @@ import numpy as np
 from blocksvm.errors import InputError
 from blocksvm.labels import LABEL_BYTES, NUMBERS, SETS, Coding, Labels, labels_of
 from blocksvm.sources.block import INDEX_BYTES, Arena, Block, carve_block
-from blocksvm.sources.source import ChunkTable, SourceBase, bytes_of_blocks
+from blocksvm.sources.source import ChunkTable, SourceBase, Step, bytes_of_blocks
 from blocksvm.sources.store import codec
 from blocksvm.sources.store.arrays import PIECE, read_pieces, require_length
 from blocksvm.sources.store.decoder import Decoder, SharedWork
-from blocksvm.sources.store.files import first_line, member, open_hdf5, read_meta, read_table
+from blocksvm.sources.store.files import damage_named, first_line, member, open_hdf5, read_meta, read_table
+from blocksvm.sources.store.history import read_steps
+from blocksvm.sources.store.lines import read_lines
 from blocksvm.sources.store.schema import CHUNK, PART, ROW, WEIGHTED_ROW
 from blocksvm.sources.store.tables import read_labels, read_strings
 from blocksvm.sources.store.writer import fill_offsets
@@ -269,6 +272,16 @@ class Store(SourceBase):
         require_length(features, "name_ends", self.n_features)
         return read_strings(features, "names", "name_ends", start, stop)
 
+    @property
+    def lines(self) -> tuple[np.ndarray, np.ndarray]:
+        """Where its rows stand in the text, see ``sources/store/lines.py``."""
+        with damage_named(self.file):
+            return read_lines(self.file)
+
+    def history(self) -> Iterator[Step]:
+        with damage_named(self.file):
+            yield from read_steps(self.file, self.meta)
+
     def _group(self, name: str):
         try:
             return member(self.file, name, h5py.Group)
@@ -288,6 +301,9 @@ class Store(SourceBase):
                 progress(chunk + 1, len(self.chunks))
         for start in range(0, self.n_features if self.meta.get("named", False) else 0, PIECE):
             self.feature_names(start, min(start + PIECE, self.n_features))
+        self.lines  # noqa: B018 - for what it raises
+        for step in self.history():
+            step.dropped()
         n_ids = sum(len(piece) for _, piece in self.feature_id_pieces())
         if n_ids != self.n_features or sources_seen != self.n_samples:
             raise InputError(f"{self.path}: the map of features is incomplete; make the store again")

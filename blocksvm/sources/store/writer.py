@@ -140,8 +140,28 @@ class StoreWriter:
             parts.append((part_indices, part_values))
         self._submit(rows.copy(), len(indices), parts)
 
+    def copy(self, rows: np.ndarray, nnz: int, parts: list[Callable[[], tuple]]) -> None:
+        """Add a chunk of another store of the same ``chunk_nonzeros``: its records, its nonzeros, and for each part a
+        function that gives its bytes, as ``encode_part`` does."""
+        self._close_chunk()
+        self._count(rows)
+        self._cut(rows, nnz, len(parts))
+        for part in parts:
+            self._queue(self.pool.submit(part))
+
     def _submit(self, rows: np.ndarray, nnz: int, parts: list) -> None:
-        record = (self.rows_cut, len(rows), nnz, self.parts_submitted, len(parts), codec.checksum(rows.tobytes()))
+        self._cut(rows, nnz, len(parts))
+        for indices, values in parts:
+            self._queue(self.pool.submit(encode_part, indices, values))
+
+    def _queue(self, part: Future) -> None:
+        self.pending.append(part)
+        while len(self.pending) > self.most_pending:
+            self._write_part(self.pending.popleft().result())
+
+    def _cut(self, rows: np.ndarray, nnz: int, n_parts: int) -> None:
+        """The records of a chunk, which are whole."""
+        record = (self.rows_cut, len(rows), nnz, self.parts_submitted, n_parts, codec.checksum(rows.tobytes()))
         self.chunks.append(record)
         if self.weighted:
             # by chunks, whose rows are the same however they came
@@ -152,11 +172,7 @@ class StoreWriter:
                 self.label_weights[label] = self.label_weights.get(label, 0.0) + total
         self.rows[self.rows_cut : self.rows_cut + len(rows)] = rows
         self.rows_cut += len(rows)
-        self.parts_submitted += len(parts)
-        for indices, values in parts:
-            self.pending.append(self.pool.submit(_encode_part, indices, values))
-            while len(self.pending) > self.most_pending:
-                self._write_part(self.pending.popleft().result())
+        self.parts_submitted += n_parts
 
     def _write_part(self, encoded: tuple[bytes, tuple[bytes | None, int], int]) -> None:
         indices, (values, mask), checksum = encoded
@@ -278,7 +294,8 @@ def _sync(descriptor: int) -> None:
         os.close(descriptor)
 
 
-def _encode_part(indices: np.ndarray, values: np.ndarray | None) -> tuple[bytes, tuple[bytes | None, int], int]:
+def encode_part(indices: np.ndarray, values: np.ndarray | None) -> tuple[bytes, tuple[bytes | None, int], int]:
+    """(bytes of the indices, (bytes of the values or None, HDF5's filter mask), checksum of both)."""
     raw_indices = codec.encode(indices)
     if values is None:
         return raw_indices, (None, 0), codec.checksum(raw_indices)

@@ -1,0 +1,220 @@
+"""What becomes of the rows that go to one store: their features and labels are numbered, they are brought into their
+order, and written, behind those that the store has already."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from blocksvm.conversion.earlier import EarlierRows
+from blocksvm.conversion.ids import IdTable, NameTable
+from blocksvm.conversion.labels import LabelTable
+from blocksvm.conversion.spool import Spool, SpooledRows, join
+from blocksvm.errors import InputError, said
+from blocksvm.kernels.shuffle import renumber_rows
+from blocksvm.rows import RowBatch
+from blocksvm.sources.store.schema import ROW, WEIGHTED_ROW, chunk_nonzeros
+from blocksvm.sources.store.writer import StoreWriter
+
+
+def ordered_map(pool: ThreadPoolExecutor, function, items: Iterable, ahead: int) -> Iterator:
+    """``map`` over a pool that keeps the order and holds at most ``ahead`` results."""
+    pending: deque = deque()
+    try:
+        for item in items:
+            pending.append(pool.submit(function, item))
+            if len(pending) > ahead:
+                yield pending.popleft().result()
+        while pending:
+            yield pending.popleft().result()
+    finally:
+        for future in pending:
+            future.cancel()
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How rows are brought to their places: in the order in which they came or in that of their keys, chunk_nonzeros
+    (None: by the number of rows and nonzeros), by how many jobs of which pool, and the bytes of a bucket in memory and
+    of all that are being filled."""
+
+    keep_order: bool
+    chunk_nonzeros: int | None
+    pool: ThreadPoolExecutor
+    jobs: int
+    bucket_bytes: int
+    spool_bytes: int
+
+
+class Destination:
+    """Rows that go to one store: their ids, names and labels, their shuffle, whether any value or weight is not 1.
+
+    earlier: the rows that it has already, or None; their features and labels come first.
+    """
+
+    def __init__(
+        self, path: Path, n_bytes: int, spool: Spool, dtype: str, min_count: int, earlier: EarlierRows | None = None
+    ):
+        """n_bytes: for the table and the rows of ``spool`` together; what the table does not take holds rows."""
+        self.path = path
+        self.n_bytes = n_bytes
+        self.table = IdTable(n_bytes - spool.memory)
+        self.spool = spool
+        self.dtype = np.dtype(dtype)
+        self.min_count = min_count
+        self.labels = LabelTable()
+        self.names: NameTable | None = None
+        self.ones = True
+        self.weighted = False
+        self.earlier = earlier
+        if earlier is not None:
+            self._take_over(earlier)
+
+    def _take_over(self, earlier: EarlierRows) -> None:
+        self.ones, self.weighted = earlier.ones, earlier.weighted
+        self.labels.keep(earlier.labels)
+        for ids, names in earlier.features():
+            before = len(self.table)
+            positions = self.table.add(ids)
+            self._keep_names(names, positions, before)
+        self.table.hold("the labels", self.labels.n_bytes)
+        self.spool.memory = self.n_bytes - self.table.most_bytes()
+
+    def add(self, numbers: np.ndarray, keys: np.ndarray, batch: RowBatch) -> None:
+        """Add the rows of a batch, with their source numbers and their keys in the stored order; InputError where one
+        of them has no sound weight."""
+        if batch.weights is not None:
+            wrong = np.flatnonzero(~(np.isfinite(batch.weights) & (batch.weights >= 0.0)))
+            if len(wrong):
+                raise InputError(
+                    f"row {numbers[wrong[0]] + 1}: the weight {batch.weights[wrong[0]]:g} is not a finite number of 0 "
+                    "or more; mend it"
+                )
+        before = len(self.table)
+        positions = self.table.add(batch.ids, batch.origin.fraction)
+        self._keep_names(batch.names, positions, before)
+        kept = self.labels.keep(batch.labels)
+        self.table.hold("the labels", self.labels.n_bytes)
+        self.spool.memory = self.n_bytes - self.table.most_bytes()
+        values, weights = batch.values, batch.weights
+        if values is not None and self.ones:
+            self.ones = bool((values == 1.0).all())
+            values = None if self.ones else values
+        if values is not None:
+            values = values.astype(self.dtype, copy=False)
+        if weights is not None and not self.weighted:
+            self.weighted = bool((weights != 1.0).any())
+            weights = weights if self.weighted else None
+        rows = SpooledRows(numbers, keys, kept, np.diff(batch.indptr), positions, values, weights)
+        self.spool.add(rows, batch.indptr)
+
+    def _keep_names(self, names: tuple | None, positions: np.ndarray, before: int) -> None:
+        """Keep the names of ids that are new (see ``RowBatch``); before: how many there were."""
+        if self.names is None and names is None:
+            return
+        if self.names is None:
+            self.names = NameTable(len(self.table.known))
+            self.names.add(None, positions[:0], before)
+        self.names.add(names, positions, len(self.table))
+        self.table.hold("the features' names", self.names.n_bytes)
+
+    def write(self, file, layout: Layout, meta: dict, report: Callable[[float], None]) -> dict:
+        """Write the store into a new file; returns its description.  meta: what the description says beside what the
+        rows tell; report(fraction) is called as it goes on."""
+        n_earlier = 0 if self.earlier is None else self.earlier.n_rows
+        n_rows = n_earlier + self.spool.n_rows
+        order, new_index = self.table.ranking(self.min_count, 0 if self.earlier is None else self.earlier.n_features)
+        if len(order) == 0 and len(self.table):
+            raise InputError(
+                f"{said('min_count', self.min_count)}: none of the {len(self.table):,} features occurs in so many "
+                "rows; lower it"
+            )
+        labels, new_label = self.labels.sorted()
+        chunk_nnz = layout.chunk_nonzeros or chunk_nonzeros(self.spool.n_nonzeros, self.spool.n_rows)
+        dtype = None if self.ones else self.dtype
+        writer = StoreWriter(file, n_rows, chunk_nnz, dtype, layout.pool, layout.jobs, self.weighted)
+        if self.earlier is not None:
+            self.earlier.write(writer, new_label, lambda done: report(done / n_rows))
+        done = n_earlier
+        for rows, indices, values in ordered_map(
+            layout.pool,
+            lambda loaded: _renumbered(loaded, new_index, new_label, self.weighted, layout.keep_order),
+            in_stored_order(self.spool, dtype, layout)
+            if layout.keep_order
+            else in_key_order(self.spool, dtype, layout),
+            layout.jobs,
+        ):
+            writer.append(rows, indices, values)
+            done += len(rows)
+            report(done / n_rows)
+        known = self.table.known
+        names = None if self.names is None else self.names.in_order(order)
+        return writer.finish(len(order), lambda start, stop: known[order[start:stop]], meta, labels, names)
+
+
+def in_key_order(spool: Spool, dtype, layout: Layout) -> Iterator[SpooledRows]:
+    """Buckets in the order of their keys; one that does not fit in memory is distributed once more."""
+    for bucket in range(1 << spool.bits):
+        size = int(spool.sizes[bucket])
+        if size == 0:
+            continue
+        if size <= layout.bucket_bytes or spool.skipped + spool.bits > 48:
+            yield join(list(spool.read(bucket)), dtype)
+            continue
+        bits = int(min(8, np.ceil(np.log2(size / layout.bucket_bytes)) + 1))
+        finer = Spool(spool.folder, bits, layout.spool_bytes // 2, spool.writer, spool.skipped + spool.bits)
+        for rows in spool.read(bucket):
+            finer.add(rows)
+        yield from in_key_order(finer, dtype, layout)
+
+
+def in_stored_order(spool: Spool, dtype, layout: Layout) -> Iterator[SpooledRows]:
+    """The rows of the one bucket as they came, in pieces that fit in memory."""
+    parts: list[SpooledRows] = []
+    size = 0
+    for rows in spool.read(0):
+        parts.append(rows)
+        size += rows.n_bytes
+        if size > layout.bucket_bytes:
+            yield join(parts, dtype)
+            parts, size = [], 0
+    if parts:
+        yield join(parts, dtype)
+
+
+def _renumbered(
+    loaded: SpooledRows, new_index: np.ndarray, new_label: np.ndarray | None, weighted: bool, keep_order: bool
+):
+    """(row records, indices, values) of a bucket, in their final order and numbering.
+
+    new_index: of a position in the table of ids, -1 where it is dropped; new_label: of a place in the table of labels,
+    None where labels are numbers; weighted: the records have weights.
+    """
+    n = len(loaded.numbers)
+    order = np.arange(n) if keep_order else np.lexsort((loaded.numbers, loaded.keys))
+    indptr = np.append(0, np.cumsum(loaded.lengths))
+    lengths = np.empty(n, np.int64)
+    indices = np.empty(len(loaded.positions), np.int32)
+    values = None if loaded.values is None else np.empty_like(loaded.values)
+    sq_norms = np.empty(n)
+    keys = np.empty((2, int(loaded.lengths.max(initial=0))), np.uint64)
+    nnz = renumber_rows(
+        indptr, loaded.positions, loaded.values, order, new_index, lengths, indices, values, sq_norms, keys
+    )
+    rows = np.empty(n, WEIGHTED_ROW if weighted else ROW)
+    rows["length"] = lengths
+    kept = loaded.labels[order]
+    if new_label is not None:
+        absent = np.isnan(kept)
+        kept = np.where(absent, np.nan, new_label[np.where(absent, 0, kept).astype(np.int64)])
+    rows["label"] = kept
+    if weighted:
+        rows["weight"] = 1.0 if loaded.weights is None else loaded.weights[order]
+    rows["sq_norm"] = sq_norms
+    rows["source"] = loaded.numbers[order]
+    return rows, indices[:nnz], None if values is None else values[:nnz]

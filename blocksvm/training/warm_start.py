@@ -1,0 +1,88 @@
+"""An earlier run's end as a warm start takes it: of the same rows, or of what they were before some were added and some
+left out (incremental and decremental training: Tsai, Lin, Lin, KDD 2014)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+from blocksvm.errors import InputError, called
+from blocksvm.labels import listed
+from blocksvm.memory import Budget
+from blocksvm.model.state import SavedState, open_state
+from blocksvm.solvers.protocol import SavedRun
+from blocksvm.sources.source import Source
+from blocksvm.sources.store.history import places_now
+
+
+def earlier_run(path: Path, source: Source, axes: Mapping[str, str], labels: list, budget: Budget) -> SavedRun:
+    """The run of the model or checkpoint at ``path``, in the rows and features that the source has now.
+
+    axes: array -> 'row', 'feature' or 'scalar', of the solver that begins; labels: those that it learns.  InputError
+    where the run was on other rows than the source ever had, or with other labels.
+    """
+    saved = open_state(path)
+    name, before = str(path), saved.meta["fingerprint"]
+    if before == source.fingerprint:
+        return SavedRun(name, saved.meta, saved.lengths, saved.load)
+    steps = list(source.history())
+    known = [k for k, step in enumerate(steps) if step.fingerprint == before]
+    if not known:
+        raise InputError(f"{name}: belongs to another store than {source.name}; name its own store")
+    theirs = saved.meta.get("labels", labels)
+    if theirs != labels:
+        raise InputError(
+            f"{name}: has the labels {listed(theirs)}, and {source.name} has others since its rows were changed; start "
+            f"without {called('warm_start')}"
+        )
+    steps = steps[known[-1] :]
+    budget.require("the places of rows left out", 24 * sum(step.n_dropped for step in steps))
+    rows = _ChangedRows(saved, source, axes, steps[0].n_samples, [step.dropped() for step in steps])
+    return SavedRun(name, saved.meta, rows.lengths(), rows.load, not any(step.n_dropped for step in steps))
+
+
+class _ChangedRows:
+    """Rows that were left out have lost their dual variables, and new ones begin at 0; likewise new features."""
+
+    def __init__(self, saved: SavedState, source: Source, axes: Mapping[str, str], n_before: int, dropped: list):
+        self.saved = saved
+        self.axes = axes
+        self.n_samples, self.n_features = source.n_samples, source.n_features
+        self.n_before, self.d_before = n_before, saved.meta["n_features"]
+        self.dropped = dropped
+
+    def lengths(self) -> dict[str, dict[str, int]]:
+        return {
+            solver: {name: self._length(name, length) for name, length in arrays.items()}
+            for solver, arrays in self.saved.lengths.items()
+        }
+
+    def _length(self, name: str, length: int) -> int:
+        axis = self.axes.get(name, "feature")
+        if axis == "scalar":
+            return length
+        before, now = (
+            (self.n_before, self.n_samples) if axis == "row" else (self.d_before + 1, self.n_features + 1)
+        )  # fmt: skip
+        return length // before * now
+
+    def load(self, solver: str, name: str, out: np.ndarray) -> None:
+        """Fill ``out`` with an array as it is in today's rows and features."""
+        axis = self.axes.get(name, "feature")
+        if axis == "scalar":
+            self.saved.load(solver, name, out)
+            return
+        flat = out.reshape(-1)
+        flat[:] = 0.0
+        columns = flat.size // (self.n_samples if axis == "row" else self.n_features + 1)
+        for start, piece in self.saved.pieces(solver, name, flat.dtype):
+            entries = np.arange(start, start + len(piece))
+            places, column = np.divmod(entries, columns)
+            if axis == "row":
+                places = places_now(places, self.dropped)
+            else:  # the constant feature comes last
+                places = np.where(places == self.d_before, self.n_features, places)
+            there = places >= 0
+            flat[places[there] * columns + column[there]] = piece[there]
