@@ -22,7 +22,7 @@ from blocksvm.conversion.convert import SplitSettings, extend, settings_of_store
 from blocksvm.errors import InputError
 from blocksvm.info import main as info
 from blocksvm.model.state import open_state
-from blocksvm.sources.store.history import places_now
+from blocksvm.sources.store.history import Shift
 from blocksvm.sources.store.lines import lines_of
 from blocksvm.sources.store.reader import Store, open_store
 from blocksvm.split import main
@@ -210,17 +210,29 @@ def test_the_lines_of_many_pieces(tmp_path, monkeypatch):
 
 
 @given(st.data())
-@settings(max_examples=40, deadline=None)
-def test_places_now_follow_every_change(data):
+@settings(max_examples=80, deadline=None)
+def test_places_follow_every_change(data):
     n = data.draw(st.integers(1, 30))
-    rows, dropped = list(range(n)), []
+    rows, changes = list(range(n)), []
     for _ in range(data.draw(st.integers(0, 4))):
         gone = sorted(data.draw(st.sets(st.integers(0, len(rows) - 1), max_size=max(0, len(rows) - 1))) if rows else [])
-        dropped.append(np.array(gone, np.int64))
+        length = data.draw(st.integers(1, 8))
+        pieces = [np.array(gone[start : start + length]) for start in range(0, len(gone), length)]
+        changes.append(Shift(iter(pieces)))
         rows = [row for place, row in enumerate(rows) if place not in gone]
         rows += [-1] * data.draw(st.integers(0, 3))
     expected = [rows.index(k) if k in rows else -1 for k in range(n)]
-    assert places_now(np.arange(n), dropped).tolist() == expected
+    found, first = [], 0
+    while first < n:
+        stop = data.draw(st.integers(first + 1, n))
+        again = data.draw(st.booleans()) and first > 0  # a row's columns may lie in two pieces
+        places = np.arange(first - again, stop)
+        for shift in changes:
+            places = shift(places)
+        assert not again or places[0] == found[-1]
+        found += places[again:].tolist()
+        first = stop
+    assert found == expected
 
 
 # ------------------------------------------------------------------------------------------------ earlier runs

@@ -4,6 +4,7 @@ it."""
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -20,6 +21,8 @@ from blocksvm.solvers.protocol import SHARE, Task
 from blocksvm.sources.matrix import Matrix
 from blocksvm.sources.store.reader import open_store
 from blocksvm.train import main as train_main
+from blocksvm.training.checks import next_is_a_check
+from blocksvm.training.record import Progress
 from blocksvm.training.trace import earlier_run
 from blocksvm.training.working_set import KEPT, LOWERED, CopiedRows, RowsOfTheBlock, figures_of, largest_first
 
@@ -422,3 +425,25 @@ def test_runs_with_a_set_are_the_same_twice(rows):
     assert runs[0].same(runs[1])
     other = train(Matrix(*rows, chunk_rows=CHUNK_ROWS), block_chunks=4, schedule="3", max_outer=4, tol=0.0, seed=6)
     assert not runs[0].same(other)
+
+
+def test_passes_that_were_in_vain_are_not_made_again():
+    """A free bias moves when all rows are visited: certificates alone would never end."""
+    progress = Progress()
+    working_set = SimpleNamespace(idle=False, left_out=0.0, seen=1.0)
+
+    def following(gap: float, visited: bool = False) -> bool:
+        """Whether a certificate comes next, after one of that gap, or after a reading that visited the blocks."""
+        progress.position.outer += 1
+        progress.position.renewed = not visited
+        if not visited:
+            progress.certified_outer, progress.certificate = progress.position.outer - 1, {"rel_gap": gap}
+        return next_is_a_check(progress, working_set, None, gap, 1e-7)
+
+    assert following(1.9e-7)
+    assert following(1.5e-7)
+    assert following(1.1e-7)
+    assert not following(1.05e-7)
+    following(1.05e-7, visited=True)
+    assert following(1.05e-7)
+    assert not following(1.05e-7)

@@ -13,6 +13,7 @@ from blocksvm.errors import InputError
 from blocksvm.sources.source import Step
 from blocksvm.sources.store import codec
 from blocksvm.sources.store.arrays import PIECE
+from blocksvm.sources.store.history import pieces_of
 from blocksvm.sources.store.reader import Store
 from blocksvm.sources.store.schema import WEIGHTED_ROW
 from blocksvm.sources.store.writer import StoreWriter
@@ -106,7 +107,7 @@ class EarlierRows:
     def steps(self) -> Iterator[Step]:
         """What the store was before each change, this one included."""
         yield from self.store.history()
-        yield Step(self.store.fingerprint, self.store.n_samples, len(self.dropped), lambda: self.dropped)
+        yield Step(self.store.fingerprint, self.store.n_samples, len(self.dropped), lambda: pieces_of(self.dropped))
 
     def write(self, writer: StoreWriter, new_label: np.ndarray | None, report: Callable[[int], None]) -> None:
         """The rows into a writer.  new_label: of a place in the table of labels, as it was begun with ``labels``;

@@ -40,13 +40,13 @@ class ReadingCost:
 @dataclass(frozen=True)
 class Step:
     """A source before one change of its rows: its fingerprint and rows, how many of them were left out, and
-    ``dropped()``, which reads their places (n_dropped,) int64, rising.  Rows that stay keep their order, and their
+    ``dropped()``, which reads their places, int64, rising, piece by piece.  Rows that stay keep their order, and their
     features their numbers; rows that are added come behind them."""
 
     fingerprint: str
     n_samples: int
     n_dropped: int
-    dropped: Callable[[], np.ndarray]
+    dropped: Callable[[], Iterator[np.ndarray]]
 
 
 class Source(Protocol):

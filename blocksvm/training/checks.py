@@ -7,6 +7,7 @@ from blocksvm.training.screening import Screening
 from blocksvm.training.working_set import WorkingSet
 
 OUTSIDE = 0.1  # of the gap: where the rows that are no members have more of it, all rows are visited
+STANDING = 0.8  # of the gap that is left: passes over the set that leave more were in vain
 BY_THE_SET = 0.5  # what passes over a working set that holds nearly all of the gap leave of it
 
 
@@ -19,9 +20,14 @@ def next_is_a_check(
     if working_set.idle:
         attempts.without_set()
     if progress.certified_outer == outer:
-        # passes over the set that has just been chosen may be all that is missing, where it holds most of the gap
+        # passes over the set that has just been chosen may be all that is missing, where it holds most of the gap, and
+        # where they have not just been made in vain: a free bias moves when all rows are visited, and only then
         outside = working_set.left_out / max(working_set.seen, 1e-300)
-        return outside <= OUTSIDE and progress.certificate["rel_gap"] * BY_THE_SET <= tol
+        gap, before = progress.certificate["rel_gap"], progress.checked_gap
+        progress.checked_gap = gap if progress.position.renewed else None
+        in_vain = progress.checked_gap is not None and before is not None and gap > STANDING * before
+        return outside <= OUTSIDE and gap * BY_THE_SET <= tol and not in_vain
+    progress.checked_gap = None
     if screening is not None and screening.is_due(gap * abs(progress.estimates[-1])):
         return True
     return attempts.worthwhile(outer, gap, tol)

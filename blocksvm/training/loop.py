@@ -183,7 +183,7 @@ class OuterLoop:
     def _start_warm(self) -> None:
         plan = self.plan
         axes = {array.name: array.axis for array in plan.solver.state_arrays}
-        run = earlier_run(self.warm_start, plan.source, axes, plan.label_list(), plan.budget)
+        run = earlier_run(self.warm_start, plan.source, axes, plan.label_list())
         plan.solver.warm_start(self.state, run, self.supply.every_row())
 
     def _iterate(self) -> str:

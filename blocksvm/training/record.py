@@ -76,13 +76,13 @@ class Cycle:
 class Progress:
     """What is known of the whole run so far, and goes into checkpoints.
 
-    passes: of every visit, set_passes: of every visit to the working set (0: none was made); of such a visit under way,
-    first_spread: the range of the projected gradients in its first pass, spread: in its last, seen: the gap that this
-    one saw; cycle: the reading under way; estimates: of the primal, the latest; gap_estimate: of the last outer
-    iteration that visited blocks; certificate: the last one taken, and the outer iteration at whose end it was;
-    leave_out: the bin of distances (screening.py) from which on rows are still to be left out, 0 where none are;
-    finished: what the solver said after the last pass of a visit under way; outers_before: outer iterations of a run
-    that this one continues.
+    passes: of every visit, set_passes: of every visit to the working set (0: none was made); of such a visit under
+    way, first_spread: the range of the projected gradients in its first pass, spread: in its last, seen: the gap
+    that this one saw; cycle: the reading under way; estimates: of the primal, the latest; gap_estimate: of the last
+    outer iteration that visited blocks; checked_gap: relative, certified by the last one where that visited none;
+    certificate: the last one taken, and the outer iteration at whose end it was; leave_out: the bin of distances
+    (screening.py) from which on rows are still to be left out, 0 where none are; finished: what the solver said
+    after the last pass of a visit under way; outers_before: outer iterations of a run that this one continues.
     """
 
     position: Position = field(default_factory=Position)
@@ -97,6 +97,7 @@ class Progress:
     attempts: Attempts = field(default_factory=Attempts)
     estimates: list[float] = field(default_factory=list)
     gap_estimate: float | None = None
+    checked_gap: float | None = None
     certificate: dict | None = None
     certified_outer: int = 0
     leave_out: int = 0

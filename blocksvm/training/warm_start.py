@@ -10,14 +10,13 @@ import numpy as np
 
 from blocksvm.errors import InputError, called
 from blocksvm.labels import listed
-from blocksvm.memory import Budget
 from blocksvm.model.state import SavedState, open_state
 from blocksvm.solvers.protocol import SavedRun
-from blocksvm.sources.source import Source
-from blocksvm.sources.store.history import places_now
+from blocksvm.sources.source import Source, Step
+from blocksvm.sources.store.history import Shift
 
 
-def earlier_run(path: Path, source: Source, axes: Mapping[str, str], labels: list, budget: Budget) -> SavedRun:
+def earlier_run(path: Path, source: Source, axes: Mapping[str, str], labels: list) -> SavedRun:
     """The run of the model or checkpoint at ``path``, in the rows and features that the source has now.
 
     axes: array -> 'row', 'feature' or 'scalar', of the solver that begins; labels: those that it learns.  InputError
@@ -38,20 +37,19 @@ def earlier_run(path: Path, source: Source, axes: Mapping[str, str], labels: lis
             f"without {called('warm_start')}"
         )
     steps = steps[known[-1] :]
-    budget.require("the places of rows left out", 24 * sum(step.n_dropped for step in steps))
-    rows = _ChangedRows(saved, source, axes, steps[0].n_samples, [step.dropped() for step in steps])
+    rows = _ChangedRows(saved, source, axes, steps)
     return SavedRun(name, saved.meta, rows.lengths(), rows.load, not any(step.n_dropped for step in steps))
 
 
 class _ChangedRows:
     """Rows that were left out have lost their dual variables, and new ones begin at 0; likewise new features."""
 
-    def __init__(self, saved: SavedState, source: Source, axes: Mapping[str, str], n_before: int, dropped: list):
+    def __init__(self, saved: SavedState, source: Source, axes: Mapping[str, str], steps: list[Step]):
         self.saved = saved
         self.axes = axes
         self.n_samples, self.n_features = source.n_samples, source.n_features
-        self.n_before, self.d_before = n_before, saved.meta["n_features"]
-        self.dropped = dropped
+        self.n_before, self.d_before = steps[0].n_samples, saved.meta["n_features"]
+        self.steps = steps
 
     def lengths(self) -> dict[str, dict[str, int]]:
         return {
@@ -77,11 +75,13 @@ class _ChangedRows:
         flat = out.reshape(-1)
         flat[:] = 0.0
         columns = flat.size // (self.n_samples if axis == "row" else self.n_features + 1)
+        changes = [Shift(step.dropped()) for step in self.steps]
         for start, piece in self.saved.pieces(solver, name, flat.dtype):
             entries = np.arange(start, start + len(piece))
             places, column = np.divmod(entries, columns)
             if axis == "row":
-                places = places_now(places, self.dropped)
+                for shift in changes:
+                    places = shift(places)
             else:  # the constant feature comes last
                 places = np.where(places == self.d_before, self.n_features, places)
             there = places >= 0

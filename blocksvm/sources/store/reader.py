@@ -279,8 +279,7 @@ class Store(SourceBase):
             return read_lines(self.file)
 
     def history(self) -> Iterator[Step]:
-        with damage_named(self.file):
-            yield from read_steps(self.file, self.meta)
+        return read_steps(self.file, self.meta)
 
     def _group(self, name: str):
         try:
@@ -303,7 +302,8 @@ class Store(SourceBase):
             self.feature_names(start, min(start + PIECE, self.n_features))
         self.lines  # noqa: B018 - for what it raises
         for step in self.history():
-            step.dropped()
+            for _ in step.dropped():
+                pass
         n_ids = sum(len(piece) for _, piece in self.feature_id_pieces())
         if n_ids != self.n_features or sources_seen != self.n_samples:
             raise InputError(f"{self.path}: the map of features is incomplete; make the store again")
