@@ -33,6 +33,7 @@ _LAZY = {
     "save_stream": "streaming.saving",
     "cross_validate": "validation.cross",
     "regret": "analysis.report",
+    "maximum_margin": "analysis.margin",
     "load_model": "model.files",
     "Model": "model.files",
 }

@@ -122,7 +122,11 @@ def _is_standard(found: os.stat_result) -> bool:
 
 
 def _article(kind: str) -> str:
-    return {"predictions": "a file of predictions", "json": "a JSON report"}.get(kind, f"a {kind}")
+    return {
+        "predictions": "a file of predictions",
+        "json": "a JSON report",
+        "support vectors": "a list of support vectors",
+    }.get(kind, f"a {kind}")
 
 
 def _is_ours(path: Path, kind: str, labels: tuple) -> bool:
@@ -141,8 +145,10 @@ def _is_ours(path: Path, kind: str, labels: tuple) -> bool:
         return start.startswith(HDF5) and named is not None and named[1].decode() == kind
     if kind == "figure":
         return start.lstrip().startswith(FIGURES)
+    if kind == "support vectors":
+        return start.startswith(b"row,label,alpha,margin")
     if kind == "json":
-        ours = b'"learner"' in start or b'"folds"' in start
+        ours = any(key in start for key in (b'"learner"', b'"folds"', b'"hard"'))
         return re.match(rb"\s*\{\s*\"", start) is not None and ours
     lines = start.decode("utf-8", "replace").split("\n")
     if len(start) == LOOKED_AT:

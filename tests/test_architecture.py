@@ -25,7 +25,7 @@ LEVELS = [
     ["validation"],
     ["analysis"],
     ["cli"],
-    ["split", "train", "predict", "cv", "stream", "regret", "info", "demo", "__main__"],
+    ["split", "train", "predict", "cv", "stream", "regret", "margin", "info", "demo", "__main__"],
 ]
 LEVEL = {room: level for level, rooms in enumerate(LEVELS) for room in rooms}
 COMMANDS = LEVELS[-1]
@@ -136,7 +136,7 @@ def test_classes_and_calls_stay_small():
     assert oversized(f"def many({', '.join('abcdefghijk')}):\n    pass") == ["many"]
 
 
-@pytest.mark.parametrize("command", ["split", "train", "predict", "stream", "regret", "info", "demo"])
+@pytest.mark.parametrize("command", ["split", "train", "predict", "stream", "regret", "margin", "info", "demo"])
 def test_help_imports_nothing_heavy(command):
     """Quick start is a matter of what is imported, which does not depend on the machine."""
     code = (

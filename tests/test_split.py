@@ -30,7 +30,7 @@ from hypothesis import strategies as st
 from reference import parse_svmlight
 from xxhash import xxh3_128_hexdigest
 
-from blocksvm.conversion import convert
+from blocksvm.conversion import convert, destination
 from blocksvm.conversion.convert import SplitSettings, split
 from blocksvm.conversion.ids import IdTable
 from blocksvm.conversion.spool import Spool, SpooledRows
@@ -296,13 +296,13 @@ def test_stores_are_equal_for_any_jobs_and_memory(tmp_path, long_text, spills, m
         assert bool(spills) == (memory == SMALL)
     # too few buckets for what comes: those that do not fit in memory are distributed again
     depths = []
-    key_order = convert._Split._key_order
+    key_order = destination.in_key_order
 
-    def watched(self, spool, dtype):
+    def watched(spool, dtype, layout):
         depths.append(spool.skipped)
-        return key_order(self, spool, dtype)
+        return key_order(spool, dtype, layout)
 
-    monkeypatch.setattr(convert._Split, "_key_order", watched)
+    monkeypatch.setattr(destination, "in_key_order", watched)
     monkeypatch.setattr(convert._Split, "_bits", lambda self, expected: 0 if keep_order else 1)
     assert stored(memory=SMALL, jobs=2) == expected
     assert depths == ([] if keep_order else [0, 1, 1])
@@ -314,18 +314,18 @@ def test_deep_redistribution_keeps_rows_and_order(tmp_path, long_text, monkeypat
     text = b"".join(long_text.read_bytes().splitlines(keepends=True)[:3000])
     expected, _ = make(tmp_path, text, name="expected.h5", memory=SMALL)
     depths = set()
-    start, key_order = convert._Split.__init__, convert._Split._key_order
+    start, key_order = convert._Split.__init__, destination.in_key_order
 
     def starved(self, *arguments):
         start(self, *arguments)
         self.bucket_bytes, self.spool_bytes = 300, 20_000
 
-    def watched(self, spool, dtype):
+    def watched(spool, dtype, layout):
         depths.add(spool.skipped)
-        return key_order(self, spool, dtype)
+        return key_order(spool, dtype, layout)
 
     monkeypatch.setattr(convert._Split, "__init__", starved)
-    monkeypatch.setattr(convert._Split, "_key_order", watched)
+    monkeypatch.setattr(destination, "in_key_order", watched)
     monkeypatch.setattr(convert._Split, "_bits", lambda self, expected: bits)
     path, _ = make(tmp_path, text, memory=SMALL)
     assert len(depths) >= 3

@@ -140,7 +140,9 @@ def train(
             warm_working_set(source)
         if method.capabilities.warm_starts:
             fitted.save(Path(folder) / "model.h5")
-            fit(source, max_outer=1, warm_start=Path(folder) / "model.h5", **name, **(needed | settings))
+            # at another C every row is seen first
+            again = needed | settings | {"C": 0.5}
+            fit(source, max_outer=1, warm_start=Path(folder) / "model.h5", **name, **again)
 
 
 def warm_rows() -> None:

@@ -294,7 +294,8 @@ class _Split:
             "recipe": before.get("recipe", self.recipe.plain()),
             "source_rows": self.rows,
         }  # fmt: skip
-        write_lines(file, *self.lines.tables(table))
+        if len(table[0]) or self.lines.n_known:
+            write_lines(file, *self.lines.tables(table))
         if self.earlier is not None:
             meta["history"] = write_steps(file, self.earlier.steps())
         layout = Layout(

@@ -140,7 +140,7 @@ class DualCD(Solver):
         ratio = self.problem.cost / np.array(saved.meta["cost"])
         # what is new in the rows is not the old ones: these need not all be seen before they may rest
         sums[OUTERS] = REST_FROM_WITH_A_SET if self.with_set else REST_FROM
-        if self._take_weights(state, saved, ratio):
+        if take_weights(self, state, saved, ratio):
             return
         conjugates, largest = self._sum_rows(state, blocks, ratio)
         # through conjugate(0) = 0 and the values at 1/2 and 1: sum conjugate(f a_i) = square f^2 - linear f
@@ -157,29 +157,6 @@ class DualCD(Solver):
             if MULTIPLIER in saved.lengths[self.name]:
                 saved.load(self.name, MULTIPLIER, state[MULTIPLIER])
             w[-1] += state[MULTIPLIER][0]
-
-    def _take_weights(self, state: State, saved: SavedRun, ratio: np.ndarray) -> bool:
-        """Whether the other run's w and sum of conjugates are those of its a here, too, so that no reading is needed:
-        where it was the same problem, and rows have at most been added since, whose a = 0."""
-        meta, own = saved.meta, saved.lengths[self.name]
-        space, name = (self.name, "w") if "w" in own else ("", "weights")
-        same = (
-            saved.whole
-            and not self.problem.free_bias
-            and (ratio == 1.0).all()
-            and meta["method"]["settings"] == plain(self.settings)
-            and meta["settings"].get("bias", 0.0) == self.bias
-            and meta.get("prior_fingerprint") is None
-            and not any(meta.get("earlier", ()))
-            and saved.lengths.get(space, {}).get(name) == len(state["w"])
-            and "sums" in own
-        )
-        if same:
-            before = np.empty(own["sums"])
-            saved.load(self.name, "sums", before)
-            saved.load(space, name, state["w"])
-            state["sums"][CONJUGATE] = before[CONJUGATE]
-        return same
 
     def rebuild(self, state: State, blocks: Iterable[Block], decided: Decided | None = None) -> None:
         """w = w0 + sum a_i direction_i x_i anew from a, in one reading of all rows but those that a gap has decided."""
@@ -347,6 +324,30 @@ class DualCD(Solver):
 
     def dual_variables(self, state: State) -> np.ndarray:
         return state["alpha"]
+
+
+def take_weights(solver: DualCD, state: State, saved: SavedRun, ratio: np.ndarray) -> bool:
+    """Whether the other run's w and sum of conjugates are those of its a here, too, so that no reading is needed:
+    where it was the same problem, and rows have at most been added since, whose a = 0.  ratio: of the costs."""
+    meta, own = saved.meta, saved.lengths[solver.name]
+    space, name = (solver.name, "w") if "w" in own else ("", "weights")
+    same = (
+        saved.whole
+        and not solver.problem.free_bias
+        and (ratio == 1.0).all()
+        and meta["method"]["settings"] == plain(solver.settings)
+        and meta["settings"].get("bias", 0.0) == solver.bias
+        and meta.get("prior_fingerprint") is None
+        and not any(meta.get("earlier", ()))
+        and saved.lengths.get(space, {}).get(name) == len(state["w"])
+        and "sums" in own
+    )
+    if same:
+        before = np.empty(own["sums"])
+        saved.load(solver.name, "sums", before)
+        saved.load(space, name, state["w"])
+        state["sums"][CONJUGATE] = before[CONJUGATE]
+    return same
 
 
 def settings_of(given: Mapping) -> Settings:

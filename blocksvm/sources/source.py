@@ -117,6 +117,10 @@ class Source(Protocol):
         """What the source was before each change of its rows, first to last."""
         ...
 
+    def origins(self, chunk: int, rows: np.ndarray) -> list[str]:
+        """Where some rows of a chunk came from: file and line, or their number from 1, as 'row 17'."""
+        ...
+
 
 def bytes_of_blocks(source: Source, n_rows: int, nnz: int) -> int:
     """Memory that an arena needs for a block of this size from this source."""
@@ -188,3 +192,7 @@ class SourceBase:
 
     def history(self) -> Iterator[Step]:
         return iter(())
+
+    def origins(self, chunk: int, rows: np.ndarray) -> list[str]:
+        first = int(self.chunks.first_row[chunk])
+        return [f"row {first + row + 1}" for row in rows.tolist()]

@@ -46,3 +46,12 @@ def lines_of(table: tuple[np.ndarray, np.ndarray], numbers: np.ndarray) -> np.nd
     numbers = numbers.astype(np.int64)
     k = np.searchsorted(rows, numbers, side="right") - 1
     return np.where(k < 0, 0, lines[k] + numbers - rows[k])
+
+
+def origins(sources: list[dict], table: tuple[np.ndarray, np.ndarray], numbers: np.ndarray) -> list[str]:
+    """File and line of the rows with these source numbers (m,) int64, or 'row 17' where the table does not know; from a
+    store's meta["sources"]."""
+    first = np.array([source.get("first_row", 0) for source in sources], np.int64)
+    which = np.searchsorted(first, numbers, side="right") - 1
+    places = zip(numbers.tolist(), lines_of(table, numbers).tolist(), which.tolist(), strict=True)
+    return [f"{sources[k]['name']}:{line}" if line and k >= 0 else f"row {number + 1}" for number, line, k in places]

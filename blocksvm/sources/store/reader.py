@@ -20,7 +20,7 @@ from blocksvm.sources.store.arrays import PIECE, read_pieces, require_length
 from blocksvm.sources.store.decoder import Decoder, SharedWork
 from blocksvm.sources.store.files import damage_named, first_line, member, open_hdf5, read_meta, read_table
 from blocksvm.sources.store.history import read_steps
-from blocksvm.sources.store.lines import read_lines
+from blocksvm.sources.store.lines import origins, read_lines
 from blocksvm.sources.store.schema import CHUNK, PART, ROW, WEIGHTED_ROW
 from blocksvm.sources.store.tables import read_labels, read_strings
 from blocksvm.sources.store.writer import fill_offsets
@@ -43,6 +43,7 @@ class Store(SourceBase):
     Raises InputError where the file is not a store, is of another version, or is damaged.
     """
 
+    _lines: tuple | None = None  # once they are asked for
     numbered = False  # a row's number is its place in the store, not what its record says
 
     def __init__(self, path: str | Path):
@@ -98,7 +99,7 @@ class Store(SourceBase):
                 values = member(self.file, "values")
                 if values.shape != stored or values.chunks != (self.chunk_nnz,) or values.dtype != self.value_dtype:
                     raise ValueError("/values does not have the parts that the description names")
-            self._check_tables(chunks, n_rows, nnz)
+            check_tables(chunks, len(self.parts), self.chunk_nnz, n_rows, nnz)
             self._check_offsets()
             kind = meta.get("label_kind", NUMBERS)
             counts = labels_in_json(meta["labels"])
@@ -138,26 +139,6 @@ class Store(SourceBase):
         if codec.checksum(table.tobytes()) != checksum:
             raise ValueError(f"checksum of /{name} does not match")
         return table
-
-    def _check_tables(self, chunks: np.ndarray, n_rows: int, nnz: int) -> None:
-        rows = chunks["n_rows"].astype(np.int64)
-        entries = chunks["nnz"].astype(np.int64)
-        parts = chunks["n_parts"].astype(np.int64)
-        ends = np.cumsum(rows)
-        part_ends = np.cumsum(parts)
-        sound = (
-            self.chunk_nnz > 0
-            and len(chunks) > 0
-            and np.array_equal(chunks["first_row"], ends - rows)
-            and ends[-1] == n_rows
-            and entries.sum() == nnz
-            and np.array_equal(chunks["first_part"], part_ends - parts)
-            and part_ends[-1] == len(self.parts)
-            and np.array_equal(parts, -(-entries // self.chunk_nnz))
-            and (rows > 0).all()
-        )
-        if not sound:
-            raise ValueError("the table of chunks contradicts the description")
 
     def _check_offsets(self) -> None:
         """Offsets in the table go stale where another tool has rewritten the file: then find them anew."""
@@ -278,6 +259,11 @@ class Store(SourceBase):
         with damage_named(self.file):
             return read_lines(self.file)
 
+    def origins(self, chunk: int, rows: np.ndarray) -> list[str]:
+        if self._lines is None:
+            self._lines = self.lines
+        return origins(self.meta["sources"], self._lines, self.read_rows(chunk)["source"][rows].astype(np.int64))
+
     def history(self) -> Iterator[Step]:
         return read_steps(self.file, self.meta)
 
@@ -307,6 +293,28 @@ class Store(SourceBase):
         n_ids = sum(len(piece) for _, piece in self.feature_id_pieces())
         if n_ids != self.n_features or sources_seen != self.n_samples:
             raise InputError(f"{self.path}: the map of features is incomplete; make the store again")
+
+
+def check_tables(chunks: np.ndarray, n_parts: int, chunk_nnz: int, n_rows: int, nnz: int) -> None:
+    """ValueError where the table of chunks does not say what the description does."""
+    rows = chunks["n_rows"].astype(np.int64)
+    entries = chunks["nnz"].astype(np.int64)
+    parts = chunks["n_parts"].astype(np.int64)
+    ends = np.cumsum(rows)
+    part_ends = np.cumsum(parts)
+    sound = (
+        chunk_nnz > 0
+        and len(chunks) > 0
+        and np.array_equal(chunks["first_row"], ends - rows)
+        and ends[-1] == n_rows
+        and entries.sum() == nnz
+        and np.array_equal(chunks["first_part"], part_ends - parts)
+        and part_ends[-1] == n_parts
+        and np.array_equal(parts, -(-entries // chunk_nnz))
+        and (rows > 0).all()
+    )
+    if not sound:
+        raise ValueError("the table of chunks contradicts the description")
 
 
 def labels_in_json(entries: list | None) -> list[tuple] | None:

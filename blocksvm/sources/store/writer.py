@@ -11,9 +11,9 @@ import h5py
 import numpy as np
 from xxhash import xxh3_128_hexdigest
 
-from blocksvm.labels import MOST_LABELS, STRINGS, kind_of
 from blocksvm.sources.store import codec
 from blocksvm.sources.store.arrays import blosc_dataset, write_array
+from blocksvm.sources.store.counts import RowCounts
 from blocksvm.sources.store.files import create_group, write_meta
 from blocksvm.sources.store.schema import CHUNK, PART, ROW, WEIGHTED_ROW
 from blocksvm.sources.store.tables import write_labels, write_names
@@ -58,12 +58,7 @@ class StoreWriter:
         self.parts_submitted = 0
         self.parts_written = 0
         self.rows_cut = 0
-        self.max_sq_norm = 0.0
-        self.nnz = 0
-        self.label_counts: dict[float, int] | None = {}  # of labels as they are kept, see blocksvm/labels.py
-        self.label_weights: dict[float, float] = {}
-        self.total_weight = 0.0
-        self.n_unlabelled = 0
+        self.counts = RowCounts(weighted)
         self._start_chunk()
 
     def _start_chunk(self) -> None:
@@ -75,7 +70,7 @@ class StoreWriter:
 
     def append(self, rows: np.ndarray, indices: np.ndarray, values: np.ndarray | None) -> None:
         """Add rows: records (ROW dtype, or WEIGHTED_ROW) and their entries one behind the other."""
-        self._count(rows)
+        self.counts.add(rows)
         stops = np.cumsum(rows["length"], dtype=np.int64)
         row = 0
         entry = 0
@@ -96,19 +91,6 @@ class StoreWriter:
                     rows[row : row + 1], indices[entry:stop], None if values is None else values[entry:stop]
                 )
                 row, entry = row + 1, stop
-
-    def _count(self, rows: np.ndarray) -> None:
-        if len(rows) == 0:
-            return
-        self.max_sq_norm = max(self.max_sq_norm, float(rows["sq_norm"].max()))
-        self.nnz += int(rows["length"].sum(dtype=np.int64))
-        labels = rows["label"][~np.isnan(rows["label"])]
-        self.n_unlabelled += len(rows) - len(labels)
-        if self.label_counts is not None:
-            for label, count in zip(*np.unique(labels, return_counts=True), strict=True):
-                self.label_counts[float(label)] = self.label_counts.get(float(label), 0) + int(count)
-            if len(self.label_counts) > MOST_LABELS:
-                self.label_counts = None
 
     def _fill(self, rows, indices, values) -> None:
         start = self.open_nnz
@@ -144,7 +126,7 @@ class StoreWriter:
         """Add a chunk of another store of the same ``chunk_nonzeros``: its records, its nonzeros, and for each part a
         function that gives its bytes, as ``encode_part`` does."""
         self._close_chunk()
-        self._count(rows)
+        self.counts.add(rows)
         self._cut(rows, nnz, len(parts))
         for part in parts:
             self._queue(self.pool.submit(part))
@@ -163,13 +145,7 @@ class StoreWriter:
         """The records of a chunk, which are whole."""
         record = (self.rows_cut, len(rows), nnz, self.parts_submitted, n_parts, codec.checksum(rows.tobytes()))
         self.chunks.append(record)
-        if self.weighted:
-            # by chunks, whose rows are the same however they came
-            self.total_weight += float(rows["weight"].sum())
-        if self.weighted and self.label_counts is not None:
-            labels, place = np.unique(rows["label"], return_inverse=True)
-            for label, total in zip(labels.tolist(), np.bincount(place, rows["weight"]).tolist(), strict=True):
-                self.label_weights[label] = self.label_weights.get(label, 0.0) + total
+        self.counts.add_weights(rows)
         self.rows[self.rows_cut : self.rows_cut + len(rows)] = rows
         self.rows_cut += len(rows)
         self.parts_submitted += n_parts
@@ -245,46 +221,21 @@ class StoreWriter:
         meta = meta | {
             "n_samples": self.rows_cut,
             "n_features": n_features,
-            "n_nonzeros": self.nnz,
+            "n_nonzeros": self.counts.nnz,
             "n_chunks": len(chunks),
             "n_parts": len(parts),
             "chunk_nonzeros": self.chunk_nnz,
             "values": values_name,
-            "max_norm": float(np.sqrt(self.max_sq_norm)),
-            "labels": self._label_counts(labels),
+            "max_norm": float(np.sqrt(self.counts.max_sq_norm)),
+            "labels": self.counts.labels(labels),
             "codec": f"blosc-{codec.CODEC}-{codec.LEVEL}-shuffle",
             "chunks_checksum": codec.checksum(chunks.tobytes()),
             "parts_checksum": codec.checksum(parts.tobytes()),
             "fingerprint": xxh3_128_hexdigest(content),
         }
-        meta |= self._beyond_numbers(labels, names is not None)
+        meta |= self.counts.beyond_numbers(labels, names is not None)
         write_meta(self.file, meta)
         return meta
-
-    def _label_counts(self, table: tuple | None) -> list | None:
-        """Each label with its rows, rising; None where there are too many."""
-        if self.label_counts is None:
-            return None
-        counts = sorted(self.label_counts.items())
-        return counts if table is None else [(table[int(place)], count) for place, count in counts]
-
-    def _beyond_numbers(self, table: tuple | None, named: bool) -> dict:
-        """What the description says of labels other than numbers, rows without one, weights and names; empty where
-        there are none of these."""
-        found: dict = {}
-        if table is not None:
-            found["label_kind"] = kind_of(table[0]) if table else STRINGS
-            found["n_labels"] = len(table)
-        if self.n_unlabelled:
-            found["n_unlabelled"] = self.n_unlabelled
-        if self.weighted:
-            found["weighted"] = True
-            found["total_weight"] = self.total_weight
-            if self.label_counts is not None:
-                found["label_weights"] = [self.label_weights[label] for label in sorted(self.label_counts)]
-        if named:
-            found["named"] = True
-        return found
 
 
 def _sync(descriptor: int) -> None:

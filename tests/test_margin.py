@@ -1,0 +1,305 @@
+"""The maximum margin: its two bounds against a plain solver, what is said of rows that no plane separates, and the
+report's figures against their definitions."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+from scipy.optimize import linprog, minimize
+
+from blocksvm.analysis.margin import BINS, SHOWN, maximum_margin
+from blocksvm.conversion.convert import SplitSettings, split
+from blocksvm.errors import InputError
+from blocksvm.margin import main
+from blocksvm.sources.matrix import Matrix
+from blocksvm.sources.store.reader import open_store
+
+
+def plain_margin(X, y, free: bool = True) -> float:
+    """max_{w, b} min_i y_i (<w, x_i> + b) / ||w|| by a general solver: 1/2 ||w||^2 least subject to y (Xw + b) >= 1;
+    -inf where a linear program finds no separating plane."""
+    rows = y[:, None] * np.column_stack([X, np.ones(len(y))]) if free else y[:, None] * X
+    feasible = linprog(np.zeros(rows.shape[1]), -rows, -np.ones(len(y)), bounds=(None, None))
+    if feasible.status != 0:
+        return -math.inf
+    d = X.shape[1]
+    found = minimize(
+        lambda v: 0.5 * v[:d] @ v[:d], feasible.x, jac=lambda v: np.append(v[:d], np.zeros(len(v) - d)),
+        constraints={"type": "ineq", "fun": lambda v: rows @ v - 1.0, "jac": lambda v: rows}, method="SLSQP",
+        options={"maxiter": 1000, "ftol": 1e-14},
+    )  # fmt: skip
+    return float((rows @ found.x).min() / np.linalg.norm(found.x[:d]))
+
+
+def separable_rows(n: int, d: int, seed: int, gap: float = 0.2):
+    """Dense rows of two classes apart from each other by a plane that does not go through the origin."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d)) * (rng.random((n, d)) < 0.7)
+    direction = rng.normal(size=d)
+    direction /= np.linalg.norm(direction)
+    z = X @ direction + 0.4
+    y = np.where(z > 0, 1.0, -1.0)
+    X += np.outer(y * gap, direction)
+    return X, y
+
+
+@pytest.mark.parametrize("bias", ["free", 0.0, 0.8])
+@pytest.mark.parametrize("seed", range(4))
+def test_both_bounds_enclose_the_margin_of_a_plain_solver(bias, seed):
+    X, y = separable_rows(60, 6, seed)
+    if bias == 0.0:
+        y = np.where(X @ np.arange(1.0, 7.0) > 0, 1.0, -1.0)
+        X += np.outer(y * 0.1, np.arange(1.0, 7.0))
+    report = maximum_margin(Matrix(sparse.csr_matrix(X), y, chunk_rows=range(0, 60, 7)), bias=bias, tol=1e-6)
+    extended = np.column_stack([X, np.full(60, bias)]) if isinstance(bias, float) else X
+    expected = plain_margin(extended, y, free=bias == "free")
+    look = report.look
+    assert report.hard
+    assert report.separable is True
+    assert report.settled
+    assert look.lower <= expected * (1 + 1e-9)
+    assert look.upper >= expected * (1 - 1e-9)
+    assert look.lower >= (1.0 - 1e-6) * look.upper
+    # gamma = 1 / ||w|| = (sum alpha)^(-1/2), ||w||^2 = sum alpha
+    assert 1.0 / (look.norm * look.scale) == pytest.approx(expected, rel=1e-6)
+    assert look.sum_alpha**-0.5 == pytest.approx(expected, rel=1e-5)
+    assert look.errors == 0
+    assert look.at_bound == 0
+    assert look.primal_infeasibility <= 1e-12
+    assert look.infeasibility == 0.0
+    assert look.slackness <= 1e-4 * look.sum_alpha
+    assert report.perceptron["mistakes"] <= report.perceptron["bound"]
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(4, 14), st.integers(1, 4))
+@settings(max_examples=30, deadline=None)
+def test_whatever_the_rows_are_the_bounds_hold(seed, n, d):
+    rng = np.random.default_rng(seed)
+    X = np.round(rng.normal(size=(n, d)), 1)
+    y = np.where(np.arange(n) % 2 == 0, 1.0, -1.0)
+    if rng.random() < 0.6:
+        y = np.where(X @ rng.normal(size=d) > 0.1, 1.0, -1.0)
+        if len(set(y)) < 2:
+            y[0] = -y[0]
+    report = maximum_margin(Matrix(sparse.csr_matrix(X), y), tol=1e-3, least_margin=1e-3, epochs=0, max_outer=300)
+    expected = plain_margin(X, y)
+    assert report.look.upper >= expected * (1 - 1e-9)
+    if expected == -math.inf or expected <= 0.0:
+        assert report.separable is not True
+    if report.separable:
+        assert report.look.lower <= expected * (1 + 1e-7)
+    if report.separable is False:
+        radius = np.linalg.norm(X, axis=1).max()
+        assert expected <= 1.1e-3 * radius
+
+
+def test_the_same_out_of_core(tmp_path):
+    X, y = separable_rows(300, 12, 5)
+    store = store_of(tmp_path, X, y)
+    with open_store(store) as source:
+        report = maximum_margin(source, tol=1e-5, memory=400_000)
+        whole = maximum_margin(source, tol=1e-5)
+    for one in (report, whole):
+        assert one.settled
+    assert report.gamma == pytest.approx(whole.gamma, rel=1e-5)
+
+
+def store_of(folder, X, y, name="s"):
+    lines = ["# the rows\n"]
+    for label, row in zip(y, X, strict=True):
+        pairs = " ".join(f"{j + 1}:{v:.17g}" for j, v in enumerate(row) if v)
+        lines.append(f"{label:g} {pairs}\n")
+    (folder / f"{name}.svm").write_text("".join(lines))
+    split(
+        [str(folder / f"{name}.svm")], folder / f"{name}.h5",
+        SplitSettings(overwrite=True, dtype="float64", chunk_nonzeros=64),
+    )  # fmt: skip
+    return folder / f"{name}.h5"
+
+
+@pytest.mark.parametrize("C", [0.1, 3.0])
+@pytest.mark.parametrize("bias", ["free", 0.5])
+def test_a_soft_margin_meets_its_conditions(C, bias):
+    rng = np.random.default_rng(3)
+    X, y = separable_rows(80, 5, 9)
+    y[rng.choice(80, 8, replace=False)] *= -1
+    source = Matrix(sparse.csr_matrix(X), y, chunk_rows=range(0, 80, 9))
+    report = maximum_margin(source, C=C, bias=bias, tol=1e-10, max_outer=20_000, epochs=0)
+    look = report.look
+    assert report.settled
+    assert not report.hard
+    assert look.stationarity <= 1e-5
+    assert look.slackness <= 1e-4 * C
+    assert look.bound_slackness <= 1e-4 * C
+    assert look.infeasibility <= 1e-12
+    assert look.norm**2 == pytest.approx(look.sum_alpha_slack, rel=1e-5)
+    if bias == "free":
+        assert look.imbalance <= 1e-12
+    assert look.at_zero + look.free + look.at_bound == 80
+    assert report.gamma == 1.0 / look.norm
+
+
+def test_rows_that_differ_in_their_labels_alone_are_found(tmp_path):
+    X, y = separable_rows(120, 6, 7)
+    X[40], y[40], y[90] = X[90], 1.0, -1.0
+    store = store_of(tmp_path, X, y)
+    with open_store(store) as source:
+        report = maximum_margin(source)
+        assert report.separable is False
+        assert len(report.contradictions) == 1
+        pair = report.contradictions[0]
+        found = {pair.first: pair.first_label, pair.second: pair.second_label}
+        # the text begins with a comment
+        assert found == {f"{tmp_path}/s.svm:42": 1.0, f"{tmp_path}/s.svm:92": -1.0}
+    assert report.perceptron["bound"] is None
+    # without values to compare, too
+    ones = (np.random.default_rng(0).random(X.shape) < 0.5).astype(float)
+    report = maximum_margin(Matrix(sparse.csr_matrix(np.vstack([ones, ones])), np.concatenate([y, -y])))
+    assert report.separable is False
+    assert len(report.contradictions) == 5
+
+
+def test_numbers_of_rows_that_are_equal_by_chance_are_no_contradiction(monkeypatch):
+    from blocksvm.analysis import separation
+
+    X, y = separable_rows(50, 4, 3)
+    y[:6] *= -1
+    monkeypatch.setattr(separation, "digests_of", lambda block: np.zeros(block.n_samples, np.uint64))
+    report = maximum_margin(Matrix(sparse.csr_matrix(X), y), epochs=0)
+    assert report.contradictions == []
+
+
+def test_no_plane_but_no_contradiction_either():
+    # four corners of a square, opposite ones alike
+    X = np.array([[1.0, 1.0], [-1.0, -1.0], [1.0, -1.0], [-1.0, 1.0]])
+    report = maximum_margin(Matrix(sparse.csr_matrix(X), np.array([1.0, 1.0, -1.0, -1.0])))
+    assert report.separable is False
+    assert report.contradictions == []
+    assert report.look.upper < 1e-3 * math.sqrt(2)
+
+
+def test_support_vectors_and_the_histogram(tmp_path):
+    X, y = separable_rows(200, 5, 11)
+    store = store_of(tmp_path, X, y)
+    listed = []
+    with open_store(store) as source:
+        report = maximum_margin(source, tol=1e-6, listed=listed.append)
+    alphas = [one.alpha for one in listed]
+    assert [one.alpha for one in report.support] == sorted(alphas, reverse=True)[:SHOWN]
+    assert sum(alphas) == pytest.approx(report.look.sum_alpha, rel=1e-9)
+    lines = (tmp_path / "s.svm").read_text().splitlines()
+    for one in listed:
+        name, _, line = one.origin.rpartition(":")
+        assert name == str(tmp_path / "s.svm")
+        assert float(lines[int(line) - 1].split()[0]) == one.label
+        assert one.margin >= 1.0 - 1e-9
+    w = sum(one.alpha * one.label * X[int(one.origin.rpartition(":")[2]) - 2] for one in listed)
+    margins = y * (X @ w + report.look.bias * report.look.scale)
+    np.testing.assert_allclose(margins.min(), 1.0, rtol=1e-4)
+    for k, label in enumerate((-1.0, 1.0)):
+        own = margins[y == label]
+        assert abs(report.histogram[k] - np.histogram(own, BINS)[0]).sum() <= 2
+        assert report.outside[k].tolist() == [int((own < BINS[0]).sum()), int((own > BINS[-1]).sum())]
+
+
+def test_two_runs_say_the_same():
+    X, y = separable_rows(100, 5, 13)
+    found = []
+    for _ in range(2):
+        source = Matrix(sparse.csr_matrix(X), y, chunk_rows=range(0, 100, 9))
+        found.append(maximum_margin(source, seed=4, epochs=2))
+    assert found[0].separable
+    told = [{name: value for name, value in one.described().items() if name != "seconds"} for one in found]
+    assert told[0] == told[1]
+
+
+def test_a_stop_ends_the_search():
+    X, y = separable_rows(100, 5, 13)
+    polls = iter(range(10**9))
+    assert maximum_margin(Matrix(sparse.csr_matrix(X), y), stop=lambda: next(polls) > 3) is None
+
+
+def test_a_search_that_may_not_go_on_says_how_far_it_came():
+    X, y = separable_rows(100, 20, 14, gap=0.001)
+    report = maximum_margin(Matrix(sparse.csr_matrix(X), y), tol=1e-9, max_outer=1, epochs=0)
+    assert not report.settled
+    assert report.look.lower <= report.look.upper
+
+
+# ------------------------------------------------------------------------------------------------ the command
+
+
+def test_the_command_writes_what_it_found(tmp_path, run_in_process):
+    X, y = separable_rows(150, 5, 15)
+    store = store_of(tmp_path, X, y)
+    arguments = [store, "--json", tmp_path / "m.json", "--support-vectors", tmp_path / "sv.csv", "--quiet"]
+    ended = run_in_process(main, *arguments)
+    assert ended.code == 0
+    told = json.loads((tmp_path / "m.json").read_text())
+    assert f"{told['look']['lower']:.6g} to {told['look']['upper']:.6g}" in ended.out
+    assert "every row lies on its own side" in ended.out
+    assert "Novikoff: at most" in ended.out
+    rows = list(csv.DictReader((tmp_path / "sv.csv").read_text().splitlines()))
+    assert len(rows) == told["look"]["free"]
+    assert sum(float(row["alpha"]) for row in rows) == pytest.approx(told["look"]["sum_alpha"])
+    assert rows[0]["row"].startswith(f"{tmp_path}/s.svm:")
+    assert sum(map(sum, told["histogram"]["rows"])) + sum(map(sum, told["histogram"]["outside"])) == 150
+    again = run_in_process(main, *arguments)
+    assert again.code == 2
+    assert "exists already" in again.last_line
+    assert run_in_process(main, *arguments, "--overwrite", "-C", "1", "--epochs", "0").code == 0
+
+
+def test_the_command_says_that_there_is_no_plane(tmp_path, run_in_process):
+    X, y = separable_rows(60, 4, 16)
+    X[3], y[3], y[4] = X[4], 1.0, -1.0
+    ended = run_in_process(main, store_of(tmp_path, X, y))
+    assert ended.code == 0
+    assert "separable   no: no plane has a margin above" in ended.out
+    assert "the same but for their labels: " in ended.out
+
+
+def test_the_figure_is_drawn(tmp_path, run_in_process):
+    pytest.importorskip("matplotlib")
+    X, y = separable_rows(60, 4, 17)
+    assert run_in_process(main, store_of(tmp_path, X, y), "--figure", tmp_path / "m.png").code == 0
+    assert (tmp_path / "m.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (("-C", "0"), "-C 0"),
+        (("--tol", "1.5"), "--tol 1.5"),
+        (("--least-margin", "0"), "--least-margin 0"),
+        (("--epochs", "-1"), "--epochs -1"),
+        (("--bias", "no"), "--bias no"),
+        (("--memory", "1kB"), "is too small"),
+        (("--json", "nowhere/m.json"), "does not exist"),
+    ],
+)
+def test_what_does_not_fit(tmp_path, run_in_process, monkeypatch, options, sentence):
+    monkeypatch.chdir(tmp_path)
+    X, y = separable_rows(30, 3, 18)
+    ended = run_in_process(main, store_of(tmp_path, X, y), *options)
+    assert ended.code == 2
+    assert sentence in ended.last_line
+
+
+def test_labels_that_are_not_two_and_weights(tmp_path):
+    X, _ = separable_rows(30, 3, 19)
+    with pytest.raises(InputError, match="has 3 labels"):
+        maximum_margin(Matrix(sparse.csr_matrix(X), np.arange(30.0) % 3))
+    y = np.where(np.arange(30) % 2, 1.0, -1.0)
+    weighted = Matrix(sparse.csr_matrix(X), y, weights=np.linspace(1, 2, 30))
+    with pytest.raises(InputError, match="its rows have weights"):
+        maximum_margin(weighted)
+    report = maximum_margin(weighted, C=0.5, tol=1e-8, max_outer=5000, epochs=0)
+    assert report.look.norm**2 == pytest.approx(report.look.sum_alpha_slack, rel=1e-3)
