@@ -467,6 +467,42 @@ def pegasos_pass(X, y, w, t, lam, batches, row_weight=None, radius=None):
     return w, t, loss_sum
 
 
+PEGASOS_SLOPES = {
+    "hinge": lambda z, y, r: -r * y if y * z < 1 else 0.0,
+    "squared-hinge": lambda z, y, r: -2.0 * r * y * max(0.0, 1.0 - y * z),
+    "logistic": lambda z, y, r: -r * y / (1.0 + np.exp(y * z)),
+    "epsilon-insensitive": lambda z, y, r: 0.0 if abs(z - y) <= 0.1 else r * np.sign(z - y),
+    "squared-epsilon-insensitive": lambda z, y, r: 2.0 * r * np.sign(z - y) * max(0.0, abs(z - y) - 0.1),
+}
+
+
+def pegasos_of_any_loss(X, y, lam, batches, loss, row_weight, radius):
+    """Pegasos from w = 0 by a loss's derivative (epsilon 0.1): after each step (w, a), where w = sum a_i x_i and,
+    without a radius, lambda t a_i is minus the sum of the derivatives met.  A squared loss's step along a row is at
+    most 1 / (2 r ||x||^2)."""
+    X = _float64_csr(X).toarray()
+    n, d = X.shape
+    w, a, found = np.zeros(d), np.zeros(n), []
+    for t, batch in enumerate(batches, 1):
+        eta = 1.0 / (lam * t)
+        moves = np.zeros(n)
+        for i in batch:
+            r = float(row_weight[i])
+            if r == 0.0:
+                continue
+            length = eta
+            if loss.startswith("squared") and X[i] @ X[i] > 0:
+                length = min(eta, 1.0 / (2.0 * r * (X[i] @ X[i])))
+            moves[i] -= length / len(batch) * PEGASOS_SLOPES[loss](float(X[i] @ w), float(y[i]), r)
+        w = (1.0 - 1.0 / t) * w + moves @ X
+        a = (1.0 - 1.0 / t) * a + moves
+        norm = float(np.sqrt(w @ w))
+        if radius is not None and norm > radius:
+            w, a = radius / norm * w, radius / norm * a
+        found.append((w, a))
+    return found
+
+
 def suffix_average(list_of_w, start):
     """Mean of the iterates from number ``start`` (counted from 0) to the last.
 

@@ -270,8 +270,10 @@ def test_pegasos_norm_is_summed_anew():
     block, X, y = block_of("float64", seed=6)
     v, lagged = np.random.default_rng(0).standard_normal((2, X.shape[1] + 1))
     scalars = np.array([1.0, 12345.0, float(1 << 20), 0.0, 0.0])
-    pegasos_pass(*block.matrix, block.y, None, np.zeros(1, np.int32), 1, 0.0, np.ones(3), 1e-3, 1e9, v, lagged, scalars,
-                 np.empty(1, np.int32))  # fmt: skip
+    get_loss("hinge").compiled(pegasos_pass)(
+        *block.matrix, block.y, None, block.sq_norms, np.zeros(1, np.int32), 1, 0.0, np.ones(3), (), 0.0, 1e-3, 1e9, v,
+        lagged, np.empty(0), np.empty(0), scalars, np.empty(1, np.int32), np.empty(1),
+    )  # fmt: skip
     assert_close(scalars[1], v @ v)
     assert scalars[STEPS] == 1
 

@@ -296,7 +296,6 @@ def test_more_targets_than_classes_can_be(tmp_path, capsys):
     [
         ("1.5 1:1\n2 2:1\n", ("--epsilon", "-1"), "--epsilon -1: must be 0 or more"),
         ("1.5 1:1\n2 2:1\n", ("--class-weight", "balanced"), "epsilon-insensitive has no classes"),
-        ("1.5 1:1\n2 2:1\n", ("--solver", "pegasos"), "pegasos minimises the hinge loss"),
     ],
 )
 def test_targets_and_settings_that_do_not_fit(tmp_path, capsys, text, options, expected):

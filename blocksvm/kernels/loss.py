@@ -15,6 +15,11 @@ def value(z, y, c, p):
     raise NotImplementedError
 
 
+def derivative(z, y, c, p):
+    """The loss's derivative by z."""
+    raise NotImplementedError
+
+
 def conjugate(a, y, c, p):
     """The conjugate of the loss at -a * direction(y)."""
     raise NotImplementedError

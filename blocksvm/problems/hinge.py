@@ -30,5 +30,6 @@ LOSS = Loss(
     value=value,
     derivative=derivative,
     conjugate=conjugate,
+    ball=1.0,  # by strong duality, ||w*||^2 <= sum a* <= sum C (Pegasos, section 2.1)
     **functions_of("hinge", **LINEAR),
 )

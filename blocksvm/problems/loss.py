@@ -44,7 +44,9 @@ class Loss:
     feasible(a, y, c, p): the nearest dual variable that is allowed, for starts from another problem's end.
 
     Every run begins with a = 0, which must be allowed.  targets: one of the constants above; summary: one line of help;
-    settings: the loss's own numbers.
+    settings: the loss's own numbers; curvature: times c the largest second derivative by z, where the first one has no
+    bound; ball: ||w*||^2 <= ball * sum C where that is known to hold without a prior and with every bias regularised
+    (None: of two classes, 2 value(0) / c, since 1/2 ||w*||^2 <= P(w*) <= P(0)).
     """
 
     name: str
@@ -58,6 +60,8 @@ class Loss:
     feasible: Callable
     targets: str = TWO_CLASSES
     settings: Settings = Settings()
+    curvature: float = 0.0
+    ball: float | None = None
 
     def compiled(self, loop: Callable) -> Callable:
         """The kernel that ``loop`` becomes with this loss's functions in it; ``loop`` names them as kernels/loss.py."""

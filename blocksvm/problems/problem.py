@@ -20,8 +20,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from blocksvm.errors import InputError, said
+from blocksvm.kernels.dual_cd import dual_coefficients, make_feasible
 from blocksvm.kernels.free_bias import sums_by_side
 from blocksvm.kernels.margins import (
+    add_rows,
     certificate_sums,
     decision_values,
     inner,
@@ -52,7 +54,7 @@ class Problem:
     value of the constant feature; weight_sums: of the rows' weights, by class (without weights: the numbers of rows);
     own: the values of the loss's own settings, in their order; unit: of decision values: 1, the margin, or where
     targets are real numbers about how far they lie from each other; free_bias: the constant feature's weight is not
-    regularised (problems/free_bias.py).
+    regularised (problems/free_bias.py); apart: the dual variables that are certified with a w need not be its own.
     """
 
     loss: Loss
@@ -63,6 +65,7 @@ class Problem:
     own: tuple = ()
     unit: float = 1.0
     free_bias: bool = False
+    apart: bool = False
 
     @property
     def real(self) -> bool:
@@ -76,7 +79,7 @@ class Problem:
 
     def sums(self, w: np.ndarray, prior: np.ndarray | None = None) -> CertificateSums:
         """For a certificate of w (d + 1,)."""
-        return CertificateSums(self, w, prior)
+        return (SumsApart if self.apart else CertificateSums)(self, w, prior)
 
     def cost_by_sign(self) -> np.ndarray:
         """(3,) float64: of rows with y < 0, y = 0 and y > 0, as the kernels take it; of two classes, 0 is no label."""
@@ -329,6 +332,35 @@ class CertificateSums:
         gap = gap if gap > 0.0 else 0.0
         factors = None if self.repair is None else self.repair.factors()
         return Certificate(primal, primal - gap, gap / abs(primal) if primal != 0.0 else gap, accuracy, rmse, factors)
+
+
+class SumsApart(CertificateSums):
+    """Of a w and dual variables whose weights w(a) are others: these are added up in the same sweep, and
+
+        P(w) - D(a) = sum_i [value_i + conjugate_i + a_i direction_i z_i] + 1/2 ||w - w(a)||^2
+
+    holds nothing that cancels.  An a that its row's bounds do not allow is moved to the nearest that they do, in place.
+    """
+
+    def __init__(self, problem: Problem, w: np.ndarray, prior: np.ndarray | None = None):
+        super().__init__(problem, w, prior)
+        self.own = np.zeros(len(w))
+
+    def add(self, scores: np.ndarray, block: Block, alpha: np.ndarray | None) -> None:
+        if alpha is not None:
+            problem = self.problem
+            row = (alpha, block.y, block.weights, self.cost, problem.own)
+            problem.loss.compiled(make_feasible)(*row, np.ones(2), 1.0)
+            coefficients = np.empty(len(alpha))
+            problem.loss.compiled(dual_coefficients)(*row, coefficients)
+            add_rows(*block.matrix, coefficients, problem.bias, self.own)
+        super().add(scores, block, alpha)
+
+    def _along(self) -> float:
+        return math.sqrt(squared_distance(self.w, self.own))
+
+    def drift(self) -> float:
+        return 0.0
 
 
 def overflowed() -> InputError:

@@ -32,6 +32,7 @@ LOSS = Loss(
     value=value,
     derivative=derivative,
     conjugate=conjugate,
+    curvature=2.0,
     targets=REAL_NUMBERS,
     **functions_of("squared_epsilon_insensitive", **SQUARED),
 )

@@ -31,5 +31,6 @@ LOSS = Loss(
     value=value,
     derivative=derivative,
     conjugate=conjugate,
+    curvature=2.0,
     **functions_of("squared_hinge", **SQUARED),
 )

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 import numpy as np
 
-from blocksvm.errors import InputError, said
 from blocksvm.kernels.margins import sum_of_squares
 from blocksvm.kernels.pegasos import pegasos_pass, suffix_sum
-from blocksvm.problems.problem import make_problem
+from blocksvm.problems.problem import Problem, make_problem, problem_settings
 from blocksvm.problems.settings import PROBLEM_SETTINGS
-from blocksvm.settings import Setting
+from blocksvm.settings import Setting, Settings
 from blocksvm.solvers.protocol import (
     Capabilities,
     Method,
@@ -26,14 +26,18 @@ from blocksvm.solvers.protocol import (
 )
 from blocksvm.sources.block import Block
 
-SETTINGS = PROBLEM_SETTINGS + (
+OWN = Settings((
     Setting("batch", "rows in a sub-batch", default=1, kind=int, least=1, metavar="N"),
-)  # fmt: skip
+    Setting("dual", "keep dual variables, by which the result has a certified gap; then w is not projected, and each "
+            "row takes 32 bytes more", default=False, kind=bool),
+))  # fmt: skip
 SCALE, NORM, T, SCALE_SUM, STEPS, EARLIER_STEPS = range(6)  # entries of state["scalars"]
+NOTHING = np.empty(0)
 
 
 class Pegasos(Solver):
-    """Shalev-Shwartz et al., Math. Prog. 2011, Fig. 2, with the projection on ||w|| <= sqrt(sum C_i) = 1/sqrt(lambda).
+    """Shalev-Shwartz et al., Math. Prog. 2011, Fig. 2, with a projection on a ball that holds the optimum: of the hinge
+    loss ||w|| <= sqrt(sum C_i) = 1/sqrt(lambda), of other losses of two classes that of P(w) <= P(0).
 
     The result is the suffix average (Rakhlin, Shamir, Sridharan, ICML 2012): of the iterates since the last renewal and
     of those between it and the one before, which of a long run are between its last fifth and its last third.  The
@@ -43,12 +47,6 @@ class Pegasos(Solver):
     """
 
     name = "pegasos"
-    state_arrays = (
-        StateArray("v", "feature", in_model=False),
-        StateArray("lagged", "feature", in_model=False),
-        StateArray("earlier", "feature", in_model=False),
-        StateArray("scalars", "scalar", 6),
-    )
     visit_arrays = (VisitArray("passes", length=1),)
     needs_output = True
     n_vectors = 1
@@ -57,20 +55,31 @@ class Pegasos(Solver):
     )
 
     def __init__(self, task: Task):
-        self.settings = SETTINGS.resolve(task.settings, self.name)
-        if self.settings["loss"] != "hinge":
-            # the step is the hinge's subgradient, and no other loss has the optimum inside of the ball
-            raise InputError(
-                f"{said('loss', self.settings['loss'])}: pegasos minimises the hinge loss; dual-cd has more"
-            )
+        self.settings = settings_of(task.settings).resolve(task.settings, self.name)
         problem = self.problem = make_problem(self.settings, task.bias, task.source)
+        self.dual = self.settings["dual"]
+        if self.dual:
+            problem = self.problem = replace(problem, apart=True)
+            self.capabilities = replace(self.capabilities, certifies=True)
         self.bias = problem.bias
         self.prior = np.empty(0)
         batch = self.batch = self.settings["batch"]
         self.lam = 1.0 / problem.total_cost
-        self.radius = math.sqrt(problem.total_cost)
+        self.radius = math.inf if self.dual else radius_of(problem)
         self.cost = problem.cost_by_sign() * (problem.n_samples / problem.total_cost)
-        self.violating = np.empty(min(batch, problem.n_samples), np.int32)
+        self.one_pass = problem.loss.compiled(pegasos_pass)
+        self.chosen = np.empty(min(batch, problem.n_samples), np.int32)
+        self.steps_of = np.empty(len(self.chosen))
+        self.filled = -1.0  # the step at which state["alpha"] was made
+        self.state_arrays = (
+            StateArray("v", "feature", in_model=False),
+            StateArray("lagged", "feature", in_model=False),
+            StateArray("earlier", "feature", in_model=False),
+            StateArray("scalars", "scalar", 6),
+        )
+        if self.dual:
+            more = (StateArray(name, "row", in_model=False) for name in ("b", "b_lagged", "b_earlier"))
+            self.state_arrays += (StateArray("alpha", "row"), *more)
 
     def start(self, state: State) -> None:
         state["scalars"][:] = (1.0, 0.0, 1.0, 0.0, 0.0, 0.0)
@@ -97,9 +106,10 @@ class Pegasos(Solver):
     def inner_pass(self, block: Block, state: State, visit: State, order: np.ndarray) -> PassResult:
         """Steps over the sub-batches of the block, consecutive in ``order``."""
         scalars = state["scalars"]
-        loss, nnz, _ = pegasos_pass(
-            *block.matrix, block.y, block.weights, order, self.batch, self.problem.bias, self.cost, self.lam,
-            self.radius, state["v"], state["lagged"], scalars[:5], self.violating,
+        loss, nnz, _ = self.one_pass(
+            *block.matrix, block.y, block.weights, block.sq_norms, order, self.batch, self.problem.bias, self.cost,
+            self.problem.own, self.problem.loss.curvature, self.lam, self.radius, state["v"], state["lagged"],
+            state.get("b", NOTHING), state.get("b_lagged", NOTHING), scalars[:5], self.chosen, self.steps_of,
         )  # fmt: skip
         first = visit["passes"][0] == 0
         visit["passes"][0] += 1
@@ -114,6 +124,10 @@ class Pegasos(Solver):
         scalars = state["scalars"]
         state["earlier"][:] = 0.0
         suffix_sum(state["v"], state["lagged"], scalars[SCALE_SUM], state["earlier"])
+        if self.dual:
+            state["b_earlier"][:] = 0.0
+            suffix_sum(state["b"], state["b_lagged"], scalars[SCALE_SUM], state["b_earlier"])
+            state["b_lagged"][:] = 0.0
         scalars[EARLIER_STEPS] = scalars[STEPS]
         state["lagged"][:] = 0.0
         scalars[SCALE_SUM] = 0.0
@@ -127,9 +141,37 @@ class Pegasos(Solver):
         out /= max(1.0, scalars[STEPS] + scalars[EARLIER_STEPS])
         return out
 
+    def dual_variables(self, state: State) -> np.ndarray | None:
+        """The suffix average of the rows' own steps, as the weights are that of the iterates.  A certificate moves what
+        lies beyond a row's bounds, as it may where rows have been visited more often than others."""
+        if not self.dual:
+            return None
+        scalars, alpha = state["scalars"], state["alpha"]
+        if self.filled != scalars[T]:
+            self.filled = float(scalars[T])
+            alpha[:] = state["b_earlier"]
+            suffix_sum(state["b"], state["b_lagged"], scalars[SCALE_SUM], alpha)
+            alpha /= max(1.0, scalars[STEPS] + scalars[EARLIER_STEPS])
+        return alpha
+
     def estimates(self, state: State, loss_sum: float, seen: float | None = None) -> tuple[float, None, None]:
         """P of the iterates as they went by: the last one's norm, the losses as they were seen."""
         return 0.5 * state["scalars"][SCALE] ** 2 * sum_of_squares(state["v"]) + loss_sum, None, None
+
+
+def settings_of(given: Mapping) -> Settings:
+    """Those of the problem, of the loss that is given, and its own."""
+    return problem_settings(given) + OWN
+
+
+def radius_of(problem: Problem) -> float:
+    """Of a ball that holds the optimum; inf where none is known, as for real targets."""
+    loss = problem.loss
+    if loss.ball is not None:
+        return math.sqrt(loss.ball * problem.total_cost)
+    if problem.real:
+        return math.inf
+    return math.sqrt(2.0 * problem.total_cost * max(loss.value(0.0, y, 1.0, problem.own) for y in (-1.0, 1.0)))
 
 
 def is_renewal(outer: int) -> bool:
@@ -143,7 +185,9 @@ def is_renewal(outer: int) -> bool:
 METHOD = Method(
     "pegasos",
     "primal subgradient steps on sub-batches; the average of the later iterates",
-    SETTINGS,
+    PROBLEM_SETTINGS + OWN,
     Pegasos.capabilities,
     Pegasos,
+    ("loss",),
+    settings_of,
 )

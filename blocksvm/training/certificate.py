@@ -87,13 +87,16 @@ def certify(
     it, as soon as the rows read so far have a gap above ``enough``, or many rows one that promises far more than that.
     """
     sums = problem.sums(w, prior)
-    seen = 0
+    apart, seen = alpha is not None and getattr(problem, "apart", False), 0
     if decided is not None:
         sums.add_decided(decided, w)
         seen = decided.rows
     for block in blocks:
         scores = sums.scores(block)
-        sums.add(scores, block, None if alpha is None else alpha[block.rows])
+        own = None if alpha is None else alpha[block.rows]
+        sums.add(scores, block, own)
+        if apart:  # moved to where they are allowed
+            alpha[block.rows] = own
         seen_block(block, scores)
         seen += block.n_samples
         if stopped():
