@@ -23,7 +23,7 @@ def parser() -> Parser:
         EPILOG,
     )
     p.add_argument("inputs", nargs="*", metavar="INPUT", help="text files, read one after the other")
-    p.add_argument("store", metavar="STORE.h5", help="the store to write")
+    p.add_argument("store", metavar="STORE.h5", help="the store to write, or to change")
     changed = p.add_argument_group("a store that there is (training goes on from its earlier model by --warm-start)")
     changed.add_argument(
         "--append", action="store_true", help="add the rows to the store, which keeps the settings it was made with"

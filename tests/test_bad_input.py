@@ -393,8 +393,8 @@ def test_bad_arguments_are_named(tmp_path, refused, arguments, says):
 
 
 def test_missing_arguments_are_named(refused):
-    assert "required: INPUT, STORE.h5" in refused()
-    assert "required: STORE.h5" in refused("rows.svm")
+    assert "required: STORE.h5" in refused()
+    assert "rows.svm: give text to read before the store's name" in refused("rows.svm")
 
 
 def test_bad_standard_input_is_named(refused, monkeypatch):

@@ -9,7 +9,7 @@ import pytest
 from training_cases import loaded_and_compiled, make_store, random_rows, run_in_process, svmlight, train
 
 from blocksvm.api import fit
-from blocksvm.conversion import weights as weights_module
+from blocksvm.conversion import number_lines
 from blocksvm.errors import InputError
 from blocksvm.sources.matrix import Matrix
 from blocksvm.sources.store.reader import open_store
@@ -37,7 +37,7 @@ def stored(path) -> np.ndarray:
 @pytest.mark.parametrize("piece", [40, 1 << 18])
 def test_each_row_has_the_weight_of_its_line(given, capsys, monkeypatch, options, piece):
     folder, X, y, weights = given
-    monkeypatch.setattr(weights_module, "PIECE_BYTES", piece)
+    monkeypatch.setattr(number_lines, "PIECE_BYTES", piece)
     code, out, err = run_in_process(
         capsys, split_main, folder / "rows.svm", folder / "s.h5", "--weights", folder / "weights.txt", *options
     )
@@ -88,7 +88,7 @@ def test_weights_that_are_all_one_are_none(given, capsys):
 @pytest.mark.parametrize("piece", [30, 1 << 18])
 def test_a_file_that_does_not_fit_the_rows(given, capsys, monkeypatch, content, expected, piece):
     folder = given[0]
-    monkeypatch.setattr(weights_module, "PIECE_BYTES", piece)
+    monkeypatch.setattr(number_lines, "PIECE_BYTES", piece)
     (folder / "weights.txt").write_text(content)
     code, _, err = run_in_process(
         capsys, split_main, folder / "rows.svm", folder / "s.h5", "--weights", folder / "weights.txt", "--quiet"
