@@ -85,7 +85,7 @@ def fit(
     loop = OuterLoop(plan, Watch(on_event, stop), warm_start=_path(warm_start), temp=_path(temp))
     result = loop.run()
     described = describe_result(loop, result)
-    model = make_model("", earlier.feature_ids(source, 0, plan.n_features), result.w, described)
+    model = make_model("", earlier.feature_ids(source, 0, plan.n_features), result.w, described, result.support)
     return Fitted(model, result.status, result.certificate, result.alpha, loop, result)
 
 

@@ -132,7 +132,8 @@ def train(
     name = {"learner" if learner else "solver": solver}
     with tempfile.TemporaryDirectory(prefix="blocksvm-warmup-") as folder:
         for chunks in (None, 1):
-            fitted = fit(source, valid=few_rows(kind, n_classes), max_outer=5, tol=0.0, block_chunks=chunks,
+            valid = few_rows(kind, n_classes) if method.capabilities.linear else None
+            fitted = fit(source, valid=valid, max_outer=5, tol=0.0, block_chunks=chunks,
                          **name, **(needed | settings), **schedule)  # fmt: skip
         if method.capabilities.working_set:
             # a certificate that chooses the rows of the working set, and what happens where room is short

@@ -16,9 +16,11 @@ from blocksvm.formats import FORMATS
 from blocksvm.formats.recipe import Recipe
 from blocksvm.kernels.table import hash_ids
 from blocksvm.labels import listed
+from blocksvm.model.expansion import Expansion, read_support, write_support
 from blocksvm.model.older import of_today
 from blocksvm.model.probabilities import link_of
 from blocksvm.model.state import Piecewise, write_state
+from blocksvm.problems.support import Support
 from blocksvm.sources.store.arrays import read_array, write_array
 from blocksvm.sources.store.files import create_group, create_hdf5, damage_named, open_hdf5, read_meta, write_meta
 
@@ -33,17 +35,21 @@ def save_model(
     state: Mapping[str, Mapping[str, Piecewise]],
     meta: dict,
     overwrite: bool = True,
+    support: Support | None = None,
 ) -> None:
     """Write a model: ids (``feature_ids(start, stop)``) and weights of all features in the source's order, the constant
     feature's weight last; of more than two classes one such vector behind the other.
 
-    state: what a later run can start from (the dual variables, a learner's memory), {name space: {array: pieces}}.
+    state: what a later run can start from (the dual variables, a learner's memory), {name space: {array: pieces}};
+    support: the rows that a machine with a kernel stands on.
     """
     with create_hdf5(path, "model", overwrite) as file:
         features = create_group(file, "features")
         write_array(features, "ids", meta["n_features"], INT64, feature_ids)
         write_array(file, "weights", weights.length, weights.dtype, weights.piece)
         write_state(file, state)
+        if support is not None:
+            write_support(file, support)
         write_meta(file, meta)
 
 
@@ -90,7 +96,8 @@ class Model:
     feature_ids (d,) int64 in no particular order; weights (d,) float64; intercept: value times weight of the constant
     feature; labels (negative, positive), numbers or strings, or () where targets are real numbers; meta: settings,
     certificate, versions.  Of k > 2 classes: weights (k, d), intercept (k,), labels the k classes, rising; the
-    same where rows have sets of k labels.
+    same where rows have sets of k labels.  support: of a machine with a kernel, the rows that it stands on, whose
+    indices are places in feature_ids; the weights are then 0.
     """
 
     path: str
@@ -99,9 +106,13 @@ class Model:
     intercept: float | np.ndarray
     labels: tuple
     meta: dict
+    support: Support | None = None
 
     def __repr__(self) -> str:
         labels = listed(self.labels[:5]) + (", ..." if len(self.labels) > 5 else "")
+        if self.support is not None:
+            kernel, n = self.support.kernel["name"], len(self.support.norms)
+            return f"Model({kernel} kernel, {n} support vectors, labels {labels})"
         return f"Model({self.weights.shape[-1]} features, {f'labels {labels}' if labels else 'real targets'})"
 
     @property
@@ -121,7 +132,9 @@ class Model:
 
     def decision_function(self, X) -> np.ndarray:
         """<w, x> + intercept for the rows of a scipy sparse matrix whose columns are feature ids; (n,) float64, or
-        (n, k) of k > 2 classes."""
+        (n, k) of k > 2 classes.  Of a machine with a kernel sum_m coefficients[m] K(z_m, x) + intercept."""
+        if self.support is not None:
+            return self._by_support(X)
         columns = np.zeros((X.shape[1], *self.weights.shape[:-1]))
         if self.bits is not None:
             index = IdIndex(len(self.feature_ids)).fill([(0, self.feature_ids)])
@@ -131,6 +144,21 @@ class Model:
             known = self.feature_ids < X.shape[1]
             columns[self.feature_ids[known]] = self.weights[..., known].T
         return np.asarray(X @ columns, dtype=np.float64) + self.intercept
+
+    def _by_support(self, X) -> np.ndarray:
+        if self.bits is not None:
+            # what is one hashed feature is added up, also where the model does not know it
+            hashes, column = np.unique(hashed(np.arange(X.shape[1]), self.bits), return_inverse=True)
+            X = X.tocsr() @ _summing(column, len(hashes))
+            there = np.minimum(np.searchsorted(hashes, self.feature_ids), len(hashes) - 1)
+            places = np.where(hashes[there] == self.feature_ids, there, -1)
+        else:
+            places = np.where(self.feature_ids < X.shape[1], self.feature_ids, -1)
+            X = X.tocsr()
+        values = np.full((1, X.shape[0]), float(self.intercept))
+        matrix = X.indptr.astype(np.int64), X.indices.astype(np.int32), X.data.astype(np.float64)
+        Expansion(self.support, places, X.shape[1]).add(matrix, slice(0, X.shape[0]), values)
+        return values[0]
 
     def predict(self, X) -> np.ndarray:
         """The label of each row (n,), a number or string of the user's own; a decision value of 0 is the negative one,
@@ -144,6 +172,14 @@ class Model:
         return link_of(self.meta, self.path or "the model")(self.decision_function(X))
 
 
+def _summing(column: np.ndarray, n_columns: int):
+    """The sparse matrix that adds each column of X to column[j] of so many."""
+    from scipy import sparse
+
+    n = len(column)
+    return sparse.csr_matrix((np.ones(n), (np.arange(n), column)), shape=(n, n_columns))
+
+
 def describe_model(path: str | Path) -> dict:
     """A model's description, without its weights."""
     with open_hdf5(Path(path), "model") as file, damage_named(file):
@@ -153,7 +189,9 @@ def describe_model(path: str | Path) -> dict:
 def model_fingerprint(path: str | Path) -> str:
     """Equal only for models with equal weights of equal features."""
     with open_hdf5(Path(path), "model") as file, damage_named(file):
-        return xxh3_128_hexdigest(file["weights.xxh3"][()].tobytes() + file["features"]["ids.xxh3"][()].tobytes())
+        more = file["support"]["values.xxh3"][()].tobytes() if "support" in file else b""
+        ids = file["features"]["ids.xxh3"][()].tobytes()
+        return xxh3_128_hexdigest(file["weights.xxh3"][()].tobytes() + ids + more)
 
 
 def model_feature_ids(path: str | Path) -> np.ndarray:
@@ -169,16 +207,17 @@ def load_model(path: str | Path) -> Model:
         d = meta["n_features"]
         ids = read_array(file["features"], "ids", INT64, d)
         weights = read_array(file, "weights", FLOAT64, meta["n_vectors"] * (d + 1))
+        support = read_support(file, meta)
     if not np.isfinite(weights).all():
         raise InputError(f"{path}: a weight is not a number; train the model again")
-    return make_model(os.fspath(path), ids, weights, meta)
+    return make_model(os.fspath(path), ids, weights, meta, support)
 
 
-def make_model(path: str, ids: np.ndarray, w: np.ndarray, meta: dict) -> Model:
+def make_model(path: str, ids: np.ndarray, w: np.ndarray, meta: dict, support: Support | None = None) -> Model:
     """From weights (n_vectors * (d + 1),) as a run has them."""
     by_class = w.reshape(meta["n_vectors"], -1)
     intercepts = by_class[:, -1] * meta["bias"]
     labels = tuple(meta["labels"])
     if len(by_class) == 1:
-        return Model(path, ids, by_class[0, :-1], float(intercepts[0]), labels, meta)
+        return Model(path, ids, by_class[0, :-1], float(intercepts[0]), labels, meta, support)
     return Model(path, ids, by_class[:, :-1], intercepts, labels, meta)

@@ -16,6 +16,7 @@ from blocksvm.formats.protocol import EXPANSION, Reading
 from blocksvm.formats.recipe import Recipe
 from blocksvm.formats.text import LineLimit, TextInputs
 from blocksvm.memory import Budget
+from blocksvm.model.expansion import Expansion, support_bytes
 from blocksvm.model.files import Model, describe_model, hashed, labels_predicted, load_model, own_format, recipe_of
 from blocksvm.model.values import classes_of, piece_bytes, pieces_of_values, rows_of_piece, side_by_side
 from blocksvm.rows import RecordCounter, shown_name
@@ -67,6 +68,7 @@ class TextScorer:
         self.budget.take("decision values", piece_bytes(n_vectors))
         # ids stay for the look-up; while the index is filled there are two copies of them
         need = 8 * n_vectors * (d + 2) + 8 * n_vectors * (d + 1) + 8 * d + IdIndex.n_bytes(d)
+        need += support_bytes(description, d)
         self.budget.require("the model", need)
         self.budget.take("the model", need)
         # a longer line is there up to three times while it is read, then with what is made of it
@@ -82,8 +84,10 @@ class TextScorer:
         self.w = side_by_side(n_vectors, d + 1)
         self.w[:, :-2] = self.model.weights
         self.w[:, -1:] = constant
+        own = self.model.support
+        self.expansion = None if own is None else Expansion(own, np.arange(d), d)
         # from here on the weights are only needed in this order
-        self.model = replace(self.model, feature_ids=np.empty(0, np.int64), weights=np.empty(0))
+        self.model = replace(self.model, feature_ids=np.empty(0, np.int64), weights=np.empty(0), support=None)
 
     def scores(self, inputs: list[str]) -> Iterator[Scores]:
         """Scores piece by piece; InputError with file and line for bad text."""
@@ -101,7 +105,10 @@ class TextScorer:
                 positions[positions < 0] = self.w.shape[-1] - 2
                 rows += len(batch)
                 labels = batch.label_array()
-                for part, values in pieces_of_values((batch.indptr, positions, batch.values), self.w, 1.0):
+                matrix = batch.indptr, positions, batch.values
+                for part, values in pieces_of_values(matrix, self.w, 1.0):
+                    if self.expansion is not None:
+                        self.expansion.add(matrix, part, values)
                     yield Scores(by_row(values), classes_of(values), labels[part])
         if rows == 0:
             raise InputError(f"{shown_name(inputs[0])}: no rows found; expected lines of {format_named(name).lines}")
@@ -133,7 +140,11 @@ class StoreScorer:
         self.row_bytes = 8 + 8 + 8 + 4 + (8 * n_vectors if with_values else 0)
         with Store(path) as store:
             need = (8 + 8 * n_vectors) * (d + 1) + IdIndex.n_bytes(d) + 8 * n_vectors * (store.n_features + 1)
-            need += GATHERED_BYTES
+            need += (
+                GATHERED_BYTES
+                + support_bytes(description, store.n_features)
+                + 8 * d * (description.get("kernel") is not None)
+            )
             self.budget.require("the model and the matching of its features", need)
             loaded = load_model(model)
             own, trained = Recipe.of_store(store.meta, store.name), loaded.recipe
@@ -143,9 +154,11 @@ class StoreScorer:
                     f"note: the model was trained on rows split with {said('normalize', trained.normalize)}, this "
                     f"store's with {own.normalize}: split it likewise, or its decision values are on another scale"
                 )
-            self.own = _own_weights(loaded, store)
+            self.own, places = _own_weights(loaded, store)
+            support = loaded.support
+            self.expansion = None if support is None else Expansion(support, places, store.n_features)
             # from here on the weights are only needed by the store's own features
-            self.model = replace(loaded, feature_ids=np.empty(0, np.int64), weights=np.empty(0))
+            self.model = replace(loaded, feature_ids=np.empty(0, np.int64), weights=np.empty(0), support=None)
             most_rows = int(store.chunks.n_rows.max())
             self.arena_bytes = bytes_of_blocks(store, most_rows, int(store.chunks.nnz.max()))
             self.budget.take("weights", self.own.nbytes)
@@ -175,6 +188,8 @@ class StoreScorer:
                 continue
             block = store.read_block(np.array([chunk]), arena)
             for part, values in pieces_of_values(block.matrix, self.own, 1.0):
+                if self.expansion is not None:
+                    self.expansion.add(block.matrix, part, values)
                 own = chosen[part]
                 places = np.searchsorted(sources, rows["source"][part][own])
                 labels[places] = rows["label"][part][own]
@@ -191,8 +206,9 @@ class StoreScorer:
 GATHERED_BYTES = 3 * 8 * (1 << 17)  # ids, positions and weights of a stored piece of ids
 
 
-def _own_weights(model: Model, store: Store) -> np.ndarray:
-    """The model's weights (k, d + 1) by the store's features, the intercept last; k = 1 for two classes.
+def _own_weights(model: Model, store: Store) -> tuple[np.ndarray, np.ndarray]:
+    """The model's weights (k, d + 1) by the store's features, the intercept last; k = 1 for two classes.  And of a
+    machine with a kernel which of the store's features each of the model's is, -1 for none.
 
     InputError where the store's features are hashed otherwise than the model's.
     """
@@ -202,16 +218,24 @@ def _own_weights(model: Model, store: Store) -> np.ndarray:
         raise InputError(
             f"{store.name}: was split with {said('bits', bits)}, the model's text {theirs}; split it likewise"
         )
+    if model.support is not None and bits is None and model.bits is not None:
+        raise InputError(
+            f"{store.name}: was split without {called('bits')}, the model's text with {said('bits', model.bits)}; "
+            "split it likewise"
+        )
     index = IdIndex(len(model.feature_ids)).fill([(0, model.feature_ids)])
+    places = np.full(0 if model.support is None else len(model.feature_ids), -1)
     theirs = np.atleast_2d(model.weights)
     own = side_by_side(len(theirs), store.n_features)
     for start, ids in store.feature_id_pieces():
         positions = index.find(ids if bits is not None else hashed(ids, model.bits))
         known = np.flatnonzero(positions >= 0)
+        if len(places):
+            places[positions[known]] = start + known
         for mine, weights in zip(own, theirs, strict=True):
             mine[start + known] = weights[positions[known]]
     own[:, -1] = model.intercept
-    return own
+    return own, places
 
 
 def _source_bounds(store: Store, at_once: int) -> list[int]:

@@ -14,7 +14,9 @@ from typing import Protocol
 import numpy as np
 
 from blocksvm.errors import InputError, called
+from blocksvm.memory import Budget
 from blocksvm.problems.problem import Certificate, Decided, Problem
+from blocksvm.problems.support import Support
 from blocksvm.settings import Settings
 from blocksvm.sources.block import Block
 from blocksvm.sources.source import Source
@@ -34,8 +36,8 @@ class Capabilities:
     may have weights; predicts_first: each row is predicted before it is learned from, and the loss of that is
     reported; needs_all_rows: all rows must be in memory at once; working_set: it tells which rows can still move, and
     passes over some rows of a block alone make sense; free_bias: the weight of the constant feature may go without
-    regularisation; screens: it tells how far each row is from moving
-    (``Solver.distances``); default_max_outer: outer iterations where none are asked for.
+    regularisation; screens: it tells how far each row is from moving (``Solver.distances``); linear: its result is a
+    vector of weights, one a feature; default_max_outer: outer iterations where none are asked for.
     """
 
     targets: tuple[str, ...] = (TWO_CLASSES,)
@@ -52,6 +54,7 @@ class Capabilities:
     working_set: bool = False
     free_bias: bool = False
     screens: bool = False
+    linear: bool = True
     default_max_outer: int = 1
 
     def require(self, capability: str, name: str, setting: str, instead: str = "leave it out") -> None:
@@ -184,6 +187,13 @@ class Solver(Protocol):
         """The state of a run that begins, in arrays of zeros."""
         ...
 
+    def plan_memory(self, budget: Budget, source: Source) -> None:
+        """Take what is held beside the state and the blocks from the budget, before these are planned."""
+
+    def resume(self, state: State, blocks: Callable[[], Iterable[Block]]) -> None:
+        """What is held beside the state as it was when a run was broken off, whose state is there again; blocks(): all
+        rows, once."""
+
     def warm_start(self, state: State, saved: SavedRun, blocks: Iterable[Block]) -> None:
         """Begin from another run's end; blocks: all rows, once."""
         self.capabilities.require("warm_starts", self.name, "warm_start")
@@ -239,6 +249,17 @@ class Solver(Protocol):
         """(primal, dual, relative gap) as the visits of an outer iteration suggest them, by the losses suffered there
         or, with a working set, the shares of the gap ``seen``; None for what there is not."""
         return None, None, None
+
+    def certificate(self, state: State) -> Certificate | None:
+        """Of a solver that keeps what a certificate needs, at the end of a reading; None: it takes a reading."""
+        return None
+
+    def settle(self, state: State, blocks: Callable[[], Iterable[Block]]) -> None:
+        """Of such a solver: make ``certificate`` true after a reading that was broken off; blocks(): all rows, once."""
+
+    def support(self, state: State, blocks: Callable[[], Iterable[Block]]) -> Support | None:
+        """Of a solver whose result is no vector of weights: the rows that it stands on."""
+        return None
 
     def problem_at(self, state: State) -> Problem:
         """What certificates are about; of several problems it knows those that are at their end."""

@@ -1,13 +1,16 @@
-"""Whether an outer iteration of a run with a working set visits all rows or certifies them: decided by counts alone."""
+"""Whether an outer iteration of a run with a working set visits all rows or certifies them, and whether a run without
+certificates has come to its end: decided by counts alone."""
 
 from __future__ import annotations
 
+from blocksvm.solvers.protocol import Solver, State
 from blocksvm.training.record import Progress
 from blocksvm.training.screening import Screening
 from blocksvm.training.working_set import WorkingSet
 
 OUTSIDE = 0.1  # of the gap: where the rows that are no members have more of it, all rows are visited
 STANDING = 0.8  # of the gap that is left: passes over the set that leave more were in vain
+STILL = 3  # outer iterations without progress after which a primal method has come to rest
 BY_THE_SET = 0.5  # what passes over a working set that holds nearly all of the gap leave of it
 
 
@@ -31,3 +34,13 @@ def next_is_a_check(
     if screening is not None and screening.is_due(gap * abs(progress.estimates[-1])):
         return True
     return attempts.worthwhile(outer, gap, tol)
+
+
+def at_rest(solver: Solver, state: State, estimates: list[float], tol: float) -> bool:
+    """The solver has nothing more to do, or a primal estimate without a dual has stood still for some time."""
+    capabilities = solver.capabilities
+    if solver.finished(state):
+        return True
+    if capabilities.certifies or not capabilities.minimises or len(estimates) <= STILL:
+        return False
+    return max(estimates) - min(estimates) <= tol * abs(estimates[-1])

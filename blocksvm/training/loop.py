@@ -21,7 +21,7 @@ from blocksvm.solvers.protocol import State
 from blocksvm.training.certificate import FACTOR_WITH_A_SET, Missed
 from blocksvm.training.certifier import Certifier
 from blocksvm.training.checkpoint import SCREENING, WORKING_SET, Checkpoint
-from blocksvm.training.checks import next_is_a_check
+from blocksvm.training.checks import STILL, at_rest, next_is_a_check
 from blocksvm.training.heldout import held_out_figures
 from blocksvm.training.plan import Plan
 from blocksvm.training.reading import Reading
@@ -29,10 +29,8 @@ from blocksvm.training.record import Progress, Result, Tally, end_event, outer_e
 from blocksvm.training.supply import Supply
 from blocksvm.training.visitor import Visitor
 from blocksvm.training.visits import Executor, ThisThread
-from blocksvm.training.warm_start import earlier_run
+from blocksvm.training.warm_start import start_warm
 from blocksvm.training.working_set import figures_of, make_working_set
-
-STILL = 3  # outer iterations without progress after which a primal method has come to rest
 
 
 @dataclass(frozen=True)
@@ -119,7 +117,7 @@ class OuterLoop:
         with Supply(plan, self.progress, self.temp, self.watch.stop) as self.supply:
             self._open(broken_off)
             if self.warm_start is not None and plan.resume is None:
-                self._start_warm()
+                start_warm(self.warm_start, plan, self.state, self.supply.every_row())
             # from here on nothing of the user's is found wrong
             self.watch.on_event(start_event(plan, self.progress))
             status = self._iterate()
@@ -133,6 +131,7 @@ class OuterLoop:
                     status = "interrupted"
                 elif final.rel_gap is not None and final.rel_gap <= plan.settings.tol:
                     status = "converged"
+            support = None if status == "interrupted" else solver.support(self.state, self.supply.every_row)
         progress = self.progress
         result = Result(
             status,
@@ -145,6 +144,7 @@ class OuterLoop:
             progress.set_passes,
             plan.memory(),
             solver.summary(self.state),
+            support,
         )
         self.watch.on_event(end_event(result, progress.certificate))
         return result
@@ -152,6 +152,8 @@ class OuterLoop:
     def _open(self, broken_off: State | None) -> None:
         """What reads, visits and certifies: as a run begins, or as it was when it was broken off."""
         plan, supply, resumed = self.plan, self.supply, self.plan.resume is not None
+        if resumed:
+            plan.solver.resume(self.state, supply.every_row)
         if resumed and supply.screening is not None:
             supply.restore(self.checkpoint.arrays(SCREENING))
         saved = self.checkpoint.arrays(WORKING_SET) if resumed and supply.blocks.set_bytes is not None else None
@@ -180,12 +182,6 @@ class OuterLoop:
             self.certifier.working_set = self.working_set
         return whole
 
-    def _start_warm(self) -> None:
-        plan = self.plan
-        axes = {array.name: array.axis for array in plan.solver.state_arrays}
-        run = earlier_run(self.warm_start, plan.source, axes, plan.label_list())
-        plan.solver.warm_start(self.state, run, self.supply.every_row())
-
     def _iterate(self) -> str:
         position = self.progress.position
         while True:
@@ -209,21 +205,11 @@ class OuterLoop:
             rel_gap = progress.certificate["rel_gap"]
             if rel_gap is not None and rel_gap <= settings.tol:
                 return "converged"
-        if self._at_rest():
+        if at_rest(self.plan.solver, self.state, progress.estimates, settings.tol):
             return "converged"
         if done >= settings.outer_limit():
             return "max-outer"
         return "max-seconds" if self.seconds() > settings.max_seconds else None
-
-    def _at_rest(self) -> bool:
-        """The solver has nothing more to do, or a primal estimate without a dual has stood still for some time."""
-        capabilities = self.plan.solver.capabilities
-        if self.plan.solver.finished(self.state):
-            return True
-        estimates = self.progress.estimates
-        if capabilities.certifies or not capabilities.minimises or len(estimates) <= STILL:
-            return False
-        return max(estimates) - min(estimates) <= self.plan.settings.tol * abs(estimates[-1])
 
     # -- the end of an outer iteration ---------------------------------------------------------------------------
 
@@ -232,11 +218,15 @@ class OuterLoop:
         progress, solver, plan = self.progress, self.plan.solver, self.plan
         position = progress.position
         seen = None if self.working_set is None else self.working_set.seen
-        primal, dual, gap = solver.estimates(self.state, progress.tally.loss_sum, seen)
+        certificate, share = solver.certificate(self.state), None
+        if certificate is not None:
+            primal, dual, gap = certificate.primal, certificate.dual, certificate.rel_gap
+        else:
+            primal, dual, gap = solver.estimates(self.state, progress.tally.loss_sum, seen)
         prospect = solver.prospect(gap)
-        certificate, share = None, None
-        if position.check or (
-            self.working_set is None and progress.attempts.worthwhile(position.outer, prospect, plan.settings.tol)
+        if certificate is None and (
+            position.check
+            or (self.working_set is None and progress.attempts.worthwhile(position.outer, prospect, plan.settings.tol))
         ):
             self.emit("certifying")
             if position.check:
@@ -285,7 +275,11 @@ class OuterLoop:
         if current and progress.certificate is not None:
             return Certificate(**progress.certificate)
         self.emit("certifying")
-        certificate = self.certifier.certify(self.supply.blocks.partition.blocks(progress.position.outer))
+        solver, supply = self.plan.solver, self.supply
+        solver.settle(self.state, supply.every_row)
+        certificate = solver.certificate(self.state)
+        if certificate is None:
+            certificate = self.certifier.certify(supply.blocks.partition.blocks(progress.position.outer))
         if certificate is not None:
             progress.certificate = asdict(certificate)
         return certificate

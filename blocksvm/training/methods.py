@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 SOLVERS = {
     "dual-cd": "blocksvm.solvers.dual_cd:METHOD",
     "pegasos": "blocksvm.solvers.pegasos:METHOD",
+    "kernel": "blocksvm.solvers.kernel_machine:METHOD",
     "forel-exact": "blocksvm.learners.exact:FOREL_EXACT",
     "ftl": "blocksvm.learners.exact:FTL",
 }

@@ -77,10 +77,13 @@ class Plan:
         self.n_features = source.n_features + len(self.earlier.extra_ids)
         if self.earlier.prior is not None:
             self.budget.take("prior", 8 * self.solver.n_vectors * (self.n_features + 1))
+        if valid is not None:
+            self.solver.capabilities.require("linear", self.solver.name, "valid", "score other rows with predict")
         self.held_out = (
             None if valid is None else HeldOut(valid, self.labels, self.solver.n_vectors, self.budget, self.multilabel)
         )
         take_state(self.budget, source, self.solver, self.n_features)
+        self.solver.plan_memory(self.budget, source)
         if self.held_out is not None:
             self.held_out.match(source, self.budget)
         saved = None if resume is None else resume["partition"]

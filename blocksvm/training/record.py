@@ -15,6 +15,7 @@ import numpy as np
 
 from blocksvm.model.versions import versions
 from blocksvm.problems.problem import Certificate
+from blocksvm.problems.support import Support
 from blocksvm.settings import plain
 from blocksvm.training.certificate import Attempts
 
@@ -120,7 +121,8 @@ class Result:
     """A run's end.  status 'converged', 'max-outer', 'max-seconds' or 'interrupted'; w (n_vectors * (d + 1),), the
     constant feature's weight last; alpha (l,) or None; certificate of exactly this w and alpha, or None where
     interrupted; passes of every visit, set_passes of every one to the working set; memory by name as planned; note: a
-    sentence about what the run has shown."""
+    sentence about what the run has shown; support: of a solver whose result is no vector of weights, the rows that it
+    stands on."""
 
     status: str
     w: np.ndarray
@@ -132,6 +134,7 @@ class Result:
     set_passes: list[int]
     memory: dict[str, int]
     note: str = ""
+    support: Support | None = None
 
 
 UNCERTIFIED = {name: None for name in ("primal", "dual", "rel_gap", "accuracy", "rmse")}

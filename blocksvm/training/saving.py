@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from blocksvm.formats.recipe import Recipe
+from blocksvm.model.expansion import describe_support
 from blocksvm.model.files import save_model
 from blocksvm.model.state import whole
 from blocksvm.model.versions import versions
@@ -36,6 +37,7 @@ def describe_result(loop: OuterLoop, result: Result) -> dict:
         "text": Recipe.of_store(described, source.name, dtype).plain(),
         "values": {0: "ones", 4: "float32", 8: "float64"}[source.value_bytes],
         "certificate": None if result.certificate is None else asdict(result.certificate),
+        "kernel": None if result.support is None else describe_support(result.support),
         "status": result.status,
         "outer": result.outer + loop.progress.outers_before,
         "seconds": result.seconds,
@@ -62,5 +64,5 @@ def save_result(
     plan = loop.plan
     arrays = {a.name: whole(loop.state[a.name]) for a in plan.solver.state_arrays if a.in_model}
     ids = feature_ids or (lambda start, stop: plan.earlier.feature_ids(plan.source, start, stop))
-    described = describe_result(loop, result) | {"calibration": calibration}
-    save_model(path, ids, whole(result.w), {plan.namespace: arrays}, described, overwrite)
+    told = describe_result(loop, result) | {"calibration": calibration}
+    save_model(path, ids, whole(result.w), {plan.namespace: arrays}, told, overwrite, result.support)

@@ -3,7 +3,7 @@ left out (incremental and decremental training: Tsai, Lin, Lin, KDD 2014)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -11,9 +11,17 @@ import numpy as np
 from blocksvm.errors import InputError, called
 from blocksvm.labels import listed
 from blocksvm.model.state import SavedState, open_state
-from blocksvm.solvers.protocol import SavedRun
+from blocksvm.solvers.protocol import SavedRun, State
+from blocksvm.sources.block import Block
 from blocksvm.sources.source import Source, Step
 from blocksvm.sources.store.history import Shift
+from blocksvm.training.plan import Plan
+
+
+def start_warm(path: Path, plan: Plan, state: State, blocks: Iterable[Block]) -> None:
+    """Begin a plan's run, with this state, from the end of another; blocks: all rows, once."""
+    axes = {array.name: array.axis for array in plan.solver.state_arrays}
+    plan.solver.warm_start(state, earlier_run(path, plan.source, axes, plan.label_list()), blocks)
 
 
 def earlier_run(path: Path, source: Source, axes: Mapping[str, str], labels: list) -> SavedRun:

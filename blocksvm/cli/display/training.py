@@ -110,7 +110,8 @@ class TrainDisplay:
             method = f"{event['solver']}{f' ({told})' if told else ''}"
         else:
             weight = f"lambda {event['lam']:g}" if event["lam"] else f"C {event['C']:g}"
-            method = f"{event['solver']}, {event['loss']} loss, {weight}, to a relative gap of {self.tol:g}; "
+            what = f"{event['loss']} loss" if "loss" in event else f"{event['kernel']} kernel"
+            method = f"{event['solver']}, {what}, {weight}, to a relative gap of {self.tol:g}; "
             method += f"schedule {event['schedule']}"
             self.n_vectors = event["n_vectors"]
             if self.n_vectors > 1:

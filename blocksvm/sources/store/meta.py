@@ -150,6 +150,11 @@ def _is_calibration(value) -> bool:
 
 CALIBRATION = Kind("a calibration", _is_calibration)
 
+KERNEL = Record(
+    {"name": one_of("linear", "polynomial", "rbf"), "gamma": NUMBER, "coef0": NUMBER, "degree": COUNT}
+    | {"n_support": SIZE, "n_nonzeros": SIZE}
+)
+
 STORE = Record(
     {
         "n_samples": COUNT,
@@ -200,6 +205,7 @@ MODEL = Record(
         "labels": Kind("a rising list of two or more labels, or of none", _is_labels),
         "multilabel": maybe(YES),
         "calibration": maybe(or_none(CALIBRATION)),
+        "kernel": maybe(or_none(KERNEL)),
         "prior": or_none(TEXT),
         "prior_fingerprint": or_none(TEXT),
         "text": Record({"normalize": TEXT, "duplicates": TEXT, "dtype": one_of("float32", "float64")}),

@@ -1,0 +1,92 @@
+"""Models that stand on rows: these in a model file, and decision values by them.
+
+/support   indptr int64, indices int32 (the model's features), values, norms, coefficients float64: see
+           problems/support.py; the kernel is in the description
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from blocksvm.kernels.kernel_machine import columns_of, kernel_sums
+from blocksvm.kernels.margins import row_sq_norms
+from blocksvm.problems.support import Support
+from blocksvm.sources.store.arrays import read_array, write_array
+from blocksvm.sources.store.files import create_group, member
+
+DTYPES = {"indptr": "i8", "indices": "i4", "values": "f8", "norms": "f8", "coefficients": "f8"}
+
+
+def write_support(file, support: Support) -> None:
+    """Its arrays into a model file."""
+    group = create_group(file, "support")
+    for name, dtype in DTYPES.items():
+        array = getattr(support, name)
+        write_array(group, name, len(array), np.dtype(dtype), lambda start, stop, array=array: array[start:stop])
+
+
+def read_support(file, meta: dict) -> Support | None:
+    """What ``write_support`` wrote, verified; None where the model has weights.  ValueError where it is damaged."""
+    if meta.get("kernel") is None:
+        return None
+    group, found, told = member(file, "support", type(file["support"])), {}, meta["kernel"]
+    for name, dtype in DTYPES.items():
+        lengths = {"indptr": told["n_support"] + 1, "indices": told["n_nonzeros"], "values": told["n_nonzeros"]}
+        found[name] = read_array(group, name, np.dtype(dtype), lengths.get(name, told["n_support"]))
+    support = Support(**found, kernel={name: told[name] for name in ("name", "gamma", "coef0", "degree")})
+    sound = (
+        support.indptr[0] == 0
+        and support.indptr[-1] == len(support.indices)
+        and (np.diff(support.indptr) >= 0).all()
+        and (not len(support.indices) or (support.indices.min() >= 0 and support.indices.max() < meta["n_features"]))
+        and all(np.isfinite(found[name]).all() for name in ("values", "norms", "coefficients"))
+    )
+    if not sound:
+        raise ValueError("its support vectors contradict each other")
+    return support
+
+
+def describe_support(support: Support) -> dict:
+    """What the model's description says of them."""
+    return support.kernel | {"n_support": len(support.norms), "n_nonzeros": len(support.indices)}
+
+
+def support_bytes(meta: dict, n_columns: int) -> int:
+    """Memory for a model's support vectors, read and in columns of so many features."""
+    told = meta.get("kernel")
+    if told is None:
+        return 0
+    return 40 * told["n_nonzeros"] + 48 * told["n_support"] + 8 * (n_columns + 2)
+
+
+class Expansion:
+    """Adds sum_m coefficients[m] K(z_m, x) to decision values of rows over other features.
+
+    places (d,): the feature that each of the model's is among theirs, -1 for none; n_features: theirs.  A feature that
+    the model does not know counts in a row's norm alone.
+    """
+
+    def __init__(self, support: Support, places: np.ndarray, n_features: int):
+        lengths = np.diff(support.indptr)
+        moved = places[support.indices]
+        known = moved >= 0
+        owner = np.repeat(np.arange(len(lengths)), lengths)[known]
+        indptr = np.append(0, np.cumsum(np.bincount(owner, minlength=len(lengths)).astype(np.int64)))
+        indices, values = moved[known].astype(np.int32), support.values[known]
+        first = np.zeros(n_features + 3, np.int64)  # and one for what is unknown
+        self.columns = first, np.empty(len(indices), np.int32), np.empty(len(indices))
+        columns_of(indptr, indices, values, *self.columns)
+        self.support = replace(support, indices=np.empty(0, np.int32), values=np.empty(0))
+
+    def add(self, matrix: tuple, rows: slice, values: np.ndarray) -> None:
+        """To ``values`` (1, m) of the rows ``rows`` of (indptr, indices, entries)."""
+        indptr, indices, entries = matrix
+        part = indptr[rows.start : rows.stop + 1], indices, entries
+        norms = np.empty(rows.stop - rows.start)
+        row_sq_norms(*part, norms)
+        own = self.support
+        kernel_sums(
+            *part, norms, *self.columns, own.norms, own.coefficients, *own.function, np.empty(len(own.norms)), values[0]
+        )

@@ -1,0 +1,100 @@
+"""The hinge loss with a kernel: its costs, and primal and dual as sums over the rows' scores and dual variables."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from blocksvm.errors import InputError, said
+from blocksvm.problems.problem import (
+    ROUNDING,
+    Certificate,
+    above_primal,
+    check_costs,
+    class_factors,
+    overflowed,
+    require_two_labels,
+    sums_by_class,
+    weight_of_losses,
+)
+from blocksvm.sources.source import Source
+
+
+@dataclass(frozen=True)
+class KernelProblem:
+    """cost (2,) float64: C times class weight, by class; bias: value of a constant feature, whose square is added to
+    the kernel; free_bias: b is not regularised; n_samples, n_features: of the source."""
+
+    cost: np.ndarray
+    bias: float
+    free_bias: bool
+    n_samples: int
+    n_features: int
+    real = False
+
+    def cost_by_sign(self) -> np.ndarray:
+        """(3,) float64: of rows of the negative class, of none, and of the positive class."""
+        return np.array([self.cost[0], 0.0, self.cost[1]])
+
+
+def kernel_problem(settings: Mapping, bias: float, free_bias: bool, source: Source) -> KernelProblem:
+    """InputError where the labels are not two, or the costs beyond what double precision can solve."""
+    labels = require_two_labels(source)
+    sums = sums_by_class(source, labels)
+    C = weight_of_losses(settings, math.fsum(sums))
+    cost = C * np.array(class_factors(settings["class_weight"], labels, sums))
+    total = math.fsum(c * n for c, n in zip(cost.tolist(), sums, strict=True))
+    check_costs(settings, cost, source, bias, total)
+    largest = source.max_norm**2
+    if settings["kernel"] == "polynomial":
+        with np.errstate(over="ignore"):
+            value = float(np.power(abs(settings["gamma"] * largest) + abs(settings["coef0"]), settings["degree"]))
+        if not value * total < 1e150:
+            raise InputError(
+                f"{said('degree', settings['degree'])}: the kernel's values, up to {value:.1e}, are beyond what double "
+                "precision can solve; scale the rows, or choose a smaller degree or gamma"
+            )
+    return KernelProblem(cost, bias, free_bias, source.n_samples, source.n_features)
+
+
+def best_bias(scores: np.ndarray, sides: np.ndarray) -> float:
+    """The b that minimises sum_i C_i max(0, 1 - y_i (score_i + b)); sides (n,): y_i C_i.
+
+    Its slope is -sum of the C_i of the positive rows far to the left, and grows by C_i at each y_i - score_i.
+    """
+    there = sides != 0.0
+    corners = np.where(sides[there] > 0.0, 1.0, -1.0) - scores[there]
+    order = np.argsort(corners, kind="stable")
+    slopes = np.cumsum(np.abs(sides[there])[order]) - float(sides[sides > 0.0].sum())
+    at = int(np.searchsorted(slopes, 0.0))
+    at = min(at, len(order) - 1)
+    low = float(corners[order[at]])
+    # where the slope is 0 up to the next corner, the middle
+    if slopes[at] == 0.0 and at + 1 < len(order):
+        return 0.5 * (low + float(corners[order[at + 1]]))
+    return low
+
+
+def certified(problem: KernelProblem, scores: np.ndarray, sides: np.ndarray, alpha: np.ndarray) -> tuple:
+    """(Certificate, b) of dual variables and the scores that belong to them.  Raises InputError where the sums are not
+    finite, or the dual lies above the primal beyond rounding."""
+    bias = best_bias(scores, sides) if problem.free_bias else 0.0
+    cost, signs = np.abs(sides), np.sign(sides)
+    margins = signs * (scores + bias)
+    losses = cost * np.maximum(0.0, 1.0 - margins)
+    quadratic = float((alpha * signs * scores).sum())
+    primal = 0.5 * quadratic + float(losses.sum())
+    terms = losses + alpha * (margins - 1.0)
+    gap, magnitude = float(terms.sum()), float(np.abs(losses).sum() + np.abs(alpha * margins).sum() + alpha.sum())
+    if not (math.isfinite(primal) and math.isfinite(gap)):
+        raise overflowed()
+    if gap < -ROUNDING * magnitude:
+        raise above_primal(-gap, primal)
+    gap = max(gap, 0.0)
+    labelled = int((sides != 0.0).sum())
+    right = int(((margins > 0.0) | ((margins == 0.0) & (sides < 0.0))).sum())
+    rel_gap = gap / abs(primal) if primal else gap
+    return Certificate(primal, primal - gap, rel_gap, right / max(1, labelled)), bias

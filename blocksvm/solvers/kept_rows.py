@@ -1,0 +1,171 @@
+"""Rows that a solver keeps in memory beside the blocks: those whose kernel matrix it has, and candidates for them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from blocksvm.kernels.kernel_machine import columns_of
+from blocksvm.kernels.shuffle import gather_rows
+from blocksvm.sources.block import Block
+
+
+class Candidates:
+    """Copies of rows, of which those of the largest shares stay: at most so many of those that rise and of those that
+    fall, and entries as ``most_entries`` allows; what stays does not depend on the order in which they come.
+
+    rows (m,): places in the source; shares (m,), rising (m,), lengths (m,).
+    """
+
+    def __init__(self, most_rows: int, most_entries: int):
+        self.most_rows = most_rows
+        self.most_entries = most_entries
+        self.clear()
+
+    def clear(self) -> None:
+        self.rows, self.lengths = np.empty(0, np.int64), np.empty(0, np.int64)
+        self.shares, self.norms, self.rising = np.empty(0), np.empty(0), np.empty(0, bool)
+        self.indices, self.values = np.empty(0, np.int32), np.empty(0)
+
+    def add(self, block: Block, chosen: np.ndarray, shares: np.ndarray, rising: np.ndarray) -> None:
+        """Copies of some of a block's rows."""
+        if not len(chosen):
+            return
+        if len(chosen) > self.most_rows:  # of these alone no more can stay
+            kept = _best(shares, rising, block.rows[chosen], self.most_rows)
+            chosen, shares, rising = chosen[kept], shares[kept], rising[kept]
+        lengths = np.diff(block.indptr)[chosen]
+        indices, values = copied(block, chosen)
+        self.rows = np.concatenate([self.rows, block.rows[chosen]])
+        self.lengths = np.concatenate([self.lengths, lengths])
+        self.shares = np.concatenate([self.shares, shares])
+        self.norms = np.concatenate([self.norms, block.sq_norms[chosen]])
+        self.rising = np.concatenate([self.rising, rising])
+        self.indices = np.concatenate([self.indices, indices])
+        self.values = np.concatenate([self.values, values])
+        if len(self.rows) > 2 * self.most_rows or len(self.indices) > self.most_entries:
+            self.prune()
+
+    def prune(self) -> None:
+        order = _best(self.shares, self.rising, self.rows, self.most_rows)
+        fitting = np.searchsorted(np.cumsum(self.lengths[order]), self.most_entries, side="right")
+        self._keep(order[: max(2, int(fitting))])
+
+    def _keep(self, order: np.ndarray) -> None:
+        self.indices, self.values = self.entries_of(order)
+        self.rows, self.lengths, self.rising = self.rows[order], self.lengths[order], self.rising[order]
+        self.shares, self.norms = self.shares[order], self.norms[order]
+
+    def entries_of(self, chosen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(indices, values) of some of the rows, one behind the other."""
+        indptr = np.append(0, np.cumsum(self.lengths))
+        n = int(self.lengths[chosen].sum())
+        indices, values = np.empty(n, np.int32), np.empty(n)
+        _copy(indptr, self.indices, self.values, chosen, indices, values)
+        return indices, values
+
+
+def _best(shares: np.ndarray, rising: np.ndarray, rows: np.ndarray, most: int) -> np.ndarray:
+    """Positions of the ``most`` largest shares among those that rise, and among the others, largest first."""
+    order = np.lexsort((rows, -shares))
+    up = rising[order]
+    kept = np.where(up, np.cumsum(up), np.cumsum(~up)) <= most
+    return order[kept]
+
+
+def copied(block: Block, chosen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(indices, values float64) of some of a block's rows, one behind the other."""
+    n = int(np.diff(block.indptr)[chosen].sum())
+    indices, values = np.empty(n, np.int32), np.empty(n)
+    _copy(block.indptr, block.indices, block.values, chosen, indices, values)
+    return indices, values
+
+
+def _copy(indptr, indices, values, chosen, out_indices, out_values) -> None:
+    lengths = np.empty(len(chosen), np.int64)
+    typed = None if values is None else np.empty(len(out_indices), values.dtype)
+    gather_rows(np.ascontiguousarray(indptr), indices, values, chosen.astype(np.int64), lengths, out_indices, typed)
+    out_values[:] = 1.0 if typed is None else typed
+
+
+class KeptRows:
+    """Rows with their kernel matrix.  rows (q,): places in the source, in the order of the matrix; norms (q,): squared.
+
+    csr: (indptr, indices, values) of them.
+    """
+
+    ROW_BYTES = 3 * 80  # of a row in memory or among twice as many candidates, beside its entries and the matrix
+    ENTRY_BYTES = (
+        8 * 12
+    )  # copies of an entry at the same time: here, as a candidate, in columns, while they are exchanged
+
+    def __init__(self, n_features: int, most_rows: int, most_entries: int):
+        self.n_features = n_features
+        self.most_rows, self.most_entries = most_rows, most_entries
+        self.rows, self.norms = np.empty(0, np.int64), np.empty(0)
+        self.csr = np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0)
+        self.whole = np.empty((most_rows, most_rows))
+
+    @staticmethod
+    def n_bytes(n_rows: int, n_entries: int) -> int:
+        return 8 * n_rows * n_rows + KeptRows.ROW_BYTES * n_rows + KeptRows.ENTRY_BYTES * n_entries
+
+    @property
+    def matrix(self) -> np.ndarray:
+        return self.whole
+
+    @property
+    def lengths(self) -> np.ndarray:
+        return np.diff(self.csr[0])
+
+    def columns(self, chosen: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """(first, owner, held) of some of the rows (None: all), see kernels/kernel_machine.py."""
+        indptr, indices, values = self.csr
+        if chosen is not None:
+            lengths = self.lengths[chosen]
+            n = int(lengths.sum())
+            part = np.empty(n, np.int32), np.empty(n)
+            _copy(indptr, indices, values, chosen, *part)
+            indptr, (indices, values) = np.append(0, np.cumsum(lengths)), part
+        first = np.zeros(self.n_features + 2, np.int64)
+        owner, held = np.empty(len(indices), np.int32), np.empty(len(indices))
+        columns_of(indptr, indices, values, first, owner, held)
+        return first, owner, held
+
+    def exchange(self, gone: np.ndarray, candidates: Candidates, wanted: np.ndarray) -> np.ndarray:
+        """Put some candidates into the places of the rows that go, and behind the last one; where more go than come,
+        the last rows move into the places that are left.  Returns the places whose kernel values are to be computed."""
+        n, n_new = len(self.rows), len(wanted)
+        gone = np.sort(gone)
+        places = np.concatenate([gone[:n_new], np.arange(n, n + max(0, n_new - len(gone)))])
+        source = np.arange(max(n, n + n_new - len(gone)))  # what comes to each place
+        source[places] = n + np.arange(n_new)
+        empty = gone[n_new:]
+        moved = np.empty(0, np.int64)
+        if len(empty):
+            stay = n - len(empty)
+            last = np.setdiff1d(np.arange(stay, n), empty)
+            moved = empty[empty < stay]
+            source[moved] = last
+            source = source[:stay]
+            self.whole[moved] = self.whole[last]
+            self.whole[:, moved] = self.whole[:, last]
+        self._assemble(source, candidates, wanted)
+        return places
+
+    def _assemble(self, source: np.ndarray, candidates: Candidates, wanted: np.ndarray) -> None:
+        indices, values = candidates.entries_of(wanted)
+        lengths = np.concatenate([self.lengths, candidates.lengths[wanted]])
+        both = (
+            np.append(0, np.cumsum(lengths)),
+            np.concatenate([self.csr[1], indices]),
+            np.concatenate([self.csr[2], values]),
+        )
+        out = np.empty(int(lengths[source].sum()), np.int32), np.empty(int(lengths[source].sum()))
+        _copy(*both, source, *out)
+        self.csr = np.append(0, np.cumsum(lengths[source])), *out
+        self.rows = np.concatenate([self.rows, candidates.rows[wanted]])[source]
+        self.norms = np.concatenate([self.norms, candidates.norms[wanted]])[source]
+
+    def put(self, places: np.ndarray, candidates: Candidates, order: np.ndarray) -> None:
+        """Fill the empty rows with candidates in this order."""
+        self._assemble(np.arange(len(places)), candidates, order)

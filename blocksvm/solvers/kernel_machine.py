@@ -1,0 +1,321 @@
+"""The support vector machine with a kernel, in blocks: the dual in alpha alone, the kernel matrix never whole.
+
+    max_a  sum_i a_i - 1/2 sum_ij a_i a_j y_i y_j K(x_i, x_j),     0 <= a_i <= C_i,  with a free bias  sum_i a_i y_i = 0
+
+It keeps every row's score f_i = sum_j a_j y_j K(x_j, x_i).  Before a reading the dual is maximised over some thousand
+rows whose kernel matrix is in memory (sequential minimal optimisation; Joachims 1999, chapter 11 of Advances in Kernel
+Methods, for the decomposition); while all rows pass by, their scores take in what has changed there, each needing only
+its own products with the rows that moved, and those with the largest shares of the gap are copied for the next time.
+At the end of a reading scores and dual variables belong together, so that primal and dual are sums over them:
+
+    P - D = sum_i [C_i max(0, 1 - y_i (f_i + b)) + a_i (y_i (f_i + b) - 1)],     b the best one for these scores.
+
+The rows in memory and their matrix are a cache: a row that is chosen again, or for which there is room, stays.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+
+import numpy as np
+
+from blocksvm.kernels.kernel_machine import kernel_rows, kernel_sums, pairs, singles
+from blocksvm.memory import Budget
+from blocksvm.problems.kernel import KernelProblem, certified, kernel_problem
+from blocksvm.problems.problem import Certificate
+from blocksvm.problems.settings import PROBLEM_SETTINGS
+from blocksvm.problems.support import KERNELS, Support
+from blocksvm.settings import Setting, Settings
+from blocksvm.solvers.kept_rows import Candidates, KeptRows, copied
+from blocksvm.solvers.protocol import Capabilities, Method, PassResult, Solver, State, StateArray, Task
+from blocksvm.sources.block import Block
+from blocksvm.sources.source import Source
+
+SETTINGS = PROBLEM_SETTINGS.without("loss") + Settings((
+    Setting("kernel", "the kernel: rbf exp(-gamma ||x - z||^2), polynomial (gamma <x, z> + coef0)^degree, or linear",
+            default="rbf", kind=str, choices=KERNELS),
+    Setting("gamma", "of the kernel (default: 1 / number of features)", above=0.0),
+    Setting("degree", "of the polynomial kernel", default=3, kind=int, least=1, most=50),
+    Setting("coef0", "of the polynomial kernel", default=0.0),
+    Setting("matrix_rows", "rows whose kernel matrix is in memory (default: as many as half of the memory that "
+            "is left holds)", kind=int, least=2, metavar="N"),
+))  # fmt: skip
+MOST_ROWS = 20_000
+OF_MEMORY = 0.5  # for the rows and their matrix
+BIAS, GAP = range(2)  # entries of state["scalars"]
+INNER = 0.1  # of what the rows in memory violate, is left to the next time
+WITHIN = 1e-12  # of the margin: nearer to it there is rounding alone
+MOST_STEPS = 100  # a row and visit
+
+
+class KernelMachine(Solver):
+    """scores (n,): f without b; sides (n,): y_i C_i; change (n,): what the last visit to the rows in memory added to
+    a_i y_i; fresh (n,): the row's score has taken the changes in; place (n,): of a row in memory, else -1."""
+
+    name = "kernel"
+    needs_output = True
+    n_vectors = 1
+    bias = 1.0
+    visit_arrays = ()
+    capabilities = Capabilities(
+        certifies=True, minimises=True, takes_weights=True, free_bias=True, linear=False, default_max_outer=1000
+    )
+    state_arrays = (
+        StateArray("alpha", "row"),
+        StateArray("scores", "row", in_model=False),
+        StateArray("sides", "row", in_model=False),
+        StateArray("change", "row", in_model=False),
+        StateArray("fresh", "row", dtype=np.uint8, in_model=False),
+        StateArray("place", "row", dtype=np.int32, in_model=False),
+        StateArray("scalars", "scalar", 2, in_model=False),
+    )
+
+    def __init__(self, task: Task):
+        source = task.source
+        gamma = 1.0 / max(1, source.n_features)
+        self.settings = SETTINGS.resolve(task.settings, self.name, {"gamma": gamma})
+        self.problem: KernelProblem = kernel_problem(self.settings, task.bias, task.free_bias, source)
+        self.cost = self.problem.cost_by_sign()
+        self.tol = task.tol
+        self.prior = np.empty(0)
+        name, *numbers = (self.settings[setting] for setting in ("kernel", "gamma", "coef0", "degree"))
+        self.function = (KERNELS.index(name), *numbers)
+        self.constant = 0.0 if task.free_bias else task.bias**2
+
+    def plan_memory(self, budget: Budget, source: Source) -> None:
+        """As many rows with their matrix as half of the memory holds."""
+        columns = 16 * (source.n_features + 2)  # of the rows in memory, and of those that have moved
+        chunk = int(source.chunks.nnz.max())
+        mean = source.n_nonzeros / source.n_samples
+        sorted_scores = 40 * source.n_samples  # the best bias sorts them
+        room = OF_MEMORY * (budget.left - columns - sorted_scores)
+        wanted = self.settings["matrix_rows"]
+        most = min(source.n_samples, wanted or MOST_ROWS)
+        each = KeptRows.ROW_BYTES + 1.5 * mean * KeptRows.ENTRY_BYTES  # longer rows are chosen, too
+        room -= chunk * KeptRows.ENTRY_BYTES
+        fitting = int((math.sqrt(each * each + 32.0 * max(room, 0.0)) - each) / 16.0)  # 8 q^2 + each q <= room
+        n_rows = min(most, fitting) if wanted is None else most
+        n_entries = int(1.5 * mean * n_rows) + chunk
+        need = columns + sorted_scores + KeptRows.n_bytes(n_rows, n_entries)
+        if n_rows < 2:
+            n_rows, n_entries = 2, 3 * chunk
+            need = columns + sorted_scores + KeptRows.n_bytes(n_rows, n_entries)
+        budget.require("the kernel matrix of some rows", need)
+        budget.take("the kernel matrix of some rows", need)
+        self.limits = n_rows, n_entries
+
+    def start(self, state: State) -> None:
+        state["place"][:] = -1
+        state["scalars"][GAP] = 1.0
+        self.kept = KeptRows(self.problem.n_features, *self.limits)
+        self.candidates = Candidates(*self.limits)
+
+    def resume(self, state: State, blocks: Callable[[], Iterable[Block]]) -> None:
+        """The rows in memory, their matrix and the candidates as they were, in one reading."""
+        members = np.flatnonzero(state["place"] >= 0)
+        found = Candidates(len(members) + 1, self.kept.most_entries)
+        for block in blocks():
+            part = {a.name: state[a.name][block.rows] for a in self.state_arrays if a.axis == "row"}
+            own = np.flatnonzero(part["place"] >= 0)
+            found.add(block, own, np.ones(len(own)), part["place"][own] >= 0)
+            fresh = part["fresh"] > 0
+            if fresh.any():
+                self.gather(block, part, state["scalars"], fresh)
+        order = np.argsort(state["place"][found.rows])
+        self.kept.put(np.arange(len(order)), found, order)
+        self.fill(np.arange(len(order)))
+        self.moved = self.columns_of_moved(state)
+
+    # -- a reading ---------------------------------------------------------------------------------------------------
+
+    moved: tuple | None = None  # the rows that have moved, in columns, as kernel_sums takes them
+
+    def begin_outer(self, state: State) -> None:
+        """Choose rows, and maximise over them."""
+        self.choose(state)
+        self.candidates.clear()
+        state["fresh"][:] = 0
+        state["change"][:] = 0.0
+        members = self.kept.rows
+        if len(members):
+            sides = state["sides"][members]
+            beta = np.where(sides >= 0.0, 1.0, -1.0) * state["alpha"][members]
+            scores, before = state["scores"][members], beta.copy()
+            maximise = pairs if self.problem.free_bias else singles
+            most = MOST_STEPS * len(members)
+            matrix = self.kept.matrix
+            within = WITHIN
+            _, apart = maximise(matrix, len(members), sides, beta, scores, np.inf, 0)
+            if math.isfinite(apart):
+                within = max(WITHIN, INNER * apart)
+            maximise(matrix, len(members), sides, beta, scores, within, most)
+            state["alpha"][members] = np.abs(beta)
+            state["change"][members] = beta - before
+        self.moved = self.columns_of_moved(state)
+
+    def choose(self, state: State) -> None:
+        """Take the candidates of the largest shares into memory, in the place of rows that are none."""
+        kept, candidates = self.kept, self.candidates
+        candidates.prune()
+        members = kept.rows
+        part = {name: state[name][members] for name in ("alpha", "scores", "sides")}
+        shares, _ = self.shares(part, state["scalars"])
+        ranked = np.concatenate([shares, candidates.shares])
+        rising = np.concatenate([self.rising(part, state["scalars"]), candidates.rising])
+        rows = np.concatenate([members, candidates.rows])
+        lengths = np.concatenate([kept.lengths, candidates.lengths])
+        chosen = best_of_both(ranked, rising, rows, lengths, kept.most_rows, kept.most_entries)
+        wanted = chosen[chosen >= len(members)] - len(members)
+        if len(wanted) == 0:
+            return
+        # the rows in memory that are not chosen go, those of the smallest shares first, as far as room is wanted
+        stays = np.isin(np.arange(len(members)), chosen)
+        spare = np.flatnonzero(~stays)
+        spare = spare[np.lexsort((members[spare], -shares[spare]))]
+        free_rows = kept.most_rows - len(members) - len(wanted)
+        free_entries = kept.most_entries - int(kept.lengths.sum()) - int(candidates.lengths[wanted].sum())
+        gone = []
+        for place in spare[::-1].tolist():  # of some thousand rows in memory
+            if free_rows >= 0 and free_entries >= 0:
+                break
+            gone.append(place)
+            free_rows += 1
+            free_entries += int(kept.lengths[place])
+        state["place"][members[gone]] = -1
+        new = kept.exchange(np.array(gone, np.int64), candidates, wanted)
+        state["place"][kept.rows] = np.arange(len(kept.rows), dtype=np.int32)
+        self.fill(new)
+
+    def fill(self, new: np.ndarray) -> None:
+        """The matrix's rows and columns of these places."""
+        kept = self.kept
+        kernel_rows(
+            *kept.csr, kept.norms, new, *kept.columns(), *self.function, np.empty(len(kept.rows)), kept.matrix
+        )  # fmt: skip
+        if self.constant and len(new):
+            n = len(kept.rows)
+            old = np.setdiff1d(np.arange(n), new)
+            kept.matrix[np.ix_(new, np.arange(n))] += self.constant
+            kept.matrix[np.ix_(old, new)] += self.constant
+
+    def columns_of_moved(self, state: State) -> tuple | None:
+        change = state["change"][self.kept.rows]
+        moved = np.flatnonzero(change)
+        if not len(moved):
+            return None
+        return (*self.kept.columns(moved), self.kept.norms[moved], change[moved])
+
+    def inner_pass(self, block: Block, state: State, visit: State, order: np.ndarray) -> PassResult:
+        """Bring the scores of the block's rows up to date, and gather those that have most to gain."""
+        weights = 1.0 if block.weights is None else block.weights
+        state["sides"][:] = block.y * (self.cost[1 + np.sign(block.y)] * weights)
+        self.update(block, state)
+        self.gather(block, state, state["scalars"], np.ones(block.n_samples, bool))
+        return PassResult(block.n_samples, block.n_nonzeros, 0.0, True)
+
+    def update(self, block: Block, state: State) -> None:
+        if self.moved is not None:
+            *columns, norms, change = self.moved
+            kernel_sums(
+                *block.matrix, block.sq_norms, *columns, norms, change, *self.function, np.empty(len(change)),
+                state["scores"],
+            )  # fmt: skip
+            state["scores"] += self.constant * float(change.sum())
+        state["fresh"][:] = 1
+
+    def gather(self, block: Block, part: State, scalars: np.ndarray, looked_at: np.ndarray) -> None:
+        shares, can_move = self.shares(part, scalars)
+        found = np.flatnonzero(can_move & looked_at & (part["place"] < 0))
+        self.candidates.add(block, found, shares[found], self.rising(part, scalars)[found])
+
+    def shares(self, part: State, scalars: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(each row's share of the gap, whether it can move)."""
+        sides, alpha = part["sides"], part["alpha"]
+        cost = np.abs(sides)
+        margins = np.sign(sides) * (part["scores"] + scalars[BIAS])
+        shares = np.maximum(cost * np.maximum(0.0, 1.0 - margins) + alpha * (margins - 1.0), 0.0)
+        free = (alpha > 0.0) & (alpha < cost)
+        return shares, (shares > 0.0) | free
+
+    def rising(self, part: State, scalars: np.ndarray) -> np.ndarray:
+        """Whether a_i y_i is to rise."""
+        return np.where(part["sides"] > 0.0, 1.0, -1.0) > part["scores"] + scalars[BIAS]
+
+    def settle(self, state: State, blocks: Callable[[], Iterable[Block]]) -> None:
+        """Bring the scores up to date of the rows that a reading broken off has not come to."""
+        if state["fresh"].all():
+            return
+        for block in blocks():
+            part = {name: state[name][block.rows] for name in ("scores", "fresh", "sides")}
+            late = part["fresh"] == 0
+            if late.any():
+                before = part["scores"].copy()
+                weights = 1.0 if block.weights is None else block.weights
+                state["sides"][block.rows] = block.y * (self.cost[1 + np.sign(block.y)] * weights)
+                self.update(block, part)
+                state["scores"][block.rows] = np.where(late, part["scores"], before)
+                state["fresh"][block.rows] = 1
+
+    # -- what it has found ---------------------------------------------------------------------------------------------
+
+    def certificate(self, state: State) -> Certificate:
+        """Of the scores and dual variables at the end of a reading; no rows are needed."""
+        found, bias = certified(self.problem, state["scores"], state["sides"], state["alpha"])
+        state["scalars"][:] = bias, found.rel_gap
+        return found
+
+    def dual_variables(self, state: State) -> np.ndarray:
+        return state["alpha"]
+
+    def weights(self, state: State, out: np.ndarray) -> np.ndarray:
+        """No feature has a weight of its own; the last entry is b, and what a regularised bias adds to it."""
+        out[:] = 0.0
+        beta = np.where(state["sides"] >= 0.0, 1.0, -1.0) * state["alpha"]
+        out[-1] = state["scalars"][BIAS] + self.constant * float(beta.sum())
+        return out
+
+    def support(self, state: State, blocks: Callable[[], Iterable[Block]]) -> Support:
+        """The rows with a > 0, in the order of the source; the matrix is given back for them."""
+        self.kept.whole = np.empty((0, 0))
+        lengths, parts = [], []
+        for block in blocks():
+            chosen = np.flatnonzero(state["alpha"][block.rows] > 0.0)
+            lengths.append(np.diff(block.indptr)[chosen])
+            parts.append((*copied(block, chosen), block.sq_norms[chosen], block.rows[chosen]))
+        indices, values, norms, rows = (np.concatenate(one) for one in zip(*parts, strict=True))
+        beta = np.where(state["sides"] >= 0.0, 1.0, -1.0) * state["alpha"]
+        names = ("gamma", "coef0", "degree")
+        kernel = {"name": self.settings["kernel"]} | {name: self.settings[name] for name in names}
+        indptr = np.append(0, np.cumsum(np.concatenate(lengths)))
+        return Support(indptr, indices, values, norms, beta[rows], kernel)
+
+    def summary(self, state: State) -> str:
+        alpha, cost = state["alpha"], np.abs(state["sides"])
+        n, at_bound = int((alpha > 0.0).sum()), int(((alpha > 0.0) & (alpha == cost)).sum())
+        return f"{n:,} support vectors, {at_bound:,} of them at the bound"
+
+
+def best_of_both(shares, rising, rows, lengths, most_rows: int, most_entries: int) -> np.ndarray:
+    """Which rows are taken: those of the largest shares, half of them such as are to rise and half such as are to fall
+    where there are as many; of equal shares the first in the source; no more entries than ``most_entries``."""
+    order = np.lexsort((rows, -shares))
+    half = most_rows - most_rows // 2
+    up, down = order[rising[order]], order[~rising[order]]
+    n_up = max(half, most_rows - len(down))
+    chosen = np.concatenate([up[:n_up], down[: most_rows - min(len(up), n_up)]])
+    chosen = chosen[np.lexsort((rows[chosen], -shares[chosen]))]
+    return chosen[: max(2, int(np.searchsorted(np.cumsum(lengths[chosen]), most_entries, side="right")))]
+
+
+def make(task: Task) -> KernelMachine:
+    return KernelMachine(task)
+
+
+METHOD = Method(
+    "kernel",
+    "the support vector machine with a kernel: sequential minimal optimisation in blocks, certified",
+    SETTINGS,
+    KernelMachine.capabilities,
+    make,
+)
