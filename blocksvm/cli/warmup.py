@@ -135,6 +135,10 @@ def train(
             valid = few_rows(kind, n_classes) if method.capabilities.linear else None
             fitted = fit(source, valid=valid, max_outer=5, tol=0.0, block_chunks=chunks,
                          **name, **(needed | settings), **schedule)  # fmt: skip
+        if not method.capabilities.linear:
+            from scipy import sparse
+
+            fitted.model.decision_function(sparse.csr_matrix(np.eye(3)))
         if method.capabilities.working_set:
             # a certificate that chooses the rows of the working set, and what happens where room is short
             fit(source, max_outer=5, tol=0.9, block_chunks=1, **name, **(needed | settings), schedule="1")
