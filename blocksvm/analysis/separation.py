@@ -46,7 +46,9 @@ def contradictions(source: Source, plane) -> list[Contradiction]:
     for chunk, block, side, _, _, _ in plane.chunks():
         digests = digests_of(block)
         for k in range(2):
-            doubles = np.flatnonzero((side == k) & (np.isin(digests, known[1 - k]) | np.isin(digests, known[k])))
+            # by sorting: a table of 64-bit numbers overflows in numpy 2.0
+            of_both = np.isin(digests, known[1 - k], kind="sort") | np.isin(digests, known[k], kind="sort")
+            doubles = np.flatnonzero((side == k) & of_both)
             for row in doubles.tolist():
                 kept = met.setdefault(int(digests[row]), [])
                 if len(kept) < 2 and not any(side_of == k for _, _, side_of, _ in kept):
