@@ -167,10 +167,10 @@ def told_margin(report) -> list[str]:
         more = "" if report.settled else "; not as near as asked for: the search came to its end"
         bounds = f"{look.lower:.6g} to {look.upper:.6g} (this plane's, and the most that there can be{more})"
         return ["separable   yes: every row lies on its own side of the plane", f"margin      {bounds}"]
-    answer = "no" if report.separable is False else "no separating plane was found"
     of_norms = f", {look.upper / report.radius:.1e} of the largest norm" if report.radius else ""
+    answer = "no" if report.separable is False else "by no plane that was found"
     return [
-        f"separable   {answer}: no plane has a margin above {look.upper:.3g}{of_norms}",
+        f"separable   {answer}; none has a margin above {look.upper:.3g}{of_norms}",
         f"            the soft margin at C {report.C:.3g} leaves {wrong} on the wrong side",
     ]
 

@@ -168,8 +168,6 @@ def next_steps(store: str, meta: dict) -> list[str]:
     from blocksvm.labels import NUMBERS, SETS, members_of
 
     labels, kind = meta["labels"], meta.get("label_kind", NUMBERS)
-    if meta.get("history"):
-        return [f"next: python -m blocksvm.train {store} NEW-MODEL.h5 --warm-start MODEL.h5 (of the rows before)"]
     if not meta["n_features"] or meta.get("n_unlabelled"):
         return []
     solver = ""
@@ -177,6 +175,10 @@ def next_steps(store: str, meta: dict) -> list[str]:
         solver = " --loss epsilon-insensitive"
     elif len(members_of(labels) if kind == SETS else labels or ()) < 2:
         return []
+    if meta.get("history"):
+        return [
+            f"next: python -m blocksvm.train {store} NEW-MODEL.h5 --warm-start MODEL.h5{solver} (of the rows before)"
+        ]
     return [f"next: python -m blocksvm.train {store} MODEL.h5{solver}"]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -244,28 +245,61 @@ def test_what_is_in_memory_is_maximised(maximise):
 
 
 @given(st.data())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_the_candidates_that_stay_do_not_depend_on_how_they_come(data):
     X, _ = random_rows(n=60, d=9, seed=data.draw(st.integers(0, 5)))
     block = Matrix(X, np.ones(60)).read_block(np.arange(1), None)
-    shares = np.array(data.draw(st.lists(st.integers(0, 4), min_size=60, max_size=60)), float)
-    rising = np.array(data.draw(st.lists(st.booleans(), min_size=60, max_size=60)))
+    slopes = np.array(data.draw(st.lists(st.integers(0, 4), min_size=60, max_size=60)), float)
+    up, down = (np.array(data.draw(st.lists(st.booleans(), min_size=60, max_size=60))) for _ in range(2))
     order = np.array(data.draw(st.permutations(range(60))))
-    most = data.draw(st.integers(1, 20))
+    most, entries = data.draw(st.integers(1, 20)), data.draw(st.sampled_from([30, 100, 10**6]))
     found = []
     for sequence, step in ((np.arange(60), 60), (order, data.draw(st.integers(1, 60)))):
-        candidates = Candidates(most, 10**6)
+        candidates = Candidates(most, entries)
         for start in range(0, 60, step):
             part = sequence[start : start + step]
-            candidates.add(block, part, shares[part], rising[part])
+            part = part[up[part] | down[part]]
+            candidates.add(block, part, slopes[part], up[part], down[part])
         candidates.prune()
-        found.append((candidates.rows.tolist(), candidates.indices.tolist(), candidates.values.tolist()))
+        stay = np.argsort(candidates.rows)
+        found.append((candidates.rows[stay].tolist(), *(a.tolist() for a in candidates.entries_of(stay))))
     assert found[0] == found[1]
-    expected = []
-    for up in (True, False):
-        own = [i for i in range(60) if rising[i] == up]
-        expected += sorted(own, key=lambda i: (-shares[i], i))[:most]
-    assert sorted(found[0][0]) == sorted(expected)
+    expected, lengths = set(), np.diff(X.indptr)
+    for may, sign in ((up, -1.0), (down, 1.0)):
+        own = sorted((i for i in range(60) if may[i]), key=lambda i: (sign * slopes[i], i))[:most]
+        taken = 0
+        for place, i in enumerate(own):
+            taken += lengths[i]
+            if place and taken > entries // 2:
+                break
+            expected.add(i)
+    assert set(found[0][0]) == expected
+
+
+@pytest.mark.parametrize("q", [2, 50, 100])
+def test_rows_far_from_each_other_do_not_stop_it(q):
+    """There the best bias lies on a corner of most rows, whose share of the gap is 0: it is they that must move."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(200, 40)), np.where(rng.random(200) < 0.4, 1.0, -1.0)
+    found = fit(
+        sparse.csr_matrix(X), y, solver="kernel", gamma=1.0, bias="free", matrix_rows=q, max_outer=3000, tol=1e-5
+    )
+    assert found.status == "converged"
+    assert found.certificate.dual == pytest.approx(plain_dual(plain_kernel(X, X), y, 1.0, True), rel=2e-5)
+
+
+def test_a_bias_takes_no_second_matrix():
+    X, y = rows(n=300, d=10, seed=4)
+    source = Matrix(sparse.csr_matrix(X), y)
+    chosen = {"solver": "kernel", "gamma": 0.3, "tol": 1e-3}
+    fit(source, bias=1.0, **chosen)
+    peaks = []
+    for bias in ("free", 1.0):
+        tracemalloc.start()
+        fit(source, bias=bias, **chosen)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] < peaks[0] + 4 * 300 * 300
 
 
 @given(st.data())
@@ -289,7 +323,8 @@ def test_rows_come_and_go_with_their_matrix(data):
         others = [i for i in range(40) if i not in set(kept.rows.tolist())]
         come = data.draw(st.lists(st.sampled_from(others), unique=True, max_size=12 - n + len(gone)))
         candidates = Candidates(40, 10**4)
-        candidates.add(block, np.array(come, np.int64), np.ones(len(come)), np.ones(len(come), bool))
+        every = np.ones(len(come), bool)
+        candidates.add(block, np.array(come, np.int64), np.ones(len(come)), every, every)
         expected = set(np.delete(kept.rows, gone).tolist()) | set(come)
         fill(kept.exchange(gone, candidates, np.arange(len(come))))
         assert set(kept.rows.tolist()) == expected
@@ -329,6 +364,10 @@ def test_a_model_predicts_from_text_from_a_store_and_from_python(tmp_path, capsy
         assert code == 0, err
         found.append(np.array([float(line) for line in out.split()]))
     np.testing.assert_allclose(found[0], found[1], rtol=1e-9, atol=1e-12)
+    twice = sparse.csr_matrix(([1.0, 1.0, 2.0], [3, 3, 3], [0, 2, 3]), shape=(2, 14))
+    both = load_model(model).decision_function(twice)
+    assert both[0] == both[1] == load_model(model).decision_function(twice.toarray())[0]
+    assert load_model(model).decision_function(np.zeros((1, 0))).shape == (1,)
     ids = sparse.csr_matrix(np.column_stack([np.zeros(50), new]))
     loaded = load_model(model)
     np.testing.assert_allclose(loaded.decision_function(ids), found[0], rtol=1e-9, atol=1e-12)
@@ -357,6 +396,7 @@ def test_bad_settings_are_named(tmp_path, capsys):
         (("--gamma", "0"), "--gamma 0"),
         (("--kernel", "sigmoid"), "--kernel sigmoid"),
         (("--degree", "0"), "--degree 0"),
+        (("--kernel", "polynomial", "--coef0", "-1"), "below 0 the polynomial is no kernel"),
         (("--matrix-rows", "1"), "--matrix-rows 1"),
         (("--loss", "hinge"), "--loss"),
         (("--schedule", "tol:0.1"), "--schedule tol:0.1: kernel"),

@@ -220,6 +220,14 @@ def test_two_runs_say_the_same():
     assert told[0] == told[1]
 
 
+def test_rows_of_nothing_have_no_margin(tmp_path, run_in_process):
+    (tmp_path / "zero.svm").write_text("-1\n+1\n")
+    split([str(tmp_path / "zero.svm")], tmp_path / "zero.h5")
+    ended = run_in_process(main, tmp_path / "zero.h5")
+    assert ended.code == 0
+    assert "the same but for their labels" in ended.out
+
+
 def test_a_stop_ends_the_search():
     X, y = separable_rows(100, 5, 13)
     polls = iter(range(10**9))
@@ -262,7 +270,7 @@ def test_the_command_says_that_there_is_no_plane(tmp_path, run_in_process):
     X[3], y[3], y[4] = X[4], 1.0, -1.0
     ended = run_in_process(main, store_of(tmp_path, X, y))
     assert ended.code == 0
-    assert "separable   no: no plane has a margin above" in ended.out
+    assert "separable   no; none has a margin above" in ended.out
     assert "the same but for their labels: " in ended.out
 
 

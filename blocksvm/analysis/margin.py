@@ -41,6 +41,7 @@ FIRST_TOL, LAST_TOL = 1e-2, 1e-9  # relative gaps to which they are trained
 LARGEST_COST = 1e12  # of C times the mean squared norm: beyond, double precision ends the search
 BINS = np.linspace(-3.0, 6.0, 181)  # of the margins' distribution, in units of the margin; what lies beyond is counted
 SHOWN = 20  # support vectors in a report
+NOTHING = 1e-9  # of the largest norm: an upper bound so small is rounding
 AT_BOUND = 1e-9  # relative: an a so near to C is at it
 SUPPORT = 1e-10  # of the largest a: what is smaller supports nothing
 
@@ -88,11 +89,12 @@ class SupportVector:
 
 @dataclass
 class MarginReport:
-    """hard: it is about separating planes, else about the soft margin at C; separable: every row lies on its side of
-    the plane (None: it is not known, the search came to its end); contradictions: rows that are the same but for their
-    label; radius: the largest norm of a row, with its constant feature; histogram: rows by class (2, 180) in ``BINS``,
-    below and above them: outside (2, 2); perceptron: mistakes, epochs and Novikoff's bound of the mistakes, or None;
-    settled: the bounds of a hard margin are as near to each other as was asked for."""
+    """hard: it is about separating planes, else about the soft margin at C; separable: every row lies on its side
+    of the plane (False: no plane separates them; None: none with a margin above the upper bound does);
+    contradictions: rows that are the same but for their label; radius: the largest norm of a row, with its constant
+    feature; histogram: rows by class (2, 180) in ``BINS``, below and above them: outside (2, 2); perceptron:
+    mistakes, epochs and Novikoff's bound of the mistakes, or None; settled: the bounds of a hard margin are as near
+    to each other as was asked for."""
 
     hard: bool
     separable: bool | None
@@ -291,10 +293,12 @@ def maximum_margin(
     plane, look, settled = found
     support, histogram, outside = plane.survey(look, listed)
     same = [] if look.lower > 0.0 else contradictions(source, plane)
-    hopeless = bool(same) or look.upper < asked["least_margin"] * plane.radius
-    perceptron = search.perceptron(look) if asked["epochs"] else None
-    if asked["epochs"] and perceptron is None:
-        return None
+    hopeless = bool(same) or look.upper <= NOTHING * plane.radius
+    perceptron = None
+    if asked["epochs"] and source.max_norm > 0.0:
+        perceptron = search.perceptron(look)
+        if perceptron is None:
+            return None
     return MarginReport(
         hard, True if look.lower > 0.0 else False if hopeless else None, settled, look, search.C, search.readings,
         time.perf_counter() - began, plane.radius, asked["bias"], support, histogram, outside, same, perceptron,

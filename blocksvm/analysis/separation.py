@@ -11,6 +11,7 @@ from blocksvm.sources.block import Block
 from blocksvm.sources.source import Source
 
 MOST_SHOWN = 5
+MOST_COMPARED = 50
 MOST_LOOKED_AT = 1_000_000  # rows on the wrong side whose doubles are looked for
 
 
@@ -25,44 +26,39 @@ class Contradiction:
 
 
 def contradictions(source: Source, plane) -> list[Contradiction]:
-    """Up to ``MOST_SHOWN`` pairs of rows with equal features and other labels, in two readings.
+    """Up to ``MOST_SHOWN`` pairs of rows with equal features and other labels, in three readings.
 
     Of such a pair one row has a margin not above 0, whatever the plane is: the first reading collects numbers of those,
-    the second finds their doubles, which are then compared.  plane: an ``analysis.margin.Plane``.
+    the second tells which of them rows of both classes have, and the third compares some of these rows.  plane: an
+    ``analysis.margin.Plane``.
     """
-    wanted: list[np.ndarray] = [[], []]
-    n = 0
+    wanted = np.empty(0, np.uint64)
     for _, block, side, scores, _, _ in plane.chunks():
         wrong = np.where(side > 0, 1.0, -1.0) * (scores + plane.offset) <= 0.0
-        n += int(wrong.sum())
-        if n > MOST_LOOKED_AT:
+        wanted = np.union1d(wanted, digests_of(block)[wrong])
+        if len(wanted) > MOST_LOOKED_AT:
             break
+    met = [np.empty(0, np.uint64), np.empty(0, np.uint64)]
+    for _, block, side, _, _, _ in plane.chunks():
         digests = digests_of(block)
+        # by sorting: a table of 64-bit numbers overflows in numpy 2.0
+        known = np.isin(digests, wanted, kind="sort")
         for k in range(2):
-            wanted[k].append(digests[wrong & (side == k)])
-    known = [np.unique(np.concatenate(parts)) if parts else np.empty(0, np.uint64) for parts in wanted]
-    # rows of each digest that stands for a row of the other class
-    met: dict[int, list[tuple]] = {}
-    for chunk, block, side, _, _, _ in plane.chunks():
+            met[k] = np.union1d(met[k], digests[known & (side == k)])
+    both = np.intersect1d(*met)[:MOST_COMPARED]
+    rows: list[dict[int, tuple]] = [{}, {}]  # of each class, by their digests, the first
+    for chunk, block, side, _, _, _ in plane.chunks() if len(both) else ():
         digests = digests_of(block)
-        for k in range(2):
-            # by sorting: a table of 64-bit numbers overflows in numpy 2.0
-            of_both = np.isin(digests, known[1 - k], kind="sort") | np.isin(digests, known[k], kind="sort")
-            doubles = np.flatnonzero((side == k) & of_both)
-            for row in doubles.tolist():
-                kept = met.setdefault(int(digests[row]), [])
-                if len(kept) < 2 and not any(side_of == k for _, _, side_of, _ in kept):
-                    kept.append((chunk, row, k, content(block, row)))
+        for row in np.flatnonzero(np.isin(digests, both, kind="sort")).tolist():
+            rows[int(side[row])].setdefault(int(digests[row]), (chunk, row, content(block, row)))
     found = []
-    for pair in met.values():
-        if len(pair) == 2 and pair[0][3] == pair[1][3]:
-            (one, row, a, _), (two, other, b, _) = pair
-            labels = source.labels.values
-            origins = [source.origins(c, np.array([r]))[0] for c, r in ((one, row), (two, other))]
-            found.append(Contradiction(origins[0], labels[a], origins[1], labels[b]))
-            if len(found) == MOST_SHOWN:
-                break
-    return found
+    for digest in both.tolist():
+        pair = [rows[k][digest] for k in range(2)]
+        if pair[0][2] == pair[1][2]:
+            origins = [source.origins(chunk, np.array([row]))[0] for chunk, row, _ in pair]
+            negative, positive = source.labels.values
+            found.append(Contradiction(origins[0], negative, origins[1], positive))
+    return found[:MOST_SHOWN]
 
 
 def digests_of(block: Block) -> np.ndarray:

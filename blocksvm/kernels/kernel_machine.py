@@ -66,14 +66,16 @@ def kernel_sums(indptr, indices, values, sq_norms, first, owner, held, own_norms
 
 
 @kernel
-def kernel_rows(indptr, indices, values, sq_norms, new, first, owner, held, kind, gamma, coef0, degree, products, matrix):
-    """Fill the rows and columns ``new`` (m,) of the kernel matrix (q, q) of q rows, which are also in columns."""
+def kernel_rows(indptr, indices, values, sq_norms, new, first, owner, held, kind, gamma, coef0, degree, constant, products,
+                matrix):  # fmt: skip
+    """Fill the rows and columns ``new`` (m,) of the kernel matrix (q, q) of q rows, which are also in columns; constant:
+    is added to each value."""
     n = len(indptr) - 1
     for r in range(len(new)):
         i = new[r]
         products_with(indptr, indices, values, i, first, owner, held, products)
         for j in range(n):
-            found = kernel_value(products[j], sq_norms[i], sq_norms[j], kind, gamma, coef0, degree)
+            found = kernel_value(products[j], sq_norms[i], sq_norms[j], kind, gamma, coef0, degree) + constant
             matrix[i, j] = found
             matrix[j, i] = found
 

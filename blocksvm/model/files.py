@@ -146,15 +146,20 @@ class Model:
         return np.asarray(X @ columns, dtype=np.float64) + self.intercept
 
     def _by_support(self, X) -> np.ndarray:
-        if self.bits is not None:
+        from scipy import sparse
+
+        X = sparse.csr_matrix(X)
+        if not X.has_canonical_format:  # the norm of a row is that of its sums
+            X = X.copy()
+            X.sum_duplicates()
+        if self.bits is not None and X.shape[1]:
             # what is one hashed feature is added up, also where the model does not know it
             hashes, column = np.unique(hashed(np.arange(X.shape[1]), self.bits), return_inverse=True)
-            X = X.tocsr() @ _summing(column, len(hashes))
+            X = (X @ _summing(column, len(hashes))).tocsr()
             there = np.minimum(np.searchsorted(hashes, self.feature_ids), len(hashes) - 1)
             places = np.where(hashes[there] == self.feature_ids, there, -1)
         else:
             places = np.where(self.feature_ids < X.shape[1], self.feature_ids, -1)
-            X = X.tocsr()
         values = np.full((1, X.shape[0]), float(self.intercept))
         matrix = X.indptr.astype(np.int64), X.indices.astype(np.int32), X.data.astype(np.float64)
         Expansion(self.support, places, X.shape[1]).add(matrix, slice(0, X.shape[0]), values)

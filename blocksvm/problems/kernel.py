@@ -50,6 +50,11 @@ def kernel_problem(settings: Mapping, bias: float, free_bias: bool, source: Sour
     check_costs(settings, cost, source, bias, total)
     largest = source.max_norm**2
     if settings["kernel"] == "polynomial":
+        if settings["coef0"] < 0.0:
+            raise InputError(
+                f"{said('coef0', settings['coef0'])}: below 0 the polynomial is no kernel, and has no optimum to "
+                "certify; give 0 or more"
+            )
         with np.errstate(over="ignore"):
             value = float(np.power(abs(settings["gamma"] * largest) + abs(settings["coef0"]), settings["degree"]))
         if not value * total < 1e150:

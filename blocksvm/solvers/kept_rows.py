@@ -10,10 +10,12 @@ from blocksvm.sources.block import Block
 
 
 class Candidates:
-    """Copies of rows, of which those of the largest shares stay: at most so many of those that rise and of those that
-    fall, and entries as ``most_entries`` allows; what stays does not depend on the order in which they come.
+    """Copies of the rows that violate optimality most: of those whose a y may rise the ones of the largest slopes,
+    and of those where it may fall the ones of the smallest, ``most_rows`` of each as far as half of
+    ``most_entries`` holds them. What stays does not depend on the order in which they come.
 
-    rows (m,): places in the source; shares (m,), rising (m,), lengths (m,).
+    rows (m,): places in the source; slopes (m,): y - score; up, down (m,): whether a y may rise, and fall; lengths
+    (m,).
     """
 
     def __init__(self, most_rows: int, most_entries: int):
@@ -23,37 +25,43 @@ class Candidates:
 
     def clear(self) -> None:
         self.rows, self.lengths = np.empty(0, np.int64), np.empty(0, np.int64)
-        self.shares, self.norms, self.rising = np.empty(0), np.empty(0), np.empty(0, bool)
+        self.slopes, self.norms = np.empty(0), np.empty(0)
+        self.up, self.down = np.empty(0, bool), np.empty(0, bool)
         self.indices, self.values = np.empty(0, np.int32), np.empty(0)
 
-    def add(self, block: Block, chosen: np.ndarray, shares: np.ndarray, rising: np.ndarray) -> None:
+    def add(self, block: Block, chosen: np.ndarray, slopes: np.ndarray, up: np.ndarray, down: np.ndarray) -> None:
         """Copies of some of a block's rows."""
-        if not len(chosen):
-            return
-        if len(chosen) > self.most_rows:  # of these alone no more can stay
-            kept = _best(shares, rising, block.rows[chosen], self.most_rows)
-            chosen, shares, rising = chosen[kept], shares[kept], rising[kept]
         lengths = np.diff(block.indptr)[chosen]
+        kept = self._best(slopes, up, down, block.rows[chosen], lengths)  # of these alone no others can stay
+        if not len(kept):
+            return
+        chosen, lengths = chosen[kept], lengths[kept]
         indices, values = copied(block, chosen)
         self.rows = np.concatenate([self.rows, block.rows[chosen]])
         self.lengths = np.concatenate([self.lengths, lengths])
-        self.shares = np.concatenate([self.shares, shares])
+        self.slopes = np.concatenate([self.slopes, slopes[kept]])
         self.norms = np.concatenate([self.norms, block.sq_norms[chosen]])
-        self.rising = np.concatenate([self.rising, rising])
+        self.up = np.concatenate([self.up, up[kept]])
+        self.down = np.concatenate([self.down, down[kept]])
         self.indices = np.concatenate([self.indices, indices])
         self.values = np.concatenate([self.values, values])
-        if len(self.rows) > 2 * self.most_rows or len(self.indices) > self.most_entries:
+        if len(self.rows) > 3 * self.most_rows or len(self.indices) > self.most_entries:
             self.prune()
 
     def prune(self) -> None:
-        order = _best(self.shares, self.rising, self.rows, self.most_rows)
-        fitting = np.searchsorted(np.cumsum(self.lengths[order]), self.most_entries, side="right")
-        self._keep(order[: max(2, int(fitting))])
-
-    def _keep(self, order: np.ndarray) -> None:
+        order = self._best(self.slopes, self.up, self.down, self.rows, self.lengths)
         self.indices, self.values = self.entries_of(order)
-        self.rows, self.lengths, self.rising = self.rows[order], self.lengths[order], self.rising[order]
-        self.shares, self.norms = self.shares[order], self.norms[order]
+        self.rows, self.lengths, self.slopes = self.rows[order], self.lengths[order], self.slopes[order]
+        self.norms, self.up, self.down = self.norms[order], self.up[order], self.down[order]
+
+    def _best(self, slopes, up, down, rows, lengths) -> np.ndarray:
+        """Positions of the rows that stay, rising."""
+        kept = np.zeros(len(rows), bool)
+        for order in by_violation(slopes, up, down, rows):
+            order = order[: self.most_rows]
+            fitting = np.searchsorted(np.cumsum(lengths[order]), self.most_entries // 2, side="right")
+            kept[order[: max(1, int(fitting))]] = True
+        return np.flatnonzero(kept)
 
     def entries_of(self, chosen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """(indices, values) of some of the rows, one behind the other."""
@@ -64,12 +72,28 @@ class Candidates:
         return indices, values
 
 
-def _best(shares: np.ndarray, rising: np.ndarray, rows: np.ndarray, most: int) -> np.ndarray:
-    """Positions of the ``most`` largest shares among those that rise, and among the others, largest first."""
-    order = np.lexsort((rows, -shares))
-    up = rising[order]
-    kept = np.where(up, np.cumsum(up), np.cumsum(~up)) <= most
-    return order[kept]
+def by_violation(slopes: np.ndarray, up: np.ndarray, down: np.ndarray, rows: np.ndarray) -> tuple:
+    """Positions of the rows that may rise by falling slope, and of those that may fall by rising slope; of equal slopes
+    the first in the source."""
+    rising, falling = np.flatnonzero(up), np.flatnonzero(down)
+    return (
+        rising[np.lexsort((rows[rising], -slopes[rising]))],
+        falling[np.lexsort((rows[falling], slopes[falling]))],
+    )
+
+
+def best_pairs(slopes, up, down, rows, lengths, most_rows: int, most_entries: int) -> np.ndarray:
+    """Positions of the rows that are taken: in turn the next one that rises and the next that falls, as long as
+    there is room for rows and entries. The pair that violates optimality most is always among them."""
+    rising, falling = by_violation(slopes, up, down, rows)
+    n = max(len(rising), len(falling))
+    turns = np.full((n, 2), -1)
+    turns[: len(rising), 0], turns[: len(falling), 1] = rising, falling
+    turns = turns.reshape(-1)
+    turns = turns[turns >= 0]
+    _, first = np.unique(turns, return_index=True)
+    chosen = turns[np.sort(first)][:most_rows]
+    return chosen[: max(2, int(np.searchsorted(np.cumsum(lengths[chosen]), most_entries, side="right")))]
 
 
 def copied(block: Block, chosen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -5,7 +5,7 @@
 It keeps every row's score f_i = sum_j a_j y_j K(x_j, x_i).  Before a reading the dual is maximised over some thousand
 rows whose kernel matrix is in memory (sequential minimal optimisation; Joachims 1999, chapter 11 of Advances in Kernel
 Methods, for the decomposition); while all rows pass by, their scores take in what has changed there, each needing only
-its own products with the rows that moved, and those with the largest shares of the gap are copied for the next time.
+its own products with the rows that moved, and those that violate optimality most are copied for the next time.
 At the end of a reading scores and dual variables belong together, so that primal and dual are sums over them:
 
     P - D = sum_i [C_i max(0, 1 - y_i (f_i + b)) + a_i (y_i (f_i + b) - 1)],     b the best one for these scores.
@@ -29,7 +29,7 @@ from blocksvm.problems.problem import Certificate
 from blocksvm.problems.settings import PROBLEM_SETTINGS
 from blocksvm.problems.support import KERNELS, Support
 from blocksvm.settings import Setting, Settings
-from blocksvm.solvers.kept_rows import Candidates, KeptRows, copied
+from blocksvm.solvers.kept_rows import Candidates, KeptRows, best_pairs, copied
 from blocksvm.solvers.protocol import Capabilities, Method, PassResult, Solver, State, StateArray, Task
 from blocksvm.sources.block import Block
 from blocksvm.sources.source import Source
@@ -97,10 +97,10 @@ class KernelMachine(Solver):
         wanted = self.settings["matrix_rows"]
         most = min(source.n_samples, wanted or MOST_ROWS)
         each = KeptRows.ROW_BYTES + 1.5 * mean * KeptRows.ENTRY_BYTES  # longer rows are chosen, too
-        room -= chunk * KeptRows.ENTRY_BYTES
+        room -= 2 * chunk * KeptRows.ENTRY_BYTES
         fitting = int((math.sqrt(each * each + 32.0 * max(room, 0.0)) - each) / 16.0)  # 8 q^2 + each q <= room
         n_rows = min(most, fitting) if wanted is None else most
-        n_entries = int(1.5 * mean * n_rows) + chunk
+        n_entries = int(1.5 * mean * n_rows) + 2 * chunk
         need = columns + sorted_scores + KeptRows.n_bytes(n_rows, n_entries)
         if n_rows < 2:
             n_rows, n_entries = 2, 3 * chunk
@@ -118,14 +118,13 @@ class KernelMachine(Solver):
     def resume(self, state: State, blocks: Callable[[], Iterable[Block]]) -> None:
         """The rows in memory, their matrix and the candidates as they were, in one reading."""
         members = np.flatnonzero(state["place"] >= 0)
-        found = Candidates(len(members) + 1, self.kept.most_entries)
+        found = Candidates(len(members) + 1, 2 * self.kept.most_entries + 2)
         for block in blocks():
             part = {a.name: state[a.name][block.rows] for a in self.state_arrays if a.axis == "row"}
             own = np.flatnonzero(part["place"] >= 0)
-            found.add(block, own, np.ones(len(own)), part["place"][own] >= 0)
-            fresh = part["fresh"] > 0
-            if fresh.any():
-                self.gather(block, part, state["scalars"], fresh)
+            every = np.ones(len(own), bool)
+            found.add(block, own, np.zeros(len(own)), every, every)
+            self.gather(block, part, part["fresh"] > 0)
         order = np.argsort(state["place"][found.rows])
         self.kept.put(np.arange(len(order)), found, order)
         self.fill(np.arange(len(order)))
@@ -159,24 +158,25 @@ class KernelMachine(Solver):
         self.moved = self.columns_of_moved(state)
 
     def choose(self, state: State) -> None:
-        """Take the candidates of the largest shares into memory, in the place of rows that are none."""
+        """Take the candidates that violate optimality most into memory, in the place of rows that do not."""
         kept, candidates = self.kept, self.candidates
         candidates.prune()
         members = kept.rows
         part = {name: state[name][members] for name in ("alpha", "scores", "sides")}
-        shares, _ = self.shares(part, state["scalars"])
-        ranked = np.concatenate([shares, candidates.shares])
-        rising = np.concatenate([self.rising(part, state["scalars"]), candidates.rising])
+        own = slopes_of(part)
         rows = np.concatenate([members, candidates.rows])
         lengths = np.concatenate([kept.lengths, candidates.lengths])
-        chosen = best_of_both(ranked, rising, rows, lengths, kept.most_rows, kept.most_entries)
+        theirs = candidates.slopes, candidates.up, candidates.down
+        both = [np.concatenate(pair) for pair in zip(own, theirs, strict=True)]
+        chosen = best_pairs(*both, rows, lengths, kept.most_rows, kept.most_entries)
         wanted = chosen[chosen >= len(members)] - len(members)
         if len(wanted) == 0:
             return
-        # the rows in memory that are not chosen go, those of the smallest shares first, as far as room is wanted
-        stays = np.isin(np.arange(len(members)), chosen)
-        spare = np.flatnonzero(~stays)
-        spare = spare[np.lexsort((members[spare], -shares[spare]))]
+        # rows in memory that are not chosen go, those farthest from being so first, as far as room is wanted
+        slopes, up, down = own
+        beyond = np.where(up & down, 0.0, np.abs(slopes - state["scalars"][BIAS]))
+        spare = np.setdiff1d(np.arange(len(members)), chosen)
+        spare = spare[np.lexsort((members[spare], beyond[spare]))]
         free_rows = kept.most_rows - len(members) - len(wanted)
         free_entries = kept.most_entries - int(kept.lengths.sum()) - int(candidates.lengths[wanted].sum())
         gone = []
@@ -198,14 +198,9 @@ class KernelMachine(Solver):
 
         def rows(part: slice) -> None:
             work = np.empty(len(kept.rows))
-            kernel_rows(*kept.csr, kept.norms, new[part], *columns, *self.function, work, kept.matrix)
+            kernel_rows(*kept.csr, kept.norms, new[part], *columns, *self.function, self.constant, work, kept.matrix)
 
         self.share_out(len(new), rows)
-        if self.constant and len(new):
-            n = len(kept.rows)
-            old = np.setdiff1d(np.arange(n), new)
-            kept.matrix[np.ix_(new, np.arange(n))] += self.constant
-            kept.matrix[np.ix_(old, new)] += self.constant
 
     def columns_of_moved(self, state: State) -> tuple | None:
         change = state["change"][self.kept.rows]
@@ -215,11 +210,11 @@ class KernelMachine(Solver):
         return (*self.kept.columns(moved), self.kept.norms[moved], change[moved])
 
     def inner_pass(self, block: Block, state: State, visit: State, order: np.ndarray) -> PassResult:
-        """Bring the scores of the block's rows up to date, and gather those that have most to gain."""
+        """Bring the scores of the block's rows up to date, and gather those that violate optimality most."""
         weights = 1.0 if block.weights is None else block.weights
         state["sides"][:] = block.y * (self.cost[1 + np.sign(block.y)] * weights)
         self.update(block, state)
-        self.gather(block, state, state["scalars"], np.ones(block.n_samples, bool))
+        self.gather(block, state, np.ones(block.n_samples, bool))
         return PassResult(block.n_samples, block.n_nonzeros, 0.0, True)
 
     def update(self, block: Block, state: State) -> None:
@@ -249,23 +244,10 @@ class KernelMachine(Solver):
             for _ in pool.map(work, parts):
                 pass
 
-    def gather(self, block: Block, part: State, scalars: np.ndarray, looked_at: np.ndarray) -> None:
-        shares, can_move = self.shares(part, scalars)
-        found = np.flatnonzero(can_move & looked_at & (part["place"] < 0))
-        self.candidates.add(block, found, shares[found], self.rising(part, scalars)[found])
-
-    def shares(self, part: State, scalars: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """(each row's share of the gap, whether it can move)."""
-        sides, alpha = part["sides"], part["alpha"]
-        cost = np.abs(sides)
-        margins = np.sign(sides) * (part["scores"] + scalars[BIAS])
-        shares = np.maximum(cost * np.maximum(0.0, 1.0 - margins) + alpha * (margins - 1.0), 0.0)
-        free = (alpha > 0.0) & (alpha < cost)
-        return shares, (shares > 0.0) | free
-
-    def rising(self, part: State, scalars: np.ndarray) -> np.ndarray:
-        """Whether a_i y_i is to rise."""
-        return np.where(part["sides"] > 0.0, 1.0, -1.0) > part["scores"] + scalars[BIAS]
+    def gather(self, block: Block, part: State, looked_at: np.ndarray) -> None:
+        slopes, up, down = slopes_of(part)
+        found = np.flatnonzero((up | down) & looked_at & (part["place"] < 0))
+        self.candidates.add(block, found, slopes[found], up[found], down[found])
 
     def settle(self, state: State, blocks: Callable[[], Iterable[Block]]) -> None:
         """Bring the scores up to date of the rows that a reading broken off has not come to."""
@@ -321,16 +303,13 @@ class KernelMachine(Solver):
         return f"{n:,} support vectors, {at_bound:,} of them at the bound"
 
 
-def best_of_both(shares, rising, rows, lengths, most_rows: int, most_entries: int) -> np.ndarray:
-    """Which rows are taken: those of the largest shares, half of them such as are to rise and half such as are to fall
-    where there are as many; of equal shares the first in the source; no more entries than ``most_entries``."""
-    order = np.lexsort((rows, -shares))
-    half = most_rows - most_rows // 2
-    up, down = order[rising[order]], order[~rising[order]]
-    n_up = max(half, most_rows - len(down))
-    chosen = np.concatenate([up[:n_up], down[: most_rows - min(len(up), n_up)]])
-    chosen = chosen[np.lexsort((rows[chosen], -shares[chosen]))]
-    return chosen[: max(2, int(np.searchsorted(np.cumsum(lengths[chosen]), most_entries, side="right")))]
+def slopes_of(part: State) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(y - score, whether a y may rise, whether it may fall) of rows."""
+    sides, alpha = part["sides"], part["alpha"]
+    positive, cost = sides > 0.0, np.abs(sides)
+    more, less = alpha < cost, alpha > 0.0
+    slopes = np.where(positive, 1.0, -1.0) - part["scores"]
+    return slopes, np.where(positive, more, less), np.where(positive, less, more)
 
 
 def make(task: Task) -> KernelMachine:
