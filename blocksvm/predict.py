@@ -27,7 +27,8 @@ def parser() -> Parser:
     which.add_argument("--scores", action="store_true", help="write decision values instead of labels (one a class)")
     which.add_argument(
         "--probabilities", action="store_true",
-        help="write the probability of each label, in rising order of labels (a model of the logistic loss)",
+        help="write the probability of each label, in rising order of labels (a model of the logistic loss, or one "
+        "that is calibrated)",
     )  # fmt: skip
     what.add_argument("--overwrite", action="store_true", help="replace an existing OUTPUT")
     machine = p.add_argument_group("the machine")
@@ -72,7 +73,7 @@ def main(arguments: list[str]) -> int:
     sets, real = description.get("multilabel", False), not description["labels"]
     binary = len(description["labels"]) == 2 and not sets
     if is_store:
-        by_values = options.scores or real or binary or sets
+        by_values = options.scores or real or binary or sets or link is not None
         scorer = StoreScorer(options.model, options.input, options.memory, by_values)
         pieces = scorer.scores()
     else:

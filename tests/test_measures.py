@@ -6,16 +6,19 @@ import re
 
 import numpy as np
 import pytest
+from scipy import sparse
 from sklearn import metrics
 from training_cases import make_store, random_rows, run_in_process, svmlight
 
 from blocksvm.api import fit
+from blocksvm.conversion.convert import split
 from blocksvm.errors import InputError
 from blocksvm.model.files import load_model
 from blocksvm.model.measures import ClassMeasures, RealMeasures
-from blocksvm.model.probabilities import logistic
+from blocksvm.model.probabilities import each, logistic, one_of_several
 from blocksvm.model.scoring import Scores
 from blocksvm.predict import main as predict_main
+from blocksvm.sources.matrix import Matrix
 from blocksvm.train import main as train_main
 
 
@@ -201,3 +204,43 @@ def test_a_model_of_regression_has_none(tmp_path, capsys):
     assert code == 0, err
     code, _, err = run_in_process(capsys, predict_main, tmp_path / "m.h5", tmp_path / "t.svm", "--probabilities")
     assert code == 2
+
+
+def test_probabilities_of_several_classes(tmp_path, capsys):
+    """Each class's own, divided by their sum; log-loss and Brier score by their definitions."""
+    X, _ = random_rows(n=200, d=12, seed=4)
+    y = np.asarray(X[:, :3].toarray().argmax(axis=1), float) + 1.0
+    text, store, model = tmp_path / "t.svm", tmp_path / "s.h5", tmp_path / "m.h5"
+    lines = []
+    for label, row in zip(y, X.toarray(), strict=True):
+        lines.append(f"{label:g} " + " ".join(f"{j + 1}:{v:.9g}" for j, v in enumerate(row) if v) + "\n")
+    text.write_text("".join(lines))
+    split([str(text)], store)
+    assert run_in_process(capsys, train_main, store, model, "--loss", "logistic", "--tol", "1e-6")[0] == 0
+    found = []
+    for source in (text, store):
+        code, out, err = run_in_process(capsys, predict_main, model, source, "--probabilities")
+        assert code == 0, err
+        found.append(np.array([[float(p) for p in line.split()] for line in out.splitlines()]))
+    np.testing.assert_allclose(found[0], found[1], rtol=1e-6, atol=1e-9)
+    loaded = load_model(model)
+    ids = sparse.csr_matrix(np.column_stack([np.zeros(200), X.toarray()]))
+    expected = 1.0 / (1.0 + np.exp(-loaded.decision_function(ids)))
+    expected /= expected.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(loaded.predict_proba(ids), expected, rtol=1e-12)
+    np.testing.assert_allclose(found[0], expected, rtol=1e-5, atol=1e-7)
+    one = np.eye(3)[y.astype(int) - 1]
+    assert f"log-loss {metrics.log_loss(y, found[0]):.6f}" in err
+    assert f"Brier score {np.square(found[0] - one).sum(axis=1).mean():.6f}" in err
+    assert "P(predicted)" in err
+    hinge = fit(Matrix(X, y), loss="hinge").model
+    with pytest.raises(InputError, match="are no probabilities"):
+        hinge.predict_proba(X)
+
+
+def test_probabilities_that_vanish_together():
+    values = np.array([[-800.0, -801.0, -900.0], [700.0, -700.0, 0.0]])
+    found = one_of_several(values)
+    np.testing.assert_allclose(found.sum(axis=1), 1.0)
+    assert found.argmax(axis=1).tolist() == [0, 0]
+    assert each(values)[1].tolist() == [1.0, pytest.approx(0.0, abs=1e-300), 0.5]

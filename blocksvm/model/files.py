@@ -172,8 +172,8 @@ class Model:
         return labels_predicted(self.decision_function(X), self.labels, self.multilabel)
 
     def predict_proba(self, X) -> np.ndarray:
-        """(n, 2) float64: the probabilities of the smaller and the larger label; InputError where the model was not
-        trained with a loss that models them."""
+        """(n, 2) float64: the probabilities of the smaller and the larger label, or (n, k) of k classes or of each of k
+        labels of sets; InputError where the model was not trained with a loss that models them."""
         return link_of(self.meta, self.path or "the model")(self.decision_function(X))
 
 

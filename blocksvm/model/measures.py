@@ -104,20 +104,26 @@ class RankCurve:
 
 
 class Probabilities:
-    """Logarithmic loss (natural logarithm) and Brier score of the probabilities of the larger label, and how often it
-    is right where they say how much (reliability)."""
+    """Logarithmic loss (natural logarithm) and Brier score of the probabilities of the labels, and how often the larger
+    one of two, or the most probable one of more, is right where they say how much (reliability).  The Brier score of
+    two labels is that of one of them, of more the sum over all (Brier, 1950)."""
 
     def __init__(self):
         self.log_loss = self.brier = 0.0
         self.bins = np.zeros((RELIABILITY_BINS, 3))  # rows, sum of the probabilities, rows of the larger label
 
-    def count(self, probabilities: np.ndarray, positive: np.ndarray) -> None:
-        """probabilities (n, 2) of both labels."""
-        own = np.where(positive, probabilities[:, 1], probabilities[:, 0])
+    def count(self, probabilities: np.ndarray, places: np.ndarray) -> None:
+        """probabilities (n, k) of the labels, places (n,) of each row's own among them."""
+        n, k = probabilities.shape
+        own = probabilities[np.arange(n), places]
         with np.errstate(divide="ignore"):
             self.log_loss -= float(np.log(own).sum())
-        self.brier += float(np.square(1.0 - own).sum())
-        larger = probabilities[:, 1]
+        if k == 2:
+            self.brier += float(np.square(1.0 - own).sum())
+            larger, positive = probabilities[:, 1], places == 1
+        else:
+            self.brier += float((np.square(probabilities).sum(axis=1) - 2.0 * own + 1.0).sum())
+            larger, positive = probabilities.max(axis=1), probabilities.argmax(axis=1) == places
         places = np.minimum((larger * RELIABILITY_BINS).astype(np.int64), RELIABILITY_BINS - 1)
         for column, weights in enumerate((None, larger, positive.astype(np.float64))):
             self.bins[:, column] += np.bincount(places, weights, RELIABILITY_BINS)
@@ -127,7 +133,7 @@ class Probabilities:
         if not n:
             return []
         lines = [f"log-loss {self.log_loss / n:.6f}, Brier score {self.brier / n:.6f}"]
-        lines.append(f"{f'P({label})':>12} {'mean':>7} {'observed':>9} {'rows':>11}")
+        lines.append(f"{label:>12} {'mean':>7} {'observed':>9} {'rows':>11}")
         for k, (rows, total, right) in enumerate(self.bins.tolist()):
             if rows:
                 low, high = k / RELIABILITY_BINS, (k + 1) / RELIABILITY_BINS
@@ -138,8 +144,8 @@ class Probabilities:
 
 class ClassMeasures:
     """Of predicted classes: accuracy, balanced accuracy, precision, recall and F1 of each class; of two classes also
-    the area under the ROC curve (where ``ranked``) and what ``link``, which makes probabilities of decision values,
-    is worth.  labels: those that the model knows; a row with any other label counts as wrong."""
+    the area under the ROC curve (where ``ranked``); and what ``link``, which makes probabilities of decision values, is
+    worth.  labels: those that the model knows; a row with any other label counts as wrong."""
 
     def __init__(self, labels: tuple, link=None, ranked: bool = True):
         self.labels = Labels(tuple(labels))
@@ -170,7 +176,9 @@ class ClassMeasures:
             if self.curve is not None:
                 self.curve.count(values, positive)
             if self.probabilities is not None:
-                self.probabilities.count(self.link(values), positive)
+                self.probabilities.count(self.link(values), places)
+        elif self.probabilities is not None and scores.values is not None:
+            self.probabilities.count(self.link(scores.values[known]), places)
 
     def by_class(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """(precision, recall, F1) of each class (k,); nan where a class was never predicted, never there, neither."""
@@ -204,7 +212,10 @@ class ClassMeasures:
             line += f" (within {area[1]:.1g})" if area[1] > RANK_ERROR else ""
         lines = [line, *by_label(self.labels.values, precision, recall, f1, self.true)]
         if self.probabilities is not None:
-            lines += self.probabilities.sentences(label_text(self.labels.positive))
+            binary = self.labels.binary
+            lines += self.probabilities.sentences(
+                f"P({label_text(self.labels.positive)})" if binary else "P(predicted)"
+            )
         return lines
 
 

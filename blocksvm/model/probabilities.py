@@ -9,7 +9,8 @@ import numpy as np
 
 from blocksvm.errors import InputError, said
 
-# decision values (n,) to the probabilities (n, 2) of the smaller and the larger label
+# decision values (n,) to the probabilities (n, 2) of the smaller and the larger label, or (n, k) of k classes, or of k
+# labels of sets, to (n, k)
 Link = Callable[[np.ndarray], np.ndarray]
 
 
@@ -19,6 +20,21 @@ def logistic(values: np.ndarray) -> np.ndarray:
     larger = np.where(values >= 0.0, 1.0, small) / (1.0 + small)
     other = np.where(values >= 0.0, small, 1.0) / (1.0 + small)
     return np.stack([other, larger], axis=-1)
+
+
+def each(values: np.ndarray) -> np.ndarray:
+    """Of labels that a row may have together: the probability of each, by its own logistic function."""
+    return logistic(values)[..., 1]
+
+
+def one_of_several(values: np.ndarray) -> np.ndarray:
+    """Of classes that were learned each against the rest: their own probabilities, divided by their sum (Zadrozny,
+    Elkan, KDD 2002, section 3.2); where all of them are 0, as the largest decision value says."""
+    with np.errstate(under="ignore"):
+        own = each(values)
+        # relative to the largest, which no underflow of all of them makes 0 / 0
+        own = np.where(own.sum(axis=1, keepdims=True) > 0.0, own, np.exp(values - values.max(axis=1, keepdims=True)))
+        return own / own.sum(axis=1, keepdims=True)
 
 
 PLATT, ISOTONIC = "platt", "isotonic"
@@ -38,11 +54,14 @@ def steps(values: np.ndarray, corners: np.ndarray, probabilities: np.ndarray) ->
 
 def known_link(meta: Mapping) -> Link | None:
     """The link of a model, by its description; None where its decision values are no probabilities."""
-    if len(meta["labels"]) != 2 or meta.get("multilabel", False):
+    found, own = meta.get("calibration"), LINKS.get(meta["method"]["settings"].get("loss"))
+    if meta.get("multilabel", False) or len(meta["labels"]) > 2:
+        several = each if meta.get("multilabel", False) else one_of_several
+        return several if own is logistic and not meta["method"]["learner"] else None
+    if len(meta["labels"]) != 2:
         return None
-    found = meta.get("calibration")
     if found is None:
-        return LINKS.get(meta["method"]["settings"].get("loss"))
+        return own
     if found["kind"] == PLATT:
         return partial(sigmoid, slope=found["slope"], intercept=found["intercept"])
     return partial(steps, corners=np.array(found["values"]), probabilities=np.array(found["probabilities"]))
@@ -53,7 +72,7 @@ def link_of(meta: Mapping, path: str) -> Link:
     link = known_link(meta)
     if link is None:
         raise InputError(
-            f"{path}: its decision values are no probabilities; train a model of two classes with "
-            f"{said('loss', 'logistic')} or {said('calibrate', PLATT)}"
+            f"{path}: its decision values are no probabilities; train a model with {said('loss', 'logistic')}, or "
+            f"one of two classes with {said('calibrate', PLATT)}"
         )
     return link
