@@ -248,7 +248,7 @@ def test_what_is_in_memory_is_maximised(maximise):
 
 
 @given(st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_the_candidates_that_stay_do_not_depend_on_how_they_come(data):
     X, _ = random_rows(n=60, d=9, seed=data.draw(st.integers(0, 5)))
     block = Matrix(X, np.ones(60)).read_block(np.arange(1), None)

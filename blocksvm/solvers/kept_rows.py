@@ -27,6 +27,9 @@ class Candidates:
         self.rows, self.lengths = np.empty(0, np.int64), np.empty(0, np.int64)
         self.slopes, self.norms = np.empty(0), np.empty(0)
         self.up, self.down = np.empty(0, bool), np.empty(0, bool)
+        # of either direction the first row that found no room for its entries, as (rank, row): neither it nor any row
+        # behind it can stay, whatever comes or goes before them
+        self.barriers = [(np.inf, -1), (np.inf, -1)]
         self.indices, self.values = np.empty(0, np.int32), np.empty(0)
 
     def add(self, block: Block, chosen: np.ndarray, slopes: np.ndarray, up: np.ndarray, down: np.ndarray) -> None:
@@ -57,10 +60,14 @@ class Candidates:
     def _best(self, slopes, up, down, rows, lengths) -> np.ndarray:
         """Positions of the rows that stay, rising."""
         kept = np.zeros(len(rows), bool)
-        for order in by_violation(slopes, up, down, rows):
-            order = order[: self.most_rows]
-            fitting = np.searchsorted(np.cumsum(lengths[order]), self.most_entries // 2, side="right")
-            kept[order[: max(1, int(fitting))]] = True
+        for k, order in enumerate(by_violation(slopes, up, down, rows)):
+            ranks = slopes if k else -slopes
+            rank, row = self.barriers[k]
+            order = order[(ranks[order] < rank) | ((ranks[order] == rank) & (rows[order] < row))][: self.most_rows]
+            fitting = max(1, int(np.searchsorted(np.cumsum(lengths[order]), self.most_entries // 2, side="right")))
+            if fitting < len(order):
+                self.barriers[k] = float(ranks[order[fitting]]), int(rows[order[fitting]])
+            kept[order[:fitting]] = True
         return np.flatnonzero(kept)
 
     def entries_of(self, chosen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
