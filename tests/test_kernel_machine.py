@@ -12,9 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 from scipy.optimize import minimize
-from training_cases import make_store, random_rows, run_in_process, stop_after, train
+from training_cases import looped, make_store, opened, random_rows, run_in_process, stop_after, train
 
 from blocksvm.api import fit
+from blocksvm.conversion.convert import SplitSettings, split
 from blocksvm.errors import InputError
 from blocksvm.info import main as info_main
 from blocksvm.kernels.kernel_machine import columns_of, kernel_sums, pairs, singles
@@ -173,8 +174,6 @@ def test_a_run_out_of_time_is_certified_all_the_same():
             done.append(1)
             return len(done) > 45
 
-    from training_cases import looped, opened
-
     with opened(source) as opened_rows:
         loop = looped(
             opened_rows,
@@ -311,14 +310,14 @@ def test_rows_come_and_go_with_their_matrix(data):
     X, _ = random_rows(n=40, d=7, seed=2)
     block = Matrix(X, np.ones(40)).read_block(np.arange(1), None)
     kept = KeptRows(7, 12, 10**4)
-    kept.whole[:] = np.nan
+    kept.matrix[:] = np.nan
     dense = X.toarray().astype(float)
 
     def fill(new):
         now = dense[kept.rows]
         for place in new.tolist():
-            kept.whole[place, : len(now)] = now @ now[place]
-            kept.whole[: len(now), place] = now @ now[place]
+            kept.matrix[place, : len(now)] = now @ now[place]
+            kept.matrix[: len(now), place] = now @ now[place]
 
     for _ in range(5):
         n = len(kept.rows)
@@ -332,7 +331,7 @@ def test_rows_come_and_go_with_their_matrix(data):
         fill(kept.exchange(gone, candidates, np.arange(len(come))))
         assert set(kept.rows.tolist()) == expected
         now = dense[kept.rows]
-        np.testing.assert_allclose(kept.whole[: len(now), : len(now)], now @ now.T, rtol=1e-14, atol=1e-15)
+        np.testing.assert_allclose(kept.matrix[: len(now), : len(now)], now @ now.T, rtol=1e-14, atol=1e-15)
         indptr, indices, values = kept.csr
         found = sparse.csr_matrix((values, indices, indptr), shape=(len(now), 7)).toarray()
         np.testing.assert_array_equal(found, now)
@@ -346,8 +345,6 @@ def test_a_model_predicts_from_text_from_a_store_and_from_python(tmp_path, capsy
     X, y = rows(n=120, d=12, seed=21)
     new, new_y = rows(n=50, d=15, seed=22)  # three features that the model does not know
     store, model = tmp_path / "s.h5", tmp_path / "m.h5"
-    from blocksvm.conversion.convert import SplitSettings, split
-
     for name, (rows_, labels) in {"train": (X, y), "new": (new, new_y)}.items():
         lines = []
         for label, row in zip(labels, rows_, strict=True):

@@ -119,30 +119,26 @@ def _copy(indptr, indices, values, chosen, out_indices, out_values) -> None:
 
 
 class KeptRows:
-    """Rows with their kernel matrix.  rows (q,): places in the source, in the order of the matrix; norms (q,): squared.
+    """Rows with their kernel matrix.
 
-    csr: (indptr, indices, values) of them.
+    rows (q,): places in the source, in the order of the matrix; norms (q,): squared; csr: (indptr, indices, values) of
+    them; matrix (most_rows, most_rows), of which the first q rows and columns count.
     """
 
     ROW_BYTES = 3 * 80  # of a row in memory or among twice as many candidates, beside its entries and the matrix
-    ENTRY_BYTES = (
-        8 * 12
-    )  # copies of an entry at the same time: here, as a candidate, in columns, while they are exchanged
+    # copies of an entry at the same time: here, as a candidate, in columns, and while rows are exchanged
+    ENTRY_BYTES = 8 * 12
 
     def __init__(self, n_features: int, most_rows: int, most_entries: int):
         self.n_features = n_features
         self.most_rows, self.most_entries = most_rows, most_entries
         self.rows, self.norms = np.empty(0, np.int64), np.empty(0)
         self.csr = np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0)
-        self.whole = np.empty((most_rows, most_rows))
+        self.matrix = np.empty((most_rows, most_rows))
 
     @staticmethod
     def n_bytes(n_rows: int, n_entries: int) -> int:
         return 8 * n_rows * n_rows + KeptRows.ROW_BYTES * n_rows + KeptRows.ENTRY_BYTES * n_entries
-
-    @property
-    def matrix(self) -> np.ndarray:
-        return self.whole
 
     @property
     def lengths(self) -> np.ndarray:
@@ -178,8 +174,8 @@ class KeptRows:
             moved = empty[empty < stay]
             source[moved] = last
             source = source[:stay]
-            self.whole[moved] = self.whole[last]
-            self.whole[:, moved] = self.whole[:, last]
+            self.matrix[moved] = self.matrix[last]
+            self.matrix[:, moved] = self.matrix[:, last]
         self._assemble(source, candidates, wanted)
         return places
 
@@ -196,7 +192,3 @@ class KeptRows:
         self.csr = np.append(0, np.cumsum(lengths[source])), *out
         self.rows = np.concatenate([self.rows, candidates.rows[wanted]])[source]
         self.norms = np.concatenate([self.norms, candidates.norms[wanted]])[source]
-
-    def put(self, places: np.ndarray, candidates: Candidates, order: np.ndarray) -> None:
-        """Fill the empty rows with candidates in this order."""
-        self._assemble(np.arange(len(places)), candidates, order)

@@ -46,7 +46,6 @@ SETTINGS = PROBLEM_SETTINGS.without("loss") + Settings((
 # More converge in fewer readings, each of which costs more: on a9a 2,000 and 4,000 are the fastest of 500 to 6,000.
 MOST_ROWS = 4_096
 OF_MEMORY = 0.5  # for the rows and their matrix
-BIAS, GAP = range(2)  # entries of state["scalars"]
 INNER = 0.1  # of what the rows in memory violate, is left to the next time
 WITHIN = 1e-12  # of the margin: nearer to it there is rounding alone
 MOST_STEPS = 100  # a row and visit
@@ -72,7 +71,7 @@ class KernelMachine(Solver):
         StateArray("change", "row", in_model=False),
         StateArray("fresh", "row", dtype=np.uint8, in_model=False),
         StateArray("place", "row", dtype=np.int32, in_model=False),
-        StateArray("scalars", "scalar", 2, in_model=False),
+        StateArray("bias", "scalar", 1, in_model=False),
     )
 
     def __init__(self, task: Task):
@@ -99,19 +98,15 @@ class KernelMachine(Solver):
         each = KeptRows.ROW_BYTES + 1.5 * mean * KeptRows.ENTRY_BYTES  # longer rows are chosen, too
         room -= 2 * chunk * KeptRows.ENTRY_BYTES
         fitting = int((math.sqrt(each * each + 32.0 * max(room, 0.0)) - each) / 16.0)  # 8 q^2 + each q <= room
-        n_rows = min(most, fitting) if wanted is None else most
+        n_rows = max(2, min(most, fitting)) if wanted is None else most
         n_entries = int(1.5 * mean * n_rows) + 2 * chunk
         need = columns + sorted_scores + KeptRows.n_bytes(n_rows, n_entries)
-        if n_rows < 2:
-            n_rows, n_entries = 2, 3 * chunk
-            need = columns + sorted_scores + KeptRows.n_bytes(n_rows, n_entries)
         budget.require("the kernel matrix of some rows", need)
         budget.take("the kernel matrix of some rows", need)
         self.limits = n_rows, n_entries
 
     def start(self, state: State) -> None:
         state["place"][:] = -1
-        state["scalars"][GAP] = 1.0
         self.kept = KeptRows(self.problem.n_features, *self.limits)
         self.candidates = Candidates(*self.limits)
 
@@ -126,8 +121,7 @@ class KernelMachine(Solver):
             found.add(block, own, np.zeros(len(own)), every, every)
             self.gather(block, part, part["fresh"] > 0)
         order = np.argsort(state["place"][found.rows])
-        self.kept.put(np.arange(len(order)), found, order)
-        self.fill(np.arange(len(order)))
+        self.fill(self.kept.exchange(np.empty(0, np.int64), found, order))
         self.moved = self.columns_of_moved(state)
 
     # -- a reading ---------------------------------------------------------------------------------------------------
@@ -143,16 +137,13 @@ class KernelMachine(Solver):
         members = self.kept.rows
         if len(members):
             sides = state["sides"][members]
-            beta = np.where(sides >= 0.0, 1.0, -1.0) * state["alpha"][members]
+            beta = signed(state["alpha"][members], sides)
             scores, before = state["scores"][members], beta.copy()
             maximise = pairs if self.problem.free_bias else singles
-            most = MOST_STEPS * len(members)
-            matrix = self.kept.matrix
-            within = WITHIN
-            _, apart = maximise(matrix, len(members), sides, beta, scores, np.inf, 0)
-            if math.isfinite(apart):
-                within = max(WITHIN, INNER * apart)
-            maximise(matrix, len(members), sides, beta, scores, within, most)
+            dual = self.kept.matrix, len(members), sides, beta, scores
+            _, apart = maximise(*dual, np.inf, 0)
+            within = max(WITHIN, INNER * apart) if math.isfinite(apart) else WITHIN
+            maximise(*dual, within, MOST_STEPS * len(members))
             state["alpha"][members] = np.abs(beta)
             state["change"][members] = beta - before
         self.moved = self.columns_of_moved(state)
@@ -174,7 +165,7 @@ class KernelMachine(Solver):
             return
         # rows in memory that are not chosen go, those farthest from being so first, as far as room is wanted
         slopes, up, down = own
-        beyond = np.where(up & down, 0.0, np.abs(slopes - state["scalars"][BIAS]))
+        beyond = np.where(up & down, 0.0, np.abs(slopes - state["bias"][0]))
         spare = np.setdiff1d(np.arange(len(members)), chosen)
         spare = spare[np.lexsort((members[spare], beyond[spare]))]
         free_rows = kept.most_rows - len(members) - len(wanted)
@@ -211,11 +202,15 @@ class KernelMachine(Solver):
 
     def inner_pass(self, block: Block, state: State, visit: State, order: np.ndarray) -> PassResult:
         """Bring the scores of the block's rows up to date, and gather those that violate optimality most."""
-        weights = 1.0 if block.weights is None else block.weights
-        state["sides"][:] = block.y * (self.cost[1 + np.sign(block.y)] * weights)
+        state["sides"][:] = self.sides_of(block)
         self.update(block, state)
         self.gather(block, state, np.ones(block.n_samples, bool))
         return PassResult(block.n_samples, block.n_nonzeros, 0.0, True)
+
+    def sides_of(self, block: Block) -> np.ndarray:
+        """(n,): y_i C_i."""
+        sides = block.y * self.cost[1 + np.sign(block.y)]
+        return sides if block.weights is None else sides * block.weights
 
     def update(self, block: Block, state: State) -> None:
         if self.moved is not None:
@@ -258,8 +253,7 @@ class KernelMachine(Solver):
             late = part["fresh"] == 0
             if late.any():
                 before = part["scores"].copy()
-                weights = 1.0 if block.weights is None else block.weights
-                state["sides"][block.rows] = block.y * (self.cost[1 + np.sign(block.y)] * weights)
+                state["sides"][block.rows] = self.sides_of(block)
                 self.update(block, part)
                 state["scores"][block.rows] = np.where(late, part["scores"], before)
                 state["fresh"][block.rows] = 1
@@ -269,7 +263,7 @@ class KernelMachine(Solver):
     def certificate(self, state: State) -> Certificate:
         """Of the scores and dual variables at the end of a reading; no rows are needed."""
         found, bias = certified(self.problem, state["scores"], state["sides"], state["alpha"])
-        state["scalars"][:] = bias, found.rel_gap
+        state["bias"][0] = bias
         return found
 
     def dual_variables(self, state: State) -> np.ndarray:
@@ -278,29 +272,32 @@ class KernelMachine(Solver):
     def weights(self, state: State, out: np.ndarray) -> np.ndarray:
         """No feature has a weight of its own; the last entry is b, and what a regularised bias adds to it."""
         out[:] = 0.0
-        beta = np.where(state["sides"] >= 0.0, 1.0, -1.0) * state["alpha"]
-        out[-1] = state["scalars"][BIAS] + self.constant * float(beta.sum())
+        out[-1] = state["bias"][0] + self.constant * float(signed(state["alpha"], state["sides"]).sum())
         return out
 
     def support(self, state: State, blocks: Callable[[], Iterable[Block]]) -> Support:
         """The rows with a > 0, in the order of the source; the matrix is given back for them."""
-        self.kept.whole = np.empty((0, 0))
+        self.kept.matrix = np.empty((0, 0))
         lengths, parts = [], []
         for block in blocks():
             chosen = np.flatnonzero(state["alpha"][block.rows] > 0.0)
             lengths.append(np.diff(block.indptr)[chosen])
             parts.append((*copied(block, chosen), block.sq_norms[chosen], block.rows[chosen]))
         indices, values, norms, rows = (np.concatenate(one) for one in zip(*parts, strict=True))
-        beta = np.where(state["sides"] >= 0.0, 1.0, -1.0) * state["alpha"]
         names = ("gamma", "coef0", "degree")
         kernel = {"name": self.settings["kernel"]} | {name: self.settings[name] for name in names}
         indptr = np.append(0, np.cumsum(np.concatenate(lengths)))
-        return Support(indptr, indices, values, norms, beta[rows], kernel)
+        return Support(indptr, indices, values, norms, signed(state["alpha"], state["sides"])[rows], kernel)
 
     def summary(self, state: State) -> str:
         alpha, cost = state["alpha"], np.abs(state["sides"])
         n, at_bound = int((alpha > 0.0).sum()), int(((alpha > 0.0) & (alpha == cost)).sum())
         return f"{n:,} support vectors, {at_bound:,} of them at the bound"
+
+
+def signed(alpha: np.ndarray, sides: np.ndarray) -> np.ndarray:
+    """a_i y_i."""
+    return np.where(sides >= 0.0, alpha, -alpha)
 
 
 def slopes_of(part: State) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -312,14 +309,10 @@ def slopes_of(part: State) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return slopes, np.where(positive, more, less), np.where(positive, less, more)
 
 
-def make(task: Task) -> KernelMachine:
-    return KernelMachine(task)
-
-
 METHOD = Method(
     "kernel",
     "the support vector machine with a kernel: sequential minimal optimisation in blocks, certified",
     SETTINGS,
     KernelMachine.capabilities,
-    make,
+    KernelMachine,
 )
