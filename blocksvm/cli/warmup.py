@@ -220,8 +220,9 @@ def predict(folder: Path, kind: str, dtype: str) -> None:
 
     from blocksvm.api import fit
     from blocksvm.model.scoring import StoreScorer, TextScorer
-    from blocksvm.model.values import pieces_of_values, side_by_side
+    from blocksvm.model.values import pieces_of_values
     from blocksvm.sources.store.reader import open_store
+    from blocksvm.vectors import side_by_side
 
     text, store = make_store(folder, ONES if kind == "ones" else VALUED, dtype)
     model = folder / "model.h5"
@@ -234,7 +235,7 @@ def predict(folder: Path, kind: str, dtype: str) -> None:
     own = few_rows(kind, 3)
     indptr, indices, values = own.read_block(np.arange(len(own.chunks)), None).matrix
     for entries in (values, np.ones(len(indices)), None):
-        list(pieces_of_values((indptr, indices, entries), side_by_side(3, own.n_features), 1.0))
+        list(pieces_of_values((indptr, indices, entries), side_by_side(3, own.n_features + 1), 1.0))
 
 
 if __name__ == "__main__":

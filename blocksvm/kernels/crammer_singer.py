@@ -9,7 +9,7 @@ A row's part of primal - dual is sum_k (C_i [k = y_i] - a_ik) (max_j v_ij - v_ik
 below its bound have the largest v.  Where that is a single k = s, and v_s lies ``excess`` above all others, the row is
 at a corner, which it leaves when some decision value has moved by half of that.
 
-The classes lie side by side: w ((d + 1) * k,) and alpha (n, k), as in several.py; y (n,) int16 is the class, -1 where a
+The classes lie side by side: w ((d + 1) * width,) and alpha (n, k), as in several.py; y (n,) int16 is the class, -1 where a
 row has none; cost (k + 1,) float64 by class, the last one 0.
 """
 
@@ -19,7 +19,8 @@ from blocksvm.kernels import inlined, kernel
 from blocksvm.kernels.dual_cd import NEGLIGIBLE
 from blocksvm.kernels.loss import AT_REST, FREE, NEAR
 from blocksvm.kernels.memory import ROW_AHEAD, WEIGHTS_AHEAD, prefetch, prefetch_row
-from blocksvm.kernels.several import add_row_to, all_lines, entries_ahead, prefetch_columns, row_scores
+from blocksvm.kernels.several import add_row_to, all_lanes, entries_ahead, prefetch_lanes, row_scores
+from blocksvm.vectors import LINE
 
 
 @inlined
@@ -84,20 +85,20 @@ def best_row(v, a, y, c, q, edges, new):
 
 @kernel
 def crammer_singer_pass(indptr, indices, values, y, weights, sq_norms, order, bias, cost, shrink_above, rest_beyond,
-                        rest_visits, w, alpha, active, rest, pauses, share):  # fmt: skip
+                        rest_visits, w, width, alpha, active, rest, pauses, share):  # fmt: skip
     """One inner pass over the rows in ``order``; arguments and results as ``several_dual_cd_pass`` has them, where the
     projected gradients are never below 0.  A row at a corner whose excess lies above ``shrink_above`` is dropped."""
     k = alpha.shape[1]
     n = order.shape[0]
     with_set = share.shape[0] > 0
-    v = np.empty(k)
+    z = np.empty(width)
+    v = z[:k]
     new = np.empty(k)
     edges = np.empty(k)
-    steps = np.zeros(k)
-    moved = np.empty(k, np.int32)
-    lines = all_lines(k)
-    in_row = entries_ahead(indptr[indptr.shape[0] - 1], indptr.shape[0] - 1, k)
-    last = w.shape[0] - k
+    steps = np.zeros(width)
+    lanes = all_lanes(width)
+    moving = all_lanes(width)
+    in_row = entries_ahead(indptr[indptr.shape[0] - 1], indptr.shape[0] - 1, width)
     pg_max = 0.0
     dropped = 0
     nonzeros = 0
@@ -114,7 +115,7 @@ def crammer_singer_pass(indptr, indices, values, y, weights, sq_norms, order, bi
             prefetch(sq_norms, ahead)
             prefetch(y, ahead)
         if in_row == 0 and t + WEIGHTS_AHEAD < n:
-            prefetch_columns(indptr, indices, w, k, lines, lines.shape[0], order[t + WEIGHTS_AHEAD])
+            prefetch_lanes(indptr, indices, w, width, lanes, lanes.shape[0], order[t + WEIGHTS_AHEAD])
         i = order[t]
         own = y[i]
         c = cost[own] * (1.0 if weights is None else weights[i])
@@ -123,7 +124,7 @@ def crammer_singer_pass(indptr, indices, values, y, weights, sq_norms, order, bi
         start = indptr[i]
         stop = indptr[i + 1]
         nonzeros += stop - start
-        row_scores(indices, values, start, stop, w, k, bias, lines, lines.shape[0], in_row, v)
+        row_scores(indices, values, start, stop, w, width, bias, lanes, lanes.shape[0], in_row, z)
         for j in range(k):
             if j != own:
                 v[j] += 1.0
@@ -156,21 +157,19 @@ def crammer_singer_pass(indptr, indices, values, y, weights, sq_norms, order, bi
                 new[j] = 0.0
             new[own] = c
             new[1 if own == 0 else 0] = -c
-        n_moved = 0
+        n_moving = 0
         for j in range(k):
             step = new[j] - a[j]
+            steps[j] = step
             if step != 0.0:
                 if j != own:
                     changes += step
                 gain -= step * (v[j] + 0.5 * q * step)
                 a[j] = new[j]
-                moved[n_moved] = j
-                steps[j] = step
-                n_moved += 1
-        add_row_to(indices, values, start, stop, w, k, moved, steps, n_moved)
-        for m in range(n_moved):
-            w[last + moved[m]] += steps[moved[m]] * bias
-            steps[moved[m]] = 0.0
+                if n_moving == 0 or moving[n_moving - 1] != j // LINE:
+                    moving[n_moving] = j // LINE
+                    n_moving += 1
+        add_row_to(indices, values, start, stop, w, width, bias, moving, n_moving, steps)
     return pg_max, 0.0, dropped, nonzeros, loss, resting_loss, changes, gain, shares
 
 

@@ -1,8 +1,10 @@
 """Several problems over the same rows, minimised together: each row is read once for all of them.
 
-The problems lie side by side in memory: w (d + 1, k) and alpha (l, k) float64 hold those of problem c in column c.  So a
-nonzero of a row costs a few neighbouring cache lines for all problems, where k runs would fetch k lines from k places;
-the mathematics of each problem is that of its own run (dual_cd.py, margins.py).
+The problems lie side by side in memory (blocksvm/vectors.py): w ((d + 1) * width,) float64 holds the weights of problem c
+in column c, and a feature's ``width`` numbers, of which some may belong to no problem and are 0, begin on a cache line of
+their own.  So a nonzero of a row costs a cache line for each eight problems, where k runs would fetch k lines from k
+places; the mathematics of each problem is that of its own run (dual_cd.py, margins.py).  A *lane* is such a line, or all
+of a width of 4; lane g has the columns from 8 g on.  alpha (l, k) float64.
 
 codes (n,) int16 tell a row's kind, targets (m, k) float64 and costs (m, k) float64 the target and the cost C_i that a row
 of each kind has in each problem (cost 0: it is no part of it; the last kind, of code -1, has no target at all); reals
@@ -14,6 +16,7 @@ import numpy as np
 
 from blocksvm.kernels import inlined, kernel
 from blocksvm.kernels.dual_cd import NEGLIGIBLE
+from blocksvm.kernels.lanes import eight, four, plus, put, times
 from blocksvm.kernels.loss import (
     AT_REST,
     conjugate,
@@ -25,10 +28,9 @@ from blocksvm.kernels.loss import (
     value,
 )
 from blocksvm.kernels.memory import HOT_WEIGHTS, ROW_AHEAD, WEIGHTS_AHEAD, prefetch, prefetch_row, value_at
+from blocksvm.vectors import LINE
 
-LINE = 8  # float64 numbers in a cache line
-MOSTLY = 3  # times the problems that are wanted: with fewer in all, all are computed, side by side
-ENTRIES_AHEAD = 16
+ENTRIES_AHEAD = 32  # of 8, 16, 32, 64: 0.45, 0.36, 0.29, 0.29 s for a pass of IMDB's words over 8 problems
 IN_FLIGHT = 1 << 15  # numbers: a quarter of a second-level cache
 NEVER = 255  # in the place of a rest
 
@@ -42,52 +44,35 @@ def target_of(targets, reals, i, code, c):
 
 
 @inlined
-def prefetch_columns(indptr, indices, w, k, lines, n_lines, row):
-    """Ask for the weights that ``row`` names, at the first ``n_lines`` of these places in each feature's k numbers; w
-    ((d + 1) * k,)."""
+def prefetch_lanes(indptr, indices, w, width, lanes, n_lanes, row):
+    """Ask for the weights that ``row`` names, in the first ``n_lanes`` of these lanes."""
     start = indptr[row]
     at = indptr[row + 1] - 1
-    hot = HOT_WEIGHTS // k
+    hot = HOT_WEIGHTS // width
     while at >= start and indices[at] >= hot:
-        base = np.int64(indices[at]) * k
-        for line in range(n_lines):
-            prefetch(w, base + lines[line])
+        base = np.int64(indices[at]) * width
+        for t in range(n_lanes):
+            prefetch(w, base + lanes[t] * LINE)
         at -= 1
 
 
 @inlined
-def awake_lines(rest, row, live, reading, lines):
-    """Fill ``lines`` with a place in each cache line of a feature's k numbers that the row needs; returns how many.
-    Where lines begin is not known, so the last place of each run of neighbours is among them."""
-    n_lines = 0
+def awake_lanes(rest, row, live, reading, lanes):
+    """Fill ``lanes`` with those in which the row is awake for some live problem; returns how many."""
+    n_lanes = 0
     end = 0
-    before = -1
     for s in range(live.shape[0]):
         c = live[s]
-        if not is_awake(rest[row, c], reading):
-            continue
-        if before >= 0 and c > before + 1 and lines[n_lines - 1] != before:
-            lines[n_lines] = before
-            n_lines += 1
-        if c >= end:
-            lines[n_lines] = c
-            n_lines += 1
-            end = c + LINE
-        before = c
-    if before >= 0 and lines[n_lines - 1] != before:
-        lines[n_lines] = before
-        n_lines += 1
-    return n_lines
+        if c >= end and is_awake(rest[row, c], reading):
+            lanes[n_lanes] = c // LINE
+            n_lanes += 1
+            end = (c // LINE + 1) * LINE
+    return n_lanes
 
 
 @inlined
-def all_lines(k):
-    """The same for all problems."""
-    lines = np.empty((k - 1) // LINE + 2, np.int32)
-    for n in range(lines.shape[0] - 1):
-        lines[n] = n * LINE
-    lines[lines.shape[0] - 1] = k - 1
-    return lines
+def all_lanes(width):
+    return np.arange((width + LINE - 1) // LINE).astype(np.int32)
 
 
 @inlined
@@ -121,80 +106,67 @@ def leave_rows_at_rest(order, rest, live, active, reading):
 
 
 @inlined
-def entries_ahead(n_nonzeros, n_rows, k):
+def entries_ahead(n_nonzeros, n_rows, width):
     """How many entries ahead of the one at work the weights are asked for, where those of whole rows ahead would not stay
     in the cache until they are wanted; else 0."""
-    return ENTRIES_AHEAD if WEIGHTS_AHEAD * n_nonzeros * (k + LINE) > IN_FLIGHT * n_rows else 0
+    return ENTRIES_AHEAD if WEIGHTS_AHEAD * n_nonzeros * (width + LINE) > IN_FLIGHT * n_rows else 0
 
 
 @inlined
-def prefetch_ahead(indices, at, stop, w, k, lines, n_lines):
-    """Ask for the weights of an entry of the row at work."""
-    if at < stop:
-        base = np.int64(indices[at]) * k
-        for line in range(n_lines):
-            prefetch(w, base + lines[line])
+def lane_scores(indices, values, start, stop, w, width, first, bias, ahead, load, z):
+    """``z[c] = <w_c, x> + bias * w_c's last`` for the columns c of the lane that begins at ``first``; load: ``eight`` or
+    ``four``."""
+    stop = np.uint64(stop)
+    ahead = np.uint64(ahead)
+    found = times(bias, load(w, np.uint64(w.shape[0]) - width + first))
+    for at in range(np.uint64(start), stop):
+        if ahead > 0 and at + ahead < stop:
+            prefetch(w, np.uint64(indices[at + ahead]) * width + first)
+        found = plus(found, value_at(values, at), load(w, np.uint64(indices[at]) * width + first))
+    put(z, first, found)
 
 
 @inlined
-def row_scores(indices, values, start, stop, w, k, bias, lines, n_lines, ahead, z):
-    """``z[c] = <w_c, x> + bias * w_c's last`` for all problems; w ((d + 1) * k,)."""
-    width = np.uint64(k)
-    last = np.uint64(w.shape[0]) - width
-    for c in range(width):
-        z[c] = bias * w[last + c]
-    for at in range(np.uint64(start), np.uint64(stop)):
-        if ahead > 0:
-            prefetch_ahead(indices, at + np.uint64(ahead), np.uint64(stop), w, k, lines, n_lines)
-        v = value_at(values, at)
-        base = np.uint64(indices[at]) * width
-        for c in range(width):
-            z[c] += v * w[base + c]
-
-
-@inlined
-def some_row_scores(indices, values, start, stop, w, k, bias, chosen, n_chosen, lines, n_lines, ahead, z):
-    """The same for the first ``n_chosen`` of the problems that are ``chosen`` alone."""
-    width = np.uint64(k)
-    last = np.uint64(w.shape[0]) - width
-    for t in range(n_chosen):
-        z[chosen[t]] = bias * w[last + np.uint64(chosen[t])]
-    for at in range(np.uint64(start), np.uint64(stop)):
-        if ahead > 0:
-            prefetch_ahead(indices, at + np.uint64(ahead), np.uint64(stop), w, k, lines, n_lines)
-        v = value_at(values, at)
-        base = np.uint64(indices[at]) * width
-        for t in range(n_chosen):
-            c = np.uint64(chosen[t])
-            z[c] += v * w[base + c]
-
-
-@inlined
-def add_row_to(indices, values, start, stop, w, k, moved, steps, n_moved):
-    """``w_c += steps[c] * x`` for the problems c = moved[t], t < n_moved; steps (k,) is 0 for all others."""
-    width = np.uint64(k)
-    if MOSTLY * n_moved >= k:
-        for at in range(np.uint64(start), np.uint64(stop)):
-            v = value_at(values, at)
-            base = np.uint64(indices[at]) * width
-            for c in range(width):
-                w[base + c] += steps[c] * v
+def row_scores(indices, values, start, stop, w, width, bias, lanes, n_lanes, ahead, z):
+    """``z[c] = <w_c, x> + bias * w_c's last`` for the columns c of the first ``n_lanes`` of these lanes; z (width,)."""
+    wide = np.uint64(width)
+    if width < LINE:
+        lane_scores(indices, values, start, stop, w, wide, np.uint64(0), bias, ahead, four, z)
         return
+    for t in range(n_lanes):
+        lane_scores(indices, values, start, stop, w, wide, np.uint64(lanes[t] * LINE), bias, ahead, eight, z)
+
+
+@inlined
+def add_to_lane(indices, values, start, stop, w, width, first, bias, load, steps):
+    """``w_c += steps[c] * x`` (and the constant feature) for the columns c of the lane that begins at ``first``."""
+    own = load(steps, first)
+    last = np.uint64(w.shape[0]) - width + first
+    put(w, last, plus(load(w, last), bias, own))
     for at in range(np.uint64(start), np.uint64(stop)):
-        v = value_at(values, at)
-        base = np.uint64(indices[at]) * width
-        for t in range(n_moved):
-            w[base + np.uint64(moved[t])] += steps[moved[t]] * v
+        place = np.uint64(indices[at]) * width + first
+        put(w, place, plus(load(w, place), value_at(values, at), own))
+
+
+@inlined
+def add_row_to(indices, values, start, stop, w, width, bias, lanes, n_lanes, steps):
+    """``w_c += steps[c] * x`` (and the constant feature) in the first ``n_lanes`` of these lanes; steps (width,)."""
+    wide = np.uint64(width)
+    if width < LINE:
+        add_to_lane(indices, values, start, stop, w, wide, np.uint64(0), bias, four, steps)
+        return
+    for t in range(n_lanes):
+        add_to_lane(indices, values, start, stop, w, wide, np.uint64(lanes[t] * LINE), bias, eight, steps)
 
 
 def several_dual_cd_pass(indptr, indices, values, codes, reals, weights, sq_norms, order, bias, targets, costs, p,
-                         shrink_above, shrink_below, rest_beyond, rest_visits, live, reading, first, scale, w, alpha,
-                         active, rest, pauses, share, conjugates, seen):  # fmt: skip
+                         shrink_above, shrink_below, rest_beyond, rest_visits, live, reading, first, scale, w, width,
+                         alpha, active, rest, pauses, share, conjugates, seen):  # fmt: skip
     """One inner pass of dual coordinate descent over the rows in ``order``, for all live problems: ``dual_cd_pass`` of
     each.  A row is dropped from the visit where every live problem would do that.
 
     reading: the rows are those of a block, not of a working set; first: in the first pass of such a visit.  scale (k,):
-    what each problem's shares of its gap are multiplied by; w ((d + 1) * k,), alpha (n, k), active (n,), rest and pauses
+    what each problem's shares of its gap are multiplied by; w, alpha (n, k), active (n,), rest and pauses
     (n, k) uint8, share (n,) float64 (the row's scaled shares, added up over the problems) are updated; conjugates (k,)
     gain the changes of each problem's sum_i conjugate_i, and seen (k,) its own shares, unscaled.
 
@@ -203,17 +175,15 @@ def several_dual_cd_pass(indptr, indices, values, codes, reals, weights, sq_norm
 
     Returns as ``dual_cd_pass`` does, of all problems together.
     """
-    k = alpha.shape[1]
     n = order.shape[0]
     n_live = live.shape[0]
     with_set = share.shape[0] > 0
-    z = np.empty(k)
-    steps = np.zeros(k)
-    moved = np.empty(k, np.int32)
-    awake = np.empty(k, np.int32)
-    lines = np.empty(2 * k, np.int32)
-    in_row = entries_ahead(indptr[indptr.shape[0] - 1], indptr.shape[0] - 1, k)
-    last = w.shape[0] - k
+    z = np.empty(width)
+    steps = np.zeros(width)
+    awake = np.empty(width, np.int32)
+    lanes = all_lanes(width)
+    moving = all_lanes(width)
+    in_row = entries_ahead(indptr[indptr.shape[0] - 1], indptr.shape[0] - 1, width)
     pg_max = -np.inf
     pg_min = np.inf
     dropped = 0
@@ -232,13 +202,13 @@ def several_dual_cd_pass(indptr, indices, values, codes, reals, weights, sq_norm
             prefetch(codes, ahead)
         if in_row == 0 and t + WEIGHTS_AHEAD < n:
             ahead = order[t + WEIGHTS_AHEAD]
-            n_lines = awake_lines(rest, ahead, live, first, lines)
-            prefetch_columns(indptr, indices, w, k, lines, n_lines, ahead)
+            n_lanes = awake_lanes(rest, ahead, live, first, lanes)
+            prefetch_lanes(indptr, indices, w, width, lanes, n_lanes, ahead)
         i = order[t]
-        n_lines = awake_lines(rest, i, live, first, lines) if in_row > 0 else 0
         importance = 1.0 if weights is None else weights[i]
         code = codes[i]
         n_awake = 0
+        n_lanes = 0
         for s in range(n_live):
             c = live[s]
             if is_awake(rest[i, c], first):
@@ -247,6 +217,9 @@ def several_dual_cd_pass(indptr, indices, values, codes, reals, weights, sq_norm
                 else:
                     awake[n_awake] = c
                     n_awake += 1
+                    if n_lanes == 0 or lanes[n_lanes - 1] != c // LINE:
+                        lanes[n_lanes] = c // LINE
+                        n_lanes += 1
             elif first and rest[i, c] != NEVER:
                 rest[i, c] -= 1
         if n_awake == 0:
@@ -256,14 +229,9 @@ def several_dual_cd_pass(indptr, indices, values, codes, reals, weights, sq_norm
         start = indptr[i]
         stop = indptr[i + 1]
         nonzeros += stop - start
-        if MOSTLY * n_awake >= k:
-            row_scores(indices, values, start, stop, w, k, bias, lines, n_lines, in_row, z)
-        else:
-            some_row_scores(
-                indices, values, start, stop, w, k, bias, awake, n_awake, lines, n_lines, in_row, z
-            )  # fmt: skip
+        row_scores(indices, values, start, stop, w, width, bias, lanes, n_lanes, in_row, z)
         q = sq_norms[i] + bias_sq
-        n_moved = 0
+        n_moving = 0
         all_beyond = True
         row_share = AT_REST
         for s in range(n_awake):
@@ -305,36 +273,38 @@ def several_dual_cd_pass(indptr, indices, values, codes, reals, weights, sq_norm
                 move = (new - a) * direction(target, p)
                 gain -= more + move * (z[c] + 0.5 * move * q)
                 alpha[i, c] = new
-                moved[n_moved] = c
                 steps[c] = move
-                n_moved += 1
+                if n_moving == 0 or moving[n_moving - 1] != c // LINE:
+                    moving[n_moving] = c // LINE
+                    n_moving += 1
         if with_set:
             share[i] = row_share
             shares += max(row_share, 0.0)
         if all_beyond:
             active[i] = 0
             dropped += 1
-        if n_moved > 0:
-            add_row_to(indices, values, start, stop, w, k, moved, steps, n_moved)
-            for m in range(n_moved):
-                w[last + moved[m]] += steps[moved[m]] * bias
-                steps[moved[m]] = 0.0
+        if n_moving > 0:
+            add_row_to(indices, values, start, stop, w, width, bias, moving, n_moving, steps)
+            for s in range(n_awake):
+                steps[awake[s]] = 0.0
     return pg_max, pg_min, dropped, nonzeros, loss, resting_loss, changes, gain, shares
 
 
 @kernel
-def several_decision_values(indptr, indices, values, w, bias, out):
-    """``out[i, c] = <w_c, x_i> + bias * w_c's last`` for all rows and problems; w ((d + 1) * k,), out (n, k)."""
+def several_decision_values(indptr, indices, values, w, width, bias, out):
+    """``out[i, c] = <w_c, x_i> + bias * w_c's last`` for all rows and problems; out (n, k)."""
     k = out.shape[1]
     n = out.shape[0]
-    lines = all_lines(k)
-    in_row = entries_ahead(indptr[n] - indptr[0], n, k)
+    z = np.empty(width)
+    lanes = all_lanes(width)
+    n_lanes = lanes.shape[0]
+    in_row = entries_ahead(indptr[n] - indptr[0], n, width)
     for i in range(n):
         if in_row == 0 and i + WEIGHTS_AHEAD < n:
-            prefetch_columns(indptr, indices, w, k, lines, lines.shape[0], i + WEIGHTS_AHEAD)
-        row_scores(
-            indices, values, indptr[i], indptr[i + 1], w, k, bias, lines, lines.shape[0], in_row, out[i]
-        )  # fmt: skip
+            prefetch_lanes(indptr, indices, w, width, lanes, n_lanes, i + WEIGHTS_AHEAD)
+        row_scores(indices, values, indptr[i], indptr[i + 1], w, width, bias, lanes, n_lanes, in_row, z)
+        for c in range(k):
+            out[i, c] = z[c]
 
 
 def several_certificate_sums(scores, codes, reals, weights, alpha, targets, costs, p, live, out):
@@ -411,27 +381,26 @@ def several_feasible(alpha, codes, reals, weights, targets, costs, p, ratio):
 
 
 @kernel
-def add_rows_to_several(indptr, indices, values, coefficients, bias, w):
-    """``w_c += sum_i coefficients[i, c] * x_i`` (and the constant feature); coefficients (n, k), w ((d + 1) * k,)."""
+def add_rows_to_several(indptr, indices, values, coefficients, bias, w, width):
+    """``w_c += sum_i coefficients[i, c] * x_i`` (and the constant feature); coefficients (n, k)."""
     k = coefficients.shape[1]
-    last = w.shape[0] - k
-    moved = np.empty(k, np.int32)
+    moving = all_lanes(width)
+    steps = np.zeros(width)
     for i in range(coefficients.shape[0]):
-        n_moved = 0
+        n_moving = 0
         for c in range(k):
-            if coefficients[i, c] != 0.0:
-                moved[n_moved] = c
-                n_moved += 1
-                w[last + c] += coefficients[i, c] * bias
-        if n_moved > 0:
-            add_row_to(indices, values, indptr[i], indptr[i + 1], w, k, moved, coefficients[i], n_moved)
+            steps[c] = coefficients[i, c]
+            if steps[c] != 0.0 and (n_moving == 0 or moving[n_moving - 1] != c // LINE):
+                moving[n_moving] = c // LINE
+                n_moving += 1
+        add_row_to(indices, values, indptr[i], indptr[i + 1], w, width, bias, moving, n_moving, steps)
 
 
 @kernel
 def sums_of_columns(w, prior, out):
-    """``out`` (k, 4): of each column of w (d + 1, k) and of w0, the prior (d + 1, k) or (0, 0): ||w||^2, ||w - w0||^2,
-    <w, w - w0> and <w0, w - w0>."""
-    k = w.shape[1]
+    """``out`` (k, 4): of the first k columns of w (d + 1, width) and of w0, the prior (d + 1, width) or (0, 0): ||w||^2,
+    ||w - w0||^2, <w, w - w0> and <w0, w - w0>."""
+    k = out.shape[0]
     out[:] = 0.0
     if prior.shape[0] == 0:
         for j in range(w.shape[0]):

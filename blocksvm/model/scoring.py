@@ -18,11 +18,12 @@ from blocksvm.formats.text import LineLimit, TextInputs
 from blocksvm.memory import Budget
 from blocksvm.model.expansion import Expansion, support_bytes
 from blocksvm.model.files import Model, describe_model, hashed, labels_predicted, load_model, own_format, recipe_of
-from blocksvm.model.values import classes_of, piece_bytes, pieces_of_values, rows_of_piece, side_by_side
+from blocksvm.model.values import classes_of, piece_bytes, pieces_of_values, rows_of_piece
 from blocksvm.rows import RecordCounter, shown_name
 from blocksvm.sources.block import Arena
 from blocksvm.sources.source import bytes_of_blocks
 from blocksvm.sources.store.reader import Store
+from blocksvm.vectors import side_by_side, width_of
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ class TextScorer:
         self.budget.take("text", (EXPANSION + 1) * self.piece_bytes)
         self.budget.take("decision values", piece_bytes(n_vectors))
         # ids stay for the look-up; while the index is filled there are two copies of them
-        need = 8 * n_vectors * (d + 2) + 8 * n_vectors * (d + 1) + 8 * d + IdIndex.n_bytes(d)
+        need = 8 * width_of(n_vectors) * (d + 2) + 8 * n_vectors * (d + 1) + 8 * d + IdIndex.n_bytes(d)
         need += support_bytes(description, d)
         self.budget.require("the model", need)
         self.budget.take("the model", need)
@@ -81,7 +82,7 @@ class TextScorer:
         self.index = IdIndex(d).fill([(0, self.model.feature_ids)])
         # unseen features point at a weight of 0, the last entry is the constant
         constant = np.expand_dims(self.model.intercept, -1)
-        self.w = side_by_side(n_vectors, d + 1)
+        self.w = side_by_side(n_vectors, d + 2)
         self.w[:, :-2] = self.model.weights
         self.w[:, -1:] = constant
         own = self.model.support
@@ -139,7 +140,8 @@ class StoreScorer:
         # source number, label, class; the numbers are sorted with a second copy of them
         self.row_bytes = 8 + 8 + 8 + 4 + (8 * n_vectors if with_values else 0)
         with Store(path) as store:
-            need = (8 + 8 * n_vectors) * (d + 1) + IdIndex.n_bytes(d) + 8 * n_vectors * (store.n_features + 1)
+            need = (8 + 8 * n_vectors) * (d + 1) + IdIndex.n_bytes(d)
+            need += 8 * width_of(n_vectors) * (store.n_features + 1)
             need += (
                 GATHERED_BYTES
                 + support_bytes(description, store.n_features)
@@ -161,7 +163,7 @@ class StoreScorer:
             self.model = replace(loaded, feature_ids=np.empty(0, np.int64), weights=np.empty(0), support=None)
             most_rows = int(store.chunks.n_rows.max())
             self.arena_bytes = bytes_of_blocks(store, most_rows, int(store.chunks.nnz.max()))
-            self.budget.take("weights", self.own.nbytes)
+            self.budget.take("weights", 8 * width_of(n_vectors) * (store.n_features + 1))
             self.budget.take("one chunk", self.arena_bytes + 48 * most_rows)
             self.budget.take("decision values", piece_bytes(n_vectors))
             self.budget.require("predictions", self.row_bytes * min(store.n_samples, 1024))
@@ -226,7 +228,7 @@ def _own_weights(model: Model, store: Store) -> tuple[np.ndarray, np.ndarray]:
     index = IdIndex(len(model.feature_ids)).fill([(0, model.feature_ids)])
     places = np.full(0 if model.support is None else len(model.feature_ids), -1)
     theirs = np.atleast_2d(model.weights)
-    own = side_by_side(len(theirs), store.n_features)
+    own = side_by_side(len(theirs), store.n_features + 1)
     for start, ids in store.feature_id_pieces():
         positions = index.find(ids if bits is not None else hashed(ids, model.bits))
         known = np.flatnonzero(positions >= 0)

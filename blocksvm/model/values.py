@@ -11,6 +11,7 @@ import numpy as np
 
 from blocksvm.kernels.margins import decision_values
 from blocksvm.kernels.several import several_decision_values
+from blocksvm.vectors import together
 
 PIECE_VALUES = 1 << 15  # 256 kB of them
 
@@ -30,31 +31,26 @@ def pieces_of_values(matrix: tuple, w: np.ndarray, constant: float) -> Iterator[
 
     matrix: (indptr, indices, values) as a Block has them; w (k, d + 1) float64: a vector for each class, or one alone
     (k = 1) for two classes, the constant feature's weight last; constant: the value of that feature.  The values are
-    overwritten by the next piece.  Vectors that lie side by side in memory (``side_by_side``) are read together, which
-    is many times as fast.
+    overwritten by the next piece.  Vectors that lie side by side in memory (blocksvm/vectors.py) are read together,
+    which is many times as fast.
     """
     indptr, indices, entries = matrix
     n, k = len(indptr) - 1, len(w)
     step = rows_of_piece(k)
     memory = np.empty(k * min(n, step))
-    together = w.T.reshape(-1) if k > 1 and w.T.flags.c_contiguous else None
+    columns = together(w)
     for start in range(0, n, step):
         rows = slice(start, min(start + step, n))
         piece = indptr[start : rows.stop + 1], indices, entries
-        if together is not None:
+        if columns is not None:
             values = memory[: k * (rows.stop - start)].reshape(-1, k)
-            several_decision_values(*piece, together, constant, values)
+            several_decision_values(*piece, columns.reshape(-1), columns.shape[1], constant, values)
             yield rows, values.T
             continue
         values = memory[: k * (rows.stop - start)].reshape(k, -1)
         for own, out in zip(w, values, strict=True):
             decision_values(*piece, own, constant, out)
         yield rows, values
-
-
-def side_by_side(k: int, n_features: int) -> np.ndarray:
-    """Zeros (k, n_features + 1) of which each feature's k numbers are neighbours in memory."""
-    return np.zeros((n_features + 1, k)).T
 
 
 def classes_of(values: np.ndarray) -> np.ndarray:

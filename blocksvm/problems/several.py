@@ -33,6 +33,7 @@ from blocksvm.problems.problem import (
 )
 from blocksvm.sources.block import Block
 from blocksvm.sources.source import Source
+from blocksvm.vectors import side_by_side, together
 
 PRIMAL, DUAL, REL_GAP = range(3)  # of each problem's certified figures
 CERTIFIED = ("primal", "dual", "rel_gap")
@@ -149,32 +150,38 @@ def membership(sets: Sequence, labels: Labels) -> np.ndarray:
     return found
 
 
-def decision_values_of(block: Block, w: np.ndarray, bias: float) -> np.ndarray:
-    """(n, k) float64: the decision values of a block's rows by w (d + 1, k)."""
-    found = np.empty((block.n_samples, w.shape[1]))
-    several_decision_values(*block.matrix, w.reshape(-1), bias, found)
+def decision_values_of(block: Block, w: np.ndarray, k: int, bias: float) -> np.ndarray:
+    """(n, k) float64: the decision values of a block's rows by the first k columns of w (d + 1, width)."""
+    found = np.empty((block.n_samples, k))
+    several_decision_values(*block.matrix, w.reshape(-1), w.shape[1], bias, found)
     return found
 
 
-def norms_of(w: np.ndarray, prior: np.ndarray | None = None) -> np.ndarray:
-    """(k, 4) of w (d + 1, k) and a prior (d + 1, k), as ``sums_of_columns`` has them."""
-    found = np.empty((w.shape[1], 4))
+def norms_of(w: np.ndarray, k: int, prior: np.ndarray | None = None) -> np.ndarray:
+    """(k, 4) of the first k columns of w (d + 1, width) and a prior of that shape, as ``sums_of_columns`` has them."""
+    found = np.empty((k, 4))
     sums_of_columns(w, np.empty((0, 0)) if prior is None else prior, found)
     return found
 
 
 class SideBySideSums(CertificateSums):
-    """What certificates of several vectors w (k, d + 1) have in common; prior (d + 1, k) or (0, 0)."""
+    """What certificates of several vectors w (k, d + 1) have in common; prior (d + 1, width) or (0, 0)."""
 
     def __init__(self, problem, w: np.ndarray, prior: np.ndarray | None = None):
         self.problem = problem
-        self.w = np.ascontiguousarray(w.reshape(problem.n_problems, -1).T)
-        self.norms = norms_of(self.w, prior)
+        vectors = w.reshape(problem.n_problems, -1)
+        columns = together(vectors)
+        if columns is None:
+            copied = side_by_side(*vectors.shape)
+            copied[:] = vectors
+            columns = together(copied)
+        self.w = columns
+        self.norms = norms_of(columns, problem.n_problems, prior)
         self.correct = self.labelled = 0
 
     def scores(self, block: Block) -> np.ndarray:
         """(n, k) float64: the decision values of a block's rows."""
-        return decision_values_of(block, self.w, self.problem.bias)
+        return decision_values_of(block, self.w, self.problem.n_problems, self.problem.bias)
 
     def count_classes(self, scores: np.ndarray, block: Block) -> None:
         """Which rows' class has the largest decision value."""

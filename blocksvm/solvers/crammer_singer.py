@@ -46,7 +46,7 @@ class CrammerSingerCD(SideBySide):
                 state["alpha"][block.rows] = alpha
             own = alpha[np.arange(len(alpha)), block.y]
             total += float(alpha.sum() - own.sum())
-            add_rows_to_several(*block.matrix, alpha, self.bias, state["w"].reshape(-1))
+            add_rows_to_several(*block.matrix, alpha, self.bias, state["w"].reshape(-1), state["w"].shape[1])
         state["sums"][CONJUGATE] = total
 
     def visit_rows(
@@ -62,7 +62,7 @@ class CrammerSingerCD(SideBySide):
         above, _, beyond, longest = shrinking
         return crammer_singer_pass(
             *block.matrix, block.y, block.weights, block.sq_norms, order, self.bias, self.problem.costs, above, beyond,
-            longest, state["w"].reshape(-1), state["alpha"], visit["active"], state["rest"],
+            longest, state["w"].reshape(-1), state["w"].shape[1], state["alpha"], visit["active"], state["rest"],
             state.get("pauses", NO_PAUSES), visit.get(SHARE, NO_SHARES),
         )  # fmt: skip
 

@@ -39,6 +39,7 @@ from blocksvm.solvers.protocol import (
     VisitArray,
 )
 from blocksvm.sources.block import Block
+from blocksvm.vectors import width_of
 
 ABOVE, BELOW, PASSES, DROPPED = range(4)  # entries of visit["range"]; with a working set also
 OF_THE_SET = 4  # the visit is to its rows
@@ -107,7 +108,7 @@ class DualCD(Solver):
         self.tolerance, self.with_set = task.tolerance, task.working_set
         k = self.n_vectors
         self.state_arrays = (
-            StateArray("w", "feature", columns=k, in_model=False),
+            StateArray("w", "feature", columns=width_of(k), in_model=False),
             StateArray("alpha", "row", columns=k),
             StateArray("rest", "row", columns=rests, dtype=np.uint8, in_model=False),
             StateArray("sums", "scalar", RESTING + REST_VISITS + 1),

@@ -92,7 +92,7 @@ class SeveralDualCD(SideBySide):
             problem.loss.compiled(several_coefficients)(
                 alpha, codes, problem.reals(block), block.weights, *row, live, state["conjugates"], coefficients
             )
-            add_rows_to_several(*block.matrix, coefficients, self.bias, w.reshape(-1))
+            add_rows_to_several(*block.matrix, coefficients, self.bias, w.reshape(-1), w.shape[1])
         state["sums"][CONJUGATE] = state["conjugates"].sum()
 
     def leave_resting(self, order: np.ndarray, state: State, visit: State, reading: bool) -> int:
@@ -112,7 +112,7 @@ class SeveralDualCD(SideBySide):
         return self.one_pass(
             *block.matrix, problem.codes(block), problem.reals(block), block.weights, block.sq_norms, order, self.bias,
             problem.targets, problem.costs, problem.own, *shrinking, self.live(state), reading, first, state["scale"],
-            state["w"].reshape(-1), state["alpha"], visit["active"], state["rest"], state.get("pauses", NO_PAUSES),
+            state["w"].reshape(-1), state["w"].shape[1], state["alpha"], visit["active"], state["rest"], state.get("pauses", NO_PAUSES),
             visit.get(SHARE, NO_SHARES), state["conjugates"], state["seen"] if first else np.zeros(self.n_vectors),
         )  # fmt: skip
 

@@ -1,5 +1,5 @@
-"""What dual coordinate descent with several weight vectors has in common: w (d + 1, k) and alpha (l, k), side by side
-in memory, and the rows' rests and shares as ``DualCD`` keeps them."""
+"""What dual coordinate descent with several weight vectors has in common: w (d + 1, width), of which the first k columns
+count, and alpha (l, k), side by side in memory (blocksvm/vectors.py), and the rows' rests and shares as ``DualCD`` keeps them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NOTHING = np.empty((0, 0))  # in the place of a prior
 class SideBySide(DualCD):
     """A solver derives from this: it states its problem, of ``n_problems`` vectors, and makes the passes over it.
 
-    prior (d + 1, k) or (0, 0), from ``start`` on.
+    prior (d + 1, width) or (0, 0), from ``start`` on.
     """
 
     capabilities = replace(DualCD.capabilities, free_bias=False, screens=False)
@@ -41,7 +41,9 @@ class SideBySide(DualCD):
     def start(self, state: State) -> None:
         """a = 0 is a feasible start, with w = 0 or the prior model's weights, which are laid side by side."""
         if self.prior.size:
-            self.prior = np.ascontiguousarray(self.prior.reshape(self.n_vectors, -1).T)
+            prior = self.prior.reshape(self.n_vectors, -1)
+            self.prior = np.zeros_like(state["w"])
+            self.prior[:, : self.n_vectors] = prior.T
             state["w"][:] = self.prior
 
     def load_alpha(self, state: State, saved: SavedRun) -> np.ndarray:
@@ -59,11 +61,11 @@ class SideBySide(DualCD):
         return np.array(saved.meta["cost"])
 
     def weights(self, state: State, out: np.ndarray | None) -> np.ndarray:
-        return state["w"].T
+        return state["w"].T[: self.n_vectors]
 
     def norms(self, state: State) -> np.ndarray:
         """(k, 4), as ``sums_of_columns`` has them."""
-        return norms_of(state["w"], self.prior)
+        return norms_of(state["w"], self.n_vectors, self.prior)
 
     def distances_of(self, state: State) -> tuple[float, float]:
         norms = self.norms(state)

@@ -12,11 +12,12 @@ from blocksvm.conversion.ids import IdIndex
 from blocksvm.errors import InputError
 from blocksvm.labels import SETS, Labels, label_text
 from blocksvm.memory import Budget
-from blocksvm.model.values import piece_bytes, side_by_side
+from blocksvm.model.values import piece_bytes
 from blocksvm.problems.several import membership
 from blocksvm.sources.block import Arena
 from blocksvm.sources.source import Source, bytes_of_blocks
 from blocksvm.training.certificate import count_correct, count_sets, sum_squared_errors
+from blocksvm.vectors import side_by_side, width_of
 
 
 def held_out_figures(held_out: HeldOut | None, weights: Callable[[], np.ndarray], bias: float) -> dict:
@@ -48,7 +49,11 @@ class HeldOut:
         most_rows, most_nnz = int(source.chunks.n_rows.max()), int(source.chunks.nnz.max())
         self.arena_bytes = bytes_of_blocks(source, most_rows, most_nnz)
         # a chunk, the mapping, the weights, and while these are gathered the known positions and their weights
-        need = self.arena_bytes + piece_bytes(n_vectors) + (4 + 8 * n_vectors + 1 + 4 + 8) * (source.n_features + 1)
+        need = (
+            self.arena_bytes
+            + piece_bytes(n_vectors)
+            + (4 + 8 * width_of(n_vectors) + 1 + 4 + 8) * (source.n_features + 1)
+        )
         need += source.working_bytes() + 120 * len(source.chunks)
         budget.require("held-out rows", need)
         budget.take("held-out rows", need)
@@ -66,7 +71,7 @@ class HeldOut:
     def score(self, w: np.ndarray, bias: float) -> float:
         """Share of the labelled held-out rows whose label, or whole set of labels, is predicted, or the root of their
         mean squared error; unseen features count nothing."""
-        own = side_by_side(self.n_vectors, self.source.n_features)
+        own = side_by_side(self.n_vectors, self.source.n_features + 1)
         known = self.mapping >= 0
         for mine, theirs in zip(own, w.reshape(self.n_vectors, -1), strict=True):
             mine[:-1][known] = theirs[self.mapping[known]]

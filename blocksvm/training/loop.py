@@ -31,6 +31,7 @@ from blocksvm.training.visitor import Visitor
 from blocksvm.training.visits import Executor, ThisThread
 from blocksvm.training.warm_start import start_warm
 from blocksvm.training.working_set import figures_of, make_working_set
+from blocksvm.vectors import on_lines
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,7 @@ class OuterLoop:
     def allocate(self) -> None:
         """The state's arrays, and the solver's start in them."""
         plan, solver = self.plan, self.plan.solver
-        self.state = {array.name: np.zeros(plan.shape(array), array.dtype) for array in solver.state_arrays}
+        self.state = {array.name: on_lines(plan.shape(array), array.dtype) for array in solver.state_arrays}
         self.output = np.zeros(solver.n_vectors * (plan.n_features + 1)) if solver.needs_output else None
         if plan.earlier.prior is not None:
             solver.prior = plan.earlier.prior_weights(plan.n_features, solver.bias)

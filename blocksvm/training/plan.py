@@ -18,6 +18,7 @@ from blocksvm.training.memory_plan import plan_blocks, take_state
 from blocksvm.training.methods import get_method
 from blocksvm.training.schedule import Replay, Schedule
 from blocksvm.training.settings import TrainSettings
+from blocksvm.vectors import width_of
 
 
 class Plan:
@@ -76,7 +77,7 @@ class Plan:
         self.earlier.match_features(self.budget)
         self.n_features = source.n_features + len(self.earlier.extra_ids)
         if self.earlier.prior is not None:
-            self.budget.take("prior", 8 * self.solver.n_vectors * (self.n_features + 1))
+            self.budget.take("prior", 8 * width_of(self.solver.n_vectors) * (self.n_features + 1))
         if valid is not None:
             self.solver.capabilities.require("linear", self.solver.name, "valid", "score other rows with predict")
         self.held_out = (

@@ -247,5 +247,5 @@ def held_out_values(plan: Plan, loop: OuterLoop, shape: tuple[int, ...]) -> Iter
     reader = plan.source.reader(real=solver.real_targets)
     for chunk in range(len(plan.source.chunks)):
         block = reader.read_block(np.array([chunk]), None)
-        yield block, decision_values_of(block, w, solver.bias).reshape(block.n_samples, *shape)
+        yield block, decision_values_of(block, w, solver.n_vectors, solver.bias).reshape(block.n_samples, *shape)
     reader.close()

@@ -114,7 +114,7 @@ class HeldOutCD(SeveralDualCD):
         w, alpha, conjugates, C = self.earlier
         width = w.shape[1]
         parabola = curvature_of(self.problem.loss, self.problem.own)
-        total, norms = alpha.sum(axis=0), norms_of(w)
+        total, norms = alpha.sum(axis=0), norms_of(w, width)
         for number, own in enumerate(self.path):
             columns, ratio = slice(number * width, (number + 1) * width), own / C
             factor, curved = np.full(width, ratio), conjugates + total
