@@ -33,7 +33,7 @@ from blocksvm.errors import InputError, said
 from blocksvm.kernels.margins import add_rows, decision_values, sum_of_squares
 from blocksvm.problems.problem import require_two_labels
 from blocksvm.sources.block import Arena
-from blocksvm.sources.source import Source, bytes_of_blocks, first_chunk
+from blocksvm.sources.source import Source, first_chunk, largest_chunk_bytes
 from blocksvm.training.run_settings import FREE
 
 GROWTH = 10.0  # of C from one soft margin to the next
@@ -144,8 +144,7 @@ class Plane:
         self.w, self.alpha, self.cost = fitted.result.w, fitted.alpha, solver.problem.cost
         factors = fitted.certificate.alpha_factors or (1.0, 1.0)
         self.factors = np.array(factors)
-        largest = int(source.chunks.nnz.max())
-        self.arena = Arena(bytes_of_blocks(source, int(source.chunks.n_rows.max()), largest))
+        self.arena = Arena(largest_chunk_bytes(source))
         if self.free_bias:
             self.norm, self.radius = math.sqrt(sum_of_squares(self.w[:-1])), source.max_norm
             self.offset = self.constant * float(self.w[-1])
@@ -156,8 +155,7 @@ class Plane:
     @staticmethod
     def n_bytes(source: Source) -> int:
         """Memory for looking at one: two sums of rows, and a chunk."""
-        chunk = bytes_of_blocks(source, int(source.chunks.n_rows.max()), int(source.chunks.nnz.max()))
-        return 16 * (source.n_features + 1) + chunk
+        return 16 * (source.n_features + 1) + largest_chunk_bytes(source)
 
     def chunks(self):
         """(chunk, block, side (n,) 0 or 1, <w, x> with a regularised bias, a, C) of each."""
