@@ -65,7 +65,7 @@ def main(arguments: list[str]) -> int:
     options = parser().parse_args(arguments)
     from pathlib import Path
 
-    from blocksvm.outputs import check_outputs, written_whole
+    from blocksvm.outputs import check_outputs, write_json, written_whole
     from blocksvm.sources.store.files import open_hdf5, read_meta
 
     path = path_of(options.path)
@@ -107,11 +107,8 @@ def main(arguments: list[str]) -> int:
         best = found.best(options.select)
         print("\n".join(shown(found, best)))
         if "json" in outputs:
-            import json
-
-            with written_whole(outputs["json"], options.overwrite) as partial:
-                told = found.described() | {"store": options.store, "best": found.path[best]}
-                partial.write_text(json.dumps(told, indent=2, allow_nan=False) + "\n")
+            told = found.described() | {"store": options.store, "best": found.path[best]}
+            write_json(outputs["json"], told, options.overwrite)
         if "figure" in outputs:
             from blocksvm.validation.figure import draw
 

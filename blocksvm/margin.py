@@ -45,7 +45,7 @@ def main(arguments: list[str]) -> int:
     from pathlib import Path
 
     from blocksvm.labels import label_text
-    from blocksvm.outputs import check_outputs, written_whole
+    from blocksvm.outputs import check_outputs, write_json, written_whole
     from blocksvm.sources.store.files import open_hdf5, read_meta
 
     kinds = {"json": options.json, "figure": options.figure, "support vectors": options.support_vectors}
@@ -94,11 +94,7 @@ def main(arguments: list[str]) -> int:
         labels = store.labels.values
     print("\n".join(shown(report)))
     if "json" in outputs:
-        import json
-
-        with written_whole(outputs["json"], options.overwrite) as partial:
-            told = {"store": options.store} | report.described()
-            partial.write_text(json.dumps(told, indent=2, allow_nan=False) + "\n")
+        write_json(outputs["json"], {"store": options.store} | report.described(), options.overwrite)
     if "figure" in outputs:
         from blocksvm.analysis.margin_figure import draw
 

@@ -274,6 +274,12 @@ def written_whole(path: Path, overwrite: bool = True) -> Iterator[Path]:
         raise
 
 
+def write_json(path: Path, told: Mapping, overwrite: bool) -> None:
+    """A report as JSON, see ``written_whole``."""
+    with written_whole(path, overwrite) as partial:
+        partial.write_text(json.dumps(told, indent=2, allow_nan=False) + "\n")
+
+
 def _take_name(partial: Path, target: Path, path: Path) -> None:
     """Rename; InputError where there is a file of that name."""
     try:

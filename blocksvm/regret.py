@@ -79,7 +79,7 @@ def main(arguments: list[str]) -> int:
     options = parser(learner, own).parse_args(arguments)
     from pathlib import Path
 
-    from blocksvm.outputs import check_outputs, written_whole
+    from blocksvm.outputs import check_outputs, write_json, written_whole
     from blocksvm.sources.store.files import open_hdf5, read_meta
 
     kinds = {"json": options.json, "figure": options.figure}
@@ -107,11 +107,8 @@ def main(arguments: list[str]) -> int:
         )  # fmt: skip
     line.close()
     if options.json:
-        import json
-
-        with written_whole(Path(options.json), options.overwrite) as partial:
-            described = {"store": options.store, "order": options.order, "seed": options.seed} | report.described()
-            partial.write_text(json.dumps(described, indent=2, allow_nan=False) + "\n")
+        told = {"store": options.store, "order": options.order, "seed": options.seed} | report.described()
+        write_json(Path(options.json), told, options.overwrite)
     if options.figure:
         with written_whole(Path(options.figure), options.overwrite) as partial:
             draw(report, partial)

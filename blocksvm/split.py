@@ -94,9 +94,6 @@ def main(arguments: list[str]) -> int:
         raise InputError(f"{options.store}: no such store; make it first, without --append and --drop")
     for path in filter(None, (Path(options.store), held_out)):
         check_output(path, options.overwrite or changes, "store")
-    given = {name: getattr(options, name) for name in GIVEN} | {"sum_duplicates": None}
-    if options.duplicates is not None:
-        given["sum_duplicates"] = options.duplicates == "sum"
     machine = {
         "memory": options.memory,
         "jobs": jobs,
@@ -104,13 +101,13 @@ def main(arguments: list[str]) -> int:
         "weights": options.weights,
     }
     sigterm_interrupts()
-    from blocksvm.conversion.convert import SplitSettings, extend, settings_of_store, split
+    from blocksvm.conversion.convert import COMMON, extend, settings_from, settings_of_store, split
 
+    given = {name: getattr(options, name) for name in COMMON}
     if changes:
         settings = settings_of_store(options.store, given, **machine)
     else:
-        given = {name: value for name, value in given.items() if value is not None}
-        settings = SplitSettings(**given, **machine, holdout=share, overwrite=options.overwrite)
+        settings = settings_from(given, **machine, holdout=share, overwrite=options.overwrite)
     compile_kernels("split", settings.dtype, options.quiet)
     from blocksvm.cli.display import SplitDisplay, split_summary
 
@@ -128,9 +125,6 @@ def main(arguments: list[str]) -> int:
         for line in next_steps(options.store, meta):
             print(line, file=sys.stderr)
     return 0
-
-
-GIVEN = ("seed", "keep_order", "dtype", "normalize", "min_count", "format", "bits")
 
 
 def holdout_of(options, changes: bool):

@@ -31,6 +31,29 @@ def load(path: Path, rows: int | None):
     return X[:rows], np.where(y[:rows] == y.max(), 1.0, -1.0)
 
 
+def make_store(text: Path, rows: int | None, folder: str) -> tuple[Path, int]:
+    """A store of the first rows of a text, two classes as ``load`` has them; and how many rows it has."""
+    from sklearn.datasets import dump_svmlight_file
+
+    from blocksvm.conversion.convert import split
+
+    X, y = load(text, rows)
+    dump_svmlight_file(X, y, f"{folder}/rows.svm")
+    store = Path(folder) / "rows.h5"
+    split([f"{folder}/rows.svm"], store)
+    return store, X.shape[0]
+
+
+def cells_of(runs: dict[str, list[dict]], digits: int) -> list[str]:
+    """Of each program's runs the median of their seconds, to so many digits, and the last one's primal and gap."""
+    cells = []
+    for found in runs.values():
+        seconds = statistics.median(run["seconds"] for run in found)
+        gap = f", gap {found[-1]['rel_gap']:.1e}" if "rel_gap" in found[-1] else ""
+        cells.append(f"{seconds:.{digits}f} s, P {found[-1]['primal']:.6g}{gap}")
+    return cells
+
+
 def peer(path: Path, rows: int | None, C: float, tolerance: float) -> None:
     """One run of libsvm, as a line of JSON."""
     from sklearn.svm import SVC
@@ -68,14 +91,7 @@ def main() -> None:
             peer(Path(text), options.rows, float(C or 1), options.peer)
             return
         with tempfile.TemporaryDirectory(prefix="blocksvm-experiment-") as folder:
-            from sklearn.datasets import dump_svmlight_file
-
-            from blocksvm.conversion.convert import split
-
-            X, y = load(Path(text), options.rows)
-            dump_svmlight_file(X, y, f"{folder}/rows.svm")
-            store = Path(folder) / "rows.h5"
-            split([f"{folder}/rows.svm"], store)
+            store, n_rows = make_store(Path(text), options.rows, folder)
             runs: dict[str, list[dict]] = {}
             for _ in range(options.repeats):
                 for share in ("8", "mem"):
@@ -87,11 +103,7 @@ def main() -> None:
                     rows = ("--rows", options.rows) if options.rows else ()
                     line = must(run_module(sys.executable, "experiments.free_bias", one, *rows, "--peer", level))
                     runs.setdefault(f"libsvm {level:g}", []).append(line)
-        cells = [name, f"{X.shape[0]:,}", C or "1"]
-        for found in runs.values():
-            seconds = statistics.median(run["seconds"] for run in found)
-            gap = f", gap {found[-1]['rel_gap']:.1e}" if "rel_gap" in found[-1] else ""
-            cells.append(f"{seconds:.2f} s, P {found[-1]['primal']:.6g}{gap}")
+        cells = [name, f"{n_rows:,}", C or "1", *cells_of(runs, 2)]
         print("| " + " | ".join(cells) + " |", flush=True)
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import statistics
 import sys
 import tempfile
 import time
@@ -20,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from blocksvm.cli.console import size
-from experiments.free_bias import load
+from experiments.free_bias import cells_of, load, make_store
 from experiments.processes import must, run_module
 from experiments.report import machine
 from experiments.solvers.blocksvm import train
@@ -67,14 +66,7 @@ def main() -> None:
             peer(Path(text), options.rows, float(C), float(gamma), options.peer, options.memory / 1e6)
             return
         with tempfile.TemporaryDirectory(prefix="blocksvm-experiment-") as folder:
-            from sklearn.datasets import dump_svmlight_file
-
-            from blocksvm.conversion.convert import split
-
-            X, y = load(Path(text), options.rows)
-            dump_svmlight_file(X, y, f"{folder}/rows.svm")
-            store = Path(folder) / "rows.h5"
-            split([f"{folder}/rows.svm"], store)
+            store, n_rows = make_store(Path(text), options.rows, folder)
             given = ("--solver", "kernel", "--gamma", gamma, "-C", C, "--bias", "free", "--tol", repr(options.tol))
             runs: dict[str, list[dict]] = {}
             for _ in range(options.repeats):
@@ -86,11 +78,7 @@ def main() -> None:
                     more += ("--memory", f"{options.memory}B", "--peer", level)
                     line = must(run_module(sys.executable, "experiments.kernel", one, *more))
                     runs.setdefault(f"libsvm {level:g}", []).append(line)
-        cells = [name, f"{X.shape[0]:,}", f"{C}, {gamma}", f"{8e-9 * X.shape[0] ** 2:.1f} GB"]
-        for found in runs.values():
-            seconds = statistics.median(run["seconds"] for run in found)
-            gap = f", gap {found[-1]['rel_gap']:.1e}" if "rel_gap" in found[-1] else ""
-            cells.append(f"{seconds:.1f} s, P {found[-1]['primal']:.6g}{gap}")
+        cells = [name, f"{n_rows:,}", f"{C}, {gamma}", f"{8e-9 * n_rows**2:.1f} GB", *cells_of(runs, 1)]
         print("| " + " | ".join(cells) + " |", flush=True)
 
 

@@ -156,6 +156,14 @@ def test_labels_that_are_words_keep_their_rows(tmp_path):
         labels = [found.read_labels(chunk).tolist() for chunk in range(len(found.chunks))]
     assert dict(zip(sum(numbers, []), sum(labels, []), strict=True)) == expected
     assert [label for label, _ in meta["labels"]] == ["a", "b", "n", "z"]
+    # without a rule the labels are those of the table, from which m is gone
+    meta = extend([write(tmp_path / "c.svm", text_of(9, 3, labels=("c",)))], store)
+    values, counts = np.unique([*expected.values(), *["c"] * 9], return_counts=True)
+    assert meta["labels"] == list(zip(values, counts, strict=True))
+    with open_store(store) as found:
+        found.verify()
+        rest = [found.read_labels(chunk) for chunk in range(len(found.chunks))]
+    assert sorted(np.concatenate(rest).tolist()) == sorted([*expected.values(), *["c"] * 9])
 
 
 def test_names_of_features_are_kept_and_added(tmp_path):

@@ -274,11 +274,19 @@ def test_the_command_says_that_there_is_no_plane(tmp_path, run_in_process):
     assert "the same but for their labels: " in ended.out
 
 
-def test_the_figure_is_drawn(tmp_path, run_in_process):
-    pytest.importorskip("matplotlib")
+def test_the_figure_is_drawn(tmp_path, run_in_process, monkeypatch):
+    figure = pytest.importorskip("matplotlib.figure")
+    save, told = figure.Figure.savefig, []
+
+    def saved(drawn, *arguments, **more):
+        told.extend(text.get_text() for text in drawn.axes[0].get_legend().get_texts())
+        save(drawn, *arguments, **more)
+
+    monkeypatch.setattr(figure.Figure, "savefig", saved)
     X, y = separable_rows(60, 4, 17)
     assert run_in_process(main, store_of(tmp_path, X, y), "--figure", tmp_path / "m.png").code == 0
     assert (tmp_path / "m.png").read_bytes().startswith(b"\x89PNG")
+    assert [text.partition(",")[0] for text in told] == ["label -1", "label 1", "the plane", "the margin"]
 
 
 @pytest.mark.parametrize(

@@ -70,9 +70,8 @@ def test_steps_are_those_of_the_rule(loss, batch, dual, weighted):
     )
     w, a = found[-1]
     np.testing.assert_allclose(state["scalars"][0] * state["v"], w, rtol=1e-9, atol=1e-9 * np.abs(w).max())
-    # after six outer iterations the average is renewed at the end of the sixth: the fifth's steps and the sixth's
-    per_outer = len(batches) // 6
-    since = {6: 5}[6] * per_outer
+    # the average is renewed after each of the first iterations, so that after the sixth it is that of the sixth's steps
+    since = 5 * (len(batches) // 6)
     expected = np.mean([w for w, _ in found[since:]], axis=0)
     np.testing.assert_allclose(result.w, expected, rtol=1e-8, atol=1e-8 * np.abs(expected).max())
     if not dual:

@@ -33,7 +33,7 @@ from blocksvm.errors import InputError, said
 from blocksvm.kernels.margins import add_rows, decision_values, sum_of_squares
 from blocksvm.problems.problem import require_two_labels
 from blocksvm.sources.block import Arena
-from blocksvm.sources.source import Source, bytes_of_blocks, first_chunk
+from blocksvm.sources.source import Source, first_chunk, largest_chunk_bytes
 from blocksvm.training.run_settings import FREE
 
 GROWTH = 10.0  # of C from one soft margin to the next
@@ -64,17 +64,17 @@ class Look:
     norm: float
     scale: float
     sum_alpha: float
-    sum_alpha_slack: float
-    at_zero: int
-    free: int
-    at_bound: int
-    errors: int
-    stationarity: float
-    imbalance: float
-    slackness: float
-    bound_slackness: float
-    infeasibility: float
-    primal_infeasibility: float
+    sum_alpha_slack: float = 0.0
+    at_zero: int = 0
+    free: int = 0
+    at_bound: int = 0
+    errors: int = 0
+    stationarity: float = 0.0
+    imbalance: float = 0.0
+    slackness: float = 0.0
+    bound_slackness: float = 0.0
+    infeasibility: float = 0.0
+    primal_infeasibility: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -144,8 +144,7 @@ class Plane:
         self.w, self.alpha, self.cost = fitted.result.w, fitted.alpha, solver.problem.cost
         factors = fitted.certificate.alpha_factors or (1.0, 1.0)
         self.factors = np.array(factors)
-        largest = int(source.chunks.nnz.max())
-        self.arena = Arena(bytes_of_blocks(source, int(source.chunks.n_rows.max()), largest))
+        self.arena = Arena(largest_chunk_bytes(source))
         if self.free_bias:
             self.norm, self.radius = math.sqrt(sum_of_squares(self.w[:-1])), source.max_norm
             self.offset = self.constant * float(self.w[-1])
@@ -156,8 +155,7 @@ class Plane:
     @staticmethod
     def n_bytes(source: Source) -> int:
         """Memory for looking at one: two sums of rows, and a chunk."""
-        chunk = bytes_of_blocks(source, int(source.chunks.n_rows.max()), int(source.chunks.nnz.max()))
-        return 16 * (source.n_features + 1) + chunk
+        return 16 * (source.n_features + 1) + largest_chunk_bytes(source)
 
     def chunks(self):
         """(chunk, block, side (n,) 0 or 1, <w, x> with a regularised bias, a, C) of each."""
@@ -197,11 +195,11 @@ class Plane:
         scale = 1.0 / float(half) if hard and half > 0.0 else 1.0
         w = self.w[:-1] if self.free_bias else self.w
         apart = math.sqrt(sum_of_squares(w - combination[: len(w)]))
-        found = Look(
-            lower, upper, float(bias), self.norm, scale, scale * total, 0.0, 0, 0, 0, 0,
-            apart / self.norm if self.norm else 0.0, abs(float(sums[1] - sums[0])) / total if total else 0.0,
-            0.0, 0.0, 0.0, 0.0,
-        )  # fmt: skip
+        found = Look(lower, upper, float(bias), self.norm, scale, scale * total)
+        if self.norm:
+            found.stationarity = apart / self.norm
+        if total:
+            found.imbalance = abs(float(sums[1] - sums[0])) / total
         largest = float(self.alpha.max(initial=0.0))
         for _, _, side, scores, alpha, cost in self.chunks():
             margins = self.margins(scores, side, found)
@@ -272,9 +270,9 @@ def maximum_margin(
     where it was stopped.
 
     settings: C, bias, tol, least_margin, epochs, memory, seed, max_outer, max_seconds (``MARGIN_SETTINGS`` says what
-    each is); on_event gets the events of every training, and one named "bounds" after each; listed gets
-    every support vector, in the stored order; temp: the folder for models that later ones
-    begin from.  Raises InputError where the rows have not two labels, or settings do not fit.
+    each is); on_event gets the events of every training, and one named "bounds" after each; listed gets every support
+    vector, in the stored order; temp: the folder for models that later ones begin from.  Raises InputError where the
+    rows have not two labels, or settings do not fit.
     """
     asked = MARGIN_SETTINGS.resolve(settings, "margin")
     require_two_labels(source)

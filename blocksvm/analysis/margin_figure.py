@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from blocksvm.analysis.margin import BINS, MarginReport
+from blocksvm.labels import label_text
 
 
 def draw(report: MarginReport, labels: tuple, path: Path) -> None:
@@ -17,7 +18,7 @@ def draw(report: MarginReport, labels: tuple, path: Path) -> None:
     axes = figure.subplots()
     for label, rows, (below, above), color in zip(labels, report.histogram, report.outside, ("C0", "C1"), strict=True):
         beyond = "".join(f", {n:,} {where}" for n, where in ((below, "further left"), (above, "further right")) if n)
-        axes.stairs(rows, BINS, fill=True, alpha=0.5, color=color, label=f"label {label}{beyond}")
+        axes.stairs(rows, BINS, fill=True, alpha=0.5, color=color, label=f"label {label_text(label)}{beyond}")
     axes.axvline(0.0, color="black", linewidth=1, label="the plane")
     axes.axvline(1.0, color="black", linewidth=1, linestyle=":", label="the margin")
     kind = "maximum margin" if report.hard else f"soft margin, C = {report.C:g}"

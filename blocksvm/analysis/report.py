@@ -18,7 +18,7 @@ from blocksvm.learners.runner import Runner, known_of
 from blocksvm.memory import Budget
 from blocksvm.problems.problem import require_two_labels
 from blocksvm.settings import plain
-from blocksvm.sources.source import Source, bytes_of_blocks
+from blocksvm.sources.source import Source, bytes_of_blocks, largest_chunk_bytes
 
 ROUNDING = 1e-8  # what a bound may be exceeded by, relatively, since sums are rounded
 
@@ -229,7 +229,7 @@ def _plan(rows: Rows, budget: Budget, n_bytes: int) -> None:
     if source.in_memory and rows.order == "stored":
         rows.memory = 1 << 60  # blocks are no copies
         return
-    largest = bytes_of_blocks(source, int(source.chunks.n_rows.max()), int(source.chunks.nnz.max()))
+    largest = largest_chunk_bytes(source)
     budget.require("two blocks", 2 * largest + source.working_bytes())
     whole = 2 * bytes_of_blocks(source, source.n_samples, source.n_nonzeros)
     rows.memory = min(budget.left - source.working_bytes(), whole)

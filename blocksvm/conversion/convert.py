@@ -103,9 +103,14 @@ def store_batches(
     return _convert([], batches, store, settings, holdout_store, None, None)
 
 
-# settings of a store that all of its rows have in common
-COMMON = ("seed", "keep_order", "dtype", "sum_duplicates", "normalize", "min_count", "format", "bits")
-SPOKEN = {"sum_duplicates": "duplicates"}
+# settings of a store that all of its rows have in common, as the options are called
+COMMON = ("seed", "keep_order", "dtype", "normalize", "min_count", "format", "bits", "duplicates")
+
+
+def settings_from(chosen: Mapping, **others) -> SplitSettings:
+    """A split's settings: those of ``COMMON`` by name, None for the default of one; others: of ``SplitSettings``."""
+    chosen = {name: value for name, value in chosen.items() if value is not None}
+    return SplitSettings(sum_duplicates=chosen.pop("duplicates", "error") == "sum", **chosen, **others)
 
 
 def settings_of_store(store: str | Path, given: Mapping, **machine) -> SplitSettings:
@@ -120,22 +125,21 @@ def settings_of_store(store: str | Path, given: Mapping, **machine) -> SplitSett
         "seed": saved.get("seed", 0),
         "keep_order": saved["order"] == "stored",
         "dtype": recipe.dtype,
-        "sum_duplicates": recipe.sums,
         "normalize": recipe.normalize,
         "min_count": saved.get("min_count", 1),
         "format": recipe.format,
         "bits": recipe.bits,
+        "duplicates": recipe.duplicates,
     }
     for name, value in given.items():
         if value is not None and value != own[name] and not (name == "format" and AUTO in (value, own[name])):
-            spoken, shown = SPOKEN.get(name, name), {True: "sum", False: "error"} if name == "sum_duplicates" else {}
             raise InputError(
-                f"{path}: was split with {said(spoken, shown.get(own[name], own[name]))}, but "
-                f"{shown.get(value, value)} is given now; leave it out, or split all rows anew"
+                f"{path}: was split with {said(name, own[name])}, but {value} is given now; leave it out, or split all "
+                "rows anew"
             )
     if own["format"] == AUTO and given.get("format"):
         own["format"] = given["format"]
-    return SplitSettings(**own, **machine, overwrite=True)
+    return settings_from(own, **machine, overwrite=True)
 
 
 def extend(

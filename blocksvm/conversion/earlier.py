@@ -50,19 +50,36 @@ class EarlierRows:
         self.store.close()
 
     def _look(self, memory: int, drop: str | None) -> None:
-        """Read the records of all rows: how many stay, with which labels, and the places of the others."""
+        """How many rows stay, with which labels, and the places of the others."""
         store = self.store
         own = store.coding.own
-        counts = None if own is None else np.zeros(len(own), np.int64)
+        self.n_rows, self.dropped = store.n_samples, np.empty(0, np.int64)
+        labelled = store.n_unlabelled < store.n_samples
+        present = np.arange(0 if own is None else len(own))  # a store's table has the labels that occur, and no others
+        if self.rule is not None:
+            labelled, present = self._leave_out(memory, drop)
+        if own is None:
+            self.labels = np.zeros(1) if labelled else np.empty(0)
+            self.place = None
+        else:
+            self.labels = [own[code] for code in present.tolist()]
+            self.place = np.full(len(own), -1)
+            self.place[present] = np.arange(len(present))
+
+    def _leave_out(self, memory: int, drop: str) -> tuple[bool, np.ndarray]:
+        """Read the records of all rows for those that the rule leaves out.  Returns whether any other has a label, and
+        the codes of their labels, rising, where these have codes."""
+        store = self.store
+        own = store.coding.own
+        counts = np.zeros(0 if own is None else len(own), np.int64)
         labelled, dropped = False, []
-        self.n_rows = store.n_samples
-        for chunk in range(len(store.chunks) if self.rule is not None or own is not None else 0):
+        for chunk in range(len(store.chunks)):
             rows = store.read_rows(chunk)
             gone = self.left_out(rows)
             kept = rows["label"][~gone]
             kept = kept[~np.isnan(kept)]
             labelled |= len(kept) > 0
-            if counts is not None:
+            if own is not None:
                 counts += np.bincount(kept.astype(np.int64), minlength=len(counts))
             if gone.any():
                 dropped.append(np.flatnonzero(gone) + int(store.chunks.first_row[chunk]))
@@ -72,23 +89,13 @@ class EarlierRows:
                         f"{self.path}: the places of the rows that are left out take more than the "
                         f"{memory / 1e6:,.0f} MB that there are for them; give more memory, or leave them out in steps"
                     )
-        if self.rule is None:
-            labelled = store.n_unlabelled < store.n_samples
-        else:
-            self.rule.finish()
+        self.rule.finish()
         if self.n_rows == 0:
             raise InputError(f"{self.path}: no row would be left; leave out fewer, or remove the store")
-        if self.n_rows == store.n_samples and self.rule is not None:
+        if not dropped:
             raise InputError(f"{self.path}: {drop} leaves out no row")
-        self.dropped = np.concatenate(dropped) if dropped else np.empty(0, np.int64)
-        if own is None:
-            self.labels = np.zeros(1) if labelled else np.empty(0)
-            self.place = None
-        else:
-            present = np.flatnonzero(counts)
-            self.labels = [own[code] for code in present.tolist()]
-            self.place = np.full(len(own), -1)
-            self.place[present] = np.arange(len(present))
+        self.dropped = np.concatenate(dropped)
+        return labelled, np.flatnonzero(counts)
 
     def left_out(self, rows: np.ndarray) -> np.ndarray:
         return np.zeros(len(rows), bool) if self.rule is None else self.rule.chosen(rows["source"])

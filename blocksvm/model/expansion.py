@@ -1,7 +1,8 @@
 """Models that stand on rows: these in a model file, and decision values by them.
 
-/support   indptr int64, indices int32 (the model's features), values, norms, coefficients float64: see
-           problems/support.py; the kernel is in the description
+    /support   indptr int64, indices int32 (the model's features), values, norms, coefficients float64
+
+problems/support.py says what these are; the kernel is in the description.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from blocksvm.model.files import Model, describe_model, hashed, labels_predicted
 from blocksvm.model.values import classes_of, piece_bytes, pieces_of_values, rows_of_piece
 from blocksvm.rows import RecordCounter, shown_name
 from blocksvm.sources.block import Arena
-from blocksvm.sources.source import bytes_of_blocks
+from blocksvm.sources.source import largest_chunk_bytes
 from blocksvm.sources.store.reader import Store
 from blocksvm.vectors import side_by_side, width_of
 
@@ -161,10 +161,9 @@ class StoreScorer:
             self.expansion = None if support is None else Expansion(support, places, store.n_features)
             # from here on the weights are only needed by the store's own features
             self.model = replace(loaded, feature_ids=np.empty(0, np.int64), weights=np.empty(0), support=None)
-            most_rows = int(store.chunks.n_rows.max())
-            self.arena_bytes = bytes_of_blocks(store, most_rows, int(store.chunks.nnz.max()))
+            self.arena_bytes = largest_chunk_bytes(store)
             self.budget.take("weights", 8 * width_of(n_vectors) * (store.n_features + 1))
-            self.budget.take("one chunk", self.arena_bytes + 48 * most_rows)
+            self.budget.take("one chunk", self.arena_bytes + 48 * int(store.chunks.n_rows.max()))
             self.budget.take("decision values", piece_bytes(n_vectors))
             self.budget.require("predictions", self.row_bytes * min(store.n_samples, 1024))
 

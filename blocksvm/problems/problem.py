@@ -241,6 +241,7 @@ class CertificateSums:
     constant = 0.0
     squared_errors: list[float] | None = None
     dual = True
+    moves_alpha = False  # whether ``add`` changes the alpha that it is given
 
     def __init__(self, problem: Problem, w: np.ndarray, prior: np.ndarray | None = None):
         self.problem = problem
@@ -341,6 +342,8 @@ class SumsApart(CertificateSums):
 
     holds nothing that cancels.  An a that its row's bounds do not allow is moved to the nearest that they do, in place.
     """
+
+    moves_alpha = True
 
     def __init__(self, problem: Problem, w: np.ndarray, prior: np.ndarray | None = None):
         super().__init__(problem, w, prior)

@@ -127,6 +127,11 @@ def bytes_of_blocks(source: Source, n_rows: int, nnz: int) -> int:
     return block_bytes(n_rows, nnz, source.value_bytes, source.coding.real, source.weighted)
 
 
+def largest_chunk_bytes(source: Source) -> int:
+    """Memory that an arena needs for any one chunk of this source."""
+    return bytes_of_blocks(source, int(source.chunks.n_rows.max()), int(source.chunks.nnz.max()))
+
+
 def new_block(source: Source, n_rows: int, nnz: int) -> Block:
     """An unfilled Block of this size in memory of its own, for rows of this source."""
     dtype = {0: None, 4: np.float32, 8: np.float64}[source.value_bytes]

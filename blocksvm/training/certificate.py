@@ -87,7 +87,7 @@ def certify(
     it, as soon as the rows read so far have a gap above ``enough``, or many rows one that promises far more than that.
     """
     sums = problem.sums(w, prior)
-    apart, seen = alpha is not None and getattr(problem, "apart", False), 0
+    seen = 0
     if decided is not None:
         sums.add_decided(decided, w)
         seen = decided.rows
@@ -95,7 +95,7 @@ def certify(
         scores = sums.scores(block)
         own = None if alpha is None else alpha[block.rows]
         sums.add(scores, block, own)
-        if apart:  # moved to where they are allowed
+        if alpha is not None and sums.moves_alpha:
             alpha[block.rows] = own
         seen_block(block, scores)
         seen += block.n_samples

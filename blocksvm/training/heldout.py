@@ -15,7 +15,7 @@ from blocksvm.memory import Budget
 from blocksvm.model.values import piece_bytes
 from blocksvm.problems.several import membership
 from blocksvm.sources.block import Arena
-from blocksvm.sources.source import Source, bytes_of_blocks
+from blocksvm.sources.source import Source, largest_chunk_bytes
 from blocksvm.training.certificate import count_correct, count_sets, sum_squared_errors
 from blocksvm.vectors import side_by_side, width_of
 
@@ -46,8 +46,7 @@ class HeldOut:
             raise InputError(f"{source.name}: none of its rows has a label; name a store of rows that have one")
         self.source = source = source.reader(labels, self.real)  # the same rows may be trained on
         self.n_vectors = n_vectors
-        most_rows, most_nnz = int(source.chunks.n_rows.max()), int(source.chunks.nnz.max())
-        self.arena_bytes = bytes_of_blocks(source, most_rows, most_nnz)
+        self.arena_bytes = largest_chunk_bytes(source)
         # a chunk, the mapping, the weights, and while these are gathered the known positions and their weights
         need = (
             self.arena_bytes

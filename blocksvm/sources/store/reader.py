@@ -6,6 +6,7 @@ import os
 import weakref
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
 from pathlib import Path
 
 import h5py
@@ -14,7 +15,7 @@ import numpy as np
 from blocksvm.errors import InputError
 from blocksvm.labels import LABEL_BYTES, NUMBERS, SETS, Coding, Labels, labels_of
 from blocksvm.sources.block import INDEX_BYTES, Arena, Block, carve_block
-from blocksvm.sources.source import ChunkTable, SourceBase, Step, bytes_of_blocks
+from blocksvm.sources.source import ChunkTable, SourceBase, Step, largest_chunk_bytes
 from blocksvm.sources.store import codec
 from blocksvm.sources.store.arrays import PIECE, read_pieces, require_length
 from blocksvm.sources.store.decoder import Decoder, SharedWork
@@ -43,7 +44,6 @@ class Store(SourceBase):
     Raises InputError where the file is not a store, is of another version, or is damaged.
     """
 
-    _lines: tuple | None = None  # once they are asked for
     numbered = False  # a row's number is its place in the store, not what its record says
 
     def __init__(self, path: str | Path):
@@ -253,16 +253,14 @@ class Store(SourceBase):
         require_length(features, "name_ends", self.n_features)
         return read_strings(features, "names", "name_ends", start, stop)
 
-    @property
+    @cached_property
     def lines(self) -> tuple[np.ndarray, np.ndarray]:
         """Where its rows stand in the text, see ``sources/store/lines.py``."""
         with damage_named(self.file):
             return read_lines(self.file)
 
     def origins(self, chunk: int, rows: np.ndarray) -> list[str]:
-        if self._lines is None:
-            self._lines = self.lines
-        return origins(self.meta["sources"], self._lines, self.read_rows(chunk)["source"][rows].astype(np.int64))
+        return origins(self.meta["sources"], self.lines, self.read_rows(chunk)["source"][rows].astype(np.int64))
 
     def history(self) -> Iterator[Step]:
         return read_steps(self.file, self.meta)
@@ -275,9 +273,7 @@ class Store(SourceBase):
 
     def verify(self, progress=None) -> None:
         """Read everything that matters against its checksums; InputError names what is damaged."""
-        largest = int(self.chunks.nnz.max())
-        arena_rows = int(self.chunks.n_rows.max())
-        arena = Arena(bytes_of_blocks(self, arena_rows, largest))
+        arena = Arena(largest_chunk_bytes(self))
         sources_seen = 0
         for chunk in range(len(self.chunks)):
             self.read_block(np.array([chunk]), arena)
