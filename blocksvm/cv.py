@@ -38,8 +38,8 @@ def parser() -> Parser:
     what.add_argument("--folds", type=int, default=5, metavar="K", help="how many (default 5)")
     what.add_argument("--path", metavar="C,C,...", help="values of C (default 0.01,0.03,0.1,0.3,1,3,10,30)")
     what.add_argument("--groups", metavar="FILE", help="a line for each row of the input; equal lines go to one fold")
-    what.add_argument("--at-once", type=int, default=2, metavar="N",
-                      help="C trained at once, where memory allows (default 2; more: fewer readings)")  # fmt: skip
+    what.add_argument("--at-once", type=int, default=3, metavar="N",
+                      help="C trained at once, where memory allows (default 3; more: fewer readings)")  # fmt: skip
     add_settings(p, "the problem", WITH_CLASSES.without("C", "lam", "multiclass"))
     p.add_argument("--epsilon", metavar="E", help="of regression: errors up to it cost nothing")
     add_settings(p, "the runs", RUN_SETTINGS, None, TYPES)

@@ -1,8 +1,8 @@
 """Several weight vectors side by side in memory, and arrays that begin on a cache line.
 
-Of each feature the numbers of all vectors are neighbours, on cache lines that no other feature shares: eight vectors, or
-fewer, cost a row's nonzero one line.  Lines that were shared cost two to three times as much (IMDB's words, 8 problems:
-0.30 s a pass, and 0.55 s where each feature's numbers begin 16 bytes later).
+Of each feature the numbers of all vectors are neighbours, on cache lines that no other feature shares: a row's nonzero
+costs one line for up to eight vectors.  Numbers that begin anywhere cost two to three times as much (a pass of IMDB's
+words over 8 problems: 0.30 s, and 0.55 s where each feature's numbers begin 16 bytes later).
 """
 
 from __future__ import annotations

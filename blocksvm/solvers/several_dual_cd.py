@@ -112,7 +112,8 @@ class SeveralDualCD(SideBySide):
         return self.one_pass(
             *block.matrix, problem.codes(block), problem.reals(block), block.weights, block.sq_norms, order, self.bias,
             problem.targets, problem.costs, problem.own, *shrinking, self.live(state), reading, first, state["scale"],
-            state["w"].reshape(-1), state["w"].shape[1], state["alpha"], visit["active"], state["rest"], state.get("pauses", NO_PAUSES),
+            state["w"].reshape(-1), state["w"].shape[1], state["alpha"], visit["active"], state["rest"],
+            state.get("pauses", NO_PAUSES),
             visit.get(SHARE, NO_SHARES), state["conjugates"], state["seen"] if first else np.zeros(self.n_vectors),
         )  # fmt: skip
 

@@ -1,11 +1,12 @@
 """K folds along a path of C: as many problems at once as the memory holds, each reading of the rows shared by all, the
-next ones begun where the last ones ended; then one reading that scores every row by the models that did not see it."""
+next ones begun where the last ones ended; each row is scored by the models that did not see it, in the reading of their
+last certificate."""
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -18,19 +19,18 @@ from blocksvm.labels import label_text
 from blocksvm.model.measures import RankCurve
 from blocksvm.problems import get_loss
 from blocksvm.problems.loss import REAL_NUMBERS
-from blocksvm.problems.several import decision_values_of
 from blocksvm.settings import plain
 from blocksvm.solvers.dual_cd import METHOD
-from blocksvm.sources.block import Block
 from blocksvm.sources.source import Source
 from blocksvm.training.loop import OuterLoop, Watch
 from blocksvm.training.plan import Plan
 from blocksvm.training.settings import TrainSettings
-from blocksvm.validation.folds import MOST_FOLDS, Folds, folds_of
-from blocksvm.validation.problems import HeldOutCD
+from blocksvm.validation.folds import MOST_FOLDS, Folds, codes_by_fold, folds_of
+from blocksvm.validation.held_out import HeldOutRows
+from blocksvm.validation.problems import HeldOutCD, HeldOutProblems
 
 PATH = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
-AT_ONCE = 2  # of C: fewer readings with more of them, but more work, since less of the path is begun near its end
+AT_ONCE = 3  # of C: fewer readings with more of them, but more work, since less of the path is begun near its end
 ROWS_SHARE = 0.1  # of what all rows take: the problems leave at least so much of the memory to the rows
 RANK_BITS = 16  # of the curves, of which there is one a problem
 
@@ -141,8 +141,8 @@ def cross_validate(
         places = slice(done, done + len(part))
         gaps = np.array(result.certificate.by_class["rel_gap"]).reshape(len(part), folds, -1)
         found.rel_gap[places] = gaps.max(axis=2)
-        score(plan, loop, chosen, found, places)
-        found.readings += sum(readings) + 1.0
+        score(plan.solver.held, plan.solver.problem, found, places)
+        found.readings += sum(readings)
         done += len(part)
         found.seconds = time.perf_counter() - began
         earlier = plan.solver.last(loop.state) if done < len(path) else None
@@ -157,6 +157,7 @@ def plan_part(
     for count in range(len(path), 0, -1):
         method = replace(METHOD, make=partial(HeldOutCD, path=path[:count], folds=folds, earlier=earlier))
         kept = folds.of_rows.nbytes + sum(a.nbytes for a in (earlier or ())[:2])
+        kept += HeldOutRows.n_bytes(source, count)
         try:
             plan = Plan(source, asked, stop=stop, method=method, besides={"folds": kept})
         except InputError:
@@ -180,14 +181,7 @@ def check_folds(source: Source, folds: Folds, asked: TrainSettings) -> None:
         )
     if get_loss(asked.method.get("loss") or "hinge").targets == REAL_NUMBERS or source.labels is None:
         return
-    k = 2 if source.labels.binary else len(source.labels.values)
-    inside = np.zeros((folds.count, k), np.int64)
-    reader = source.reader()
-    for chunk in range(len(source.chunks)):
-        block = reader.read_block(np.array([chunk]), None)
-        codes = (block.y + 1) // 2 if k == 2 else block.y
-        np.add.at(inside, (folds.of_rows[block.rows], codes), 1)
-    reader.close()
+    inside = codes_by_fold(source, folds)
     outside = inside.sum(axis=0) - inside
     if (outside == 0).any():
         fold, place = np.argwhere(outside == 0)[0].tolist()
@@ -198,54 +192,31 @@ def check_folds(source: Source, folds: Folds, asked: TrainSettings) -> None:
         )
 
 
-def score(plan: Plan, loop: OuterLoop, folds: Folds, found: Folded, places: slice) -> None:
-    """One reading of all rows: each by the models of its own fold."""
-    solver = plan.solver
-    n_C, K = len(solver.path), folds.count
-    classes = solver.n_vectors // (n_C * K)
-    problem = solver.problem
-    sums = problem.loss.compiled(certificate_sums)
-    one = np.ones(3)
-    correct, losses, squares = np.zeros((n_C, K)), np.zeros((n_C, K)), np.zeros((n_C, K))
-    weights = np.zeros(K)
-    ranked = not problem.real and classes == 1
-    curves = [[RankCurve(RANK_BITS) for _ in range(K)] for _ in range(n_C)] if ranked else []
-    for block, scores in held_out_values(plan, loop, (n_C, K, classes)):
-        own = folds.of_rows[block.rows]
-        for fold in range(K):
-            rows = np.flatnonzero(own == fold)
-            y = block.y[rows]
-            importance = None if block.weights is None else block.weights[rows]
-            weights[fold] += len(rows) if importance is None else importance.sum()
-            for number in range(n_C):
-                z = np.ascontiguousarray(scores[rows, number, fold, :].T)
-                if problem.real:
-                    squares[number, fold] += float(np.square(z[0] - y).sum())
-                elif classes == 1:
-                    correct[number, fold] += np.count_nonzero((z[0] > 0.0) == (y > 0))
-                    curves[number][fold].count(z[0], y > 0)
-                else:
-                    correct[number, fold] += np.count_nonzero(z.argmax(axis=0) == y)
-                for c in range(classes):
-                    side = y if classes == 1 else np.where(y == c, 1, -1).astype(np.int16)
-                    losses[number, fold] += sums(z[c], side, importance, None, one, problem.own)[0]
-    found.loss[places] = losses / np.maximum(weights, 1e-300)
-    if problem.real:
-        found.rmse[places] = np.sqrt(squares / found.rows)
-    else:
-        found.accuracy[places] = correct / found.rows
-    for number, row in enumerate(curves):
-        for fold, curve in enumerate(row):
-            area = curve.area()
-            if area is not None:
-                found.auc[places.start + number, fold] = area[0]
-
-
-def held_out_values(plan: Plan, loop: OuterLoop, shape: tuple[int, ...]) -> Iterator[tuple[Block, np.ndarray]]:
-    """All rows, chunk by chunk, with their decision values (n, C, fold, class) by all models of a finished run."""
-    solver, w = plan.solver, loop.state["w"]
-    reader = plan.source.reader(real=solver.real_targets)
-    for chunk in range(len(plan.source.chunks)):
-        block = reader.read_block(np.array([chunk]), None)
-        yield block, decision_values_of(block, w, solver.n_vectors, solver.bias).reshape(block.n_samples, *shape)
-    reader.close()
+def score(held: HeldOutRows, problem: HeldOutProblems, found: Folded, places: slice) -> None:
+    """Each row by the models of its own fold, at the last certificate of a run that has ended."""
+    folds = held.folds
+    n_C, classes = held.values.shape[1:]
+    sums, one = problem.loss.compiled(certificate_sums), np.ones(3)
+    for fold in range(folds.count):
+        rows = np.flatnonzero(folds.of_rows == fold)
+        y = held.y[rows] if problem.real else held.y[rows].astype(np.int16)
+        importance = None if held.weights is None else held.weights[rows]
+        weight = len(rows) if importance is None else importance.sum()
+        for number in range(n_C):
+            place = places.start + number, fold
+            z = np.ascontiguousarray(held.values[rows, number].T)
+            losses = 0.0
+            for c in range(classes):
+                side = y if classes == 1 else np.where(y == c, 1, -1).astype(np.int16)
+                losses += sums(z[c], side, importance, None, one, problem.own)[0]
+            found.loss[place] = losses / max(weight, 1e-300)
+            if problem.real:
+                found.rmse[place] = math.sqrt(np.square(z[0] - y).mean())
+                continue
+            predicted = z.argmax(axis=0) if classes > 1 else np.where(z[0] > 0.0, 1, -1)
+            found.accuracy[place] = np.mean(predicted == y)
+            if classes == 1:
+                curve = RankCurve(RANK_BITS)
+                curve.count(z[0], y > 0)
+                area = curve.area()
+                found.auc[place] = math.nan if area is None else area[0]

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from blocksvm.errors import InputError, called
+from blocksvm.kernels.several import copy_columns
 from blocksvm.labels import SETS
 from blocksvm.problems import get_loss
 from blocksvm.problems.loss import REAL_NUMBERS, TWO_CLASSES, Loss
@@ -24,6 +25,7 @@ from blocksvm.solvers.several_dual_cd import SeveralDualCD
 from blocksvm.sources.block import Block
 from blocksvm.sources.source import Source
 from blocksvm.validation.folds import Folds
+from blocksvm.validation.held_out import HeldOutRows, HeldOutSums
 
 MOST_KINDS = 32_000  # of rows: folds times classes
 
@@ -55,9 +57,19 @@ def sides_of(settings: Mapping, bias: float, source: Source) -> Sides:
     return Sides(several.targets[:-1], several.costs[:-1], several.cost, 1.0, several.own)
 
 
+@dataclass(frozen=True)
+class HeldOutProblems(SeveralProblems):
+    """held: keeps the decision values of the held-out rows while certificates are taken."""
+
+    held: HeldOutRows | None = None
+
+    def sums(self, w: np.ndarray, prior: np.ndarray | None = None) -> HeldOutSums:
+        return HeldOutSums(self, w, prior, self.held)
+
+
 def held_out_problems(
     settings: Mapping, path: Sequence[float], folds: Folds, bias: float, source: Source, tol: float
-) -> SeveralProblems:
+) -> HeldOutProblems:
     """For each C of the path and each fold: trained on the rows of all other folds."""
     loss, sides, count = get_loss(settings["loss"]), sides_of(settings, bias, source), folds.count
     kinds, classes = sides.targets.shape
@@ -78,10 +90,10 @@ def held_out_problems(
             return own
         return own + ((block.y + 1) // 2 if kinds == 2 else block.y).astype(np.int16)
 
-    return SeveralProblems(
+    return HeldOutProblems(
         loss, cost, np.vstack([targets.reshape(count * kinds, k), nothing]),
         np.vstack([costs.reshape(count * kinds, k), nothing]), bias, source.n_samples, sides.own, tol=tol, kinds=code,
-        real=real, unit=sides.unit,
+        real=real, unit=sides.unit, held=HeldOutRows(source, folds, len(C), classes),
     )  # fmt: skip
 
 
@@ -95,7 +107,11 @@ class HeldOutCD(SeveralDualCD):
         self.earlier = earlier
         super().__init__(task)
 
-    def stated(self, task: Task) -> SeveralProblems:
+    @property
+    def held(self) -> HeldOutRows:
+        return self.problem.held
+
+    def stated(self, task: Task) -> HeldOutProblems:
         settings = dict(self.settings)
         if settings["lam"] is not None:
             raise InputError(f"{called('lam')}: cross-validation goes along a path of C; leave it out")
@@ -114,6 +130,7 @@ class HeldOutCD(SeveralDualCD):
         w, alpha, conjugates, C = self.earlier
         width = w.shape[1]
         parabola = curvature_of(self.problem.loss, self.problem.own)
+        factors = np.empty((len(self.path), width))
         total, norms = alpha.sum(axis=0), norms_of(w, width)
         for number, own in enumerate(self.path):
             columns, ratio = slice(number * width, (number + 1) * width), own / C
@@ -126,18 +143,19 @@ class HeldOutCD(SeveralDualCD):
                 state["conjugates"][columns] = factor * factor * curved / ratio - factor * total
             else:
                 state["conjugates"][columns] = ratio * conjugates
-            np.multiply(w, factor, out=state["w"][:, columns])
-            np.multiply(alpha, factor, out=state["alpha"][:, columns])
+            factors[number] = factor
+        copy_columns(w, 0, factors, state["w"])
+        copy_columns(alpha, 0, factors, state["alpha"])
         state["sums"][CONJUGATE] = math.fsum(state["conjugates"].tolist())
 
     def last(self, state: State) -> tuple:
         """``earlier`` for the next part of the path."""
         width = self.n_vectors // len(self.path)
-        ends = slice(self.n_vectors - width, self.n_vectors)
-        return (
-            np.ascontiguousarray(state["w"][:, ends]), np.ascontiguousarray(state["alpha"][:, ends]),
-            state["conjugates"][ends].copy(), float(self.path[-1]),
-        )  # fmt: skip
+        first = self.n_vectors - width
+        w, alpha = (np.empty((len(state[name]), width)) for name in ("w", "alpha"))
+        copy_columns(state["w"], first, np.ones((1, width)), w)
+        copy_columns(state["alpha"], first, np.ones((1, width)), alpha)
+        return w, alpha, state["conjugates"][first:].copy(), float(self.path[-1])
 
 
 def curvature_of(loss: Loss, own: tuple) -> float | None:
