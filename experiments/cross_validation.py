@@ -113,11 +113,13 @@ def liblinear(options) -> dict:
 
 def budget(store: Path, options, share: str) -> int:
     from blocksvm.sources.store.files import open_hdf5, read_meta
+    from blocksvm.vectors import width_of
 
     with open_hdf5(store, "store") as file:
         meta = read_meta(file)
-    k = options.folds * (2 + 1)  # two C at once, and the ends of those before
-    rest = 8 * k * (meta["n_features"] + 2 * meta["n_samples"]) + 10_000_000
+    # of three C at once, and the ends of those before
+    at_once, before = width_of(3 * options.folds), options.folds
+    rest = 8 * (at_once + before) * (meta["n_features"] + 2 * meta["n_samples"]) + 10_000_000
     return rest + meta["n_nonzeros"] * (16 if share == "mem" else 1)
 
 

@@ -1,4 +1,4 @@
-"""What dual coordinate descent with several weight vectors has in common: w (d + 1, width), of which k columns count, and
+"""What dual coordinate descent with several weight vectors has in common: w (d + 1, width), k of whose columns count, and
 alpha (l, k), side by side in memory (blocksvm/vectors.py), and the rows' rests and shares as ``DualCD`` keeps them."""
 
 from __future__ import annotations
