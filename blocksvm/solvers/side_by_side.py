@@ -1,5 +1,6 @@
-"""What dual coordinate descent with several weight vectors has in common: w (d + 1, width), k of whose columns count, and
-alpha (l, k), side by side in memory (blocksvm/vectors.py), and the rows' rests and shares as ``DualCD`` keeps them."""
+"""What dual coordinate descent with several weight vectors has in common: w (d + 1, width), k of whose columns are in
+use, and alpha (l, k), side by side in memory (blocksvm/vectors.py), the rows' rests and shares as in ``DualCD``.
+"""
 
 from __future__ import annotations
 

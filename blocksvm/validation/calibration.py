@@ -22,8 +22,8 @@ from blocksvm.sources.source import Source
 from blocksvm.training.loop import OuterLoop, Watch
 from blocksvm.training.plan import Plan
 from blocksvm.training.settings import TrainSettings
-from blocksvm.validation.cross import check_folds, held_out_values
-from blocksvm.validation.folds import folds_of
+from blocksvm.validation.cross import check_folds
+from blocksvm.validation.folds import folds_of, targets_of
 from blocksvm.validation.problems import HeldOutCD
 
 FOLDS = 5
@@ -72,15 +72,14 @@ def calibrated(
         raise InputError(f"{called('calibrate')}: needs C, not {called('lam')}")
     own = replace(asked, method=given)
     method = replace(METHOD, make=partial(HeldOutCD, path=[1.0 if C is None else C], folds=folds))
-    plan = Plan(source, own, stop=stop, method=method, besides={"folds": folds.of_rows.nbytes + (24 << BITS)})
+    plan = Plan(source, own, stop=stop, method=method, besides={"folds": 32 * source.n_samples + (24 << BITS)})
     loop = OuterLoop(plan, Watch(on_event, stop))
     if loop.run().status == "interrupted":
         return None
     counted = Counted()
-    for block, scores in held_out_values(plan, loop, (FOLDS,)):
-        values = np.ascontiguousarray(scores[np.arange(block.n_samples), folds.of_rows[block.rows]])
-        weights = np.ones(block.n_samples) if block.weights is None else block.weights
-        counted.count(values, block.y > 0, weights)
+    y, weights = targets_of(source)
+    values = plan.solver.held(loop.state).reshape(-1)
+    counted.count(values, y > 0, np.ones(len(y)) if weights is None else weights)
     return {PLATT: platt, ISOTONIC: isotonic}[kind](*counted.table())
 
 

@@ -25,9 +25,8 @@ from blocksvm.sources.source import Source
 from blocksvm.training.loop import OuterLoop, Watch
 from blocksvm.training.plan import Plan
 from blocksvm.training.settings import TrainSettings
-from blocksvm.validation.folds import MOST_FOLDS, Folds, codes_by_fold, folds_of
-from blocksvm.validation.held_out import HeldOutRows
-from blocksvm.validation.problems import HeldOutCD, HeldOutProblems
+from blocksvm.validation.folds import MOST_FOLDS, Folds, codes_by_fold, folds_of, targets_of
+from blocksvm.validation.problems import HeldOutCD
 
 PATH = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 AT_ONCE = 3  # of C: fewer readings with more of them, but more work, since less of the path is begun near its end
@@ -141,7 +140,7 @@ def cross_validate(
         places = slice(done, done + len(part))
         gaps = np.array(result.certificate.by_class["rel_gap"]).reshape(len(part), folds, -1)
         found.rel_gap[places] = gaps.max(axis=2)
-        score(plan.solver.held, plan.solver.problem, found, places)
+        score(plan, plan.solver.held(loop.state), chosen, found, places)
         found.readings += sum(readings)
         done += len(part)
         found.seconds = time.perf_counter() - began
@@ -156,8 +155,7 @@ def plan_part(
     """The plan of as many C at once as leave the rows enough of the memory; of one, where that is too many already."""
     for count in range(len(path), 0, -1):
         method = replace(METHOD, make=partial(HeldOutCD, path=path[:count], folds=folds, earlier=earlier))
-        kept = folds.of_rows.nbytes + sum(a.nbytes for a in (earlier or ())[:2])
-        kept += HeldOutRows.n_bytes(source, count)
+        kept = 20 * source.n_samples + sum(a.nbytes for a in (earlier or ())[:2])
         try:
             plan = Plan(source, asked, stop=stop, method=method, besides={"folds": kept})
         except InputError:
@@ -192,19 +190,19 @@ def check_folds(source: Source, folds: Folds, asked: TrainSettings) -> None:
         )
 
 
-def score(held: HeldOutRows, problem: HeldOutProblems, found: Folded, places: slice) -> None:
-    """Each row by the models of its own fold, at the last certificate of a run that has ended."""
-    folds = held.folds
-    n_C, classes = held.values.shape[1:]
+def score(plan: Plan, held: np.ndarray, folds: Folds, found: Folded, places: slice) -> None:
+    """Each row by the models of its own fold; held (n_samples, n_C, classes): its decision values."""
+    problem, targets, weights = plan.solver.problem, *targets_of(plan.source)
+    n_C, classes = held.shape[1:]
     sums, one = problem.loss.compiled(certificate_sums), np.ones(3)
     for fold in range(folds.count):
         rows = np.flatnonzero(folds.of_rows == fold)
-        y = held.y[rows] if problem.real else held.y[rows].astype(np.int16)
-        importance = None if held.weights is None else held.weights[rows]
+        y = targets[rows]
+        importance = None if weights is None else weights[rows]
         weight = len(rows) if importance is None else importance.sum()
         for number in range(n_C):
             place = places.start + number, fold
-            z = np.ascontiguousarray(held.values[rows, number].T)
+            z = np.ascontiguousarray(held[rows, number].T)
             losses = 0.0
             for c in range(classes):
                 side = y if classes == 1 else np.where(y == c, 1, -1).astype(np.int16)

@@ -38,7 +38,7 @@ def folds_of(source: Source, count: int, seed: int, groups: str | None = None) -
             f"{shown_name(groups)}: has {len(by_input):,} lines, and {source.name} was made of {wanted:,} rows; "
             f"{called('groups')} needs one a row"
         )
-    for rows, numbers, _ in _records(source):
+    for rows, numbers, *_ in _records(source):
         own[rows] = _of_keys(numbers, count, seed) if by_input is None else by_input[numbers]
     return Folds(own, count)
 
@@ -47,24 +47,36 @@ def codes_by_fold(source: Source, folds: Folds) -> np.ndarray:
     """(folds, k) int64: how many rows of each of a source's k classes are in each fold."""
     k = 2 if source.labels.binary else len(source.labels.values)
     found = np.zeros((folds.count, k), np.int64)
-    for rows, _, y in _records(source):
+    for rows, _, y, _ in _records(source):
         labelled = y >= 0 if k > 2 else y != 0
         codes = (y[labelled] + 1) // 2 if k == 2 else y[labelled]
         np.add.at(found, (folds.of_rows[rows][labelled], codes), 1)
     return found
 
 
-def _records(source: Source) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
-    """(which rows, their numbers in the input, their y), chunk by chunk; no entry of a row is read."""
+def targets_of(source: Source) -> tuple[np.ndarray, np.ndarray | None]:
+    """(y, weights) (n_samples,) of all rows; weights: None where all are 1."""
+    y = np.empty(source.n_samples, source.coding.y_dtype)
+    weights = np.empty(source.n_samples) if source.weighted else None
+    for rows, _, own, weight in _records(source):
+        y[rows] = own
+        if weights is not None:
+            weights[rows] = weight
+    return y, weights
+
+
+def _records(source: Source) -> Iterator[tuple[slice, np.ndarray, np.ndarray, np.ndarray | None]]:
+    """(which rows, their numbers in the input, their y and weights), chunk by chunk; no entry of a row is read."""
     for chunk, (first, n) in enumerate(
         zip(source.chunks.first_row.tolist(), source.chunks.n_rows.tolist(), strict=True)
     ):
         rows = slice(first, first + n)
         if source.in_memory:
-            yield rows, np.arange(first, first + n), source.y[rows]
+            yield rows, np.arange(first, first + n), source.y[rows], source.weights[rows] if source.weighted else None
         else:
             records = source.read_rows(chunk)
-            yield rows, records["source"].astype(np.int64), source.coding.y(records["label"])
+            weights = records["weight"] if source.weighted else None
+            yield rows, records["source"].astype(np.int64), source.coding.y(records["label"]), weights
 
 
 def _of_keys(numbers: np.ndarray, count: int, seed: int) -> np.ndarray:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -20,13 +20,14 @@ from blocksvm.problems.loss import REAL_NUMBERS, TWO_CLASSES, Loss
 from blocksvm.problems.problem import make_problem
 from blocksvm.problems.several import SeveralProblems, each_against_the_rest, norms_of
 from blocksvm.solvers.dual_cd import CONJUGATE
-from blocksvm.solvers.protocol import State, Task
+from blocksvm.solvers.protocol import State, StateArray, Task
 from blocksvm.solvers.several_dual_cd import SeveralDualCD
 from blocksvm.sources.block import Block
 from blocksvm.sources.source import Source
 from blocksvm.validation.folds import Folds
-from blocksvm.validation.held_out import HeldOutRows, HeldOutSums
+from blocksvm.validation.held_out import HeldOutSums
 
+HELD = "held"  # the array of the state
 MOST_KINDS = 32_000  # of rows: folds times classes
 
 
@@ -59,12 +60,14 @@ def sides_of(settings: Mapping, bias: float, source: Source) -> Sides:
 
 @dataclass(frozen=True)
 class HeldOutProblems(SeveralProblems):
-    """held: keeps the decision values of the held-out rows while certificates are taken."""
+    """folds: of all rows; held (n_samples, n_C, classes): takes the decision values of the held-out rows while a
+    certificate is taken."""
 
-    held: HeldOutRows | None = None
+    folds: Folds | None = None
+    held: np.ndarray | None = None
 
     def sums(self, w: np.ndarray, prior: np.ndarray | None = None) -> HeldOutSums:
-        return HeldOutSums(self, w, prior, self.held)
+        return HeldOutSums(self, w, prior, self.folds, self.held)
 
 
 def held_out_problems(
@@ -93,7 +96,7 @@ def held_out_problems(
     return HeldOutProblems(
         loss, cost, np.vstack([targets.reshape(count * kinds, k), nothing]),
         np.vstack([costs.reshape(count * kinds, k), nothing]), bias, source.n_samples, sides.own, tol=tol, kinds=code,
-        real=real, unit=sides.unit, held=HeldOutRows(source, folds, len(C), classes),
+        real=real, unit=sides.unit, folds=folds,
     )  # fmt: skip
 
 
@@ -106,10 +109,16 @@ class HeldOutCD(SeveralDualCD):
         self.folds = folds
         self.earlier = earlier
         super().__init__(task)
+        of_a_row = self.n_vectors // folds.count
+        self.state_arrays += (StateArray(HELD, "row", columns=of_a_row, in_model=False),)
 
-    @property
-    def held(self) -> HeldOutRows:
-        return self.problem.held
+    def held(self, state: State) -> np.ndarray:
+        """(n_samples, n_C, classes): the rows' decision values by the models of their own folds, at the last
+        certificate."""
+        return state[HELD].reshape(len(state[HELD]), len(self.path), -1)
+
+    def problem_at(self, state: State) -> HeldOutProblems:
+        return replace(super().problem_at(state), held=self.held(state))
 
     def stated(self, task: Task) -> HeldOutProblems:
         settings = dict(self.settings)
