@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from dataclasses import replace
 from functools import partial
@@ -26,11 +27,13 @@ from blocksvm.model.files import load_model
 from blocksvm.solvers.dual_cd import METHOD
 from blocksvm.sources.matrix import Matrix
 from blocksvm.sources.store.reader import open_store
+from blocksvm.training.checkpoint import Checkpoint
 from blocksvm.training.loop import OuterLoop
 from blocksvm.training.plan import Plan
 from blocksvm.training.settings import TrainSettings
 from blocksvm.validation.cross import cross_validate
 from blocksvm.validation.folds import folds_of
+from blocksvm.validation.path_state import PathCheckpoint
 from blocksvm.validation.problems import HeldOutCD
 
 N, PATH = 200, [0.05, 0.5, 2.0]
@@ -303,3 +306,89 @@ def test_help_is_quick_and_whole():
     assert done.returncode == 0
     for option in ("--folds", "--path", "--groups", "--refit", "--class-weight", "--memory", "--epsilon"):
         assert option in done.stdout
+
+
+# -- going on after an interruption -----------------------------------------------------------------------------------
+
+
+def same(found, expected):
+    told, wanted = (run.described() for run in (found, expected))
+    for name in ("seconds", "readings"):
+        told.pop(name), wanted.pop(name)
+    assert told == wanted
+
+
+@pytest.mark.parametrize("in_store", [False, True])
+@pytest.mark.parametrize("stopped", [1, 3, 40, 90, 150])
+def test_a_cross_validation_goes_on_to_the_same_bits(rows, tmp_path, stopped, in_store):
+    """Wherever it was stopped, in a visit or between two, in the first part of the path or a later one."""
+    X, y = rows
+    weights = np.random.default_rng(0).uniform(0.5, 2.0, N)
+    file = tmp_path / "cv.ckpt"
+    given = GIVEN | {"tol": 1e-5, "at_once": 2}
+    if in_store:
+        source = open_store(make_store(tmp_path, X, y, chunk_nonzeros=64))
+        given["memory"] = 1_000_000
+    else:
+        source = Matrix(X, y, weights=weights)
+    path = [0.05, 0.1, 0.5, 2.0, 3.0]
+    with source if in_store else contextlib.nullcontext():
+        whole = cross_validate(source, path, 3, **given)
+        assert whole.parts == [2, 2, 1]
+        parts, stop, resume, broken = 0, stopped, False, 0
+        while True:
+            checkpoint = PathCheckpoint(file, resume=resume)
+            found = cross_validate(source, path, 3, stop=stop_after(stop), checkpoint=checkpoint, **given)
+            parts += 1
+            if found.status != "interrupted":
+                break
+            broken += 1
+            resume, stop = True, 10**9 if broken == 3 else stopped
+        assert broken > 0 or stopped > 40
+        same(found, whole)
+        assert found.readings == pytest.approx(whole.readings)
+
+
+def test_a_checkpoint_of_another_cross_validation_is_refused(rows, tmp_path):
+    X, y = rows
+    source, file = Matrix(X, y), tmp_path / "cv.ckpt"
+    cross_validate(source, PATH, 3, stop=stop_after(3), checkpoint=PathCheckpoint(file), **GIVEN)
+    for more, expected in (
+        ({"path": [1.0]}, "was begun with path"),
+        ({"folds": 4}, "was begun with folds"),
+        ({"seed": 5}, "was begun with other folds of the rows"),
+        ({"loss": "logistic"}, "was begun with loss"),
+        ({"bias": 0.0}, "was begun with bias"),
+    ):
+        arguments = {"path": PATH, "folds": 3} | GIVEN | more
+        with pytest.raises(InputError, match=expected):
+            cross_validate(source, **arguments, checkpoint=PathCheckpoint(file, resume=True))
+    with pytest.raises(InputError, match="belongs to another store"):
+        cross_validate(Matrix(X * 2.0, y), PATH, 3, **GIVEN, checkpoint=PathCheckpoint(file, resume=True))
+    plain = tmp_path / "train.ckpt"
+    plan = Plan(source, TrainSettings.of(max_outer=1))
+    OuterLoop(plan, checkpoint=Checkpoint(plain)).run()
+    with pytest.raises(InputError, match="is the checkpoint of one run of train"):
+        cross_validate(source, PATH, 3, **GIVEN, checkpoint=PathCheckpoint(plain, resume=True))
+
+
+def test_the_command_goes_on(rows, tmp_path, capsys):
+    store = make_store(tmp_path, *rows)
+    file, figures = tmp_path / "cv.ckpt", tmp_path / "cv.json"
+    arguments = [str(store), "--path", "0.1,1", "--folds", "3", "--schedule", "2", "--at-once", "1", "--quiet"]
+    with pytest.raises(InputError, match="--resume needs --checkpoint"):
+        cv_main([*arguments, "--resume"])
+    with pytest.raises(InputError, match="is given twice"):
+        cv_main([*arguments, "--checkpoint", str(figures), "--json", str(figures)])
+    assert cv_main([*arguments, "--json", str(figures)]) == 0
+    expected = json.loads(figures.read_text())
+    assert cv_main([*arguments, "--checkpoint", str(file), "--resume", "--json", str(figures), "--overwrite"]) == 0
+    assert "no checkpoint yet" in capsys.readouterr().err
+    with pytest.raises(InputError, match="exists"):
+        cv_main([*arguments, "--checkpoint", str(file)])
+    # the file is left at the end of the last part, which is gone on from once more
+    assert cv_main([*arguments, "--checkpoint", str(file), "--resume", "--json", str(figures), "--overwrite"]) == 0
+    found = json.loads(figures.read_text())
+    for run in (found, expected):
+        run.pop("seconds"), run.pop("readings")
+    assert found == expected

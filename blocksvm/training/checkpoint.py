@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +25,7 @@ class Checkpoint:
         self.path = path
         self.seconds = seconds
         self.last_saved = time.perf_counter()
+        self.besides: Callable[[], tuple[dict[str, State], dict]] = lambda: ({}, {})  # arrays and description of more
 
     def is_due(self) -> bool:
         return time.perf_counter() - self.last_saved > self.seconds
@@ -40,8 +42,9 @@ class Checkpoint:
         """Write the state, the progress, the arrays of the visit under way (None: between visits), which rows the
         working set has and which are decided (None: there is no such thing)."""
         more = {WORKING_SET: working_set, SCREENING: screening, VISIT: visit}
-        spaces = {plan.namespace: state} | {name: arrays for name, arrays in more.items() if arrays is not None}
-        save_checkpoint(self.path, spaces, plan.describe() | {"progress": progress, "versions": versions()})
+        besides, told = self.besides()
+        spaces = {plan.namespace: state} | {name: own for name, own in more.items() if own is not None} | besides
+        save_checkpoint(self.path, spaces, plan.describe() | {"progress": progress, "versions": versions()} | told)
         self.last_saved = time.perf_counter()
 
     def restore(self, plan: Plan, state: State) -> tuple[Progress, State | None]:

@@ -26,11 +26,13 @@ from blocksvm.training.loop import OuterLoop, Watch
 from blocksvm.training.plan import Plan
 from blocksvm.training.settings import TrainSettings
 from blocksvm.validation.folds import MOST_FOLDS, Folds, codes_by_fold, folds_of, targets_of
+from blocksvm.validation.path_state import PathCheckpoint, PathState
 from blocksvm.validation.problems import HeldOutCD
 
 PATH = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 AT_ONCE = 3  # of C: fewer readings with more of them, but more work, since less of the path is begun near its end
 ROWS_SHARE = 0.1  # of what all rows take: the problems leave at least so much of the memory to the rows
+FIGURES = ("accuracy", "loss", "auc", "rmse", "rel_gap")
 RANK_BITS = 16  # of the curves, of which there is one a problem
 
 
@@ -72,11 +74,17 @@ class Folded:
         """For JSON."""
         figures = {
             name: [[None if math.isnan(x) else x for x in row] for row in getattr(self, name).tolist()]
-            for name in ("accuracy", "loss", "auc", "rmse", "rel_gap")
+            for name in FIGURES
         }
         told = {"path": self.path, "folds": self.folds, "rows": self.rows.tolist(), "best": self.path[self.best()]}
         run = {"status": self.status, "seconds": self.seconds, "parts": self.parts, "readings": self.readings}
         return told | figures | run | {"settings": plain(self.settings)}
+
+    @classmethod
+    def restored(cls, told: dict) -> Folded:
+        """From ``described``."""
+        kept = {name: told[name] for name in ("path", "folds", "status", "seconds", "parts", "readings", "settings")}
+        return cls(rows=np.array(told["rows"]), **kept, **{name: np.array(told[name], np.float64) for name in FIGURES})
 
 
 def cross_validate(
@@ -89,13 +97,15 @@ def cross_validate(
     on_event: Callable[[dict], None] = lambda event: None,
     stop: Callable[[], bool] = lambda: False,
     temp: str | Path | None = None,
+    checkpoint: PathCheckpoint | None = None,
     **settings,
 ) -> Folded:
     """Train on the rows outside of each of ``folds`` folds at each C of ``path``, and score those in it.
 
     settings: as ``fit`` takes them for dual-cd, without C; at_once: how many C are trained at once, where the memory
     allows it (the more, the fewer readings); groups: a file with a line for each row, of which equal ones
-    are held out together; on_event, stop, temp: as ``fit`` has them.  Raises InputError where a fold lacks a class.
+    are held out together; on_event, stop, temp: as ``fit`` has them; checkpoint: the file in which it is kept how far
+    this is, and whether to go on from it.  Raises InputError where a fold lacks a class.
     """
     path = sorted({float(C) for C in path})
     if not path or not all(0.0 < C < math.inf for C in path):
@@ -111,48 +121,66 @@ def cross_validate(
         raise InputError(f"{said('solver', asked.solver)}: cross-validation is done by dual-cd; leave it out")
     chosen = folds_of(source, folds, asked.seed, groups)
     check_folds(source, chosen, asked)
-    found = None
+    found, at, resume = None, PathState.of(path, chosen), None
+    if checkpoint is not None:
+        at, resume = checkpoint.begun(at)
+        checkpoint.besides = at.saved
+        if at.figures is not None:
+            found = Folded.restored(at.figures)
+    before = at.seconds()
     began = time.perf_counter()
-    earlier, done = None, 0
-    while done < len(path):
-        plan = plan_part(source, asked, path[done:][:at_once], chosen, earlier, stop)
-        part = list(plan.solver.path)
-        on_event({"event": "part", "path": part, "of": len(path), "done": done})
-        readings = []
+    at.seconds = lambda: before + time.perf_counter() - began
+    while at.done < len(path):
+        # where a run goes on, its part of the path is what it was
+        wanted = path[at.done :][:at_once] if resume is None else at.part
+        plan = plan_part(source, asked, wanted, chosen, at.earlier, stop, resume)
+        at.part = list(plan.solver.path)
+        on_event({"event": "part", "path": at.part, "of": len(path), "done": at.done})
 
-        def watch(event: dict, readings=readings) -> None:
+        def watch(event: dict) -> None:
             if event["event"] == "outer":
-                readings.append((event["blocks"] > 0) + (event["certificate_share"] or 0.0))
+                at.readings.append((event["blocks"] > 0) + (event["certificate_share"] or 0.0))
             on_event(event)
 
-        loop = OuterLoop(plan, Watch(watch, stop), temp=None if temp is None else Path(temp))
+        loop = OuterLoop(plan, Watch(watch, stop), checkpoint=checkpoint, temp=None if temp is None else Path(temp))
         result = loop.run()
         if found is None:
             shape = (len(path), folds)
-            figures = {name: np.full(shape, math.nan) for name in ("accuracy", "loss", "auc", "rmse", "rel_gap")}
+            figures = {name: np.full(shape, math.nan) for name in FIGURES}
             rows = np.bincount(chosen.of_rows, minlength=folds)
             found = Folded(path, folds, rows, **figures, settings=dict(plan.solver.settings) | asked.run_settings())
             found.settings.pop("C")
         found.status = result.status
         if result.status == "interrupted":
             return found
-        found.parts.append(len(part))
-        places = slice(done, done + len(part))
-        gaps = np.array(result.certificate.by_class["rel_gap"]).reshape(len(part), folds, -1)
+        found.parts.append(len(at.part))
+        places = slice(at.done, at.done + len(at.part))
+        gaps = np.array(result.certificate.by_class["rel_gap"]).reshape(len(at.part), folds, -1)
         found.rel_gap[places] = gaps.max(axis=2)
         score(plan, plan.solver.held(loop.state), chosen, found, places)
-        found.readings += sum(readings)
-        done += len(part)
-        found.seconds = time.perf_counter() - began
-        earlier = plan.solver.last(loop.state) if done < len(path) else None
+        found.readings += sum(at.readings)
+        found.seconds = at.seconds()
+        at.done += len(at.part)
+        at.earlier = plan.solver.last(loop.state) if at.done < len(path) else None
+        at.figures, at.readings, resume = found.described(), [], None
         del loop, plan, result
     return found
 
 
 def plan_part(
-    source: Source, asked: TrainSettings, path: list[float], folds: Folds, earlier: tuple | None, stop
+    source: Source,
+    asked: TrainSettings,
+    path: list[float],
+    folds: Folds,
+    earlier: tuple | None,
+    stop: Callable[[], bool],
+    resume: dict | None = None,
 ) -> Plan:
-    """The plan of as many C at once as leave the rows enough of the memory; of one, where that is too many already."""
+    """The plan of as many C at once as leave the rows enough of the memory; of one, where that is too many already; of
+    all, where a run is resumed."""
+    if resume is not None:
+        method = replace(METHOD, make=partial(HeldOutCD, path=path, folds=folds, earlier=earlier))
+        return Plan(source, asked, stop=stop, method=method, resume=resume)
     for count in range(len(path), 0, -1):
         method = replace(METHOD, make=partial(HeldOutCD, path=path[:count], folds=folds, earlier=earlier))
         kept = 20 * source.n_samples + sum(a.nbytes for a in (earlier or ())[:2])

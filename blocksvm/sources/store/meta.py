@@ -257,6 +257,21 @@ CHECKPOINT = Record(
             }
         ),
         "versions": OBJECT,
+        "path": maybe(
+            Record(
+                {
+                    "path": list_of(NUMBER),
+                    "folds": COUNT,
+                    "of_rows": TEXT,
+                    "part": list_of(NUMBER),
+                    "done": SIZE,
+                    "figures": or_none(OBJECT),
+                    "readings": list_of(NUMBER),
+                    "seconds": NUMBER,
+                    "C": maybe(NUMBER),
+                }
+            )
+        ),
     }
 )
 
