@@ -607,8 +607,8 @@ def exact_optimum(X, y, C_rows, loss, tol=1e-10):
 def dual_cd_with_rest(X, y, C_rows, loss, outer_orders, beyond=0.2, visits=3, begin=3, growing=False):
     """Outer iterations, each of passes over all rows in the orders given, where a row at a bound whose gradient lies
     more than ``beyond`` beyond it is left out of its next ``visits`` outer iterations, from the ``begin``-th (counted
-    from 0) on.  growing: rests last 1, 3, 7, ... at most ``visits`` of them, 1 again after a visit in which the row was
-    near its bound or between its bounds.
+    from 0) on.  growing: rests last 3, 9, 21, ... at most ``visits`` of them, 3 again after a visit in which the row
+    was near its bound or between its bounds.
 
     Returns (w, alpha, visits to rows in each outer iteration, estimates: the losses seen in it, those of rows at rest
     as they were when they were put to it).  The step is that of Hsieh et al., ICML 2008, Alg. 3; the rest is a
@@ -636,7 +636,7 @@ def dual_cd_with_rest(X, y, C_rows, loss, outer_orders, beyond=0.2, visits=3, be
             if put_to_rest[i]:
                 pass
             elif outer >= begin and ((at_zero and gradient > beyond) or (at_bound and gradient < -beyond)):
-                length[i] = min(2 * length[i] + 1, visits) if growing else visits
+                length[i] = min(2 * length[i] + 3, visits) if growing else visits
                 sleeps[i] = length[i]
                 last_loss[i] = suffered
                 put_to_rest[i] = True

@@ -6,7 +6,7 @@ import reference
 from scipy import sparse
 
 from blocksvm.api import fit
-from blocksvm.solvers.dual_cd import LONGEST_REST, REST_FROM_WITH_A_SET, DualCD
+from blocksvm.solvers.dual_cd import LONGEST_REST, REST_FROM, DualCD
 from blocksvm.solvers.protocol import Task
 from blocksvm.sources.matrix import Matrix
 
@@ -69,7 +69,7 @@ def test_with_a_working_set_rests_grow_however_many_passes_a_visit_has(rows, los
         longest = max(longest, int(state["rest"].max()))
         solver.end_outer(state, k + 1)
     w, alpha, expected, _ = reference.dual_cd_with_rest(
-        X, y, np.ones(N), loss, orders, visits=LONGEST_REST, begin=REST_FROM_WITH_A_SET, growing=True
+        X, y, np.ones(N), loss, orders, visits=LONGEST_REST, begin=REST_FROM, growing=True
     )
     assert visited == expected
     assert longest >= 7  # some have grown

@@ -137,7 +137,7 @@ def crammer_singer_pass(indptr, indices, values, y, weights, sq_norms, order, bi
         if rest[i] == 0 and excess > rest_beyond:
             rest[i] = rest_visits
             if with_set:
-                pauses[i] = min(2 * pauses[i] + 1, rest_visits)
+                pauses[i] = min(2 * pauses[i] + 3, rest_visits)
                 rest[i] = pauses[i]
             resting_loss += c * lost
         elif with_set and rest[i] == 0 and rest_beyond < np.inf:

@@ -38,9 +38,9 @@ def dual_cd_pass(indptr, indices, values, y, weights, sq_norms, order, bias, cos
     it is left out of its next ``rest_visits`` visits (+inf: none); w (d + 1,), alpha (n,) float64, active (n,) uint8
     and rest (n,) uint8 are updated.  Rows of cost 0 are passed over.
 
-    With a working set (both of length 0 without one): pauses (n,) uint8, how long each row's last rest was, of which
-    the next one is twice as long, at most ``rest_visits``; share (n,) float64, each visited row's share of the gap as
-    ``share_of_gap`` has it, before its own step.
+    With a working set (both of length 0 without one): pauses (n,) uint8, how long each row's last rest was, the next
+    one is 3 visits more than twice as long, at most ``rest_visits``; share (n,) float64, each visited row's share of the
+    gap as ``share_of_gap`` has it, before its own step.
 
     Returns (pg_max, pg_min, rows dropped, nonzeros, loss sum of the margins seen before each row's own step, the part
     of it that belongs to rows put to rest, change of sum_i conjugate_i, increase of D, sum of the shares).
@@ -85,7 +85,7 @@ def dual_cd_pass(indptr, indices, values, y, weights, sq_norms, order, bias, cos
         if rest[i] == 0 and abs(excess) > rest_beyond:
             rest[i] = rest_visits
             if with_set:
-                pauses[i] = min(2 * pauses[i] + 1, rest_visits)
+                pauses[i] = min(2 * pauses[i] + 3, rest_visits)
                 rest[i] = pauses[i]
             resting_loss += suffered
         elif with_set and rest[i] == 0 and rest_beyond < np.inf:

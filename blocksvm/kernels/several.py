@@ -252,7 +252,7 @@ def several_dual_cd_pass(indptr, indices, values, codes, reals, weights, sq_norm
                 if abs(excess) > rest_beyond:
                     pause = rest_visits
                     if with_set:
-                        pause = min(2 * pauses[i, c] + 1, rest_visits)
+                        pause = min(2 * pauses[i, c] + 3, rest_visits)
                         pauses[i, c] = pause
                     rest[i, c] = 1 + pause
                     resting_loss += suffered

@@ -52,10 +52,9 @@ CONJUGATE, OUTERS, RESTING = range(3)  # entries of state["sums"]: sum of the co
 REST_BEYOND = 0.2
 REST_VISITS = 3
 REST_FROM = 3  # outer iterations done before any row may rest: the first ones move everything
-# With a working set each rest is twice as long as the one before, up to this: the certificates see all rows, and bring
-# back those that can move.
+# With a working set each rest is more than twice as long as the one before (3, 9, 21, 31 visits): the certificates see
+# all rows, and bring back those that can move.
 LONGEST_REST = 31
-REST_FROM_WITH_A_SET = 4
 
 NO_PAUSES, NO_SHARES = np.empty(0, np.uint8), np.empty(0)  # without a working set
 
@@ -140,7 +139,7 @@ class DualCD(Solver):
         saved.load(self.name, "alpha", alpha)
         ratio = self.problem.cost / np.array(saved.meta["cost"])
         # what is new in the rows is not the old ones: these need not all be seen before they may rest
-        sums[OUTERS] = REST_FROM_WITH_A_SET if self.with_set else REST_FROM
+        sums[OUTERS] = REST_FROM
         if take_weights(self, state, saved, ratio):
             return
         conjugates, largest = self._sum_rows(state, blocks, ratio)
@@ -211,8 +210,8 @@ class DualCD(Solver):
         outers = int(sums[OUTERS])
         # of several passes over a block the first one tells what the other blocks have left of the gap
         shares_before = visit[SHARE].copy() if self.with_set and reading and not first else None
-        rest_from, longest = (REST_FROM_WITH_A_SET, LONGEST_REST) if self.with_set else (REST_FROM, REST_VISITS)
-        beyond = REST_BEYOND * problem.unit if reading and outers >= rest_from else np.inf
+        longest = LONGEST_REST if self.with_set else REST_VISITS
+        beyond = REST_BEYOND * problem.unit if reading and outers >= REST_FROM else np.inf
         shrinking = bounds[ABOVE], bounds[BELOW], beyond, longest
         pg_max, pg_min, dropped, nnz, loss, resting, change, gain, shares = self.visit_rows(
             block, state, visit, order, shrinking, reading, first

@@ -110,7 +110,7 @@ def make_working_set(whole: Source, blocks, saved: dict | None, every_row: Calla
     if blocks.partition.resident and not blocks.set_bytes:
         made = RowsOfTheBlock(blocks.source, RESIDENT_SHARE * whole.n_nonzeros)
     else:
-        made = CopiedRows(whole, blocks.set_bytes, may_idle=not blocks.partition.resident)
+        made = CopiedRows(whole, blocks.set_bytes, blocks.partition.resident)
     if saved is not None:
         made.restore(saved, every_row())
     return made
@@ -124,10 +124,10 @@ def bytes_of_set(source: Source, n_rows: int, nnz: int) -> int:
 
 class CopiedRows:
     """A working set of rows copied out of the blocks, within ``n_bytes`` of memory and for rows of this source;
-    may_idle: it may stay empty for a reading, where rows are read fast enough without it."""
+    resident: all rows are in memory, so that it may stay empty from the second reading on (readings that have to be
+    waited for leave time for passes over it)."""
 
-    def __init__(self, source: Source, n_bytes: int, may_idle: bool = True):
-        self.may_idle = may_idle
+    def __init__(self, source: Source, n_bytes: int, resident: bool = False):
         entry = INDEX_BYTES + source.value_bytes
         row = source.row_bytes + SLOT_BYTES
         length = max(1.0, source.n_nonzeros / source.n_samples)
@@ -143,7 +143,7 @@ class CopiedRows:
         self.taken = 0  # nonzeros of the rows that have become members in this reading
         self.seen_before = 0.0
         self.least = self.floor = 0.0
-        self.seen = self.left_out = 0.0
+        self.seen, self.left_out = np.inf if resident else 0.0, 0.0
         self._settle()
 
     def _settle(self) -> None:
@@ -173,7 +173,7 @@ class CopiedRows:
 
     def begin_reading(self, anew: bool) -> None:
         if not self.under_way:  # one that was broken off is begun again as it was
-            self.idle = self.may_idle and self.poor and self.seen < FAST * self.seen_before
+            self.idle = self.poor and self.seen < FAST * self.seen_before
             self.seen_before = self.seen
             self.floor = LOWERED * self.least
         self.under_way = True
