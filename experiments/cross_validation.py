@@ -117,9 +117,9 @@ def budget(store: Path, options, share: str) -> int:
 
     with open_hdf5(store, "store") as file:
         meta = read_meta(file)
-    # of three C at once, and the ends of those before
-    at_once, before = width_of(3 * options.folds), options.folds
-    rest = 8 * (at_once + before) * (meta["n_features"] + 2 * meta["n_samples"]) + 10_000_000
+    # of three C at once, the ends of those before, and their own
+    at_once, ends = width_of(3 * options.folds), 2 * options.folds
+    rest = 8 * (at_once + ends) * (meta["n_features"] + 2 * meta["n_samples"]) + 10_000_000
     return rest + meta["n_nonzeros"] * (16 if share == "mem" else 1)
 
 

@@ -205,7 +205,8 @@ def test_support_vectors_and_the_histogram(tmp_path):
     np.testing.assert_allclose(margins.min(), 1.0, rtol=1e-4)
     for k, label in enumerate((-1.0, 1.0)):
         own = margins[y == label]
-        assert abs(report.histogram[k] - np.histogram(own, BINS)[0]).sum() <= 2
+        at_an_edge = np.count_nonzero(np.abs(own[:, None] - BINS).min(axis=1) <= 1e-4)  # as the support vectors are
+        assert abs(report.histogram[k] - np.histogram(own, BINS)[0]).sum() <= 2 * at_an_edge < len(own) / 2
         assert report.outside[k].tolist() == [int((own < BINS[0]).sum()), int((own > BINS[-1]).sum())]
 
 

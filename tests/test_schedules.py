@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 from training_cases import Run, SlowMatrix, make_store, random_rows, train
 
 from blocksvm.errors import InputError
+from blocksvm.kernels.shuffle import windowed_rows
 from blocksvm.sources.matrix import Matrix
 from blocksvm.training.partition import FEWEST_WINDOWS, WINDOW_ROWS, Partition
 from blocksvm.training.saving import save_result
@@ -32,7 +34,7 @@ CHUNK_ROWS = np.arange(0, 200, 10)
 
 
 def partition_of(costs, capacity=10**9, block_chunks=None, kind="redrawn", order="shuffled", seed=0, shuffled=True):
-    return Partition(costs, capacity, block_chunks, kind, order, seed, shuffled)
+    return Partition(costs, capacity, block_chunks, kind, order, seed, shuffled, costs)
 
 
 @pytest.mark.parametrize("kind", ["redrawn", "fixed"])
@@ -114,7 +116,6 @@ def test_large_redrawn_blocks_are_visited_in_windows_and_no_others():
         (redrawn, n - 1),
         (partition_of(np.ones(4), 2, kind="fixed"), n),
         (partition_of(np.ones(4), 2, shuffled=False), n),
-        (partition_of(np.ones(4), 4), n),
     ]:
         assert changes(partition, size) > 1000
 
@@ -135,6 +136,46 @@ def test_partition_settings_reach_the_visits(rows):
         for blocks in visits:
             assert sorted(chunk for block in blocks for chunk in block) == list(range(20))
         assert (visits[0] == visits[1] == visits[2]) == (kind == "fixed")
+
+
+@pytest.mark.parametrize("n_rows", [np.full(300, 61), np.arange(1, 200), np.array([20_000]), np.full(20, 1_264)])
+def test_a_block_of_everything_is_visited_in_windows_of_other_chunks_each_time(n_rows):
+    """Every row once; in each window the rows of a few chunks, which are others in the next pass."""
+    n = int(n_rows.sum())
+    partition = partition_of(n_rows)
+    assert partition.resident and n >= FEWEST_WINDOWS * WINDOW_ROWS
+    chunk_of = np.repeat(np.arange(len(n_rows)), n_rows)
+    seen = []
+    for outer in (1, 2):
+        for inner_pass in (0, 1):
+            order = partition.row_order(outer, 0, inner_pass, np.empty(n, np.int32))
+            np.testing.assert_array_equal(np.sort(order), np.arange(n))
+            again = partition.row_order(outer, 0, inner_pass, np.empty(n, np.int32))
+            np.testing.assert_array_equal(order, again)
+            windows = [order[k : k + WINDOW_ROWS] for k in range(0, n, WINDOW_ROWS)]
+            chunks = [set(chunk_of[window]) for window in windows]
+            most = WINDOW_ROWS / n_rows.min() + 2
+            assert max(map(len, chunks)) <= min(most, len(n_rows))
+            assert sum(map(len, chunks)) <= len(n_rows) + len(windows)  # a chunk is in one window, or two neighbours
+            seen.append((order, chunks))
+    for (order, chunks), (other, others) in itertools.combinations(seen, 2):
+        assert (order != other).mean() > 0.99
+        if len(n_rows) > 1:
+            assert chunks != others
+    stored = partition_of(n_rows, order="stored").row_order(3, 0, 0, np.empty(n, np.int32))
+    np.testing.assert_array_equal(stored, np.arange(n))
+
+
+def test_windowed_rows_are_those_of_the_definition():
+    n_rows, n, window, key = np.array([3, 1, 4, 2]), 10, 4, np.uint64(77)
+    order, drawn = np.empty(n, np.int32), np.empty(4, np.int32)
+    windowed_rows(key, n_rows, window, order, drawn)
+    assert sorted(drawn.tolist()) == [0, 1, 2, 3]
+    first = np.cumsum(n_rows) - n_rows
+    line = [int(first[c]) + i for c in drawn.tolist() for i in range(n_rows[c])]
+    for k in range(0, n, window):
+        assert sorted(order[k : k + window].tolist()) == sorted(line[k : k + window])
+    assert order.tolist() != line
 
 
 # -- schedules -----------------------------------------------------------------------------------------------------

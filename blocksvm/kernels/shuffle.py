@@ -80,6 +80,38 @@ def windowed_order(key, n, window, order, spans):
 
 
 @kernel
+def windowed_rows(key, n_rows, window, order, drawn):
+    """A random order of the rows of a block in which neighbours stay near: its chunks in random order, and then random
+    order inside of each ``window`` rows of that, so that other rows share a window each time.
+
+    n_rows (m,) int64: rows of each chunk, one chunk behind the other; order (n,) int32 is filled; drawn (m,) int32 is
+    working space.
+    """
+    state = scramble(np.uint64(key) + GOLDEN)
+    m = n_rows.shape[0]
+    first = np.empty(m, np.int64)
+    total = 0
+    for c in range(m):
+        drawn[c] = c
+        first[c] = total
+        total += n_rows[c]
+    for c in range(m - 1, 0, -1):
+        state, r = below(state, c + 1)
+        drawn[c], drawn[r] = drawn[r], drawn[c]
+    filled = 0
+    for k in range(m):
+        c = drawn[k]
+        for i in range(n_rows[c]):
+            order[filled] = first[c] + i
+            filled += 1
+    for start in range(0, total, window):
+        stop = min(start + window, total)
+        for i in range(stop - start - 1, 0, -1):
+            state, r = below(state, i + 1)
+            order[start + i], order[start + r] = order[start + r], order[start + i]
+
+
+@kernel
 def keep_active(order, active):
     """Compact ``order`` to the rows that are active; returns how many."""
     kept = 0

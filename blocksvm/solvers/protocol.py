@@ -69,7 +69,7 @@ class StateArray:
 
     axis 'feature': one entry a feature and one for the constant feature; 'row': one a row; 'scalar': ``length``
     entries.  columns: numbers in an entry; more than one make the array two-dimensional.  in_model: a later run can
-    start from it, so the model keeps it.
+    start from it, so the model keeps it.  in_visits: visits use it; else they do not get the block's part of it.
     """
 
     name: str
@@ -78,6 +78,7 @@ class StateArray:
     dtype: type = np.float64
     in_model: bool = True
     columns: int = 1
+    in_visits: bool = True
 
     def shape(self, n_features: int, n_samples: int) -> tuple[int, ...]:
         entries = {"feature": n_features + 1, "row": n_samples, "scalar": self.length}[self.axis]

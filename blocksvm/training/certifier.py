@@ -89,7 +89,8 @@ class Certifier:
         solver, part = self.plan.solver, part_of(self.plan.solver, block, self.state)
         share = np.empty(block.n_samples)
         solver.shares(block, scores, part, share)
-        put_rows(block, {a.name: part[a.name] for a in solver.state_arrays if a.axis == "row"}, self.state)
+        rows = [a.name for a in solver.state_arrays if a.axis == "row" and a.in_visits]
+        put_rows(block, {name: part[name] for name in rows}, self.state)
         self.working_set.gather(block, share)
         if self.supply.screening is not None:
             self.supply.screening.look(block, scores, part["alpha"])

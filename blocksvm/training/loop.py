@@ -272,7 +272,7 @@ class OuterLoop:
     def _last_certificate(self) -> Certificate | None:
         """The certificate of the result, taken now unless the last outer iteration has one; None where stopped."""
         progress = self.progress
-        current = progress.certified_outer == progress.position.outer - 1 and progress.position.visit == 0
+        current = progress.certified_outer == progress.position.outer - 1 and progress.position.between_outers()
         if current and progress.certificate is not None:
             return Certificate(**progress.certificate)
         self.emit("certifying")

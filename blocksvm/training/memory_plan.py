@@ -36,7 +36,7 @@ class Blocks:
 
 def row_work_bytes(solver: Solver) -> int:
     """What a row of the block at work takes beside the block: its place in the order, its state, margins."""
-    row_bytes = sum(array.entry_bytes for array in solver.state_arrays if array.axis == "row")
+    row_bytes = sum(array.entry_bytes for array in solver.state_arrays if array.axis == "row" and array.in_visits)
     visit_bytes = sum(np.dtype(array.dtype).itemsize for array in solver.visit_arrays if not array.length)
     choosing = CHOOSING_BYTES if any(array.name == SHARE for array in solver.visit_arrays) else 0
     return 4 + row_bytes + visit_bytes + (1 + solver.n_vectors) * 8 + choosing
@@ -82,7 +82,7 @@ def plan_blocks(
     budget.take("reading", source.working_bytes() + edges)
     budget.require("the rows of one chunk", int((alone + work).max()))
     n = settings.block_chunks
-    arguments = (n, settings.partition, settings.order, settings.seed, source.shuffled)
+    arguments = (n, settings.partition, settings.order, settings.seed, source.shuffled, chunks.n_rows)
     need = int((alone + work).sum()) + (0 if share is None else working_set.MEMBER_BYTES * source.n_samples)
     resident = saved["resident"] if saved else need <= budget.left
     if resident and (n is None or n >= len(chunks)):
@@ -134,7 +134,14 @@ def _decided_bytes(saved: dict | None, screened: bool, room: int) -> int | None:
 def blocks_of_undecided(source: Source, whole: Blocks, solver: Solver, settings: TrainSettings) -> Blocks:
     """The blocks of a source that has only some of the rows of ``whole``, within the same memory."""
     chunks = source.chunks
-    arguments = (settings.block_chunks, settings.partition, settings.order, settings.seed, source.shuffled)
+    arguments = (
+        settings.block_chunks,
+        settings.partition,
+        settings.order,
+        settings.seed,
+        source.shuffled,
+        chunks.n_rows,
+    )
     block = bytes_by_chunk(source)
     if source.in_memory:
         partition = Partition(block, int(block.sum()), None, *arguments[1:])

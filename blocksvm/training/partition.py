@@ -7,7 +7,7 @@ import struct
 import numpy as np
 from xxhash import xxh3_64_intdigest
 
-from blocksvm.kernels.shuffle import windowed_order
+from blocksvm.kernels.shuffle import windowed_order, windowed_rows
 
 # In a large block, rows that lie near in memory are visited near in time, which the caches reward.  Where a block has
 # few such windows, or the same rows share a window each time, it converges many times more slowly (3,000 reviews: 10
@@ -29,15 +29,16 @@ class Partition:
     cost (n_chunks,) int64: memory that each chunk takes in a block; capacity: the most a block may take, or
     block_chunks: exactly how many chunks form one.  kind: 'redrawn' (other chunks together at each outer iteration)
     or 'fixed' (the same blocks, in another order; Yu et al., KDD 2010); order 'stored' keeps everything in the order
-    of the source.  shuffled: the source's rows are in random order already.
+    of the source.  shuffled: the source's rows are in random order already; n_rows (n_chunks,) int64: of each chunk.
     """
 
-    def __init__(self, cost, capacity, block_chunks, kind, order, seed, shuffled):
+    def __init__(self, cost, capacity, block_chunks, kind, order, seed, shuffled, n_rows):
         self.cost = np.asarray(cost, dtype=np.int64)
         self.kind = kind
         self.order = order
         self.seed = seed
         self.shuffled = shuffled
+        self.n_rows = np.ascontiguousarray(n_rows, dtype=np.int64)
         n_chunks = len(self.cost)
         self.block_chunks = block_chunks
         self.capacity = capacity
@@ -76,9 +77,13 @@ class Partition:
     def row_order(self, outer: int, visit: int, inner_pass: int, out: np.ndarray) -> np.ndarray:
         """The order of a block's rows for one inner pass, in ``out`` (n,) int32."""
         n = len(out)
-        redrawn = self.kind == "redrawn" and not self.resident
-        window = WINDOW_ROWS if self.shuffled and redrawn and n >= FEWEST_WINDOWS * WINDOW_ROWS else n
-        return self._ordered(window, out, PASS, outer, visit, inner_pass)
+        near = self.shuffled and self.kind == "redrawn" and n >= FEWEST_WINDOWS * WINDOW_ROWS
+        if near and self.resident and self.order != "stored":
+            assert n == self.n_rows.sum()
+            key = order_key(self.seed, PASS, outer, visit, inner_pass)
+            windowed_rows(key, self.n_rows, WINDOW_ROWS, out, np.empty(len(self.n_rows), np.int32))
+            return out
+        return self._ordered(WINDOW_ROWS if near else n, out, PASS, outer, visit, inner_pass)
 
     def set_order(self, outer: int, visit: int, inner_pass: int, out: np.ndarray) -> np.ndarray:
         """The order of the working set's members for one pass, in ``out`` (m,) int32."""

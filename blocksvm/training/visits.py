@@ -67,8 +67,8 @@ def run_visit(solver: Solver, visit: Visit, block: Block, state: State) -> Chang
     if arrays is None:
         arrays = {a.name: np.zeros(a.length or block.n_samples, a.dtype) for a in solver.visit_arrays}
         solver.start_visit(arrays, visit.n_rows is None)
-    by_axis = {axis: [a.name for a in solver.state_arrays if a.axis == axis] for axis in ("row", "scalar")}
-    rows, scalars = ({name: state[name] for name in by_axis[axis]} for axis in ("row", "scalar"))
+    used = [array for array in solver.state_arrays if array.in_visits]
+    rows, scalars = ({a.name: state[a.name] for a in used if a.axis == axis} for axis in ("row", "scalar"))
     change = Change(rows, scalars, None, arrays, visit.passes, visit.finished)
     order = np.empty(block.n_samples if visit.n_rows is None else visit.n_rows, np.int32)
     # a visit that was broken off between two passes: it is asked again what it would have been asked
@@ -105,6 +105,8 @@ def part_of(solver: Solver, block: Block, state: State) -> State:
     """What a visit to the block gets: the feature arrays themselves, copies of all else that it may change."""
     part = {}
     for array in solver.state_arrays:
+        if not array.in_visits:
+            continue
         own = state[array.name]
         part[array.name] = own if array.axis == "feature" else own[block.rows] if array.axis == "row" else own.copy()
     return part

@@ -4,6 +4,7 @@ last certificate."""
 
 from __future__ import annotations
 
+import gc
 import math
 import time
 from collections.abc import Callable, Sequence
@@ -16,7 +17,6 @@ import numpy as np
 from blocksvm.errors import InputError, called, said
 from blocksvm.kernels.margins import certificate_sums
 from blocksvm.labels import label_text
-from blocksvm.model.measures import RankCurve
 from blocksvm.problems import get_loss
 from blocksvm.problems.loss import REAL_NUMBERS
 from blocksvm.settings import plain
@@ -33,7 +33,6 @@ PATH = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 AT_ONCE = 3  # of C: fewer readings with more of them, but more work, since less of the path is begun near its end
 ROWS_SHARE = 0.1  # of what all rows take: the problems leave at least so much of the memory to the rows
 FIGURES = ("accuracy", "loss", "auc", "rmse", "rel_gap")
-RANK_BITS = 16  # of the curves, of which there is one a problem
 
 
 @dataclass
@@ -121,7 +120,7 @@ def cross_validate(
         raise InputError(f"{said('solver', asked.solver)}: cross-validation is done by dual-cd; leave it out")
     chosen = folds_of(source, folds, asked.seed, groups)
     check_folds(source, chosen, asked)
-    found, at, resume = None, PathState.of(path, chosen), None
+    found, at, resume = None, PathState.of(path, chosen, at_once), None
     if checkpoint is not None:
         at, resume = checkpoint.begun(at)
         checkpoint.besides = at.saved
@@ -132,8 +131,8 @@ def cross_validate(
     at.seconds = lambda: before + time.perf_counter() - began
     while at.done < len(path):
         # where a run goes on, its part of the path is what it was
-        wanted = path[at.done :][:at_once] if resume is None else at.part
-        plan = plan_part(source, asked, wanted, chosen, at.earlier, stop, resume)
+        most = at_once if resume is None else len(at.part)
+        plan = plan_part(source, asked, path[at.done :], most, chosen, at.earlier, stop, resume)
         at.part = list(plan.solver.path)
         on_event({"event": "part", "path": at.part, "of": len(path), "done": at.done})
 
@@ -164,6 +163,7 @@ def cross_validate(
         at.earlier = plan.solver.last(loop.state) if at.done < len(path) else None
         at.figures, at.readings, resume = found.described(), [], None
         del loop, plan, result
+        gc.collect()  # they refer to each other, and hold the memory that the next part takes
     return found
 
 
@@ -171,31 +171,37 @@ def plan_part(
     source: Source,
     asked: TrainSettings,
     path: list[float],
+    most: int,
     folds: Folds,
     earlier: tuple | None,
     stop: Callable[[], bool],
     resume: dict | None = None,
 ) -> Plan:
-    """The plan of as many C at once as leave the rows enough of the memory; of one, where that is too many already; of
-    all, where a run is resumed."""
-    if resume is not None:
-        method = replace(METHOD, make=partial(HeldOutCD, path=path, folds=folds, earlier=earlier))
-        return Plan(source, asked, stop=stop, method=method, resume=resume)
-    for count in range(len(path), 0, -1):
+    """The plan of as many C at once, the first ones of the path and at most so many, as leave the rows enough of the
+    memory; of one, where that is too many already; of ``most``, where a run is resumed."""
+    for count in range(min(most, len(path)), 0, -1):
         method = replace(METHOD, make=partial(HeldOutCD, path=path[:count], folds=folds, earlier=earlier))
-        kept = 20 * source.n_samples + sum(a.nbytes for a in (earlier or ())[:2])
+        # folds, targets, weights, and what scoring a fold takes; the end of the part before, and of this one
+        ends = (earlier is not None) + (count < len(path))
+        kept = 48 * source.n_samples + ends * ends_bytes(source, folds)
         try:
-            plan = Plan(source, asked, stop=stop, method=method, besides={"folds": kept})
+            plan = Plan(source, asked, stop=stop, method=method, besides={"folds": kept}, resume=resume)
         except InputError:
-            if count == 1:
+            if count == 1 or resume is not None:
                 raise
             continue
         rows = source.n_nonzeros * (4 + source.value_bytes) + source.n_samples * source.row_bytes
         budget = plan.budget
         left = budget.total - sum(budget.taken[name] for name in ("weights", "alpha", "folds"))
-        if count == 1 or left >= ROWS_SHARE * rows:
+        if count == 1 or resume is not None or left >= ROWS_SHARE * rows:
             return plan
     raise AssertionError("a path has one C or more")
+
+
+def ends_bytes(source: Source, folds: Folds) -> int:
+    """What ``HeldOutCD.last`` takes."""
+    classes = 1 if source.labels is None or source.labels.binary else len(source.labels.values)
+    return 8 * folds.count * classes * (source.n_features + 1 + source.n_samples)
 
 
 def check_folds(source: Source, folds: Folds, asked: TrainSettings) -> None:
@@ -218,6 +224,16 @@ def check_folds(source: Source, folds: Folds, asked: TrainSettings) -> None:
         )
 
 
+def area_under_curve(z: np.ndarray, positive: np.ndarray) -> float:
+    """Of the ROC curve: the share of pairs of a positive and another row that z has in this order, ties by half; nan
+    where there is no such pair."""
+    own, others = z[positive], np.sort(z[~positive])
+    if not len(own) or not len(others):
+        return math.nan
+    below, not_above = (np.searchsorted(others, own, side) for side in ("left", "right"))
+    return float((below + not_above).sum()) / (2.0 * len(own) * len(others))
+
+
 def score(plan: Plan, held: np.ndarray, folds: Folds, found: Folded, places: slice) -> None:
     """Each row by the models of its own fold; held (n_samples, n_C, classes): its decision values."""
     problem, targets, weights = plan.solver.problem, *targets_of(plan.source)
@@ -230,11 +246,10 @@ def score(plan: Plan, held: np.ndarray, folds: Folds, found: Folded, places: sli
         weight = len(rows) if importance is None else importance.sum()
         for number in range(n_C):
             place = places.start + number, fold
-            z = np.ascontiguousarray(held[rows, number].T)
-            losses = 0.0
+            z, losses = held[rows, number].T, 0.0
             for c in range(classes):
                 side = y if classes == 1 else np.where(y == c, 1, -1).astype(np.int16)
-                losses += sums(z[c], side, importance, None, one, problem.own)[0]
+                losses += sums(np.ascontiguousarray(z[c]), side, importance, None, one, problem.own)[0]
             found.loss[place] = losses / max(weight, 1e-300)
             if problem.real:
                 found.rmse[place] = math.sqrt(np.square(z[0] - y).mean())
@@ -242,7 +257,4 @@ def score(plan: Plan, held: np.ndarray, folds: Folds, found: Folded, places: sli
             predicted = z.argmax(axis=0) if classes > 1 else np.where(z[0] > 0.0, 1, -1)
             found.accuracy[place] = np.mean(predicted == y)
             if classes == 1:
-                curve = RankCurve(RANK_BITS)
-                curve.count(z[0], y > 0)
-                area = curve.area()
-                found.auc[place] = math.nan if area is None else area[0]
+                found.auc[place] = area_under_curve(z[0], y > 0)

@@ -16,7 +16,7 @@ from blocksvm.training.checkpoint import Checkpoint
 from blocksvm.validation.folds import Folds
 
 PATH, EARLIER = "path", "path-before"  # what a description, and the file, call them
-TOLD = ("path", "folds", "of_rows", "part", "done", "figures", "readings")
+TOLD = ("path", "folds", "at_once", "of_rows", "part", "done", "figures", "readings")
 
 
 @dataclass
@@ -27,6 +27,7 @@ class PathState:
 
     path: list[float]
     folds: int
+    at_once: int
     of_rows: str
     part: list[float] = field(default_factory=list)
     done: int = 0
@@ -36,9 +37,9 @@ class PathState:
     seconds: Callable[[], float] = lambda: 0.0
 
     @classmethod
-    def of(cls, path: list[float], folds: Folds) -> PathState:
+    def of(cls, path: list[float], folds: Folds, at_once: int) -> PathState:
         """That of a cross-validation that begins."""
-        return cls(path, folds.count, xxh3_128_hexdigest(folds.of_rows))
+        return cls(path, folds.count, at_once, xxh3_128_hexdigest(folds.of_rows))
 
     def saved(self) -> tuple[dict[str, State], dict]:
         """(arrays by name space, description) for a checkpoint."""
@@ -67,7 +68,7 @@ class PathCheckpoint(Checkpoint):
         told = meta.get(PATH)
         if told is None:
             raise InputError(f"{self.path}: is the checkpoint of one run of train, not of a cross-validation")
-        for name in ("path", "folds"):
+        for name in ("path", "folds", "at_once"):
             if told[name] != getattr(new, name):
                 raise InputError(
                     f"{self.path}: was begun with {said(name, told[name])}, but {getattr(new, name)} is given now; "

@@ -110,7 +110,7 @@ class HeldOutCD(SeveralDualCD):
         self.earlier = earlier
         super().__init__(task)
         of_a_row = self.n_vectors // folds.count
-        self.state_arrays += (StateArray(HELD, "row", columns=of_a_row, in_model=False),)
+        self.state_arrays += (StateArray(HELD, "row", columns=of_a_row, in_model=False, in_visits=False),)
 
     def held(self, state: State) -> np.ndarray:
         """(n_samples, n_C, classes): the rows' decision values by the models of their own folds, at the last
@@ -118,12 +118,17 @@ class HeldOutCD(SeveralDualCD):
         return state[HELD].reshape(len(state[HELD]), len(self.path), -1)
 
     def problem_at(self, state: State) -> HeldOutProblems:
-        return replace(super().problem_at(state), held=self.held(state))
+        # in a visit there is no such array, and no certificate
+        return replace(super().problem_at(state), held=self.held(state) if HELD in state else None)
 
     def stated(self, task: Task) -> HeldOutProblems:
         settings = dict(self.settings)
         if settings["lam"] is not None:
             raise InputError(f"{called('lam')}: cross-validation goes along a path of C; leave it out")
+        if settings["multiclass"] is not None:
+            raise InputError(
+                f"{called('multiclass')}: cross-validation trains each class against the others; leave it out"
+            )
         return held_out_problems(settings, self.path, self.folds, task.bias, task.source, task.tol)
 
     def start(self, state: State) -> None:

@@ -262,6 +262,7 @@ CHECKPOINT = Record(
                 {
                     "path": list_of(NUMBER),
                     "folds": COUNT,
+                    "at_once": COUNT,
                     "of_rows": TEXT,
                     "part": list_of(NUMBER),
                     "done": SIZE,
