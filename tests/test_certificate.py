@@ -8,6 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 import reference
+from scipy import sparse
 from training_cases import random_rows, train
 from weighted_rows import solver_of
 
@@ -18,6 +19,9 @@ from blocksvm.solvers.dual_cd import DualCD
 from blocksvm.sources.matrix import Matrix
 from blocksvm.training import certificate, certifier
 from blocksvm.training.certificate import Attempts, Missed, certify
+from blocksvm.training.loop import OuterLoop, Watch
+from blocksvm.training.plan import Plan
+from blocksvm.training.settings import TrainSettings
 
 
 @pytest.mark.parametrize("loss", reference.LOSSES)
@@ -231,3 +235,30 @@ def test_the_dual_estimate_is_of_sums_in_a_fixed_order():
             of_block += a * a / (4.0 * (0.7 if y[i] > 0 else 0.3)) - a
         total += of_block
     assert state["sums"][0] == total
+
+
+@pytest.mark.parametrize("working_set", ["auto", "none"])
+def test_a_visit_that_the_time_breaks_off_makes_the_certificate_before_it_out_of_date(working_set):
+    """w and alpha have moved in its passes, so the result is certified anew."""
+    rng = np.random.default_rng(0)
+    X = sparse.random(600, 300, 0.05, format="csr", random_state=1)
+    y = np.where(X @ rng.normal(size=300) + 0.1 * rng.normal(size=600) > 0, 1.0, -1.0)
+    source = Matrix(X, y)
+    plan = Plan(source, TrainSettings.of(tol=1e-6, C=10.0, schedule="5", max_outer=500, working_set=working_set))
+    certified = []
+
+    def watch(event):
+        if event["event"] == "outer" and event["rel_gap"] is not None and event["rel_gap"] > 1e-6:
+            certified.append(loop.weights().copy())
+
+    loop = OuterLoop(plan, Watch(watch))
+    ended = loop._ended
+    # the time runs out just after it was asked for between two outer iterations
+    loop._ended = lambda: None if certified else ended()
+    plan.over_time = lambda: bool(certified)
+    result = loop.run()
+    assert result.status == "max-seconds"
+    assert np.abs(result.w - certified[-1]).max() > 0.0
+    block = source.read_block(np.arange(len(source.chunks)), None)
+    found, _ = certify(plan.solver.problem_at(loop.state), result.w, loop.state["alpha"], [block], lambda: False)
+    assert result.certificate.rel_gap == pytest.approx(found.rel_gap, rel=1e-9)
