@@ -115,10 +115,12 @@ def peer(options, name: str, rule: str, level: float) -> None:
 def budget(store: Path, share: str, k: int) -> int:
     """Bytes of memory."""
     from blocksvm.sources.store.files import open_hdf5, read_meta
+    from blocksvm.vectors import width_of
 
     with open_hdf5(store, "store") as file:
         meta = read_meta(file)
-    nonzeros, rest = meta["n_nonzeros"], 8 * k * (meta["n_features"] + 2 * meta["n_samples"]) + 5_000_000
+    numbers = width_of(k) * meta["n_features"] + 2 * k * meta["n_samples"]
+    nonzeros, rest = meta["n_nonzeros"], 8 * numbers + 5_000_000
     rest += (40 + 24 * k) * meta["n_samples"] // (1 if share == "mem" else 8)
     return 32 * nonzeros + 2 * rest if share == "mem" else nonzeros + rest
 
