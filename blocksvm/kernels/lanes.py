@@ -46,10 +46,12 @@ else:
             super().__init__(manager, own, vector(own.count))
 
     def _pointer(context, builder, array_type, array, index_type, index, count):
-        """To ``count`` numbers of an array (checked against its end where bounds are)."""
+        """To ``count`` numbers of an array, the first and the last of them within it where NUMBA_BOUNDSCHECK is set."""
         view = context.make_array(array_type)(context, builder, array)
         index = context.cast(builder, index, index_type, types.intp)
-        pointer = cgutils.get_item_pointer(context, builder, array_type, view, [index], wraparound=False)
+        last = builder.add(index, ir.Constant(index.type, count - 1))
+        cgutils.get_item_pointer(context, builder, array_type, view, [last], boundscheck=True)
+        pointer = cgutils.get_item_pointer(context, builder, array_type, view, [index], boundscheck=True)
         return builder.bitcast(pointer, vector(count).as_pointer())
 
     def _loader(count):
