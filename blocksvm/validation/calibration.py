@@ -65,7 +65,8 @@ def calibrated(
     if source.labels is None or not source.labels.binary:
         raise InputError(f"{said('calibrate', kind)}: is for rows of two classes; leave it out")
     folds = folds_of(source, FOLDS, asked.seed)
-    check_folds(source, folds, asked)
+    y, weights = targets_of(source, real=False)
+    check_folds(source, folds, y, asked)
     given = dict(asked.method)
     C = given.pop("C", None)
     if given.get("lam") is not None:
@@ -77,7 +78,6 @@ def calibrated(
     if loop.run().status == "interrupted":
         return None
     counted = Counted()
-    y, weights = targets_of(source)
     values = plan.solver.held(loop.state).reshape(-1)
     counted.count(values, y > 0, np.ones(len(y)) if weights is None else weights)
     return {PLATT: platt, ISOTONIC: isotonic}[kind](*counted.table())

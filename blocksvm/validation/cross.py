@@ -27,7 +27,7 @@ from blocksvm.training.plan import Plan
 from blocksvm.training.settings import TrainSettings
 from blocksvm.validation.folds import MOST_FOLDS, Folds, codes_by_fold, folds_of, targets_of
 from blocksvm.validation.path_state import PathCheckpoint, PathState
-from blocksvm.validation.problems import HeldOutCD
+from blocksvm.validation.problems import HeldOutCD, HeldOutProblems
 
 PATH = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 AT_ONCE = 3  # of C: fewer readings with more of them, but more work, since less of the path is begun near its end
@@ -119,7 +119,8 @@ def cross_validate(
     if asked.solver != "dual-cd" or asked.learner:
         raise InputError(f"{said('solver', asked.solver)}: cross-validation is done by dual-cd; leave it out")
     chosen = folds_of(source, folds, asked.seed, groups)
-    check_folds(source, chosen, asked)
+    targets = targets_of(source, trains_on_numbers(asked))
+    check_folds(source, chosen, targets[0], asked)
     found, at, resume = None, PathState.of(path, chosen, at_once), None
     if checkpoint is not None:
         at, resume = checkpoint.begun(at)
@@ -156,7 +157,7 @@ def cross_validate(
         places = slice(at.done, at.done + len(at.part))
         gaps = np.array(result.certificate.by_class["rel_gap"]).reshape(len(at.part), folds, -1)
         found.rel_gap[places] = gaps.max(axis=2)
-        score(plan, plan.solver.held(loop.state), chosen, found, places)
+        score(plan.solver.problem, plan.solver.held(loop.state), *targets, chosen, found, places)
         found.readings += sum(at.readings)
         found.seconds = at.seconds()
         at.done += len(at.part)
@@ -204,16 +205,21 @@ def ends_bytes(source: Source, folds: Folds) -> int:
     return 8 * folds.count * classes * (source.n_features + 1 + source.n_samples)
 
 
-def check_folds(source: Source, folds: Folds, asked: TrainSettings) -> None:
-    """InputError where a fold has no rows, or the rows outside of it lack a class."""
+def trains_on_numbers(asked: TrainSettings) -> bool:
+    """The loss is one of regression."""
+    return get_loss(asked.method.get("loss") or "hinge").targets == REAL_NUMBERS
+
+
+def check_folds(source: Source, folds: Folds, y: np.ndarray, asked: TrainSettings) -> None:
+    """InputError where a fold has no rows, or the rows outside of it lack a class; y (n_samples,): their targets."""
     counts = np.bincount(folds.of_rows, minlength=folds.count)
     if not counts.all():
         raise InputError(
             f"{source.name}: fold {int(np.argmin(counts)) + 1} of {folds.count} has no rows; choose fewer folds"
         )
-    if get_loss(asked.method.get("loss") or "hinge").targets == REAL_NUMBERS or source.labels is None:
+    if trains_on_numbers(asked) or source.labels is None:
         return
-    inside = codes_by_fold(source, folds)
+    inside = codes_by_fold(folds, y, 2 if source.labels.binary else len(source.labels.values))
     outside = inside.sum(axis=0) - inside
     if (outside == 0).any():
         fold, place = np.argwhere(outside == 0)[0].tolist()
@@ -234,9 +240,17 @@ def area_under_curve(z: np.ndarray, positive: np.ndarray) -> float:
     return float((below + not_above).sum()) / (2.0 * len(own) * len(others))
 
 
-def score(plan: Plan, held: np.ndarray, folds: Folds, found: Folded, places: slice) -> None:
-    """Each row by the models of its own fold; held (n_samples, n_C, classes): its decision values."""
-    problem, targets, weights = plan.solver.problem, *targets_of(plan.source)
+def score(
+    problem: HeldOutProblems,
+    held: np.ndarray,
+    targets: np.ndarray,
+    weights: np.ndarray | None,
+    folds: Folds,
+    found: Folded,
+    places: slice,
+) -> None:
+    """Each row by the models of its own fold; held (n_samples, n_C, classes): its decision values; targets, weights:
+    as ``targets_of`` has them."""
     n_C, classes = held.shape[1:]
     sums, one = problem.loss.compiled(certificate_sums), np.ones(3)
     for fold in range(folds.count):

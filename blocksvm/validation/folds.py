@@ -43,19 +43,19 @@ def folds_of(source: Source, count: int, seed: int, groups: str | None = None) -
     return Folds(own, count)
 
 
-def codes_by_fold(source: Source, folds: Folds) -> np.ndarray:
-    """(folds, k) int64: how many rows of each of a source's k classes are in each fold."""
-    k = 2 if source.labels.binary else len(source.labels.values)
+def codes_by_fold(folds: Folds, y: np.ndarray, k: int) -> np.ndarray:
+    """(folds, k) int64: how many rows of each of k classes are in each fold; y (n_samples,) as blocks hold it."""
+    labelled = y >= 0 if k > 2 else y != 0
+    codes = (y[labelled] + 1) // 2 if k == 2 else y[labelled]
     found = np.zeros((folds.count, k), np.int64)
-    for rows, _, y, _ in _records(source):
-        labelled = y >= 0 if k > 2 else y != 0
-        codes = (y[labelled] + 1) // 2 if k == 2 else y[labelled]
-        np.add.at(found, (folds.of_rows[rows][labelled], codes), 1)
+    np.add.at(found, (folds.of_rows[labelled], codes), 1)
     return found
 
 
-def targets_of(source: Source) -> tuple[np.ndarray, np.ndarray | None]:
-    """(y, weights) (n_samples,) of all rows; weights: None where all are 1."""
+def targets_of(source: Source, real: bool) -> tuple[np.ndarray, np.ndarray | None]:
+    """(y, weights) (n_samples,) of all rows, as blocks hold them; real: labels are numbers; weights: None where all
+    are 1."""
+    source = source.reader(real=True) if real else source
     y = np.empty(source.n_samples, source.coding.y_dtype)
     weights = np.empty(source.n_samples) if source.weighted else None
     for rows, _, own, weight in _records(source):
