@@ -13,7 +13,7 @@ from blocksvm.cli.console import (
     seed,
     size,
 )
-from blocksvm.cli.options import add_settings, given
+from blocksvm.cli.options import add_checkpoint, add_settings, checkpoint_of, given, resumes
 from blocksvm.errors import InputError
 from blocksvm.problems.settings import WITH_CLASSES
 from blocksvm.training.run_settings import RUN_SETTINGS
@@ -43,12 +43,7 @@ def parser() -> Parser:
     add_settings(p, "the problem", WITH_CLASSES.without("C", "lam", "multiclass"))
     p.add_argument("--epsilon", metavar="E", help="of regression: errors up to it cost nothing")
     add_settings(p, "the runs", RUN_SETTINGS, None, TYPES)
-    more = p.add_argument_group("going on after an interruption")
-    more.add_argument("--checkpoint", metavar="FILE", help="save there how far it is, now and then and on Ctrl-C")
-    more.add_argument(
-        "--checkpoint-seconds", type=duration, default=600.0, metavar="S", help="time between saves (default 10m)"
-    )
-    more.add_argument("--resume", action="store_true", help="go on from --checkpoint, if it exists")
+    add_checkpoint(p.add_argument_group("going on after an interruption"), "how far it is")
     then = p.add_argument_group("what comes of it")
     then.add_argument("--select", choices=CHOICES, help="choose C by this (default accuracy; of real targets rmse)")
     then.add_argument("--refit", metavar="MODEL.h5", help="train on all rows with the C chosen, and write the model")
@@ -77,8 +72,8 @@ def main(arguments: list[str]) -> int:
     path = path_of(options.path)
     kinds = {"model": options.refit, "json": options.json, "figure": options.figure}
     outputs = {kind: Path(name) for kind, name in kinds.items() if name}
-    check_outputs(outputs, options.overwrite, [Path(options.store)])
-    kept = checkpoint_of(options, outputs)
+    checkpoint = checkpoint_of(options)
+    check_outputs(outputs, options.overwrite, [Path(options.store), *([checkpoint] if checkpoint else [])])
     with open_hdf5(Path(options.store), "store") as file:
         meta = read_meta(file)
     if options.figure:
@@ -99,6 +94,7 @@ def main(arguments: list[str]) -> int:
     from blocksvm.validation.cross import PATH, cross_validate
     from blocksvm.validation.path_state import PathCheckpoint
 
+    kept = checkpoint and PathCheckpoint(checkpoint, options.checkpoint_seconds, resumes(options, checkpoint))
     line = Line(sys.stderr, options.quiet)
     with Store(options.store) as store:
         if not options.quiet:
@@ -106,11 +102,11 @@ def main(arguments: list[str]) -> int:
                   f"{store.n_nonzeros:,} nonzeros; {options.folds} folds", file=sys.stderr)  # fmt: skip
         found = cross_validate(
             store, path or PATH, options.folds, groups=options.groups, at_once=options.at_once,
-            on_event=Watching(line).show, stop=stop, checkpoint=kept and PathCheckpoint(*kept), **settings,
+            on_event=Watching(line).show, stop=stop, checkpoint=kept, **settings,
         )  # fmt: skip
         line.close()
         if found.status == "interrupted":
-            saved = f"; how far it was is kept in {kept[0]}, go on with --resume" if kept else ""
+            saved = f"; how far it was is kept in {checkpoint}, go on with --resume" if checkpoint else ""
             print(f"interrupted; no results were written{saved}", file=sys.stderr)
             return 130
         best = found.best(options.select)
@@ -134,26 +130,6 @@ def main(arguments: list[str]) -> int:
     for output in outputs.values():
         print(f"written to {output}")
     return 0
-
-
-def checkpoint_of(options, outputs: dict) -> tuple | None:
-    """(path, seconds, whether to go on from it) of the checkpoint, None where there is none."""
-    from pathlib import Path
-
-    from blocksvm.outputs import check_output
-
-    if options.checkpoint is None:
-        if options.resume:
-            raise InputError("--resume needs --checkpoint FILE, the file to go on from")
-        return None
-    path = Path(options.checkpoint)
-    # one that is gone on with is told from other files when it is opened
-    check_output(path, options.overwrite or options.resume, None if options.resume else "checkpoint")
-    if path.resolve() in [other.resolve() for other in (*outputs.values(), Path(options.store))]:
-        raise InputError(f"{path}: is given twice, as an input and an output or as two outputs; choose another name")
-    if options.resume and not path.exists():
-        print(f"{path}: no checkpoint yet; starting afresh", file=sys.stderr)
-    return path, options.checkpoint_seconds, options.resume and path.exists()
 
 
 class Watching:

@@ -14,7 +14,7 @@ from blocksvm.cli.console import (
     seed,
     size,
 )
-from blocksvm.cli.options import SOLVER_WORDS, add_settings, given, refusal, value_of
+from blocksvm.cli.options import SOLVER_WORDS, add_checkpoint, add_settings, checkpoint_of, given, refusal, value_of
 from blocksvm.errors import InputError, option
 from blocksvm.problems.settings import WITH_CLASSES
 from blocksvm.settings import Settings
@@ -63,11 +63,7 @@ def parser(solver: str, settings: Settings) -> Parser:
                       help="make probabilities of decision values, by five folds of held-out rows")  # fmt: skip
     more.add_argument("--valid", metavar="STORE2.h5", help="show the accuracy on this store after each outer iteration")
     more.add_argument("--log", metavar="TRACE.jsonl", help="write a JSON line for each outer iteration")
-    more.add_argument("--checkpoint", metavar="FILE", help="save the whole state there, now and then and on Ctrl-C")
-    more.add_argument(
-        "--checkpoint-seconds", type=duration, default=600.0, metavar="S", help="time between saves (default 10m)"
-    )
-    more.add_argument("--resume", action="store_true", help="go on from --checkpoint, if it exists")
+    add_checkpoint(more, "the whole state")
     more.add_argument("--replay", metavar="TRACE|MODEL", help="repeat the passes that an earlier run chose")
     more.add_argument("--overwrite", action="store_true", help="replace existing outputs")
     return p
@@ -108,8 +104,6 @@ def main(arguments: list[str]) -> int:
         return 0
     solver, own = solver_of(arguments)
     options = parser(solver, own).parse_args(arguments)
-    if options.resume and options.checkpoint is None:
-        raise InputError("--resume needs --checkpoint FILE, the file to go on from")
     if options.resume and options.replay:
         raise InputError("--resume goes on as the run was begun; leave --replay out")
     from pathlib import Path
@@ -199,11 +193,9 @@ def _check_outputs(options, check_output) -> dict:
         for name in (options.store, options.valid, options.warm_start, options.continue_from, options.prior)
         if name
     }
-    if options.checkpoint is not None:
-        outputs["checkpoint"] = Path(options.checkpoint)
-        # one that is gone on with is told from other files when it is opened
-        kind = None if options.resume else "checkpoint"
-        check_output(outputs["checkpoint"], options.overwrite or options.resume, kind)
+    checkpoint = checkpoint_of(options)
+    if checkpoint is not None:
+        outputs["checkpoint"] = checkpoint
     if options.log is not None:
         outputs["log"] = Path(options.log)
         # with --resume it is gone on with, or begun anew where no checkpoint was saved before the run was killed

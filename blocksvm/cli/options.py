@@ -5,11 +5,16 @@ Imports nothing heavy, so that ``--help`` is quick: a solver's own settings are 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from blocksvm.errors import option
+from blocksvm.errors import InputError, option
 from blocksvm.formats import AUTO, FORMATS
 from blocksvm.settings import Settings
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 SOLVER_WORDS = ("--solver", "--learner")
 
@@ -57,6 +62,41 @@ def add_settings(
             metavar = "|".join(map(str, setting.choices))
         group.add_argument(option(setting.name), dest=setting.name, type=(types or {}).get(setting.name, str),
                            metavar=metavar, help=setting.described().replace("%", "%%"))  # fmt: skip
+
+
+def add_checkpoint(group, saved: str) -> None:
+    """Add ``--checkpoint``, which keeps what ``saved`` says, ``--checkpoint-seconds`` and ``--resume`` to a group."""
+    from blocksvm.cli.console import duration
+
+    group.add_argument("--checkpoint", metavar="FILE", help=f"save {saved} there, now and then and on Ctrl-C")
+    group.add_argument(
+        "--checkpoint-seconds", type=duration, default=600.0, metavar="S", help="time between saves (default 10m)"
+    )
+    group.add_argument("--resume", action="store_true", help="go on from --checkpoint, if it exists")
+
+
+def checkpoint_of(options) -> Path | None:
+    """The file of ``--checkpoint``, found fit to be written; None where there is none."""
+    from pathlib import Path
+
+    from blocksvm.outputs import check_output
+
+    if options.checkpoint is None:
+        if options.resume:
+            raise InputError("--resume needs --checkpoint FILE, the file to go on from")
+        return None
+    path = Path(options.checkpoint)
+    # one that is gone on with is told from other files when it is opened
+    check_output(path, options.overwrite or options.resume, None if options.resume else "checkpoint")
+    return path
+
+
+def resumes(options, checkpoint: Path | None) -> bool:
+    """There is a checkpoint to go on from; says so where there is none yet."""
+    if options.resume and not checkpoint.exists():
+        print(f"{checkpoint}: no checkpoint yet; starting afresh", file=sys.stderr)
+        return False
+    return options.resume
 
 
 def given(options, settings: Settings) -> dict:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from blocksvm import kernels
 from blocksvm.cli.display import TrainDisplay, train_summary
+from blocksvm.cli.options import resumes
 from blocksvm.model.state import describe_checkpoint
 from blocksvm.model.takeover import EarlierModels
 from blocksvm.sources.store.reader import Store
@@ -126,12 +127,7 @@ class Session:
     def _resume(self) -> dict | None:
         """The description of the checkpoint to go on from, if there is one."""
         checkpoint = self.outputs.get("checkpoint")
-        if not self.options.resume:
-            return None
-        if not checkpoint.exists():
-            print(f"{checkpoint}: no checkpoint yet; starting afresh", file=sys.stderr)
-            return None
-        return describe_checkpoint(checkpoint)
+        return describe_checkpoint(checkpoint) if resumes(self.options, checkpoint) else None
 
 
 def _path(name: str | None) -> Path | None:

@@ -150,13 +150,6 @@ def membership(sets: Sequence, labels: Labels) -> np.ndarray:
     return found
 
 
-def decision_values_of(block: Block, w: np.ndarray, k: int, bias: float) -> np.ndarray:
-    """(n, k) float64: the decision values of a block's rows by the first k columns of w (d + 1, width)."""
-    found = np.empty((block.n_samples, k))
-    several_decision_values(*block.matrix, w.reshape(-1), w.shape[1], bias, found)
-    return found
-
-
 def norms_of(w: np.ndarray, k: int, prior: np.ndarray | None = None) -> np.ndarray:
     """(k, 4) of the first k columns of w (d + 1, width) and a prior of that shape, as ``sums_of_columns`` has them."""
     found = np.empty((k, 4))
@@ -181,7 +174,9 @@ class SideBySideSums(CertificateSums):
 
     def scores(self, block: Block) -> np.ndarray:
         """(n, k) float64: the decision values of a block's rows."""
-        return decision_values_of(block, self.w, self.problem.n_problems, self.problem.bias)
+        found = np.empty((block.n_samples, self.problem.n_problems))
+        several_decision_values(*block.matrix, self.w.reshape(-1), self.w.shape[1], self.problem.bias, found)
+        return found
 
     def count_classes(self, scores: np.ndarray, block: Block) -> None:
         """Which rows' class has the largest decision value."""

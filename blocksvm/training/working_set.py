@@ -143,6 +143,7 @@ class CopiedRows:
         self.taken = 0  # nonzeros of the rows that have become members in this reading
         self.seen_before = 0.0
         self.least = self.floor = 0.0
+        # compared with no end of a gap before it, the first reading's counts as fallen fast
         self.seen, self.left_out = np.inf if resident else 0.0, 0.0
         self._settle()
 

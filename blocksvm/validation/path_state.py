@@ -15,7 +15,7 @@ from blocksvm.solvers.protocol import State
 from blocksvm.training.checkpoint import Checkpoint
 from blocksvm.validation.folds import Folds
 
-PATH, EARLIER = "path", "path-before"  # what a description, and the file, call them
+TOLD_AS, EARLIER = "path", "path-before"  # what a description, and the file, call them
 TOLD = ("path", "folds", "at_once", "of_rows", "part", "done", "figures", "readings")
 
 
@@ -49,7 +49,7 @@ class PathState:
             w, alpha, conjugates, C = self.earlier
             arrays[EARLIER] = {"w": w, "alpha": alpha, "conjugates": conjugates}
             told["C"] = C
-        return arrays, {PATH: told | {"seconds": self.seconds()}}
+        return arrays, {TOLD_AS: told | {"seconds": self.seconds()}}
 
 
 class PathCheckpoint(Checkpoint):
@@ -65,7 +65,7 @@ class PathCheckpoint(Checkpoint):
         if not self.resume:
             return new, None
         meta = describe_checkpoint(self.path)
-        told = meta.get(PATH)
+        told = meta.get(TOLD_AS)
         if told is None:
             raise InputError(f"{self.path}: is the checkpoint of one run of train, not of a cross-validation")
         for name in ("path", "folds", "at_once"):
