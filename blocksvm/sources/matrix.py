@@ -134,8 +134,8 @@ class Matrix(SourceBase):
             block.weights[:] = self.weights[rows]
         return block
 
-    def help(self) -> None:
-        pass
+    def help(self) -> bool:
+        return True
 
     def feature_ids(self, start: int, stop: int) -> np.ndarray:
         return np.arange(start, stop, dtype=np.int64)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 
 import numpy as np
 
@@ -70,8 +70,8 @@ class BlockReader:
             self.next_arena = (self.next_arena - 1) % len(self.arenas)
         self.request(chunks)
         began = time.perf_counter()
-        if not self.pending[1].done():
-            self.source.help()
+        while not self.pending[1].done() and not self.source.help():
+            wait([self.pending[1]], timeout=0.001)  # the other thread is about to begin
         block = self.pending[1].result()
         self.seconds_waiting += time.perf_counter() - began
         self.pending = None

@@ -60,5 +60,5 @@ class KeptRows(SourceBase):
         self.cost.nnz += self.n_nonzeros
         return self.block
 
-    def help(self) -> None:
-        pass
+    def help(self) -> bool:
+        return True

@@ -97,8 +97,9 @@ class Source(Protocol):
         """The rows of the chunks, one behind the other, in the arena's memory (valid until it is filled again)."""
         ...
 
-    def help(self) -> None:
-        """Take part in a ``read_block`` that another thread has under way, if there is work left to share."""
+    def help(self) -> bool:
+        """Take part in a ``read_block`` that another thread has under way, if there is work left to share; False where
+        that thread has not begun yet."""
         ...
 
     def feature_ids(self, start: int, stop: int) -> np.ndarray:

@@ -227,10 +227,11 @@ class Store(SourceBase):
             runs.append((chunks[start:stop], rows[start], places[start], places[stop], ahead))
         return runs
 
-    def help(self) -> None:
+    def help(self) -> bool:
         work = self.under_way
         if work is not None:
             work.take_part(self.decoders[1])
+        return work is not None
 
     def feature_ids(self, start: int, stop: int) -> np.ndarray:
         out = np.empty(stop - start, dtype=np.int64)
