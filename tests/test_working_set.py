@@ -244,40 +244,6 @@ def test_a_set_that_brings_little_stays_empty_while_readings_bring_the_gap_down_
     assert idle == [False, False, True, True, False, False, True]
 
 
-@pytest.mark.parametrize("kind", [CopiedRows, RowsOfTheBlock])
-def test_in_memory_a_set_that_must_leave_out_much_of_the_gap_stays_empty(rows, kind):
-    source = Matrix(*rows)
-    block = source.read_block(np.array([0]), None)
-    sizes = np.diff(block.indptr)
-
-    def made():
-        return CopiedRows(source, 9_000, resident=True) if kind is CopiedRows else kind(source, 0.3 * sizes.sum())
-
-    room = made().room if kind is CopiedRows else 0.3 * sizes.sum()
-    few = np.cumsum(sizes) <= 0.7 * room
-    assert few.any() and sizes.sum() > 2 * room
-    seen = []
-    ours = made()
-    for others in (1.0, 1e-3, -1.0, 1.0):  # share of the rows that do not fit besides the few of share 1
-        share = np.where(few, 1.0, others)
-        ours.begin_reading(anew=False)
-        ours.gather(block, share)
-        total = np.maximum(share, 0.0).sum()
-        assert ours.seen == pytest.approx(total)
-        assert ours.idle == (len(ours.members) == 0) == (ours.left_out > 0.1 * total)
-        if not ours.idle:
-            held = ours.block.rows[ours.members]
-            left_out = np.setdiff1d(np.arange(len(share)), held)
-            assert ours.left_out == pytest.approx(np.maximum(share[left_out], 0.0).sum())
-            assert np.isin(np.flatnonzero(few), held).all()
-        again = made()
-        again.restore({name: array.copy() for name, array in ours.saved().items()}, [block])
-        assert (again.idle, figures_of(again)) == (ours.idle, figures_of(ours))
-        ours.end_reading(0.0, 0, 0.0, 0)
-        seen.append(ours.idle)
-    assert seen == [True, False, False, True]
-
-
 # -- runs ----------------------------------------------------------------------------------------------------------
 
 

@@ -18,14 +18,11 @@ from blocksvm.sources.block import INDEX_BYTES, Block
 from blocksvm.sources.source import Source, bytes_of_blocks, new_block
 
 # Where readings alone bring the gap down fast, and passes over the members add less to the dual for the same work,
-# the set stays empty for a reading.  The work of a nonzero, in passes over it: to be read and visited, to be visited in
-# memory, to be taken in.
+# the set stays empty for a reading.  The work of a nonzero, in passes over it: to be read and visited, to be taken in.
 POOR = 0.3  # of what a reading adds for its work, what the passes over the set add for theirs
 FAST = 0.5  # of the gap as one reading sees it, what the next one sees
-READING_WORK, RESIDENT_WORK, TAKING_WORK = 2.0, 1.0, 2.0
-# Where all rows are in memory a larger working set, of the nonzeros, saves nothing; nor does one that must leave out
-# more of the gap: it stays empty for a reading.
-RESIDENT_SHARE, RESIDENT_LEFT_OUT = 0.2, 0.1
+READING_WORK, TAKING_WORK = 2.0, 2.0
+RESIDENT_SHARE = 0.2  # of the nonzeros: a larger working set saves nothing where all rows are in memory
 KEPT = 0.8  # of the room, where not all candidates fit: what is left is for those of the blocks to come
 LOWERED = 0.25  # from one reading to the next, the least share that a member has: the gap falls, and so do the shares
 BIN_BITS, BINS = 48, 1 << 15  # of a share's bits, those that are not looked at to find most of the largest ones
@@ -127,7 +124,8 @@ def bytes_of_set(source: Source, n_rows: int, nnz: int) -> int:
 
 class CopiedRows:
     """A working set of rows copied out of the blocks, within ``n_bytes`` of memory and for rows of this source;
-    resident: all rows are in memory, and pass by as one block."""
+    resident: all rows are in memory, so that it may stay empty from the second reading on (readings that have to be
+    waited for leave time for passes over it)."""
 
     def __init__(self, source: Source, n_bytes: int, resident: bool = False):
         entry = INDEX_BYTES + source.value_bytes
@@ -145,9 +143,8 @@ class CopiedRows:
         self.taken = 0  # nonzeros of the rows that have become members in this reading
         self.seen_before = 0.0
         self.least = self.floor = 0.0
-        self.seen = self.left_out = 0.0
-        self.resident = resident
-        self.reading_work = RESIDENT_WORK if resident else READING_WORK
+        # compared with no end of a gap before it, the first reading's counts as fallen fast
+        self.seen, self.left_out = np.inf if resident else 0.0, 0.0
         self._settle()
 
     def _settle(self) -> None:
@@ -193,7 +190,7 @@ class CopiedRows:
         self.under_way = False
         if nnz and not self.idle:  # of a reading for a certificate there is nothing to compare
             work = set_work + TAKING_WORK * self.taken
-            self.poor = set_gain * self.reading_work * nnz < POOR * gain * work
+            self.poor = set_gain * READING_WORK * nnz < POOR * gain * work
 
     def gather(self, block: Block, share: np.ndarray) -> None:
         if self.idle:
@@ -211,9 +208,6 @@ class CopiedRows:
         self.listed = None
         if self.used[1] + count > len(self.member) or self.used[2] + entries > self.room:
             wanted = self._select(block, share, wanted)
-        if self.resident and self.left_out > RESIDENT_LEFT_OUT * self.seen:
-            self._leave_empty()
-            return
         held, nnz = arrays_of(self.held), np.diff(block.indptr)
         self.taken += int(nnz[wanted].sum())
         new = wanted[self.slots[block.rows[wanted]] < 0]
@@ -225,14 +219,6 @@ class CopiedRows:
         )
         assert taken == len(wanted)
         self._settle()
-
-    def _leave_empty(self) -> None:
-        """No row is a member in this reading."""
-        self.idle = True
-        self.left_out, self.least = self.seen, 0.0
-        self.member[:] = 0
-        self.used[1:] = 0
-        self.listed = None
 
     def make_room(self) -> None:
         """Close the gaps that rows which are no members any more have left."""
@@ -312,12 +298,11 @@ class RowsOfTheBlock:
         self.share[:] = share
         members = np.flatnonzero(share >= 0.0).astype(np.int32)
         nnz = np.diff(block.indptr)[members]
-        self.seen, self.left_out, self.idle = float(share[members].sum()), 0.0, False
+        self.seen, self.left_out = float(share[members].sum()), 0.0
         if nnz.sum() > self.most:
             chosen, _ = largest_first(share[members], nnz, members, self.most)
             self.left_out = float(share[members[~chosen]].sum())
-            self.idle = self.left_out > RESIDENT_LEFT_OUT * self.seen
-            members = members[chosen] if not self.idle else members[:0]
+            members = members[chosen]
         self.members = members
 
     def saved(self) -> dict[str, np.ndarray]:
@@ -336,7 +321,6 @@ class RowsOfTheBlock:
             raise InputError("the checkpoint's working set is of another run; start afresh")
         self.members, self.share = rows.astype(np.int32), saved["share"]
         self.seen, self.left_out = saved["sums"].tolist()
-        self.idle = self.left_out > RESIDENT_LEFT_OUT * self.seen
 
 
 def arrays_of(block: Block) -> tuple[tuple, np.ndarray | None, np.ndarray | None]:
