@@ -30,7 +30,7 @@ from blocksvm.kernels.loss import (
 from blocksvm.kernels.memory import HOT_WEIGHTS, ROW_AHEAD, WEIGHTS_AHEAD, prefetch, prefetch_row, value_at
 from blocksvm.vectors import LINE
 
-ENTRIES_AHEAD = 32  # of 8, 16, 32, 64: 0.45, 0.36, 0.29, 0.29 s for a pass of IMDB's words over 8 problems
+ENTRIES_AHEAD = 32  # of 8, 16, 32, 64 the last three are alike on IMDB's words over 5 problems, 8 is slower
 IN_FLIGHT = 1 << 15  # numbers: a quarter of a second-level cache
 NEVER = 255  # in the place of a rest
 
