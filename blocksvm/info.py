@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 
 from blocksvm.cli.console import Parser, run
@@ -169,9 +170,9 @@ def described(kind: str, meta: dict, n_bytes: int) -> list[tuple[str, str]]:
         return [*lines, ("position", f"outer iteration {position['outer']}, visit {position['visit'] + 1}")]
     if meta["status"] == "stream":
         told = meta["progress"]
-        loss = (
-            f"average loss {told['cumulative_loss'] / told['rows']:.6f}, mistakes {told['mistakes'] / told['rows']:.4%}"
-        )
+        rows, errors = told["rows"], told.get("squared_errors")
+        wrong = f"mistakes {told['mistakes'] / rows:.4%}" if errors is None else f"rmse {math.sqrt(errors / rows):.6g}"
+        loss = f"average loss {told['cumulative_loss'] / rows:.6f}, {wrong}"
         return [*lines, ("learned from", f"a stream of {told['rows']:,} rows: {loss}")]
     certificate = meta["certificate"]
     if certificate is None:

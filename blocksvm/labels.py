@@ -189,6 +189,18 @@ def require_labels(source) -> None:
         )
 
 
+def require_numbers(source) -> None:
+    """InputError unless every row of a source has a number for a label."""
+    if source.label_kind != NUMBERS:
+        raise InputError(f"{source.name}: its labels are {source.label_kind}, and regression needs "
+                         "numbers; leave it to solvers of classes")  # fmt: skip
+    if source.n_unlabelled:
+        raise InputError(
+            f"{source.name}: {source.n_unlabelled:,} of its {source.n_samples:,} rows have no label, which training "
+            "needs; split the labelled rows alone, and give the others to predict"
+        )
+
+
 def refuse_weights(source, who: str) -> None:
     """InputError where rows have weights other than 1, which ``who`` would not heed."""
     if source.weighted:

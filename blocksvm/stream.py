@@ -85,21 +85,24 @@ def known_labels(options) -> tuple[float, ...]:
     return given or (-1.0, 1.0)
 
 
-def learner_of(arguments: list[str]) -> tuple[str, Settings]:
-    """(name, settings) of the learner that arguments name, or that the model which they continue was learned by."""
+def learner_of(arguments: list[str]) -> tuple[str, Settings, str | None]:
+    """(name, settings, kind of targets) of the learner that arguments name, or that the model which they continue was
+    learned by."""
     from blocksvm.learners.protocol import SHARED
 
     name = value_of(arguments, *SOLVER_WORDS)
     continued = value_of(arguments, "--continue-from")
+    targets = value_of(arguments, "--targets")
     if name is None and continued is not None:
         from blocksvm.model.files import describe_model
 
-        name = describe_model(continued)["method"]["name"]
+        method = describe_model(continued)["method"]
+        name, targets = method["name"], method["settings"].get("targets")
     if name is None:
         if {"-h", "--help"} & set(arguments):
-            return "", SHARED
+            return "", SHARED, None
         raise InputError("--learner NAME is needed; --help lists the learners")
-    return name, learner_named(name).settings + SHARED
+    return name, learner_named(name).of_targets(targets).settings + SHARED, targets
 
 
 def learner_named(name: str):
@@ -120,7 +123,7 @@ def main(arguments: list[str]) -> int:
         example = f"example: python -m blocksvm.stream rows.svm --learner {learner.example}"
         print(described(asked, f"{learner.summary} ({learner.source})", learner.settings + SHARED, ("", example)))
         return 0
-    learner, own = learner_of(arguments)
+    learner, own, targets = learner_of(arguments)
     options = parser(learner, own).parse_args(arguments)
     import os
     from contextlib import ExitStack
@@ -149,7 +152,8 @@ def main(arguments: list[str]) -> int:
     stop = catch_signals()
     compile_kernels("split", "float32", options.quiet)
     settings_given = given(options, own)
-    compile_solver(learner, True, settings_given, "float64", len(known_labels(options)), options.quiet)
+    n_classes = len(known_labels(options))
+    compile_solver(learner, True, settings_given | {"targets": targets}, "float64", n_classes, options.quiet)
     from blocksvm import kernels
     from blocksvm.cli.display import StreamDisplay
     from blocksvm.formats import AUTO

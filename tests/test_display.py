@@ -55,7 +55,7 @@ def outer(number, *, certified=False, valid=None, **more):
 
 def epoch(number, *, asked=None):
     return outer(number, rows=1_000_000 * number, cumulative_loss=2.0 * number, mistakes=12 * number,
-                 asked=1_000_000 * number if asked is None else asked * number)  # fmt: skip
+                 squared_errors=None, asked=1_000_000 * number if asked is None else asked * number)  # fmt: skip
 
 
 def drawn(display, width):

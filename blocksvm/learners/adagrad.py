@@ -14,7 +14,7 @@ import numpy as np
 from blocksvm.kernels import inlined
 from blocksvm.kernels.memory import strided_dot, value_at
 from blocksvm.learners.layout import layout, parameters
-from blocksvm.learners.protocol import GRADIENT, L1, STEP, Learner, Settings, not_negative
+from blocksvm.learners.protocol import GRADIENT, L1, STEP, Learner, Settings, following_numbers, not_negative
 from blocksvm.learners.rows import ROUNDS, averages, derivative_at, soft
 
 COLUMN = layout("u", "squares", "round", averaging=("sum",))
@@ -173,6 +173,7 @@ ADAGRAD_RDA = Learner(
     mean=rda_mean,
     columns=COLUMN,
     parameters=PARAMETER,
+    for_numbers=following_numbers,
     numbers=lambda settings: {"squares": 0.0},
     sparse=True,
 )

@@ -246,7 +246,7 @@ class ExactSolver(Solver):
 
         def after_row() -> None:
             if is_reported(int(tally[ROWS])):
-                reports.append(progress_of(tally))
+                reports.append(progress_of(tally, False))
 
         first = int(visit["reached"][0])
         reached = self.runner.learn(block, order, state, first=first, stop=self.stop, after_row=after_row)
@@ -263,7 +263,7 @@ class ExactSolver(Solver):
         return state["w"]
 
     def progress(self, state: State) -> dict:
-        return progress_of(state["tally"])
+        return progress_of(state["tally"], False)
 
     def summary(self, state: State) -> str:
         worst = state["leader"][WORST_GAP]

@@ -10,7 +10,7 @@ import numpy as np
 from blocksvm.kernels import inlined
 from blocksvm.kernels.memory import value_at
 from blocksvm.learners.layout import layout, parameters
-from blocksvm.learners.protocol import GRADIENT, L1, Learner, Settings, not_negative, positive
+from blocksvm.learners.protocol import GRADIENT, L1, Learner, Settings, following_numbers, not_negative, positive
 from blocksvm.learners.rows import ROUNDS, averages, derivative_at, soft
 
 COLUMN = layout("z", "squares", averaging=("lagged",))  # n_j
@@ -82,6 +82,7 @@ FTRL = Learner(
             not_negative("l2", "weight of ||w||^2 / 2", 0.0),
         )
     ),
+    for_numbers=following_numbers,
     score=ftrl_score,
     update=ftrl_update,
     current=ftrl_current,

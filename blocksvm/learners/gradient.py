@@ -17,7 +17,18 @@ from blocksvm.errors import InputError, called
 from blocksvm.kernels import inlined
 from blocksvm.kernels.memory import strided_dot, value_at
 from blocksvm.learners.layout import layout, parameters
-from blocksvm.learners.protocol import DECAY, GRADIENT, LAM, RADIUS, STEP, C, Learner, Regulariser, Settings
+from blocksvm.learners.protocol import (
+    DECAY,
+    GRADIENT,
+    LAM,
+    RADIUS,
+    STEP,
+    C,
+    Learner,
+    Regulariser,
+    Settings,
+    following_numbers,
+)
 from blocksvm.learners.rows import averages, derivative_at, eta_at, is_small, sum_of_squared_values
 
 COLUMN = layout("v", averaging=("lagged",))
@@ -146,6 +157,7 @@ OGD = Learner(
     initial_scalars={"scale": 1.0},
     mirror="euclidean",
     ball=radius_of,
+    for_numbers=following_numbers,
     bounds=(*FOLLOWED, "OGD, falling step, projected", "mirror descent in general"),
 )
 FOREL = OGD.like(
@@ -174,6 +186,7 @@ PEGASOS = OGD.like(
     update=pegasos_update,
     numbers=lambda settings: {"radius": 1.0 / math.sqrt(settings["lam"])},
     mirror=None,
+    for_numbers=None,
     ball=lambda settings: (2, 1.0 / math.sqrt(settings["lam"])),
     regulariser=lambda settings: Regulariser("l2", settings["lam"], "lambda / 2 ||w||^2"),
     takes_weights=False,

@@ -1,7 +1,7 @@
 """The loops over rows, once for two classes, once for each of the two ways to more; ``loops_of`` compiles them around a
 learner's functions.
 
-Two classes: y is -1 or +1.  More: y is the class 0 .. k - 1, and the features of class c lie behind those of c - 1.
+Two classes: y is -1 or +1; or y is a number.  More: y is the class 0 .. k - 1, and the features of class c lie behind those of c - 1.
 
 prototypes  the multi-prototype rule (Crammer et al., JMLR 2006, sec. 7): s = the wrong class of the highest score (ties:
             the smallest); the learner gets, with y = +1, the row that has x in the place of the row's class and -x in that of s
@@ -30,6 +30,7 @@ from blocksvm.learners.rows import plain_score as score
 # own, and those of them whose label was asked for
 ROWS, LOSS_SUM, MISTAKES, ASKED, LAST_SCORE, LAST_LABEL, LAST_LENGTH, NONZEROS, NOT_POSITIVE, CORRECTED = range(10)
 TALLY_LENGTH = 10
+SQUARED_ERRORS = MISTAKES  # where labels are numbers, of which none is a mistake
 
 ROW_AHEAD = 8
 WEIGHTS_AHEAD = 3
@@ -116,13 +117,14 @@ def learn_two(
     key,
     tally,
     scores,
+    numbers,
 ):
     """Predict each row of ``order``, then learn from it.
 
     weights (n,) float64: the rows' importance, or None: all 1; a row of importance 0 is predicted only.  d: features
     without the constant one, whose number it is; bias: its value; prior (d + 1,): fixed weights to which the learner's
     are added, or (0,).  scores (n,) float64 by position in ``order``, or (0,): not wanted.  The loss is counted times
-    the importance; a margin of 0 counts as a mistake.
+    the importance; a margin of 0 counts as a mistake; of ``numbers`` the squared error is counted in their place.
     """
     longest = 0
     if bias != 0.0:
@@ -149,8 +151,9 @@ def learn_two(
             scores[r] = z
         importance = importance_of(weights, i)
         asked = asks(query, key, tally[ROWS], z)
-        mistake = label * z <= 0.0
-        note(tally, importance * loss, mistake, mistake, asked, z, label, stop - start)
+        below = label * z <= 0.0 and not numbers
+        mistake = (z - label) * (z - label) if numbers else 1.0 if below else 0.0
+        note(tally, importance * loss, mistake, below, asked, z, label, stop - start)
         if asked and importance > 0.0:
             if bias != 0.0:
                 update(row_indices, row_values, 0, end, label, z, importance, columns, width, state, parameters)

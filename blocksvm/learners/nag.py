@@ -8,6 +8,7 @@ never goes past the loss's minimum: w_j += a y rate_j x_j; with q = sum_j rate_j
     hinge          a = min(h, (1 - m) / q)
     squared hinge  a = (1 - m) (1 - e^(-2 h q)) / q
     squared        a = (1 - m) (1 - e^(-h q)) / q          (of the loss (<w, x> - y)^2 / 2, y = +-1)
+    numbers        w_j += a sign(y - z) rate_j x_j with the a of hinge or squared at m = 1 - (|y - z| - epsilon)
     logistic       a = (m' - m) / q,  m' + e^m' = m + e^m + h q     (m' is log of Lambert's W at e^(m + e^m + h q))
 """
 
@@ -16,11 +17,13 @@ import numpy as np
 from blocksvm.kernels import inlined
 from blocksvm.kernels.memory import value_at
 from blocksvm.learners.layout import layout
-from blocksvm.learners.protocol import Learner, Setting, Settings, positive
+from blocksvm.learners.protocol import Learner, Setting, Settings, following_numbers, positive
 from blocksvm.learners.rows import (
+    EPSILON_INSENSITIVE,
     HINGE,
     LOGISTIC,
     PARAMETER,
+    SQUARED,
     SQUARED_HINGE,
     change_weight,
     loss_at,
@@ -68,6 +71,16 @@ def aware_step(kind, m, q, h):
 
 
 @inlined
+def signed_step(kind, z, y, epsilon, q, h):
+    """What the row is added with, as it moves with rate_j in each feature."""
+    if kind < SQUARED:
+        return y * aware_step(kind, y * z, q, h)
+    width = epsilon if kind == EPSILON_INSENSITIVE else 0.0
+    step = aware_step(SQUARED if kind == SQUARED else HINGE, 1.0 - (abs(y - z) - width), q, h)
+    return step if y > z else -step
+
+
+@inlined
 def nag_score(indices, values, start, stop, columns, width, scalars, parameters):
     """<w, x> by the weights as the row's scales will have made them."""
     z = 0.0
@@ -97,7 +110,8 @@ def nag_update(indices, values, start, stop, y, z, importance, columns, width, s
         total += ratio * ratio
     scalars[SCALAR.norms] += importance * total
     kind = parameters[PARAMETER.loss]
-    _, derivative = loss_at(kind, z, y, 0.0)
+    epsilon = parameters[PARAMETER.epsilon]
+    _, derivative = loss_at(kind, z, y, epsilon)
     if derivative == 0.0 or scalars[SCALAR.norms] == 0.0:
         return
     pace = parameters[PARAMETER.step] * np.sqrt(scalars[SCALAR.importance] / scalars[SCALAR.norms])
@@ -111,7 +125,7 @@ def nag_update(indices, values, start, stop, y, z, importance, columns, width, s
             q += x * x * pace / (columns[place + COLUMN.scale] * np.sqrt(columns[place + COLUMN.squares]))
     if q == 0.0:
         return
-    factor = aware_step(kind, y * z, q, importance) * y * pace
+    factor = signed_step(kind, z, y, epsilon, q, importance) * pace
     for k in range(start, stop):
         place = np.int64(indices[k]) * width
         if columns[place + COLUMN.squares] > 0.0:
@@ -138,6 +152,7 @@ NAG = Learner(
             positive("step", "learning rate", 0.5),
         )
     ),
+    for_numbers=following_numbers,
     score=nag_score,
     update=nag_update,
     current=plain_current,

@@ -4,6 +4,7 @@ PA, PA-I, PA-II (Crammer, Dekel, Keshet, Shalev-Shwartz, Singer, JMLR 2006, Fig.
 
     tau = min(most, l / (||x||^2 + slack)):   PA most = inf, slack = 0;   PA-I most = C;   PA-II slack = 1 / (2C)
 
+Regression (section 4 there): l = max(0, |<w, x> - y| - epsilon), the step towards y.
 A row of importance h has h C in place of C.
 """
 
@@ -11,7 +12,7 @@ import math
 
 from blocksvm.kernels import inlined
 from blocksvm.learners.layout import parameters
-from blocksvm.learners.protocol import C, Learner, Settings
+from blocksvm.learners.protocol import EPSILON, C, Learner, Settings
 from blocksvm.learners.rows import (
     COLUMN,
     ROUNDS,
@@ -26,16 +27,39 @@ PARAMETER = parameters("most", "slack")
 
 
 @inlined
+def step_length(loss, indices, values, start, stop, importance, parameters):
+    """tau of a row with this loss."""
+    q = sum_of_squared_values(values, start, stop)
+    if q == 0.0:
+        return 0.0
+    return min(parameters[PARAMETER.most] * importance, loss / (q + parameters[PARAMETER.slack] / importance))
+
+
+@inlined
 def passive_update(indices, values, start, stop, y, z, importance, columns, width, scalars, parameters):
     scalars[ROUNDS] += 1.0
     loss = 1.0 - y * z
     if loss > 0.0:
-        q = sum_of_squared_values(values, start, stop)
-        if q > 0.0:
-            most = parameters[PARAMETER.most] * importance
-            slack = parameters[PARAMETER.slack] / importance
-            factor = y * min(most, loss / (q + slack))
-            add_plain(indices, values, start, stop, factor, columns, width, scalars, parameters)
+        factor = y * step_length(loss, indices, values, start, stop, importance, parameters)
+        add_plain(indices, values, start, stop, factor, columns, width, scalars, parameters)
+
+
+@inlined
+def passive_regression(indices, values, start, stop, y, z, importance, columns, width, scalars, parameters):
+    scalars[ROUNDS] += 1.0
+    loss = abs(z - y) - parameters[PARAMETER.epsilon]
+    if loss > 0.0:
+        factor = step_length(loss, indices, values, start, stop, importance, parameters)
+        if z > y:
+            factor = -factor
+        add_plain(indices, values, start, stop, factor, columns, width, scalars, parameters)
+
+
+def of_numbers(learner: Learner) -> Learner:
+    return learner.like(
+        settings=learner.settings + (EPSILON,), update=passive_regression, loss="epsilon-insensitive", for_numbers=None,
+        acts_on="rows", passive_aggressive=False, bounds=(),
+    )  # fmt: skip
 
 
 PA = Learner(
@@ -53,6 +77,7 @@ PA = Learner(
     numbers=lambda settings: {"most": math.inf, "slack": 0.0},
     acts_on="margins",
     passive_aggressive=True,
+    for_numbers=of_numbers,
     takes_weights=False,
     bounds=("PA, lemma", "PA, separable", "PA, rows of norm 1"),
 )

@@ -21,13 +21,16 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
+from blocksvm.errors import InputError, said
 from blocksvm.learners.layout import COMMON, layout
 from blocksvm.settings import REQUIRED, Setting, Settings
 
 # Squares, and quotients of squares, must stay far from the ends of float64.
 LARGEST = 1e50
 
-LOSS_NAMES = ("hinge", "perceptron", "squared-hinge", "logistic", "squared", "epsilon-insensitive")
+LOSS_NAMES = ("hinge", "perceptron", "squared-hinge", "logistic", "squared", "epsilon-insensitive", "absolute")
+LOSSES_OF_CLASSES, LOSSES_OF_NUMBERS = LOSS_NAMES[:6], LOSS_NAMES[4:]
+CLASSES, NUMBERS = "classes", "numbers"  # what labels may be
 RULES = ("prototype", "rest")  # the ways to more than two classes
 
 
@@ -41,9 +44,10 @@ def not_negative(name: str, help: str, default, **more) -> Setting:
 
 
 # settings that several learners have
+EPSILON = not_negative("epsilon", "width within which epsilon-insensitive is 0", 0.1, metavar="E")
 GRADIENT = (
-    Setting("loss", "whose gradient is followed", "hinge", kind=str, choices=LOSS_NAMES),
-    not_negative("epsilon", "width within which epsilon-insensitive is 0", 0.1, metavar="E"),
+    Setting("loss", "whose gradient is followed", "hinge", kind=str, choices=LOSSES_OF_CLASSES),
+    EPSILON,
 )
 STEP = positive("step", "step size c", 1.0, metavar="C")
 DECAY = Setting("decay", "steps of c / sqrt(t), or constant ones", "sqrt", kind=str, choices=("constant", "sqrt"))
@@ -60,6 +64,8 @@ SHARED = Settings(
                 kind=bool),
         Setting("multiclass", "more than two labels: 'prototype' (default), or 'rest', a learner a class", None,
                 kind=str, choices=RULES, metavar="RULE"),
+        Setting("targets", "what labels are: 'classes' (default), or 'numbers', for regression", None, kind=str,
+                choices=(CLASSES, NUMBERS), metavar="KIND"),
         Setting("query", "ask for a label with probability B / (B + |margin|) (default: always)", None, above=0.0,
                 most=LARGEST, metavar="B"),
     )
@@ -87,6 +93,8 @@ class Learner:
     score, update, current, mean: see above.  columns, scalars, parameters: layouts of what they are given; more_scalars:
     how many scalars lie behind the named ones, by whether averages are wanted; numbers: those parameters that are no
     setting of the same name; initial, initial_scalars: what does not begin at 0, by name.
+    loss: what is suffered, where that is no setting; for_numbers(learner): the learner that takes its place where labels
+    are numbers, None where it learns classes alone.
     choice: a setting whose value chooses the learner among ``variants``; complete(settings, known): the settings
     with what follows from others, and from the data; raises InputError for what no single setting's range tells; constant(settings): the value of a constant feature that the rule needs.
 
@@ -114,6 +122,8 @@ class Learner:
     numbers: Callable[[dict], dict[str, float]] = lambda settings: {}
     initial: Callable[[dict], dict[str, float]] = lambda settings: {}
     initial_scalars: Mapping[str, float] = field(default_factory=dict)
+    loss: str = "hinge"
+    for_numbers: Callable[[Learner], Learner] | None = None
     choice: str | None = None
     variants: Mapping[str, Learner] = field(default_factory=dict)
     complete: Callable[[dict, Mapping], dict] = lambda settings, known: settings
@@ -140,6 +150,14 @@ class Learner:
         value = given.get(self.choice)
         return self.variants[setting.default if value is None else setting.checked(value)]
 
+    def of_targets(self, targets: str | None) -> Learner:
+        """The learner for labels of this kind, CLASSES (or None) or NUMBERS; InputError where there is none."""
+        if targets != NUMBERS:
+            return self
+        if self.for_numbers is None:
+            raise InputError(f"{said('targets', NUMBERS)}: {self.name} learns classes alone; choose another learner")
+        return self.for_numbers(self)
+
     def resolve(self, given: Mapping, known: Mapping = {}) -> dict:
         """Every setting's value: as given, else as ``known`` from the data, else its default.
 
@@ -158,7 +176,7 @@ class Learner:
         """The settings as the functions get them, in the order of ``parameters``."""
         common = {
             "average": float(average),
-            "loss": float(LOSS_NAMES.index(settings.get("loss", "hinge"))),
+            "loss": float(LOSS_NAMES.index(settings.get("loss", self.loss))),
             "epsilon": settings.get("epsilon", 0.1),
             "step": settings.get("step", 1.0),
             "decay": float(DECAY.choices.index(settings.get("decay", "constant"))),
@@ -172,3 +190,15 @@ class Learner:
 
     def n_scalars(self, average: bool) -> int:
         return len(self.scalars) + self.more_scalars(average)
+
+
+def following_numbers(learner: Learner) -> Learner:
+    """``for_numbers`` of a learner that follows the gradient of any loss: the same, with those of regression."""
+    loss = Setting("loss", "whose gradient is followed", LOSSES_OF_NUMBERS[0], kind=str, choices=LOSSES_OF_NUMBERS)
+    declared = tuple(loss if setting.name == loss.name else setting for setting in learner.settings)
+    if "epsilon" not in learner.settings:
+        declared += (EPSILON,)
+    return learner.like(
+        settings=Settings(declared, learner.settings.exclusive), for_numbers=None,
+        variants={value: following_numbers(variant) for value, variant in learner.variants.items()},
+    )  # fmt: skip

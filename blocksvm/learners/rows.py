@@ -24,12 +24,13 @@ COLUMN = layout("weight", averaging=("lagged",))
 # the second, since they are differences of numbers that are 1 / scale times as large.
 SMALLEST_SCALE, SMALLEST_AVERAGED = 1.0e-9, 1.0e-4
 
-HINGE, PERCEPTRON, SQUARED_HINGE, LOGISTIC, SQUARED, EPSILON_INSENSITIVE = range(len(LOSS_NAMES))
+HINGE, PERCEPTRON, SQUARED_HINGE, LOGISTIC, SQUARED, EPSILON_INSENSITIVE, ABSOLUTE = range(len(LOSS_NAMES))
 
 
 @inlined
 def loss_at(kind, z, y, epsilon):
-    """(loss, derivative with respect to the score z) for a label y of +-1; both nan where z is.
+    """(loss, derivative with respect to the score z) for a label y of +-1, or, of the last three
+    losses, a number; both nan where z is.
 
     At the kinks: hinge has derivative 0 at m = 1, the perceptron's loss has -y at m = 0.
     """
@@ -53,9 +54,10 @@ def loss_at(kind, z, y, epsilon):
     if kind == SQUARED:
         return 0.5 * (z - y) * (z - y), z - y
     distance = abs(z - y)
-    if distance <= epsilon:
+    width = epsilon if kind == EPSILON_INSENSITIVE else 0.0
+    if distance <= width:
         return 0.0, 0.0
-    return distance - epsilon, 1.0 if z > y else -1.0
+    return distance - width, 1.0 if z > y else -1.0
 
 
 @inlined

@@ -11,7 +11,7 @@ import numpy as np
 from blocksvm.errors import InputError, called, said
 from blocksvm.learners import get_learner
 from blocksvm.learners.loops import LOSS_SUM, ROWS, TALLY_LENGTH, loops_of
-from blocksvm.learners.protocol import LARGEST, RULES, SHARED, Learner
+from blocksvm.learners.protocol import LARGEST, NUMBERS, RULES, SHARED, Learner
 
 
 @dataclass
@@ -41,7 +41,8 @@ def known_of(source, bias: float) -> dict:
 
 
 class Runner:
-    """One learner with its settings, for two classes (rule None) or for ``n_classes`` by ``rule``.
+    """One learner with its settings, for two classes (rule None), for ``n_classes`` by ``rule``, or, by ``targets``,
+    for numbers.
 
     learner: itself, its name in ``LEARNERS``, or 'module:attribute'; given: its settings; known: settings that the data decide (max_norm,
     n_features, lam); average: weights are the means of what they were after each round; bias: value of the constant
@@ -52,9 +53,18 @@ class Runner:
     needs_all_rows = False
 
     def __init__(self, learner: str | Learner, given: Mapping, known: Mapping, *, average: bool = False, bias: float = 0.0,
-                 n_classes: int = 2, rule: str | None = None, query: float | None = None, key: int = 0):  # fmt: skip
+                 n_classes: int = 2, rule: str | None = None, query: float | None = None, key: int = 0,
+                 targets: str | None = None):  # fmt: skip
         chosen = learner if isinstance(learner, Learner) else get_learner(learner)
-        shared = SHARED.resolve({"average": average, "multiclass": rule, "query": query}, chosen.name)
+        given_to_all = {"average": average, "multiclass": rule, "query": query, "targets": targets}
+        shared = SHARED.resolve(given_to_all, chosen.name)
+        chosen = chosen.of_targets(shared["targets"])
+        self.real = shared["targets"] == NUMBERS
+        for name in ("multiclass", "query"):
+            if self.real and shared[name] is not None:
+                raise InputError(
+                    f"{called(name)}: is for classes, and {said('targets', NUMBERS)} is given; leave it out"
+                )
         self.name = chosen.name
         self.rule = (shared["multiclass"] or RULES[0]) if n_classes > 2 else None
         self.n_classes = n_classes
@@ -107,7 +117,7 @@ class Runner:
               weights: np.ndarray | None = None, scores: np.ndarray | None = None) -> None:  # fmt: skip
         """Predict each row of ``order`` (m,) int32, then learn from it; ``scores`` (m,) float64 are filled if given.
 
-        matrix: (indptr, indices, values) as a Block has them; y (n,): -1 and +1, or the class; d: features without the
+        matrix: (indptr, indices, values) as a Block has them; y (n,): -1 and +1, or the class, or the number; d: features without the
         constant one; weights (n,): the rows' importance, or None.  Raises InputError where the learner takes no
         weights, and where its own grow beyond all numbers.
         """
@@ -116,7 +126,7 @@ class Runner:
         loop = {None: self.loops.two, "prototype": self.loops.prototypes, "rest": self.loops.rest}[self.rule]
         loop(*matrix, y, weights, order, d, self.bias, state.prior, state.columns, self.width,
              state.scalars.reshape(self.n_learners, -1), self.parameters, self.query, self.key, state.tally,
-             np.empty(0) if scores is None else scores)  # fmt: skip
+             np.empty(0) if scores is None else scores, *(() if self.rule else (self.real,)))  # fmt: skip
         if not math.isfinite(state.tally[LOSS_SUM]):
             self.diverged(f"by row {int(state.tally[ROWS]):,}")
 

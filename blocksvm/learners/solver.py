@@ -8,15 +8,25 @@ from hashlib import blake2b
 
 import numpy as np
 
-from blocksvm.errors import InputError, called
-from blocksvm.labels import require_labels
-from blocksvm.learners.loops import ASKED, CORRECTED, LOSS_SUM, MISTAKES, NOT_POSITIVE, ROWS, TALLY_LENGTH
-from blocksvm.learners.protocol import SHARED, Learner
+from blocksvm.errors import InputError, called, said
+from blocksvm.labels import require_labels, require_numbers
+from blocksvm.learners.loops import (
+    ASKED,
+    CORRECTED,
+    LOSS_SUM,
+    MISTAKES,
+    NOT_POSITIVE,
+    ROWS,
+    SQUARED_ERRORS,
+    TALLY_LENGTH,
+)
+from blocksvm.learners.protocol import NUMBERS, SHARED, Learner
 from blocksvm.learners.runner import LearnerState, Runner, known_of
 from blocksvm.problems.problem import class_factors, sums_by_class
 from blocksvm.problems.settings import PROBLEM_SETTINGS
 from blocksvm.solvers.protocol import (
     CLASSES,
+    REAL,
     TWO_CLASSES,
     Capabilities,
     Method,
@@ -45,12 +55,13 @@ class OnlineSolver(Solver):
 
     def __init__(self, learner: Learner, capabilities: Capabilities, task: Task):
         source = task.source
-        require_labels(source)
-        known = known_of(source, task.bias)
-        k = len(source.labels.values)
         shared = {name: value for name, value in task.settings.items() if name in SHARED}
-        self.factors = factors_by_code(task, learner)
-        if shared.get("multiclass") is not None and k == 2:
+        real = shared.get("targets") == NUMBERS
+        (require_numbers if real else require_labels)(source)
+        known = known_of(source, task.bias)
+        k = 2 if real else len(source.labels.values)
+        self.factors = factors_by_code(task, learner, real)
+        if shared.get("multiclass") is not None and k == 2 and not real:
             raise InputError(f"{called('multiclass')}: the rows have two classes; leave it out")
         if shared.get("multiclass") != "rest" and k > 2:
             known["n_features"] *= k  # the prototypes' features are features of one learner
@@ -59,7 +70,7 @@ class OnlineSolver(Solver):
         self.capabilities = capabilities
         self.runner = Runner(
             learner, own, known, average=shared.get("average", False), bias=task.bias, n_classes=k,
-            rule=shared.get("multiclass"), query=shared.get("query"),
+            rule=shared.get("multiclass"), query=shared.get("query"), targets=shared.get("targets"),
         )  # fmt: skip
         self.settings = self.runner.settings | SHARED.resolve(shared, learner.name)
         if self.factors is not None:
@@ -75,6 +86,10 @@ class OnlineSolver(Solver):
             StateArray("epochs", "scalar", EPOCHS_LENGTH),
         )
         self.prior = np.empty(0)
+
+    @property
+    def real_targets(self) -> bool:
+        return self.runner.real
 
     def learner_state(self, state: State) -> LearnerState:
         return LearnerState(state["features"].reshape(-1), state["scalars"], state["tally"], self.prior)
@@ -96,7 +111,7 @@ class OnlineSolver(Solver):
         d = len(own.columns) // self.runner.feature_numbers() - 1
         before = tally.copy()
         reports = [
-            progress_of(tally)
+            progress_of(tally, self.runner.real)
             for rows in self.runner.learn_in_parts(block.matrix, block.y, order, d, own, weights=weights)
             if is_reported(rows)
         ]
@@ -141,28 +156,31 @@ class OnlineSolver(Solver):
         return self.runner.weights(self.learner_state(state), out)
 
     def progress(self, state: State) -> dict:
-        return progress_of(state["tally"])
+        return progress_of(state["tally"], self.runner.real)
 
 
 def method_of(learner: Learner) -> Method:
     """A learner as the training loop knows it."""
     capabilities = Capabilities(
-        targets=(TWO_CLASSES, CLASSES), continues=True, takes_prior=learner.takes_prior,
+        targets=(TWO_CLASSES, CLASSES, *((REAL,) if learner.for_numbers else ())), continues=True, takes_prior=learner.takes_prior,
         takes_weights=learner.takes_weights, predicts_first=True,
     )  # fmt: skip
     return Method(
         learner.name, learner.summary, learner.settings + OF_STORES, capabilities,
-        partial(OnlineSolver, learner, capabilities), () if learner.choice is None else (learner.choice,),
-        lambda given: learner.of(given).settings + OF_STORES,
+        partial(OnlineSolver, learner, capabilities),
+        (*(() if learner.choice is None else (learner.choice,)), *(("targets",) if learner.for_numbers else ())),
+        lambda given: learner.of_targets(given.get("targets")).of(given).settings + OF_STORES,
     )  # fmt: skip
 
 
-def factors_by_code(task: Task, learner: Learner) -> np.ndarray | None:
+def factors_by_code(task: Task, learner: Learner, real: bool = False) -> np.ndarray | None:
     """What rows weigh by their class, at the places of their codes (of two classes -1, 0 and 1 at 0, 1 and 2; of more
     the code, that of no class last), or None where all weigh the same."""
     given, labels = task.settings.get("class_weight"), task.source.labels
     if given is None:
         return None
+    if real:
+        raise InputError(f"{called('class_weight')}: {said('targets', NUMBERS)} has no classes; leave it out")
     if not learner.takes_weights:
         raise InputError(
             f"{called('class_weight')}: {learner.name} has no rule for rows of other weights; leave it out"
@@ -189,11 +207,12 @@ def is_reported(rows: int) -> bool:
     return rows & (rows - 1) == 0
 
 
-def progress_of(tally: np.ndarray) -> dict:
-    """What a tally tells: rows, cumulative loss and mistakes, labels asked for."""
+def progress_of(tally: np.ndarray, real: bool) -> dict:
+    """What a tally tells: rows, cumulative loss, and mistakes or, of numbers, squared errors; labels asked for."""
     return {
         "rows": int(tally[ROWS]),
         "cumulative_loss": float(tally[LOSS_SUM]),
-        "mistakes": int(tally[MISTAKES]),
+        "mistakes": None if real else int(tally[MISTAKES]),
+        "squared_errors": float(tally[SQUARED_ERRORS]) if real else None,
         "asked": int(tally[ASKED]),
     }

@@ -29,6 +29,7 @@ from blocksvm.learners.protocol import (
     Regulariser,
     Setting,
     Settings,
+    following_numbers,
     not_negative,
     positive,
 )
@@ -293,6 +294,7 @@ SUBGRADIENT = Learner(
     columns=IDLE,
     parameters=PARAMETER,
     numbers=lambda settings: {"l2": 0.0, "p": 0.0, "cap": math.inf},
+    for_numbers=following_numbers,
 )
 FOBOS = SUBGRADIENT.like(
     name="fobos",

@@ -11,7 +11,7 @@ import numpy as np
 from blocksvm.errors import InputError, called, said
 from blocksvm.labels import listed
 from blocksvm.learners import get_learner
-from blocksvm.learners.protocol import SHARED
+from blocksvm.learners.protocol import NUMBERS, SHARED
 from blocksvm.model.files import FLOAT64, INT64, describe_model, recipe_of
 from blocksvm.model.state import open_state
 from blocksvm.model.takeover import continued_settings
@@ -36,7 +36,7 @@ def continued(path: Path, settings: StreamSettings) -> StreamSettings:
         )
     if "class_weight" in method["settings"]:
         raise InputError(f"{path}: was learned with weights of the classes, which a stream does not take")
-    takes = get_learner(method["name"]).settings + SHARED
+    takes = get_learner(method["name"]).of_targets(method["settings"].get("targets")).settings + SHARED
     shared = {name: getattr(settings, name) or None for name in SHARED.names()}
     found = continued_settings(path, method, takes, {**settings.settings, **shared})
     return replace(
@@ -48,8 +48,9 @@ def continued(path: Path, settings: StreamSettings) -> StreamSettings:
     )
 
 
-def check_continued_stream(path: Path, stream: Stream) -> Labels:
-    """The labels of a model with which a stream is to go on; InputError where it does not fit the stream."""
+def check_continued_stream(path: Path, stream: Stream) -> Labels | None:
+    """The labels of a model with which a stream is to go on, None where they are numbers; InputError where it does not
+    fit the stream."""
     saved, settings, labels = describe_model(path), stream.settings, stream.labels
     if saved.get("bits") != settings.bits:
         theirs = "a table of ids" if saved.get("bits") is None else f"features hashed to {saved['bits']} bits"
@@ -60,7 +61,7 @@ def check_continued_stream(path: Path, stream: Stream) -> Labels:
             f"{path}: has the labels {listed(saved['labels'])}, other ones than the stream; leave {called('labels')} "
             "out"
         )
-    return Labels(tuple(saved["labels"]))
+    return Labels(tuple(saved["labels"])) if saved["labels"] else None
 
 
 def go_on(path: Path, features: StreamFeatures) -> None:
@@ -94,10 +95,11 @@ def prior_bytes(described: dict) -> int:
 def take_prior(path: Path, described: dict, stream: Stream) -> None:
     """Put a model's weights where the learner's own are added to them, piece by piece; InputError where the model,
     so described, does not fit."""
-    if tuple(described["labels"]) != tuple(stream.labels.values):
+    theirs = tuple(described["labels"])
+    if theirs != (() if stream.real else tuple(stream.labels.values)):
         raise InputError(
-            f"{path}: has the labels {listed(described['labels'])}, other ones than the stream; give them by "
-            f"{called('labels')}"
+            f"{path}: has {f'the labels {listed(theirs)}' if theirs else 'real targets'}, other ones than the stream; "
+            f"give them by {called('labels') if theirs else said('targets', NUMBERS)}"
         )
     runner, features, bits = stream.runner, stream.features, recipe_of(described, path).bits
     if bits is not None and bits != features.bits:

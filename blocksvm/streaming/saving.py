@@ -20,7 +20,7 @@ def describe(stream: Stream) -> dict:
     """A model's description."""
     settings = stream.settings
     report = stream.report()
-    labels = KNOWN_LABELS[0] if stream.labels is None else stream.labels.values
+    labels = () if stream.real else KNOWN_LABELS[0] if stream.labels is None else stream.labels.values
     return {
         "n_features": stream.features.n_features,
         "n_vectors": stream.runner.n_vectors,
@@ -38,7 +38,7 @@ def describe(stream: Stream) -> dict:
         "values": "float32",
         "certificate": None,
         "progress": {"rows": report.rows, "cumulative_loss": report.cumulative_loss, "mistakes": report.mistakes,
-                     "asked": report.asked, "skipped": report.skipped,
+                     "squared_errors": report.squared_errors, "asked": report.asked, "skipped": report.skipped,
                      "unlabelled": stream.unlabelled},
         "status": "stream",
         "outer": 1,

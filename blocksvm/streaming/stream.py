@@ -18,7 +18,7 @@ from blocksvm.formats.protocol import Reading
 from blocksvm.formats.recipe import Recipe
 from blocksvm.labels import Labels, has_label, label_text
 from blocksvm.learners.loops import LAST_LABEL, LAST_LENGTH, LAST_SCORE, NONZEROS, ROWS
-from blocksvm.learners.protocol import LARGEST, SHARED
+from blocksvm.learners.protocol import LARGEST, NUMBERS, SHARED
 from blocksvm.learners.runner import Runner
 from blocksvm.learners.solver import is_reported, progress_of
 from blocksvm.model.files import describe_model, model_fingerprint
@@ -38,8 +38,8 @@ class StreamSettings:
     """Settings of a stream.
 
     learner: '' where a model's goes on; settings: the learner's own, by name; labels: the classes, rising, or None: -1
-    and +1, or 0 and 1, whichever comes; bits: hash ids to 2^bits features, None: a table; query: b of selective
-    sampling, None: ask for every label; memory: bytes.
+    and +1, or 0 and 1, whichever comes; targets: 'numbers' where labels are no classes; bits: hash ids to 2^bits
+    features, None: a table; query: b of selective sampling, None: ask for every label; memory: bytes.
     """
 
     learner: str = ""
@@ -49,6 +49,7 @@ class StreamSettings:
     query: float | None = None
     average: bool = False
     multiclass: str | None = None
+    targets: str | None = None
     bias: float | None = None
     skip_bad: bool = False
     save_every: int | None = None
@@ -67,11 +68,13 @@ class StreamSettings:
 
 @dataclass(frozen=True)
 class StreamReport:
-    """Where a stream stands; ``final`` at its end.  label, score, length: of the row seen last."""
+    """Where a stream stands; ``final`` at its end.  mistakes, or squared_errors where labels are numbers: so far, the
+    other is None; label, score, length: of the row seen last."""
 
     rows: int
     cumulative_loss: float
-    mistakes: int
+    mistakes: int | None
+    squared_errors: float | None
     asked: int
     features: int
     skipped: int
@@ -105,20 +108,26 @@ class Stream:
         labels = settings.labels
         if labels is not None and len(set(labels)) < 2:
             raise InputError(f"{called('labels')}: name two different labels, or more")
+        self.real = settings.targets == NUMBERS
+        if self.real and labels is not None:
+            raise InputError(f"{called('labels')}: {said('targets', NUMBERS)} has no classes; leave it out")
         self.labels = None if labels is None else Labels(tuple(sorted(labels)))
         self.prior = prior
         prior_model = None if prior is None else describe_model(prior)
         self.prior_fingerprint = None if prior is None else model_fingerprint(prior)
-        if prior_model is not None and self.labels is None:
+        if prior_model is not None and self.labels is None and not self.real:
             if not prior_model["labels"]:
-                raise InputError(f"{prior}: has real targets, and a stream learns classes; name another prior model")
+                raise InputError(
+                    f"{prior}: has real targets, and this stream learns classes; give {said('targets', NUMBERS)}, or "
+                    "name another prior model"
+                )
             self.labels = Labels(tuple(prior_model["labels"]))
         if continue_from is not None:
             self.labels = check_continued_stream(continue_from, self)
         self.runner = Runner(
             settings.learner, settings.settings, {}, average=settings.average, bias=settings.bias or 0.0,
             n_classes=2 if self.labels is None else len(self.labels.values), rule=settings.multiclass,
-            query=settings.query, key=settings.seed,
+            query=settings.query, key=settings.seed, targets=settings.targets,
         )  # fmt: skip
         shared = {name: getattr(settings, name) for name in SHARED.names()}
         self.method = {
@@ -166,7 +175,7 @@ class Stream:
 
     def report(self, final: bool = False) -> StreamReport:
         tally = self.features.state.tally
-        told = progress_of(tally)
+        told = progress_of(tally, self.real)
         label, score = float(tally[LAST_LABEL]), float(tally[LAST_SCORE])
         if self.labels is not None:
             values = self.labels.values
@@ -227,11 +236,23 @@ class Stream:
         if self.skipped <= SHOWN_FAULTS:
             self.on_fault(sentence)
 
-    def _codes(self, batch: RowBatch, counter: RecordCounter) -> np.ndarray:
-        """y (n,) int16, and -2 for a row that is not learned from: it has no label, or one that is skipped."""
+    def _targets(self, batch: RowBatch, counter: RecordCounter) -> tuple[np.ndarray, np.ndarray]:
+        """y (n,), and which rows (m,) int32 are learned from: those with a label that is not skipped."""
         labels = batch.label_array()
-        known = np.flatnonzero(has_label(labels))
+        known = np.flatnonzero(has_label(labels)).astype(np.int32)
         self.unlabelled += len(batch) - len(known)
+        if self.real:
+            if labels.dtype == object and len(known):
+                raise InputError(
+                    counter.at(batch, int(batch.origin.records[known[0]]),
+                               f"the label {label_text(labels[known[0]])} is no number; leave {called('targets')} out")
+                )  # fmt: skip
+            return (np.zeros(len(labels)) if labels.dtype == object else labels.astype(np.float64)), known
+        codes = self._codes(batch, counter, labels, known)
+        return codes, np.flatnonzero(codes != -2).astype(np.int32)
+
+    def _codes(self, batch: RowBatch, counter: RecordCounter, labels: np.ndarray, known: np.ndarray) -> np.ndarray:
+        """(n,) int16: the classes of the rows ``known`` to have a label, and -2 for those that are not learned from."""
         found = labels[known]
         if self.labels is None and len(found):
             first = next((pair for pair in KNOWN_LABELS if found[0] in pair[:1]), None)
@@ -275,7 +296,7 @@ class Stream:
             return
         if batch.weights is not None and not self.runner.learner.takes_weights:
             self._refuse_weights(batch, counter)
-        y = self._codes(batch, counter)
+        y, order = self._targets(batch, counter)
         if batch.largest > LARGEST**2:
             raise InputError(
                 f"{shown_name(batch.origin.source.name)}: holds a row of norm {math.sqrt(batch.largest):g}; online "
@@ -283,7 +304,6 @@ class Stream:
             )
         indices = batch.ids if self.settings.bits is not None else self.features.indices(batch.ids)
         matrix = (batch.indptr, indices, batch.values)
-        order = np.flatnonzero(y != -2).astype(np.int32)
         d, every = self.features.capacity, self.settings.save_every
         weights, state = batch.weights, self.features.state
         if weights is not None and (weights == 1.0).all():

@@ -14,16 +14,19 @@ from blocksvm.sources.block import Block
 
 
 def evaluate(
-    w: np.ndarray, n_vectors: int, bias: float, blocks: Iterable[Block], stopped: Callable[[], bool]
+    w: np.ndarray, n_vectors: int, bias: float, real: bool, blocks: Iterable[Block], stopped: Callable[[], bool]
 ) -> Certificate | None:
-    """The accuracy of w (n_vectors * (d + 1),), one vector or one a class, over blocks of all rows; None if stopped."""
-    correct = rows = 0
+    """The accuracy of w (n_vectors * (d + 1),), one vector or one a class, over blocks of all rows, or, of ``real``
+    targets, the root of its mean squared error; None if stopped."""
+    total = rows = 0
     for block in blocks:
-        correct += count_correct(w, n_vectors, bias, block)
+        own = w.reshape(n_vectors, -1)
+        total += sum_squared_errors(own, bias, block) if real else count_correct(w, n_vectors, bias, block)
         rows += block.n_samples
         if stopped():
             return None
-    return Certificate(None, None, None, correct / max(1, rows))
+    mean = total / max(1, rows)
+    return Certificate(None, None, None, None, math.sqrt(mean)) if real else Certificate(None, None, None, mean)
 
 
 def count_correct(w: np.ndarray, n_vectors: int, bias: float, block: Block) -> int:

@@ -54,12 +54,13 @@ class Certifier:
         """A certificate of exactly the w and alpha that the state has when it returns; None where the run was stopped.
 
         dual: D as it is known beforehand, by which an attempt that cannot succeed is broken off.  A solver that
-        minimises nothing has its accuracy measured.  gather: choose the working set anew meanwhile; then: the blocks
-        that are read next.
+        minimises nothing has its accuracy or error measured.  gather: choose the working set anew
+        meanwhile; then: the blocks that are read next.
         """
         solver = self.plan.solver
         if not solver.capabilities.minimises:
-            return evaluate(self.weights(), solver.n_vectors, solver.bias, self.supply.all_blocks(blocks), self.stop)
+            rows = self.supply.all_blocks(blocks)
+            return evaluate(self.weights(), solver.n_vectors, solver.bias, solver.real_targets, rows, self.stop)
         # a reading that gathers is not in vain where the certificate misses the tolerance
         enough = math.inf if gather else self._enough(dual)
         decided = None if self.supply.screening is None else self.supply.screening.decided

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from blocksvm.cli.display.words import label, megabytes
 
 
@@ -9,6 +11,7 @@ class StreamDisplay:
     """Lines at doubling numbers of rows: the loss so far and since the last line, and the row seen last."""
 
     COLUMNS = ("average", "since", "row", "mistakes", "label", "predicted", "features")
+    COLUMNS_OF_NUMBERS = ("average", "since", "row", "rmse", "label", "predicted", "features")
     WIDTHS = (10, 10, 12, 12, 9, 11, 9)
 
     def __init__(self, stream, quiet: bool):
@@ -34,10 +37,11 @@ class StreamDisplay:
         )
         plan = ", ".join(f"{name} {megabytes(n)}" for name, n in stream.plan().items())
         self._print(
-            f"{names}{', ...' if len(inputs) > 3 else ''}: {settings.learner}{f' ({told})' if told else ''}; {place}"
+            f"{names}{', ...' if len(inputs) > 3 else ''}: {stream.method['name']}{f' ({told})' if told else ''}; "
+            f"{place}"
         )
         self._print(f"memory at most {megabytes(settings.memory)}: {plan}")
-        self._print(self._line(self.COLUMNS))
+        self._print(self._line(self.COLUMNS_OF_NUMBERS if stream.real else self.COLUMNS))
 
     def _line(self, cells: tuple) -> str:
         return " ".join(str(cell).rjust(width) for cell, width in zip(cells, self.WIDTHS, strict=True))
@@ -49,7 +53,8 @@ class StreamDisplay:
         self._print(
             self._line((
                 f"{report.cumulative_loss / max(1, report.rows):.6f}", f"{since:.6f}", f"{report.rows:,}",
-                f"{report.mistakes:,}", label(report.label), f"{report.score:.4g}", f"{report.length:,}",
+                rmse_of(report) if report.mistakes is None else f"{report.mistakes:,}",
+                label(report.label), f"{report.score:.4g}", f"{report.length:,}",
             ))
         )  # fmt: skip
 
@@ -63,7 +68,8 @@ class StreamDisplay:
         rows, nonzeros = told.rows - self.rows_before, stream.nonzeros - self.nonzeros_before
         pace = f"{rows / seconds:,.0f} rows/s, {nonzeros / 1e6 / seconds:.1f} M nonzeros/s"
         of_all = f"of all {told.rows:,} rows: " if self.rows_before else ""
-        loss = f"average loss {told.cumulative_loss / told.rows:.6f}, mistakes {told.mistakes / told.rows:.4%}"
+        wrong = f"rmse {rmse_of(told)}" if stream.real else f"mistakes {told.mistakes / told.rows:.4%}"
+        loss = f"average loss {told.cumulative_loss / told.rows:.6f}, {wrong}"
         lines = [f"{rows:,} rows in {told.seconds:.1f}s ({pace}), {told.features:,} features; {of_all}{loss}"]
         if stream.settings.query is not None:
             lines.append(f"labels asked for: {told.asked:,} ({told.asked / told.rows:.2%})")
@@ -72,3 +78,8 @@ class StreamDisplay:
         if told.skipped:
             lines.append(f"lines skipped: {told.skipped:,}")
         return lines
+
+
+def rmse_of(report) -> str:
+    """The root of the mean squared error so far."""
+    return f"{math.sqrt(report.squared_errors / max(1, report.rows)):.6g}"

@@ -10,8 +10,8 @@ from blocksvm.settings import shown
 # column -> width in a plain log
 WIDTHS = {
     "outer": 5, "epoch": 5, "seconds": 7, "primal": 12, "dual": 12, "gap": 8, "certified": 9, "rows": 12, "loss": 10,
-    "mistakes": 9, "held-out": 8, "asked": 6, "done": 7, "passes": 6, "set": 6, "set-gap": 7, "set-passes": 10,
-    "read": 7, "waiting": 7, "left": 6,
+    "mistakes": 9, "rmse": 9, "held-out": 8, "asked": 6, "done": 7, "passes": 6, "set": 6, "set-gap": 7,
+    "set-passes": 10, "read": 7, "waiting": 7, "left": 6,
 }  # fmt: skip
 # the columns that a narrow terminal does without, the first one first
 SPARED = (
@@ -62,7 +62,7 @@ class TrainDisplay:
         self.online = self.queried = False
         self.n_samples = self.n_vectors = 1
         self.bytes_read = 0
-        self.before = {"rows": 0, "cumulative_loss": 0.0, "mistakes": 0, "asked": 0}
+        self.before = {"rows": 0, "cumulative_loss": 0.0, "mistakes": 0, "squared_errors": 0.0, "asked": 0}
 
     def __enter__(self) -> TrainDisplay:
         return self
@@ -171,15 +171,20 @@ class TrainDisplay:
 
     def _epoch(self, event: dict) -> dict[str, str]:
         """An online learner's epoch: what it suffered in it, row by row, before it learned from each."""
-        done = {name: event[name] - before for name, before in self.before.items()}
-        self.before = {name: event[name] for name in self.before}
+        now = {name: event[name] or 0 for name in self.before}
+        done = {name: now[name] - before for name, before in self.before.items()}
+        self.before = now
         rows = max(1, done["rows"])
         asked = {"asked": f"{done['asked'] / rows:.0%}"} if self.queried else {}
         return {
             "epoch": str(event["outer"]),
             "rows": f"{done['rows']:,}",
             "loss": f"{done['cumulative_loss'] / rows:.6f}",
-            "mistakes": f"{done['mistakes'] / rows:.4%}",
+            **(
+                {"mistakes": f"{done['mistakes'] / rows:.4%}"}
+                if event["mistakes"] is not None
+                else {"rmse": f"{math.sqrt(max(0.0, done['squared_errors']) / rows):.6g}"}
+            ),
             **asked,
         }
 
