@@ -11,7 +11,6 @@ from blocksvm.cli.standard import is_closed
 from blocksvm.errors import InputError
 
 EPILOG = """Without OUTPUT the predictions go to standard output, and what they are worth to standard error."""
-NUMBERS_AT_ONCE = 8_192  # of labels or decision values whose text is made at once: some 1 MB
 
 
 def parser() -> Parser:
@@ -118,24 +117,17 @@ def written(scores, model, numbers) -> Iterator[str]:
     from dataclasses import replace
 
     from blocksvm.labels import label_text
+    from blocksvm.model.lines import AT_ONCE, label_lines, number_lines
 
-    n = len(scores.classes)
     if numbers is not None:
-        values = numbers.reshape(n, -1)
-        step = max(1, NUMBERS_AT_ONCE // values.shape[1])
-        for start in range(0, n, step):
-            yield "".join(
-                [" ".join([f"{v:.17g}" for v in row]) + "\n" for row in values[start : start + step].tolist()]
-            )
+        yield from number_lines(numbers)
     elif model.multilabel:
-        step = max(1, NUMBERS_AT_ONCE // len(model.labels))
-        for start in range(0, n, step):
+        step = max(1, AT_ONCE // len(model.labels))
+        for start in range(0, len(scores.classes), step):
             part = replace(scores, values=scores.values[start : start + step])
             yield "".join([label_text(own) + "\n" for own in part.predictions(model)])
     else:
-        lines = [label_text(label) + "\n" for label in model.labels]
-        for start in range(0, n, NUMBERS_AT_ONCE):
-            yield "".join([lines[c] for c in scores.classes[start : start + NUMBERS_AT_ONCE].tolist()])
+        yield from label_lines(scores.classes, model.labels)
 
 
 if __name__ == "__main__":

@@ -16,12 +16,14 @@ from blocksvm.cli.console import (
     size,
 )
 from blocksvm.cli.options import SOLVER_WORDS, add_format, add_settings, described, given, refusal, value_of
+from blocksvm.cli.standard import is_closed
 from blocksvm.errors import InputError
 from blocksvm.learners import LEARNERS
 from blocksvm.settings import Settings
 
 EPILOG = """examples:
   python -m blocksvm.stream train.svm --learner pa1 -C 0.1 --model model.h5
+  python -m blocksvm.stream new.svm --continue-from model.h5 --test --predictions predicted.txt
   zcat clicks.gz | python -m blocksvm.stream - --learner adagrad-rda --l1 1e-6 --bits 24 --skip-bad --model model.h5
 """
 
@@ -51,6 +53,12 @@ def parser(learner: str, settings: Settings) -> Parser:
         "--duplicates", choices=("error", "sum"), default="error", help="an id that occurs twice in a row"
     )
     rows.add_argument("--skip-bad", action="store_true", help="count, show and skip malformed lines")
+    rows.add_argument("--passes", type=int, default=1, metavar="N", help="over the inputs (default 1)")
+    what = p.add_argument_group("what is predicted")
+    what.add_argument("--predictions", metavar="FILE",
+                      help="write what each row is predicted as, before it is learned from (- to stdout)")  # fmt: skip
+    what.add_argument("--scores", action="store_true", help="write decision values in place of labels (one a class)")
+    what.add_argument("--test", action="store_true", help="learn nothing: only predict, by --continue-from MODEL.h5")
     more = p.add_argument_group("starting, watching, saving")
     more.add_argument("--prior", metavar="MODEL.h5", help="a model to start from and to be regularised towards")
     more.add_argument("--continue-from", metavar="MODEL.h5", help="go on where the learner of a model stopped")
@@ -130,7 +138,7 @@ def main(arguments: list[str]) -> int:
     from functools import partial
     from pathlib import Path
 
-    from blocksvm.outputs import check_output, open_text
+    from blocksvm.outputs import check_output, open_text, written_whole
 
     inputs = options.inputs or ["-"]
     # beside the threads that read and that learn
@@ -140,10 +148,18 @@ def main(arguments: list[str]) -> int:
             raise InputError(f"{name} {value}: must be 1 or more")
     if options.save_every and not options.model:
         raise InputError("--save-every needs --model MODEL.h5, the file to write")
+    if options.scores and not options.predictions:
+        raise InputError("--scores needs --predictions FILE, where they are written")
+    if options.test and options.model:
+        raise InputError("--test learns nothing, so there is no model to write; leave --model out")
     read_from = {Path(name).resolve() for name in (*inputs, options.prior) if name and name != "-"}
     outputs = {name: Path(path) for name, path in (("model", options.model), ("log", options.log)) if path}
+    if options.predictions not in (None, "-"):
+        outputs["predictions"] = Path(options.predictions)
+    elif options.predictions and is_closed(sys.stdout):
+        raise InputError("standard output is closed; name a file for --predictions")
     for name, path in outputs.items():
-        check_output(path, options.overwrite, {"model": "model", "log": "trace"}[name])
+        check_output(path, options.overwrite, "trace" if name == "log" else name, known_labels(options))
         if path.resolve() in read_from or list(outputs.values()).count(path) > 1:
             raise InputError(f"{path}: is given twice; choose another name for the output")
     for name in inputs:
@@ -160,6 +176,7 @@ def main(arguments: list[str]) -> int:
     from blocksvm.learners.protocol import SHARED
     from blocksvm.log import JsonLines
     from blocksvm.settings import plain
+    from blocksvm.streaming.predictions import Predictions
     from blocksvm.streaming.saving import Saver, save_stream
     from blocksvm.streaming.stream import Stream, StreamSettings
 
@@ -169,7 +186,7 @@ def main(arguments: list[str]) -> int:
         learner=options.learner or "", settings=settings_given, labels=labels_given(options.labels), bits=options.bits,
         bias=options.bias, skip_bad=options.skip_bad, save_every=options.save_every, memory=options.memory, jobs=jobs,
         seed=options.seed, normalize=options.normalize, sum_duplicates=options.duplicates == "sum",
-        format=options.format or AUTO, **shared,
+        format=options.format or AUTO, passes=options.passes, test=options.test, **shared,
     )  # fmt: skip
     display = StreamDisplay(sys.stderr, options.quiet)
     warn = partial(print, file=sys.stderr, flush=True)
@@ -184,12 +201,20 @@ def main(arguments: list[str]) -> int:
             display.show(figures)
             write({"event": "end" if figures.final else "progress", **vars(figures)})
 
+        predictions = None
+        if options.predictions:
+            target = sys.stdout
+            if "predictions" in outputs:
+                whole = stack.enter_context(written_whole(outputs["predictions"], options.overwrite))
+                target = stack.enter_context(open(whole, "w", encoding="utf-8"))
+            predictions = Predictions(target.write, options.scores)
         saver = stack.enter_context(Saver(outputs["model"], options.overwrite)) if "model" in outputs else None
         stream = Stream(
             settings, prior=None if options.prior is None else Path(options.prior), on_report=report,
             continue_from=None if options.continue_from is None else Path(options.continue_from),
             on_fault=display.fault, save=None if saver is None else saver.save, stop=stop,
             on_format=compile_reader("float32", options.bits, options.quiet),
+            on_predicted=predictions and predictions.add,
         )  # fmt: skip
         if "log" in outputs:
             log = JsonLines(outputs["log"], open_text(outputs["log"], options.overwrite), warn)
@@ -201,11 +226,13 @@ def main(arguments: list[str]) -> int:
         if saver is not None and stream.rows:
             saver.wait()
             save_stream(outputs["model"], stream, saver.replaces)
-    if not done:
-        saved = f"; model saved in {options.model}" if options.model and stream.rows else "; nothing was saved"
-        raise Interrupted(f"interrupted after {stream.rows:,} rows{saved}")
+        if not done:  # within the stack: predictions that were broken off get no name
+            saved = f"; model saved in {options.model}" if options.model and stream.rows else "; nothing was saved"
+            raise Interrupted(f"interrupted after {stream.rows:,} rows{saved}")
     for line in display.summary(stream):
-        print(line)
+        print(line, file=sys.stderr if options.predictions == "-" else sys.stdout)
+    if predictions and "predictions" in outputs:
+        print(f"{predictions.rows:,} predictions in {outputs['predictions']}")
     if options.model and not options.quiet:
         print(f"next: python -m blocksvm.predict {options.model} NEW.svm", file=sys.stderr)
     return 0

@@ -56,7 +56,7 @@ def test_faults_of_a_format_outside_have_their_lines(text, tmp_path):
     with pytest.raises(InputError, match=rf"{text}:11: 'nothing' has no semicolon"):
         learned(text, "pa1", format=NAME)
     found, reports = learned(text, "pa1", format=NAME, skip_bad=True)
-    assert (found.skipped, reports[-1].rows) == (1, 59)
+    assert (found.targets.skipped, reports[-1].rows) == (1, 59)
 
 
 def test_a_named_pipe_is_told_by_its_first_line(tmp_path):

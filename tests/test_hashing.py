@@ -113,7 +113,7 @@ def test_sums_beyond_the_dtype_are_a_fault_of_their_line(tmp_path, skip):
     text.write_text(f"1 5:1\n-1 0:3e38 {first}:3e38\n1 6:1\n-1 5:1\n")
     if skip:
         stream, reports = learned(text, "pa1", bits=BITS, skip_bad=True)
-        assert (reports[-1].rows, stream.skipped) == (3, 1)
+        assert (reports[-1].rows, stream.targets.skipped) == (3, 1)
     else:
         with pytest.raises(InputError, match=r"rows\.svm:2: values that hashing adds up lie beyond float32; scale"):
             learned(text, "pa1", bits=BITS)

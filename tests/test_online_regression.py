@@ -309,4 +309,4 @@ def test_labels_that_do_not_fit_are_said(tmp_path, capsys):
     # rows without a label are passed over
     (tmp_path / "some.vw").write_text("1.5 | a:1\n| b:1\n2.5 | a:1 b:1\n")
     stream, reports = learned(tmp_path / "some.vw", "pa", targets="numbers", format="vw")
-    assert (reports[-1].rows, stream.unlabelled) == (2, 1)
+    assert (reports[-1].rows, stream.targets.unlabelled) == (2, 1)

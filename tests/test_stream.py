@@ -148,7 +148,7 @@ def test_many_bad_lines_cost_little(tmp_path):
     text.write_text("".join(f"{'bad' if k % 2 else '1'} {k % 9 + 1}:1\n" for k in range(6_000)))
     began = time.process_time()
     stream, reports = learned(text, "pa1", skip_bad=True)
-    assert (stream.skipped, reports[-1].rows) == (3_000, 3_000)
+    assert (stream.targets.skipped, reports[-1].rows) == (3_000, 3_000)
     assert time.process_time() - began < 60
 
 
@@ -159,7 +159,7 @@ def test_labels_that_a_stream_knows(tmp_path, labels, what):
     text.write_text(f"{positive} 1:1\n{negative} 2:1\n{positive} 1:1\n")
     if what is None:
         stream, _ = learned(text, "perceptron")
-        assert stream.labels.values == (float(negative), float(positive))
+        assert stream.targets.labels.values == (float(negative), float(positive))
     else:
         with pytest.raises(InputError, match=f"none of {what}; name the labels with labels"):
             learned(text, "perceptron")

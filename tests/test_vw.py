@@ -304,7 +304,7 @@ def test_rows_without_a_label_are_counted_and_not_learned_from(written, tmp_path
     mixed.write_bytes(b"\n".join(line + b"\n" + line[line.index(b"|") :] for line in text))
     stream, reports = learned(mixed, "pa1")
     plain, _ = learned(written / "rows.vw", "pa1")
-    assert (reports[-1].rows, stream.unlabelled) == (300, 300)
+    assert (reports[-1].rows, stream.targets.unlabelled) == (300, 300)
     for name, of in (("a.h5", stream), ("b.h5", plain)):
         save_stream(tmp_path / name, of)
     a, b = (load_model(tmp_path / name) for name in ("a.h5", "b.h5"))

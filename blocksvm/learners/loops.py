@@ -32,6 +32,8 @@ ROWS, LOSS_SUM, MISTAKES, ASKED, LAST_SCORE, LAST_LABEL, LAST_LENGTH, NONZEROS, 
 TALLY_LENGTH = 10
 SQUARED_ERRORS = MISTAKES  # where labels are numbers, of which none is a mistake
 
+NO_LABEL = -2  # y of a row that is predicted only; of numbers nan
+
 ROW_AHEAD = 8
 WEIGHTS_AHEAD = 3
 COLD_FEATURES = 8_192  # features numbered below it stay in the cache, where they are numbered by frequency
@@ -85,6 +87,12 @@ def importance_of(weights, i):
 
 
 @inlined
+def has_none(label, numbers):
+    """The row has no label."""
+    return label != label if numbers else label == NO_LABEL
+
+
+@inlined
 def note(tally, loss, mistake, below, asked, z, label, length):
     """below: some margin of the row is 0 or less; asked: its label is known to the learner."""
     tally[ROWS] += 1.0
@@ -123,7 +131,8 @@ def learn_two(
 
     weights (n,) float64: the rows' importance, or None: all 1; a row of importance 0 is predicted only.  d: features
     without the constant one, whose number it is; bias: its value; prior (d + 1,): fixed weights to which the learner's
-    are added, or (0,).  scores (n,) float64 by position in ``order``, or (0,): not wanted.  The loss is counted times
+    are added, or (0,).  scores (n,) float64 by position in ``order``, or (0,): not wanted.  A row of ``NO_LABEL`` is
+    predicted, and not counted.  The loss is counted times
     the importance; a margin of 0 counts as a mistake; of ``numbers`` the squared error is counted in their place.
     """
     longest = 0
@@ -146,9 +155,11 @@ def learn_two(
             z = score(indices, values, start, stop, columns, width, state, parameters)
         if prior.shape[0] > 0:
             z += strided_dot(indices, values, start, stop, prior, 1) + bias * prior[d]
-        loss, _ = loss_at(parameters[PARAMETER.loss], z, label, parameters[PARAMETER.epsilon])
         if scores.shape[0] > 0:
             scores[r] = z
+        if has_none(label, numbers):
+            continue
+        loss, _ = loss_at(parameters[PARAMETER.loss], z, label, parameters[PARAMETER.epsilon])
         importance = importance_of(weights, i)
         asked = asks(query, key, tally[ROWS], z)
         below = label * z <= 0.0 and not numbers
@@ -180,7 +191,7 @@ def learn_prototypes(
     tally,
     scores,
 ):
-    """The same for k = the number of classes; scores: of the class predicted, less the next one's."""
+    """The same for k = the number of classes; scores (m, k), or (0, 0)."""
     k = columns.shape[0] // (width * (d + 1))
     longest = 0
     for r in range(order.shape[0]):
@@ -198,6 +209,10 @@ def learn_prototypes(
             of_class[c] = score(row_indices, row_values, 0, end, columns, width, state, parameters)
             if prior.shape[0] > 0:
                 of_class[c] += strided_dot(row_indices, row_values, 0, end, prior, 1)
+            if scores.shape[0] > 0:
+                scores[r, c] = of_class[c]
+        if has_none(right, False):
+            continue
         wrong = -1
         best, second = -np.inf, -np.inf
         predicted = 0
@@ -210,8 +225,6 @@ def learn_prototypes(
                 second = of_class[c]
         z = of_class[right] - of_class[wrong]
         loss, _ = loss_at(parameters[PARAMETER.loss], z, 1.0, parameters[PARAMETER.epsilon])
-        if scores.shape[0] > 0:
-            scores[r] = z
         importance = importance_of(weights, i)
         asked = asks(query, key, tally[ROWS], best - second)
         note(
@@ -265,6 +278,8 @@ def learn_rest(
             of_class[c] = score(row_indices, row_values, 0, end, own_columns, width, scalars[c], parameters)
             if prior.shape[0] > 0:
                 of_class[c] += strided_dot(row_indices, row_values, 0, end, prior[c * (d + 1) : (c + 1) * (d + 1)], 1)
+            if scores.shape[0] > 0:
+                scores[r, c] = of_class[c]
             label = 1.0 if c == right else -1.0
             own, _ = loss_at(parameters[PARAMETER.loss], of_class[c], label, parameters[PARAMETER.epsilon])
             loss += own
@@ -273,8 +288,8 @@ def learn_rest(
                 best, second, predicted = of_class[c], best, c
             elif of_class[c] > second:
                 second = of_class[c]
-        if scores.shape[0] > 0:
-            scores[r] = of_class[right]
+        if has_none(right, False):
+            continue
         importance = importance_of(weights, i)
         asked = asks(query, key, tally[ROWS], best - second)
         note(tally, importance * loss, predicted != right, below, asked, float(predicted), float(right), stop - start)

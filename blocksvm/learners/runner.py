@@ -115,7 +115,8 @@ class Runner:
 
     def learn(self, matrix: tuple, y: np.ndarray, order: np.ndarray, d: int, state: LearnerState, *,
               weights: np.ndarray | None = None, scores: np.ndarray | None = None) -> None:  # fmt: skip
-        """Predict each row of ``order`` (m,) int32, then learn from it; ``scores`` (m,) float64 are filled if given.
+        """Predict each row of ``order`` (m,) int32, then learn from it, unless it has no label; ``scores`` (m,) float64,
+        of several classes (m, k), are filled if given.
 
         matrix: (indptr, indices, values) as a Block has them; y (n,): -1 and +1, or the class, or the number; d: features without the
         constant one; weights (n,): the rows' importance, or None.  Raises InputError where the learner takes no
@@ -126,7 +127,7 @@ class Runner:
         loop = {None: self.loops.two, "prototype": self.loops.prototypes, "rest": self.loops.rest}[self.rule]
         loop(*matrix, y, weights, order, d, self.bias, state.prior, state.columns, self.width,
              state.scalars.reshape(self.n_learners, -1), self.parameters, self.query, self.key, state.tally,
-             np.empty(0) if scores is None else scores, *(() if self.rule else (self.real,)))  # fmt: skip
+             np.empty((0, 0) if self.rule else 0) if scores is None else scores, *(() if self.rule else (self.real,)))  # fmt: skip
         if not math.isfinite(state.tally[LOSS_SUM]):
             self.diverged(f"by row {int(state.tally[ROWS]):,}")
 
@@ -149,7 +150,7 @@ class Runner:
         raise InputError(f"{self.name}: its weights grew beyond all numbers {where}; {cure} the rows to norm 1")
 
     def learn_in_parts(self, matrix, y, order, d: int, state: LearnerState, *, weights: np.ndarray | None = None,
-                       every: int | None = None) -> Iterator[int]:  # fmt: skip
+                       every: int | None = None, scores: np.ndarray | None = None) -> Iterator[int]:  # fmt: skip
         """``learn`` in parts that end at doubling numbers of rows, and at multiples of ``every``: the rows seen so far
         after each part."""
         done = 0
@@ -159,7 +160,8 @@ class Runner:
             if every:
                 until = min(until, (seen // every + 1) * every)
             part = order[done : done + until - seen]
-            self.learn(matrix, y, part, d, state, weights=weights)
+            own = None if scores is None else scores[done : done + len(part)]
+            self.learn(matrix, y, part, d, state, weights=weights, scores=own)
             done += len(part)
             yield int(state.tally[ROWS])
 

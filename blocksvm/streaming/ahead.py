@@ -46,7 +46,7 @@ class ParsedAhead:
         self.reader: Reader | None = None
         # one is read, one waits, jobs are parsed, one is learned from
         pieces = jobs + 3
-        self.piece_bytes = int(min(PIECE_BYTES, max(65_536, memory // (40 * pieces))))
+        self.most_bytes = self.piece_bytes = int(min(PIECE_BYTES, max(65_536, memory // (40 * pieces))))
         self.line_parts = 20 * pieces
         self.memory = memory
         self.planned_bytes = BYTES_EACH * pieces * self.piece_bytes
@@ -127,7 +127,7 @@ class ParsedAhead:
         self.on_format(self.reading.recipe.format)
         self.reader = reader_of(self.reading)
         share = BYTES_EACH / (self.reader.expansion + BYTES_EACH - EXPANSION)
-        self.piece_bytes = int(share * self.piece_bytes)
+        self.piece_bytes = int(share * self.most_bytes)
         return LineLimit.share(self.memory, int(self.line_parts / share))
 
     def _help(self, under_way: deque) -> None:

@@ -51,7 +51,7 @@ def continued(path: Path, settings: StreamSettings) -> StreamSettings:
 def check_continued_stream(path: Path, stream: Stream) -> Labels | None:
     """The labels of a model with which a stream is to go on, None where they are numbers; InputError where it does not
     fit the stream."""
-    saved, settings, labels = describe_model(path), stream.settings, stream.labels
+    saved, settings, labels = describe_model(path), stream.settings, stream.targets.labels
     if saved.get("bits") != settings.bits:
         theirs = "a table of ids" if saved.get("bits") is None else f"features hashed to {saved['bits']} bits"
         mine = f"without {called('bits')}" if settings.bits is None else f"with {said('bits', settings.bits)}"
@@ -96,7 +96,7 @@ def take_prior(path: Path, described: dict, stream: Stream) -> None:
     """Put a model's weights where the learner's own are added to them, piece by piece; InputError where the model,
     so described, does not fit."""
     theirs = tuple(described["labels"])
-    if theirs != (() if stream.real else tuple(stream.labels.values)):
+    if theirs != (tuple(stream.targets.told().values) if stream.targets.told() else ()):
         raise InputError(
             f"{path}: has {f'the labels {listed(theirs)}' if theirs else 'real targets'}, other ones than the stream; "
             f"give them by {called('labels') if theirs else said('targets', NUMBERS)}"

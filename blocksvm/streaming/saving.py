@@ -13,14 +13,14 @@ from blocksvm.model.files import FLOAT64, save_model
 from blocksvm.model.state import Piecewise, namespace, whole
 from blocksvm.model.versions import versions
 from blocksvm.streaming.features import spans
-from blocksvm.streaming.stream import KNOWN_LABELS, Stream
+from blocksvm.streaming.stream import Stream
 
 
 def describe(stream: Stream) -> dict:
     """A model's description."""
     settings = stream.settings
     report = stream.report()
-    labels = () if stream.real else KNOWN_LABELS[0] if stream.labels is None else stream.labels.values
+    labels = stream.targets.told()
     return {
         "n_features": stream.features.n_features,
         "n_vectors": stream.runner.n_vectors,
@@ -31,7 +31,7 @@ def describe(stream: Stream) -> dict:
         "store": "a stream",
         "method": stream.method,
         "settings": {"bias": settings.bias or 0.0, "memory": settings.memory, "seed": settings.seed},
-        "labels": list(labels),
+        "labels": list(labels.values) if labels else [],
         "prior": None if stream.prior is None else str(stream.prior),
         "prior_fingerprint": stream.prior_fingerprint,
         "text": stream.recipe.plain(),
@@ -39,7 +39,7 @@ def describe(stream: Stream) -> dict:
         "certificate": None,
         "progress": {"rows": report.rows, "cumulative_loss": report.cumulative_loss, "mistakes": report.mistakes,
                      "squared_errors": report.squared_errors, "asked": report.asked, "skipped": report.skipped,
-                     "unlabelled": stream.unlabelled},
+                     "unlabelled": stream.targets.unlabelled},
         "status": "stream",
         "outer": 1,
         "seconds": report.seconds,

@@ -16,9 +16,9 @@ from blocksvm.errors import InputError, called, said
 from blocksvm.formats import AUTO, format_named
 from blocksvm.formats.protocol import Reading
 from blocksvm.formats.recipe import Recipe
-from blocksvm.labels import Labels, has_label, label_text
+from blocksvm.labels import Labels
 from blocksvm.learners.loops import LAST_LABEL, LAST_LENGTH, LAST_SCORE, NONZEROS, ROWS
-from blocksvm.learners.protocol import LARGEST, NUMBERS, SHARED
+from blocksvm.learners.protocol import LARGEST, SHARED
 from blocksvm.learners.runner import Runner
 from blocksvm.learners.solver import is_reported, progress_of
 from blocksvm.model.files import describe_model, model_fingerprint
@@ -28,9 +28,7 @@ from blocksvm.settings import plain
 from blocksvm.streaming.ahead import ParsedAhead, Part
 from blocksvm.streaming.earlier import check_continued_stream, continued, go_on, prior_bytes, take_prior
 from blocksvm.streaming.features import StreamFeatures
-
-KNOWN_LABELS = ((-1.0, 1.0), (0.0, 1.0))
-SHOWN_FAULTS = 10
+from blocksvm.streaming.targets import targets_of
 
 
 @dataclass(frozen=True)
@@ -39,7 +37,8 @@ class StreamSettings:
 
     learner: '' where a model's goes on; settings: the learner's own, by name; labels: the classes, rising, or None: -1
     and +1, or 0 and 1, whichever comes; targets: 'numbers' where labels are no classes; bits: hash ids to 2^bits
-    features, None: a table; query: b of selective sampling, None: ask for every label; memory: bytes.
+    features, None: a table; query: b of selective sampling, None: ask for every label; memory: bytes; passes: over the
+    inputs; test: predict only, and learn nothing.
     """
 
     learner: str = ""
@@ -59,6 +58,8 @@ class StreamSettings:
     normalize: str = "none"
     sum_duplicates: bool = False
     format: str = AUTO
+    passes: int = 1
+    test: bool = False
 
     @property
     def recipe(self) -> Recipe:
@@ -86,11 +87,13 @@ class StreamReport:
 
 
 class Stream:
-    """One pass over inputs.
+    """One pass over inputs, or several.
 
     on_report is called with a ``StreamReport`` at doubling numbers of rows and at the end; on_fault with a sentence
     for each of the first lines that are skipped; save(stream) at every ``save_every`` rows; stop() is polled between
-    pieces; on_format is told the format that is read, before anything is parsed (by the thread that reads).
+    pieces; on_predicted gets the decision values (m,), of several classes (m, k), of rows in their order, those without
+    a label included, each made before its row was learned from, and the labels (None: numbers); on_format is told the
+    format that is read, before anything is parsed (by the thread that reads).
     prior: a model to start from and to be regularised towards; continue_from: a model with whose learner to go on, as
     if its rows and the ones to come were one stream.  Raises InputError for settings that do not fit, and for a
     malformed line unless those are skipped.
@@ -100,35 +103,32 @@ class Stream:
                  on_report: Callable[[StreamReport], None] = lambda report: None,
                  on_fault: Callable[[str], None] = lambda sentence: None,
                  save: Callable[[Stream], None] | None = None, stop: Callable[[], bool] = lambda: False,
-                 on_format: Callable[[str], None] = lambda name: None):  # fmt: skip
+                 on_format: Callable[[str], None] = lambda name: None,
+                 on_predicted: Callable[[np.ndarray, Labels | None], None] | None = None):  # fmt: skip
+        if settings.passes < 1:
+            raise InputError(f"{said('passes', settings.passes)}: must be 1 or more")
+        if settings.test and continue_from is None and prior is None:
+            raise InputError(f"{called('test')}: learns nothing; give {called('continue_from')}, a model to test")
+        if settings.test and settings.query is not None:
+            raise InputError(f"{called('test')}: asks for no labels to learn from; leave {called('query')} out")
         if continue_from is not None:
             settings = continued(continue_from, settings)
         self.settings = settings
-        self.on_report, self.on_fault, self.save, self.stop = on_report, on_fault, save, stop
-        labels = settings.labels
-        if labels is not None and len(set(labels)) < 2:
-            raise InputError(f"{called('labels')}: name two different labels, or more")
-        self.real = settings.targets == NUMBERS
-        if self.real and labels is not None:
-            raise InputError(f"{called('labels')}: {said('targets', NUMBERS)} has no classes; leave it out")
-        self.labels = None if labels is None else Labels(tuple(sorted(labels)))
+        self.on_predicted = on_predicted
+        self.on_report, self.save, self.stop = on_report, save, stop
         self.prior = prior
         prior_model = None if prior is None else describe_model(prior)
         self.prior_fingerprint = None if prior is None else model_fingerprint(prior)
-        if prior_model is not None and self.labels is None and not self.real:
-            if not prior_model["labels"]:
-                raise InputError(
-                    f"{prior}: has real targets, and this stream learns classes; give {said('targets', NUMBERS)}, or "
-                    "name another prior model"
-                )
-            self.labels = Labels(tuple(prior_model["labels"]))
+        self.targets = targets_of(settings, prior_model, on_fault, on_predicted is not None)
         if continue_from is not None:
-            self.labels = check_continued_stream(continue_from, self)
+            self.targets.labels = check_continued_stream(continue_from, self)
         self.runner = Runner(
             settings.learner, settings.settings, {}, average=settings.average, bias=settings.bias or 0.0,
-            n_classes=2 if self.labels is None else len(self.labels.values), rule=settings.multiclass,
+            n_classes=len(self.targets.told().values) if self.targets.told() else 2, rule=settings.multiclass,
             query=settings.query, key=settings.seed, targets=settings.targets,
         )  # fmt: skip
+        if settings.test:
+            self.runner.query = 0.0  # no label is asked for
         shared = {name: getattr(settings, name) for name in SHARED.names()}
         self.method = {
             "name": settings.learner, "learner": True,
@@ -153,8 +153,6 @@ class Stream:
             go_on(continue_from, self.features)
         if prior_model is not None:
             take_prior(prior, prior_model, self)
-        self.skipped = 0
-        self.unlabelled = 0
         self.began = time.perf_counter()
         self.last_report = -1
 
@@ -175,15 +173,15 @@ class Stream:
 
     def report(self, final: bool = False) -> StreamReport:
         tally = self.features.state.tally
-        told = progress_of(tally, self.real)
+        told, labels = progress_of(tally, self.targets.real), self.targets.labels
         label, score = float(tally[LAST_LABEL]), float(tally[LAST_SCORE])
-        if self.labels is not None:
-            values = self.labels.values
-            label = values[label > 0.0] if self.labels.binary else values[int(label)]
-            score = score if self.labels.binary else values[int(score)]
+        if labels is not None:
+            label = labels.values[label > 0.0] if labels.binary else labels.values[int(label)]
+            score = score if labels.binary else labels.values[int(score)]
         return StreamReport(
-            **told, features=self.features.n_features, skipped=self.skipped, seconds=time.perf_counter() - self.began,
-            label=label, score=score, length=int(tally[LAST_LENGTH]), final=final,
+            **told, features=self.features.n_features, skipped=self.targets.skipped,
+            seconds=time.perf_counter() - self.began, label=label, score=score, length=int(tally[LAST_LENGTH]),
+            final=final,
         )  # fmt: skip
 
     @property
@@ -194,19 +192,29 @@ class Stream:
         """A copy that stays as it is, whatever the stream learns."""
         other = copy(self)
         other.features = self.features.frozen()
+        other.targets = copy(self.targets)
         return other
 
     # -- the pass --------------------------------------------------------------------------------------------------
 
     def run(self, inputs: list[str]) -> bool:
         """Learn from all rows; False where it was stopped."""
-        going = self._learn_all(inputs)
+        if self.settings.passes > 1 and "-" in inputs:
+            raise InputError(f"{said('passes', self.settings.passes)}: standard input can be read once; name a file")
+        going = True
+        for number in range(self.settings.passes):
+            self.targets.again = number > 0
+            if number and self.rows != self.last_report:
+                self.last_report = self.rows
+                self.on_report(self.report())
+            going = going and self._learn_all(inputs)
         if self.rows != self.last_report or self.rows == 0:
             self.on_report(self.report(final=True))
-        if self.rows == 0 and going:
+        if self.rows == 0 and going and not (self.on_predicted and self.targets.unlabelled):
             name = shown_name(inputs[0])
-            if self.unlabelled:
-                raise InputError(f"{name}: none of its {self.unlabelled:,} rows has a label; there is nothing to learn")
+            if self.targets.unlabelled:
+                n = self.targets.unlabelled
+                raise InputError(f"{name}: none of its {n:,} rows has a label; there is nothing to learn")
             raise InputError(f"{name}: no rows found; expected lines of {format_named(self.recipe.format).lines}")
         return going
 
@@ -226,57 +234,10 @@ class Stream:
         # rows before a bad line are learned from, as they would be had the line come in another piece
         self._learn(batch, counter)
         if batch.fault is not None and self.settings.skip_bad:
-            self._skip(counter.at(batch, *batch.fault))
+            self.targets.skip(counter.at(batch, *batch.fault))
             counter.count(batch)
         else:
             counter.check(batch)
-
-    def _skip(self, sentence: str) -> None:
-        self.skipped += 1
-        if self.skipped <= SHOWN_FAULTS:
-            self.on_fault(sentence)
-
-    def _targets(self, batch: RowBatch, counter: RecordCounter) -> tuple[np.ndarray, np.ndarray]:
-        """y (n,), and which rows (m,) int32 are learned from: those with a label that is not skipped."""
-        labels = batch.label_array()
-        known = np.flatnonzero(has_label(labels)).astype(np.int32)
-        self.unlabelled += len(batch) - len(known)
-        if self.real:
-            if labels.dtype == object and len(known):
-                raise InputError(
-                    counter.at(batch, int(batch.origin.records[known[0]]),
-                               f"the label {label_text(labels[known[0]])} is no number; leave {called('targets')} out")
-                )  # fmt: skip
-            return (np.zeros(len(labels)) if labels.dtype == object else labels.astype(np.float64)), known
-        codes = self._codes(batch, counter, labels, known)
-        return codes, np.flatnonzero(codes != -2).astype(np.int32)
-
-    def _codes(self, batch: RowBatch, counter: RecordCounter, labels: np.ndarray, known: np.ndarray) -> np.ndarray:
-        """(n,) int16: the classes of the rows ``known`` to have a label, and -2 for those that are not learned from."""
-        found = labels[known]
-        if self.labels is None and len(found):
-            first = next((pair for pair in KNOWN_LABELS if found[0] in pair[:1]), None)
-            others = found[(found != 1.0)]
-            if first is None and len(others):
-                first = next((pair for pair in KNOWN_LABELS if others[0] == pair[0]), None)
-            if first is not None:
-                self.labels = Labels(first)
-        table = Labels((-1.0, 1.0)) if self.labels is None else self.labels
-        codes = np.full(len(batch), -2, np.int16)
-        codes[known] = table.codes(found)
-        bad = known[codes[known] == (0 if table.binary else -1)]
-        for row in bad.tolist():
-            names = " and ".join(map(label_text, table.values))
-            sentence = counter.at(
-                batch, int(batch.origin.records[row]),
-                f"the label {label_text(labels[row])} is none of {names}; name the labels with "
-                f"{called('labels')}",
-            )  # fmt: skip
-            if not self.settings.skip_bad:
-                raise InputError(sentence)
-            self._skip(sentence)
-        codes[bad] = -2
-        return codes
 
     def _refuse_weights(self, batch: RowBatch, counter: RecordCounter) -> None:
         """InputError for the first row whose weight is not 1, of a learner whose rule has no place for weights."""
@@ -296,7 +257,7 @@ class Stream:
             return
         if batch.weights is not None and not self.runner.learner.takes_weights:
             self._refuse_weights(batch, counter)
-        y, order = self._targets(batch, counter)
+        y, order = self.targets.of(batch, counter)
         if batch.largest > LARGEST**2:
             raise InputError(
                 f"{shown_name(batch.origin.source.name)}: holds a row of norm {math.sqrt(batch.largest):g}; online "
@@ -308,9 +269,19 @@ class Stream:
         weights, state = batch.weights, self.features.state
         if weights is not None and (weights == 1.0).all():
             weights = None
-        for rows in self.runner.learn_in_parts(matrix, y, order, d, state, weights=weights, every=every):
+        k, scores = self.runner.n_vectors, None
+        if self.on_predicted is not None:
+            scores = np.empty(len(order) if k == 1 else (len(order), k))
+        before = self.rows
+        parts = self.runner.learn_in_parts(matrix, y, order, d, state, weights=weights, every=every, scores=scores)
+        for rows in parts:
+            if rows == before:
+                continue  # none had a label
+            before = rows
             if is_reported(rows):
                 self.last_report = rows
                 self.on_report(self.report())
             if self.save is not None and every and rows % every == 0:
                 self.save(self)
+        if scores is not None:
+            self.on_predicted(scores, self.targets.told())

@@ -41,7 +41,7 @@ class StreamDisplay:
             f"{place}"
         )
         self._print(f"memory at most {megabytes(settings.memory)}: {plan}")
-        self._print(self._line(self.COLUMNS_OF_NUMBERS if stream.real else self.COLUMNS))
+        self._print(self._line(self.COLUMNS_OF_NUMBERS if stream.targets.real else self.COLUMNS))
 
     def _line(self, cells: tuple) -> str:
         return " ".join(str(cell).rjust(width) for cell, width in zip(cells, self.WIDTHS, strict=True))
@@ -68,13 +68,13 @@ class StreamDisplay:
         rows, nonzeros = told.rows - self.rows_before, stream.nonzeros - self.nonzeros_before
         pace = f"{rows / seconds:,.0f} rows/s, {nonzeros / 1e6 / seconds:.1f} M nonzeros/s"
         of_all = f"of all {told.rows:,} rows: " if self.rows_before else ""
-        wrong = f"rmse {rmse_of(told)}" if stream.real else f"mistakes {told.mistakes / told.rows:.4%}"
+        wrong = f"rmse {rmse_of(told)}" if stream.targets.real else f"mistakes {told.mistakes / told.rows:.4%}"
         loss = f"average loss {told.cumulative_loss / told.rows:.6f}, {wrong}"
         lines = [f"{rows:,} rows in {told.seconds:.1f}s ({pace}), {told.features:,} features; {of_all}{loss}"]
         if stream.settings.query is not None:
             lines.append(f"labels asked for: {told.asked:,} ({told.asked / told.rows:.2%})")
-        if stream.unlabelled:
-            lines.append(f"rows without a label: {stream.unlabelled:,} (not learned from)")
+        if stream.targets.unlabelled:
+            lines.append(f"rows without a label: {stream.targets.unlabelled:,} (not learned from)")
         if told.skipped:
             lines.append(f"lines skipped: {told.skipped:,}")
         return lines

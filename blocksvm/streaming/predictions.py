@@ -1,0 +1,32 @@
+"""What a stream predicts, line by line: each row's label, or its decision values, as they were before it was learned
+from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from blocksvm.labels import Labels
+from blocksvm.model.lines import label_lines, number_lines
+from blocksvm.model.values import classes_of
+
+
+class Predictions:
+    """Writes predictions by ``write(text)``; scores: decision values, one a class, in the place of labels, as always
+    where these are numbers."""
+
+    def __init__(self, write: Callable[[str], None], scores: bool):
+        self.write = write
+        self.scores = scores
+        self.rows = 0
+
+    def add(self, values: np.ndarray, labels: Labels | None) -> None:
+        """Of consecutive rows: values (m,) or (m, k); labels: None where they are numbers."""
+        if self.scores or labels is None:
+            lines = number_lines(values)
+        else:
+            lines = label_lines(classes_of(np.atleast_2d(values.T)), labels.values)
+        for text in lines:
+            self.write(text)
+        self.rows += len(values)

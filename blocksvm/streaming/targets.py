@@ -1,0 +1,107 @@
+"""What a stream's labels are to its learner: classes that are known or found, or numbers; and rows that have none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from blocksvm.errors import InputError, called, said
+from blocksvm.labels import Labels, has_label, label_text
+from blocksvm.learners.loops import NO_LABEL
+from blocksvm.learners.protocol import NUMBERS
+from blocksvm.rows import RecordCounter, RowBatch
+
+KNOWN_LABELS = ((-1.0, 1.0), (0.0, 1.0))
+SHOWN_FAULTS = 10
+SKIPPED = -3  # in the place of a class: the row's label is none of the classes, and the row is passed over
+
+
+def targets_of(settings, prior: dict | None, on_fault: Callable[[str], None], keeps_unlabelled: bool) -> StreamTargets:
+    """Those of a stream with these settings that begins from this prior model, if from any; InputError for labels that
+    do not fit."""
+    labels, real = settings.labels, settings.targets == NUMBERS
+    if labels is not None and len(set(labels)) < 2:
+        raise InputError(f"{called('labels')}: name two different labels, or more")
+    if real and labels is not None:
+        raise InputError(f"{called('labels')}: {said('targets', NUMBERS)} has no classes; leave it out")
+    if prior is not None and labels is None and not real:
+        labels = prior["labels"]
+        if not labels:
+            raise InputError(
+                f"{called('prior')}: has real targets, and this stream learns classes; give "
+                f"{said('targets', NUMBERS)}, or name another prior model"
+            )
+    found = None if labels is None else Labels(tuple(sorted(labels)))
+    return StreamTargets(found, real, settings.skip_bad, on_fault, keeps_unlabelled)
+
+
+class StreamTargets:
+    """labels: the classes, None while they are not known, -1 and +1 or 0 and 1; real: labels are numbers; skip_bad:
+    rows of other labels are passed over, on_fault(sentence) told of the first ones; keeps_unlabelled: rows without a
+    label are to be predicted.  again: in a later pass over the same rows, in which none is counted once more."""
+
+    def __init__(
+        self, labels: Labels | None, real: bool, skip_bad: bool, on_fault: Callable[[str], None], keeps_unlabelled: bool
+    ):
+        self.labels = labels
+        self.real = real
+        self.skip_bad = skip_bad
+        self.on_fault = on_fault
+        self.keeps_unlabelled = keeps_unlabelled
+        self.skipped = self.unlabelled = 0
+        self.again = False
+
+    def told(self) -> Labels | None:
+        """The classes as far as they are known; None where labels are numbers."""
+        return None if self.real else self.labels or Labels(KNOWN_LABELS[0])
+
+    def skip(self, sentence: str) -> None:
+        """Count a line that is passed over."""
+        if self.again:
+            return
+        self.skipped += 1
+        if self.skipped <= SHOWN_FAULTS:
+            self.on_fault(sentence)
+
+    def of(self, batch: RowBatch, counter: RecordCounter) -> tuple[np.ndarray, np.ndarray]:
+        """y (n,), and which rows (m,) int32 the learner gets.  InputError for a label that does not fit."""
+        labels = batch.label_array()
+        known = np.flatnonzero(has_label(labels)).astype(np.int32)
+        self.unlabelled += 0 if self.again else len(batch) - len(known)
+        if not self.real:
+            y = self._codes(batch, counter, labels, known)
+            left_out = (SKIPPED,) if self.keeps_unlabelled else (SKIPPED, NO_LABEL)
+            return y, np.flatnonzero(~np.isin(y, left_out)).astype(np.int32)
+        if labels.dtype == object and len(known):
+            what = f"the label {label_text(labels[known[0]])} is no number; leave {called('targets')} out"
+            raise InputError(counter.at(batch, int(batch.origin.records[known[0]]), what))
+        y = np.full(len(labels), np.nan) if labels.dtype == object else labels.astype(np.float64)
+        return y, np.arange(len(y), dtype=np.int32) if self.keeps_unlabelled else known
+
+    def _codes(self, batch: RowBatch, counter: RecordCounter, labels: np.ndarray, known: np.ndarray) -> np.ndarray:
+        """(n,) int16: the classes of the rows ``known`` to have a label, and NO_LABEL, or SKIPPED, for the others."""
+        found = labels[known]
+        if self.labels is None and len(found):
+            first = next((pair for pair in KNOWN_LABELS if found[0] in pair[:1]), None)
+            others = found[(found != 1.0)]
+            if first is None and len(others):
+                first = next((pair for pair in KNOWN_LABELS if others[0] == pair[0]), None)
+            if first is not None:
+                self.labels = Labels(first)
+        table = self.told()
+        codes = np.full(len(batch), NO_LABEL, np.int16)
+        codes[known] = table.codes(found)
+        bad = known[codes[known] == (0 if table.binary else -1)]
+        for row in bad.tolist():
+            names = " and ".join(map(label_text, table.values))
+            sentence = counter.at(
+                batch, int(batch.origin.records[row]),
+                f"the label {label_text(labels[row])} is none of {names}; name the labels with "
+                f"{called('labels')}",
+            )  # fmt: skip
+            if not self.skip_bad:
+                raise InputError(sentence)
+            self.skip(sentence)
+        codes[bad] = SKIPPED
+        return codes
