@@ -53,15 +53,6 @@ def below(state, bound):
     return state, np.int64(((scramble(state) >> np.uint64(32)) * np.uint64(bound)) >> np.uint64(32))
 
 
-@inlined
-def shuffle_span(state, order, start, stop):
-    """A uniform permutation of order[start:stop], in place (Fisher-Yates); the generator's new state."""
-    for i in range(stop - start - 1, 0, -1):
-        state, r = below(state, i + 1)
-        order[start + i], order[start + r] = order[start + r], order[start + i]
-    return state
-
-
 @kernel
 def windowed_order(key, n, window, order, spans):
     """A random order of 0..n-1 in which neighbours stay near: windows of ``window`` rows in random order, and random
@@ -73,14 +64,18 @@ def windowed_order(key, n, window, order, spans):
     n_spans = spans.shape[0]
     for s in range(n_spans):
         spans[s] = s
-    state = shuffle_span(state, spans, 0, n_spans)
+    for s in range(n_spans - 1, 0, -1):
+        state, r = below(state, s + 1)
+        spans[s], spans[r] = spans[r], spans[s]
     filled = 0
     for s in range(n_spans):
         start = spans[s] * window
         stop = min(start + window, n)
         for i in range(start, stop):
             order[filled + i - start] = i
-        state = shuffle_span(state, order, filled, filled + stop - start)
+        for i in range(stop - start - 1, 0, -1):
+            state, r = below(state, i + 1)
+            order[filled + i], order[filled + r] = order[filled + r], order[filled + i]
         filled += stop - start
 
 
@@ -100,7 +95,9 @@ def windowed_rows(key, n_rows, window, order, drawn):
         drawn[c] = c
         first[c] = total
         total += n_rows[c]
-    state = shuffle_span(state, drawn, 0, m)
+    for c in range(m - 1, 0, -1):
+        state, r = below(state, c + 1)
+        drawn[c], drawn[r] = drawn[r], drawn[c]
     filled = 0
     for k in range(m):
         c = drawn[k]
@@ -108,7 +105,10 @@ def windowed_rows(key, n_rows, window, order, drawn):
             order[filled] = first[c] + i
             filled += 1
     for start in range(0, total, window):
-        state = shuffle_span(state, order, start, min(start + window, total))
+        stop = min(start + window, total)
+        for i in range(stop - start - 1, 0, -1):
+            state, r = below(state, i + 1)
+            order[start + i], order[start + r] = order[start + r], order[start + i]
 
 
 @kernel
