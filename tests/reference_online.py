@@ -33,6 +33,7 @@ Duchi 2011      Duchi, Hazan, Singer: Adaptive subgradient methods, JMLR 12.
 Pegasos 2011    Shalev-Shwartz, Singer, Srebro, Cotter: Pegasos, Mathematical Programming 127.
 Ross 2013       Ross, Mineiro, Langford: Normalized online learning, UAI.
 McMahan 2013    McMahan et al.: Ad click prediction: a view from the trenches, KDD.
+Orabona 2016    Orabona, Pal: Coin betting and parameter-free online learning, NIPS; with Tommasi, NIPS 2017.
 Karampatziakis 2011  Karampatziakis, Langford: Online importance weight aware updates, UAI.
 Cesa 2006       Cesa-Bianchi, Gentile, Zaniboni: Worst-case analysis of selective sampling, JMLR 7.
 """
@@ -673,6 +674,38 @@ class FTRL(GradientLearner):
         self.w = -_ratio(soft_threshold(self.linear, self.l1), curvature + self.fixed)
 
 
+class Coin(GradientLearner):
+    """Coin betting by coordinates (Orabona, Pal 2016, Alg. 1; gradients by their size, Orabona, Tommasi 2017).
+
+    Coordinate j bets the fraction beta = theta / (L + G) of its wealth, in units of 1 / L, where L = max |x_j| times
+    the steepest loss' so far (at least 1), theta the sum of -g_j, G of |g_j|; it wins -g_j w_j. The wealth is
+    ``wealth`` t / (entries of the first t rows) when its first gradient comes, and where nothing is left of it.
+    """
+
+    def __init__(self, d, *, wealth=16.0, loss="hinge", epsilon=0.1):
+        super().__init__(d, decay="constant", loss=loss, epsilon=epsilon)
+        self.start, self.entries, self.steepest = wealth, 0, 1.0
+        self.wealth, self.scale = np.full(d, np.nan), np.zeros(d)
+        self.theta, self.total = np.zeros(d), np.zeros(d)
+
+    def learn(self, x, y, h=1.0):
+        self.t += 1
+        self.entries += np.count_nonzero(x)
+        g = h * self.gradient(x, y)
+        self.steepest = max(self.steepest, abs(h * self.loss(self.score(x), y, self.epsilon)[1]))
+        moved = g != 0
+        if not moved.any():
+            return
+        first = self.start * self.t / self.entries
+        self.wealth = np.where(moved & np.isnan(self.wealth), first, self.wealth)
+        self.wealth = np.where(moved, self.wealth - g * self.w, self.wealth)
+        self.wealth = np.where(self.wealth <= 0.0, first, self.wealth)
+        self.scale = np.where(moved, np.maximum(self.scale, np.abs(x)), self.scale)
+        self.theta, self.total = self.theta - g, self.total + np.abs(g)
+        bound = np.where(moved, self.scale * self.steepest, 1.0)
+        self.w = np.where(moved, self.theta / (bound + self.total) * (self.wealth / bound), self.w)
+
+
 class Pegasos(Learner):
     """eta_t = 1 / (lam t): w = (1 - eta_t lam) w + [m < 1] eta_t y x; then ||w|| <= 1 / sqrt(lam) (Pegasos 2011)."""
 
@@ -710,6 +743,7 @@ LEARNERS = {
     "pegasos": Pegasos,
     "nag": NAG,
     "ftrl": FTRL,
+    "coin": Coin,
 }
 
 

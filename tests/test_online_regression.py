@@ -46,6 +46,7 @@ CASES = {
     "adagrad-rda-squares": [{"l1": 0.01}],
     "adagrad-fobos": [{"l1": 0.01, "loss": "epsilon-insensitive", "epsilon": 0.3}],
     "ftrl": [{"alpha": 0.5, "l1": 0.1, "loss": loss} for loss in LOSSES_OF_NUMBERS],
+    "coin": [{"wealth": 1.0, "loss": loss} for loss in LOSSES_OF_NUMBERS],
     "nag": [{"loss": loss} for loss in LOSSES_OF_NUMBERS] + [{"loss": "epsilon-insensitive", "epsilon": 0.5}],
 }  # fmt: skip
 EACH = [(name, case) for name, cases in CASES.items() for case in cases]

@@ -45,6 +45,8 @@ CASES = [
     *[("nag", {"step": 0.3, "loss": loss}) for loss in ("hinge", "squared-hinge", "logistic", "squared")],
     ("ftrl", {"alpha": 0.3, "l1": 0.05}),
     ("ftrl", {"alpha": 0.3, "l2": 0.1, "loss": "logistic"}),
+    ("coin", {}),
+    ("coin", {"wealth": 0.5, "loss": "logistic"}),
     ("pegasos", {"lam": 0.2}),
 ]
 
@@ -871,6 +873,7 @@ def scaled(name, c):
         "scw2": ({"C": 0.2, "variance": 1 / c / c}, -1),
         "arow": ({"r": 0.5 * c * c}, -1),
         "nag": ({}, -1),
+        "coin": ({}, -1),
         "ftrl": ({"loss": "perceptron", "beta": 0.0}, 0),
         "ogd": ({"loss": "perceptron", "radius": 2.0 * c}, 1),
         "forel": ({"loss": "perceptron"}, 1),

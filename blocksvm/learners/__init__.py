@@ -34,6 +34,7 @@ LEARNERS = {
     "adagrad-fobos": ("adagrad", "ADAGRAD_FOBOS"),
     "nag": ("nag", "NAG"),
     "ftrl": ("ftrl", "FTRL"),
+    "coin": ("coin", "COIN"),
 }
 
 
