@@ -203,11 +203,11 @@ def main(arguments: list[str]) -> int:
 
         predictions = None
         if options.predictions:
-            target = sys.stdout
+            put = partial(print, end="", flush=True)  # whoever reads a pipe gets them as rows come
             if "predictions" in outputs:
                 whole = stack.enter_context(written_whole(outputs["predictions"], options.overwrite))
-                target = stack.enter_context(open(whole, "w", encoding="utf-8"))
-            predictions = Predictions(target.write, options.scores)
+                put = stack.enter_context(open(whole, "w", encoding="utf-8")).write
+            predictions = Predictions(put, options.scores)
         saver = stack.enter_context(Saver(outputs["model"], options.overwrite)) if "model" in outputs else None
         stream = Stream(
             settings, prior=None if options.prior is None else Path(options.prior), on_report=report,

@@ -164,6 +164,22 @@ def test_what_does_not_fit_is_said(tmp_path, capsys, monkeypatch, options, told)
     assert (tmp_path / "rows.svm").read_text() == "1 1:1\n-1 2:1\n"
 
 
+def test_predictions_of_many_classes_take_little_memory_at_once(tmp_path, monkeypatch):
+    rng = np.random.default_rng(0)
+    labels = tuple(float(c) for c in range(5))
+    (tmp_path / "rows.svm").write_text("".join(f"{rng.integers(5)} {i % 7 + 1}:1\n" for i in range(40)))
+    settings, found, sizes = StreamSettings("pa1", labels=labels), [], []
+    for at_once in (12, 10_000):
+        monkeypatch.setattr("blocksvm.streaming.stream.PREDICTED_AT_ONCE", at_once)
+        predicted = []
+        stream = Stream(settings, on_predicted=lambda values, told, kept=predicted: kept.append(values.copy()))
+        assert stream.run([str(tmp_path / "rows.svm")])
+        found.append(np.concatenate(predicted))
+        sizes.append(max(values.size for values in predicted))
+    assert np.array_equal(found[0], found[1])
+    assert sizes == [10, 200]
+
+
 def test_standard_input_has_one_pass():
     stream = Stream(StreamSettings("pa", passes=2))
     with pytest.raises(InputError, match="standard input can be read once"):
@@ -181,6 +197,17 @@ def test_predictions_that_are_broken_off_get_no_name(tmp_path, capsys):
 
 
 def test_a_pipe_gets_predictions_as_rows_come():
+    line = [sys.executable, "-m", "blocksvm.stream", "-", "--learner", "pa", "--predictions", "-", "--quiet"]
+    with subprocess.Popen(line, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
+        for row, predicted in (("1 1:1\n", "-1\n"), ("1 1:1\n", "1\n"), ("-1 1:1\n", "1\n")):
+            child.stdin.write(row)
+            child.stdin.flush()
+            assert child.stdout.readline() == predicted, "before the next row is written"
+        child.stdin.close()
+        assert child.wait(timeout=60) == 0
+
+
+def test_a_pipe_gets_predictions():
     child = subprocess.run(
         [sys.executable, "-m", "blocksvm.stream", "-", "--learner", "pa", "--predictions", "-", "--quiet"], cwd=ROOT,
         input="1 1:1\n-1 2:1\n1 1:1 2:1\n", text=True, capture_output=True, timeout=120,

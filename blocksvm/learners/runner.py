@@ -118,8 +118,8 @@ class Runner:
         """Predict each row of ``order`` (m,) int32, then learn from it, unless it has no label; ``scores`` (m,) float64,
         of several classes (m, k), are filled if given.
 
-        matrix: (indptr, indices, values) as a Block has them; y (n,): -1 and +1, or the class, or the number; d: features without the
-        constant one; weights (n,): the rows' importance, or None.  Raises InputError where the learner takes no
+        matrix: (indptr, indices, values) as a Block has them; y (n,): -1 and +1, or the class, or the number; d: features
+        without the constant one; weights (n,): the rows' importance, or None.  Raises InputError where the learner takes no
         weights, and where its own grow beyond all numbers.
         """
         if weights is not None:
@@ -127,7 +127,8 @@ class Runner:
         loop = {None: self.loops.two, "prototype": self.loops.prototypes, "rest": self.loops.rest}[self.rule]
         loop(*matrix, y, weights, order, d, self.bias, state.prior, state.columns, self.width,
              state.scalars.reshape(self.n_learners, -1), self.parameters, self.query, self.key, state.tally,
-             np.empty((0, 0) if self.rule else 0) if scores is None else scores, *(() if self.rule else (self.real,)))  # fmt: skip
+             np.empty((0, 0) if self.rule else 0) if scores is None else scores,
+             *(() if self.rule else (self.real,)))  # fmt: skip
         if not math.isfinite(state.tally[LOSS_SUM]):
             self.diverged(f"by row {int(state.tally[ROWS]):,}")
 

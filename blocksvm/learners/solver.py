@@ -162,8 +162,8 @@ class OnlineSolver(Solver):
 def method_of(learner: Learner) -> Method:
     """A learner as the training loop knows it."""
     capabilities = Capabilities(
-        targets=(TWO_CLASSES, CLASSES, *((REAL,) if learner.for_numbers else ())), continues=True, takes_prior=learner.takes_prior,
-        takes_weights=learner.takes_weights, predicts_first=True,
+        targets=(TWO_CLASSES, CLASSES, *((REAL,) if learner.for_numbers else ())), continues=True,
+        takes_prior=learner.takes_prior, takes_weights=learner.takes_weights, predicts_first=True,
     )  # fmt: skip
     return Method(
         learner.name, learner.summary, learner.settings + OF_STORES, capabilities,

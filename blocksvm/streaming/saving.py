@@ -41,9 +41,9 @@ def describe(stream: Stream) -> dict:
                      "squared_errors": report.squared_errors, "asked": report.asked, "skipped": report.skipped,
                      "unlabelled": stream.targets.unlabelled},
         "status": "stream",
-        "outer": 1,
+        "outer": settings.passes,
         "seconds": report.seconds,
-        "passes": [1],
+        "passes": [1] * settings.passes,
         "versions": versions(),
     }  # fmt: skip
 

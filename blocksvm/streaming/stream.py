@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from copy import copy
 from dataclasses import dataclass, field
@@ -29,6 +29,8 @@ from blocksvm.streaming.ahead import ParsedAhead, Part
 from blocksvm.streaming.earlier import check_continued_stream, continued, go_on, prior_bytes, take_prior
 from blocksvm.streaming.features import StreamFeatures
 from blocksvm.streaming.targets import targets_of
+
+PREDICTED_AT_ONCE = 1 << 16  # decision values
 
 
 @dataclass(frozen=True)
@@ -269,11 +271,21 @@ class Stream:
         weights, state = batch.weights, self.features.state
         if weights is not None and (weights == 1.0).all():
             weights = None
+        # of many classes the decision values of a piece's rows would take more than the piece
         k, scores = self.runner.n_vectors, None
-        if self.on_predicted is not None:
-            scores = np.empty(len(order) if k == 1 else (len(order), k))
+        step = len(order) if self.on_predicted is None else max(1, PREDICTED_AT_ONCE // k)
+        for start in range(0, len(order), max(1, step)):
+            part = order[start : start + step]
+            if self.on_predicted is not None:
+                scores = np.empty(len(part) if k == 1 else (len(part), k))
+            rows = self.runner.learn_in_parts(matrix, y, part, d, state, weights=weights, every=every, scores=scores)
+            self._learn_from(rows, every)
+            if scores is not None:
+                self.on_predicted(scores, self.targets.told())
+
+    def _learn_from(self, parts: Iterator[int], every: int | None) -> None:
+        """Have rows learned from; reports and saves at the numbers that the parts end with."""
         before = self.rows
-        parts = self.runner.learn_in_parts(matrix, y, order, d, state, weights=weights, every=every, scores=scores)
         for rows in parts:
             if rows == before:
                 continue  # none had a label
@@ -283,5 +295,3 @@ class Stream:
                 self.on_report(self.report())
             if self.save is not None and every and rows % every == 0:
                 self.save(self)
-        if scores is not None:
-            self.on_predicted(scores, self.targets.told())
