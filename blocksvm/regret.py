@@ -67,10 +67,10 @@ def learner_of(arguments: list[str]) -> tuple[str, Settings]:
         if {"-h", "--help"} & set(arguments):
             return "the learner", Settings()
         raise InputError("--learner NAME is needed; train --help lists the learners")
-    from blocksvm.learners.protocol import SHARED
+    from blocksvm.learners.solver import OF_STORES
     from blocksvm.training.methods import get_method
 
-    return name, get_method(name, learner=True).settings.without(*SHARED.names())
+    return name, get_method(name, learner=True).settings.without(*OF_STORES.names())
 
 
 def main(arguments: list[str]) -> int:

@@ -420,6 +420,10 @@ def test_the_command_refuses_in_one_sentence(store, tmp_path, run_in_process, mo
     one_class = make_store(tmp_path, scipy.sparse.csr_matrix(np.ones((5, 2))), np.ones(5), name="one")
     for arguments, what in [
         ((store, "--learner", "pa", "-C", 1), "-C: pa has no use for it"),
+        (
+            (store, "--learner", "pa", "--class-weight", "balanced"),
+            "--class-weight: pa has no use for it; it takes no settings",
+        ),
         ((store, "--learner", "pegasos"), "pegasos needs --lambda"),
         ((store, "--learner", "pa", "--max-rows", 0), "--max-rows 0: must be 1 or more"),
         ((store, "--learner", "pa", "--max-rows", 1), "raise --max-rows"),
