@@ -171,11 +171,7 @@ def require_labels(source) -> None:
             f"{source.name}: its rows have sets of labels, and this solver learns one label a row; "
             f"{said('solver', 'dual-cd')} learns each label against the rest"
         )
-    if source.n_unlabelled:
-        raise InputError(
-            f"{source.name}: {source.n_unlabelled:,} of its {source.n_samples:,} rows have no label, which training "
-            "needs; split the labelled rows alone, and give the others to predict"
-        )
+    _require_every_label(source)
     if source.label_counts is None:
         raise InputError(
             f"{source.name}: has more than {MOST_LABELS:,} distinct labels, which are no classes; training needs two, "
@@ -194,6 +190,10 @@ def require_numbers(source) -> None:
     if source.label_kind != NUMBERS:
         raise InputError(f"{source.name}: its labels are {source.label_kind}, and regression needs "
                          "numbers; leave it to solvers of classes")  # fmt: skip
+    _require_every_label(source)
+
+
+def _require_every_label(source) -> None:
     if source.n_unlabelled:
         raise InputError(
             f"{source.name}: {source.n_unlabelled:,} of its {source.n_samples:,} rows have no label, which training "

@@ -121,7 +121,7 @@ class Stream:
         self.prior = prior
         prior_model = None if prior is None else describe_model(prior)
         self.prior_fingerprint = None if prior is None else model_fingerprint(prior)
-        self.targets = targets_of(settings, prior_model, on_fault, on_predicted is not None)
+        self.targets = targets_of(settings, prior, prior_model, on_fault, on_predicted is not None)
         if continue_from is not None:
             self.targets.labels = check_continued_stream(continue_from, self)
         self.runner = Runner(

@@ -14,22 +14,22 @@ from blocksvm.rows import RecordCounter, RowBatch
 
 KNOWN_LABELS = ((-1.0, 1.0), (0.0, 1.0))
 SHOWN_FAULTS = 10
-SKIPPED = -3  # in the place of a class: the row's label is none of the classes, and the row is passed over
+SKIPPED = NO_LABEL - 1  # in the place of a class: the label is none of the classes, and the row is passed over
 
 
-def targets_of(settings, prior: dict | None, on_fault: Callable[[str], None], keeps_unlabelled: bool) -> StreamTargets:
-    """Those of a stream with these settings that begins from this prior model, if from any; InputError for labels that
-    do not fit."""
+def targets_of(settings, prior, described, on_fault: Callable[[str], None], keeps_unlabelled: bool) -> StreamTargets:
+    """Those of a stream with these settings that begins from the model ``prior``, so described, or None; InputError for
+    labels that do not fit."""
     labels, real = settings.labels, settings.targets == NUMBERS
     if labels is not None and len(set(labels)) < 2:
         raise InputError(f"{called('labels')}: name two different labels, or more")
     if real and labels is not None:
         raise InputError(f"{called('labels')}: {said('targets', NUMBERS)} has no classes; leave it out")
     if prior is not None and labels is None and not real:
-        labels = prior["labels"]
+        labels = described["labels"]
         if not labels:
             raise InputError(
-                f"{called('prior')}: has real targets, and this stream learns classes; give "
+                f"{prior}: has real targets, and this stream learns classes; give "
                 f"{said('targets', NUMBERS)}, or name another prior model"
             )
     found = None if labels is None else Labels(tuple(sorted(labels)))
@@ -71,8 +71,7 @@ class StreamTargets:
         self.unlabelled += 0 if self.again else len(batch) - len(known)
         if not self.real:
             y = self._codes(batch, counter, labels, known)
-            left_out = (SKIPPED,) if self.keeps_unlabelled else (SKIPPED, NO_LABEL)
-            return y, np.flatnonzero(~np.isin(y, left_out)).astype(np.int32)
+            return y, np.flatnonzero(y > (SKIPPED if self.keeps_unlabelled else NO_LABEL)).astype(np.int32)
         if labels.dtype == object and len(known):
             what = f"the label {label_text(labels[known[0]])} is no number; leave {called('targets')} out"
             raise InputError(counter.at(batch, int(batch.origin.records[known[0]]), what))
