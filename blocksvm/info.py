@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import sys
 
 from blocksvm.cli.console import Parser, run
@@ -140,6 +139,7 @@ def told_changes(meta: dict) -> str:
 def described(kind: str, meta: dict, n_bytes: int) -> list[tuple[str, str]]:
     """(name, value) lines for a person."""
     from blocksvm.cli.display import labels_line, megabytes
+    from blocksvm.cli.display.words import suffered
 
     if kind == "store":
         nnz = meta["n_nonzeros"]
@@ -170,9 +170,7 @@ def described(kind: str, meta: dict, n_bytes: int) -> list[tuple[str, str]]:
         return [*lines, ("position", f"outer iteration {position['outer']}, visit {position['visit'] + 1}")]
     if meta["status"] == "stream":
         told = meta["progress"]
-        rows, errors = told["rows"], told.get("squared_errors")
-        wrong = f"mistakes {told['mistakes'] / rows:.4%}" if errors is None else f"rmse {math.sqrt(errors / rows):.6g}"
-        loss = f"average loss {told['cumulative_loss'] / rows:.6f}, {wrong}"
+        loss = suffered(told["rows"], told["cumulative_loss"], told["mistakes"], told.get("squared_errors"))
         return [*lines, ("learned from", f"a stream of {told['rows']:,} rows: {loss}")]
     certificate = meta["certificate"]
     if certificate is None:

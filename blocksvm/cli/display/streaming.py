@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
-
-from blocksvm.cli.display.words import label, megabytes
+from blocksvm.cli.display.words import label, megabytes, rmse, suffered
 
 
 class StreamDisplay:
@@ -53,7 +51,7 @@ class StreamDisplay:
         self._print(
             self._line((
                 f"{report.cumulative_loss / max(1, report.rows):.6f}", f"{since:.6f}", f"{report.rows:,}",
-                rmse_of(report) if report.mistakes is None else f"{report.mistakes:,}",
+                rmse(report.squared_errors, report.rows) if report.mistakes is None else f"{report.mistakes:,}",
                 label(report.label), f"{report.score:.4g}", f"{report.length:,}",
             ))
         )  # fmt: skip
@@ -68,8 +66,7 @@ class StreamDisplay:
         rows, nonzeros = told.rows - self.rows_before, stream.nonzeros - self.nonzeros_before
         pace = f"{rows / seconds:,.0f} rows/s, {nonzeros / 1e6 / seconds:.1f} M nonzeros/s"
         of_all = f"of all {told.rows:,} rows: " if self.rows_before else ""
-        wrong = f"rmse {rmse_of(told)}" if stream.targets.real else f"mistakes {told.mistakes / told.rows:.4%}"
-        loss = f"average loss {told.cumulative_loss / told.rows:.6f}, {wrong}"
+        loss = suffered(told.rows, told.cumulative_loss, told.mistakes, told.squared_errors)
         lines = [f"{rows:,} rows in {told.seconds:.1f}s ({pace}), {told.features:,} features; {of_all}{loss}"]
         if stream.settings.query is not None:
             lines.append(f"labels asked for: {told.asked:,} ({told.asked / told.rows:.2%})")
@@ -78,8 +75,3 @@ class StreamDisplay:
         if told.skipped:
             lines.append(f"lines skipped: {told.skipped:,}")
         return lines
-
-
-def rmse_of(report) -> str:
-    """The root of the mean squared error so far."""
-    return f"{math.sqrt(report.squared_errors / max(1, report.rows)):.6g}"

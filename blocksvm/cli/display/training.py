@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from blocksvm.cli.display.words import clock, megabytes
+from blocksvm.cli.display.words import clock, megabytes, rmse
 from blocksvm.settings import shown
 
 # column -> width in a plain log
@@ -183,7 +183,7 @@ class TrainDisplay:
             **(
                 {"mistakes": f"{done['mistakes'] / rows:.4%}"}
                 if event["mistakes"] is not None
-                else {"rmse": f"{math.sqrt(max(0.0, done['squared_errors']) / rows):.6g}"}
+                else {"rmse": rmse(done["squared_errors"], rows)}
             ),
             **asked,
         }

@@ -17,6 +17,18 @@ def megabytes(n_bytes: float) -> str:
     return f"{value:.0f} MB" if value >= 100 else f"{value:.1f} MB" if value >= 1 else f"{value * 1000:.0f} kB"
 
 
+def rmse(squared_errors: float, rows: int) -> str:
+    """The root of the mean squared error of so many rows."""
+    return f"{math.sqrt(max(0.0, squared_errors) / max(1, rows)):.6g}"
+
+
+def suffered(n: int, loss: float, mistakes: int | None, squared_errors: float | None) -> str:
+    """What a learner has suffered in n rows, a cumulative loss and mistakes, or squared errors where labels are
+    numbers."""
+    wrong = f"mistakes {mistakes / n:.4%}" if squared_errors is None else f"rmse {rmse(squared_errors, n)}"
+    return f"average loss {loss / n:.6f}, {wrong}"
+
+
 def clock(seconds: float | None) -> str:
     """'42s', '3m10s' or '2h05m'; '' for None."""
     if seconds is None or not math.isfinite(seconds):
