@@ -706,6 +706,39 @@ class Coin(GradientLearner):
         self.w = np.where(moved, self.theta / (bound + self.total) * (self.wealth / bound), self.w)
 
 
+class Auto(Learner):
+    """NAG on the squared loss and Coin on the hinge see every row; w is that of the one with fewer mistakes (m <= 0) so
+    far, NAG's where they are even; for numbers (``real``) both follow the squared loss, and squared errors count."""
+
+    def __init__(self, d, *, real=False):
+        super().__init__(d)
+        self.real = real
+        self.members = NAG(d, loss="squared"), Coin(d, loss="squared" if real else "hinge")
+        self.charged = [0.0, 0.0]
+
+    @property
+    def leader(self):
+        return self.members[0 if self.charged[0] <= self.charged[1] else 1]
+
+    @property
+    def w(self):
+        return self.leader.w
+
+    @w.setter
+    def w(self, zero):
+        pass
+
+    def score(self, x):
+        return self.leader.score(x)
+
+    def learn(self, x, y, h=1.0):
+        self.t += 1
+        for place, member in enumerate(self.members):
+            z = member.score(x)
+            self.charged[place] += h * ((z - y) ** 2 if self.real else _margin(z, y) <= 0.0)
+            member.learn(x, y, h)
+
+
 class Pegasos(Learner):
     """eta_t = 1 / (lam t): w = (1 - eta_t lam) w + [m < 1] eta_t y x; then ||w|| <= 1 / sqrt(lam) (Pegasos 2011)."""
 
@@ -744,6 +777,7 @@ LEARNERS = {
     "nag": NAG,
     "ftrl": FTRL,
     "coin": Coin,
+    "auto": Auto,
 }
 
 

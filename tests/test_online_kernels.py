@@ -51,6 +51,7 @@ CASES = {
     "ftrl": [{}, {"l1": 0.5, "loss": "logistic"}, {"alpha": 0.5, "beta": 0.0, "l1": 0.1, "l2": 0.3, "loss": "squared"}],
     "coin": [{}, {"wealth": 1.0, "loss": "logistic"}, {"loss": "perceptron"}, {"wealth": 0.1, "loss": "squared"}],
     "nag": [{}, {"loss": "squared-hinge", "step": 0.1}, {"loss": "squared"}, {"loss": "logistic", "step": 2.0}],
+    "auto": [{}],
 }  # fmt: skip
 EACH = [(name, case) for name, cases in CASES.items() for case in cases]
 ids = [f"{name}-{'-'.join(f'{k}={v}' for k, v in case.items())}" for name, case in EACH]

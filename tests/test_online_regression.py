@@ -48,6 +48,7 @@ CASES = {
     "ftrl": [{"alpha": 0.5, "l1": 0.1, "loss": loss} for loss in LOSSES_OF_NUMBERS],
     "coin": [{"wealth": 1.0, "loss": loss} for loss in LOSSES_OF_NUMBERS],
     "nag": [{"loss": loss} for loss in LOSSES_OF_NUMBERS] + [{"loss": "epsilon-insensitive", "epsilon": 0.5}],
+    "auto": [{}],
 }  # fmt: skip
 EACH = [(name, case) for name, cases in CASES.items() for case in cases]
 ids = [f"{name}-{'-'.join(f'{k}={v}' for k, v in case.items())}" for name, case in EACH]
@@ -57,6 +58,8 @@ KINDS = {"pa": 0, "pa1": 1, "pa2": 2}
 def oracle_for(name, case, d):
     if name in KINDS:
         return oracle.PARegression(d, kind=KINDS[name], **case)
+    if name == "auto":
+        return oracle.Auto(d, real=True)
     return oracle.LEARNERS[name](d, **({"loss": "squared"} | case))
 
 

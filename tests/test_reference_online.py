@@ -47,6 +47,7 @@ CASES = [
     ("ftrl", {"alpha": 0.3, "l2": 0.1, "loss": "logistic"}),
     ("coin", {}),
     ("coin", {"wealth": 0.5, "loss": "logistic"}),
+    ("auto", {}),
     ("pegasos", {"lam": 0.2}),
 ]
 
@@ -827,7 +828,7 @@ def test_unseen_features_stay_at_zero_and_rows_are_not_written_to(name, settings
     assert w[2] == 0 and np.any(w != 0)
 
 
-@cases(lambda name, settings_: name not in ("perceptron-bias", "nag"))  # nag's pace counts the rows
+@cases(lambda name, settings_: name not in ("perceptron-bias", "nag", "auto"))  # nag's pace counts the rows
 def test_rows_of_zeros_first_take_no_step(name, settings_):
     learner = LEARNERS[name](4, **settings_)
     state = {key: np.copy(value) for key, value in vars(learner).items() if key not in ("t", "loss")}
@@ -874,6 +875,7 @@ def scaled(name, c):
         "arow": ({"r": 0.5 * c * c}, -1),
         "nag": ({}, -1),
         "coin": ({}, -1),
+        "auto": ({}, -1),
         "ftrl": ({"loss": "perceptron", "beta": 0.0}, 0),
         "ogd": ({"loss": "perceptron", "radius": 2.0 * c}, 1),
         "forel": ({"loss": "perceptron"}, 1),

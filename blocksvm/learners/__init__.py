@@ -35,6 +35,7 @@ LEARNERS = {
     "nag": ("nag", "NAG"),
     "ftrl": ("ftrl", "FTRL"),
     "coin": ("coin", "COIN"),
+    "auto": ("auto", "AUTO"),
 }
 
 

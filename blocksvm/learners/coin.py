@@ -20,19 +20,20 @@ from blocksvm.learners.protocol import GRADIENT, Learner, Settings, following_nu
 from blocksvm.learners.rows import change_weight, derivative_at, mean_of, plain_current, plain_score
 
 COLUMN = layout("weight", "theta", "scale", "total", "wealth", averaging=("lagged",))
-SCALAR = layout("rounds", "entries", "steepest")
+SCALAR = layout("rounds", "rows", "entries", "steepest")
 PARAMETER = parameters("wealth")
 
 
 @inlined
 def coin_update(indices, values, start, stop, y, z, importance, columns, width, scalars, parameters):
     scalars[SCALAR.rounds] += 1.0
+    scalars[SCALAR.rows] += 1.0
     scalars[SCALAR.entries] += stop - start
     derivative = derivative_at(z, y, importance, parameters)
     if derivative == 0.0:
         return
     scalars[SCALAR.steepest] = max(scalars[SCALAR.steepest], abs(derivative))
-    first = parameters[PARAMETER.wealth] * scalars[SCALAR.rounds] / max(1.0, scalars[SCALAR.entries])
+    first = parameters[PARAMETER.wealth] * scalars[SCALAR.rows] / max(1.0, scalars[SCALAR.entries])
     for k in range(start, stop):
         place = np.int64(indices[k]) * width
         x = value_at(values, k)

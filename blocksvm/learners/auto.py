@@ -1,0 +1,157 @@
+"""auto: two learners that need no tuning side by side; of each row's two predictions that of the better one so far.
+
+nag on the squared loss (nag.py) and coin betting on the hinge (coin.py) see every row; each is charged its mistakes, or,
+where labels are numbers, its squared errors, times the row's importance.  The weights are those of the one that has been
+charged less, nag's as long as both are even (follow the leader: Shalev-Shwartz, Online learning and online convex
+optimization, 2012, section 2.2).  The mean is that of the weights so chosen after each round.
+
+A feature's numbers are nag's, then coin's; so are the scalars and the settings as numbers, behind those of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from blocksvm.kernels import inlined
+from blocksvm.learners.coin import COIN, coin_mean, coin_update
+from blocksvm.learners.layout import layout, parameters
+from blocksvm.learners.nag import NAG, nag_mean, nag_score, nag_update
+from blocksvm.learners.protocol import NUMBERS, Learner, Settings
+from blocksvm.learners.rows import ROUNDS, averages, plain_current, plain_score
+
+SCALAR = layout("rounds", "nag_charged", "coin_charged")
+PARAMETER = parameters(
+    "real", *(f"nag_{n}" for n in NAG.parameters._fields), *(f"coin_{n}" for n in COIN.parameters._fields)
+)
+
+# where the two learners' own begin
+NAG_SCALARS, NAG_PARAMETERS = len(SCALAR), PARAMETER.nag_average
+COIN_SCALARS, COIN_PARAMETERS = NAG_SCALARS + len(NAG.scalars), NAG_PARAMETERS + len(NAG.parameters)
+COIN_COLUMNS = len(NAG.columns) - NAG.columns.n_averaging
+
+
+@inlined
+def coin_place(parameters):
+    """Of coin's numbers among a feature's."""
+    return COIN_COLUMNS + 1 if averages(parameters) else COIN_COLUMNS
+
+
+@inlined
+def nag_leads(scalars):
+    return scalars[SCALAR.nag_charged] <= scalars[SCALAR.coin_charged]
+
+
+@inlined
+def charge(z, y, importance, parameters):
+    """What a prediction costs."""
+    if parameters[PARAMETER.real] != 0.0:
+        return importance * (z - y) * (z - y)
+    return importance if y * z <= 0.0 else 0.0
+
+
+@inlined
+def nag_part(indices, values, start, stop, columns, width, scalars, parameters):
+    return nag_score(indices, values, start, stop, columns, width, scalars[NAG_SCALARS:], parameters[NAG_PARAMETERS:])
+
+
+@inlined
+def coin_part(indices, values, start, stop, columns, width, scalars, parameters):
+    own = columns[coin_place(parameters) :]
+    return plain_score(indices, values, start, stop, own, width, scalars[COIN_SCALARS:], parameters[COIN_PARAMETERS:])
+
+
+@inlined
+def auto_score(indices, values, start, stop, columns, width, scalars, parameters):
+    if nag_leads(scalars):
+        return nag_part(indices, values, start, stop, columns, width, scalars, parameters)
+    return coin_part(indices, values, start, stop, columns, width, scalars, parameters)
+
+
+@inlined
+def auto_update(indices, values, start, stop, y, z, importance, columns, width, scalars, parameters):
+    scalars[SCALAR.rounds] += 1.0
+    of_nag = nag_part(indices, values, start, stop, columns, width, scalars, parameters)
+    of_coin = coin_part(indices, values, start, stop, columns, width, scalars, parameters)
+    # z has a prior model's part, too, which is the same for both
+    if nag_leads(scalars):
+        of_nag, of_coin = z, of_coin + (z - of_nag)
+    else:
+        of_nag, of_coin = of_nag + (z - of_coin), z
+    scalars[SCALAR.nag_charged] += charge(of_nag, y, importance, parameters)
+    scalars[SCALAR.coin_charged] += charge(of_coin, y, importance, parameters)
+    own = scalars[NAG_SCALARS:]
+    nag_update(
+        indices, values, start, stop, y, of_nag, importance, columns, width, own, parameters[NAG_PARAMETERS:]
+    )  # fmt: skip
+    theirs = scalars[COIN_SCALARS:]
+    coin_update(
+        indices, values, start, stop, y, of_coin, importance, columns[coin_place(parameters) :], width, theirs,
+        parameters[COIN_PARAMETERS:],
+    )  # fmt: skip
+    # a learner's rounds are those whose weights were its own: so its sums for the average are of these alone
+    if nag_leads(scalars):
+        theirs[ROUNDS] -= 1.0
+    else:
+        own[ROUNDS] -= 1.0
+
+
+@inlined
+def auto_current(j, columns, width, scalars, parameters):
+    own = columns if nag_leads(scalars) else columns[coin_place(parameters) :]
+    return plain_current(j, own, width, scalars, parameters)
+
+
+@inlined
+def auto_mean(j, columns, width, scalars, parameters):
+    own, theirs = scalars[NAG_SCALARS:], scalars[COIN_SCALARS:]
+    place = coin_place(parameters)
+    total = own[ROUNDS] * nag_mean(j, columns, width, own, parameters)
+    total += theirs[ROUNDS] * coin_mean(j, columns[place:], width, theirs, parameters)
+    return total / max(1.0, scalars[SCALAR.rounds])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Together(Learner):
+    """members: (learner, its settings) of those that it is made of."""
+
+    members: tuple[tuple[Learner, Mapping], ...]
+
+    def packed(self, settings: Mapping, average: bool) -> list[float]:
+        theirs = [
+            number for learner, given in self.members for number in learner.packed(learner.resolve(given), average)
+        ]
+        return super().packed(settings, average)[: -len(theirs)] + theirs
+
+
+def of_numbers(learner: Learner) -> Learner:
+    members = tuple((member.of_targets(NUMBERS), {"loss": "squared"}) for member, _ in learner.members)
+    return learner.like(loss="squared", numbers=lambda settings: {"real": 1.0}, members=members, for_numbers=None)
+
+
+AUTO = Together(
+    name="auto",
+    summary="nag and coin side by side, following the better one so far: no tuning",
+    source="Ross, Mineiro, Langford, UAI 2013; Orabona, Pal, NIPS 2016",
+    example="auto",
+    settings=Settings(),
+    for_numbers=of_numbers,
+    score=auto_score,
+    update=auto_update,
+    current=auto_current,
+    mean=auto_mean,
+    columns=layout(
+        *(f"nag_{name}" for name in NAG.columns._fields[:COIN_COLUMNS]),
+        *(f"coin_{name}" for name in COIN.columns._fields[: len(COIN.columns) - COIN.columns.n_averaging]),
+        averaging=("nag_lagged", "coin_lagged"),
+    ),
+    scalars=layout(
+        *SCALAR._fields,
+        *(f"nag_{name}" for name in NAG.scalars._fields),
+        *(f"coin_{name}" for name in COIN.scalars._fields),
+    ),
+    parameters=PARAMETER,
+    numbers=lambda settings: {"real": 0.0},
+    initial_scalars={f"coin_{name}": value for name, value in COIN.initial_scalars.items()},
+    members=((NAG, {"loss": "squared"}), (COIN, {"loss": "hinge"})),
+)  # fmt: skip
