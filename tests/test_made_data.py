@@ -58,6 +58,11 @@ def test_documents_become_hashed_ngrams_of_norm_one(tmp_path, archive):
     lines = (tmp_path / "c.svm").read_bytes().splitlines()
     assert lines != (tmp_path / "a.svm").read_bytes().splitlines()
     assert sorted(lines) == sorted((tmp_path / "a.svm").read_bytes().splitlines())
+    tool("make_texts.py", "enron", path, tmp_path / "e.svm", "--order", "names", "--bits", 12, "--jobs", 1)
+    ordered, labels = load_svmlight_file(str(tmp_path / "e.svm"), n_features=2**12, zero_based=False)
+    by_name = np.argsort(list(texts))
+    np.testing.assert_allclose(ordered.toarray(), expected[by_name], atol=1e-5)
+    assert np.array_equal(labels > 0, spam[by_name])
     assert "expected KIND:LOW-HIGH" in tool("make_texts.py", "enron", path, tmp_path / "d", "--ngrams", "x", code=2)
     assert "does not hold both classes" in tool("make_texts.py", "news-words", path, tmp_path / "d", code=2)
     assert not (tmp_path / "d").exists()
@@ -82,3 +87,16 @@ def test_clicks_are_one_hot_columns_with_few_positive_rows(tmp_path):
     tool("make_clicks.py", tmp_path / "c.svm", *arguments, "--seed", 1)
     assert (tmp_path / "c.svm").read_bytes() != (tmp_path / "a.svm").read_bytes()
     assert "expected at least 2 rows" in tool("make_clicks.py", tmp_path / "d.svm", "--rows", 1, code=2)
+
+
+def test_the_weights_of_clicks_turn_with_the_drift(tmp_path):
+    """A model of the first rows does worse and worse on later ones, where the weights drift."""
+    late = []
+    for drift in (0.0, 1.0):
+        out = tmp_path / f"{drift}.svm"
+        tool("make_clicks.py", out, "--rows", 60_000, "--columns", 3, "--positive", 0.3, "--drift", drift)
+        X, y = load_svmlight_file(str(out), zero_based=False)
+        counts = np.maximum(1.0, np.asarray(X[:20_000].sum(axis=0)).ravel())
+        w = X[:20_000].T @ y[:20_000] / counts  # the mean label of each value
+        late.append(np.corrcoef(X[40_000:] @ w, y[40_000:])[0, 1])
+    assert late[1] < 0.7 * late[0]

@@ -2,13 +2,14 @@
 text.
 
     make_texts.py imdb-characters|news-words|news-characters|enron ARCHIVE OUT.svm [--bits 22] [--ngrams N]
-                  [--group NAME] [--seed 0] [--jobs 2]
+                  [--group NAME] [--order drawn|names] [--seed 0] [--jobs 2]
 
 imdb-characters: 20,000 of the labelled reviews (drawn by --seed), character 4-6-grams within words; news-words and
 news-characters: every post of 20 Newsgroups (first 6,000 characters), one group (--group) against the others, word
 1-3-grams or character 3-5-grams; enron: the e-mails of Enron-Spam (first 6,000 characters), spam against ham, character
 4-5-grams.  --ngrams: others than these, as in word:1-3 and char_wb:4-5.  Hashed to 2^bits without signs, counts over
-the row's l2 norm.  Rows are shuffled by --seed and the documents' names; ids count from 1.
+the row's l2 norm.  Rows are shuffled by --seed and the documents' names, or sorted by these (--order names);
+ids count from 1.
 """
 
 from __future__ import annotations
@@ -52,13 +53,14 @@ CORPORA = {
 }
 
 
-def read_documents(archive: str, corpus: Corpus, group: str, seed: int) -> list[tuple[str, str]]:
+def read_documents(archive: str, corpus: Corpus, group: str, seed: int, order: str) -> list[tuple[str, str]]:
     """(label, text) of the documents that are drawn, in the order of their rows."""
     keyed = []
     with tarfile.open(archive, "r|*") as tar:
         for member in tar:
             if member.isfile() and re.match(corpus.member, member.name):
-                key = hashlib.blake2b(f"{seed}:{member.name}".encode()).digest()
+                name = member.name.encode()
+                key = name if order == "names" else hashlib.blake2b(f"{seed}:".encode() + name).digest()
                 text = tar.extractfile(member).read().decode(corpus.encoding, "replace")
                 label = "+1" if corpus.positive.format(group=group) in member.name else "-1"
                 keyed.append((key, (label, text[: corpus.longest])))
@@ -95,6 +97,7 @@ def main() -> None:
     parser.add_argument("--bits", type=int, default=22, choices=range(1, 31), metavar="1..30")
     parser.add_argument("--ngrams", metavar="KIND:LOW-HIGH", help="word:1-3, char_wb:4-5, ...")
     parser.add_argument("--group", metavar="NAME", help="of 20 Newsgroups")
+    parser.add_argument("--order", choices=("drawn", "names"), default="drawn")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=2)
     args = parser.parse_args()
@@ -105,7 +108,7 @@ def main() -> None:
     if os.path.exists(args.out) and not os.path.isfile(args.out):
         parser.error(f"{args.out} is not a regular file")
     started = time.perf_counter()
-    documents = read_documents(args.archive, corpus, args.group or corpus.group, args.seed)
+    documents = read_documents(args.archive, corpus, args.group or corpus.group, args.seed, args.order)
     if len({label for label, _ in documents}) < 2:
         parser.error(f"{args.archive} does not hold both classes of {args.corpus}")
     tasks = [(documents[k : k + CHUNK], ngrams, args.bits) for k in range(0, len(documents), CHUNK)]
