@@ -21,8 +21,10 @@ from blocksvm.errors import InputError
 from blocksvm.learners import LEARNERS
 from blocksvm.settings import Settings
 
+DEFAULT = "auto"
 EPILOG = """examples:
-  python -m blocksvm.stream train.svm --learner pa1 -C 0.1 --model model.h5
+  python -m blocksvm.stream train.svm --model model.h5
+  python -m blocksvm.stream train.svm --learner pa1,arow,nag -C 0.1
   python -m blocksvm.stream new.svm --continue-from model.h5 --test --predictions predicted.txt
   zcat clicks.gz | python -m blocksvm.stream - --learner adagrad-rda --l1 1e-6 --bits 24 --skip-bad --model model.h5
 """
@@ -37,7 +39,8 @@ def parser(learner: str, settings: Settings) -> Parser:
     p.refusal = refusal(learner, settings)
     p.add_argument("inputs", nargs="*", metavar="INPUT", help="text (default: standard input)")
     method = p.add_argument_group("the learner")
-    method.add_argument("--learner", "--solver", dest="learner", metavar="NAME", help="pa1, arow, fobos, ... (below)")
+    method.add_argument("--learner", "--solver", dest="learner", metavar="NAME",
+                        help="pa1, arow, ... (below; default auto), or several side by side: pa1,arow")  # fmt: skip
     method.add_argument("--help-learner", metavar="NAME", help="tell the settings of a learner, and exit")
     method.add_argument(
         "--bias", type=float, metavar="B", help="append a constant feature of value B (default 0: none)"
@@ -95,7 +98,7 @@ def known_labels(options) -> tuple[float, ...]:
 
 def learner_of(arguments: list[str]) -> tuple[str, Settings, str | None]:
     """(name, settings, kind of targets) of the learner that arguments name, or that the model which they continue was
-    learned by."""
+    learned by; of several learners the names with commas between them, and the settings of all."""
     from blocksvm.learners.protocol import SHARED
 
     name = value_of(arguments, *SOLVER_WORDS)
@@ -106,11 +109,19 @@ def learner_of(arguments: list[str]) -> tuple[str, Settings, str | None]:
 
         method = describe_model(continued)["method"]
         name, targets = method["name"], method["settings"].get("targets")
-    if name is None:
-        if {"-h", "--help"} & set(arguments):
-            return "", SHARED, None
-        raise InputError("--learner NAME is needed; --help lists the learners")
-    return name, learner_named(name).of_targets(targets).settings + SHARED, targets
+    if name is None and {"-h", "--help"} & set(arguments):
+        return "", SHARED, None
+    name = DEFAULT if name is None else name
+    own = Settings()
+    for one in name.split(","):
+        more = settings_named(one, targets)
+        own += more.without(*own.names())
+    return name, own + SHARED, targets
+
+
+def settings_named(name: str, targets: str | None) -> Settings:
+    """A learner's own settings."""
+    return learner_named(name).of_targets(targets).settings
 
 
 def learner_named(name: str):
@@ -169,7 +180,10 @@ def main(arguments: list[str]) -> int:
     compile_kernels("split", "float32", options.quiet)
     settings_given = given(options, own)
     n_classes = len(known_labels(options))
-    compile_solver(learner, True, settings_given | {"targets": targets}, "float64", n_classes, options.quiet)
+    for name in learner.split(","):
+        takes = settings_named(name, targets).names()
+        given_to_it = {setting: value for setting, value in settings_given.items() if setting in takes}
+        compile_solver(name, True, given_to_it | {"targets": targets}, "float64", n_classes, options.quiet)
     from blocksvm import kernels
     from blocksvm.cli.display import StreamDisplay
     from blocksvm.formats import AUTO
@@ -183,7 +197,8 @@ def main(arguments: list[str]) -> int:
     kernels.start()
     shared = {setting: settings_given.pop(setting) for setting in SHARED.names() if setting in settings_given}
     settings = StreamSettings(
-        learner=options.learner or "", settings=settings_given, labels=labels_given(options.labels), bits=options.bits,
+        learner=options.learner or ("" if options.continue_from else DEFAULT), settings=settings_given,
+        labels=labels_given(options.labels), bits=options.bits,
         bias=options.bias, skip_bad=options.skip_bad, save_every=options.save_every, memory=options.memory, jobs=jobs,
         seed=options.seed, normalize=options.normalize, sum_duplicates=options.duplicates == "sum",
         format=options.format or AUTO, passes=options.passes, test=options.test, **shared,
@@ -219,8 +234,9 @@ def main(arguments: list[str]) -> int:
         if "log" in outputs:
             log = JsonLines(outputs["log"], open_text(outputs["log"], options.overwrite), warn)
             stack.callback(log.close)
-        start = {"event": "start", "learner": stream.method["name"], **plain(stream.runner.settings)}
-        write(start | {"memory_plan": stream.plan()})
+        each = {learner.name: plain(learner.runner.settings) for learner in stream.learners}
+        own = {"learners": each} if len(each) > 1 else each[learner]
+        write({"event": "start", "learner": learner, **own, "memory_plan": stream.plan()})
         display.begin(inputs, settings, stream)
         done = stream.run(inputs)
         if saver is not None and stream.rows:

@@ -707,13 +707,13 @@ class Coin(GradientLearner):
 
 
 class Auto(Learner):
-    """NAG on the squared loss and Coin on the hinge see every row; w is that of the one with fewer mistakes (m <= 0) so
-    far, NAG's where they are even; for numbers (``real``) both follow the squared loss, and squared errors count."""
+    """NAG on the squared hinge and Coin on the hinge see every row; w is that of the one with fewer mistakes (m <= 0)
+    so far, NAG's where they are even; for numbers (``real``) both follow the squared loss, and squared errors count."""
 
     def __init__(self, d, *, real=False):
         super().__init__(d)
         self.real = real
-        self.members = NAG(d, loss="squared"), Coin(d, loss="squared" if real else "hinge")
+        self.members = NAG(d, loss="squared" if real else "squared-hinge"), Coin(d, loss="squared" if real else "hinge")
         self.charged = [0.0, 0.0]
 
     @property

@@ -37,7 +37,7 @@ def turning(seed, real):
 def test_it_is_both_learners_and_follows_the_better_one(real, seed):
     X, y = turning(seed, real)
     weights = np.random.default_rng(seed).choice([0.25, 1.0, 2.0], len(y))
-    nag, of_nag = alone("nag", X, y, real, weights, loss="squared")
+    nag, of_nag = alone("nag", X, y, real, weights, loss="squared" if real else "squared-hinge")
     coin, of_coin = alone("coin", X, y, real, weights, loss="squared" if real else "hinge")
     both, scores = alone("auto", X, y, real, weights)
     columns = both.columns.reshape(D + 1, -1)

@@ -135,12 +135,12 @@ def test_a_test_learns_nothing_and_equals_predict(tmp_path, capsys):
         assert code == 0, err
         np.testing.assert_allclose(np.loadtxt(found), np.array(out.split(), dtype=float), rtol=1e-9, atol=1e-12)
     stream = Stream(StreamSettings(test=True), continue_from=model)
-    before = stream.features.state.columns.copy()
+    before = stream.leading.state.columns.copy()
     rows = stream.rows
     assert stream.run([str(tmp_path / "new.svm")])
     assert stream.rows == rows + 100
-    n = stream.runner.width * 30
-    assert np.array_equal(stream.features.state.columns[:n], before[:n])
+    n = stream.leading.runner.width * 30
+    assert np.array_equal(stream.leading.state.columns[:n], before[:n])
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,9 @@
 """auto: two learners that need no tuning side by side; of each row's two predictions that of the better one so far.
 
-nag on the squared loss (nag.py) and coin betting on the hinge (coin.py) see every row; each is charged its mistakes, or,
-where labels are numbers, its squared errors, times the row's importance.  The weights are those of the one that has been
-charged less, nag's as long as both are even (follow the leader: Shalev-Shwartz, Online learning and online convex
-optimization, 2012, section 2.2).  The mean is that of the weights so chosen after each round.
+nag on the squared hinge (nag.py) and coin betting on the hinge (coin.py), both on the squared loss where labels are
+numbers, see every row; each is charged its mistakes, or its squared errors, times the row's importance.  The weights are
+those of the one that has been charged less, nag's as long as both are even (follow the leader: Shalev-Shwartz, Online
+learning and online convex optimization, 2012, section 2.2).  The mean is that of the weights so chosen after each round.
 
 A feature's numbers are nag's, then coin's; so are the scalars and the settings as numbers, behind those of its own.
 """
@@ -153,5 +153,5 @@ AUTO = Together(
     parameters=PARAMETER,
     numbers=lambda settings: {"real": 0.0},
     initial_scalars={f"coin_{name}": value for name, value in COIN.initial_scalars.items()},
-    members=((NAG, {"loss": "squared"}), (COIN, {"loss": "hinge"})),
+    members=((NAG, {"loss": "squared-hinge"}), (COIN, {"loss": "hinge"})),
 )  # fmt: skip

@@ -16,7 +16,8 @@ from blocksvm.model.files import FLOAT64, INT64, describe_model, recipe_of
 from blocksvm.model.state import open_state
 from blocksvm.model.takeover import continued_settings
 from blocksvm.sources.source import Labels
-from blocksvm.streaming.features import StreamFeatures, spans
+from blocksvm.streaming.features import StreamFeatures
+from blocksvm.streaming.learner import StreamLearner, spans
 
 if TYPE_CHECKING:
     from blocksvm.streaming.stream import Stream, StreamSettings
@@ -65,12 +66,14 @@ def check_continued_stream(path: Path, stream: Stream) -> Labels | None:
 
 
 def go_on(path: Path, features: StreamFeatures) -> None:
-    """Fill a stream's state, which is new, with what a learner knew; raises InputError where the file is damaged."""
+    """Fill the state of a stream's one learner, which is new, with what it knew; raises InputError where the file is
+    damaged."""
     saved = open_state(path)
     if features.bits is None:
         for _, ids in saved.pieces("", "ids", INT64):
             features.indices(ids)
-    runner, state = features.runner, features.state
+    (learner,) = features.learners
+    runner, state = learner.runner, learner.state
     lengths = {
         "features": runner.n_vectors * (features.n_features + 1) * runner.width,
         "scalars": len(state.scalars),
@@ -82,7 +85,7 @@ def go_on(path: Path, features: StreamFeatures) -> None:
     if not 8 <= found.get("tally", 0) <= len(state.tally):  # earlier releases counted less
         raise InputError(f"{path}: holds no tally of a learner; it is damaged, or not a learner's model")
     for start, numbers in saved.pieces(saved.namespace, "features", FLOAT64):
-        features.put_back(start, numbers)
+        learner.put_back(start, numbers, features.n_features)
     saved.load(saved.namespace, "scalars", state.scalars)
     saved.load(saved.namespace, "tally", state.tally[: found["tally"]])
 
@@ -101,30 +104,37 @@ def take_prior(path: Path, described: dict, stream: Stream) -> None:
             f"{path}: has {f'the labels {listed(theirs)}' if theirs else 'real targets'}, other ones than the stream; "
             f"give them by {called('labels') if theirs else said('targets', NUMBERS)}"
         )
-    runner, features, bits = stream.runner, stream.features, recipe_of(described, path).bits
+    features, bits = stream.features, recipe_of(described, path).bits
     if bits is not None and bits != features.bits:
         raise InputError(f"{path}: has features hashed to {bits} bits; give {said('bits', bits)}")
-    d = described["n_features"]
-    prior = features.state.prior.reshape(runner.n_vectors, -1)
+    d, n_vectors = described["n_features"], len(theirs) if len(theirs) > 2 else 1
     saved = open_state(path)
-    for name, length in (("ids", d), ("weights", len(prior) * (d + 1))):
+    for name, length in (("ids", d), ("weights", n_vectors * (d + 1))):
         if saved.lengths.get("", {}).get(name) != length:
             raise InputError(f"{path}: does not have {length} {name}; it is damaged, make it again")
     places = np.empty(d, np.int32)
     for start, ids in saved.pieces("", "ids", INT64):
         places[start : start + len(ids)] = ids if bits is not None else features.indices(ids)
-    prior = features.state.prior.reshape(runner.n_vectors, -1)  # the features may have grown
     for start, weights in saved.pieces("", "weights", FLOAT64):
         if not np.isfinite(weights).all():
             raise InputError(f"{path}: a weight is not a number; train the model again")
-        done = 0
-        for c, first, last in spans(start, start + len(weights), d + 1):
-            part = weights[done : done + last - first]
-            done += last - first
-            known = min(last, d) - first
-            np.add.at(prior[c], places[first : first + known], part[:known])
-            intercept = part[-1] * described["bias"] if last > d else 0.0
-            if intercept and not runner.bias:
-                raise InputError(f"{path}: has an intercept, but there is no constant feature; give {called('bias')}")
-            if intercept:
-                prior[c, -1] = intercept / runner.bias
+        for learner in features.learners:
+            _put_prior(learner, places, start, weights, path, described["bias"])
+
+
+def _put_prior(
+    learner: StreamLearner, places: np.ndarray, start: int, weights: np.ndarray, path: Path, bias: float
+) -> None:
+    """A piece of a prior model's weights, class after class, where one learner has them; bias: of the prior model."""
+    d, done = len(places), 0
+    prior = learner.state.prior.reshape(learner.runner.n_vectors, -1)
+    for c, first, last in spans(start, start + len(weights), d + 1):
+        part = weights[done : done + last - first]
+        done += last - first
+        known = min(last, d) - first
+        np.add.at(prior[c], places[first : first + known], part[:known])
+        intercept = part[-1] * bias if last > d else 0.0
+        if intercept and not learner.runner.bias:
+            raise InputError(f"{path}: has an intercept, but there is no constant feature; give {called('bias')}")
+        if intercept:
+            prior[c, -1] = intercept / learner.runner.bias

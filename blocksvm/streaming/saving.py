@@ -12,24 +12,24 @@ from blocksvm.learners.solver import EPOCHS_LENGTH, LAST, MIXED, SEEN
 from blocksvm.model.files import FLOAT64, save_model
 from blocksvm.model.state import Piecewise, namespace, whole
 from blocksvm.model.versions import versions
-from blocksvm.streaming.features import spans
+from blocksvm.streaming.learner import spans
 from blocksvm.streaming.stream import Stream
 
 
 def describe(stream: Stream) -> dict:
     """A model's description."""
-    settings = stream.settings
+    settings, learner = stream.settings, stream.leading
     report = stream.report()
     labels = stream.targets.told()
     return {
         "n_features": stream.features.n_features,
-        "n_vectors": stream.runner.n_vectors,
-        "bias": stream.runner.bias,
+        "n_vectors": learner.runner.n_vectors,
+        "bias": learner.runner.bias,
         "bits": settings.bits,
         "n_samples": report.rows,
         "fingerprint": None,
         "store": "a stream",
-        "method": stream.method,
+        "method": learner.method,
         "settings": {"bias": settings.bias or 0.0, "memory": settings.memory, "seed": settings.seed},
         "labels": list(labels.values) if labels else [],
         "prior": None if stream.prior is None else str(stream.prior),
@@ -49,31 +49,31 @@ def describe(stream: Stream) -> dict:
 
 
 def save_stream(path: Path, stream: Stream, overwrite: bool = True) -> None:
-    """Write the model file, whole or not at all; the learner's memory is in it, so that learning can go on.  Without
-    ``overwrite`` InputError where there is such a file."""
+    """Write the model file, whole or not at all, of the learner that leads; with its memory, so that it can go on.
+    Without ``overwrite`` InputError where there is such a file."""
     if stream.rows == 0:
         raise InputError("nothing was learned; no model is written")
-    runner, features, state_now = stream.runner, stream.features, stream.features.state
-    n = features.n_features
+    learner, n = stream.leading, stream.features.n_features
+    runner, state_now = learner.runner, learner.state
     scalars = state_now.scalars.reshape(runner.n_learners, -1)
-    ids = features.ids()
+    ids = stream.features.ids()
 
     def weights(start: int, stop: int) -> np.ndarray:
         found = []
         for c, first, last in spans(start, stop, n + 1):
-            columns = np.ascontiguousarray(features.numbers_of(first, last, c)).ravel()
+            columns = np.ascontiguousarray(learner.numbers_of(first, last, c, n)).ravel()
             out = np.empty(last - first)
             own = scalars[c : c + 1] if runner.n_learners > 1 else scalars
             runner.read_weights(columns, own, out)
             if len(state_now.prior):
-                out += features.prior_of(first, last, c)
+                out += learner.prior_of(first, last, c, n)
             found.append(out)
         return np.concatenate(found)
 
     def columns(start: int, stop: int) -> np.ndarray:
         width = runner.width
         first, last = start // width, -(-stop // width)
-        found = [features.numbers_of(f, t, c) for c, f, t in spans(first, last, n + 1)]
+        found = [learner.numbers_of(f, t, c, n) for c, f, t in spans(first, last, n + 1)]
         return np.concatenate(found).ravel()[start - first * width : stop - first * width]
 
     epochs = np.zeros(EPOCHS_LENGTH)
@@ -88,7 +88,7 @@ def save_stream(path: Path, stream: Stream, overwrite: bool = True) -> None:
         path,
         lambda start, stop: ids[start:stop],
         Piecewise(runner.n_vectors * (n + 1), FLOAT64, weights),
-        {namespace(stream.method["name"], True): state},
+        {namespace(learner.name, True): state},
         describe(stream),
         overwrite,
     )

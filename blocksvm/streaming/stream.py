@@ -17,17 +17,16 @@ from blocksvm.formats import AUTO, format_named
 from blocksvm.formats.protocol import Reading
 from blocksvm.formats.recipe import Recipe
 from blocksvm.labels import Labels
-from blocksvm.learners.loops import LAST_LABEL, LAST_LENGTH, LAST_SCORE, NONZEROS, ROWS
-from blocksvm.learners.protocol import LARGEST, SHARED
-from blocksvm.learners.runner import Runner
+from blocksvm.learners.loops import LAST_LABEL, LAST_LENGTH, LAST_SCORE, MISTAKES, NONZEROS, ROWS
+from blocksvm.learners.protocol import LARGEST
 from blocksvm.learners.solver import is_reported, progress_of
 from blocksvm.model.files import describe_model, model_fingerprint
 from blocksvm.model.takeover import check_continued
 from blocksvm.rows import RecordCounter, RowBatch, shown_name
-from blocksvm.settings import plain
 from blocksvm.streaming.ahead import ParsedAhead, Part
 from blocksvm.streaming.earlier import check_continued_stream, continued, go_on, prior_bytes, take_prior
 from blocksvm.streaming.features import StreamFeatures
+from blocksvm.streaming.learner import StreamLearner, learners_of
 from blocksvm.streaming.targets import targets_of
 
 PREDICTED_AT_ONCE = 1 << 16  # decision values
@@ -37,7 +36,8 @@ PREDICTED_AT_ONCE = 1 << 16  # decision values
 class StreamSettings:
     """Settings of a stream.
 
-    learner: '' where a model's goes on; settings: the learner's own, by name; labels: the classes, rising, or None: -1
+    learner: the name, or several with commas between them, '' where a model's goes on; settings: the learners' own, by
+    name, each for those that have it; labels: the classes, rising, or None: -1
     and +1, or 0 and 1, whichever comes; targets: 'numbers' where labels are no classes; bits: hash ids to 2^bits
     features, None: a table; query: b of selective sampling, None: ask for every label; memory: bytes; passes: over the
     inputs; test: predict only, and learn nothing.
@@ -72,7 +72,8 @@ class StreamSettings:
 @dataclass(frozen=True)
 class StreamReport:
     """Where a stream stands; ``final`` at its end.  mistakes, or squared_errors where labels are numbers: so far, the
-    other is None; label, score, length: of the row seen last."""
+    other is None; label, score, length: of the row seen last.  Of several learners these are those of the one that
+    leads, and ``learners`` has those of each by its name, in the order in which they were named."""
 
     rows: int
     cumulative_loss: float
@@ -86,6 +87,7 @@ class StreamReport:
     score: float
     length: int
     final: bool
+    learners: dict[str, dict] | None
 
 
 class Stream:
@@ -111,6 +113,11 @@ class Stream:
             raise InputError(f"{said('passes', settings.passes)}: must be 1 or more")
         if settings.test and continue_from is None and prior is None:
             raise InputError(f"{called('test')}: learns nothing; give {called('continue_from')}, a model to test")
+        if "," in settings.learner:
+            alone = {"continue_from": continue_from, "test": settings.test or None, "predictions": on_predicted}
+            for name, value in alone.items():
+                if value is not None:
+                    raise InputError(f"{called(name)}: is for one learner; {settings.learner} are several")
         if settings.test and settings.query is not None:
             raise InputError(f"{called('test')}: asks for no labels to learn from; leave {called('query')} out")
         if continue_from is not None:
@@ -124,20 +131,13 @@ class Stream:
         self.targets = targets_of(settings, prior, prior_model, on_fault, on_predicted is not None)
         if continue_from is not None:
             self.targets.labels = check_continued_stream(continue_from, self)
-        self.runner = Runner(
-            settings.learner, settings.settings, {}, average=settings.average, bias=settings.bias or 0.0,
-            n_classes=len(self.targets.told().values) if self.targets.told() else 2, rule=settings.multiclass,
-            query=settings.query, key=settings.seed, targets=settings.targets,
-        )  # fmt: skip
+        classes = self.targets.told()
+        self.learners = learners_of(settings, len(classes.values) if classes else 2, prior is not None)
         if settings.test:
-            self.runner.query = 0.0  # no label is asked for
-        shared = {name: getattr(settings, name) for name in SHARED.names()}
-        self.method = {
-            "name": settings.learner, "learner": True,
-            "settings": plain(self.runner.settings | SHARED.resolve(shared, settings.learner)),
-        }  # fmt: skip
+            self.leading.runner.query = 0.0  # no label is asked for
         if continue_from is not None:
-            check_continued(continue_from, describe_model(continue_from), self.method, settings.bias or 0.0,
+            method = self.leading.method
+            check_continued(continue_from, describe_model(continue_from), method, settings.bias or 0.0,
                             self.prior_fingerprint)  # fmt: skip
         reading = Reading(settings.recipe, offers=("duplicates", "bits"))
         self.ahead = ParsedAhead(reading, settings.skip_bad, settings.memory, settings.jobs, stop, on_format)
@@ -148,9 +148,7 @@ class Stream:
             raise InputError(
                 f"{said('memory', f'{settings.memory / 1e6:g}MB')} is too small for a stream; give {least}MB or more"
             )
-        self.features = StreamFeatures(
-            self.runner, settings.bits, left, prior_model is not None, settings.save_every is not None
-        )
+        self.features = StreamFeatures(self.learners, settings.bits, left, settings.save_every is not None)
         if continue_from is not None:
             go_on(continue_from, self.features)
         if prior_model is not None:
@@ -162,7 +160,13 @@ class Stream:
 
     @property
     def rows(self) -> int:
-        return int(self.features.state.tally[ROWS])
+        return int(self.learners[0].state.tally[ROWS])
+
+    @property
+    def leading(self) -> StreamLearner:
+        """The learner of the fewest mistakes, or the least squared error, so far; of equals the one that was named
+        first."""
+        return min(self.learners, key=lambda learner: learner.state.tally[MISTAKES])
 
     @property
     def recipe(self) -> Recipe:
@@ -174,8 +178,9 @@ class Stream:
         return {"text": self.ahead.planned_bytes, "features": self.settings.memory - self.ahead.planned_bytes}
 
     def report(self, final: bool = False) -> StreamReport:
-        tally = self.features.state.tally
-        told, labels = progress_of(tally, self.targets.real), self.targets.labels
+        tally, real = self.leading.state.tally, self.targets.real
+        told, labels = progress_of(tally, real), self.targets.labels
+        each = {learner.name: progress_of(learner.state.tally, real) for learner in self.learners}
         label, score = float(tally[LAST_LABEL]), float(tally[LAST_SCORE])
         if labels is not None:
             label = labels.values[label > 0.0] if labels.binary else labels.values[int(label)]
@@ -183,16 +188,17 @@ class Stream:
         return StreamReport(
             **told, features=self.features.n_features, skipped=self.targets.skipped,
             seconds=time.perf_counter() - self.began, label=label, score=score, length=int(tally[LAST_LENGTH]),
-            final=final,
+            final=final, learners=each if len(each) > 1 else None,
         )  # fmt: skip
 
     @property
     def nonzeros(self) -> int:
-        return int(self.features.state.tally[NONZEROS])
+        return int(self.learners[0].state.tally[NONZEROS])
 
     def frozen(self) -> Stream:
-        """A copy that stays as it is, whatever the stream learns."""
+        """A copy of what the learner that leads has learned; it stays as it is, whatever the stream learns."""
         other = copy(self)
+        other.learners = [self.leading.frozen()]
         other.features = self.features.frozen()
         other.targets = copy(self.targets)
         return other
@@ -242,14 +248,15 @@ class Stream:
             counter.check(batch)
 
     def _refuse_weights(self, batch: RowBatch, counter: RecordCounter) -> None:
-        """InputError for the first row whose weight is not 1, of a learner whose rule has no place for weights."""
-        weighted = np.flatnonzero(batch.weights != 1.0)
+        """InputError for the first row whose weight is not 1, where a learner's rule has no place for weights."""
+        unable = [learner.name for learner in self.learners if not learner.runner.learner.takes_weights]
+        weighted = np.flatnonzero(batch.weights != 1.0) if unable else ()
         if len(weighted):
             row = int(weighted[0])
             raise InputError(
                 counter.at(
                     batch, int(batch.origin.records[row]),
-                    f"the row has the weight {batch.weights[row]:g}, but {self.settings.learner} takes all rows as "
+                    f"the row has the weight {batch.weights[row]:g}, but {unable[0]} takes all rows as "
                     "equal; leave the weights out",
                 )
             )  # fmt: skip
@@ -257,7 +264,7 @@ class Stream:
     def _learn(self, batch: RowBatch, counter: RecordCounter) -> None:
         if len(batch) == 0:
             return
-        if batch.weights is not None and not self.runner.learner.takes_weights:
+        if batch.weights is not None:
             self._refuse_weights(batch, counter)
         y, order = self.targets.of(batch, counter)
         if batch.largest > LARGEST**2:
@@ -267,26 +274,29 @@ class Stream:
             )
         indices = batch.ids if self.settings.bits is not None else self.features.indices(batch.ids)
         matrix = (batch.indptr, indices, batch.values)
-        d, every = self.features.capacity, self.settings.save_every
-        weights, state = batch.weights, self.features.state
+        every, weights = self.settings.save_every, batch.weights
         if weights is not None and (weights == 1.0).all():
             weights = None
         # of many classes the decision values of a piece's rows would take more than the piece
-        k, scores = self.runner.n_vectors, None
+        k, scores = self.learners[0].runner.n_vectors, None
         step = len(order) if self.on_predicted is None else max(1, PREDICTED_AT_ONCE // k)
         for start in range(0, len(order), max(1, step)):
             part = order[start : start + step]
             if self.on_predicted is not None:
                 scores = np.empty(len(part) if k == 1 else (len(part), k))
-            rows = self.runner.learn_in_parts(matrix, y, part, d, state, weights=weights, every=every, scores=scores)
-            self._learn_from(rows, every)
+            parts = [
+                learner.runner.learn_in_parts(matrix, y, part, self.features.capacity, learner.state, weights=weights,
+                                              every=every, scores=scores)
+                for learner in self.learners
+            ]  # fmt: skip
+            self._learn_from(zip(*parts, strict=True), every)
             if scores is not None:
                 self.on_predicted(scores, self.targets.told())
 
-    def _learn_from(self, parts: Iterator[int], every: int | None) -> None:
-        """Have rows learned from; reports and saves at the numbers that the parts end with."""
+    def _learn_from(self, parts: Iterator[tuple[int, ...]], every: int | None) -> None:
+        """Have rows learned from by each learner; reports and saves at the numbers that the parts end with."""
         before = self.rows
-        for rows in parts:
+        for rows, *_ in parts:
             if rows == before:
                 continue  # none had a label
             before = rows

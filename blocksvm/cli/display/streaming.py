@@ -5,6 +5,19 @@ from __future__ import annotations
 from blocksvm.cli.display.words import label, megabytes, rmse, suffered
 
 
+def described(learner) -> str:
+    """A learner with its settings."""
+    told = ", ".join(f"{name} {value}" for name, value in learner.runner.settings.items() if value is not None)
+    return f"{learner.name}{f' ({told})' if told else ''}"
+
+
+def errors(told: dict) -> str:
+    """The share of mistakes of one of several learners, or its root mean squared error."""
+    if told["mistakes"] is None:
+        return rmse(told["squared_errors"], told["rows"])
+    return f"{told['mistakes'] / max(1, told['rows']):.3%}"
+
+
 class StreamDisplay:
     """Lines at doubling numbers of rows: the loss so far and since the last line, and the row seen last."""
 
@@ -29,22 +42,29 @@ class StreamDisplay:
         self.rows, self.loss = before.rows, before.cumulative_loss
         self.rows_before, self.nonzeros_before = before.rows, stream.nonzeros
         names = ", ".join("standard input" if name == "-" else name for name in inputs[:3])
-        told = ", ".join(f"{name} {value}" for name, value in stream.runner.settings.items() if value is not None)
+        learners = "; ".join(map(described, stream.learners))
         place = (
             "a table of ids that grows" if settings.bits is None else f"ids hashed to {1 << settings.bits:,} features"
         )
         plan = ", ".join(f"{name} {megabytes(n)}" for name, n in stream.plan().items())
-        self._print(
-            f"{names}{', ...' if len(inputs) > 3 else ''}: {stream.method['name']}{f' ({told})' if told else ''}; "
-            f"{place}"
-        )
+        self._print(f"{names}{', ...' if len(inputs) > 3 else ''}: {learners}; {place}")
         self._print(f"memory at most {megabytes(settings.memory)}: {plan}")
+        if len(stream.learners) > 1:
+            self._print(f"{'root mean squared error' if stream.targets.real else 'share of mistakes'} of each learner")
+            self._print(self._table(("row", *(learner.name for learner in stream.learners))))
+            return
         self._print(self._line(self.COLUMNS_OF_NUMBERS if stream.targets.real else self.COLUMNS))
 
     def _line(self, cells: tuple) -> str:
         return " ".join(str(cell).rjust(width) for cell, width in zip(cells, self.WIDTHS, strict=True))
 
+    def _table(self, cells: tuple) -> str:
+        return " ".join(cell.rjust(max(12, len(cell))) for cell in cells)
+
     def show(self, report) -> None:
+        if report.learners is not None:
+            self._print(self._table((f"{report.rows:,}", *(errors(told) for told in report.learners.values()))))
+            return
         rows = report.rows - self.rows
         since = (report.cumulative_loss - self.loss) / rows if rows else 0.0
         self.rows, self.loss = report.rows, report.cumulative_loss
@@ -67,6 +87,7 @@ class StreamDisplay:
         pace = f"{rows / seconds:,.0f} rows/s, {nonzeros / 1e6 / seconds:.1f} M nonzeros/s"
         of_all = f"of all {told.rows:,} rows: " if self.rows_before else ""
         loss = suffered(told.rows, told.cumulative_loss, told.mistakes, told.squared_errors)
+        of_all += f"{stream.leading.name} leads, " if told.learners is not None else ""
         lines = [f"{rows:,} rows in {told.seconds:.1f}s ({pace}), {told.features:,} features; {of_all}{loss}"]
         if stream.settings.query is not None:
             lines.append(f"labels asked for: {told.asked:,} ({told.asked / told.rows:.2%})")
