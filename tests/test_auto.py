@@ -41,8 +41,8 @@ def test_it_is_both_learners_and_follows_the_better_one(real, seed):
     coin, of_coin = alone("coin", X, y, real, weights, loss="squared" if real else "hinge")
     both, scores = alone("auto", X, y, real, weights)
     columns = both.columns.reshape(D + 1, -1)
-    assert np.array_equal(columns[:, :COIN_COLUMNS], nag.columns.reshape(D + 1, -1))
-    assert np.array_equal(columns[:, COIN_COLUMNS:], coin.columns.reshape(D + 1, -1))
+    for found, own in ((columns[:, :COIN_COLUMNS], nag), (columns[:, COIN_COLUMNS:], coin)):  # but for sums' rounding
+        np.testing.assert_allclose(found, own.columns.reshape(D + 1, -1), rtol=1e-9, atol=1e-12)
     charges = []
     for own in (of_nag, of_coin):
         charges.append(np.append(0.0, np.cumsum(weights * ((own - y) ** 2 if real else own * y <= 0.0))))
@@ -56,7 +56,7 @@ def test_it_is_both_learners_and_follows_the_better_one(real, seed):
     # the weights are those of the one that leads now
     now = nag if charges[0][-1] <= charges[1][-1] else coin
     found = Runner("auto", {}, {}, targets="numbers" if real else None).weights(both, np.empty(D + 1))
-    assert np.array_equal(found, now.columns.reshape(D + 1, -1)[:, 0])
+    np.testing.assert_allclose(found, now.columns.reshape(D + 1, -1)[:, 0], rtol=1e-9, atol=1e-12)
 
 
 def test_it_has_no_settings():

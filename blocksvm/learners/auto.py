@@ -13,14 +13,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import numpy as np
+
 from blocksvm.kernels import inlined
+from blocksvm.kernels.memory import value_at
 from blocksvm.learners.coin import COIN, coin_mean, coin_update
 from blocksvm.learners.layout import layout, parameters
-from blocksvm.learners.nag import NAG, nag_mean, nag_score, nag_update
+from blocksvm.learners.nag import NAG, nag_mean, nag_product, nag_update
 from blocksvm.learners.protocol import NUMBERS, Learner, Settings
-from blocksvm.learners.rows import ROUNDS, averages, plain_current, plain_score
+from blocksvm.learners.rows import ROUNDS, averages, plain_current
 
-SCALAR = layout("rounds", "nag_charged", "coin_charged")
+# of_nag, of_coin: what the two make of the row that was scored last, which had ``entries``
+SCALAR = layout("rounds", "nag_charged", "coin_charged", "of_nag", "of_coin", "entries")
 PARAMETER = parameters(
     "real", *(f"nag_{n}" for n in NAG.parameters._fields), *(f"coin_{n}" for n in COIN.parameters._fields)
 )
@@ -51,28 +55,29 @@ def charge(z, y, importance, parameters):
 
 
 @inlined
-def nag_part(indices, values, start, stop, columns, width, scalars, parameters):
-    return nag_score(indices, values, start, stop, columns, width, scalars[NAG_SCALARS:], parameters[NAG_PARAMETERS:])
-
-
-@inlined
-def coin_part(indices, values, start, stop, columns, width, scalars, parameters):
-    own = columns[coin_place(parameters) :]
-    return plain_score(indices, values, start, stop, own, width, scalars[COIN_SCALARS:], parameters[COIN_PARAMETERS:])
+def score_both(indices, values, start, stop, columns, width, scalars, parameters):
+    """<w, x> by either learner's weights, in one sweep of the row, kept among the scalars."""
+    of_nag, of_coin, place_of_coin = 0.0, 0.0, coin_place(parameters)
+    for k in range(start, stop):
+        place = np.int64(indices[k]) * width
+        x = value_at(values, k)
+        of_nag += nag_product(x, place, columns)
+        of_coin += x * columns[place + place_of_coin]
+    scalars[SCALAR.of_nag], scalars[SCALAR.of_coin], scalars[SCALAR.entries] = of_nag, of_coin, stop - start
 
 
 @inlined
 def auto_score(indices, values, start, stop, columns, width, scalars, parameters):
-    if nag_leads(scalars):
-        return nag_part(indices, values, start, stop, columns, width, scalars, parameters)
-    return coin_part(indices, values, start, stop, columns, width, scalars, parameters)
+    score_both(indices, values, start, stop, columns, width, scalars, parameters)
+    return scalars[SCALAR.of_nag] if nag_leads(scalars) else scalars[SCALAR.of_coin]
 
 
 @inlined
 def auto_update(indices, values, start, stop, y, z, importance, columns, width, scalars, parameters):
     scalars[SCALAR.rounds] += 1.0
-    of_nag = nag_part(indices, values, start, stop, columns, width, scalars, parameters)
-    of_coin = coin_part(indices, values, start, stop, columns, width, scalars, parameters)
+    if scalars[SCALAR.entries] != stop - start:  # a row made of two, as for more than two classes: it was not scored
+        score_both(indices, values, start, stop, columns, width, scalars, parameters)
+    of_nag, of_coin = scalars[SCALAR.of_nag], scalars[SCALAR.of_coin]
     # z has a prior model's part, too, which is the same for both
     if nag_leads(scalars):
         of_nag, of_coin = z, of_coin + (z - of_nag)

@@ -31,7 +31,9 @@ from blocksvm.learners.rows import (
     plain_current,
 )
 
-COLUMN = layout("weight", "scale", "squares", averaging=("lagged",))
+# inverse: 1 / s_j, 0 for a feature that has not been seen; squares: G_j; rate: 1 / (s_j sqrt(G_j)), kept from one sweep of
+# a row to the next
+COLUMN = layout("weight", "inverse", "squares", "rate", averaging=("lagged",))
 SCALAR = layout("rounds", "norms", "importance")  # N, t
 
 
@@ -81,15 +83,20 @@ def signed_step(kind, z, y, epsilon, q, h):
 
 
 @inlined
+def nag_product(x, place, columns):
+    """w_j x_j by the weight as the row's scale will have made it; place: of the feature's numbers."""
+    product = x * columns[place + COLUMN.weight]
+    share = abs(x) * columns[place + COLUMN.inverse]
+    if share > 1.0:
+        product /= share
+    return product
+
+
+@inlined
 def nag_score(indices, values, start, stop, columns, width, scalars, parameters):
-    """<w, x> by the weights as the row's scales will have made them."""
     z = 0.0
     for k in range(start, stop):
-        place = np.int64(indices[k]) * width
-        x = value_at(values, k)
-        scale = columns[place + COLUMN.scale]
-        w = columns[place + COLUMN.weight]
-        z += x * w if abs(x) <= scale else w * (scale if x > 0.0 else -scale)
+        z += nag_product(value_at(values, k), np.int64(indices[k]) * width, columns)
     return z
 
 
@@ -97,41 +104,39 @@ def nag_score(indices, values, start, stop, columns, width, scalars, parameters)
 def nag_update(indices, values, start, stop, y, z, importance, columns, width, scalars, parameters):
     scalars[SCALAR.rounds] += 1.0
     scalars[SCALAR.importance] += importance
-    total = 0.0
-    for k in range(start, stop):
-        place = np.int64(indices[k]) * width
-        x = value_at(values, k)
-        scale = columns[place + COLUMN.scale]
-        if abs(x) > scale:
-            change = columns[place + COLUMN.weight] * (scale / abs(x) - 1.0)
-            change_weight(place + COLUMN.weight, place + COLUMN.lagged, change, columns, scalars, parameters)
-            columns[place + COLUMN.scale] = abs(x)
-        ratio = x / columns[place + COLUMN.scale]
-        total += ratio * ratio
-    scalars[SCALAR.norms] += importance * total
     kind = parameters[PARAMETER.loss]
     epsilon = parameters[PARAMETER.epsilon]
     _, derivative = loss_at(kind, z, y, epsilon)
-    if derivative == 0.0 or scalars[SCALAR.norms] == 0.0:
-        return
-    pace = parameters[PARAMETER.step] * np.sqrt(scalars[SCALAR.importance] / scalars[SCALAR.norms])
-    q = 0.0
+    total, q = 0.0, 0.0
     for k in range(start, stop):
         place = np.int64(indices[k]) * width
         x = value_at(values, k)
-        g = derivative * x
-        columns[place + COLUMN.squares] += importance * g * g
-        if columns[place + COLUMN.squares] > 0.0:
-            q += x * x * pace / (columns[place + COLUMN.scale] * np.sqrt(columns[place + COLUMN.squares]))
+        inverse = columns[place + COLUMN.inverse]
+        share = abs(x) * inverse
+        if inverse == 0.0 or share > 1.0:
+            if inverse != 0.0:
+                change = columns[place + COLUMN.weight] * (1.0 / share - 1.0)
+                change_weight(place + COLUMN.weight, place + COLUMN.lagged, change, columns, scalars, parameters)
+            inverse = 1.0 / abs(x)
+            columns[place + COLUMN.inverse] = inverse
+            share = 1.0
+        total += share * share
+        if derivative != 0.0:
+            g = derivative * x
+            squares = columns[place + COLUMN.squares] + importance * g * g
+            rate = inverse / np.sqrt(squares) if squares > 0.0 else 0.0
+            columns[place + COLUMN.squares] = squares
+            columns[place + COLUMN.rate] = rate
+            q += x * x * rate
+    scalars[SCALAR.norms] += importance * total
     if q == 0.0:
         return
-    factor = signed_step(kind, z, y, epsilon, q, importance) * pace
+    pace = parameters[PARAMETER.step] * np.sqrt(scalars[SCALAR.importance] / scalars[SCALAR.norms])
+    factor = signed_step(kind, z, y, epsilon, q * pace, importance) * pace
     for k in range(start, stop):
         place = np.int64(indices[k]) * width
-        if columns[place + COLUMN.squares] > 0.0:
-            rate = 1.0 / (columns[place + COLUMN.scale] * np.sqrt(columns[place + COLUMN.squares]))
-            change = factor * rate * value_at(values, k)
-            change_weight(place + COLUMN.weight, place + COLUMN.lagged, change, columns, scalars, parameters)
+        change = factor * columns[place + COLUMN.rate] * value_at(values, k)
+        change_weight(place + COLUMN.weight, place + COLUMN.lagged, change, columns, scalars, parameters)
 
 
 @inlined
