@@ -11,38 +11,10 @@ from blocksvm.kernels import inlined
 from blocksvm.kernels.memory import value_at
 from blocksvm.learners.layout import layout, parameters
 from blocksvm.learners.protocol import GRADIENT, L1, Learner, Settings, following_numbers, not_negative, positive
-from blocksvm.learners.rows import ROUNDS, averages, derivative_at, soft
+from blocksvm.learners.rows import ROUNDS, change_weight, derivative_at, mean_of, plain_current, plain_score, soft
 
-COLUMN = layout("z", "squares", averaging=("lagged",))  # n_j
+COLUMN = layout("weight", "z", "root", averaging=("lagged",))  # root of n_j
 PARAMETER = parameters("alpha", "beta", "l1", "l2")
-
-
-@inlined
-def ftrl_weight(z, squares, parameters):
-    excess = soft(z, parameters[PARAMETER.l1])
-    if excess == 0.0:
-        return 0.0
-    pace = (parameters[PARAMETER.beta] + np.sqrt(squares)) / parameters[PARAMETER.alpha]
-    return -excess / (pace + parameters[PARAMETER.l2])
-
-
-@inlined
-def ftrl_current(j, columns, width, scalars, parameters):
-    return ftrl_weight(columns[j * width + COLUMN.z], columns[j * width + COLUMN.squares], parameters)
-
-
-@inlined
-def ftrl_mean(j, columns, width, scalars, parameters):
-    lagged = columns[j * width + COLUMN.lagged]
-    return ftrl_current(j, columns, width, scalars, parameters) - lagged / max(1.0, scalars[ROUNDS])
-
-
-@inlined
-def ftrl_score(indices, values, start, stop, columns, width, scalars, parameters):
-    score = 0.0
-    for k in range(start, stop):
-        score += value_at(values, k) * ftrl_current(np.int64(indices[k]), columns, width, scalars, parameters)
-    return score
 
 
 @inlined
@@ -51,21 +23,28 @@ def ftrl_update(indices, values, start, stop, y, z, importance, columns, width, 
     derivative = derivative_at(z, y, importance, parameters)
     if derivative == 0.0:
         return
+    rate, beta, l1 = 1.0 / parameters[PARAMETER.alpha], parameters[PARAMETER.beta], parameters[PARAMETER.l1]
+    fixed = rate * beta + parameters[PARAMETER.l2]
     for k in range(start, stop):
         place = np.int64(indices[k]) * width
         g = derivative * value_at(values, k)
-        before = columns[place + COLUMN.squares]
-        after = before + g * g
-        if after == 0.0:
+        before = columns[place + COLUMN.root]
+        root = np.sqrt(before * before + g * g)
+        if root == 0.0:
             continue
-        w = ftrl_weight(columns[place + COLUMN.z], before, parameters)
+        w = columns[place + COLUMN.weight]
         # the difference of the roots, without cancelling
-        sigma = g * g / (np.sqrt(after) + np.sqrt(before)) / parameters[PARAMETER.alpha]
-        columns[place + COLUMN.z] += g - sigma * w
-        columns[place + COLUMN.squares] = after
-        if averages(parameters):
-            now = ftrl_weight(columns[place + COLUMN.z], after, parameters)
-            columns[place + COLUMN.lagged] += (scalars[ROUNDS] - 1.0) * (now - w)
+        sigma = rate * (g * g / (root + before))
+        own = columns[place + COLUMN.z] + g - sigma * w
+        columns[place + COLUMN.z] = own
+        columns[place + COLUMN.root] = root
+        change = -soft(own, l1) / (fixed + rate * root) - w
+        change_weight(place + COLUMN.weight, place + COLUMN.lagged, change, columns, scalars, parameters)
+
+
+@inlined
+def ftrl_mean(j, columns, width, scalars, parameters):
+    return mean_of(j * width + COLUMN.weight, j * width + COLUMN.lagged, columns, scalars)
 
 
 FTRL = Learner(
@@ -83,9 +62,9 @@ FTRL = Learner(
         )
     ),
     for_numbers=following_numbers,
-    score=ftrl_score,
+    score=plain_score,
     update=ftrl_update,
-    current=ftrl_current,
+    current=plain_current,
     mean=ftrl_mean,
     columns=COLUMN,
     parameters=PARAMETER,

@@ -98,12 +98,8 @@ def is_small(scale, parameters):
 
 @inlined
 def soft(v, threshold):
-    """sign(v) max(0, |v| - threshold)"""
-    if v > threshold:
-        return v - threshold
-    if v < -threshold:
-        return v + threshold
-    return 0.0
+    """sign(v) max(0, |v| - threshold), without a branch: signs cannot be foretold"""
+    return np.copysign(max(abs(v) - threshold, 0.0), v) + 0.0  # of -0 it makes 0
 
 
 @inlined
