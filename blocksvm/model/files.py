@@ -16,10 +16,11 @@ from blocksvm.formats import FORMATS
 from blocksvm.formats.recipe import Recipe
 from blocksvm.kernels.table import hash_ids
 from blocksvm.labels import listed
-from blocksvm.model.expansion import Expansion, read_support, write_support
+from blocksvm.model.expansion import read_support, write_support
 from blocksvm.model.older import of_today
 from blocksvm.model.probabilities import link_of
 from blocksvm.model.state import Piecewise, write_state
+from blocksvm.problems.expansion import Expansion
 from blocksvm.problems.support import Support
 from blocksvm.sources.store.arrays import read_array, write_array
 from blocksvm.sources.store.files import create_group, create_hdf5, damage_named, open_hdf5, read_meta, write_meta
@@ -162,7 +163,7 @@ class Model:
             places = np.where(self.feature_ids < X.shape[1], self.feature_ids, -1)
         values = np.full((1, X.shape[0]), float(self.intercept))
         matrix = X.indptr.astype(np.int64), X.indices.astype(np.int32), X.data.astype(np.float64)
-        Expansion(self.support, places, X.shape[1]).add(matrix, slice(0, X.shape[0]), values)
+        Expansion.of(self.support, places, X.shape[1]).complete(matrix, slice(0, X.shape[0]), values)
         return values[0]
 
     def predict(self, X) -> np.ndarray:

@@ -158,6 +158,14 @@ class Task:
     stop: Callable[[], bool] = field(default=lambda: False)
 
 
+class Completion(Protocol):
+    """Makes decision values of <w, x>, where these are more than that."""
+
+    def complete(self, matrix: tuple, rows: slice, values: np.ndarray) -> None:
+        """In ``values`` (1, m), of the rows ``rows`` of (indptr, indices, entries)."""
+        ...
+
+
 class Solver(Protocol):
     """Minimises over one block at a time, or learns from it row by row.
 
@@ -260,6 +268,11 @@ class Solver(Protocol):
 
     def support(self, state: State, blocks: Callable[[], Iterable[Block]]) -> Support | None:
         """Of a solver whose result is no vector of weights: the rows that it stands on."""
+        return None
+
+    def completion(self, state: State) -> Completion | None:
+        """Of a solver that measures what its result is worth, and whose decision values are no <w, x>: what makes them
+        of it."""
         return None
 
     def problem_at(self, state: State) -> Problem:

@@ -3,25 +3,37 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from blocksvm.model.values import classes_of, pieces_of_values
 from blocksvm.problems.problem import Certificate, Decided, Problem
+from blocksvm.solvers.protocol import Completion
 from blocksvm.sources.block import Block
 
 
 def evaluate(
-    w: np.ndarray, n_vectors: int, bias: float, real: bool, blocks: Iterable[Block], stopped: Callable[[], bool]
+    w: np.ndarray,
+    n_vectors: int,
+    bias: float,
+    real: bool,
+    blocks: Iterable[Block],
+    stopped: Callable[[], bool],
+    completion: Completion | None = None,
 ) -> Certificate | None:
     """The accuracy of w (n_vectors * (d + 1),), one vector or one a class, over blocks of all rows, or, of ``real``
-    targets, the root of its mean squared error; None if stopped."""
+    targets, the root of its mean squared error; None if stopped.  completion: what
+    makes decision values of <w, x>, None where they are that."""
     total = rows = 0
     for block in blocks:
         own = w.reshape(n_vectors, -1)
-        total += sum_squared_errors(own, bias, block) if real else count_correct(w, n_vectors, bias, block)
+        total += (
+            sum_squared_errors(own, bias, block, completion)
+            if real
+            else count_correct(w, n_vectors, bias, block, completion)
+        )
         rows += block.n_samples
         if stopped():
             return None
@@ -29,10 +41,20 @@ def evaluate(
     return Certificate(None, None, None, None, math.sqrt(mean)) if real else Certificate(None, None, None, mean)
 
 
-def count_correct(w: np.ndarray, n_vectors: int, bias: float, block: Block) -> int:
+def completed(pieces: Iterator[tuple[slice, np.ndarray]], block: Block, completion: Completion | None) -> Iterator:
+    """The pieces of <w, x> as decision values; completion: as ``evaluate`` has it."""
+    for rows, values in pieces:
+        if completion is not None:
+            completion.complete(block.matrix, rows, values)
+        yield rows, values
+
+
+def count_correct(
+    w: np.ndarray, n_vectors: int, bias: float, block: Block, completion: Completion | None = None
+) -> int:
     """Rows of the block whose label is predicted: the sign for two classes, the largest value for more."""
     correct = 0
-    for rows, values in pieces_of_values(block.matrix, w.reshape(n_vectors, -1), bias):
+    for rows, values in completed(pieces_of_values(block.matrix, w.reshape(n_vectors, -1), bias), block, completion):
         predicted = classes_of(values)
         correct += int(np.count_nonzero((2 * predicted - 1 if n_vectors == 1 else predicted) == block.y[rows]))
     return correct
@@ -49,10 +71,10 @@ def count_sets(w: np.ndarray, bias: float, block: Block, member: np.ndarray) -> 
     return correct
 
 
-def sum_squared_errors(w: np.ndarray, bias: float, block: Block) -> float:
+def sum_squared_errors(w: np.ndarray, bias: float, block: Block, completion: Completion | None = None) -> float:
     """Sum of (<w, x_i> - y_i)^2 over the block's rows that have a target; w (1, d + 1)."""
     total = 0.0
-    for rows, values in pieces_of_values(block.matrix, w, bias):
+    for rows, values in completed(pieces_of_values(block.matrix, w, bias), block, completion):
         errors = values[0] - block.y[rows]
         total += float(np.square(errors[~np.isnan(errors)]).sum())
     return total
