@@ -225,6 +225,30 @@ class PARegression(Learner):
             self.w = self.w + np.sign(y - z) * self.rule.tau(loss, q) * x
 
 
+class Uniclass(Learner):
+    """l = max(0, ||w - x|| - epsilon) > 0: w += tau (x - w) / ||x - w||, tau as PA, PA-I, PA-II (kind 0, 1, 2) have it
+    for ||x||^2 = 1 (Crammer 2006, section 6).  learned: w and x have a coordinate more, the last of ``extended``, which
+    begins at epsilon in w and is 0 in x.  The score is the distance."""
+
+    def __init__(self, d, *, kind=0, C=1.0, epsilon=1.0, learned=False):
+        super().__init__(d)
+        self.extended = np.append(np.zeros(d), epsilon if learned else 0.0)
+        self.kind, self.C, self.epsilon = kind, C, epsilon
+
+    def score(self, x):
+        return np.sqrt(((self.extended - np.append(x, 0.0)) ** 2).sum())
+
+    def learn(self, x, y=None, importance=1.0):
+        self.t += 1
+        apart = self.score(x)
+        loss, C = max(0.0, apart - self.epsilon), self.C * importance
+        if loss > 0.0 and importance > 0.0:
+            tau = (loss, min(C, loss), loss / (1.0 + 1.0 / (2.0 * C)))[self.kind]
+            self.extended = self.extended + tau * (np.append(x, 0.0) - self.extended) / apart
+        self.w = self.extended[:-1]
+        return apart
+
+
 class KernelLearner:
     """The perceptron (kind "perceptron") or passive-aggressive (0, 1, 2: PA, PA-I, PA-II) in the space of a kernel
     K(x, z) of rows: w = sum_i a_i phi(x_i), in ``terms`` {number of the row: [x_i, a_i]}, the oldest first.

@@ -26,7 +26,7 @@ from blocksvm.stream import main as stream_main
 from blocksvm.train import main as train_main
 
 LINEAR, CUBIC, RBF = {"kernel": "linear"}, {"kernel": "polynomial", "gamma": 0.2, "coef0": 0.5}, {"gamma": 0.3}
-BUDGETS = [{}, {"budget": 15}, {"budget": 15, "budget_rule": "project"}]
+BUDGETS = [{}, {"budget": 15, "budget_rule": "remove"}, {"budget": 15}]
 LEARNERS = [
     ("kernel-perceptron", {"step": 0.5}),
     ("kernel-pa", {}),
@@ -62,7 +62,7 @@ def plain_kernel(function, bias=0.0):
 
 
 def rule_of(name, case, function, bias=0.0):
-    more = {"rule": case["budget_rule"]} if "budget_rule" in case else {}
+    more = {"rule": case.get("budget_rule", "project")} if "budget" in case else {}
     own = {key: value for key, value in case.items() if key in ("C", "step", "budget")}
     return oracle.KernelLearner(plain_kernel(function, bias), kind=KINDS[name], **own, **more)
 
@@ -113,7 +113,7 @@ def test_a_learner_equals_its_dense_rule(name, case, function, budget, bias):
 
 @pytest.mark.parametrize(("name", "case"), LEARNERS)
 @pytest.mark.parametrize("bias", [0.0, 1.5])
-@pytest.mark.parametrize("budget", [{}, {"budget": 20, "budget_rule": "project"}])
+@pytest.mark.parametrize("budget", [{}, {"budget": 20}])
 def test_the_linear_kernel_has_the_weights_of_the_plain_learner(name, case, bias, budget):
     """Also with a budget of more rows than there are dimensions: what is projected lies in their span."""
     X, y = rows(n=150)
@@ -151,7 +151,7 @@ def test_any_blocks_and_a_resumed_run_have_the_same_bits(tmp_path, budget):
     for other in found[1:]:
         for name in ("tally", "places", "coefficients"):
             a, b = (run.loop.state[name].copy() for run in (found[0], other))
-            if name == "places" and budget.get("budget_rule") is None:  # by age; when gaps are closed is no matter
+            if name == "places" and "budget_rule" in budget:  # by age; when gaps are closed is no matter
                 a, b = (np.argsort(np.where(one > 0, one, 10**6), kind="stable") for one in (a, b))
             if name == "coefficients":
                 a, b = (np.where(run.loop.state["places"] > 0, one, 0.0) for run, one in ((found[0], a), (other, b)))
@@ -186,7 +186,7 @@ def test_a_projected_step_minimises_what_it_stands_for(name):
     """||w' - w||^2 / 2 + C l(w')^power over w' = w + sum_p b_p phi(z_p): by a general solver over all b."""
     X, y = rows(n=40, seed=5)
     C, budget, kernel = 0.8, 6, plain_kernel(RBF)
-    own = {"learner": name, "C": C, "order": "stored", "budget": budget, "budget_rule": "project"} | RBF
+    own = {"learner": name, "C": C, "order": "stored", "budget": budget} | RBF
     tried = 0
     for n in range(20, 40):
         before, after = (train(Matrix(sparse_rows(X[:k]), y[:k]), **own).loop.state for k in (n, n + 1))
@@ -234,24 +234,24 @@ def test_out_of_core_within_the_memory(tmp_path):
     store = make_store(tmp_path, sparse_rows(X), y, chunk_nonzeros=512)
     own = {"learner": "kernel-pa1", "gamma": 0.01, "order": "stored", "C": 0.1}
     with open_store(store) as source:
-        small = fit(source, memory=700_000, budget=50, budget_rule="project", **own)
-        large = fit(source, budget=50, budget_rule="project", **own)
+        small = fit(source, memory=700_000, budget=50, **own)
+        large = fit(source, budget=50, **own)
         assert not small.loop.plan.blocks.partition.resident
         assert sum(small.loop.plan.memory().values()) <= 700_000
         assert np.array_equal(small.model.support.coefficients, large.model.support.coefficients)
-        removed = fit(source, memory=900_000, budget=50, **own)
+        removed = fit(source, memory=900_000, budget=50, budget_rule="remove", **own)
         assert len(removed.model.support.norms) == 50
         with pytest.raises(InputError, match="support vectors take .* raise memory, or let budget be fewer"):
             fit(source, memory=900_000, **own)
         with pytest.raises(InputError, match="is too small"):
-            fit(source, memory=300_000, budget=300, budget_rule="project", **own)
+            fit(source, memory=300_000, budget=300, **own)
 
 
 def test_what_is_allocated_is_counted():
     X, y = rows(n=1500, d=40, seed=4)
     source = Matrix(sparse_rows(X), y)
     own = {"learner": "kernel-pa1", "gamma": 0.02, "C": 0.1}
-    for budget in ({}, {"budget": 300}, {"budget": 300, "budget_rule": "project"}):
+    for budget in ({}, {"budget": 300}, {"budget": 300, "budget_rule": "remove"}):
         tracemalloc.start()
         planned = sum(fit(source, **own, **budget).loop.plan.memory().values())
         peak = tracemalloc.get_traced_memory()[1]
@@ -291,8 +291,8 @@ def test_from_a_store_to_predictions(tmp_path, capsys):
     assert "kernel-pa1" in run_in_process(capsys, info_main, model)[1]
     for options, told in [
         (("--budget", "0"), "--budget 0: must be 1 or more"),
-        (("--budget-rule", "project"), "--budget-rule: needs --budget"),
-        (("--budget", "5", "--budget-rule", "newest"), "--budget-rule newest: choose one of remove, project"),
+        (("--budget-rule", "remove"), "--budget-rule: needs --budget"),
+        (("--budget", "5", "--budget-rule", "newest"), "--budget-rule newest: choose one of project, remove"),
         (("--kernel", "polynomial", "--coef0", "-1"), "below 0 the polynomial is no kernel"),
         (("--average",), "--average"), (("--bias", "free"), "bias"),
         (("--continue-from", model), "kernel-pa1 has no use for it; leave it out"),

@@ -6,13 +6,13 @@ rows that were learned from.
 
 A budget of N support vectors:
 
-    remove    where there is one too many, that of the least a_i^2 K(x_i, x_i) goes, whose loss moves w least (as in Cesa-
-              Bianchi, Gentile, Machine Learning 2007, and Wang, Vucetic, AISTATS 2010, some one goes for each that comes)
     project   a row that cannot be added, or that lies in the span of the others, is projected on it, as in the projectron
-              (Orabona, Keshet, Caputo, JMLR 2009): the step is the least, or the softened one, within the span, so that
-              ||phi(x)||^2 is that of the projection (Wang, Vucetic, the projection of budgeted PA-I)
+              (Orabona, Keshet, Caputo, JMLR 2009): the step is the best one within the span, so that of ||phi(x)||^2 the
+              projection's counts (as in budgeted PA: Wang, Vucetic, AISTATS 2010, sec. 3).  N^2 operations a step
+    remove    one goes for each that comes: that of the least a_i^2 K(x_i, x_i), whose loss moves w least, among equal
+              ones the oldest.  Cheap, and worse: what went is not made up for
 
-A row of value B of a constant feature makes K(x, z) + B^2 of K.
+A constant feature of value B makes K(x, z) + B^2 of K.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ from blocksvm.sources.source import Source
 REMOVE, PROJECT = "remove", "project"
 SHARED = KERNEL_SETTINGS + (
     Setting("budget", "support vectors at most (default: as many as the memory holds)", kind=int, least=1, metavar="N"),
-    Setting("budget_rule", "at a full budget: 'remove' (default) the one whose loss moves w least, or 'project' the new "
-            "row on the others", kind=str, choices=(REMOVE, PROJECT), metavar="RULE"),
+    Setting("budget_rule", "at a full budget: 'project' (default) the new row on the others, by their kernel matrix, or "
+            "'remove' the one whose loss moves w least", kind=str, choices=(PROJECT, REMOVE), metavar="RULE"),
     PROBLEM_SETTINGS["class_weight"],
 )  # fmt: skip
 OF_MEMORY = 0.5  # of what is left for the support vectors and the blocks
@@ -104,6 +104,8 @@ class KernelOnlineSolver(Solver):
         check_kernel(self.settings, source, 1.0)
         if self.settings["budget"] is None and self.settings["budget_rule"] is not None:
             raise InputError(f"{called('budget_rule')}: needs {called('budget')}, the number of support vectors")
+        if self.settings["budget"] is not None:
+            self.settings["budget_rule"] = self.settings["budget_rule"] or PROJECT
         self.projects = self.settings["budget_rule"] == PROJECT
         self.function = function_of(self.settings)
         self.constant = task.bias**2

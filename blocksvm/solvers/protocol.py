@@ -192,6 +192,11 @@ class Solver(Protocol):
         """Whether the rows' labels are taken as real numbers; else they are classes."""
         return self.problem is not None and self.problem.real
 
+    @property
+    def predicts_rows(self) -> bool:
+        """Whether it looks at no labels: its real target is 0, and its decision value each row's distance."""
+        return False
+
     def start(self, state: State) -> None:
         """The state of a run that begins, in arrays of zeros."""
         ...
@@ -274,6 +279,10 @@ class Solver(Protocol):
         """Of a solver that measures what its result is worth, and whose decision values are no <w, x>: what makes them
         of it."""
         return None
+
+    def describe(self, state: State) -> dict:
+        """What the model's description says besides what that of any has."""
+        return {}
 
     def problem_at(self, state: State) -> Problem:
         """What certificates are about; of several problems it knows those that are at their end."""

@@ -129,6 +129,8 @@ class Stream:
             n_classes=len(self.targets.told().values) if self.targets.told() else 2, rule=settings.multiclass,
             query=settings.query, key=settings.seed, targets=settings.targets,
         )  # fmt: skip
+        if prior is not None and not self.runner.learner.takes_prior:
+            raise InputError(f"{called('prior')}: {settings.learner} has no use for it; leave it out")
         if settings.test:
             self.runner.query = 0.0  # no label is asked for
         shared = {name: getattr(settings, name) for name in SHARED.names()}
