@@ -20,6 +20,7 @@ from blocksvm.info import main as info_main
 from blocksvm.learners.loops import LOSS_SUM, MISTAKES, ROWS
 from blocksvm.model.files import load_model
 from blocksvm.predict import main as predict_main
+from blocksvm.regret import main as regret_main
 from blocksvm.sources.matrix import Matrix
 from blocksvm.sources.store.reader import open_store
 from blocksvm.stream import main as stream_main
@@ -148,6 +149,11 @@ def test_any_blocks_and_a_resumed_run_have_the_same_bits(tmp_path, budget):
         broken = train(source, block_chunks=1, stop=stop_after(polls), checkpoint=path, **own)
         assert broken.result.status == "interrupted"
         found.append(train(source, block_chunks=1, checkpoint=path, resume=True, **own))
+    # in the middle of a pass over all rows, which asks at doubling numbers of them
+    broken = train(source, stop=stop_after(5), checkpoint=tmp_path / "c.h5", **own)
+    assert broken.result.status == "interrupted"
+    assert 0 < broken.loop.state["tally"][ROWS] < 140
+    found.append(train(source, checkpoint=tmp_path / "c.h5", resume=True, **own))
     for other in found[1:]:
         for name in ("tally", "places", "coefficients"):
             a, b = (run.loop.state[name].copy() for run in (found[0], other))
@@ -270,6 +276,15 @@ def test_a_perceptron_ends_when_it_makes_no_mistake():
     assert "the last epoch made no mistake" in found.result.note
 
 
+def test_weights_beyond_all_numbers_are_said():
+    X, y = sparse_rows(np.array([[9e-8], [1000.0]])), np.array([0, 1])
+    own = {"learner": "kernel-pa", "kernel": "polynomial", "gamma": 1.0}
+    with pytest.raises(InputError, match="kernel-pa: its weights grew beyond all numbers"):
+        fit(X, y, degree=22, order="stored", **own)
+    with pytest.raises(InputError, match="beyond what double precision can solve"):
+        fit(X, y, degree=50, **own)
+
+
 def test_from_a_store_to_predictions(tmp_path, capsys):
     X, y = rows(n=300)
     store = make_store(tmp_path, sparse_rows(X[:200]), y[:200])
@@ -305,5 +320,8 @@ def test_from_a_store_to_predictions(tmp_path, capsys):
     code, _, err = run_in_process(capsys, stream_main, tmp_path / "new.svm", "--learner", "kernel-pa1")
     assert code == 2
     assert "kernel-pa1: learns from a store, by train" in err.splitlines()[-1]
+    code, _, err = run_in_process(capsys, regret_main, store, "--learner", "kernel-pa1")
+    assert code == 2
+    assert "kernel-pa1: has a kernel, and regret is against the best fixed weights" in err.splitlines()[-1]
     with pytest.raises(InputError, match="kernel-pa: learns two classes"):
         fit(sparse_rows(X), np.arange(300) % 3, learner="kernel-pa")

@@ -110,7 +110,7 @@ def test_a_step_minimises_what_it_stands_for(kind):
     rng = np.random.default_rng(kind)
     name, C, epsilon = NAMES[kind], 0.4, 0.5
     for _ in range(10):
-        w, x = rng.normal(size=(2, 3))
+        w, x = rng.normal(size=(2, 3)).astype(np.float32).astype(float)
 
         def objective(v, w=w, x=x):
             loss = max(0.0, np.sqrt(((v - x) ** 2).sum()) - epsilon)
@@ -120,7 +120,7 @@ def test_a_step_minimises_what_it_stands_for(kind):
         runner = Runner(name, case, {}, targets="none")
         state = runner.new_state(3)
         state.columns[:6:2], state.scalars[3] = w, w @ w
-        runner.learn(csr(x[None], np.float64), np.zeros(1), np.zeros(1, np.int32), 3, state)
+        runner.learn(csr(x[None]), np.zeros(1), np.zeros(1, np.int32), 3, state)
         found = minimize(objective, w, method="Nelder-Mead", options={"xatol": 1e-9, "fatol": 1e-13, "maxiter": 5000})
         assert objective(state.columns[:6:2] * state.scalars[1]) <= found.fun + 1e-9
 

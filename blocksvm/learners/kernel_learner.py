@@ -45,7 +45,7 @@ from blocksvm.problems.kernel import KERNEL_SETTINGS, check_kernel, described_ke
 from blocksvm.problems.settings import PROBLEM_SETTINGS
 from blocksvm.problems.support import Support
 from blocksvm.settings import Setting, Settings
-from blocksvm.solvers.protocol import Capabilities, Method, PassResult, Solver, State, StateArray, Task
+from blocksvm.solvers.protocol import Capabilities, Method, PassResult, Solver, State, StateArray, Task, VisitArray
 from blocksvm.sources.block import Block
 from blocksvm.sources.source import Source
 
@@ -59,7 +59,8 @@ SHARED = KERNEL_SETTINGS + (
 OF_MEMORY = 0.5  # of what is left for the support vectors and the blocks
 LONGER = 4.0  # times the mean length: what the support vectors of a budget may have on average
 SPARE = 0.25  # of the budget: places of those that went, until they are taken out
-COEFFICIENTS, PLACES = "coefficients", "places"
+COEFFICIENTS, PLACES, REACHED = "coefficients", "places", "reached"
+AT_ONCE = 4096  # rows until it is asked again whether the run shall stop
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,7 @@ class KernelOnlineSolver(Solver):
     State: by row of the source, places (0: no support vector, else 1 + its place by age) and coefficients; the support
     vectors themselves are held beside it."""
 
-    visit_arrays = ()
+    visit_arrays = (VisitArray(REACHED, length=1),)  # rows learned from in a pass that was broken off
     needs_output = True
     problem = None
     n_vectors = 1
@@ -108,7 +109,7 @@ class KernelOnlineSolver(Solver):
             self.settings["budget_rule"] = self.settings["budget_rule"] or PROJECT
         self.projects = self.settings["budget_rule"] == PROJECT
         self.function = function_of(self.settings)
-        self.constant = task.bias**2
+        self.constant, self.stop = task.bias**2, task.stop
         self.prior = np.empty(0)
 
     def plan_memory(self, budget: Budget, source: Source) -> None:
@@ -147,18 +148,21 @@ class KernelOnlineSolver(Solver):
             weights = own if weights is None else own * weights
         if weights is not None and not self.learner.takes_weights:
             raise InputError(f"{self.name}: its rule has no place for the weights of rows; leave them out")
-        before, reports, done = tally.copy(), [], 0
-        while done < len(order):
+        before, reports = tally.copy(), []
+        first = done = int(visit[REACHED][0])
+        while done < len(order) and not (done > first and self.stop()):
             seen = int(tally[ROWS])
-            part = order[done : done + (1 << seen.bit_length()) - seen]
+            part = order[done : done + min(AT_ONCE, (1 << seen.bit_length()) - seen)]
             done += self.learn(block, weights, part, tally)
             if is_reported(int(tally[ROWS])):
                 reports.append(progress_of(tally, False))
-        if not math.isfinite(tally[LOSS_SUM]):
+        if not (math.isfinite(tally[LOSS_SUM]) and self.vectors.finite()):
             raise InputError(f"{self.name}: its weights grew beyond all numbers; scale the rows to norm 1")
         self.vectors.put_coefficients(self.by_row)
-        nnz = int(tally[NONZEROS] - before[NONZEROS])
-        return PassResult(len(order), nnz, float(tally[LOSS_SUM] - before[LOSS_SUM]), True, tuple(reports))
+        whole = done == len(order)
+        visit[REACHED][0] = 0 if whole else done
+        nnz, loss = int(tally[NONZEROS] - before[NONZEROS]), float(tally[LOSS_SUM] - before[LOSS_SUM])
+        return PassResult(done - first, nnz, loss, True, tuple(reports), whole)
 
     def learn(self, block: Block, weights: np.ndarray | None, order: np.ndarray, tally: np.ndarray) -> int:
         """Predict each row of ``order``, then learn from it; how many there are."""

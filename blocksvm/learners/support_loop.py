@@ -125,7 +125,9 @@ def learn_by_support(
                 products[p] = kernel_value(products[p], sq_norms[i], norms[p], kind, gamma, coef0, degree) + constant
                 z += coefficients[p] * products[p]
         label = float(y[i])
-        loss = max(0.0, 1.0 - label * z)
+        loss = 1.0 - label * z
+        if loss < 0.0:  # not max(0, .), which hides that z is no number
+            loss = 0.0
         importance = importance_of(weights, i)
         mistake = label * z <= 0.0
         note(tally, importance * loss, 1.0 if mistake else 0.0, mistake, True, z, label, stop - start)
@@ -174,6 +176,8 @@ def learn_by_support(
 @kernel
 def close_gaps(ends, own_indices, own_values, norms, coefficients, own_rows, sizes, places):
     """Move the support vectors to the places of those that are none any more, in their order."""
+    if sizes[HELD] == sizes[ALIVE]:
+        return
     n = 0
     begin = ends[0]
     for p in range(sizes[HELD]):

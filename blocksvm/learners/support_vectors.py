@@ -67,8 +67,7 @@ class SupportVectors:
 
     def sort(self) -> None:
         """Leave out those that are none any more, and bring all into columns."""
-        if self.sizes[HELD] > self.sizes[ALIVE]:
-            close_gaps(*self.arrays[:6], self.sizes, self.places)
+        close_gaps(*self.arrays[:6], self.sizes, self.places)
         n = int(self.sizes[HELD])
         self.columns[0][:] = 0
         columns_of(self.ends[: n + 1], self.indices, self.values, *self.columns)
@@ -99,6 +98,9 @@ class SupportVectors:
         return Support(
             self.ends[: n + 1], self.indices[:nnz], self.values[:nnz], self.norms[:n], self.coefficients[:n], kernel
         )
+
+    def finite(self) -> bool:
+        return bool(np.isfinite(self.coefficients[: self.sizes[HELD]]).all())
 
     def put_coefficients(self, by_row: np.ndarray) -> None:
         """Into ``by_row`` (n_samples,), for a checkpoint; the entries of other rows are left."""
