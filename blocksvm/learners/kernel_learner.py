@@ -122,9 +122,11 @@ class KernelOnlineSolver(Solver):
         else:
             self.most_rows = most + 1 + (0 if wanted is None else int(SPARE * most))
             most_entries = self.most_rows * longest
-        if wanted is not None:
+        if wanted is None:
+            most_entries = source.n_nonzeros + longest
+        else:
             most_entries = min(most_entries, int(LONGER * self.most_rows * source.n_nonzeros / n) + 2 * longest)
-        most_entries = min(most_entries, 2 * source.n_nonzeros + longest)
+            most_entries = min(most_entries, 2 * source.n_nonzeros + longest)
         bytes_of = partial(SupportVectors.n_bytes, source.n_features, self.most_rows, projected=self.projects)
         budget.require("support vectors", bytes_of(min(most_entries, longest)))
         room = OF_MEMORY * budget.left - bytes_of(0)
