@@ -110,7 +110,7 @@ def told_labels(meta: dict) -> str:
 
     labels = meta["labels"]
     if not labels:
-        return "none: its targets are real numbers"
+        return "none: it predicts rows" if "distance" in meta else "none: its targets are real numbers"
     more = len(labels) - MOST_LABELS_SHOWN
     told = listed(labels[:MOST_LABELS_SHOWN]) + (f", and {more} more" if more > 0 else "")
     return f"sets of {told}" if meta.get("multilabel") else told
@@ -164,6 +164,7 @@ def described(kind: str, meta: dict, n_bytes: int) -> list[tuple[str, str]]:
         *method_lines(meta),
         ("features", f"{meta['n_features']:,}"),
         *([("labels", told_labels(meta))] if "labels" in meta else []),
+        *([("radius", f"{meta['distance']['radius']:.6g}")] if "distance" in meta else []),
     ]
     if kind == "checkpoint":
         position = meta["progress"]["position"]

@@ -66,8 +66,9 @@ def main(arguments: list[str]) -> int:
     sigterm_interrupts()
     compile_kernels("predict", description["values"], options.quiet, options.model)
     from blocksvm.cli.display import Line, megabytes
-    from blocksvm.model.measures import RANK_BYTES, ClassMeasures, RealMeasures, SetMeasures
+    from blocksvm.model.measures import RANK_BYTES, ClassMeasures, DistanceMeasures, RealMeasures, SetMeasures
     from blocksvm.model.scoring import StoreScorer, TextScorer
+    from blocksvm.problems.distance import DISTANCE
 
     sets, real = description.get("multilabel", False), not description["labels"]
     binary = len(description["labels"]) == 2 and not sets
@@ -80,6 +81,8 @@ def main(arguments: list[str]) -> int:
         scorer = TextScorer(options.model, options.memory, options.format, ready)
         pieces = scorer.scores([options.input])
     measures = SetMeasures(scorer.model.labels) if sets else RealMeasures()
+    if DISTANCE in description:
+        measures = DistanceMeasures(description[DISTANCE]["epsilon"])
     if not (real or sets):
         ranked = binary and scorer.budget.left >= 2 * RANK_BYTES
         if ranked:

@@ -70,7 +70,10 @@ def learner_of(arguments: list[str]) -> tuple[str, Settings]:
     from blocksvm.learners.solver import OF_STORES
     from blocksvm.training.methods import get_method
 
-    return name, get_method(name, learner=True).settings.without(*OF_STORES.names())
+    method = get_method(name, learner=True)
+    if not method.capabilities.linear:
+        raise InputError(f"{name}: has a kernel, and regret is against the best fixed weights; choose another learner")
+    return name, method.settings.without(*OF_STORES.names())
 
 
 def main(arguments: list[str]) -> int:

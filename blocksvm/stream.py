@@ -127,9 +127,12 @@ def settings_named(name: str, targets: str | None) -> Settings:
 def learner_named(name: str):
     from blocksvm.learners import get_learner
     from blocksvm.learners.exact import EXACT
+    from blocksvm.training.methods import SOLVERS, get_method
 
     if name in EXACT:
         raise InputError(f"{name}: needs all rows in memory, which a stream has not; train and regret know it")
+    if name in SOLVERS and name not in LEARNERS and get_method(name).capabilities.predicts_first:
+        raise InputError(f"{name}: learns from a store, by train; choose one of {', '.join(LEARNERS)}")
     return get_learner(name)
 
 

@@ -6,10 +6,10 @@ Vowpal Wabbit and scikit-learn.
 
 Each row is predicted before it is learned from, in the order of the text, once; labels are two.  A mistake is a row
 whose margin is not above 0.  Runs are interleaved; seconds are those from the first row to the last, start-up aside, of
-which the median is told.  Vowpal Wabbit reads the same rows in its own format, hashed to as many bits, with its constant
-feature; its mistakes are counted in a run that writes its predictions.  scikit-learn's learners get the text by
-``load_svmlight_file`` in pieces that double up to 1,000 rows, each predicted before ``partial_fit``; seconds include the
-parsing.
+which the median is told.  Vowpal Wabbit reads the same rows in its own format, hashed to as many bits, with its
+constant feature; its mistakes are counted in a run that writes its predictions.  scikit-learn's learners get the text
+by ``load_svmlight_file`` in pieces that double up to 1,000 rows, each predicted before ``partial_fit``; seconds include
+the parsing.
 """
 
 from __future__ import annotations

@@ -18,6 +18,8 @@ replaced and never written to, so that a caller may keep it.
 Sources
 -------
 Novikoff 1962   On convergence proofs on perceptrons (with bias: Cristianini, Shawe-Taylor 2000, Table 2.1).
+Orabona 2009    Orabona, Keshet, Caputo: Bounded kernel-based online learning, JMLR 10.
+Wang 2010       Wang, Vucetic: Online passive-aggressive algorithms on a budget, AISTATS.
 Crammer 2006    Crammer, Dekel, Keshet, Shalev-Shwartz, Singer: Online passive-aggressive algorithms, JMLR 7.
 Dredze 2008     Dredze, Crammer, Pereira: Confidence-weighted linear classification, ICML.
 Crammer 2008    Crammer, Dredze, Pereira: Exact convex confidence-weighted learning, NIPS.
@@ -221,6 +223,80 @@ class PARegression(Learner):
         loss, q = max(0.0, abs(z - y) - self.epsilon), x @ x
         if loss > 0 and q > 0:
             self.w = self.w + np.sign(y - z) * self.rule.tau(loss, q) * x
+
+
+class Uniclass(Learner):
+    """l = max(0, ||w - x|| - epsilon) > 0: w += tau (x - w) / ||x - w||, tau as PA, PA-I, PA-II (kind 0, 1, 2) have it
+    for ||x||^2 = 1 (Crammer 2006, section 6).  learned: w and x have a coordinate more, the last of ``extended``, which
+    begins at epsilon in w and is 0 in x.  The score is the distance."""
+
+    def __init__(self, d, *, kind=0, C=1.0, epsilon=1.0, learned=False):
+        super().__init__(d)
+        self.extended = np.append(np.zeros(d), epsilon if learned else 0.0)
+        self.kind, self.C, self.epsilon = kind, C, epsilon
+
+    def score(self, x):
+        return np.sqrt(((self.extended - np.append(x, 0.0)) ** 2).sum())
+
+    def learn(self, x, y=None, importance=1.0):
+        self.t += 1
+        apart = self.score(x)
+        loss, C = max(0.0, apart - self.epsilon), self.C * importance
+        if loss > 0.0 and importance > 0.0:
+            tau = (loss, min(C, loss), loss / (1.0 + 1.0 / (2.0 * C)))[self.kind]
+            self.extended = self.extended + tau * (np.append(x, 0.0) - self.extended) / apart
+        self.w = self.extended[:-1]
+        return apart
+
+
+class KernelLearner:
+    """The perceptron (kind "perceptron") or passive-aggressive (0, 1, 2: PA, PA-I, PA-II) in the space of a kernel
+    K(x, z) of rows: w = sum_i a_i phi(x_i), in ``terms`` {number of the row: [x_i, a_i]}, the oldest first.
+
+    budget, rule "remove": at a full budget the term of the least a^2 K(x, x), of equal ones the oldest, makes room.
+    rule "project": a row that is one too many, or in the span of the others, moves the a of these such that w moves by
+    tau y P phi(x), P the projection on the span, with ||P phi(x)||^2 in the place of ||phi(x)||^2 (Orabona 2009, Wang
+    and Vucetic 2010).  importance: C times it, or the perceptron's step.
+    """
+
+    def __init__(self, kernel, *, kind=0, C=1.0, step=1.0, budget=None, rule="remove"):
+        self.kernel, self.kind, self.C, self.step, self.budget, self.rule = kernel, kind, C, step, budget, rule
+        self.terms = {}
+
+    def score(self, x):
+        return sum(a * self.kernel(z, x) for z, a in self.terms.values())
+
+    def tau(self, loss, q, importance):
+        if self.kind == "perceptron":
+            return self.step * importance
+        C = self.C * importance
+        return (loss / q, min(C, loss / q), loss / (q + 1.0 / (2.0 * C)))[self.kind]
+
+    def learn(self, number, x, y, importance=1.0):
+        z = self.score(x)
+        loss, q = max(0.0, 1.0 - y * z), self.kernel(x, x)
+        acts = y * z <= 0.0 if self.kind == "perceptron" else loss > 0.0
+        if not acts or q <= 0.0 or importance == 0.0:
+            return z
+        if number in self.terms:
+            self.terms[number][1] += y * self.tau(loss, q, importance)
+            return z
+        if self.rule == "project" and self.terms:
+            rows = [z for z, _ in self.terms.values()]
+            matrix = np.array([[self.kernel(u, v) for v in rows] for u in rows])
+            values = np.array([self.kernel(u, x) for u in rows])
+            d = np.linalg.solve(matrix, values)
+            if len(rows) == self.budget or q - d @ values <= 1e-10 * q:
+                if d @ values > 0.0:
+                    step = y * self.tau(loss, d @ values, importance)
+                    for term, part in zip(self.terms.values(), d, strict=True):
+                        term[1] += step * part
+                return z
+        if len(self.terms) == self.budget:
+            lengths = {i: a * a * self.kernel(u, u) for i, (u, a) in self.terms.items()}
+            del self.terms[min(lengths, key=lengths.get)]
+        self.terms[number] = [x, y * self.tau(loss, q, importance)]
+        return z
 
 
 # Second order: a Gaussian over weights, N(w, diag(Sigma))

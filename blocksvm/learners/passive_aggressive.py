@@ -4,7 +4,7 @@ PA, PA-I, PA-II (Crammer, Dekel, Keshet, Shalev-Shwartz, Singer, JMLR 2006, Fig.
 
     tau = min(most, l / (||x||^2 + slack)):   PA most = inf, slack = 0;   PA-I most = C;   PA-II slack = 1 / (2C)
 
-Regression (section 4 there): l = max(0, |<w, x> - y| - epsilon), the step towards y.
+Regression (section 4 there): l = max(0, |<w, x> - y| - epsilon), the step towards y.  Rows without labels: uniclass.py.
 A row of importance h has h C in place of C.
 """
 
@@ -22,6 +22,7 @@ from blocksvm.learners.rows import (
     plain_score,
     sum_of_squared_values,
 )
+from blocksvm.learners.uniclass import of_rows
 
 PARAMETER = parameters("most", "slack")
 
@@ -58,7 +59,7 @@ def passive_regression(indices, values, start, stop, y, z, importance, columns, 
 def of_numbers(learner: Learner) -> Learner:
     return learner.like(
         settings=learner.settings + (EPSILON,), update=passive_regression, loss="epsilon-insensitive", for_numbers=None,
-        acts_on="rows", passive_aggressive=False, bounds=(),
+        for_rows=None, acts_on="rows", passive_aggressive=False, bounds=(),
     )  # fmt: skip
 
 
@@ -78,6 +79,7 @@ PA = Learner(
     acts_on="margins",
     passive_aggressive=True,
     for_numbers=of_numbers,
+    for_rows=of_rows,
     takes_weights=False,
     bounds=("PA, lemma", "PA, separable", "PA, rows of norm 1"),
 )

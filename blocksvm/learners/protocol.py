@@ -30,8 +30,13 @@ LARGEST = 1e50
 
 LOSS_NAMES = ("hinge", "perceptron", "squared-hinge", "logistic", "squared", "epsilon-insensitive", "absolute")
 LOSSES_OF_CLASSES, LOSSES_OF_NUMBERS = LOSS_NAMES[:6], LOSS_NAMES[4:]
-CLASSES, NUMBERS = "classes", "numbers"  # what labels may be
+CLASSES, NUMBERS, NO_TARGETS = "classes", "numbers", "none"  # what labels may be, or that they are not looked at
 RULES = ("prototype", "rest")  # the ways to more than two classes
+
+
+def of_classes(targets: str | None) -> bool:
+    """Whether this setting of targets, or none, means classes."""
+    return targets in (None, CLASSES)
 
 
 def positive(name: str, help: str, default, **more) -> Setting:
@@ -64,8 +69,8 @@ SHARED = Settings(
                 kind=bool),
         Setting("multiclass", "more than two labels: 'prototype' (default), or 'rest', a learner a class", None,
                 kind=str, choices=RULES, metavar="RULE"),
-        Setting("targets", "what labels are: 'classes' (default), or 'numbers', for regression", None, kind=str,
-                choices=(CLASSES, NUMBERS), metavar="KIND"),
+        Setting("targets", "what labels are: 'classes' (default), or 'numbers', for regression; 'none': the rows "
+                "themselves are predicted", None, kind=str, choices=(CLASSES, NUMBERS, NO_TARGETS), metavar="KIND"),
         Setting("query", "ask for a label with probability B / (B + |margin|) (default: always)", None, above=0.0,
                 most=LARGEST, metavar="B"),
     )
@@ -94,16 +99,17 @@ class Learner:
     how many scalars lie behind the named ones, by whether averages are wanted; numbers: those parameters that are no
     setting of the same name; initial, initial_scalars: what does not begin at 0, by name.
     loss: what is suffered, where that is no setting; for_numbers(learner): the learner that takes its place where labels
-    are numbers, None where it learns classes alone.
+    are numbers, None where it learns classes alone; for_rows(learner): that which predicts rows by w itself, whose score
+    is the distance and whose label is 0.
     choice: a setting whose value chooses the learner among ``variants``; complete(settings, known): the settings
     with what follows from others, and from the data; raises InputError for what no single setting's range tells; constant(settings): the value of a constant feature that the rule needs.
 
     What it can do: takes_weights: rows may differ in importance; takes_prior: its weights may be added to a prior
-    model's; sparse: weights become exactly 0; acts_on: 'rows', 'margins' (a row of margin 1 or more changes nothing) or
+    model's; takes_average, takes_bias: the mean of its weights, and a constant feature, have a meaning; sparse: weights become exactly 0; acts_on: 'rows', 'margins' (a row of margin 1 or more changes nothing) or
     'mistakes' (one of margin above 0 changes nothing); passive_aggressive: its step is min(most, hinge / (||x||^2 +
     slack)) with these two among its numbers; mirror: the map that makes it mirror descent, or None; ball(settings):
     (1 or 2, radius) of the norm ball that it stays in, or None; regulariser(settings); bounds: names of those in
-    ``analysis.bounds`` that are about it.
+    ``analysis.bounds`` that are about it; describe(settings, scalars by name): what a model's description says besides.
     """
 
     name: str
@@ -124,12 +130,15 @@ class Learner:
     initial_scalars: Mapping[str, float] = field(default_factory=dict)
     loss: str = "hinge"
     for_numbers: Callable[[Learner], Learner] | None = None
+    for_rows: Callable[[Learner], Learner] | None = None
     choice: str | None = None
     variants: Mapping[str, Learner] = field(default_factory=dict)
     complete: Callable[[dict, Mapping], dict] = lambda settings, known: settings
     constant: Callable[[dict], float] | None = None
     takes_weights: bool = True
     takes_prior: bool = True
+    takes_average: bool = True
+    takes_bias: bool = True
     sparse: bool = False
     acts_on: str = "rows"
     passive_aggressive: bool = False
@@ -137,6 +146,7 @@ class Learner:
     ball: Callable[[dict], tuple[int, float] | None] = lambda settings: None
     regulariser: Callable[[dict], Regulariser | None] = lambda settings: None
     bounds: tuple[str, ...] = ()
+    describe: Callable[[Mapping, Mapping], dict] = lambda settings, scalars: {}
 
     def like(self, **changes) -> Learner:
         """A learner that differs from this one in some entries."""
@@ -151,12 +161,14 @@ class Learner:
         return self.variants[setting.default if value is None else setting.checked(value)]
 
     def of_targets(self, targets: str | None) -> Learner:
-        """The learner for labels of this kind, CLASSES (or None) or NUMBERS; InputError where there is none."""
-        if targets != NUMBERS:
+        """The learner for labels of this kind, None: CLASSES; InputError where there is none."""
+        if of_classes(targets):
             return self
-        if self.for_numbers is None:
-            raise InputError(f"{said('targets', NUMBERS)}: {self.name} learns classes alone; choose another learner")
-        return self.for_numbers(self)
+        make = self.for_numbers if targets == NUMBERS else self.for_rows
+        if make is None:
+            what = "learns classes alone" if self.for_numbers is None else "learns from labels alone"
+            raise InputError(f"{said('targets', targets)}: {self.name} {what}; choose another learner")
+        return make(self)
 
     def resolve(self, given: Mapping, known: Mapping = {}) -> dict:
         """Every setting's value: as given, else as ``known`` from the data, else its default.

@@ -11,7 +11,7 @@ import numpy as np
 from blocksvm.errors import InputError, called, said
 from blocksvm.learners import get_learner
 from blocksvm.learners.loops import LOSS_SUM, ROWS, TALLY_LENGTH, loops_of
-from blocksvm.learners.protocol import LARGEST, NUMBERS, RULES, SHARED, Learner
+from blocksvm.learners.protocol import LARGEST, NO_TARGETS, RULES, SHARED, Learner, of_classes
 
 
 @dataclass
@@ -42,7 +42,7 @@ def known_of(source, bias: float) -> dict:
 
 class Runner:
     """One learner with its settings, for two classes (rule None), for ``n_classes`` by ``rule``, or, by ``targets``,
-    for numbers.
+    for numbers, or without labels, to predict rows.
 
     learner: itself, its name in ``LEARNERS``, or 'module:attribute'; given: its settings; known: settings that the data decide (max_norm,
     n_features, lam); average: weights are the means of what they were after each round; bias: value of the constant
@@ -59,11 +59,17 @@ class Runner:
         given_to_all = {"average": average, "multiclass": rule, "query": query, "targets": targets}
         shared = SHARED.resolve(given_to_all, chosen.name)
         chosen = chosen.of_targets(shared["targets"])
-        self.real = shared["targets"] == NUMBERS
+        self.real = not of_classes(shared["targets"])
+        self.predicts_rows = shared["targets"] == NO_TARGETS
         for name in ("multiclass", "query"):
             if self.real and shared[name] is not None:
                 raise InputError(
-                    f"{called(name)}: is for classes, and {said('targets', NUMBERS)} is given; leave it out"
+                    f"{called(name)}: is for classes, and {said('targets', shared['targets'])} is given; leave it out"
+                )
+        for name, taken, value in (("average", chosen.takes_average, average), ("bias", chosen.takes_bias, bias)):
+            if value and not taken:
+                raise InputError(
+                    f"{called(name)}: has no meaning with {said('targets', shared['targets'])}; leave it out"
                 )
         self.name = chosen.name
         self.rule = (shared["multiclass"] or RULES[0]) if n_classes > 2 else None
@@ -179,6 +185,11 @@ class Runner:
         self.loops.read_weights(columns, self.width, scalars, self.parameters, self.average, out)
         if not np.isfinite(out).all():
             self.diverged("in the rows learned from")
+
+    def describe(self, scalars: np.ndarray) -> dict:
+        """What a model's description says besides."""
+        named = dict(zip(self.learner.scalars._fields, scalars.tolist(), strict=False))
+        return self.learner.describe(self.settings, named)
 
     def state_bytes(self, d: int, n: int) -> int:
         """Of its state for d features, whatever the number n of rows, and of the weights read from it."""

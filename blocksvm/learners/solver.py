@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import partial
 from hashlib import blake2b
 
@@ -20,8 +21,9 @@ from blocksvm.learners.loops import (
     SQUARED_ERRORS,
     TALLY_LENGTH,
 )
-from blocksvm.learners.protocol import NUMBERS, SHARED, Learner
+from blocksvm.learners.protocol import NO_TARGETS, SHARED, Learner, of_classes
 from blocksvm.learners.runner import LearnerState, Runner, known_of
+from blocksvm.problems.distance import DISTANCE, Distance
 from blocksvm.problems.problem import class_factors, sums_by_class
 from blocksvm.problems.settings import PROBLEM_SETTINGS
 from blocksvm.solvers.protocol import (
@@ -56,22 +58,25 @@ class OnlineSolver(Solver):
     def __init__(self, learner: Learner, capabilities: Capabilities, task: Task):
         source = task.source
         shared = {name: value for name, value in task.settings.items() if name in SHARED}
-        real = shared.get("targets") == NUMBERS
-        (require_numbers if real else require_labels)(source)
+        targets = shared.get("targets")
+        real = not of_classes(targets)
+        if targets != NO_TARGETS:
+            (require_numbers if real else require_labels)(source)
         known = known_of(source, task.bias)
         k = 2 if real else len(source.labels.values)
-        self.factors = factors_by_code(task, learner, real)
+        self.factors = factors_by_code(task, learner, targets)
         if shared.get("multiclass") is not None and k == 2 and not real:
             raise InputError(f"{called('multiclass')}: the rows have two classes; leave it out")
         if shared.get("multiclass") != "rest" and k > 2:
             known["n_features"] *= k  # the prototypes' features are features of one learner
         own = {name: value for name, value in task.settings.items() if name not in OF_STORES}
         self.name = learner.name
-        self.capabilities = capabilities
         self.runner = Runner(
             learner, own, known, average=shared.get("average", False), bias=task.bias, n_classes=k,
             rule=shared.get("multiclass"), query=shared.get("query"), targets=shared.get("targets"),
         )  # fmt: skip
+        own = self.runner.learner
+        self.capabilities = replace(capabilities, takes_prior=own.takes_prior, takes_weights=own.takes_weights)
         self.settings = self.runner.settings | SHARED.resolve(shared, learner.name)
         if self.factors is not None:
             self.settings["class_weight"] = task.settings["class_weight"]
@@ -90,6 +95,10 @@ class OnlineSolver(Solver):
     @property
     def real_targets(self) -> bool:
         return self.runner.real
+
+    @property
+    def predicts_rows(self) -> bool:
+        return self.runner.predicts_rows
 
     def learner_state(self, state: State) -> LearnerState:
         return LearnerState(state["features"].reshape(-1), state["scalars"], state["tally"], self.prior)
@@ -110,9 +119,10 @@ class OnlineSolver(Solver):
             state["epochs"][SEEN] = MIXED
         d = len(own.columns) // self.runner.feature_numbers() - 1
         before = tally.copy()
+        y = np.zeros(block.n_samples) if self.predicts_rows else block.y
         reports = [
             progress_of(tally, self.runner.real)
-            for rows in self.runner.learn_in_parts(block.matrix, block.y, order, d, own, weights=weights)
+            for rows in self.runner.learn_in_parts(block.matrix, y, order, d, own, weights=weights)
             if is_reported(rows)
         ]
         nnz = int(np.diff(block.indptr).sum())
@@ -126,13 +136,15 @@ class OnlineSolver(Solver):
         return self.runner.learner.acts_on == "mistakes" and state["epochs"][LAST] == 0.0
 
     def summary(self, state: State) -> str:
-        """What the mistakes of a perceptron show about its rows.
+        """What the mistakes of a perceptron show about its rows, or the radius of what predicts rows.
 
         Novikoff 1962: after M updates from w = 0 no plane through the origin has a margin above R / sqrt(M).  With a
         constant feature of value B the same holds of the rows with it; a plane that separates rows of both classes has
         an offset of at most R ||u||, so that its margin is at most (R^2 + B^2) / (B sqrt(M)): 2 R / sqrt(M) for B = R.
         """
         runner, epochs, tally = self.runner, state["epochs"], state["tally"]
+        if self.predicts_rows:
+            return f"radius {self.describe(state)[DISTANCE]['radius']:.6g}"
         if runner.learner.acts_on != "mistakes" or runner.rule is not None or epochs[LAST] < 0.0:
             return ""
         if epochs[LAST] == 0.0:
@@ -158,6 +170,12 @@ class OnlineSolver(Solver):
     def progress(self, state: State) -> dict:
         return progress_of(state["tally"], self.runner.real)
 
+    def describe(self, state: State) -> dict:
+        return self.runner.describe(state["scalars"])
+
+    def completion(self, state: State) -> Distance | None:
+        return Distance.of(self.describe(state))
+
 
 def method_of(learner: Learner) -> Method:
     """A learner as the training loop knows it."""
@@ -173,14 +191,14 @@ def method_of(learner: Learner) -> Method:
     )  # fmt: skip
 
 
-def factors_by_code(task: Task, learner: Learner, real: bool = False) -> np.ndarray | None:
+def factors_by_code(task: Task, learner: Learner, targets: str | None = None) -> np.ndarray | None:
     """What rows weigh by their class, at the places of their codes (of two classes -1, 0 and 1 at 0, 1 and 2; of more
     the code, that of no class last), or None where all weigh the same."""
     given, labels = task.settings.get("class_weight"), task.source.labels
     if given is None:
         return None
-    if real:
-        raise InputError(f"{called('class_weight')}: {said('targets', NUMBERS)} has no classes; leave it out")
+    if not of_classes(targets):
+        raise InputError(f"{called('class_weight')}: {said('targets', targets)} has no classes; leave it out")
     if not learner.takes_weights:
         raise InputError(
             f"{called('class_weight')}: {learner.name} has no rule for rows of other weights; leave it out"

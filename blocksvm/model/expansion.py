@@ -1,4 +1,4 @@
-"""Models that stand on rows: these in a model file, and decision values by them.
+"""Models that stand on rows: these in a model file.
 
     /support   indptr int64, indices int32 (the model's features), values, norms, coefficients float64
 
@@ -7,12 +7,8 @@ problems/support.py says what these are; the kernel is in the description.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
-from blocksvm.kernels.kernel_machine import columns_of, kernel_sums
-from blocksvm.kernels.margins import row_sq_norms
 from blocksvm.problems.support import Support
 from blocksvm.sources.store.arrays import read_array, write_array
 from blocksvm.sources.store.files import create_group, member
@@ -60,34 +56,3 @@ def support_bytes(meta: dict, n_columns: int) -> int:
     if told is None:
         return 0
     return 40 * told["n_nonzeros"] + 48 * told["n_support"] + 8 * (n_columns + 2)
-
-
-class Expansion:
-    """Adds sum_m coefficients[m] K(z_m, x) to decision values of rows over other features.
-
-    places (d,): the feature that each of the model's is among theirs, -1 for none; n_features: theirs.  A feature that
-    the model does not know counts in a row's norm alone.
-    """
-
-    def __init__(self, support: Support, places: np.ndarray, n_features: int):
-        lengths = np.diff(support.indptr)
-        moved = places[support.indices]
-        known = moved >= 0
-        owner = np.repeat(np.arange(len(lengths)), lengths)[known]
-        indptr = np.append(0, np.cumsum(np.bincount(owner, minlength=len(lengths)).astype(np.int64)))
-        indices, values = moved[known].astype(np.int32), support.values[known]
-        first = np.zeros(n_features + 3, np.int64)  # and one for what is unknown
-        self.columns = first, np.empty(len(indices), np.int32), np.empty(len(indices))
-        columns_of(indptr, indices, values, *self.columns)
-        self.support = replace(support, indices=np.empty(0, np.int32), values=np.empty(0))
-
-    def add(self, matrix: tuple, rows: slice, values: np.ndarray) -> None:
-        """To ``values`` (1, m) of the rows ``rows`` of (indptr, indices, entries)."""
-        indptr, indices, entries = matrix
-        part = indptr[rows.start : rows.stop + 1], indices, entries
-        norms = np.empty(rows.stop - rows.start)
-        row_sq_norms(*part, norms)
-        own = self.support
-        kernel_sums(
-            *part, norms, *self.columns, own.norms, own.coefficients, *own.function, np.empty(len(own.norms)), values[0]
-        )

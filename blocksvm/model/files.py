@@ -16,10 +16,12 @@ from blocksvm.formats import FORMATS
 from blocksvm.formats.recipe import Recipe
 from blocksvm.kernels.table import hash_ids
 from blocksvm.labels import listed
-from blocksvm.model.expansion import Expansion, read_support, write_support
+from blocksvm.model.expansion import read_support, write_support
 from blocksvm.model.older import of_today
 from blocksvm.model.probabilities import link_of
 from blocksvm.model.state import Piecewise, write_state
+from blocksvm.problems.distance import DISTANCE, Distance
+from blocksvm.problems.expansion import Expansion
 from blocksvm.problems.support import Support
 from blocksvm.sources.store.arrays import read_array, write_array
 from blocksvm.sources.store.files import create_group, create_hdf5, damage_named, open_hdf5, read_meta, write_meta
@@ -132,9 +134,10 @@ class Model:
 
     def decision_function(self, X) -> np.ndarray:
         """<w, x> + intercept for the rows of a scipy sparse matrix whose columns are feature ids; (n,) float64, or
-        (n, k) of k > 2 classes.  Of a machine with a kernel sum_m coefficients[m] K(z_m, x) + intercept."""
-        if self.support is not None:
-            return self._by_support(X)
+        (n, k) of k > 2 classes.  Of a machine with a kernel sum_m coefficients[m] K(z_m, x) + intercept; of a model of
+        rows without labels ||x - w||."""
+        if self.support is not None or DISTANCE in self.meta:
+            return self._completed(X)
         columns = np.zeros((X.shape[1], *self.weights.shape[:-1]))
         if self.bits is not None:
             index = IdIndex(len(self.feature_ids)).fill([(0, self.feature_ids)])
@@ -145,7 +148,8 @@ class Model:
             columns[self.feature_ids[known]] = self.weights[..., known].T
         return np.asarray(X @ columns, dtype=np.float64) + self.intercept
 
-    def _by_support(self, X) -> np.ndarray:
+    def _completed(self, X) -> np.ndarray:
+        """Decision values that depend on the norms of rows."""
         from scipy import sparse
 
         X = sparse.csr_matrix(X)
@@ -160,9 +164,15 @@ class Model:
             places = np.where(hashes[there] == self.feature_ids, there, -1)
         else:
             places = np.where(self.feature_ids < X.shape[1], self.feature_ids, -1)
-        values = np.full((1, X.shape[0]), float(self.intercept))
         matrix = X.indptr.astype(np.int64), X.indices.astype(np.int32), X.data.astype(np.float64)
-        Expansion(self.support, places, X.shape[1]).add(matrix, slice(0, X.shape[0]), values)
+        if self.support is not None:
+            values = np.full((1, X.shape[0]), float(self.intercept))
+            completion = Expansion.of(self.support, places, X.shape[1])
+        else:
+            columns = np.zeros(X.shape[1])
+            columns[places[places >= 0]] = self.weights[places >= 0]
+            values, completion = (X @ columns)[None], Distance.of(self.meta)
+        completion.complete(matrix, slice(0, X.shape[0]), values)
         return values[0]
 
     def predict(self, X) -> np.ndarray:

@@ -70,6 +70,27 @@ class RealMeasures:
         return [f"root mean squared error {rmse:.6g}, mean absolute error {absolute:.6g}{explained} ({n:,} rows)"]
 
 
+class DistanceMeasures:
+    """Of distances from w: how many rows lie within ``epsilon``, and the root of the mean square."""
+
+    def __init__(self, epsilon: float):
+        self.epsilon = epsilon
+        self.rows = self.within = 0
+        self.squared = 0.0
+
+    def count(self, scores) -> None:
+        self.rows += len(scores.values)
+        self.within += int(np.count_nonzero(scores.values <= self.epsilon))
+        self.squared += float(scores.values @ scores.values)
+
+    def sentences(self) -> list[str]:
+        n = max(1, self.rows)
+        return [
+            f"{self.within:,} of {self.rows:,} rows within {self.epsilon:g} ({self.within / n:.2%}), root mean squared "
+            f"distance {math.sqrt(self.squared / n):.6g}"
+        ]
+
+
 def places_of(values: np.ndarray, bits: int) -> np.ndarray:
     """(n,) int64: the upper ``bits`` of the float32 of values, as numbers that rise with them."""
     with np.errstate(over="ignore"):

@@ -16,9 +16,11 @@ from blocksvm.formats.protocol import EXPANSION, Reading
 from blocksvm.formats.recipe import Recipe
 from blocksvm.formats.text import LineLimit, TextInputs
 from blocksvm.memory import Budget
-from blocksvm.model.expansion import Expansion, support_bytes
+from blocksvm.model.expansion import support_bytes
 from blocksvm.model.files import Model, describe_model, hashed, labels_predicted, load_model, own_format, recipe_of
 from blocksvm.model.values import classes_of, piece_bytes, pieces_of_values, rows_of_piece
+from blocksvm.problems.distance import Distance
+from blocksvm.problems.expansion import Expansion
 from blocksvm.rows import RecordCounter, shown_name
 from blocksvm.sources.block import Arena
 from blocksvm.sources.source import largest_chunk_bytes
@@ -86,7 +88,7 @@ class TextScorer:
         self.w[:, :-2] = self.model.weights
         self.w[:, -1:] = constant
         own = self.model.support
-        self.expansion = None if own is None else Expansion(own, np.arange(d), d)
+        self.completion = Distance.of(description) if own is None else Expansion.of(own, np.arange(d), d)
         # from here on the weights are only needed in this order
         self.model = replace(self.model, feature_ids=np.empty(0, np.int64), weights=np.empty(0), support=None)
 
@@ -108,8 +110,8 @@ class TextScorer:
                 labels = batch.label_array()
                 matrix = batch.indptr, positions, batch.values
                 for part, values in pieces_of_values(matrix, self.w, 1.0):
-                    if self.expansion is not None:
-                        self.expansion.add(matrix, part, values)
+                    if self.completion is not None:
+                        self.completion.complete(matrix, part, values)
                     yield Scores(by_row(values), classes_of(values), labels[part])
         if rows == 0:
             raise InputError(f"{shown_name(inputs[0])}: no rows found; expected lines of {format_named(name).lines}")
@@ -158,7 +160,9 @@ class StoreScorer:
                 )
             self.own, places = _own_weights(loaded, store)
             support = loaded.support
-            self.expansion = None if support is None else Expansion(support, places, store.n_features)
+            self.completion = (
+                Distance.of(description) if support is None else Expansion.of(support, places, store.n_features)
+            )
             # from here on the weights are only needed by the store's own features
             self.model = replace(loaded, feature_ids=np.empty(0, np.int64), weights=np.empty(0), support=None)
             self.arena_bytes = largest_chunk_bytes(store)
@@ -189,8 +193,8 @@ class StoreScorer:
                 continue
             block = store.read_block(np.array([chunk]), arena)
             for part, values in pieces_of_values(block.matrix, self.own, 1.0):
-                if self.expansion is not None:
-                    self.expansion.add(block.matrix, part, values)
+                if self.completion is not None:
+                    self.completion.complete(block.matrix, part, values)
                 own = chosen[part]
                 places = np.searchsorted(sources, rows["source"][part][own])
                 labels[places] = rows["label"][part][own]

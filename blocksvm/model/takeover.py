@@ -44,9 +44,9 @@ class EarlierModels:
         as descriptions have them."""
         if self.continue_from is not None:
             saved = describe_model(self.continue_from)
-            solver.capabilities.require(
-                "continues", solver.name, "continue_from", f"it starts from other models by {called('warm_start')}"
-            )
+            other = f"it starts from other models by {called('warm_start')}"
+            instead = (other,) if solver.capabilities.warm_starts else ()
+            solver.capabilities.require("continues", solver.name, "continue_from", *instead)
             check_continued(self.continue_from, saved, method, bias, self.fingerprints[1])
             self._check_labels(self.continue_from, saved, labels)
             self.outers = saved["outer"]

@@ -20,7 +20,48 @@ from blocksvm.problems.problem import (
     sums_by_class,
     weight_of_losses,
 )
+from blocksvm.problems.support import KERNELS
+from blocksvm.settings import Setting, Settings
 from blocksvm.sources.source import Source
+
+KERNEL_SETTINGS = Settings((
+    Setting("kernel", "the kernel: rbf exp(-gamma ||x - z||^2), polynomial (gamma <x, z> + coef0)^degree, or linear",
+            default="rbf", kind=str, choices=KERNELS),
+    Setting("gamma", "of the kernel (default: 1 / number of features)", above=0.0),
+    Setting("degree", "of the polynomial kernel", default=3, kind=int, least=1, most=50),
+    Setting("coef0", "of the polynomial kernel", default=0.0),
+))  # fmt: skip
+
+
+def known_of_kernel(source: Source) -> dict:
+    """What a source's rows decide of these settings."""
+    return {"gamma": 1.0 / max(1, source.n_features)}
+
+
+def function_of(settings: Mapping) -> tuple:
+    """(number of the kernel, gamma, coef0, degree), as kernels/kernel_machine.py takes them."""
+    return KERNELS.index(settings["kernel"]), settings["gamma"], settings["coef0"], settings["degree"]
+
+
+def described_kernel(settings: Mapping) -> dict:
+    """The same as a ``Support`` has it."""
+    return {"name": settings["kernel"]} | {name: settings[name] for name in ("gamma", "coef0", "degree")}
+
+
+def check_kernel(settings: Mapping, source: Source, total: float) -> None:
+    """InputError for a polynomial that is no kernel, or whose values, times ``total``, are beyond double precision."""
+    if settings["kernel"] != "polynomial":
+        return
+    if settings["coef0"] < 0.0:
+        raise InputError(f"{said('coef0', settings['coef0'])}: below 0 the polynomial is no kernel; give 0 or more")
+    with np.errstate(over="ignore"):
+        largest = settings["gamma"] * source.max_norm**2 + settings["coef0"]
+        value = float(np.power(largest, settings["degree"]))
+    if not value * total < 1e150:
+        raise InputError(
+            f"{said('degree', settings['degree'])}: the kernel's values, up to {value:.1e}, are beyond what double "
+            "precision can solve; scale the rows, or choose a smaller degree or gamma"
+        )
 
 
 @dataclass(frozen=True)
@@ -48,20 +89,7 @@ def kernel_problem(settings: Mapping, bias: float, free_bias: bool, source: Sour
     cost = C * np.array(class_factors(settings["class_weight"], labels, sums))
     total = math.fsum(c * n for c, n in zip(cost.tolist(), sums, strict=True))
     check_costs(settings, cost, source, bias, total)
-    largest = source.max_norm**2
-    if settings["kernel"] == "polynomial":
-        if settings["coef0"] < 0.0:
-            raise InputError(
-                f"{said('coef0', settings['coef0'])}: below 0 the polynomial is no kernel, and has no optimum to "
-                "certify; give 0 or more"
-            )
-        with np.errstate(over="ignore"):
-            value = float(np.power(abs(settings["gamma"] * largest) + abs(settings["coef0"]), settings["degree"]))
-        if not value * total < 1e150:
-            raise InputError(
-                f"{said('degree', settings['degree'])}: the kernel's values, up to {value:.1e}, are beyond what double "
-                "precision can solve; scale the rows, or choose a smaller degree or gamma"
-            )
+    check_kernel(settings, source, total)
     return KernelProblem(cost, bias, free_bias, source.n_samples, source.n_features)
 
 

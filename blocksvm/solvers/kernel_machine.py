@@ -24,25 +24,28 @@ import numpy as np
 
 from blocksvm.kernels.kernel_machine import kernel_rows, kernel_sums, pairs, singles
 from blocksvm.memory import Budget
-from blocksvm.problems.kernel import KernelProblem, certified, kernel_problem
+from blocksvm.problems.kernel import (
+    KERNEL_SETTINGS,
+    KernelProblem,
+    certified,
+    described_kernel,
+    function_of,
+    kernel_problem,
+    known_of_kernel,
+)
 from blocksvm.problems.problem import Certificate
 from blocksvm.problems.settings import PROBLEM_SETTINGS
-from blocksvm.problems.support import KERNELS, Support
-from blocksvm.settings import Setting, Settings
+from blocksvm.problems.support import Support
+from blocksvm.settings import Setting
 from blocksvm.solvers.kept_rows import Candidates, KeptRows, best_pairs, copied
 from blocksvm.solvers.protocol import Capabilities, Method, PassResult, Solver, State, StateArray, Task
 from blocksvm.sources.block import Block
 from blocksvm.sources.source import Source
 
-SETTINGS = PROBLEM_SETTINGS.without("loss") + Settings((
-    Setting("kernel", "the kernel: rbf exp(-gamma ||x - z||^2), polynomial (gamma <x, z> + coef0)^degree, or linear",
-            default="rbf", kind=str, choices=KERNELS),
-    Setting("gamma", "of the kernel (default: 1 / number of features)", above=0.0),
-    Setting("degree", "of the polynomial kernel", default=3, kind=int, least=1, most=50),
-    Setting("coef0", "of the polynomial kernel", default=0.0),
+SETTINGS = PROBLEM_SETTINGS.without("loss") + KERNEL_SETTINGS + (
     Setting("matrix_rows", "rows whose kernel matrix is in memory (default: as many as half of the memory that "
             "is left holds, at most 4096)", kind=int, least=2, metavar="N"),
-))  # fmt: skip
+)  # fmt: skip
 # More converge in fewer readings, each of which costs more: on a9a 1,000 take 122 and 4,096 take 23, in the same time.
 MOST_ROWS = 4_096
 OF_MEMORY = 0.5  # for the rows and their matrix
@@ -76,14 +79,12 @@ class KernelMachine(Solver):
 
     def __init__(self, task: Task):
         source = task.source
-        gamma = 1.0 / max(1, source.n_features)
-        self.settings = SETTINGS.resolve(task.settings, self.name, {"gamma": gamma})
+        self.settings = SETTINGS.resolve(task.settings, self.name, known_of_kernel(source))
         self.problem: KernelProblem = kernel_problem(self.settings, task.bias, task.free_bias, source)
         self.cost = self.problem.cost_by_sign()
         self.n_threads = len(os.sched_getaffinity(0))
         self.prior = np.empty(0)
-        name, *numbers = (self.settings[setting] for setting in ("kernel", "gamma", "coef0", "degree"))
-        self.function = (KERNELS.index(name), *numbers)
+        self.function = function_of(self.settings)
         self.constant = 0.0 if task.free_bias else task.bias**2
 
     def plan_memory(self, budget: Budget, source: Source) -> None:
@@ -284,10 +285,9 @@ class KernelMachine(Solver):
             lengths.append(np.diff(block.indptr)[chosen])
             parts.append((*copied(block, chosen), block.sq_norms[chosen], block.rows[chosen]))
         indices, values, norms, rows = (np.concatenate(one) for one in zip(*parts, strict=True))
-        names = ("gamma", "coef0", "degree")
-        kernel = {"name": self.settings["kernel"]} | {name: self.settings[name] for name in names}
         indptr = np.append(0, np.cumsum(np.concatenate(lengths)))
-        return Support(indptr, indices, values, norms, signed(state["alpha"], state["sides"])[rows], kernel)
+        return Support(indptr, indices, values, norms, signed(state["alpha"], state["sides"])[rows],
+                       described_kernel(self.settings))  # fmt: skip
 
     def summary(self, state: State) -> str:
         alpha, cost = state["alpha"], np.abs(state["sides"])

@@ -158,6 +158,14 @@ class Task:
     stop: Callable[[], bool] = field(default=lambda: False)
 
 
+class Completion(Protocol):
+    """Makes decision values of <w, x>, where these are more than that."""
+
+    def complete(self, matrix: tuple, rows: slice, values: np.ndarray) -> None:
+        """In ``values`` (1, m), of the rows ``rows`` of (indptr, indices, entries)."""
+        ...
+
+
 class Solver(Protocol):
     """Minimises over one block at a time, or learns from it row by row.
 
@@ -183,6 +191,11 @@ class Solver(Protocol):
     def real_targets(self) -> bool:
         """Whether the rows' labels are taken as real numbers; else they are classes."""
         return self.problem is not None and self.problem.real
+
+    @property
+    def predicts_rows(self) -> bool:
+        """Whether it looks at no labels: its real target is 0, and its decision value each row's distance."""
+        return False
 
     def start(self, state: State) -> None:
         """The state of a run that begins, in arrays of zeros."""
@@ -261,6 +274,15 @@ class Solver(Protocol):
     def support(self, state: State, blocks: Callable[[], Iterable[Block]]) -> Support | None:
         """Of a solver whose result is no vector of weights: the rows that it stands on."""
         return None
+
+    def completion(self, state: State) -> Completion | None:
+        """Of a solver that measures what its result is worth, and whose decision values are no <w, x>: what makes them
+        of it."""
+        return None
+
+    def describe(self, state: State) -> dict:
+        """What the model's description says besides what that of any has."""
+        return {}
 
     def problem_at(self, state: State) -> Problem:
         """What certificates are about; of several problems it knows those that are at their end."""

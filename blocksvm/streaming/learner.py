@@ -140,6 +140,8 @@ def learners_of(settings, n_classes: int, has_prior: bool) -> list[StreamLearner
             name, own, {}, average=settings.average, bias=settings.bias or 0.0, n_classes=n_classes,
             rule=settings.multiclass, query=settings.query, key=settings.seed, targets=settings.targets,
         )  # fmt: skip
+        if has_prior and not runner.learner.takes_prior:
+            raise InputError(f"{called('prior')}: {name} has no use for it; leave it out")
         method = {
             "name": name, "learner": True, "settings": plain(runner.settings | SHARED.resolve(shared, name)),
         }  # fmt: skip

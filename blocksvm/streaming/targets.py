@@ -9,7 +9,7 @@ import numpy as np
 from blocksvm.errors import InputError, called, said
 from blocksvm.labels import Labels, has_label, label_text
 from blocksvm.learners.loops import NO_LABEL
-from blocksvm.learners.protocol import NUMBERS
+from blocksvm.learners.protocol import NO_TARGETS, NUMBERS, of_classes
 from blocksvm.rows import RecordCounter, RowBatch
 
 KNOWN_LABELS = ((-1.0, 1.0), (0.0, 1.0))
@@ -20,11 +20,11 @@ SKIPPED = NO_LABEL - 1  # in the place of a class: the label is none of the clas
 def targets_of(settings, prior, described, on_fault: Callable[[str], None], keeps_unlabelled: bool) -> StreamTargets:
     """Those of a stream with these settings that begins from the model ``prior``, so described, or None; InputError for
     labels that do not fit."""
-    labels, real = settings.labels, settings.targets == NUMBERS
+    labels, real = settings.labels, not of_classes(settings.targets)
     if labels is not None and len(set(labels)) < 2:
         raise InputError(f"{called('labels')}: name two different labels, or more")
     if real and labels is not None:
-        raise InputError(f"{called('labels')}: {said('targets', NUMBERS)} has no classes; leave it out")
+        raise InputError(f"{called('labels')}: {said('targets', settings.targets)} has no classes; leave it out")
     if prior is not None and labels is None and not real:
         labels = described["labels"]
         if not labels:
@@ -33,19 +33,27 @@ def targets_of(settings, prior, described, on_fault: Callable[[str], None], keep
                 f"{said('targets', NUMBERS)}, or name another prior model"
             )
     found = None if labels is None else Labels(tuple(sorted(labels)))
-    return StreamTargets(found, real, settings.skip_bad, on_fault, keeps_unlabelled)
+    of_rows = settings.targets == NO_TARGETS
+    return StreamTargets(found, real, of_rows, settings.skip_bad, on_fault, keeps_unlabelled)
 
 
 class StreamTargets:
-    """labels: the classes, None while they are not known, -1 and +1 or 0 and 1; real: labels are numbers; skip_bad:
+    """labels: the classes, None while they are not known, -1 and +1 or 0 and 1; real: labels are numbers, or, of_rows,
+    not looked at; skip_bad:
     rows of other labels are passed over, on_fault(sentence) told of the first ones; keeps_unlabelled: rows without a
     label are to be predicted.  again: in a later pass over the same rows, in which none is counted once more."""
 
     def __init__(
-        self, labels: Labels | None, real: bool, skip_bad: bool, on_fault: Callable[[str], None], keeps_unlabelled: bool
+        self,
+        labels: Labels | None,
+        real: bool,
+        of_rows: bool,
+        skip_bad: bool,
+        on_fault: Callable[[str], None],
+        keeps_unlabelled: bool,
     ):
         self.labels = labels
-        self.real = real
+        self.real, self.of_rows = real, of_rows
         self.skip_bad = skip_bad
         self.on_fault = on_fault
         self.keeps_unlabelled = keeps_unlabelled
@@ -66,6 +74,8 @@ class StreamTargets:
 
     def of(self, batch: RowBatch, counter: RecordCounter) -> tuple[np.ndarray, np.ndarray]:
         """y (n,), and which rows (m,) int32 the learner gets.  InputError for a label that does not fit."""
+        if self.of_rows:
+            return np.zeros(len(batch)), np.arange(len(batch), dtype=np.int32)
         labels = batch.label_array()
         known = np.flatnonzero(has_label(labels)).astype(np.int32)
         self.unlabelled += 0 if self.again else len(batch) - len(known)

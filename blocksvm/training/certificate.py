@@ -3,36 +3,53 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from blocksvm.model.values import classes_of, pieces_of_values
 from blocksvm.problems.problem import Certificate, Decided, Problem
+from blocksvm.solvers.protocol import Completion, Solver
 from blocksvm.sources.block import Block
 
 
 def evaluate(
-    w: np.ndarray, n_vectors: int, bias: float, real: bool, blocks: Iterable[Block], stopped: Callable[[], bool]
+    solver: Solver, w: np.ndarray, completion: Completion | None, blocks: Iterable[Block], stopped: Callable[[], bool]
 ) -> Certificate | None:
-    """The accuracy of w (n_vectors * (d + 1),), one vector or one a class, over blocks of all rows, or, of ``real``
-    targets, the root of its mean squared error; None if stopped."""
+    """The accuracy of w (n_vectors * (d + 1),), one vector or one a class, over blocks of all rows, or, of real
+    targets, the root of its mean squared error; None if stopped.  completion: what makes the solver's decision values
+    of <w, x>, None where they are that."""
     total = rows = 0
     for block in blocks:
-        own = w.reshape(n_vectors, -1)
-        total += sum_squared_errors(own, bias, block) if real else count_correct(w, n_vectors, bias, block)
+        if solver.real_targets:
+            own = w.reshape(solver.n_vectors, -1)
+            total += sum_squared_errors(own, solver.bias, block, completion, solver.predicts_rows)
+        else:
+            total += count_correct(w, solver.n_vectors, solver.bias, block, completion)
         rows += block.n_samples
         if stopped():
             return None
     mean = total / max(1, rows)
-    return Certificate(None, None, None, None, math.sqrt(mean)) if real else Certificate(None, None, None, mean)
+    if solver.real_targets:
+        return Certificate(None, None, None, None, math.sqrt(mean))
+    return Certificate(None, None, None, mean)
 
 
-def count_correct(w: np.ndarray, n_vectors: int, bias: float, block: Block) -> int:
+def completed(pieces: Iterator[tuple[slice, np.ndarray]], block: Block, completion: Completion | None) -> Iterator:
+    """The pieces of <w, x> as decision values; completion: as ``evaluate`` has it."""
+    for rows, values in pieces:
+        if completion is not None:
+            completion.complete(block.matrix, rows, values)
+        yield rows, values
+
+
+def count_correct(
+    w: np.ndarray, n_vectors: int, bias: float, block: Block, completion: Completion | None = None
+) -> int:
     """Rows of the block whose label is predicted: the sign for two classes, the largest value for more."""
     correct = 0
-    for rows, values in pieces_of_values(block.matrix, w.reshape(n_vectors, -1), bias):
+    for rows, values in completed(pieces_of_values(block.matrix, w.reshape(n_vectors, -1), bias), block, completion):
         predicted = classes_of(values)
         correct += int(np.count_nonzero((2 * predicted - 1 if n_vectors == 1 else predicted) == block.y[rows]))
     return correct
@@ -49,11 +66,14 @@ def count_sets(w: np.ndarray, bias: float, block: Block, member: np.ndarray) -> 
     return correct
 
 
-def sum_squared_errors(w: np.ndarray, bias: float, block: Block) -> float:
-    """Sum of (<w, x_i> - y_i)^2 over the block's rows that have a target; w (1, d + 1)."""
+def sum_squared_errors(
+    w: np.ndarray, bias: float, block: Block, completion: Completion | None = None, predicts_rows: bool = False
+) -> float:
+    """Sum of (z_i - y_i)^2 over the block's rows that have a target, z_i = <w, x_i> or what the completion makes of it;
+    w (1, d + 1).  predicts_rows: every row has the target 0."""
     total = 0.0
-    for rows, values in pieces_of_values(block.matrix, w, bias):
-        errors = values[0] - block.y[rows]
+    for rows, values in completed(pieces_of_values(block.matrix, w, bias), block, completion):
+        errors = values[0] if predicts_rows else values[0] - block.y[rows]
         total += float(np.square(errors[~np.isnan(errors)]).sum())
     return total
 

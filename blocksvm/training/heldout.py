@@ -10,21 +10,27 @@ import numpy as np
 
 from blocksvm.conversion.ids import IdIndex
 from blocksvm.errors import InputError
-from blocksvm.labels import SETS, Labels, label_text
+from blocksvm.labels import NUMBERS, SETS, Labels, label_text
 from blocksvm.memory import Budget
 from blocksvm.model.values import piece_bytes
 from blocksvm.problems.several import membership
+from blocksvm.solvers.protocol import Completion, Solver
 from blocksvm.sources.block import Arena
 from blocksvm.sources.source import Source, largest_chunk_bytes
 from blocksvm.training.certificate import count_correct, count_sets, sum_squared_errors
 from blocksvm.vectors import side_by_side, width_of
 
 
-def held_out_figures(held_out: HeldOut | None, weights: Callable[[], np.ndarray], bias: float) -> dict:
+def held_out_figures(
+    held_out: HeldOut | None,
+    weights: Callable[[], np.ndarray],
+    bias: float,
+    completion: Callable[[], Completion | None] = lambda: None,
+) -> dict:
     """For a trace: valid_accuracy and valid_rmse, null where there is none."""
     figures = {"valid_accuracy": None, "valid_rmse": None}
     if held_out is not None:
-        figures["valid_rmse" if held_out.real else "valid_accuracy"] = held_out.score(weights(), bias)
+        figures["valid_rmse" if held_out.real else "valid_accuracy"] = held_out.score(weights(), bias, completion())
     return figures
 
 
@@ -32,8 +38,10 @@ class HeldOut:
     """A second source to score after each outer iteration, one chunk at a time.  labels: the classes that are learned,
     None where targets are real numbers; sets: rows have sets of them."""
 
-    def __init__(self, source: Source, labels: Labels | None, n_vectors: int, budget: Budget, sets: bool = False):
+    def __init__(self, source: Source, labels: Labels | None, solver: Solver, budget: Budget, sets: bool = False):
+        n_vectors, self.predicts_rows = solver.n_vectors, solver.predicts_rows
         self.real = labels is None
+        self.n_scored = source.n_samples - (0 if self.predicts_rows else source.n_unlabelled)
         self.member: np.ndarray | None = None
         if sets:
             if source.label_kind != SETS or source.label_counts is None:
@@ -42,9 +50,10 @@ class HeldOut:
             labels = None
         elif labels is not None:
             _require_some(source, labels)
-        if source.n_unlabelled == source.n_samples:
+        if self.n_scored == 0:
             raise InputError(f"{source.name}: none of its rows has a label; name a store of rows that have one")
-        self.source = source = source.reader(labels, self.real)  # the same rows may be trained on
+        real = self.real and (not self.predicts_rows or source.label_kind == NUMBERS)
+        self.source = source = source.reader(labels, real)  # the same rows may be trained on
         self.n_vectors = n_vectors
         self.arena_bytes = largest_chunk_bytes(source)
         # a chunk, the mapping, the weights, and while these are gathered the known positions and their weights
@@ -67,7 +76,7 @@ class HeldOut:
             self.mapping[start : start + len(ids)] = index.find(ids)
         self.arena = Arena(self.arena_bytes)
 
-    def score(self, w: np.ndarray, bias: float) -> float:
+    def score(self, w: np.ndarray, bias: float, completion: Completion | None = None) -> float:
         """Share of the labelled held-out rows whose label, or whole set of labels, is predicted, or the root of their
         mean squared error; unseen features count nothing."""
         own = side_by_side(self.n_vectors, self.source.n_features + 1)
@@ -79,12 +88,12 @@ class HeldOut:
         for chunk in range(len(self.source.chunks)):
             block = self.source.read_block(np.array([chunk]), self.arena)
             if self.real:
-                total += sum_squared_errors(own, bias, block)
+                total += sum_squared_errors(own, bias, block, completion, self.predicts_rows)
             elif self.member is not None:
                 total += count_sets(own, bias, block, self.member)
             else:
                 total += count_correct(own, self.n_vectors, bias, block)
-        mean = total / (self.source.n_samples - self.source.n_unlabelled)
+        mean = total / self.n_scored
         return math.sqrt(mean) if self.real else mean
 
 

@@ -249,7 +249,7 @@ class OuterLoop:
         if certificate is not None:
             progress.certificate = asdict(certificate)
             progress.certified_outer = position.outer
-        valid = held_out_figures(plan.held_out, self.weights, solver.bias)
+        valid = held_out_figures(plan.held_out, self.weights, solver.bias, lambda: solver.completion(self.state))
         estimates = {"primal_estimate": primal, "dual_estimate": dual, "gap_estimate": gap,
                      "certificate_share": share, "rows_read": self.supply.blocks.source.n_samples,
                      **figures_of(self.working_set),

@@ -22,6 +22,10 @@ SOLVERS = {
     "kernel": "blocksvm.solvers.kernel_machine:METHOD",
     "forel-exact": "blocksvm.learners.exact:FOREL_EXACT",
     "ftl": "blocksvm.learners.exact:FTL",
+    "kernel-perceptron": "blocksvm.learners.kernel_learner:KERNEL_PERCEPTRON",
+    "kernel-pa": "blocksvm.learners.kernel_learner:KERNEL_PA",
+    "kernel-pa1": "blocksvm.learners.kernel_learner:KERNEL_PA1",
+    "kernel-pa2": "blocksvm.learners.kernel_learner:KERNEL_PA2",
 }
 NAMES = (*SOLVERS, *(name for name in LEARNERS if name not in SOLVERS))
 

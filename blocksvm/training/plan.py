@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from blocksvm.errors import InputError, said
-from blocksvm.labels import SETS, Labels, members_of
+from blocksvm.labels import NUMBERS, SETS, Labels, members_of
 from blocksvm.memory import Budget
 from blocksvm.model.state import namespace
 from blocksvm.model.takeover import EarlierModels
@@ -65,7 +65,8 @@ class Plan:
                 self._stops(stop),
             )
         )
-        if self.solver.real_targets:
+        labels_are_read = not self.solver.predicts_rows or source.label_kind == NUMBERS
+        if self.solver.real_targets and labels_are_read:
             self.source = source = source.reader(real=True)
         self.method = {
             "name": self.solver.name,
@@ -81,7 +82,7 @@ class Plan:
         if valid is not None:
             self.solver.capabilities.require("linear", self.solver.name, "valid", "score other rows with predict")
         self.held_out = (
-            None if valid is None else HeldOut(valid, self.labels, self.solver.n_vectors, self.budget, self.multilabel)
+            None if valid is None else HeldOut(valid, self.labels, self.solver, self.budget, self.multilabel)
         )
         take_state(self.budget, source, self.solver, self.n_features)
         self.solver.plan_memory(self.budget, source)

@@ -44,6 +44,7 @@ def describe_result(loop: OuterLoop, result: Result) -> dict:
         "passes": result.passes,
         "set_passes": result.set_passes,
         "versions": versions(),
+        **solver.describe(loop.state),
     }
 
 

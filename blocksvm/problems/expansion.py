@@ -1,0 +1,49 @@
+"""Decision values by the rows that a model stands on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from blocksvm.kernels.kernel_machine import columns_of, kernel_sums
+from blocksvm.kernels.margins import row_sq_norms
+from blocksvm.problems.support import Support
+
+
+@dataclass(frozen=True)
+class Expansion:
+    """Completes <w, x> of rows to decision values: adds sum_m coefficients[m] K(z_m, x).
+
+    columns: (first, owner, held) of the rows z_m, see kernels/kernel_machine.py; norms (m,): their squared norms;
+    function: as ``Support`` has it.
+    """
+
+    columns: tuple[np.ndarray, np.ndarray, np.ndarray]
+    norms: np.ndarray
+    coefficients: np.ndarray
+    function: tuple
+
+    @classmethod
+    def of(cls, support: Support, places: np.ndarray, n_features: int) -> Expansion:
+        """For rows over other features: places (d,): the feature that each of the model's is among theirs, -1 for none;
+        n_features: theirs.  A feature that the model does not know counts in a row's norm alone."""
+        lengths = np.diff(support.indptr)
+        moved = places[support.indices]
+        known = moved >= 0
+        owner = np.repeat(np.arange(len(lengths)), lengths)[known]
+        indptr = np.append(0, np.cumsum(np.bincount(owner, minlength=len(lengths)).astype(np.int64)))
+        indices, values = moved[known].astype(np.int32), support.values[known]
+        first = np.zeros(n_features + 3, np.int64)  # and one for what is unknown
+        columns = first, np.empty(len(indices), np.int32), np.empty(len(indices))
+        columns_of(indptr, indices, values, *columns)
+        return cls(columns, support.norms, support.coefficients, support.function)
+
+    def complete(self, matrix: tuple, rows: slice, values: np.ndarray) -> None:
+        """``values`` (1, m), <w, x> of the rows ``rows`` of (indptr, indices, entries)."""
+        indptr, indices, entries = matrix
+        part = indptr[rows.start : rows.stop + 1], indices, entries
+        norms = np.empty(rows.stop - rows.start)
+        row_sq_norms(*part, norms)
+        work = np.empty(len(self.norms))
+        kernel_sums(*part, norms, *self.columns, self.norms, self.coefficients, *self.function, work, values[0])
