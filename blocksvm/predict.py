@@ -79,7 +79,7 @@ def main(arguments: list[str]) -> int:
         ready = compile_reader(description["text"]["dtype"], description.get("bits"), options.quiet)
         scorer = TextScorer(options.model, options.memory, options.format, ready)
         pieces = scorer.scores([options.input])
-    measures = SetMeasures(scorer.model.labels) if sets else RealMeasures()
+    measures = SetMeasures(scorer.model.labels, scorer.model.ranks) if sets else RealMeasures()
     if not (real or sets):
         ranked = binary and scorer.budget.left >= 2 * RANK_BYTES
         if ranked:

@@ -795,8 +795,24 @@ class MultiPrototype:
         scores = self.scores(x)
         scores[c] = -np.inf
         s = int(np.argmax(scores))
+        self._learn_pair(x, c, s)
+
+    def learn_set(self, x, Y):
+        """The same for a set Y of classes: r = argmin score in Y, s = argmax score outside (ties: the smaller); of an
+        empty or complete set the learner gets a row of zeros.  Returns (score_r - score_s or None)."""
+        scores = self.scores(x)
+        inside = np.isin(np.arange(self.k), sorted(Y))
+        if inside.all() or not inside.any():
+            self.learner.learn(np.zeros(self.k * self.d), 1)
+            return None
+        r = int(np.argmin(np.where(inside, scores, np.inf)))
+        s = int(np.argmax(np.where(inside, -np.inf, scores)))
+        self._learn_pair(x, r, s)
+        return scores[r] - scores[s]
+
+    def _learn_pair(self, x, r, s):
         virtual = np.zeros((self.k, self.d))
-        virtual[c] = x
+        virtual[r] = x
         virtual[s] = -x
         self.learner.learn(virtual.reshape(-1), 1)
 

@@ -6,6 +6,9 @@ Two classes: y is -1 or +1; or y is a number.  More: y is the class 0 .. k - 1, 
 prototypes  the multi-prototype rule (Crammer et al., JMLR 2006, sec. 7): s = the wrong class of the highest score (ties:
             the smallest); the learner gets, with y = +1, the row that has x in the place of the row's class and -x in that of s
 rest        one learner a class, with y = +1 on its rows and -1 on all others
+
+A row may have a set of classes: then x goes in the place of r, the class of the set with the lowest score, and -x in that of
+s, the class outside of it with the highest (ties: the smaller); of an empty or a complete set there is no such pair, and no loss.
 """
 
 from functools import cache
@@ -90,6 +93,43 @@ def importance_of(weights, i):
 def has_none(label, numbers):
     """The row has no label."""
     return label != label if numbers else label == NO_LABEL
+
+
+@inlined
+def mark(own, label, sets, value):
+    """``own[c] = value`` for the class of a row, or, where ``sets`` (first, members) are given, the members of set ``label``:
+    members[first[label]] .. members[first[label + 1] - 1]."""
+    if sets is None:
+        own[label] = value
+    else:
+        for k in range(sets[0][label], sets[0][label + 1]):
+            own[sets[1][k]] = value
+
+
+@inlined
+def pair_of(of_class, own):
+    """(r, s): the class among ``own`` with the lowest score, the one not among them with the highest; -1: there is none."""
+    right, wrong = -1, -1
+    for c in range(of_class.shape[0]):
+        if own[c]:
+            if right < 0 or of_class[c] < of_class[right]:
+                right = c
+        elif wrong < 0 or of_class[c] > of_class[wrong]:
+            wrong = c
+    return right, wrong
+
+
+@inlined
+def best_two(of_class):
+    """(the class of the highest score, how far the second highest lies below it)."""
+    predicted = 0
+    best, second = -np.inf, -np.inf
+    for c in range(of_class.shape[0]):
+        if of_class[c] > best:
+            best, second, predicted = of_class[c], best, c
+        elif of_class[c] > second:
+            second = of_class[c]
+    return predicted, best - second
 
 
 @inlined
@@ -190,8 +230,13 @@ def learn_prototypes(
     key,
     tally,
     scores,
+    sets,
 ):
-    """The same for k = the number of classes; scores (m, k), or (0, 0)."""
+    """The same for k = the number of classes; scores (m, k), or (0, 0).
+
+    sets: (first (m + 1,) int64, members int32) where y (n,) is the place of a row's set among m, as ``mark`` has them; or
+    None: y is the row's class.  A row of a set is a mistake where some member is not ranked above all other classes.
+    """
     k = columns.shape[0] // (width * (d + 1))
     longest = 0
     for r in range(order.shape[0]):
@@ -199,11 +244,12 @@ def learn_prototypes(
     row_indices = np.empty(2 * (longest + 1), np.int64)  # of all classes there may be more than 2^31
     row_values = np.empty(2 * (longest + 1))
     of_class = np.empty(k)
+    own = np.zeros(k, np.uint8)
     state = scalars[0]
     for r in range(order.shape[0]):
         i = order[r]
         start, stop = indptr[i], indptr[i + 1]
-        right = np.int64(y[i])
+        label = np.int64(y[i])
         for c in range(k):
             end = copy_row(indices, values, start, stop, c * (d + 1), 1.0, 0, bias, d, row_indices, row_values)
             of_class[c] = score(row_indices, row_values, 0, end, columns, width, state, parameters)
@@ -211,28 +257,28 @@ def learn_prototypes(
                 of_class[c] += strided_dot(row_indices, row_values, 0, end, prior, 1)
             if scores.shape[0] > 0:
                 scores[r, c] = of_class[c]
-        if has_none(right, False):
+        if has_none(label, False):
             continue
-        wrong = -1
-        best, second = -np.inf, -np.inf
-        predicted = 0
-        for c in range(k):
-            if c != right and (wrong < 0 or of_class[c] > of_class[wrong]):
-                wrong = c
-            if of_class[c] > best:
-                best, second, predicted = of_class[c], best, c
-            elif of_class[c] > second:
-                second = of_class[c]
-        z = of_class[right] - of_class[wrong]
-        loss, _ = loss_at(parameters[PARAMETER.loss], z, 1.0, parameters[PARAMETER.epsilon])
+        mark(own, label, sets, 1)
+        right, wrong = pair_of(of_class, own)
+        mark(own, label, sets, 0)
+        predicted, lead = best_two(of_class)
+        z, loss = 1.0, 0.0
+        paired = right >= 0 and wrong >= 0
+        if paired:
+            z = of_class[right] - of_class[wrong]
+            loss, _ = loss_at(parameters[PARAMETER.loss], z, 1.0, parameters[PARAMETER.epsilon])
+        mistake = predicted != right if sets is None else not z > 0.0
         importance = importance_of(weights, i)
-        asked = asks(query, key, tally[ROWS], best - second)
-        note(
-            tally, importance * loss, predicted != right, z <= 0.0, asked, float(predicted), float(right), stop - start
-        )
+        asked = asks(query, key, tally[ROWS], lead)
+        note(tally, importance * loss, mistake, z <= 0.0, asked, float(predicted), float(right), stop - start)
         if asked and importance > 0.0:
-            end = copy_row(indices, values, start, stop, right * (d + 1), 1.0, 0, bias, d, row_indices, row_values)
-            end = copy_row(indices, values, start, stop, wrong * (d + 1), -1.0, end, bias, d, row_indices, row_values)
+            end = 0
+            if paired:
+                end = copy_row(indices, values, start, stop, right * (d + 1), 1.0, 0, bias, d, row_indices, row_values)
+                end = copy_row(
+                    indices, values, start, stop, wrong * (d + 1), -1.0, end, bias, d, row_indices, row_values
+                )
             update(row_indices, row_values, 0, end, 1.0, z, importance, columns, width, state, parameters)
 
 
@@ -254,8 +300,10 @@ def learn_rest(
     key,
     tally,
     scores,
+    sets,
 ):
-    """The same, with scalars (k, m) of each class's own; the loss is the sum over the classes."""
+    """The same, with scalars (k, m) of each class's own; the loss is the sum over the classes.  A row of
+    a set is a mistake where the score of some class is on the wrong side of 0."""
     k = scalars.shape[0]
     part = (d + 1) * width
     longest = 0
@@ -264,15 +312,17 @@ def learn_rest(
     row_indices = np.empty(longest + 1, np.int32)
     row_values = np.empty(longest + 1)
     of_class = np.empty(k)
+    own = np.zeros(k, np.uint8)
     for r in range(order.shape[0]):
         i = order[r]
         start, stop = indptr[i], indptr[i + 1]
-        right = np.int64(y[i])
+        label = np.int64(y[i])
         end = copy_row(indices, values, start, stop, 0, 1.0, 0, bias, d, row_indices, row_values)
+        labelled = not has_none(label, False)
+        if labelled:
+            mark(own, label, sets, 1)
         loss = 0.0
         below = False
-        best, second = -np.inf, -np.inf
-        predicted = 0
         for c in range(k):
             own_columns = columns[c * part : (c + 1) * part]
             of_class[c] = score(row_indices, row_values, 0, end, own_columns, width, scalars[c], parameters)
@@ -280,29 +330,28 @@ def learn_rest(
                 of_class[c] += strided_dot(row_indices, row_values, 0, end, prior[c * (d + 1) : (c + 1) * (d + 1)], 1)
             if scores.shape[0] > 0:
                 scores[r, c] = of_class[c]
-            label = 1.0 if c == right else -1.0
-            own, _ = loss_at(parameters[PARAMETER.loss], of_class[c], label, parameters[PARAMETER.epsilon])
-            loss += own
-            below = below or label * of_class[c] <= 0.0
-            if of_class[c] > best:
-                best, second, predicted = of_class[c], best, c
-            elif of_class[c] > second:
-                second = of_class[c]
-        if has_none(right, False):
+            side = 1.0 if own[c] else -1.0
+            own_loss, _ = loss_at(parameters[PARAMETER.loss], of_class[c], side, parameters[PARAMETER.epsilon])
+            loss += own_loss
+            below = below or side * of_class[c] <= 0.0
+        if not labelled:
             continue
+        predicted, lead = best_two(of_class)
+        right = label if sets is None else pair_of(of_class, own)[0]
         importance = importance_of(weights, i)
-        asked = asks(query, key, tally[ROWS], best - second)
-        note(tally, importance * loss, predicted != right, below, asked, float(predicted), float(right), stop - start)
+        asked = asks(query, key, tally[ROWS], lead)
+        mistake = predicted != right if sets is None else below
+        note(tally, importance * loss, mistake, below, asked, float(predicted), float(right), stop - start)
         if asked and importance > 0.0:
             for c in range(k):
                 own_columns = columns[c * part : (c + 1) * part]
-                label = 1.0 if c == right else -1.0
+                side = 1.0 if own[c] else -1.0
                 update(
                     row_indices,
                     row_values,
                     0,
                     end,
-                    label,
+                    side,
                     of_class[c],
                     importance,
                     own_columns,
@@ -310,6 +359,7 @@ def learn_rest(
                     scalars[c],
                     parameters,
                 )
+        mark(own, label, sets, 0)
 
 
 def read_weights(columns, width, scalars, parameters, average, out):

@@ -30,7 +30,11 @@ LARGEST = 1e50
 
 LOSS_NAMES = ("hinge", "perceptron", "squared-hinge", "logistic", "squared", "epsilon-insensitive", "absolute")
 LOSSES_OF_CLASSES, LOSSES_OF_NUMBERS = LOSS_NAMES[:6], LOSS_NAMES[4:]
-CLASSES, NUMBERS = "classes", "numbers"  # what labels may be
+CLASSES, NUMBERS, SETS = (
+    "classes",
+    "numbers",
+    "sets",
+)  # what labels may be: of a row a class, a number, a set of classes
 RULES = ("prototype", "rest")  # the ways to more than two classes
 
 
@@ -64,8 +68,8 @@ SHARED = Settings(
                 kind=bool),
         Setting("multiclass", "more than two labels: 'prototype' (default), or 'rest', a learner a class", None,
                 kind=str, choices=RULES, metavar="RULE"),
-        Setting("targets", "what labels are: 'classes' (default), or 'numbers', for regression", None, kind=str,
-                choices=(CLASSES, NUMBERS), metavar="KIND"),
+        Setting("targets", "what labels are: 'classes' (default), 'numbers', for regression, or 'sets' of classes (a store knows)",
+                None, kind=str, choices=(CLASSES, NUMBERS, SETS), metavar="KIND"),
         Setting("query", "ask for a label with probability B / (B + |margin|) (default: always)", None, above=0.0,
                 most=LARGEST, metavar="B"),
     )

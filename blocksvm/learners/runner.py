@@ -10,8 +10,9 @@ import numpy as np
 
 from blocksvm.errors import InputError, called, said
 from blocksvm.learners import get_learner
+from blocksvm.learners.label_sets import SetTable
 from blocksvm.learners.loops import LOSS_SUM, ROWS, TALLY_LENGTH, loops_of
-from blocksvm.learners.protocol import LARGEST, NUMBERS, RULES, SHARED, Learner
+from blocksvm.learners.protocol import LARGEST, NUMBERS, RULES, SETS, SHARED, Learner
 
 
 @dataclass
@@ -42,7 +43,7 @@ def known_of(source, bias: float) -> dict:
 
 class Runner:
     """One learner with its settings, for two classes (rule None), for ``n_classes`` by ``rule``, or, by ``targets``,
-    for numbers.
+    for numbers, or for sets of ``n_classes`` classes, two or more, by ``rule``.
 
     learner: itself, its name in ``LEARNERS``, or 'module:attribute'; given: its settings; known: settings that the data decide (max_norm,
     n_features, lam); average: weights are the means of what they were after each round; bias: value of the constant
@@ -66,7 +67,10 @@ class Runner:
                     f"{called(name)}: is for classes, and {said('targets', NUMBERS)} is given; leave it out"
                 )
         self.name = chosen.name
-        self.rule = (shared["multiclass"] or RULES[0]) if n_classes > 2 else None
+        self.sets = shared["targets"] == SETS
+        if self.sets and shared["query"] is not None:
+            raise InputError(f"{called('query')}: is for rows of one label each, not for sets of them; leave it out")
+        self.rule = (shared["multiclass"] or RULES[0]) if n_classes > 2 or self.sets else None
         self.n_classes = n_classes
         self.settings = chosen.resolve(given, known)
         self.learner = chosen.of(self.settings)
@@ -114,12 +118,13 @@ class Runner:
             columns[getattr(self.learner.columns, name) :: self.width] = value
 
     def learn(self, matrix: tuple, y: np.ndarray, order: np.ndarray, d: int, state: LearnerState, *,
-              weights: np.ndarray | None = None, scores: np.ndarray | None = None) -> None:  # fmt: skip
+              weights: np.ndarray | None = None, scores: np.ndarray | None = None,
+              sets: SetTable | None = None) -> None:  # fmt: skip
         """Predict each row of ``order`` (m,) int32, then learn from it, unless it has no label; ``scores`` (m,) float64,
         of several classes (m, k), are filled if given.
 
-        matrix: (indptr, indices, values) as a Block has them; y (n,): -1 and +1, or the class, or the number; d: features
-        without the constant one; weights (n,): the rows' importance, or None.  Raises InputError where the learner takes no
+        matrix: (indptr, indices, values) as a Block has them; y (n,): -1 and +1, or the class, or the number, or
+        the place of the row's set in ``sets``; d: features without the constant one; weights (n,): the rows' importance, or None.  Raises InputError where the learner takes no
         weights, and where its own grow beyond all numbers.
         """
         if weights is not None:
@@ -128,7 +133,7 @@ class Runner:
         loop(*matrix, y, weights, order, d, self.bias, state.prior, state.columns, self.width,
              state.scalars.reshape(self.n_learners, -1), self.parameters, self.query, self.key, state.tally,
              np.empty((0, 0) if self.rule else 0) if scores is None else scores,
-             *(() if self.rule else (self.real,)))  # fmt: skip
+             *((None if sets is None else sets.arrays,) if self.rule else (self.real,)))  # fmt: skip
         if not math.isfinite(state.tally[LOSS_SUM]):
             self.diverged(f"by row {int(state.tally[ROWS]):,}")
 
@@ -151,7 +156,8 @@ class Runner:
         raise InputError(f"{self.name}: its weights grew beyond all numbers {where}; {cure} the rows to norm 1")
 
     def learn_in_parts(self, matrix, y, order, d: int, state: LearnerState, *, weights: np.ndarray | None = None,
-                       every: int | None = None, scores: np.ndarray | None = None) -> Iterator[int]:  # fmt: skip
+                       every: int | None = None, scores: np.ndarray | None = None,
+                       sets: SetTable | None = None) -> Iterator[int]:  # fmt: skip
         """``learn`` in parts that end at doubling numbers of rows, and at multiples of ``every``: the rows seen so far
         after each part."""
         done = 0
@@ -162,7 +168,7 @@ class Runner:
                 until = min(until, (seen // every + 1) * every)
             part = order[done : done + until - seen]
             own = None if scores is None else scores[done : done + len(part)]
-            self.learn(matrix, y, part, d, state, weights=weights, scores=own)
+            self.learn(matrix, y, part, d, state, weights=weights, scores=own, sets=sets)
             done += len(part)
             yield int(state.tally[ROWS])
 

@@ -9,7 +9,9 @@ from hashlib import blake2b
 import numpy as np
 
 from blocksvm.errors import InputError, called, said
+from blocksvm.labels import SETS as LABEL_SETS
 from blocksvm.labels import require_labels, require_numbers
+from blocksvm.learners.label_sets import SetTable
 from blocksvm.learners.loops import (
     ASKED,
     CORRECTED,
@@ -20,10 +22,13 @@ from blocksvm.learners.loops import (
     SQUARED_ERRORS,
     TALLY_LENGTH,
 )
-from blocksvm.learners.protocol import NUMBERS, SHARED, Learner
+from blocksvm.learners.protocol import CLASSES as ONE_CLASS
+from blocksvm.learners.protocol import NUMBERS, SETS, SHARED, Learner
 from blocksvm.learners.runner import LearnerState, Runner, known_of
+from blocksvm.memory import Budget
 from blocksvm.problems.problem import class_factors, sums_by_class
 from blocksvm.problems.settings import PROBLEM_SETTINGS
+from blocksvm.problems.several import kinds_of
 from blocksvm.solvers.protocol import (
     CLASSES,
     REAL,
@@ -37,6 +42,7 @@ from blocksvm.solvers.protocol import (
     Task,
 )
 from blocksvm.sources.block import Block
+from blocksvm.sources.source import Source
 
 # of state["epochs"]: rows of a margin not above 0 before this epoch, in the last one; epochs done; which rows the learner
 # has seen: a number made of the source's fingerprint, MIXED where they were of several sources
@@ -56,14 +62,26 @@ class OnlineSolver(Solver):
     def __init__(self, learner: Learner, capabilities: Capabilities, task: Task):
         source = task.source
         shared = {name: value for name, value in task.settings.items() if name in SHARED}
-        real = shared.get("targets") == NUMBERS
-        (require_numbers if real else require_labels)(source)
+        self.sets = None
+        real, sets = shared.get("targets") == NUMBERS, source.label_kind == LABEL_SETS
+        if sets and not real:
+            check_sets(shared, task)
+            shared["targets"] = SETS
+            labels, self.member, _ = kinds_of(source)
+            self.sets = SetTable.of_membership(self.member)
+            k = len(labels.values)
+        else:
+            if shared.get("targets") == SETS:
+                raise InputError(
+                    f"{source.name}: its labels are {source.label_kind}, no sets; leave {called('targets')} out"
+                )
+            (require_numbers if real else require_labels)(source)
+            k = 2 if real else len(source.labels.values)
         known = known_of(source, task.bias)
-        k = 2 if real else len(source.labels.values)
-        self.factors = factors_by_code(task, learner, real)
-        if shared.get("multiclass") is not None and k == 2 and not real:
+        self.factors = None if self.sets else factors_by_code(task, learner, real)
+        if shared.get("multiclass") is not None and k == 2 and not (real or self.sets):
             raise InputError(f"{called('multiclass')}: the rows have two classes; leave it out")
-        if shared.get("multiclass") != "rest" and k > 2:
+        if shared.get("multiclass") != "rest" and (k > 2 or self.sets):
             known["n_features"] *= k  # the prototypes' features are features of one learner
         own = {name: value for name, value in task.settings.items() if name not in OF_STORES}
         self.name = learner.name
@@ -75,6 +93,7 @@ class OnlineSolver(Solver):
         self.settings = self.runner.settings | SHARED.resolve(shared, learner.name)
         if self.factors is not None:
             self.settings["class_weight"] = task.settings["class_weight"]
+        self.ranks = self.sets is not None and self.runner.rule != "rest"
         self.n_vectors = self.runner.n_vectors
         self.bias = self.runner.bias
         self.max_norm = source.max_norm
@@ -90,6 +109,10 @@ class OnlineSolver(Solver):
     @property
     def real_targets(self) -> bool:
         return self.runner.real
+
+    def plan_memory(self, budget: Budget, source: Source) -> None:
+        if self.sets is not None:
+            budget.take("sets of labels", self.member.nbytes + self.sets.nbytes)
 
     def learner_state(self, state: State) -> LearnerState:
         return LearnerState(state["features"].reshape(-1), state["scalars"], state["tally"], self.prior)
@@ -112,7 +135,9 @@ class OnlineSolver(Solver):
         before = tally.copy()
         reports = [
             progress_of(tally, self.runner.real)
-            for rows in self.runner.learn_in_parts(block.matrix, block.y, order, d, own, weights=weights)
+            for rows in self.runner.learn_in_parts(
+                block.matrix, block.y, order, d, own, weights=weights, sets=self.sets
+            )
             if is_reported(rows)
         ]
         nnz = int(np.diff(block.indptr).sum())
@@ -171,6 +196,14 @@ def method_of(learner: Learner) -> Method:
         (*(() if learner.choice is None else (learner.choice,)), *(("targets",) if learner.for_numbers else ())),
         lambda given: learner.of_targets(given.get("targets")).of(given).settings + OF_STORES,
     )  # fmt: skip
+
+
+def check_sets(shared: dict, task: Task) -> None:
+    """InputError for settings that mean nothing where rows have sets of labels."""
+    if shared.get("targets") == ONE_CLASS:
+        raise InputError(f"{task.source.name}: its rows have sets of labels; leave {called('targets')} out")
+    if task.settings.get("class_weight") is not None:
+        raise InputError(f"{called('class_weight')}: is for rows of one label each, not for sets of them; leave it out")
 
 
 def factors_by_code(task: Task, learner: Learner, real: bool = False) -> np.ndarray | None:

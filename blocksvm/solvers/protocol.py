@@ -178,6 +178,12 @@ class Solver(Protocol):
     visit_arrays: tuple[VisitArray, ...]
     needs_output: bool  # ``weights`` computes into ``out``
     prior: np.ndarray
+    member: np.ndarray | None = (
+        None  # (m, k) bool: the labels of each of the rows' m sets, of a solver that has no problem
+    )
+    ranks: bool = (
+        False  # the decision values order the labels of a set, and nothing parts those in it from those outside
+    )
 
     @property
     def real_targets(self) -> bool:

@@ -8,20 +8,24 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from blocksvm.model.values import classes_of, pieces_of_values
+from blocksvm.model.values import classes_of, misordered, pieces_of_values
 from blocksvm.problems.problem import Certificate, Decided, Problem
 from blocksvm.sources.block import Block
 
 
-def evaluate(
-    w: np.ndarray, n_vectors: int, bias: float, real: bool, blocks: Iterable[Block], stopped: Callable[[], bool]
-) -> Certificate | None:
-    """The accuracy of w (n_vectors * (d + 1),), one vector or one a class, over blocks of all rows, or, of ``real``
-    targets, the root of its mean squared error; None if stopped."""
+def evaluate(solver, w: np.ndarray, blocks: Iterable[Block], stopped: Callable[[], bool]) -> Certificate | None:
+    """The accuracy of a solver's w (n_vectors * (d + 1),), one vector or one a class, over blocks of all rows, or, of
+    real targets, the root of its mean squared error; None if stopped."""
     total = rows = 0
+    n_vectors, bias, real = solver.n_vectors, solver.bias, solver.real_targets
     for block in blocks:
         own = w.reshape(n_vectors, -1)
-        total += sum_squared_errors(own, bias, block) if real else count_correct(w, n_vectors, bias, block)
+        if real:
+            total += sum_squared_errors(own, bias, block)
+        elif solver.member is not None:
+            total += count_sets(own, bias, block, solver.member, solver.ranks)
+        else:
+            total += count_correct(w, n_vectors, bias, block)
         rows += block.n_samples
         if stopped():
             return None
@@ -38,13 +42,15 @@ def count_correct(w: np.ndarray, n_vectors: int, bias: float, block: Block) -> i
     return correct
 
 
-def count_sets(w: np.ndarray, bias: float, block: Block, member: np.ndarray) -> int:
-    """Rows of the block whose set of labels is predicted, those of a decision value above 0; w (k, d + 1); member
-    (m, k) bool: what the sets hold, by the rows' codes."""
+def count_sets(w: np.ndarray, bias: float, block: Block, member: np.ndarray, ranks: bool) -> int:
+    """Rows of the block whose set of labels is predicted, those of a decision value above 0; or, where the values only
+    rank the labels, those with every label of the set above all others; w (k, d + 1); member (m, k) bool: what the sets
+    hold, by the rows' codes."""
     correct = 0
     for rows, values in pieces_of_values(block.matrix, w, bias):
         codes = block.y[rows]
-        right = ((values.T > 0.0) == member[codes]).all(axis=1)
+        own = member[codes]
+        right = misordered(values.T, own) == 0 if ranks else ((values.T > 0.0) == own).all(axis=1)
         correct += int(np.count_nonzero(right & (codes >= 0)))
     return correct
 

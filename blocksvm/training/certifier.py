@@ -60,7 +60,7 @@ class Certifier:
         solver = self.plan.solver
         if not solver.capabilities.minimises:
             rows = self.supply.all_blocks(blocks)
-            return evaluate(self.weights(), solver.n_vectors, solver.bias, solver.real_targets, rows, self.stop)
+            return evaluate(solver, self.weights(), rows, self.stop)
         # a reading that gathers is not in vain where the certificate misses the tolerance
         enough = math.inf if gather else self._enough(dual)
         decided = None if self.supply.screening is None else self.supply.screening.decided

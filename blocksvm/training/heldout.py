@@ -30,10 +30,12 @@ def held_out_figures(held_out: HeldOut | None, weights: Callable[[], np.ndarray]
 
 class HeldOut:
     """A second source to score after each outer iteration, one chunk at a time.  labels: the classes that are learned,
-    None where targets are real numbers; sets: rows have sets of them."""
+    None where targets are real numbers; sets: rows have sets of them, which the decision values may only rank."""
 
-    def __init__(self, source: Source, labels: Labels | None, n_vectors: int, budget: Budget, sets: bool = False):
+    def __init__(self, source: Source, labels: Labels | None, n_vectors: int, budget: Budget, sets: bool = False,
+                 ranks: bool = False):  # fmt: skip
         self.real = labels is None
+        self.ranks = ranks
         self.member: np.ndarray | None = None
         if sets:
             if source.label_kind != SETS or source.label_counts is None:
@@ -81,7 +83,7 @@ class HeldOut:
             if self.real:
                 total += sum_squared_errors(own, bias, block)
             elif self.member is not None:
-                total += count_sets(own, bias, block, self.member)
+                total += count_sets(own, bias, block, self.member, self.ranks)
             else:
                 total += count_correct(own, self.n_vectors, bias, block)
         mean = total / (self.source.n_samples - self.source.n_unlabelled)

@@ -80,9 +80,10 @@ class Plan:
             self.budget.take("prior", 8 * width_of(self.solver.n_vectors) * (self.n_features + 1))
         if valid is not None:
             self.solver.capabilities.require("linear", self.solver.name, "valid", "score other rows with predict")
-        self.held_out = (
-            None if valid is None else HeldOut(valid, self.labels, self.solver.n_vectors, self.budget, self.multilabel)
-        )
+        self.held_out = None
+        if valid is not None:
+            solver = self.solver
+            self.held_out = HeldOut(valid, self.labels, solver.n_vectors, self.budget, self.multilabel, solver.ranks)
         take_state(self.budget, source, self.solver, self.n_features)
         self.solver.plan_memory(self.budget, source)
         if self.held_out is not None:
