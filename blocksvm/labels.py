@@ -169,7 +169,7 @@ def require_labels(source) -> None:
     if source.label_kind == SETS:
         raise InputError(
             f"{source.name}: its rows have sets of labels, and this solver learns one label a row; "
-            f"{said('solver', 'dual-cd')} learns each label against the rest, {said('learner', 'pa1')} to rank the labels"
+            f"{said('solver', 'dual-cd')} learns each label against the rest, {said('learner', 'pa1')} to rank them"
         )
     _require_every_label(source)
     if source.label_counts is None:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import reference_online as oracle
 import scipy.sparse
+from stream_cases import learned
 from test_online_kernels import agree, csr, rows
 from training_cases import make_store, run_in_process, stop_after, train
 
@@ -24,6 +25,8 @@ from blocksvm.model.scoring import Scores
 from blocksvm.model.values import misordered
 from blocksvm.predict import main as predict_main
 from blocksvm.sources.store.reader import open_store
+from blocksvm.stream import main as stream_main
+from blocksvm.streaming.predictions import Predictions
 from blocksvm.train import main as train_main
 
 N, D, K = 150, 12, 4
@@ -188,3 +191,71 @@ def test_what_cannot_be_is_refused(store, tmp_path):
             fit(X, y, learner="pa1")
     with pytest.raises(InputError, match="have no set of labels, not even an empty one"):
         fit(X, [{1}, None, {2}], learner="pa1")
+
+
+# -- streams ----------------------------------------------------------------------------------------------------------
+
+LABELS = (0.0, 10.0, 20.0, 30.0)
+
+
+def test_a_stream_of_sets_is_training_in_stored_order(store, tmp_path, capsys):
+    X, sets = given_sets()
+    text = tmp_path / "rows.svm"
+    text.write_text(text_of(X, sets))
+    own = (text, "--format", "multilabel", "--learner", "pa1", "-C", "0.05")
+    named = (*own, "--targets", "sets", "--labels", "0,10,20,30")
+    more = ("--model", tmp_path / "m.h5", "--predictions", tmp_path / "p", "--scores", "--log", tmp_path / "t")
+    code, out, err = run_in_process(capsys, stream_main, *named, *more)
+    assert code == 0, err
+    dense, loss, mistakes = ranked("pa1", {"C": 0.05}, X, sets)
+    assert f"average loss {loss / N:.6f}, mistakes {mistakes / N:.4%}" in out
+    model = load_model(tmp_path / "m.h5")
+    assert (model.labels, model.multilabel, model.ranks) == (LABELS, True, True)
+    agree(model.weights[:, np.argsort(model.feature_ids)], dense.W)
+    before = oracle.MultiPrototype(partial(oracle.LEARNERS["pa1"], C=0.05), K, D)
+    scores = []
+    for x, labels in zip(X, sets, strict=True):
+        scores.append(before.scores(x))
+        before.learn_set(x, labels)
+    np.testing.assert_allclose(np.loadtxt(tmp_path / "p"), scores, rtol=1e-6, atol=1e-9)
+    # and it is gone on with, by another stream and by training
+    again = ("--continue-from", tmp_path / "m.h5", "--model", tmp_path / "n.h5", "--format", "multilabel")
+    assert run_in_process(capsys, stream_main, text, *again)[0] == 0
+    with open_store(store) as source:
+        trained = fit(source, continue_from=tmp_path / "m.h5", order="stored")
+    agree(load_model(tmp_path / "n.h5").weights[:, np.argsort(load_model(tmp_path / "n.h5").feature_ids)],
+          trained.model.weights[:, np.argsort(trained.model.feature_ids)], 1e-12)  # fmt: skip
+    code, out, err = run_in_process(capsys, stream_main, *own, "--labels", "0,10,20,30")
+    assert code == 2
+    assert "none of 0 and 10 and 20 and 30; name the labels with --labels, or its sets with --targets sets" in err
+    code, out, err = run_in_process(capsys, stream_main, *own, "--targets", "sets")
+    assert (code, "name the labels that sets may hold with --labels" in err) == (2, True)
+
+
+def test_sets_that_do_not_fit_are_told_or_skipped(tmp_path):
+    text = tmp_path / "rows.svm"
+    text.write_text("10,20 1:1\n10,7 2:1\n 3:1\n20 1:1\n")
+    options = {"targets": "sets", "labels": LABELS, "format": "multilabel"}
+    with pytest.raises(InputError, match=r"rows.svm:2: the set holds the label 7, which is none of 0, 10, 20, 30"):
+        learned(text, "pa1", **options)
+    stream, reports = learned(text, "pa1", skip_bad=True, **options)
+    assert (reports[-1].rows, reports[-1].skipped, stream.targets.unlabelled) == (3, 1, 0)
+    text.write_text("10 1:1\n")
+    with pytest.raises(InputError, match=r"rows.svm:1: the label 10 is no set of labels; read them with format"):
+        learned(text, "pa1", **options | {"format": "svmlight"})
+
+
+def test_many_sets_in_a_piece(monkeypatch, tmp_path):
+    """Of more sets in a piece than sixteen bits count, the places are wider."""
+    X, sets = given_sets()
+    text = tmp_path / "rows.svm"
+    text.write_text(text_of(X, sets))
+    options = {"targets": "sets", "labels": LABELS, "format": "multilabel", "multiclass": "rest"}
+    few, _ = learned(text, "pa1", **options)
+    monkeypatch.setattr("blocksvm.streaming.targets.MOST_SHORT", 3)
+    many, _ = learned(text, "pa1", **options)
+    assert few.features.state.columns.tobytes() == many.features.state.columns.tobytes()
+    predicted = []
+    lines = Predictions(predicted.append, False, sets=True)
+    lines.add(np.array([[1.0, -1.0, 2.0, 0.0], [-1.0] * 4]), few.targets.told())
+    assert "".join(predicted) == "0,20\n\n"

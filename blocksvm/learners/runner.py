@@ -90,6 +90,11 @@ class Runner:
         self.n_scalars = self.learner.n_scalars(self.average)
 
     @property
+    def ranks(self) -> bool:
+        """The decision values order the labels of a row's set, and nothing parts those in it from those outside."""
+        return self.sets and self.rule != "rest"
+
+    @property
     def n_vectors(self) -> int:
         """Weight vectors: 1, or one a class."""
         return self.n_classes if self.rule else 1

@@ -93,7 +93,7 @@ class OnlineSolver(Solver):
         self.settings = self.runner.settings | SHARED.resolve(shared, learner.name)
         if self.factors is not None:
             self.settings["class_weight"] = task.settings["class_weight"]
-        self.ranks = self.sets is not None and self.runner.rule != "rest"
+        self.ranks = self.runner.ranks
         self.n_vectors = self.runner.n_vectors
         self.bias = self.runner.bias
         self.max_norm = source.max_norm

@@ -32,6 +32,8 @@ def describe(stream: Stream) -> dict:
         "method": stream.method,
         "settings": {"bias": settings.bias or 0.0, "memory": settings.memory, "seed": settings.seed},
         "labels": list(labels.values) if labels else [],
+        "multilabel": stream.runner.sets,
+        "ranks": stream.runner.ranks,
         "prior": None if stream.prior is None else str(stream.prior),
         "prior_fingerprint": stream.prior_fingerprint,
         "text": stream.recipe.plain(),

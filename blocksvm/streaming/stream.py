@@ -38,9 +38,9 @@ class StreamSettings:
     """Settings of a stream.
 
     learner: '' where a model's goes on; settings: the learner's own, by name; labels: the classes, rising, or None: -1
-    and +1, or 0 and 1, whichever comes; targets: 'numbers' where labels are no classes; bits: hash ids to 2^bits
-    features, None: a table; query: b of selective sampling, None: ask for every label; memory: bytes; passes: over the
-    inputs; test: predict only, and learn nothing.
+    and +1, or 0 and 1, whichever comes; targets: 'numbers' where labels are no classes, 'sets' where they are
+    sets of these; bits: hash ids to 2^bits features, None: a table; query: b of selective sampling, None: ask for
+    every label; memory: bytes; passes: over the inputs; test: predict only, and learn nothing.
     """
 
     learner: str = ""
@@ -72,7 +72,8 @@ class StreamSettings:
 @dataclass(frozen=True)
 class StreamReport:
     """Where a stream stands; ``final`` at its end.  mistakes, or squared_errors where labels are numbers: so far, the
-    other is None; label, score, length: of the row seen last."""
+    other is None; label, score, length: of the row seen last; where labels are sets, the one of its set with the least
+    decision value (None: it is empty), and the one with the largest of all."""
 
     rows: int
     cumulative_loss: float
@@ -82,7 +83,7 @@ class StreamReport:
     features: int
     skipped: int
     seconds: float
-    label: float
+    label: float | None
     score: float
     length: int
     final: bool
@@ -177,7 +178,9 @@ class Stream:
         tally = self.features.state.tally
         told, labels = progress_of(tally, self.targets.real), self.targets.labels
         label, score = float(tally[LAST_LABEL]), float(tally[LAST_SCORE])
-        if labels is not None:
+        if self.runner.sets:
+            label, score = (None if c < 0 else labels.values[int(c)] for c in (label, score))
+        elif labels is not None:
             label = labels.values[label > 0.0] if labels.binary else labels.values[int(label)]
             score = score if labels.binary else labels.values[int(score)]
         return StreamReport(
@@ -278,7 +281,8 @@ class Stream:
             part = order[start : start + step]
             if self.on_predicted is not None:
                 scores = np.empty(len(part) if k == 1 else (len(part), k))
-            rows = self.runner.learn_in_parts(matrix, y, part, d, state, weights=weights, every=every, scores=scores)
+            rows = self.runner.learn_in_parts(matrix, y, part, d, state, weights=weights, every=every, scores=scores,
+                                              sets=self.targets.sets)  # fmt: skip
             self._learn_from(rows, every)
             if scores is not None:
                 self.on_predicted(scores, self.targets.told())

@@ -52,7 +52,7 @@ class StreamDisplay:
             self._line((
                 f"{report.cumulative_loss / max(1, report.rows):.6f}", f"{since:.6f}", f"{report.rows:,}",
                 rmse(report.squared_errors, report.rows) if report.mistakes is None else f"{report.mistakes:,}",
-                label(report.label), f"{report.score:.4g}", f"{report.length:,}",
+                "-" if report.label is None else label(report.label), f"{report.score:.4g}", f"{report.length:,}",
             ))
         )  # fmt: skip
 
