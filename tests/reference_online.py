@@ -810,6 +810,14 @@ class MultiPrototype:
         self._learn_pair(x, r, s)
         return scores[r] - scores[s]
 
+    def costly(self, x, c, costs, max_loss):
+        """(s, loss) of a row of class c where predicting r for it costs costs[c, r] (Crammer 2006, section 8): s the
+        class predicted, or that of the largest score_s - score_c + sqrt(cost); (None, 0) where s is c."""
+        scores = self.scores(x)
+        roots = np.sqrt(costs[c])
+        s = int(np.argmax(scores + roots if max_loss else scores))
+        return (None, 0.0) if s == c else (s, scores[s] - scores[c] + roots[s])
+
     def _learn_pair(self, x, r, s):
         virtual = np.zeros((self.k, self.d))
         virtual[r] = x

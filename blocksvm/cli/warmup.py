@@ -44,6 +44,8 @@ def solver_purpose(name: str, learner: bool, given: Mapping, n_classes: int, **m
         settings["multiclass"] = given.get("multiclass")
     if given.get("targets") == SETS:
         settings["targets"] = SETS
+    if n_classes > 2 and given.get("costs") is not None:
+        settings["costs"] = [[0, 1, 1], [1, 0, 1], [1, 1, 0]]
     settings = {key: value for key, value in settings.items() if value is not None}
     asked = {"solver": name, "learner": learner, "settings": settings, "n_classes": min(n_classes, 3)}
     return json.dumps(asked | {name: True for name, wanted in more.items() if wanted}, sort_keys=True)

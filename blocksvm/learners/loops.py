@@ -1,15 +1,18 @@
 """The loops over rows, once for two classes, once for each of the two ways to more; ``loops_of`` compiles them around a
 learner's functions.
 
-Two classes: y is -1 or +1; or y is a number.  More: y is the class 0 .. k - 1, and the features of class c lie behind those of c - 1.
+Two classes: y is -1 or +1; or y is a number.  More: y is the class 0 .. k - 1, and the features of class c lie behind
+those of c - 1.
 
-prototypes  the multi-prototype rule (Crammer et al., JMLR 2006, sec. 7): s = the wrong class of the highest score (ties:
-            the smallest); the learner gets, with y = +1, the row that has x in the place of the row's class and -x in that of s
+prototypes  the multi-prototype rule (Crammer et al., JMLR 2006, sec. 7): s = the wrong class of the highest score
+(ties:
+            the smallest); the learner gets, with y = +1, the row that has x in the place of the row's class and -x in
+            that of s
 rest        one learner a class, with y = +1 on its rows and -1 on all others
 
-A row may have a set of classes: then x goes in the place of r, the class of the set with the lowest score, and -x in that of
-s, the class outside of it with the highest (ties: the smaller); of an empty or a complete set there is no such pair, and no loss.
-"""
+A row may have a set of classes: then x goes in the place of r, the class of the set with the lowest score, and -x in
+that of s, the class outside of it with the highest (ties: the smaller); of an empty or a complete set there is no such
+pair, and no loss."""
 
 from functools import cache
 from typing import NamedTuple
@@ -30,9 +33,11 @@ from blocksvm.learners.rows import plain_mean as mean
 from blocksvm.learners.rows import plain_score as score
 
 # of a tally: rows, sums, and the row seen last; rows with a margin of 0 or less, of any class that has a margin of its
-# own, and those of them whose label was asked for
-ROWS, LOSS_SUM, MISTAKES, ASKED, LAST_SCORE, LAST_LABEL, LAST_LENGTH, NONZEROS, NOT_POSITIVE, CORRECTED = range(10)
-TALLY_LENGTH = 10
+# own, and those of them whose label was asked for; where predictions cost, the sum of the costs
+ROWS, LOSS_SUM, MISTAKES, ASKED, LAST_SCORE, LAST_LABEL, LAST_LENGTH, NONZEROS, NOT_POSITIVE, CORRECTED, COST = range(
+    11
+)
+TALLY_LENGTH = 11
 SQUARED_ERRORS = MISTAKES  # where labels are numbers, of which none is a mistake
 
 NO_LABEL = -2  # y of a row that is predicted only; of numbers nan
@@ -97,8 +102,8 @@ def has_none(label, numbers):
 
 @inlined
 def mark(own, label, sets, value):
-    """``own[c] = value`` for the class of a row, or, where ``sets`` (first, members) are given, the members of set ``label``:
-    members[first[label]] .. members[first[label + 1] - 1]."""
+    """``own[c] = value`` for the class of a row, or, where ``sets`` (first, members) are given, the members of set
+    ``label``: members[first[label]] .. members[first[label + 1] - 1]."""
     if sets is None:
         own[label] = value
     else:
@@ -108,7 +113,8 @@ def mark(own, label, sets, value):
 
 @inlined
 def pair_of(of_class, own):
-    """(r, s): the class among ``own`` with the lowest score, the one not among them with the highest; -1: there is none."""
+    """(r, s): the class among ``own`` with the lowest score, the one not among them with the highest; -1: there is
+    none."""
     right, wrong = -1, -1
     for c in range(of_class.shape[0]):
         if own[c]:
@@ -117,6 +123,22 @@ def pair_of(of_class, own):
         elif wrong < 0 or of_class[c] > of_class[wrong]:
             wrong = c
     return right, wrong
+
+
+@inlined
+def costly_pair(of_class, right, costs):
+    """(right, s, loss): s the class predicted, or, by the rule of the largest loss, that of the largest score_s -
+    score_right + sqrt(cost), which is the loss (ties: the smaller); s = -1 where it is the right one itself."""
+    _, roots, max_loss = costs
+    wrong = 0
+    largest = -np.inf
+    for c in range(of_class.shape[0]):
+        value = of_class[c] + roots[right, c] if max_loss else of_class[c]
+        if value > largest:
+            largest, wrong = value, c
+    if wrong == right:
+        return right, -1, 0.0
+    return right, wrong, of_class[wrong] - of_class[right] + roots[right, wrong]
 
 
 @inlined
@@ -231,11 +253,14 @@ def learn_prototypes(
     tally,
     scores,
     sets,
+    costs,
 ):
     """The same for k = the number of classes; scores (m, k), or (0, 0).
 
-    sets: (first (m + 1,) int64, members int32) where y (n,) is the place of a row's set among m, as ``mark`` has them; or
-    None: y is the row's class.  A row of a set is a mistake where some member is not ranked above all other classes.
+    sets: (first (m + 1,) int64, members int32) where y (n,) is the place of a row's set among m, as ``mark`` has them;
+    or None: y is the row's class.  A row of a set is a mistake where some member is not ranked above all other classes.
+    costs: (costs (k, k), their square roots, by the largest loss or not) of a class (the second index) predicted for
+    another, or None; with them s and the loss are those of Crammer et al., JMLR 2006, sec. 8: no step where s is right.
     """
     k = columns.shape[0] // (width * (d + 1))
     longest = 0
@@ -259,15 +284,21 @@ def learn_prototypes(
                 scores[r, c] = of_class[c]
         if has_none(label, False):
             continue
-        mark(own, label, sets, 1)
-        right, wrong = pair_of(of_class, own)
-        mark(own, label, sets, 0)
         predicted, lead = best_two(of_class)
         z, loss = 1.0, 0.0
-        paired = right >= 0 and wrong >= 0
-        if paired:
-            z = of_class[right] - of_class[wrong]
-            loss, _ = loss_at(parameters[PARAMETER.loss], z, 1.0, parameters[PARAMETER.epsilon])
+        if costs is None:
+            mark(own, label, sets, 1)
+            right, wrong = pair_of(of_class, own)
+            mark(own, label, sets, 0)
+            paired = right >= 0 and wrong >= 0
+            if paired:
+                z = of_class[right] - of_class[wrong]
+                loss, _ = loss_at(parameters[PARAMETER.loss], z, 1.0, parameters[PARAMETER.epsilon])
+        else:
+            right, wrong, loss = costly_pair(of_class, label, costs)
+            paired = wrong >= 0
+            z = 1.0 - loss  # the margin whose hinge loss this is
+            tally[COST] += costs[0][right, predicted]
         mistake = predicted != right if sets is None else not z > 0.0
         importance = importance_of(weights, i)
         asked = asks(query, key, tally[ROWS], lead)

@@ -15,6 +15,7 @@ from blocksvm.learners.label_sets import SetTable
 from blocksvm.learners.loops import (
     ASKED,
     CORRECTED,
+    COST,
     LOSS_SUM,
     MISTAKES,
     NOT_POSITIVE,
@@ -90,6 +91,7 @@ class OnlineSolver(Solver):
             learner, own, known, average=shared.get("average", False), bias=task.bias, n_classes=k,
             rule=shared.get("multiclass"), query=shared.get("query"), targets=shared.get("targets"),
         )  # fmt: skip
+        self.runner.take_costs(source.labels)
         self.settings = self.runner.settings | SHARED.resolve(shared, learner.name)
         if self.factors is not None:
             self.settings["class_weight"] = task.settings["class_weight"]
@@ -113,6 +115,8 @@ class OnlineSolver(Solver):
     def plan_memory(self, budget: Budget, source: Source) -> None:
         if self.sets is not None:
             budget.take("sets of labels", self.member.nbytes + self.sets.nbytes)
+        if self.runner.costs is not None:
+            budget.take("costs", 4 * self.runner.costs.costs.nbytes)
 
     def learner_state(self, state: State) -> LearnerState:
         return LearnerState(state["features"].reshape(-1), state["scalars"], state["tally"], self.prior)
@@ -134,7 +138,7 @@ class OnlineSolver(Solver):
         d = len(own.columns) // self.runner.feature_numbers() - 1
         before = tally.copy()
         reports = [
-            progress_of(tally, self.runner.real)
+            progress_of(tally, self.runner.real, self.runner.costs)
             for rows in self.runner.learn_in_parts(
                 block.matrix, block.y, order, d, own, weights=weights, sets=self.sets
             )
@@ -181,7 +185,7 @@ class OnlineSolver(Solver):
         return self.runner.weights(self.learner_state(state), out)
 
     def progress(self, state: State) -> dict:
-        return progress_of(state["tally"], self.runner.real)
+        return progress_of(state["tally"], self.runner.real, self.runner.costs)
 
 
 def method_of(learner: Learner) -> Method:
@@ -240,12 +244,14 @@ def is_reported(rows: int) -> bool:
     return rows & (rows - 1) == 0
 
 
-def progress_of(tally: np.ndarray, real: bool) -> dict:
-    """What a tally tells: rows, cumulative loss, and mistakes or, of numbers, squared errors; labels asked for."""
+def progress_of(tally: np.ndarray, real: bool, costs=None) -> dict:
+    """What a tally tells: rows, cumulative loss, and mistakes or, of numbers, squared errors; the cost of the
+    predictions, where they cost; labels asked for."""
     return {
         "rows": int(tally[ROWS]),
         "cumulative_loss": float(tally[LOSS_SUM]),
         "mistakes": None if real else int(tally[MISTAKES]),
         "squared_errors": float(tally[SQUARED_ERRORS]) if real else None,
+        "cumulative_cost": None if costs is None else float(tally[COST]),
         "asked": int(tally[ASKED]),
     }

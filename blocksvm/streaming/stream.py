@@ -72,13 +72,15 @@ class StreamSettings:
 @dataclass(frozen=True)
 class StreamReport:
     """Where a stream stands; ``final`` at its end.  mistakes, or squared_errors where labels are numbers: so far, the
-    other is None; label, score, length: of the row seen last; where labels are sets, the one of its set with the least
-    decision value (None: it is empty), and the one with the largest of all."""
+    other is None; cumulative_cost: where predictions cost; label, score, length: of the row seen last; where labels
+    are sets, the one of its set with the least decision value (None: it is empty), and the one with the largest of
+    all."""
 
     rows: int
     cumulative_loss: float
     mistakes: int | None
     squared_errors: float | None
+    cumulative_cost: float | None
     asked: int
     features: int
     skipped: int
@@ -130,6 +132,7 @@ class Stream:
             n_classes=len(self.targets.told().values) if self.targets.told() else 2, rule=settings.multiclass,
             query=settings.query, key=settings.seed, targets=settings.targets,
         )  # fmt: skip
+        self.runner.take_costs(self.targets.told())
         if settings.test:
             self.runner.query = 0.0  # no label is asked for
         shared = {name: getattr(settings, name) for name in SHARED.names()}
@@ -176,7 +179,7 @@ class Stream:
 
     def report(self, final: bool = False) -> StreamReport:
         tally = self.features.state.tally
-        told, labels = progress_of(tally, self.targets.real), self.targets.labels
+        told, labels = progress_of(tally, self.targets.real, self.runner.costs), self.targets.labels
         label, score = float(tally[LAST_LABEL]), float(tally[LAST_SCORE])
         if self.runner.sets:
             label, score = (None if c < 0 else labels.values[int(c)] for c in (label, score))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from blocksvm.cli.display.words import label, megabytes, rmse, suffered
+from blocksvm.settings import shown
 
 
 class StreamDisplay:
@@ -29,7 +30,7 @@ class StreamDisplay:
         self.rows, self.loss = before.rows, before.cumulative_loss
         self.rows_before, self.nonzeros_before = before.rows, stream.nonzeros
         names = ", ".join("standard input" if name == "-" else name for name in inputs[:3])
-        told = ", ".join(f"{name} {value}" for name, value in stream.runner.settings.items() if value is not None)
+        told = shown(stream.runner.settings)
         place = (
             "a table of ids that grows" if settings.bits is None else f"ids hashed to {1 << settings.bits:,} features"
         )
@@ -39,7 +40,12 @@ class StreamDisplay:
             f"{place}"
         )
         self._print(f"memory at most {megabytes(settings.memory)}: {plan}")
-        self._print(self._line(self.COLUMNS_OF_NUMBERS if stream.targets.real else self.COLUMNS))
+        columns = self.COLUMNS_OF_NUMBERS if stream.targets.real else self.COLUMNS
+        if stream.runner.costs is not None:
+            at = columns.index("label")
+            columns = (*columns[:at], "cost", *columns[at:])
+            self.WIDTHS = (*self.WIDTHS[:at], 12, *self.WIDTHS[at:])
+        self._print(self._line(columns))
 
     def _line(self, cells: tuple) -> str:
         return " ".join(str(cell).rjust(width) for cell, width in zip(cells, self.WIDTHS, strict=True))
@@ -52,6 +58,7 @@ class StreamDisplay:
             self._line((
                 f"{report.cumulative_loss / max(1, report.rows):.6f}", f"{since:.6f}", f"{report.rows:,}",
                 rmse(report.squared_errors, report.rows) if report.mistakes is None else f"{report.mistakes:,}",
+                *([] if report.cumulative_cost is None else [f"{report.cumulative_cost:.6g}"]),
                 "-" if report.label is None else label(report.label), f"{report.score:.4g}", f"{report.length:,}",
             ))
         )  # fmt: skip
@@ -66,7 +73,7 @@ class StreamDisplay:
         rows, nonzeros = told.rows - self.rows_before, stream.nonzeros - self.nonzeros_before
         pace = f"{rows / seconds:,.0f} rows/s, {nonzeros / 1e6 / seconds:.1f} M nonzeros/s"
         of_all = f"of all {told.rows:,} rows: " if self.rows_before else ""
-        loss = suffered(told.rows, told.cumulative_loss, told.mistakes, told.squared_errors)
+        loss = suffered(told.rows, told.cumulative_loss, told.mistakes, told.squared_errors, told.cumulative_cost)
         lines = [f"{rows:,} rows in {told.seconds:.1f}s ({pace}), {told.features:,} features; {of_all}{loss}"]
         if stream.settings.query is not None:
             lines.append(f"labels asked for: {told.asked:,} ({told.asked / told.rows:.2%})")
