@@ -42,11 +42,11 @@ def switched_on(name: str) -> str:
 
 def brief(value) -> str:
     """A value in a sentence, of a long table its beginning."""
-    text = f"{value:g}" if isinstance(value, float) else str(value)
+    text = str(value)
     return text if isinstance(value, str | float) or len(text) <= LONGEST_SAID else f"{text[: LONGEST_SAID - 3]}..."
 
 
 def said(name: str, value) -> str:
     """A setting with the value given, as its caller wrote them: '--max-norm 0' or 'max_norm=0'."""
-    shown = brief(value)
+    shown = f"{value:g}" if isinstance(value, float) else brief(value)
     return f"{option(name)} {shown}" if _options_spoken else f"{name}={shown}"
