@@ -206,6 +206,55 @@ class PA2(PA1):
         return loss / (q + 1.0 / (2.0 * self.C))
 
 
+class MIRA(Learner):
+    """Of two classes (Crammer, Singer 2003): w += tau y x, tau = -m / ||x||^2 within 0 and 1; the first row with
+    entries gives w = y x."""
+
+    def __init__(self, d):
+        super().__init__(d)
+        self.started = False
+
+    def learn(self, x, y):
+        self.t += 1
+        q = x @ x
+        if q > 0:
+            tau = min(max(-y * self.score(x) / q, 0.0), 1.0) if self.started else 1.0
+            self.w = self.w + tau * y * x
+            self.started = True
+
+
+class MIRAOfClasses:
+    """k classes: min 1/2 sum ||w_r + tau_r x||^2, tau_r <= [r = y], sum tau = 0; the first row with entries takes
+    tau_y = 1, the others -1 / (k - 1)."""
+
+    def __init__(self, k, d):
+        self.k = k
+        self.W = np.zeros((k, d))
+        self.started = False
+
+    def scores(self, x):
+        return self.W @ x
+
+    def predict(self, x):
+        return int(np.argmax(self.scores(x)))
+
+    def steps(self, x, c):
+        """tau (k,) by sorting: tau_r = min(theta - B_r, [r = c]) with theta from sum tau = 0."""
+        own = np.arange(self.k) == c
+        if not self.started:
+            return np.where(own, 1.0, -1.0 / (self.k - 1))
+        edges = self.scores(x) / (x @ x) + own
+        falling = np.sort(edges)[::-1]
+        thetas = (np.cumsum(falling) - 1.0) / np.arange(1, self.k + 1)
+        theta = thetas[np.flatnonzero(falling > thetas)[-1]]
+        return own - np.maximum(edges - theta, 0.0)
+
+    def learn(self, x, c):
+        if x @ x > 0:
+            self.W = self.W + np.outer(self.steps(x, c), x)
+            self.started = True
+
+
 class PARegression(Learner):
     """l = max(0, |<w, x> - y| - epsilon) > 0: w += sign(y - <w, x>) tau x (Crammer 2006, section 4); kind 0, 1, 2: tau
     as PA, PA-I, PA-II have it."""
@@ -726,6 +775,7 @@ LEARNERS = {
     "pa": PA,
     "pa1": PA1,
     "pa2": PA2,
+    "mira": MIRA,
     "cw-var": CWVar,
     "cw-stdev": CWStdev,
     "arow": AROW,

@@ -99,6 +99,7 @@ class Learner:
     setting of the same name; initial, initial_scalars: what does not begin at 0, by name.
     loss: what is suffered, where that is no setting; for_numbers(learner): the learner that takes its place where labels
     are numbers, None where it learns classes alone.
+    jointly: the loop over rows of several classes, where ``update`` is not what a step over all of them is.
     choice: a setting whose value chooses the learner among ``variants``; complete(settings, known): the settings
     with what follows from others, and from the data; raises InputError for what no single setting's range tells; constant(settings): the value of a constant feature that the rule needs.
 
@@ -128,6 +129,7 @@ class Learner:
     initial_scalars: Mapping[str, float] = field(default_factory=dict)
     loss: str = "hinge"
     for_numbers: Callable[[Learner], Learner] | None = None
+    jointly: Callable | None = None
     choice: str | None = None
     variants: Mapping[str, Learner] = field(default_factory=dict)
     complete: Callable[[dict, Mapping], dict] = lambda settings, known: settings

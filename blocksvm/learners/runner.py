@@ -79,6 +79,11 @@ class Runner:
         check_costs(self.settings, n_classes, shared["targets"], shared["multiclass"])
         self.costs: CostMatrix | None = None
         self.learner = chosen.of(self.settings)
+        if self.ranks and self.learner.jointly:
+            raise InputError(
+                f"{self.name}: its rule is for rows of one label each; for sets of them give {said('multiclass', 'rest')}, "
+                "or another learner"
+            )
         self.average = shared["average"]
         if not (0.0 <= bias <= LARGEST):
             raise InputError(f"{said('bias', bias)}: must be from 0 to {LARGEST:g}")
@@ -139,7 +144,8 @@ class Runner:
         numbers."""
         if weights is not None:
             self.check_weights()
-        loop = {None: self.loops.two, "prototype": self.loops.prototypes, "rest": self.loops.rest}[self.rule]
+        prototypes = self.learner.jointly or self.loops.prototypes
+        loop = {None: self.loops.two, "prototype": prototypes, "rest": self.loops.rest}[self.rule]
         loop(*matrix, y, weights, order, d, self.bias, state.prior, state.columns, self.width,
              state.scalars.reshape(self.n_learners, -1), self.parameters, self.query, self.key, state.tally,
              np.empty((0, 0) if self.rule else 0) if scores is None else scores,
@@ -151,6 +157,8 @@ class Runner:
         """What the loop takes besides."""
         if self.rule is None:
             return (self.real,)
+        if self.rule == "prototype" and self.learner.jointly:
+            return ()
         own = None if sets is None else sets.arrays
         return (own, self.costs and self.costs.arrays) if self.rule == "prototype" else (own,)
 
