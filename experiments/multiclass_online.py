@@ -92,8 +92,8 @@ def table(train: Path, test: Path, folder: Path, sets: bool) -> None:
 def about() -> str:
     found = machine()
     return (
-        f"{found['cpu']}, {found['cores']} cores. `python -m experiments.multiclass_online`; seconds are of the pass with "
-        "compiled kernels."
+        f"{found['cpu']}, {found['cores']} cores. `python -m experiments.multiclass_online`; seconds are of the pass "
+        "with compiled kernels."
     )
 
 

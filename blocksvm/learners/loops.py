@@ -142,6 +142,28 @@ def costly_pair(of_class, right, costs):
 
 
 @inlined
+def worst_pair(of_class, label, own, sets, costs, parameters):
+    """(right, wrong, z, loss): the classes between which a step is made, -1 for none, the margin that the learner is
+    told and its loss; sets, costs: as ``learn_prototypes`` has them; own (k,): zeros, working space."""
+    if costs is None:
+        mark(own, label, sets, 1)
+        right, wrong = pair_of(of_class, own)
+        mark(own, label, sets, 0)
+        if right < 0 or wrong < 0:
+            return right, -1, 1.0, 0.0
+        z = of_class[right] - of_class[wrong]
+        loss, _ = loss_at(parameters[PARAMETER.loss], z, 1.0, parameters[PARAMETER.epsilon])
+        return right, wrong, z, loss
+    right, wrong, loss = costly_pair(of_class, label, costs)
+    return right, wrong, 1.0 - loss, loss  # the margin whose hinge loss this is
+
+
+@inlined
+def cost_of(costs, right, predicted):
+    return 0.0 if costs is None else costs[0][right, predicted]
+
+
+@inlined
 def best_two(of_class):
     """(the class of the highest score, how far the second highest lies below it)."""
     predicted = 0
@@ -285,27 +307,15 @@ def learn_prototypes(
         if has_none(label, False):
             continue
         predicted, lead = best_two(of_class)
-        z, loss = 1.0, 0.0
-        if costs is None:
-            mark(own, label, sets, 1)
-            right, wrong = pair_of(of_class, own)
-            mark(own, label, sets, 0)
-            paired = right >= 0 and wrong >= 0
-            if paired:
-                z = of_class[right] - of_class[wrong]
-                loss, _ = loss_at(parameters[PARAMETER.loss], z, 1.0, parameters[PARAMETER.epsilon])
-        else:
-            right, wrong, loss = costly_pair(of_class, label, costs)
-            paired = wrong >= 0
-            z = 1.0 - loss  # the margin whose hinge loss this is
-            tally[COST] += costs[0][right, predicted]
+        right, wrong, z, loss = worst_pair(of_class, label, own, sets, costs, parameters)
+        tally[COST] += cost_of(costs, right, predicted)
         mistake = predicted != right if sets is None else not z > 0.0
         importance = importance_of(weights, i)
         asked = asks(query, key, tally[ROWS], lead)
         note(tally, importance * loss, mistake, z <= 0.0, asked, float(predicted), float(right), stop - start)
         if asked and importance > 0.0:
             end = 0
-            if paired:
+            if wrong >= 0:
                 end = copy_row(indices, values, start, stop, right * (d + 1), 1.0, 0, bias, d, row_indices, row_values)
                 end = copy_row(
                     indices, values, start, stop, wrong * (d + 1), -1.0, end, bias, d, row_indices, row_values
