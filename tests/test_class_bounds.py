@@ -13,6 +13,7 @@ import reference_online as oracle
 import scipy.sparse
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from test_label_ranking import compiled_when_needed
 from training_cases import make_store, run_in_process
 
 from blocksvm.analysis.report import regret
@@ -121,9 +122,10 @@ def test_what_regret_measures(learner, case):
         assert not shown["PA, separable"].applies
 
 
-def test_separable_classes_and_the_command(tmp_path, capsys):
+def test_separable_classes_and_the_command(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("blocksvm.regret.compile_solver", compiled_when_needed)
     X, y = classes(noise=0.0)
-    store = make_store(tmp_path, scipy.sparse.csr_matrix(X), y + 1.0, keep_order=True)
+    store = make_store(tmp_path, scipy.sparse.csr_matrix(X), y + 1.0, keep_order=True, dtype="float64")
     for learner, bound in (("pa", "PA, separable"), ("perceptron", "perceptron, separable")):
         path = tmp_path / f"{learner}.json"
         code, out, err = run_in_process(capsys, regret_main, store, "--learner", learner, "--json", path)
