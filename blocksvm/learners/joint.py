@@ -15,7 +15,7 @@ from typing import Protocol
 import numpy as np
 
 from blocksvm.errors import InputError, called
-from blocksvm.kernels import inlined, specialised
+from blocksvm.kernels import inlined, kernel, specialised
 from blocksvm.kernels.check import SOUND, check_entries
 from blocksvm.labels import SETS as LABEL_SETS
 from blocksvm.labels import Labels, count, has_label, keep, kind_of, listed
@@ -67,6 +67,7 @@ def difference(indptr, indices, values, right, wrong, row_indices, row_values):
     return end
 
 
+@kernel
 def learn_joint(
     indptr, indices, values, y, weights, k, columns, width, scalars, parameters, query, key, tally, scores, sets, costs
 ):
