@@ -171,7 +171,13 @@ def described(kind: str, meta: dict, n_bytes: int) -> list[tuple[str, str]]:
         return [*lines, ("position", f"outer iteration {position['outer']}, visit {position['visit'] + 1}")]
     if meta["status"] == "stream":
         told = meta["progress"]
-        loss = suffered(told["rows"], told["cumulative_loss"], told["mistakes"], told.get("squared_errors"))
+        loss = suffered(
+            told["rows"],
+            told["cumulative_loss"],
+            told["mistakes"],
+            told.get("squared_errors"),
+            told.get("cumulative_cost"),
+        )
         return [*lines, ("learned from", f"a stream of {told['rows']:,} rows: {loss}")]
     certificate = meta["certificate"]
     if certificate is None:
