@@ -1,0 +1,70 @@
+"""What a task is: text to examples of a structure, outputs to lines of text, and what outputs are worth."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from importlib import import_module
+
+import numpy as np
+
+from blocksvm.errors import InputError, said
+from blocksvm.model.structured import StructuredModel
+from blocksvm.structured.protocol import Structure
+
+# name -> (file, attribute)
+TASKS = {"tags": ("labelling", "TAGS"), "chunks": ("labelling", "CHUNKS")}
+
+
+@dataclass
+class Examples(ABC):
+    """Examples of a text: their structure; gold is None where the text does not tell what is right."""
+
+    structure: Structure
+
+    @abstractmethod
+    def lines(self, outputs: list[np.ndarray]) -> Iterator[str]:
+        """The text of predictions, in pieces that end with a line."""
+
+
+@dataclass(frozen=True)
+class Learned:
+    """What is made of a text to learn from: examples, what the model's description says of them (labels, template,
+    n_columns), the ids of the features, and the hashes of the words of a dictionary."""
+
+    examples: Examples
+    about: dict
+    feature_ids: np.ndarray
+    words: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
+
+
+class Task(ABC):
+    """name; measure: the figure by which predictions are judged."""
+
+    name: str
+    measure: str
+
+    @abstractmethod
+    def learn(self, text_name: str, settings: dict, memory: int) -> Learned:
+        """Examples to learn from, with the features that they bring."""
+
+    @abstractmethod
+    def examples(self, model: StructuredModel, text_name: str, memory: int) -> Examples:
+        """Examples of another text, with the features that the model knows."""
+
+    @abstractmethod
+    def n_weights(self, meta: dict) -> int:
+        """How many weights a model of this description must have."""
+
+    @abstractmethod
+    def figures(self, examples: Examples, outputs: list[np.ndarray]) -> dict:
+        """What outputs are worth, of examples whose gold outputs are known."""
+
+
+def get_task(name: str) -> Task:
+    """The task of this name; InputError where there is none."""
+    if name not in TASKS:
+        raise InputError(f"{said('task', name)}: no such task; choose one of {', '.join(TASKS)}")
+    module, attribute = TASKS[name]
+    return getattr(import_module(f"blocksvm.structured.{module}"), attribute)
