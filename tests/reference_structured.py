@@ -125,3 +125,32 @@ def multipliers(deltas: np.ndarray, margins: np.ndarray, C: float, groups: np.nd
         options={"maxiter": 500, "ftol": 1e-13},
     )
     return -float(found.fun)
+
+
+def spanning_trees(n: int) -> list[tuple]:
+    """The heads of 1..n in all trees with the root 0."""
+    found = []
+    for heads in itertools.product(range(n + 1), repeat=n):
+        for m in range(1, n + 1):
+            above, steps = m, 0
+            while above and steps <= n:
+                above, steps = heads[above - 1], steps + 1
+            if above:
+                break
+        else:
+            found.append(heads)
+    return found
+
+
+def tree_example(rows: np.ndarray, gold: tuple, d: int) -> Example:
+    """rows ((n + 1) n, t): features of the arc from h to m in row h n + m - 1, -1 for none."""
+    n = len(gold)
+    outputs = spanning_trees(n)
+    phi = np.zeros((len(outputs), d))
+    for number, heads in enumerate(outputs):
+        for m, h in enumerate(heads):
+            for f in rows[h * n + m]:
+                if f >= 0:
+                    phi[number, f] += 1.0
+    rho = np.array([sum(a != b for a, b in zip(heads, gold, strict=True)) for heads in outputs], float)
+    return Example(outputs, phi, outputs.index(tuple(gold)), rho)

@@ -91,3 +91,16 @@ def products(indptr, indices, values, gram):
         for i in range(j + 1):
             gram[j, i] = product(indices, values, indptr[j], indptr[j + 1], indptr[i], indptr[i + 1])
             gram[i, j] = gram[j, i]
+
+
+@kernel
+def row_entries(table, rows, indices, values):
+    """The features of some rows of ``table`` (int32, -1: none), as they come, each 1: returns how many there are."""
+    n = 0
+    for r in rows:
+        for j in range(table.shape[1]):
+            if table[r, j] >= 0:
+                indices[n] = table[r, j]
+                values[n] = 1.0
+                n += 1
+    return n

@@ -31,11 +31,16 @@ class Labelled(Examples):
     n_columns: int
 
     def lines(self, outputs) -> Iterator[str]:
-        words = [np.array(c.words, dtype=object)[c.codes] for c in self.text.columns[: self.n_columns]]
-        words.append(np.array(self.known, dtype=object)[np.concatenate(outputs)])
-        tokens = list(map(" ".join, zip(*words, strict=True)))
-        for s in range(self.text.n_sentences):
-            yield "\n".join(tokens[self.text.bounds[s] : self.text.bounds[s + 1]]) + "\n\n"
+        labels = np.array(self.known, dtype=object)[np.concatenate(outputs)]
+        yield from token_lines(self.text, self.n_columns, labels)
+
+
+def token_lines(text: ColumnText, n_columns: int, answers: np.ndarray) -> Iterator[str]:
+    """A text's first columns with ``answers`` (n_tokens,), str, behind them, a sentence at a time."""
+    words = [np.array(c.words, dtype=object)[c.codes] for c in text.columns[:n_columns]]
+    tokens = list(map(" ".join, zip(*words, answers, strict=True)))
+    for s in range(text.n_sentences):
+        yield "\n".join(tokens[text.bounds[s] : text.bounds[s + 1]]) + "\n\n"
 
 
 class Labelling(Task):
@@ -86,9 +91,9 @@ class Labelling(Task):
         structure = Sequences(features, text.bounds, gold, len(model.feature_ids), len(labels))
         return Labelled(structure, text, gold, known, n_columns)
 
-    def n_weights(self, meta):
+    def layout(self, meta):
         n_labels = len(meta["labels"])
-        return meta["n_features"] * n_labels + (n_labels + 1) * n_labels
+        return n_labels, (n_labels + 1) * n_labels
 
     def figures(self, examples: Labelled, outputs):
         found = np.concatenate(outputs)

@@ -65,13 +65,19 @@ def fit_structure(
 
 
 def structured_model(task: str, learned: Learned, learner: str, settings: dict, fitted: Fitted, text: str):
-    """The ``StructuredModel`` of a training; settings: as they were given."""
+    """The ``StructuredModel`` of a training, without the features whose weights are all 0; settings: all of them."""
+    each, others = get_task(task).layout(learned.about)
+    n = len(learned.feature_ids)
+    used = fitted.weights[: n * each].reshape(n, each).any(axis=1)
+    used[:1] |= not used.any()  # a model has a feature
+    weights = np.append(fitted.weights[: n * each].reshape(n, each)[used].reshape(-1), fitted.weights[n * each :])
+    ids = learned.feature_ids[used]
     meta = {
         "task": task,
         "learner": learner,
         "settings": settings,
-        "n_features": len(learned.feature_ids),
-        "n_weights": len(fitted.weights),
+        "n_features": len(ids),
+        "n_weights": len(weights),
         "n_words": len(learned.words),
         **learned.about,
         "certificate": fitted.certificate,
@@ -80,7 +86,7 @@ def structured_model(task: str, learned: Learned, learner: str, settings: dict, 
         "seconds": fitted.seconds,
         "versions": versions(),
     }
-    return StructuredModel("", meta, learned.feature_ids, learned.words, fitted.weights)
+    return StructuredModel("", meta, ids, learned.words, weights)
 
 
 def opened_model(path: str | Path) -> tuple[StructuredModel, Task]:

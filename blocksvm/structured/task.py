@@ -14,7 +14,7 @@ from blocksvm.model.structured import StructuredModel
 from blocksvm.structured.protocol import Structure
 
 # name -> (file, attribute)
-TASKS = {"tags": ("labelling", "TAGS"), "chunks": ("labelling", "CHUNKS")}
+TASKS = {"tags": ("labelling", "TAGS"), "chunks": ("labelling", "CHUNKS"), "trees": ("parsing", "TREES")}
 
 
 @dataclass
@@ -54,8 +54,13 @@ class Task(ABC):
         """Examples of another text, with the features that the model knows."""
 
     @abstractmethod
+    def layout(self, meta: dict) -> tuple[int, int]:
+        """(weights of each feature, which come first, and others behind them) of a model of this description."""
+
     def n_weights(self, meta: dict) -> int:
         """How many weights a model of this description must have."""
+        each, others = self.layout(meta)
+        return meta["n_features"] * each + others
 
     @abstractmethod
     def figures(self, examples: Examples, outputs: list[np.ndarray]) -> dict:

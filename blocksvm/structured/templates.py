@@ -45,7 +45,7 @@ class Templates:
 
     def __init__(self, text: str, n_columns: int):
         self.text = " ".join(text.split())
-        self.parts = [tuple(_part(one, n_columns) for one in template.split("|")) for template in self.text.split()]
+        self.parts = [tuple(part_of(one, n_columns) for one in template.split("|")) for template in self.text.split()]
         if not self.parts:
             raise InputError(f"{said('template', text)}: holds no template; give some such as 'w[-1] w[0] w[1]'")
 
@@ -65,7 +65,8 @@ class Templates:
         return (found >> np.uint64(1)).astype(np.int64)
 
 
-def _part(text: str, n_columns: int) -> Part:
+def part_of(text: str, n_columns: int) -> Part:
+    """A part as it is written; InputError where it is none."""
     found = PART.fullmatch(text)
     if found is None:
         raise InputError(
