@@ -26,6 +26,7 @@ TASKS = """tasks:
   tags       a label for each token; a line is a token, its columns and its label, an empty line ends a sentence
   chunks     the same, labels being those of chunks (B-NP, I-NP, O), judged by the rules of CoNLL-2000
   trees      the head of each token: the last column is its number within the sentence, 0 for the root
+  words      the words of lines without blanks; a line to learn from has blanks between its words
 """
 TYPES = {"memory": size, "seed": seed}
 
@@ -40,7 +41,7 @@ def train_parser(own: Settings) -> Parser:
     p = Parser("structure train", "Train a structured learner.", TASKS)
     p.add_argument("text", metavar="TEXT", help="plain or compressed, - for standard input")
     p.add_argument("model", metavar="MODEL.h5")
-    p.add_argument("--task", metavar="NAME", help="tags, chunks or trees")
+    p.add_argument("--task", metavar="NAME", help="tags, chunks, trees or words")
     p.add_argument("--learner", metavar="NAME", default="mira",
                    help="perceptron, pa, pa1, pa2, mira (default), frank-wolfe")  # fmt: skip
     p.add_argument("--help-learner", metavar="NAME", help="tell the settings of one learner")

@@ -154,3 +154,29 @@ def tree_example(rows: np.ndarray, gold: tuple, d: int) -> Example:
                     phi[number, f] += 1.0
     rho = np.array([sum(a != b for a, b in zip(heads, gold, strict=True)) for heads in outputs], float)
     return Example(outputs, phi, outputs.index(tuple(gold)), rho)
+
+
+def lattice_example(nodes: list[tuple], rows: np.ndarray, gold: set, length: int, sizes: tuple[int, int]) -> Example:
+    """nodes (start, stop, kind) and rows (n, t) of their features; gold: the numbers of the right nodes, which are a
+    path; sizes: how many features and kinds there are."""
+    n_features, n_kinds = sizes
+
+    def paths(position: int):
+        if position == length:
+            yield ()
+        for v, (start, stop, _) in enumerate(nodes):
+            if start == position:
+                yield from ((v, *rest) for rest in paths(stop))
+
+    outputs = list(paths(0))
+    phi = np.zeros((len(outputs), n_features + (n_kinds + 1) * n_kinds))
+    for number, path in enumerate(outputs):
+        before = n_kinds
+        for v in path:
+            for f in rows[v]:
+                if f >= 0:
+                    phi[number, f] += 1.0
+            phi[number, n_features + before * n_kinds + nodes[v][2]] += 1.0
+            before = nodes[v][2]
+    rho = np.array([len(set(path) ^ gold) for path in outputs], float)
+    return Example(outputs, phi, outputs.index(tuple(sorted(gold))), rho)

@@ -12,6 +12,7 @@ import numpy as np
 
 from blocksvm.kernels import kernel
 
+NOTHING = 1e-12  # a share of C that the rounding of sums leaves over: no steps of this size are taken
 
 @kernel
 def own_slacks(gram, margins, C, tol, most, a):
@@ -62,7 +63,7 @@ def shared_slacks(gram, margins, groups, C, tol, most, a):
                 stop += 1
             taker = giver = -1  # the multiplier of what is left
             high = 0.0
-            low = 0.0 if left > 0.0 else np.inf
+            low = 0.0 if left > NOTHING * C else np.inf
             for j in range(start, stop):
                 if gradient[j] > high:
                     high = gradient[j]

@@ -66,7 +66,7 @@ def fit_structure(
 
 def structured_model(task: str, learned: Learned, learner: str, settings: dict, fitted: Fitted, text: str):
     """The ``StructuredModel`` of a training, without the features whose weights are all 0; settings: all of them."""
-    each, others = get_task(task).layout(learned.about)
+    each, others = get_task(task).layout({**learned.about, "n_words": len(learned.words)})
     n = len(learned.feature_ids)
     used = fitted.weights[: n * each].reshape(n, each).any(axis=1)
     used[:1] |= not used.any()  # a model has a feature

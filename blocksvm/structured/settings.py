@@ -41,6 +41,9 @@ FEATURES = Settings((
     Setting("template", "features of tokens, such as 'w[-1]|w[0] w.suffix3[0]' (default: the usual windows)", kind=str,
             metavar="TEMPLATES"),
     Setting("min_count", "features that occur less often are left out", default=1, kind=int, least=1, metavar="N"),
+    Setting("longest", "words: spans of so many characters may be unknown words", default=12, kind=int, least=1,
+    most=64,
+            metavar="N"),
 ))  # fmt: skip
 
 

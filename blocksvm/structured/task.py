@@ -14,7 +14,12 @@ from blocksvm.model.structured import StructuredModel
 from blocksvm.structured.protocol import Structure
 
 # name -> (file, attribute)
-TASKS = {"tags": ("labelling", "TAGS"), "chunks": ("labelling", "CHUNKS"), "trees": ("parsing", "TREES")}
+TASKS = {
+    "tags": ("labelling", "TAGS"),
+    "chunks": ("labelling", "CHUNKS"),
+    "trees": ("parsing", "TREES"),
+    "words": ("segmenting", "WORDS"),
+}
 
 
 @dataclass

@@ -52,19 +52,19 @@ class ColumnText:
         return f"{shown_name(self.name)}, line {self.lines[token]}"
 
 
-def read_text(name: str, memory: int) -> tuple[np.ndarray, int]:
+def read_text(name: str, most: int) -> tuple[np.ndarray, int]:
     """The whole text of a file, plain or compressed, as (bytes uint8, where they end); the last one is a newline.
 
-    Raises InputError as ``TextInputs.pieces`` does, and where the text takes more than a quarter of ``memory``.
+    Raises InputError as ``TextInputs.pieces`` does, and where the text is longer than ``most`` bytes.
     """
     parts, total = [], 0
     with TextInputs([name]) as inputs:
-        for piece in inputs.pieces(PIECE, LineLimit.share(memory, 4), digested=False):
+        for piece in inputs.pieces(PIECE, LineLimit.share(most, 1), digested=False):
             total += piece.end
-            if total > memory // 4:
+            if total > most:
                 raise InputError(
-                    f"{shown_name(name)}: is longer than {memory // 4 / 1e6:,.0f} MB, a quarter of the memory, and is "
-                    f"kept whole; raise {called('memory')}"
+                    f"{shown_name(name)}: is longer than the {most / 1e6:,.2f} MB that {called('memory')} leaves for "
+                    f"the text, which is kept whole; raise {called('memory')}"
                 )
             parts.append(piece.text[: piece.end])
     return np.concatenate([*parts, np.zeros(SPARE, np.uint8)]), total
@@ -72,7 +72,7 @@ def read_text(name: str, memory: int) -> tuple[np.ndarray, int]:
 
 def read_columns(name: str, memory: int) -> ColumnText:
     """Read column text; InputError where a line has another number of columns than the first one, or is not UTF-8."""
-    text, end = read_text(name, memory)
+    text, end = read_text(name, memory // 4)
     n_words, n_lines = count_words(text, end)
     hashes, starts, stops = (np.empty(n_words, np.int64) for _ in range(3))
     line_words = np.empty(n_lines, np.int64)
