@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 
 from blocksvm.cli.console import Interrupted, Parser, catch_signals, run, seed, size
 from blocksvm.cli.options import add_settings, described, given, value_of
 from blocksvm.errors import InputError
 from blocksvm.settings import Settings
-from blocksvm.structured.settings import ALL_LEARNERS, FEATURES, RUN
+from blocksvm.structured.settings import ALL_LEARNERS, FEATURES, RUN, SCORING
 
 ACTIONS = {
     "train": "learn from a text whose outputs are known",
@@ -27,6 +28,7 @@ TASKS = """tasks:
   chunks     the same, labels being those of chunks (B-NP, I-NP, O), judged by the rules of CoNLL-2000
   trees      the head of each token: the last column is its number within the sentence, 0 for the root
   words      the words of lines without blanks; a line to learn from has blanks between its words
+  candidates the best of a list: lines 'sentence ||| text ||| name=value ...', with --quality or --score
 """
 TYPES = {"memory": size, "seed": seed}
 
@@ -41,13 +43,14 @@ def train_parser(own: Settings) -> Parser:
     p = Parser("structure train", "Train a structured learner.", TASKS)
     p.add_argument("text", metavar="TEXT", help="plain or compressed, - for standard input")
     p.add_argument("model", metavar="MODEL.h5")
-    p.add_argument("--task", metavar="NAME", help="tags, chunks, trees or words")
+    p.add_argument("--task", metavar="NAME", help="tags, chunks, trees, words or candidates")
     p.add_argument("--learner", metavar="NAME", default="mira",
                    help="perceptron, pa, pa1, pa2, mira (default), frank-wolfe")  # fmt: skip
     p.add_argument("--help-learner", metavar="NAME", help="tell the settings of one learner")
     p.add_argument("--test", metavar="TEXT", help="evaluate the model on another text")
     p.add_argument("--overwrite", action="store_true", help="replace an existing model")
     add_settings(p, "features", FEATURES)
+    add_settings(p, "candidates", SCORING)
     add_settings(p, "the learner's settings", own)
     add_settings(p, "the run", RUN, None, TYPES)
     return p
@@ -62,6 +65,7 @@ def model_parser(action: str) -> Parser:
         p.add_argument("--overwrite", action="store_true", help="replace an existing OUTPUT")
     else:
         p.add_argument("--json", action="store_true", help="print one JSON object")
+    add_settings(p, "candidates", SCORING)
     p.add_argument("--memory", type=size, default=size("2GB"), help="memory to use (default 2GB)")
     return p
 
@@ -87,6 +91,7 @@ def train(arguments: list[str]) -> int:
     settings = learner.settings.checked(given(options, ALL_LEARNERS), options.learner)
     run_settings = RUN.resolve(given(options, RUN), "structure")
     of_features = FEATURES.resolve(given(options, FEATURES), "structure")
+    scoring = SCORING.resolve(given(options, SCORING), "structure")
     output = Path(options.model)
     inputs = [Path(name) for name in (options.text, options.test) if name not in (None, "-")]
     check_outputs({"structure": output}, options.overwrite, inputs)
@@ -96,7 +101,7 @@ def train(arguments: list[str]) -> int:
 
     task = get_task(options.task)
     stop = catch_signals()
-    learned = task.learn(options.text, of_features, run_settings["memory"])
+    learned = task.learn(options.text, of_features | scoring, run_settings["memory"])
     structure = learned.examples.structure
     if not options.quiet:
         print(f"{options.text}: {structure.n_examples:,} examples, {len(learned.feature_ids):,} features, "
@@ -112,7 +117,7 @@ def train(arguments: list[str]) -> int:
     line.close()
     if fitted.interrupted:
         raise Interrupted("interrupted; no model was written")
-    about = learner.settings.resolve(settings, options.learner) | of_features | run_settings
+    about = learner.settings.resolve(settings, options.learner) | of_features | scoring | run_settings
     model = structured_model(options.task, learned, options.learner, about, fitted, options.text)
     save_structured(output, model, options.overwrite)
     for sentence in told(fitted):
@@ -164,7 +169,7 @@ def predict(arguments: list[str]) -> int:
         raise InputError(f"{output}: is also an input; choose another name for the predictions")
     model, task = opened_model(options.model)
     stop = catch_signals()
-    examples = task.examples(model, options.text, options.memory)
+    examples = task.examples(model, options.text, options.memory, given(options, SCORING))
     outputs = predicted(examples, model.weights, stop)
     if stop():
         raise Interrupted("interrupted; nothing was written")
@@ -181,15 +186,15 @@ def evaluate(arguments: list[str]) -> int:
     from blocksvm.structured.run import opened_model
 
     model, task = opened_model(options.model)
-    report(task, model, options.text, options.memory, options.json)
+    report(task, model, options.text, options.memory, options.json, given(options, SCORING))
     return 0
 
 
-def report(task, model, text: str, memory: int, as_json: bool) -> None:
+def report(task, model, text: str, memory: int, as_json: bool, scoring: Mapping = {}) -> None:
     """Predict a text and print what that is worth."""
     from blocksvm.structured.run import predicted
 
-    examples = task.examples(model, text, memory)
+    examples = task.examples(model, text, memory, scoring)
     if examples.gold is None:
         raise InputError(f"{text}: does not tell what is right; predict writes the outputs of such a text")
     figures = task.figures(examples, predicted(examples, model.weights))

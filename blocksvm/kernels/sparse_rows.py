@@ -104,3 +104,13 @@ def row_entries(table, rows, indices, values):
                 values[n] = 1.0
                 n += 1
     return n
+
+
+@kernel
+def row_products(indptr, indices, values, first, w, scores):
+    """``scores`` (n,) float64: <row first + j, w> of rows one behind the other, row j from indptr[j] on (int64)."""
+    for j in range(scores.shape[0]):
+        total = 0.0
+        for k in range(indptr[first + j], indptr[first + j + 1]):
+            total += values[k] * w[indices[k]]
+        scores[j] = total

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -74,7 +74,7 @@ class Labelling(Task):
         about = {"labels": labels, "template": templates.text, "n_columns": n_columns}
         return Learned(examples, about, ids)
 
-    def examples(self, model: StructuredModel, text_name: str, memory: int) -> Labelled:
+    def examples(self, model: StructuredModel, text_name: str, memory: int, scoring: Mapping = {}) -> Labelled:
         text = read_columns(text_name, memory)
         n_columns = model.meta["n_columns"]
         if len(text.columns) not in (n_columns, n_columns + 1):

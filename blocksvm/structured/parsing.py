@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -90,7 +90,7 @@ class Parsing(Task):
             )
         return templates
 
-    def examples(self, model: StructuredModel, text_name: str, memory: int) -> Parsed:
+    def examples(self, model: StructuredModel, text_name: str, memory: int, scoring: Mapping = {}) -> Parsed:
         text = read_columns(text_name, memory)
         n_columns = model.meta["n_columns"]
         if len(text.columns) not in (n_columns, n_columns + 1):

@@ -7,7 +7,7 @@ the unknown ones.  Nodes of the most frequent words have kinds of their own, all
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -94,7 +94,7 @@ class Segmenting(Task):
         structure = lattices_of(spans, found, table, len(ids), len(dictionary))
         return Learned(Segmented(structure, text), about, ids, dictionary)
 
-    def examples(self, model: StructuredModel, text_name: str, memory: int) -> Segmented:
+    def examples(self, model: StructuredModel, text_name: str, memory: int, scoring: Mapping = {}) -> Segmented:
         text = read_lines(text_name, memory)
         templates = SpanTemplates(model.meta["template"])
         longest = FEATURES.restored(model.meta["settings"])["longest"]

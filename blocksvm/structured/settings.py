@@ -45,6 +45,13 @@ FEATURES = Settings((
     most=64,
             metavar="N"),
 ))  # fmt: skip
+SCORING = Settings((
+    Setting("quality", "file with a number for each candidate, the larger the better", kind=str, metavar="FILE"),
+    Setting("score", "function of a candidate's text and the list of its sentence's references that gives a number",
+            kind=str, metavar="MODULE:FUNCTION"),
+    Setting("references", "files with a reference of each sentence a line, commas between the files", kind=str,
+            metavar="FILE,..."),
+))  # fmt: skip
 
 
 def _of_all() -> Settings:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
 
@@ -19,6 +19,7 @@ TASKS = {
     "chunks": ("labelling", "CHUNKS"),
     "trees": ("parsing", "TREES"),
     "words": ("segmenting", "WORDS"),
+    "candidates": ("tuning", "CANDIDATES"),
 }
 
 
@@ -55,8 +56,9 @@ class Task(ABC):
         """Examples to learn from, with the features that they bring."""
 
     @abstractmethod
-    def examples(self, model: StructuredModel, text_name: str, memory: int) -> Examples:
-        """Examples of another text, with the features that the model knows."""
+    def examples(self, model: StructuredModel, text_name: str, memory: int, scoring: Mapping = {}) -> Examples:
+        """Examples of another text, with the features that the model knows; scoring: settings of ``SCORING``, by which
+        candidates are judged."""
 
     @abstractmethod
     def layout(self, meta: dict) -> tuple[int, int]:
