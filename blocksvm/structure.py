@@ -43,7 +43,7 @@ def train_parser(own: Settings) -> Parser:
     p = Parser("structure train", "Train a structured learner.", TASKS)
     p.add_argument("text", metavar="TEXT", help="plain or compressed, - for standard input")
     p.add_argument("model", metavar="MODEL.h5")
-    p.add_argument("--task", metavar="NAME", help="tags, chunks, trees, words or candidates")
+    p.add_argument("--task", metavar="NAME", help="one of those below, or module:attribute")
     p.add_argument("--learner", metavar="NAME", default="mira",
                    help="perceptron, pa, pa1, pa2, mira (default), frank-wolfe")  # fmt: skip
     p.add_argument("--help-learner", metavar="NAME", help="tell the settings of one learner")
@@ -65,6 +65,9 @@ def model_parser(action: str) -> Parser:
         p.add_argument("--overwrite", action="store_true", help="replace an existing OUTPUT")
     else:
         p.add_argument("--json", action="store_true", help="print one JSON object")
+    p.add_argument(
+        "--task", metavar="MODULE:ATTRIBUTE", help="that the model was trained for, if it is one of your own"
+    )
     add_settings(p, "candidates", SCORING)
     p.add_argument("--memory", type=size, default=size("2GB"), help="memory to use (default 2GB)")
     return p
@@ -97,12 +100,12 @@ def train(arguments: list[str]) -> int:
     check_outputs({"structure": output}, options.overwrite, inputs)
     from blocksvm.model.structured import save_structured
     from blocksvm.structured.run import fit_structure, structured_model
-    from blocksvm.structured.task import get_task
+    from blocksvm.structured.task import get_task, structure_of
 
     task = get_task(options.task)
     stop = catch_signals()
     learned = task.learn(options.text, of_features | scoring, run_settings["memory"])
-    structure = learned.examples.structure
+    structure = structure_of(learned.examples, options.task)
     if not options.quiet:
         print(f"{options.text}: {structure.n_examples:,} examples, {len(learned.feature_ids):,} features, "
               f"{structure.n_weights:,} weights, {megabytes(structure.n_bytes)}", file=sys.stderr)  # fmt: skip
@@ -162,15 +165,16 @@ def predict(arguments: list[str]) -> int:
 
     from blocksvm.outputs import check_output, written_whole
     from blocksvm.structured.run import opened_model, predicted
+    from blocksvm.structured.task import structure_of
 
     output = Path(options.output)
     check_output(output, options.overwrite)
     if output.resolve() in (Path(options.model).resolve(), Path(options.text).resolve()):
         raise InputError(f"{output}: is also an input; choose another name for the predictions")
-    model, task = opened_model(options.model)
+    model, task = opened_model(options.model, options.task)
     stop = catch_signals()
     examples = task.examples(model, options.text, options.memory, given(options, SCORING))
-    outputs = predicted(examples, model.weights, stop)
+    outputs = predicted(structure_of(examples, model.meta["task"]), model.weights, stop)
     if stop():
         raise Interrupted("interrupted; nothing was written")
     with written_whole(output, options.overwrite) as partial, open(partial, "w", encoding="utf-8") as file:
@@ -185,7 +189,7 @@ def evaluate(arguments: list[str]) -> int:
     options = model_parser("evaluate").parse_args(arguments)
     from blocksvm.structured.run import opened_model
 
-    model, task = opened_model(options.model)
+    model, task = opened_model(options.model, options.task)
     report(task, model, options.text, options.memory, options.json, given(options, SCORING))
     return 0
 
@@ -193,11 +197,12 @@ def evaluate(arguments: list[str]) -> int:
 def report(task, model, text: str, memory: int, as_json: bool, scoring: Mapping = {}) -> None:
     """Predict a text and print what that is worth."""
     from blocksvm.structured.run import predicted
+    from blocksvm.structured.task import structure_of
 
     examples = task.examples(model, text, memory, scoring)
     if examples.gold is None:
         raise InputError(f"{text}: does not tell what is right; predict writes the outputs of such a text")
-    figures = task.figures(examples, predicted(examples, model.weights))
+    figures = task.figures(examples, predicted(structure_of(examples, model.meta["task"]), model.weights))
     if as_json:
         import json
 

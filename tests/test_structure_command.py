@@ -202,6 +202,9 @@ def test_one_seed_one_file(texts, tmp_path, run_in_process):
     [
         (["train", "{train}", "{new}"], "--task is missing"),
         (["train", "{train}", "{new}", "--task", "poems"], "--task poems: no such task; choose one of tags, chunks"),
+        (["train", "{train}", "{new}", "--task", "nowhere:TASK"], "--task nowhere:TASK: cannot be imported"),
+        (["train", "{train}", "{new}", "--task", "math:pi"], "--task math:pi: is no task"),
+        (["evaluate", "{model}", "{train}", "--task", "tags"], "was trained for the task chunks, not tags"),
         (["train", "{train}", "{new}", "--task", "tags", "--learner", "x"], "no such learner; choose one of"),
         (["train", "{train}", "{new}", "--task", "tags", "--learner", "perceptron", "-C", "1"], "-C: perceptron"),
         (["train", "{train}", "{new}", "--task", "tags", "--learner", "pa1", "-C", "0"], "-C 0: must be"),

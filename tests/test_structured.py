@@ -11,7 +11,7 @@ from structured_cases import agrees, sequences
 
 from blocksvm.errors import InputError
 from blocksvm.structured.learner import order_of
-from blocksvm.structured.protocol import Checked, Row, Structure, load_structure
+from blocksvm.structured.protocol import Checked, Row, Structure
 from blocksvm.structured.run import fit_structure
 
 LAST = {"weights": "last"}
@@ -119,12 +119,8 @@ class Endless(Votes):
         return np.inf
 
 
-def make_votes():
-    return Votes()
-
-
 def test_a_structure_from_outside():
-    structure = load_structure("test_structured:make_votes")
+    structure = Checked(Votes(), "mine")
     plain = fit_structure(Votes(), "perceptron", LAST, {"epochs": 2}).weights
     np.testing.assert_array_equal(fit_structure(structure, "perceptron", LAST, {"epochs": 2}).weights, plain)
     assert plain.any()
@@ -142,20 +138,6 @@ def test_a_structure_from_outside():
 def test_answers_that_are_none_are_refused(broken, sentence):
     with pytest.raises(InputError, match=sentence):
         fit_structure(Checked(broken(), "mine"), "perceptron", LAST, {"epochs": 2})
-
-
-@pytest.mark.parametrize(
-    ("name", "sentence"),
-    [
-        ("votes", "no such task; name a structure of your own as module:attribute"),
-        ("test_structured:nowhere", "cannot be imported"),
-        ("test_structured:dict", "cannot be imported|is no structure"),
-        ("builtins:dict", "is no structure"),
-    ],
-)
-def test_what_is_no_structure_is_refused(name, sentence):
-    with pytest.raises(InputError, match=sentence):
-        load_structure(name)
 
 
 def test_memory_is_counted():

@@ -8,7 +8,6 @@ int64, rising, and ``values`` (n,) float64; weights (n_weights,) float64; score(
 from __future__ import annotations
 
 from dataclasses import dataclass
-from importlib import import_module
 
 import numpy as np
 
@@ -167,22 +166,3 @@ class Checked(Structure):
             wrong = output[(output < 0) | (output >= n)][0]
             raise InputError(f"{self._where(i, what)} has the unknown label {wrong}; labels go from 0 to {n - 1}")
         return np.ascontiguousarray(output, dtype=np.int32)
-
-
-def load_structure(name: str, *arguments) -> Structure:
-    """The structure that 'module:attribute', a Structure or what makes one of ``arguments``, names; checked.
-
-    Raises InputError where there is none of this name, or where it is no Structure.
-    """
-    module, colon, attribute = name.partition(":")
-    if not colon:
-        raise InputError(f"{name}: no such task; name a structure of your own as module:attribute")
-    try:
-        found = getattr(import_module(module), attribute)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise InputError(f"{name}: cannot be imported: {error}") from error
-    if callable(found):
-        found = found(*arguments)
-    if not isinstance(found, Structure):
-        raise InputError(f"{name}: is no structure; it must be a blocksvm.structured.protocol.Structure, or make one")
-    return Checked(found, name)

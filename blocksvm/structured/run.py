@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from blocksvm.errors import InputError
+from blocksvm.errors import InputError, called
 from blocksvm.memory import Budget
 from blocksvm.model.structured import StructuredModel, load_structured
 from blocksvm.model.versions import versions
@@ -17,7 +17,7 @@ from blocksvm.structured import get_learner
 from blocksvm.structured.learner import Report
 from blocksvm.structured.protocol import Structure
 from blocksvm.structured.settings import RUN
-from blocksvm.structured.task import Examples, Learned, Task, get_task
+from blocksvm.structured.task import Learned, Task, get_task, own_task
 
 
 @dataclass(frozen=True)
@@ -89,20 +89,24 @@ def structured_model(task: str, learned: Learned, learner: str, settings: dict, 
     return StructuredModel("", meta, ids, learned.words, weights)
 
 
-def opened_model(path: str | Path) -> tuple[StructuredModel, Task]:
-    """A model and its task; InputError where its weights are not as many as its features and labels need."""
+def opened_model(path: str | Path, task_name: str | None = None) -> tuple[StructuredModel, Task]:
+    """A model and its task, which must be ``task_name`` where that is given; InputError where its weights are not as
+    many as its features and labels need."""
     model = load_structured(path)
-    task = get_task(model.meta["task"])
+    name = model.meta["task"]
+    if task_name not in (None, name):
+        raise InputError(f"{path}: was trained for the task {name}, not {task_name}; leave {called('task')} out")
+    task = get_task(own_task(name, path) if task_name is None else task_name)
     if task.n_weights(model.meta) != len(model.weights):
         raise InputError(f"{path}: is damaged (its weights are not as many as its labels need); make it again")
     return model, task
 
 
-def predicted(examples: Examples, weights: np.ndarray, stop: Callable[[], bool] = lambda: False) -> list[np.ndarray]:
+def predicted(structure: Structure, weights: np.ndarray, stop: Callable[[], bool] = lambda: False) -> list[np.ndarray]:
     """The best output of each example; fewer, where stop() says True."""
     outputs = []
-    for i in range(examples.structure.n_examples):
+    for i in range(structure.n_examples):
         if stop():
             break
-        outputs.append(examples.structure.best(weights, i))
+        outputs.append(structure.best(weights, i))
     return outputs

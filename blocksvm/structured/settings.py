@@ -42,8 +42,7 @@ FEATURES = Settings((
             metavar="TEMPLATES"),
     Setting("min_count", "features that occur less often are left out", default=1, kind=int, least=1, metavar="N"),
     Setting("longest", "words: spans of so many characters may be unknown words", default=12, kind=int, least=1,
-    most=64,
-            metavar="N"),
+            most=64, metavar="N"),
 ))  # fmt: skip
 SCORING = Settings((
     Setting("quality", "file with a number for each candidate, the larger the better", kind=str, metavar="FILE"),

@@ -11,7 +11,7 @@ import numpy as np
 
 from blocksvm.errors import InputError, said
 from blocksvm.model.structured import StructuredModel
-from blocksvm.structured.protocol import Structure
+from blocksvm.structured.protocol import Checked, Structure
 
 # name -> (file, attribute)
 TASKS = {
@@ -75,8 +75,31 @@ class Task(ABC):
 
 
 def get_task(name: str) -> Task:
-    """The task of this name; InputError where there is none."""
-    if name not in TASKS:
-        raise InputError(f"{said('task', name)}: no such task; choose one of {', '.join(TASKS)}")
-    module, attribute = TASKS[name]
-    return getattr(import_module(f"blocksvm.structured.{module}"), attribute)
+    """The task of this name, or of 'module:attribute'; InputError where there is none."""
+    if name in TASKS:
+        module, attribute = TASKS[name]
+        return getattr(import_module(f"blocksvm.structured.{module}"), attribute)
+    module, colon, attribute = name.partition(":")
+    if not colon:
+        known = ", ".join(TASKS)
+        raise InputError(f"{said('task', name)}: no such task; choose one of {known}, or name it as module:attribute")
+    try:
+        found = getattr(import_module(module), attribute)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise InputError(f"{said('task', name)}: cannot be imported: {error}") from error
+    if not isinstance(found, Task):
+        raise InputError(f"{said('task', name)}: is no task; it must be a blocksvm.structured.task.Task")
+    return found
+
+
+def own_task(name: str, path) -> str:
+    """The task that a model names; InputError where it is one outside the package, whose code would run because a file
+    says so."""
+    if name in TASKS:
+        return name
+    raise InputError(f"{path}: was trained for the task {name}; if you trust that, say {said('task', name)}")
+
+
+def structure_of(examples: Examples, task: str) -> Structure:
+    """The structure of examples; of a task outside the package all its answers are looked at before they are used."""
+    return examples.structure if task in TASKS else Checked(examples.structure, task)
