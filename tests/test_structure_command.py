@@ -8,7 +8,7 @@ import signal
 import numpy as np
 import pytest
 
-from blocksvm import structure
+from blocksvm import info, structure
 from blocksvm.structured.evaluation import chunk_counts, chunks_of
 from blocksvm.structured.templates import Templates, attribute_of
 from blocksvm.structured.text import read_columns
@@ -223,6 +223,12 @@ def test_what_is_wrong_is_one_sentence(texts, model, tmp_path, run_in_process, a
     assert told.code == 2
     assert sentence in told.last_line
     assert not names["new"].exists()
+
+
+def test_info(model, run_in_process):
+    told = run_in_process(info.main, model, "--verify")
+    assert told.code == 0 and "task chunks" in told.out and "B-NP I-NP O" in told.out
+    assert json.loads(run_in_process(info.main, model, "--json").out)["learner"] == "perceptron"
 
 
 def test_a_damaged_model_is_refused(model, tmp_path, run_in_process):
