@@ -3,8 +3,7 @@
 With d = features(gold) - features(y'), w += tau d:
 
     perceptron   y' the best output, if it is not the gold one: tau = 1 (Collins, EMNLP 2002)
-    pa, pa1, pa2 l = <w, features(y') - features(gold)> + r > 0: tau = l / ||d||^2, at most C, or l / (||d||^2 + 1 /
-    (2C))
+    pa, pa1, pa2 l = r - <w, d> > 0: tau = l / ||d||^2, the same but at most C, or l / (||d||^2 + 1 / (2C))
                  (Crammer, Dekel, Keshet, Shalev-Shwartz, Singer, JMLR 2006, sections 6 and 8), where y' is
                  predicted: the best output, r = sqrt(rho(y, y')); or max-loss: that of the largest score + rho, r = rho
 

@@ -89,6 +89,11 @@ class ArcFeatures:
             self.between = np.empty((self.n_arcs, MOST_BETWEEN), np.int32)
             tags_between(text.columns[1].codes, text.bounds, arc_bounds, self.between)
 
+    @property
+    def n_bytes(self) -> int:
+        between = 0 if self.between is None else self.between.nbytes
+        return self.text.n_bytes + between + 11 * self.n_arcs
+
     def ids(self, number: int) -> np.ndarray:
         """(n_arcs,) int64 of one template's column, -1 where there is no such feature."""
         seed, parts, slot = self.templates.columns[number]

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from blocksvm.conversion.ids import IdIndex, IdTable
-from blocksvm.errors import InputError
+from blocksvm.errors import InputError, called
 
 
 def collected(
@@ -19,7 +19,14 @@ def collected(
     out.  The most frequent ones come first, so that the weights in use lie together.  Raises InputError where the ids
     do not fit in ``budget`` bytes, or where none is left.
     """
-    table = IdTable(budget)
+    # the ids' own table, and about twice as much to put them in order; 40 bytes a row while one template is looked at
+    left = budget - n_rows * (4 * n_templates + 40)
+    if left <= 0:
+        raise InputError(
+            f"the features of {n_rows:,} places by {n_templates} templates take {-(left - budget) / 1e6:,.2f} MB, more "
+            f"than {called('memory')} leaves; raise it, or give fewer templates"
+        )
+    table = IdTable(left // 3)
     features = np.empty((n_rows, n_templates), np.int32)
     for t in range(n_templates):
         ids = ids_of(t)
@@ -28,7 +35,7 @@ def collected(
         column[there] = table.add(np.ascontiguousarray(ids[there]))
         features[:, t] = column
     counts = table.counts[: len(table)]
-    order = np.argsort(-counts.astype(np.int64), kind="stable")
+    order = np.argsort(~counts, kind="stable")  # the largest first
     order = order[counts[order] >= min_count]
     if not len(order):
         raise InputError(f"no feature occurs {min_count} times; lower the count")

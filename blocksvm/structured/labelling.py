@@ -66,7 +66,11 @@ class Labelling(Task):
             template = WITH_TAGS if n_columns > 1 else WITHOUT_TAGS
         templates = Templates(template, n_columns)
         features, ids = collected(
-            text.n_tokens, len(templates), lambda t: templates.ids(text, t), settings["min_count"], memory // 2
+            text.n_tokens,
+            len(templates),
+            lambda t: templates.ids(text, t),
+            settings["min_count"],
+            memory - text.n_bytes,
         )
         gold = codes_in(text.columns[-1], labels)
         structure = Sequences(features, text.bounds, gold, len(ids), len(labels))

@@ -73,7 +73,7 @@ class Parsing(Task):
             template = DEFAULT if n_columns > 1 else WITHOUT_TAGS
         arcs = ArcFeatures(self._templates(template, n_columns, text, memory), text)
         templates = arcs.templates
-        table, ids = collected(arcs.n_arcs, len(templates), arcs.ids, settings["min_count"], memory // 2)
+        table, ids = collected(arcs.n_arcs, len(templates), arcs.ids, settings["min_count"], memory - arcs.n_bytes)
         structure = Trees(table, text.bounds, gold, len(ids))
         about = {"labels": [], "template": templates.text, "n_columns": n_columns}
         return Learned(Parsed(structure, text, gold, n_columns), about, ids)
@@ -82,7 +82,7 @@ class Parsing(Task):
         """InputError where the features of all arcs would not fit in the memory."""
         templates = ArcTemplates(template, n_columns)
         lengths = np.diff(text.bounds)
-        need = int(((lengths + 1) * lengths).sum()) * (4 * len(templates) + 64)
+        need = int(((lengths + 1) * lengths).sum()) * (4 * len(templates) + 120)
         if need > memory:
             raise InputError(
                 f"{shown_name(text.name)}: the features of all arcs take {need / 1e6:,.0f} MB, more than the memory of "

@@ -88,7 +88,8 @@ class Segmenting(Task):
         spans, found = spans_of(text, dictionary, longest, True)
         self._require(text, len(spans.starts), len(templates), memory)
         table, ids = collected(
-            len(spans.starts), len(templates), lambda t: templates.ids(spans, t), settings["min_count"], memory // 2
+            len(spans.starts), len(templates), lambda t: templates.ids(spans, t), settings["min_count"], memory - 80 *
+            len(spans.starts)
         )  # fmt: skip
         about = {"labels": [], "template": templates.text, "n_columns": 1}
         structure = lattices_of(spans, found, table, len(ids), len(dictionary))

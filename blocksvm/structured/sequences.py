@@ -1,8 +1,6 @@
-"""Labels of the tokens of a sequence, first order: features of a token under its label, and pairs of neighbouring
-labels.
+"""Labels of the tokens of a sequence, first order: features of a token under its label, pairs of neighbouring labels.
 
-score(y) = sum_t sum_{f of token t} w[f, y_t] + sum_t w[y_{t-1}, y_t];   rho(y, y') = tokens whose labels differ
-(Hamming).
+score(y) = sum_t sum_{f of token t} w[f, y_t] + sum_t w[y_{t-1}, y_t];   rho(y, y') = tokens whose labels differ.
 """
 
 from __future__ import annotations

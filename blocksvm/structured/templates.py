@@ -2,12 +2,13 @@
 
 A template is written as parts joined by '|', a part as COLUMN.ATTRIBUTE[OFFSET]:
 
-    w[-1]|w[0]           the words before and at the token     w, t: the first and the second column; c2, c3, ...:
-    others w.suffix3[0]         the last three letters of its word
+    w[-1]|w[0]        the words before and at the token
+    w.suffix3[0]      the last three letters of its word
     w.lower[0], w.shape[0], w.prefix2[0], t[1]
 
-Templates are separated by blanks.  A feature's id is 63 bits of a hash of the template and what its parts are; a part
-beyond an end of the sentence is a value of its own, by its distance.
+where w is the first column, t the second, and c2, c3, ... are others.  Templates are separated by blanks.  A
+feature's id is 63 bits of a hash of the template and what its parts are; a part beyond an end of the sentence is a
+value of its own, by its distance.
 """
 
 from __future__ import annotations
