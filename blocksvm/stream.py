@@ -99,7 +99,7 @@ def known_labels(options) -> tuple[float, ...]:
 def learner_of(arguments: list[str]) -> tuple[str, Settings, str | None]:
     """(name, settings, kind of targets) of the learner that arguments name, or that the model which they continue was
     learned by; of several learners the names with commas between them, and the settings of all."""
-    from blocksvm.learners.protocol import SHARED
+    from blocksvm.learners.protocol import COMMON_SETTINGS
 
     name = value_of(arguments, *SOLVER_WORDS)
     continued = value_of(arguments, "--continue-from")
@@ -110,13 +110,13 @@ def learner_of(arguments: list[str]) -> tuple[str, Settings, str | None]:
         method = describe_model(continued)["method"]
         name, targets = method["name"], method["settings"].get("targets")
     if name is None and {"-h", "--help"} & set(arguments):
-        return "", SHARED, None
+        return "", COMMON_SETTINGS, None
     name = DEFAULT if name is None else name
     own = Settings()
     for one in name.split(","):
         more = settings_named(one, targets)
         own += more.without(*own.names())
-    return name, own + SHARED, targets
+    return name, own + COMMON_SETTINGS, targets
 
 
 def settings_named(name: str, targets: str | None) -> Settings:
@@ -139,11 +139,13 @@ def learner_named(name: str):
 def main(arguments: list[str]) -> int:
     asked = value_of(arguments, "--help-learner")
     if asked is not None:
-        from blocksvm.learners.protocol import SHARED
+        from blocksvm.learners.protocol import COMMON_SETTINGS
 
         learner = learner_named(asked)
         example = f"example: python -m blocksvm.stream rows.svm --learner {learner.example}"
-        print(described(asked, f"{learner.summary} ({learner.source})", learner.settings + SHARED, ("", example)))
+        print(
+            described(asked, f"{learner.summary} ({learner.source})", learner.settings + COMMON_SETTINGS, ("", example))
+        )
         return 0
     learner, own, targets = learner_of(arguments)
     options = parser(learner, own).parse_args(arguments)
@@ -190,7 +192,7 @@ def main(arguments: list[str]) -> int:
     from blocksvm import kernels
     from blocksvm.cli.display import StreamDisplay
     from blocksvm.formats import AUTO
-    from blocksvm.learners.protocol import SHARED
+    from blocksvm.learners.protocol import COMMON_SETTINGS
     from blocksvm.log import JsonLines
     from blocksvm.settings import plain
     from blocksvm.streaming.predictions import Predictions
@@ -198,7 +200,7 @@ def main(arguments: list[str]) -> int:
     from blocksvm.streaming.stream import Stream, StreamSettings
 
     kernels.start()
-    shared = {setting: settings_given.pop(setting) for setting in SHARED.names() if setting in settings_given}
+    shared = {setting: settings_given.pop(setting) for setting in COMMON_SETTINGS.names() if setting in settings_given}
     settings = StreamSettings(
         learner=options.learner or ("" if options.continue_from else DEFAULT), settings=settings_given,
         labels=labels_given(options.labels), bits=options.bits,
@@ -235,7 +237,7 @@ def main(arguments: list[str]) -> int:
             on_predicted=predictions and predictions.add,
         )  # fmt: skip
         if predictions:
-            predictions.sets = stream.runner.sets and not stream.runner.ranks
+            predictions.sets = stream.leading.runner.sets and not stream.leading.runner.ranks
         if "log" in outputs:
             log = JsonLines(outputs["log"], open_text(outputs["log"], options.overwrite), warn)
             stack.callback(log.close)

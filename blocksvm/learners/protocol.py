@@ -23,6 +23,7 @@ from dataclasses import dataclass, field, replace
 
 from blocksvm.errors import InputError, said
 from blocksvm.learners.layout import COMMON, layout
+from blocksvm.problems.settings import PROBLEM_SETTINGS
 from blocksvm.settings import REQUIRED, Setting, Settings
 
 # Squares, and quotients of squares, must stay far from the ends of float64.
@@ -77,6 +78,8 @@ SHARED = Settings(
                 most=LARGEST, metavar="B"),
     )
 )  # fmt: skip
+
+COMMON_SETTINGS = SHARED + (PROBLEM_SETTINGS["class_weight"],)  # what all learners take over stores and streams
 
 
 @dataclass(frozen=True)

@@ -194,9 +194,9 @@ class Runner:
 
     def learn_in_parts(self, matrix, y, order, d: int, state: LearnerState, *, weights: np.ndarray | None = None,
                        every: int | None = None, scores: np.ndarray | None = None,
-                       sets: SetTable | None = None) -> Iterator[int]:  # fmt: skip
-        """``learn`` in parts that end at doubling numbers of rows, and at multiples of ``every``: the rows seen so far
-        after each part."""
+                       sets: SetTable | None = None) -> Iterator[tuple[int, int]]:  # fmt: skip
+        """``learn`` in parts that end at doubling numbers of rows, and at multiples of ``every``: after each part the
+        rows seen so far, which have a label, and how many of ``order`` are done."""
         done = 0
         while done < len(order):
             seen = int(state.tally[ROWS])
@@ -207,7 +207,7 @@ class Runner:
             own = None if scores is None else scores[done : done + len(part)]
             self.learn(matrix, y, part, d, state, weights=weights, scores=own, sets=sets)
             done += len(part)
-            yield int(state.tally[ROWS])
+            yield int(state.tally[ROWS]), done
 
     def weights(self, state: LearnerState, out: np.ndarray) -> np.ndarray:
         """The weights (n_vectors * (d + 1),) in ``out``, averaged if so wanted, a prior model's included."""

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -18,8 +18,8 @@ from blocksvm.formats.protocol import Reading
 from blocksvm.formats.recipe import Recipe
 from blocksvm.labels import Labels
 from blocksvm.learners.loops import LAST_LABEL, LAST_LENGTH, LAST_SCORE, MISTAKES, NONZEROS, ROWS
-from blocksvm.learners.protocol import LARGEST
-from blocksvm.learners.solver import is_reported, progress_of
+from blocksvm.learners.protocol import COMMON_SETTINGS, LARGEST
+from blocksvm.learners.solver import is_reported
 from blocksvm.model.files import describe_model, model_fingerprint
 from blocksvm.model.takeover import check_continued
 from blocksvm.rows import RecordCounter, RowBatch, shown_name
@@ -50,6 +50,7 @@ class StreamSettings:
     query: float | None = None
     average: bool = False
     multiclass: str | None = None
+    class_weight: Mapping | None = None
     targets: str | None = None
     bias: float | None = None
     skip_bad: bool = False
@@ -72,13 +73,16 @@ class StreamSettings:
 @dataclass(frozen=True)
 class StreamReport:
     """Where a stream stands; ``final`` at its end.  mistakes, or squared_errors where labels are numbers: so far, the
-    other is None; cumulative_cost: where predictions cost; label, score, length: of the row seen last; where labels
-    are sets, the one of its set with the least decision value (None: it is empty), and the one with the largest of
-    all.  Of several learners these are those of the one that leads, and ``learners`` has those of each by its name, in
-    the order in which they were named."""
+    other is None; auc, log_loss: of the predictions of two classes (ranking.py), of the rows of this run;
+    cumulative_cost: where predictions cost; label, score, length: of the row seen last; where labels are sets, the one
+    of its set with the least decision value (None: it is empty), and the one with the largest of all.  Of several
+    learners these are those of the one that leads, and ``learners`` has those of each by its name, in the order in
+    which they were named."""
 
     rows: int
     cumulative_loss: float
+    auc: float | None
+    log_loss: float | None
     mistakes: int | None
     squared_errors: float | None
     cumulative_cost: float | None
@@ -125,7 +129,8 @@ class Stream:
             raise InputError(f"{called('test')}: asks for no labels to learn from; leave {called('query')} out")
         if continue_from is not None:
             settings = continued(continue_from, settings)
-        self.settings = settings
+        class_weight = COMMON_SETTINGS["class_weight"].checked(settings.class_weight)
+        self.settings = settings = replace(settings, class_weight=class_weight)
         self.on_predicted = on_predicted
         self.on_report, self.save, self.stop = on_report, save, stop
         self.prior = prior
@@ -181,10 +186,10 @@ class Stream:
         return {"text": self.ahead.planned_bytes, "features": self.settings.memory - self.ahead.planned_bytes}
 
     def report(self, final: bool = False) -> StreamReport:
-        leading, real = self.leading, self.targets.real
+        leading = self.leading
         tally, labels = leading.state.tally, self.targets.labels
-        told = progress_of(tally, real, leading.runner.costs)
-        each = {learner.name: progress_of(learner.state.tally, real, learner.runner.costs) for learner in self.learners}
+        each = {learner.name: learner.progress() for learner in self.learners}
+        told = each[leading.name]
         label, score = float(tally[LAST_LABEL]), float(tally[LAST_SCORE])
         if leading.runner.sets:
             label, score = (None if c < 0 else labels.values[int(c)] for c in (label, score))
@@ -280,7 +285,7 @@ class Stream:
             )
         indices = batch.ids if self.settings.bits is not None else self.features.indices(batch.ids)
         matrix = (batch.indptr, indices, batch.values)
-        every, weights = self.settings.save_every, batch.weights
+        every, weights = self.settings.save_every, self.targets.weigh(y, batch.weights, self.settings.class_weight)
         if weights is not None and (weights == 1.0).all():
             weights = None
         # of many classes the decision values of a piece's rows would take more than the piece
@@ -291,10 +296,9 @@ class Stream:
             if self.on_predicted is not None:
                 scores = np.empty(len(part) if k == 1 else (len(part), k))
             parts = [
-                learner.runner.learn_in_parts(matrix, y, part, self.features.capacity, learner.state, weights=weights,
-                                              every=every, scores=scores, sets=self.targets.sets)
+                learner.learn(matrix, y, part, weights=weights, every=every, scores=scores, sets=self.targets.sets)
                 for learner in self.learners
-            ]  # fmt: skip
+            ]
             self._learn_from(zip(*parts, strict=True), every)
             if scores is not None:
                 self.on_predicted(scores, self.targets.told())
