@@ -55,7 +55,8 @@ def test_area_and_logarithmic_loss_are_those_of_the_predictions(tmp_path):
     """Also where some rows have no label, and whatever the pieces and saves."""
     X, y = random_rows(n=300, d=20, seed=2)
     text = text_of(tmp_path, X, y)
-    lines = [line.replace(" ", " | ", 1) for line in text.read_text().splitlines(keepends=True)]
+    parted = (line.partition(" ") for line in text.read_text().splitlines())
+    lines = [f"{label} | {rest}\n" for label, _, rest in parted]
     lines[40:40] = ["| 3:1 7:2\n"] * 3
     text.write_text("".join(lines))
     scores, reports = [], []
