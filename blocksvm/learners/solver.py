@@ -91,6 +91,7 @@ class OnlineSolver(Solver):
         self.runner = Runner(
             learner, own, known, average=shared.get("average", False), bias=task.bias, n_classes=k,
             rule=shared.get("multiclass"), query=shared.get("query"), targets=shared.get("targets"),
+            forget=shared.get("forget"),
         )  # fmt: skip
         self.runner.take_costs(source.labels)
         own = self.runner.learner

@@ -181,7 +181,7 @@ def learners_of(settings, classes: Labels | None, has_prior: bool) -> list[Strea
         runner = Runner(
             name, own, {}, average=settings.average, bias=settings.bias or 0.0,
             n_classes=len(classes.values) if classes else 2, rule=settings.multiclass, query=settings.query,
-            key=settings.seed, targets=settings.targets,
+            key=settings.seed, targets=settings.targets, forget=settings.forget,
         )  # fmt: skip
         runner.take_costs(classes)
         if has_prior and not runner.learner.takes_prior:

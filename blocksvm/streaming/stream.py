@@ -40,7 +40,8 @@ class StreamSettings:
     name, each for those that have it; labels: the classes, rising, or None: -1 and +1, or 0 and 1, whichever comes;
     targets: 'numbers' where labels are no classes, 'sets' where they are sets of these, 'none' where they are not
     looked at; bits: hash ids to 2^bits features, None: a table; query: b of selective sampling, None: ask for every
-    label; memory: bytes; passes: over the inputs; test: predict only, and learn nothing.
+    label; forget: the part that learners/forgetting.py takes back in each round; memory: bytes; passes: over the
+    inputs; test: predict only, and learn nothing.
     """
 
     learner: str = ""
@@ -48,6 +49,7 @@ class StreamSettings:
     labels: tuple[float, ...] | None = None
     bits: int | None = None
     query: float | None = None
+    forget: float | None = None
     average: bool = False
     multiclass: str | None = None
     class_weight: Mapping | None = None
