@@ -51,9 +51,9 @@ def check_outputs(outputs: Mapping[str, Path], overwrite: bool, inputs: Iterable
 def check_output(path: Path, overwrite: bool, kind: str | None = None, labels: tuple = ()) -> None:
     """Refuse an output that cannot be written, or that exists and may not be replaced, before any work is done.
 
-    kind: what will be written, 'store', 'model', 'checkpoint', 'trace', 'predictions', 'json' or 'figure': with
-    ``overwrite`` only such a file is replaced (or an empty one); None: any.  labels: those that predictions may name.
-    Text may also go to a pipe, a terminal or a device such as /dev/null, which is written into.
+    kind: what will be written, 'store', 'model', 'checkpoint', 'trace', 'predictions', 'questions', 'json' or 'figure':
+    with ``overwrite`` only such a file is replaced (or an empty one); None: any.  labels: those that predictions may
+    name.  Text may also go to a pipe, a terminal or a device such as /dev/null, which is written into.
     """
     if len(os.fsencode(path.name)) > LONGEST_NAME:
         raise InputError(f"{path}: the name is too long; choose one of at most {LONGEST_NAME} bytes")
@@ -124,6 +124,7 @@ def _is_standard(found: os.stat_result) -> bool:
 def _article(kind: str) -> str:
     return {
         "predictions": "a file of predictions",
+        "questions": "a list of rows",
         "json": "a JSON report",
         "support vectors": "a list of support vectors",
         "structure": "a structured model",
@@ -156,6 +157,8 @@ def _is_ours(path: Path, kind: str, labels: tuple) -> bool:
         del lines[-1]  # it may be cut
     if kind == "trace":
         return _is_event(lines[0]) if lines else False
+    if kind == "questions":
+        return all(re.fullmatch(r".+:\d+", line) for line in lines if line)
     texts = {label_text(label) for label in labels}
     named = (
         line in texts or all(part in texts for part in line.split(",")) or _is_numbers(line) for line in lines if line

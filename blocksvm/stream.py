@@ -61,6 +61,8 @@ def parser(learner: str, settings: Settings) -> Parser:
     what.add_argument("--predictions", metavar="FILE",
                       help="write what each row is predicted as, before it is learned from (- to stdout)")  # fmt: skip
     what.add_argument("--scores", action="store_true", help="write decision values in place of labels (one a class)")
+    what.add_argument("--ask", metavar="FILE",
+                      help="with --query: write which rows without a label it asks for, as FILE:LINE")  # fmt: skip
     what.add_argument("--test", action="store_true", help="learn nothing: only predict, by --continue-from MODEL.h5")
     more = p.add_argument_group("starting, watching, saving")
     more.add_argument("--prior", metavar="MODEL.h5", help="a model to start from and to be regularised towards")
@@ -164,6 +166,8 @@ def main(arguments: list[str]) -> int:
             raise InputError(f"{name} {value}: must be 1 or more")
     if options.save_every and not options.model:
         raise InputError("--save-every needs --model MODEL.h5, the file to write")
+    if options.ask and value_of(arguments, "--query") is None:
+        raise InputError("--ask needs --query B, which says how likely labels are asked for")
     if options.scores and not options.predictions:
         raise InputError("--scores needs --predictions FILE, where they are written")
     if options.test and options.model:
@@ -174,6 +178,8 @@ def main(arguments: list[str]) -> int:
         outputs["predictions"] = Path(options.predictions)
     elif options.predictions and is_closed(sys.stdout):
         raise InputError("standard output is closed; name a file for --predictions")
+    if options.ask:
+        outputs["questions"] = Path(options.ask)
     for name, path in outputs.items():
         check_output(path, options.overwrite, "trace" if name == "log" else name, known_labels(options))
         if path.resolve() in read_from or list(outputs.values()).count(path) > 1:
@@ -228,13 +234,23 @@ def main(arguments: list[str]) -> int:
                 whole = stack.enter_context(written_whole(outputs["predictions"], options.overwrite))
                 put = stack.enter_context(open(whole, "w", encoding="utf-8")).write
             predictions = Predictions(put, options.scores)
+        ask, asked = None, 0
+        if options.ask:
+            whole = stack.enter_context(written_whole(outputs["questions"], options.overwrite))
+            questions = stack.enter_context(open(whole, "w", encoding="utf-8"))
+
+            def ask(place: str) -> None:
+                nonlocal asked
+                asked += 1
+                questions.write(place + "\n")
+
         saver = stack.enter_context(Saver(outputs["model"], options.overwrite)) if "model" in outputs else None
         stream = Stream(
             settings, prior=None if options.prior is None else Path(options.prior), on_report=report,
             continue_from=None if options.continue_from is None else Path(options.continue_from),
             on_fault=display.fault, save=None if saver is None else saver.save, stop=stop,
             on_format=compile_reader("float32", options.bits, options.quiet),
-            on_predicted=predictions and predictions.add,
+            on_predicted=predictions and predictions.add, on_asked=ask,
         )  # fmt: skip
         if predictions:
             predictions.sets = stream.leading.runner.sets and not stream.leading.runner.ranks
@@ -254,6 +270,8 @@ def main(arguments: list[str]) -> int:
             raise Interrupted(f"interrupted after {stream.rows:,} rows{saved}")
     for line in display.summary(stream):
         print(line, file=sys.stderr if options.predictions == "-" else sys.stdout)
+    if options.ask:
+        print(f"{asked:,} labels are asked for in {outputs['questions']}")
     if predictions and "predictions" in outputs:
         print(f"{predictions.rows:,} predictions in {outputs['predictions']}")
     if options.model and not options.quiet:

@@ -83,3 +83,63 @@ def test_they_are_told_of_two_classes_alone(tmp_path, capsys):
     assert all(len(line) <= 80 for line in err.splitlines() if line.startswith("  "))
     _, reports = learned(text_of(tmp_path, X, np.arange(60) % 3.0), "pa1", labels=(0.0, 1.0, 2.0))
     assert reports[-1].auc is None
+
+
+def vw_text(folder, n, unlabelled, seed=5):
+    """(path, lines): rows in Vowpal Wabbit's format, of which those numbered have no label."""
+    X, y = random_rows(n=n, d=12, seed=seed)
+    parted = (line.partition(" ") for line in text_of(folder, X, y).read_text().splitlines())
+    lines = [f"{'' if k in unlabelled else label + ' '}| {rest}" for k, (label, _, rest) in enumerate(parted)]
+    path = folder / "rows.vw"
+    path.write_text("".join(line + "\n" for line in lines))
+    return path, lines
+
+
+def test_rows_without_a_label_are_asked_for_by_their_margin(tmp_path, capsys):
+    unlabelled = set(range(100, 1100)) - set(range(0, 1100, 7))
+    path, _ = vw_text(tmp_path, 1100, unlabelled)
+    ask, predicted = tmp_path / "ask.txt", tmp_path / "p.txt"
+    arguments = (
+        path,
+        "--learner",
+        "pa1",
+        "-C",
+        0.1,
+        "--query",
+        0.3,
+        "--ask",
+        ask,
+        "--predictions",
+        predicted,
+        "--scores",
+    )
+    code, out, err = run_in_process(capsys, main, *arguments, "--scores")
+    assert code == 0, err
+    numbers = [int(line.removeprefix(f"{path}:")) - 1 for line in ask.read_text().splitlines()]
+    assert f"{len(numbers):,} labels are asked for in {ask}" in out
+    assert set(numbers) <= unlabelled and numbers == sorted(set(numbers))
+    margins = np.abs(np.loadtxt(predicted))[sorted(unlabelled)]
+    chances = 0.3 / (0.3 + margins)
+    assert abs(len(numbers) - chances.sum()) < 4.5 * np.sqrt((chances * (1 - chances)).sum())
+    # what is learned does not depend on it, nor on the pieces that text comes in
+    again = run_in_process(capsys, main, *arguments[:6], 0.3, "--ask", ask, "--overwrite", "--jobs", 2)
+    assert again[0] == 0
+    assert [int(line.removeprefix(f"{path}:")) - 1 for line in ask.read_text().splitlines()] == numbers
+
+
+@pytest.mark.parametrize(
+    ("options", "what"),
+    [
+        (("--ask", "a.txt"), "--ask needs --query B"),
+        (("--ask", "a.txt", "--query", 1.0, "--learner", "pa,pa1"), "--ask: is for one learner; pa,pa1 are several"),
+    ],
+)
+def test_questions_that_cannot_be(tmp_path, capsys, monkeypatch, options, what):
+    monkeypatch.chdir(tmp_path)
+    path, _ = vw_text(tmp_path, 20, {3})
+    code, _, err = run_in_process(capsys, main, path, *options)
+    assert (code, what in err) == (2, True), err
+    assert not (tmp_path / "a.txt").exists()
+    (tmp_path / "a.txt").write_text("something else\n")
+    code, _, err = run_in_process(capsys, main, path, "--query", 1.0, "--ask", "a.txt", "--overwrite")
+    assert code == 2 and "is not a list of rows written by blocksvm" in err
