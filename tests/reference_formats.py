@@ -92,3 +92,24 @@ def parse_vw(data: bytes, duplicates: str = "error", dtype: str = "float32") -> 
         kept = sorted(i for i, value in rounded.items() if value != 0.0)
         rows.append((label, weight, {i: rounded[i] for i in kept}, {i: names[i] for i in kept}))
     return rows
+
+
+def ngrams_of(text: str, analyzer: str, low: int, high: int) -> dict[str, int]:
+    """How often each n-gram of low to high words or characters occurs in a document."""
+    text = text.lower()
+    found: dict[str, int] = {}
+    if analyzer == "word":
+        words = re.findall(r"(?u)\b\w\w+\b", text)
+        spans = [" ".join(words[i : i + n]) for n in range(low, high + 1) for i in range(len(words) - n + 1)]
+    elif analyzer == "char":
+        text = re.sub(r"\s\s+", " ", text)
+        spans = [text[i : i + n] for n in range(low, high + 1) for i in range(len(text) - n + 1)]
+    else:
+        spans = []
+        for word in (f" {word} " for word in text.split()):
+            lengths = [n for n in range(low, high + 1) if n < len(word)]
+            spans += [word[i : i + n] for n in lengths for i in range(len(word) - n + 1)]
+            spans += [word] * (high >= len(word))
+    for span in spans:
+        found[span] = found.get(span, 0) + 1
+    return found

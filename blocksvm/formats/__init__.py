@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from importlib import import_module
 
-from blocksvm.errors import InputError, said
+from blocksvm.errors import InputError, called, said
 
 # name -> where its Format is; loaded when it is first wanted
 FORMATS = {
@@ -12,6 +13,7 @@ FORMATS = {
     "svmlight-named": "blocksvm.formats.multilabel:NAMED_LABELS",
     "multilabel": "blocksvm.formats.multilabel:MULTILABEL",
     "vw": "blocksvm.formats.vw:VW",
+    "documents": "blocksvm.formats.documents:DOCUMENTS",
 }
 AUTO = "auto"
 
@@ -35,6 +37,16 @@ def sniffed(head: bytes, name: str) -> str:
     return max(scores, key=scores.get)
 
 
-def name_of(inputs, name: str) -> str:
-    """This name, or, of 'auto', that of the format that the ``TextInputs`` look like."""
-    return sniffed(inputs.head(), inputs.names[0]) if name == AUTO else name
+def settled(inputs, recipe):
+    """The recipe with a format's name in place of 'auto', and all of its settings, by the inputs' first bytes.
+
+    InputError for a setting that the format has not.
+    """
+    name = sniffed(inputs.head(), inputs.names[0]) if recipe.format == AUTO else recipe.format
+    settle = getattr(format_named(name), "settled", None)
+    if settle is not None:
+        return replace(recipe, format=name, options=settle(recipe.options, inputs.head(), inputs.names[0]))
+    for setting, value in recipe.options.items():
+        if value is not None:
+            raise InputError(f"{called(setting)}: the format {name} has no use for it; name another {called('format')}")
+    return replace(recipe, format=name, options={})

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 
-from blocksvm.formats import AUTO, format_named, name_of
+from blocksvm.formats import AUTO, format_named, settled
 from blocksvm.formats.hashing import reader_of
 from blocksvm.formats.protocol import EXPANSION, Reader, Reading, parse_skipping
 from blocksvm.formats.text import LineLimit, TextInputs, TextPiece
@@ -122,8 +122,7 @@ class ParsedAhead:
 
     def _begin(self, text: TextInputs) -> LineLimit:
         """Choose the reader, and cut pieces so that its rows fit in what is planned."""
-        recipe = self.reading.recipe
-        self.reading = replace(self.reading, recipe=replace(recipe, format=name_of(text, recipe.format)))
+        self.reading = replace(self.reading, recipe=settled(text, self.reading.recipe))
         self.on_format(self.reading.recipe.format)
         self.reader = reader_of(self.reading)
         share = BYTES_EACH / (self.reader.expansion + BYTES_EACH - EXPANSION)

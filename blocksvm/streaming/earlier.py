@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from blocksvm.errors import InputError, called, said
+from blocksvm.formats import AUTO
 from blocksvm.labels import listed
 from blocksvm.learners import get_learner
 from blocksvm.learners.protocol import NUMBERS, SHARED
@@ -45,8 +46,22 @@ def continued(path: Path, settings: StreamSettings) -> StreamSettings:
         learner=method["name"],
         settings={name: value for name, value in found.items() if name not in SHARED},
         bias=saved["settings"].get("bias", 0.0) if settings.bias is None else settings.bias,
+        **_format_of(path, saved, settings),
         **{name: found.get(name, SHARED[name].default) for name in SHARED.names()},
     )
+
+
+def _format_of(path: Path, saved: dict, settings: StreamSettings) -> dict:
+    """The format of a stream, and its settings, which are those of the model's text where that was of this format."""
+    recipe, given = recipe_of(saved, path), {name: v for name, v in settings.options.items() if v is not None}
+    if not recipe.options or settings.format not in (AUTO, recipe.format):
+        return {}
+    for name, value in given.items():
+        if value != recipe.options.get(name):
+            raise InputError(
+                f"{path}: was learned with {said(name, recipe.options.get(name))}; leave {called(name)} out"
+            )
+    return {"format": recipe.format, "options": recipe.options}
 
 
 def check_continued_stream(path: Path, stream: Stream) -> Labels | None:
