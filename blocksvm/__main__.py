@@ -21,7 +21,8 @@ COMMANDS = {
     "predict": "predict the labels of text or of a store",
     "stream": "learn from text in one pass, keeping none of it",
     "regret": "compare an online learner with the best fixed weights in hindsight",
-    "margin": "find the plane of the largest margin, or evidence that there is none",
+    "margin": "find the plane of the largest margin, or evidence there is none",
+    "structure": "learn to label sequences, parse and segment",
     "info": "describe a store, a model or a checkpoint",
 }
 

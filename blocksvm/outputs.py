@@ -27,7 +27,7 @@ from blocksvm.labels import label_text
 
 LONGEST_NAME = 230  # bytes; file systems allow 255
 LONGEST_STEM = 150  # bytes of an output's name within a temporary one
-HDF5_KINDS = ("store", "model", "checkpoint")
+HDF5_KINDS = ("store", "model", "checkpoint", "structure")
 HDF5 = b"\x89HDF\r\n\x1a\n"
 LOOKED_AT = 1 << 16  # bytes at a file's beginning that tell what it is
 FIGURES = (b"\x89PNG", b"%PDF", b"<?xml", b"<svg", b"%!PS", b"\xff\xd8\xff")
@@ -126,6 +126,7 @@ def _article(kind: str) -> str:
         "predictions": "a file of predictions",
         "json": "a JSON report",
         "support vectors": "a list of support vectors",
+        "structure": "a structured model",
     }.get(kind, f"a {kind}")
 
 
@@ -141,7 +142,7 @@ def _is_ours(path: Path, kind: str, labels: tuple) -> bool:
         return True
     if kind in HDF5_KINDS:
         # the attribute that tells the kind lies in the root's header
-        named = re.search(rb"blocksvm\0.{0,64}?(store|model|checkpoint)", start, re.DOTALL)
+        named = re.search(rb"blocksvm\0.{0,64}?(store|model|checkpoint|structure)", start, re.DOTALL)
         return start.startswith(HDF5) and named is not None and named[1].decode() == kind
     if kind == "figure":
         return start.lstrip().startswith(FIGURES)

@@ -80,7 +80,7 @@ def main(arguments: list[str]) -> int:
         ready = compile_reader(description["text"]["dtype"], description.get("bits"), options.quiet)
         scorer = TextScorer(options.model, options.memory, options.format, ready)
         pieces = scorer.scores([options.input])
-    measures = SetMeasures(scorer.model.labels) if sets else RealMeasures()
+    measures = SetMeasures(scorer.model.labels, scorer.model.ranks) if sets else RealMeasures()
     if DISTANCE in description:
         measures = DistanceMeasures(description[DISTANCE]["epsilon"])
     if not (real or sets):

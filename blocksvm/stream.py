@@ -245,6 +245,8 @@ def main(arguments: list[str]) -> int:
             on_format=compile_reader("float32", options.bits, options.quiet),
             on_predicted=predictions and predictions.add,
         )  # fmt: skip
+        if predictions:
+            predictions.sets = stream.runner.sets and not stream.runner.ranks
         if "log" in outputs:
             log = JsonLines(outputs["log"], open_text(outputs["log"], options.overwrite), warn)
             stack.callback(log.close)

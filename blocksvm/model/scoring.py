@@ -44,7 +44,7 @@ class Scores:
     def predictions(self, model: Model) -> np.ndarray:
         """The user's labels (m,), or where targets are real numbers the decision values; sets of labels as tuples."""
         if model.multilabel:
-            return labels_predicted(self.values, model.labels, sets=True)
+            return labels_predicted(self.values, model.labels, True, model.ranks)
         return np.array(model.labels)[self.classes] if model.labels else self.values
 
 

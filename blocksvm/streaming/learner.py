@@ -7,6 +7,7 @@ from copy import copy
 import numpy as np
 
 from blocksvm.errors import InputError, called, said
+from blocksvm.labels import Labels
 from blocksvm.learners import get_learner
 from blocksvm.learners.loops import TALLY_LENGTH
 from blocksvm.learners.protocol import SHARED
@@ -125,8 +126,9 @@ class StreamLearner:
         return own if stop <= n else np.append(own, self.state.prior[first + self.capacity])
 
 
-def learners_of(settings, n_classes: int, has_prior: bool) -> list[StreamLearner]:
-    """The learners of a stream with these ``StreamSettings``; InputError for settings that do not fit."""
+def learners_of(settings, classes: Labels | None, has_prior: bool) -> list[StreamLearner]:
+    """The learners of a stream with these ``StreamSettings``; classes: None where labels are numbers.  InputError for
+    settings that do not fit."""
     names = settings.learner.split(",")
     shared = {name: getattr(settings, name) for name in SHARED.names()}
     found, taken = [], set()
@@ -137,9 +139,11 @@ def learners_of(settings, n_classes: int, has_prior: bool) -> list[StreamLearner
             own = {setting: value for setting, value in own.items() if setting in takes}
             taken |= set(own)
         runner = Runner(
-            name, own, {}, average=settings.average, bias=settings.bias or 0.0, n_classes=n_classes,
-            rule=settings.multiclass, query=settings.query, key=settings.seed, targets=settings.targets,
+            name, own, {}, average=settings.average, bias=settings.bias or 0.0,
+            n_classes=len(classes.values) if classes else 2, rule=settings.multiclass, query=settings.query,
+            key=settings.seed, targets=settings.targets,
         )  # fmt: skip
+        runner.take_costs(classes)
         if has_prior and not runner.learner.takes_prior:
             raise InputError(f"{called('prior')}: {name} has no use for it; leave it out")
         method = {

@@ -37,10 +37,11 @@ class StreamSettings:
     """Settings of a stream.
 
     learner: the name, or several with commas between them, '' where a model's goes on; settings: the learners' own, by
-    name, each for those that have it; labels: the classes, rising, or None: -1
-    and +1, or 0 and 1, whichever comes; targets: 'numbers' where labels are no classes; bits: hash ids to 2^bits
-    features, None: a table; query: b of selective sampling, None: ask for every label; memory: bytes; passes: over the
-    inputs; options: the format's own settings, by name; test: predict only, and learn nothing.
+    name, each for those that have it; labels: the classes, rising, or None: -1 and +1, or 0 and 1, whichever comes;
+    targets: 'numbers' where labels are no classes, 'sets' where they are sets of these, 'none' where they are not
+    looked at; bits: hash ids to 2^bits features, None: a table; query: b of selective sampling, None: ask for every
+    label; memory: bytes; options: the format's own settings, by name; passes: over the inputs; test: predict only, and
+    learn nothing.
     """
 
     learner: str = ""
@@ -74,18 +75,21 @@ class StreamSettings:
 @dataclass(frozen=True)
 class StreamReport:
     """Where a stream stands; ``final`` at its end.  mistakes, or squared_errors where labels are numbers: so far, the
-    other is None; label, score, length: of the row seen last.  Of several learners these are those of the one that
-    leads, and ``learners`` has those of each by its name, in the order in which they were named."""
+    other is None; cumulative_cost: where predictions cost; label, score, length: of the row seen last; where labels
+    are sets, the one of its set with the least decision value (None: it is empty), and the one with the largest of
+    all.  Of several learners these are those of the one that leads, and ``learners`` has those of each by its name, in
+    the order in which they were named."""
 
     rows: int
     cumulative_loss: float
     mistakes: int | None
     squared_errors: float | None
+    cumulative_cost: float | None
     asked: int
     features: int
     skipped: int
     seconds: float
-    label: float
+    label: float | None
     score: float
     length: int
     final: bool
@@ -134,7 +138,7 @@ class Stream:
         if continue_from is not None:
             self.targets.labels = check_continued_stream(continue_from, self)
         classes = self.targets.told()
-        self.learners = learners_of(settings, len(classes.values) if classes else 2, prior is not None)
+        self.learners = learners_of(settings, classes, prior is not None)
         if settings.test:
             self.leading.runner.query = 0.0  # no label is asked for
         if continue_from is not None:
@@ -180,11 +184,14 @@ class Stream:
         return {"text": self.ahead.planned_bytes, "features": self.settings.memory - self.ahead.planned_bytes}
 
     def report(self, final: bool = False) -> StreamReport:
-        tally, real = self.leading.state.tally, self.targets.real
-        told, labels = progress_of(tally, real), self.targets.labels
-        each = {learner.name: progress_of(learner.state.tally, real) for learner in self.learners}
+        leading, real = self.leading, self.targets.real
+        tally, labels = leading.state.tally, self.targets.labels
+        told = progress_of(tally, real, leading.runner.costs)
+        each = {learner.name: progress_of(learner.state.tally, real, learner.runner.costs) for learner in self.learners}
         label, score = float(tally[LAST_LABEL]), float(tally[LAST_SCORE])
-        if labels is not None:
+        if leading.runner.sets:
+            label, score = (None if c < 0 else labels.values[int(c)] for c in (label, score))
+        elif labels is not None:
             label = labels.values[label > 0.0] if labels.binary else labels.values[int(label)]
             score = score if labels.binary else labels.values[int(score)]
         return StreamReport(
@@ -288,7 +295,7 @@ class Stream:
                 scores = np.empty(len(part) if k == 1 else (len(part), k))
             parts = [
                 learner.runner.learn_in_parts(matrix, y, part, self.features.capacity, learner.state, weights=weights,
-                                              every=every, scores=scores)
+                                              every=every, scores=scores, sets=self.targets.sets)
                 for learner in self.learners
             ]  # fmt: skip
             self._learn_from(zip(*parts, strict=True), every)

@@ -32,6 +32,7 @@ def describe_result(loop: OuterLoop, result: Result) -> dict:
         "store": source.name,
         "labels": plan.label_list(),
         "multilabel": plan.multilabel,
+        "ranks": solver.ranks,
         "prior": None if plan.earlier.prior is None else str(plan.earlier.prior),
         "prior_fingerprint": plan.earlier.fingerprints[1],
         "text": Recipe.of_store(described, source.name, dtype).plain(),

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from blocksvm.cli.display.words import label, megabytes, rmse, suffered
+from blocksvm.settings import shown
 
 
 def described(learner) -> str:
     """A learner with its settings."""
-    told = ", ".join(f"{name} {value}" for name, value in learner.runner.settings.items() if value is not None)
+    told = shown(learner.runner.settings)
     return f"{learner.name}{f' ({told})' if told else ''}"
 
 
@@ -53,7 +54,12 @@ class StreamDisplay:
             self._print(f"{'root mean squared error' if stream.targets.real else 'share of mistakes'} of each learner")
             self._print(self._table(("row", *(learner.name for learner in stream.learners))))
             return
-        self._print(self._line(self.COLUMNS_OF_NUMBERS if stream.targets.real else self.COLUMNS))
+        columns = self.COLUMNS_OF_NUMBERS if stream.targets.real else self.COLUMNS
+        if stream.leading.runner.costs is not None:
+            at = columns.index("label")
+            columns = (*columns[:at], "cost", *columns[at:])
+            self.WIDTHS = (*self.WIDTHS[:at], 12, *self.WIDTHS[at:])
+        self._print(self._line(columns))
 
     def _line(self, cells: tuple) -> str:
         return " ".join(str(cell).rjust(width) for cell, width in zip(cells, self.WIDTHS, strict=True))
@@ -72,7 +78,8 @@ class StreamDisplay:
             self._line((
                 f"{report.cumulative_loss / max(1, report.rows):.6f}", f"{since:.6f}", f"{report.rows:,}",
                 rmse(report.squared_errors, report.rows) if report.mistakes is None else f"{report.mistakes:,}",
-                label(report.label), f"{report.score:.4g}", f"{report.length:,}",
+                *([] if report.cumulative_cost is None else [f"{report.cumulative_cost:.6g}"]),
+                "-" if report.label is None else label(report.label), f"{report.score:.4g}", f"{report.length:,}",
             ))
         )  # fmt: skip
 
@@ -86,7 +93,7 @@ class StreamDisplay:
         rows, nonzeros = told.rows - self.rows_before, stream.nonzeros - self.nonzeros_before
         pace = f"{rows / seconds:,.0f} rows/s, {nonzeros / 1e6 / seconds:.1f} M nonzeros/s"
         of_all = f"of all {told.rows:,} rows: " if self.rows_before else ""
-        loss = suffered(told.rows, told.cumulative_loss, told.mistakes, told.squared_errors)
+        loss = suffered(told.rows, told.cumulative_loss, told.mistakes, told.squared_errors, told.cumulative_cost)
         of_all += f"{stream.leading.name} leads, " if told.learners is not None else ""
         lines = [f"{rows:,} rows in {told.seconds:.1f}s ({pace}), {told.features:,} features; {of_all}{loss}"]
         if stream.settings.query is not None:
