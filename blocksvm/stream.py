@@ -246,7 +246,7 @@ def main(arguments: list[str]) -> int:
             on_predicted=predictions and predictions.add,
         )  # fmt: skip
         if predictions:
-            predictions.sets = stream.runner.sets and not stream.runner.ranks
+            predictions.sets = stream.leading.runner.sets and not stream.leading.runner.ranks
         if "log" in outputs:
             log = JsonLines(outputs["log"], open_text(outputs["log"], options.overwrite), warn)
             stack.callback(log.close)
