@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import re
 
 import numpy as np
@@ -113,3 +114,35 @@ def ngrams_of(text: str, analyzer: str, low: int, high: int) -> dict[str, int]:
     for span in spans:
         found[span] = found.get(span, 0) + 1
     return found
+
+
+MISSING = ("", "na", "n/a", "nan", "null")
+
+
+def table_rows(text: str, label: str, categories=(), ignored=(), auto=True, delimiter=",") -> list[tuple]:
+    """(label, {feature: value}) of each row of a table whose cells in quotes hold no missing values.
+
+    BadLine where a row has too many or too few cells, or a number is none.
+    """
+    lines = text.splitlines()
+    names = next(csv.reader([lines[0]], delimiter=delimiter, skipinitialspace=True))
+    rows = []
+    for line, own in enumerate(lines[1:], start=2):
+        if not own:
+            continue
+        cells = [cell.strip() for cell in next(csv.reader([own], delimiter=delimiter, skipinitialspace=True))]
+        if len(cells) != len(names):
+            raise BadLine(line, "cells")
+        entries, target = {}, np.nan
+        for name, cell in zip(names, cells, strict=True):
+            if name == label:
+                target = float(cell) if cell else np.nan
+            elif name not in ignored and cell.lower() not in MISSING:
+                numeric = _NUMBER.fullmatch(cell.encode()) is not None and name not in categories
+                if not numeric and not auto and name not in categories:
+                    raise BadLine(line, "no number")
+                value = float(np.float32(cell)) if numeric else 1.0
+                if value != 0.0:
+                    entries[name if numeric else f"{name}={cell}"] = value
+        rows.append((target, entries))
+    return rows

@@ -14,6 +14,9 @@ FORMATS = {
     "multilabel": "blocksvm.formats.multilabel:MULTILABEL",
     "vw": "blocksvm.formats.vw:VW",
     "documents": "blocksvm.formats.documents:DOCUMENTS",
+    "csv": "blocksvm.formats.cells:CSV",
+    "tsv": "blocksvm.formats.cells:TSV",
+    "criteo": "blocksvm.formats.cells:CRITEO",
 }
 AUTO = "auto"
 
@@ -43,9 +46,10 @@ def settled(inputs, recipe):
     InputError for a setting that the format has not.
     """
     name = sniffed(inputs.head(), inputs.names[0]) if recipe.format == AUTO else recipe.format
-    settle = getattr(format_named(name), "settled", None)
-    if settle is not None:
-        return replace(recipe, format=name, options=settle(recipe.options, inputs.head(), inputs.names[0]))
+    format_ = format_named(name)
+    if hasattr(format_, "settled"):
+        head = inputs.head(getattr(format_, "head_lines", 1))
+        return replace(recipe, format=name, options=format_.settled(recipe.options, head, inputs.names[0]))
     for setting, value in recipe.options.items():
         if value is not None:
             raise InputError(f"{called(setting)}: the format {name} has no use for it; name another {called('format')}")

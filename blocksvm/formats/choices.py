@@ -43,8 +43,25 @@ NGRAMS = Setting(
     "ngrams", "what documents are cut into, e.g. word:1-3 or word:1-2,char_wb:4-5 (default word:1)", "word:1", _ngrams,
     metavar="LIST",
 )  # fmt: skip
+TABLE = (
+    Setting("label", "the labels' column: its name, or its number without a header", "label", str, metavar="COLUMN"),
+    Setting(
+        "categorical",
+        "columns whose cells are categories, e.g. zip,C*; auto: so are those that are no numbers, in any column",
+        "auto",
+        str,
+        metavar="COLUMNS",
+    ),
+    Setting("ignore", "columns that are left out, e.g. id,date*", None, str, metavar="COLUMNS"),
+    Setting("header", "the first line has the columns' names; without they are 1, 2, ...", "yes", str, ("yes", "no")),
+)
 # format -> its settings; other formats have none
-CHOICES: dict[str, Settings] = {"documents": Settings((NGRAMS,))}
+CHOICES: dict[str, Settings] = {
+    "documents": Settings((NGRAMS,)),
+    "csv": Settings(TABLE),
+    "tsv": Settings(TABLE),
+    "criteo": Settings(),
+}
 
 
 def all_choices() -> Settings:

@@ -15,10 +15,10 @@ from functools import cache
 
 import numpy as np
 
-from blocksvm.errors import called
 from blocksvm.formats.choices import chosen, ngrams_of
 from blocksvm.formats.protocol import Reading, Room
-from blocksvm.formats.text import TextPiece, quoted
+from blocksvm.formats.row_labels import WORDS, are_words, labels_at
+from blocksvm.formats.text import TextPiece
 from blocksvm.kernels import ngrams as kernels
 from blocksvm.kernels.words import NEWLINE, SPARE
 from blocksvm.rows import Origin, RowBatch
@@ -29,7 +29,6 @@ FAULTS = {
     kernels.NO_TAB: f"the line has no tab; a line is {LINE}",
     kernels.NO_UTF8: "the text is not UTF-8; convert it, as iconv -f latin1 -t utf-8 does",
 }
-WORDS = "words"  # in the recipe: labels are words
 
 
 @cache
@@ -86,47 +85,16 @@ class DocumentReader:
             indptr, ids, values, lines, spans, out, firsts, lasts,
         )  # fmt: skip
         fault = (line, FAULTS[code]) if code else None
-        labels, wrong = self._labels(text, spans[:rows].tolist())
+        labels, wrong = labels_at(text, spans[:rows], self.words)
         if wrong is not None:
-            rows, token = wrong
-            fault = int(lines[rows]), self._no_label(token)
+            rows, sentence = wrong
+            fault = int(lines[rows]), sentence
         nnz = indptr[rows]
         return RowBatch(
             labels[:rows], indptr[: rows + 1], ids[:nnz], values[:nnz],
             Origin(piece.source, piece.fraction, line, lines[:rows]), fault=fault, largest=largest,
             names=(out, firsts[:nnz], lasts[:nnz]) if named else None,
         )  # fmt: skip
-
-    def _labels(self, text: np.ndarray, spans: list) -> tuple:
-        """(labels of the rows, None, or (row, label) of the first that is none)."""
-        known: dict[bytes, object] = {b"": None if self.words else np.nan}
-        found = []
-        for row, (start, stop) in enumerate(spans):
-            token = text[start:stop].tobytes().strip()
-            if token not in known:
-                label = label_of(token, self.words)
-                if label is None:
-                    return found if self.words else np.array(found), (row, token)
-                known[token] = label
-            found.append(known[token])
-        return found if self.words else np.array(found, np.float64), None
-
-    def _no_label(self, token: bytes) -> str:
-        if self.words:
-            return f"the label {quoted(token[:40])} is not UTF-8; convert the text, as iconv -f latin1 -t utf-8 does"
-        alone = "" if self.reading.labelled else f", or text alone without a tab (see {called('format')})"
-        return f"{quoted(token[:40])} is not a finite number, as the first label is; a line is {LINE}{alone}"
-
-
-def label_of(token: bytes, words: bool) -> str | float | None:
-    """The label that a line begins with; None where it is none."""
-    try:
-        if words:
-            return token.decode()
-        number = np.nan if b"_" in token else float(token)
-    except ValueError:
-        return None
-    return number + 0.0 if np.isfinite(number) else None  # -0 is 0
 
 
 def chosen_of(options: Mapping) -> dict:
@@ -154,7 +122,7 @@ class Documents:
         if WORDS not in options:
             first = next((line for line in head.split(b"\n") if line.strip(b" \r")), b"")
             token, tab, _ = first.partition(b"\t")
-            options[WORDS] = bool(tab and token.strip() and label_of(token.strip(), False) is None)
+            options[WORDS] = bool(tab) and are_words(token)
         return chosen_of(options)
 
     def reader(self, reading: Reading) -> DocumentReader:

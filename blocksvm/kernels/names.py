@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from blocksvm.kernels import inlined
+from blocksvm.kernels import inlined, kernel
 from blocksvm.kernels.table import scramble
 from blocksvm.kernels.words import eight_bytes
 
@@ -19,3 +19,14 @@ def name_hash(text, start, stop, seed):
     n = np.uint64(stop - p)
     left = eight_bytes(text, p) & ((np.uint64(1) << (np.uint64(8) * n)) - np.uint64(1))
     return scramble(h ^ left ^ (n << np.uint64(56)))
+
+
+
+@kernel
+def _hash_of(text, n, seed):
+    return name_hash(text, 0, n, seed)
+
+
+def hash_of(name: bytes, seed: np.uint64) -> np.uint64:
+    """``name_hash`` of bytes."""
+    return np.uint64(_hash_of(np.frombuffer(name + bytes(8), np.uint8), len(name), seed))
