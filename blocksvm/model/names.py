@@ -66,8 +66,8 @@ class Weighted:
 
 
 def strongest(path: str | Path, n: int) -> list[tuple[object, list[Weighted]]]:
-    """Of each of a model's vectors of weights the n features whose weights are largest, the largest first (of
-    equals the one that comes first): (its label, of two classes the larger one, of targets that are numbers None; the features).
+    """Of each of a model's vectors of weights its label (of two classes the larger one, of targets that are numbers
+    None) and the n features of the largest weights, the largest first (of equals the one that comes first).
 
     Takes memory for n features a class.  Raises InputError where the model has no weights of features.
     """
