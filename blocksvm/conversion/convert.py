@@ -18,10 +18,12 @@ from blocksvm.conversion.spool import Spool, require_space
 from blocksvm.conversion.weights import RowWeights
 from blocksvm.errors import InputError, called, said
 from blocksvm.formats import AUTO, format_named, settled
+from blocksvm.formats.choices import OF_INPUTS, again
+from blocksvm.formats.files import inputs_of
 from blocksvm.formats.hashing import reader_of
 from blocksvm.formats.protocol import EXPANSION, Reader, Reading
 from blocksvm.formats.recipe import Recipe
-from blocksvm.formats.text import LineLimit, TextInputs, TextPiece, TextSource
+from blocksvm.formats.text import LineLimit, TextPiece, TextSource
 from blocksvm.kernels.shuffle import gather_rows, row_keys
 from blocksvm.outputs import check_output, scratch_folder
 from blocksvm.rows import RecordCounter, RowBatch, shown_name
@@ -141,14 +143,14 @@ def settings_of_store(store: str | Path, given: Mapping, options: Mapping = {}, 
                 "rows anew"
             )
     for name, value in options.items():
-        if value is not None and value != recipe.options.get(name):
+        if value is not None and value != recipe.options.get(name) and name not in OF_INPUTS:
             raise InputError(
                 f"{path}: was split with {said(name, recipe.options.get(name))}, but {value} is given now; leave it "
                 "out, or split all rows anew"
             )
     if own["format"] == AUTO and given.get("format"):
         own["format"] = given["format"]
-    return settings_from(own, **machine, overwrite=True, options=recipe.options)
+    return settings_from(own, **machine, overwrite=True, options=again(recipe.options, options))
 
 
 def extend(
@@ -347,7 +349,7 @@ class _Split:
         """Batches of the inputs' rows, in their order."""
         settings = self.settings
         counter = RecordCounter()
-        with TextInputs(self.inputs) as text:
+        with inputs_of(self.inputs, self.recipe) as text:
             reader = self._reader(text)
             # pieces are cut so that their rows fit in what is planned for text
             share = EXPANSION / reader.expansion
@@ -380,7 +382,7 @@ class _Split:
             )
         return replace(batch, weights=self.weights.take(len(batch)))
 
-    def _reader(self, text: TextInputs) -> Reader:
+    def _reader(self, text) -> Reader:
         """The reader of the format that was chosen, or that the text looks like."""
         self.recipe = settled(text, self.recipe)
         if self.on_format is not None:

@@ -17,8 +17,12 @@ FORMATS = {
     "csv": "blocksvm.formats.cells:CSV",
     "tsv": "blocksvm.formats.cells:TSV",
     "criteo": "blocksvm.formats.cells:CRITEO",
+    "npz": "blocksvm.formats.numpy_files:NPZ",
+    "npy": "blocksvm.formats.numpy_files:NPY",
+    "h5ad": "blocksvm.formats.anndata:H5AD",
 }
 AUTO = "auto"
+OF_FILES = ("npz", "npy", "h5ad")  # told by their first bytes, and not loaded to be asked
 
 
 def format_named(name: str):
@@ -36,7 +40,7 @@ def format_named(name: str):
 
 def sniffed(head: bytes, name: str) -> str:
     """The name of the format that the first bytes of an input look like most; svmlight where they look like none."""
-    scores = {format_: format_named(format_).score(head, name) for format_ in FORMATS}
+    scores = {format_: format_named(format_).score(head, name) for format_ in FORMATS if format_ not in OF_FILES}
     return max(scores, key=scores.get)
 
 
@@ -45,11 +49,14 @@ def settled(inputs, recipe):
 
     InputError for a setting that the format has not.
     """
-    name = sniffed(inputs.head(), inputs.names[0]) if recipe.format == AUTO else recipe.format
+    name = recipe.format
+    if name == AUTO:
+        name = getattr(inputs, "format", None) or sniffed(inputs.head(), inputs.names[0])
     format_ = format_named(name)
     if hasattr(format_, "settled"):
         head = inputs.head(getattr(format_, "head_lines", 1))
-        return replace(recipe, format=name, options=format_.settled(recipe.options, head, inputs.names[0]))
+        options = inputs.options = format_.settled(recipe.options, head, inputs.names[0])
+        return replace(recipe, format=name, options=options)
     for setting, value in recipe.options.items():
         if value is not None:
             raise InputError(f"{called(setting)}: the format {name} has no use for it; name another {called('format')}")

@@ -6,11 +6,15 @@ Imports nothing heavy: the command line knows the options without a format's cod
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from blocksvm.errors import InputError, said
 from blocksvm.settings import Setting, Settings
 
 # analyzer -> the number of it in the kernel that cuts it
+LABEL_HELP = (
+    "the column of the labels: its name (default label), without a header and of npy its number; of npz an array's name"
+)
 ANALYZERS = {"word": 0, "char": 1, "char_wb": 2}
 LONGEST_NGRAM = 32
 
@@ -55,12 +59,24 @@ TABLE = (
     Setting("ignore", "columns that are left out, e.g. id,date*", None, str, metavar="COLUMNS"),
     Setting("header", "the first line has the columns' names; without they are 1, 2, ...", "yes", str, ("yes", "no")),
 )
+MATRIX_LABEL = Setting(
+    "label",
+    "the labels: of npz the name of an array, of npy the number of a column, of h5ad a column of obs",
+    None,
+    str,
+)
+LABELS_FROM = Setting("labels_from", "a .npy of the rows' labels", None, str, metavar="FILE")
+# settings that tell of one input, and nothing of what a model's features are
+OF_INPUTS = ("labels_from",)
 # format -> its settings; other formats have none
 CHOICES: dict[str, Settings] = {
     "documents": Settings((NGRAMS,)),
     "csv": Settings(TABLE),
     "tsv": Settings(TABLE),
     "criteo": Settings(),
+    "npz": Settings((MATRIX_LABEL, LABELS_FROM)),
+    "npy": Settings((MATRIX_LABEL, LABELS_FROM)),
+    "h5ad": Settings((MATRIX_LABEL,)),
 }
 
 
@@ -69,7 +85,13 @@ def all_choices() -> Settings:
     found = Settings()
     for settings in CHOICES.values():
         found += settings.without(*found.names())
-    return found
+    return Settings(tuple(replace(s, help=LABEL_HELP, default=None) if s.name == "label" else s for s in found))
+
+
+def again(saved: Mapping, given: Mapping) -> dict:
+    """The settings of other rows' format, for an input that is read likewise: what tells of inputs is as given."""
+    own = {name: value for name, value in saved.items() if name not in OF_INPUTS}
+    return own | {name: given[name] for name in OF_INPUTS if given.get(name) is not None}
 
 
 def chosen(name: str, given: Mapping) -> dict:

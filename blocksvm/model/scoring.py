@@ -11,10 +11,12 @@ import numpy as np
 from blocksvm.conversion.ids import IdIndex
 from blocksvm.errors import InputError, called, said
 from blocksvm.formats import format_named, settled
+from blocksvm.formats.choices import again
+from blocksvm.formats.files import inputs_of
 from blocksvm.formats.hashing import reader_of
 from blocksvm.formats.protocol import EXPANSION, Reading
 from blocksvm.formats.recipe import Recipe
-from blocksvm.formats.text import LineLimit, TextInputs
+from blocksvm.formats.text import LineLimit
 from blocksvm.memory import Budget
 from blocksvm.model.expansion import support_bytes
 from blocksvm.model.files import Model, describe_model, hashed, labels_predicted, load_model, own_format, recipe_of
@@ -79,6 +81,7 @@ class TextScorer:
         self.model = load_model(model)
         self.note = ""
         self.recipe = recipe_of(description, model)
+        self.recipe = replace(self.recipe, options=again(self.recipe.options, {}))
         if format is None:
             own_format(self.recipe.format, model)
         elif format != self.recipe.format:
@@ -99,7 +102,7 @@ class TextScorer:
         """Scores piece by piece; InputError with file and line for bad text."""
         counter = RecordCounter()
         rows = 0
-        with TextInputs(inputs) as text:
+        with inputs_of(inputs, self.recipe) as text:
             recipe = settled(text, self.recipe)
             self.on_format(recipe.format)
             reader = reader_of(Reading(recipe, labelled=False))

@@ -10,6 +10,7 @@ import numpy as np
 
 from blocksvm.errors import InputError, called, said
 from blocksvm.formats import AUTO
+from blocksvm.formats.choices import OF_INPUTS, again
 from blocksvm.labels import listed
 from blocksvm.learners import get_learner
 from blocksvm.learners.protocol import NUMBERS, SHARED
@@ -57,11 +58,11 @@ def _format_of(path: Path, saved: dict, settings: StreamSettings) -> dict:
     if not recipe.options or settings.format not in (AUTO, recipe.format):
         return {}
     for name, value in given.items():
-        if value != recipe.options.get(name):
+        if value != recipe.options.get(name) and name not in OF_INPUTS:
             raise InputError(
                 f"{path}: was learned with {said(name, recipe.options.get(name))}; leave {called(name)} out"
             )
-    return {"format": recipe.format, "options": recipe.options}
+    return {"format": recipe.format, "options": again(recipe.options, given)}
 
 
 def check_continued_stream(path: Path, stream: Stream) -> Labels | None:
