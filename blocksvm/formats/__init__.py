@@ -20,9 +20,11 @@ FORMATS = {
     "npz": "blocksvm.formats.numpy_files:NPZ",
     "npy": "blocksvm.formats.numpy_files:NPY",
     "h5ad": "blocksvm.formats.anndata:H5AD",
+    "parquet": "blocksvm.formats.arrow_files:PARQUET",
+    "arrow": "blocksvm.formats.arrow_files:ARROW",
 }
 AUTO = "auto"
-OF_FILES = ("npz", "npy", "h5ad")  # told by their first bytes, and not loaded to be asked
+OF_FILES = ("npz", "npy", "h5ad", "parquet", "arrow")  # told by their first bytes, and not loaded to be asked
 
 
 def format_named(name: str):

@@ -57,14 +57,7 @@ class H5ad:
 
 
 def rows_of(payload: SparseRows, reading: Reading) -> SparseRows:
-    return finite(payload, lambda entry: name_of(payload, int(payload.ids[entry])))
-
-
-def name_of(rows: SparseRows, feature_id: int) -> str:
-    """The name of a feature."""
-    text, ids, first, last = rows.names
-    j = int(np.searchsorted(ids, feature_id))
-    return text[first[j] : last[j]].tobytes().decode()
+    return finite(payload, payload.name_at)
 
 
 H5AD = H5ad()

@@ -74,6 +74,8 @@ CHOICES: dict[str, Settings] = {
     "csv": Settings(TABLE),
     "tsv": Settings(TABLE),
     "criteo": Settings(),
+    "parquet": Settings(TABLE[:3]),
+    "arrow": Settings(TABLE[:3]),
     "npz": Settings((MATRIX_LABEL, LABELS_FROM)),
     "npy": Settings((MATRIX_LABEL, LABELS_FROM)),
     "h5ad": Settings((MATRIX_LABEL,)),

@@ -18,10 +18,9 @@ from xxhash import xxh3_128
 from blocksvm.errors import InputError
 from blocksvm.formats import AUTO, format_named
 from blocksvm.formats.protocol import EXPANSION, Reading, Room
-from blocksvm.formats.svmlight import SvmlightReader
 from blocksvm.formats.text import TextInputs, TextSource
 from blocksvm.kernels.numbers import FINE
-from blocksvm.kernels.text import close_rows
+from blocksvm.kernels.text import BIG_NORM, DUPLICATE, close_rows
 from blocksvm.rows import Origin, RowBatch
 
 DIGESTED = 1 << 22  # bytes of a file that are hashed at a time
@@ -51,6 +50,16 @@ class SparseRows:
     values: np.ndarray
     labels: np.ndarray | list
     names: tuple | None = None
+
+    def name_of(self, feature_id: int) -> str:
+        """The name of a feature that has one."""
+        text, ids, first, last = self.names
+        j = int(np.searchsorted(ids, feature_id))
+        return text[first[j] : last[j]].tobytes().decode()
+
+    def name_at(self, entry: int) -> str:
+        """The name of an entry's feature."""
+        return self.name_of(int(self.ids[entry]))
 
 
 class FileInputs:
@@ -128,7 +137,6 @@ class FileReader:
     def __init__(self, reading: Reading, rows_of):
         self.reading = reading
         self.rows_of = rows_of
-        self.sentences = SvmlightReader(reading)
 
     def room(self, n_bytes: int) -> Room:
         return Room(0, 0)
@@ -147,7 +155,7 @@ class FileReader:
             indptr, 0, n, ids, values, recipe.sums, recipe.l2, recipe.single
         )  # fmt: skip
         if code != FINE:
-            fault = done, self.sentences.row_fault(code, ids, entry)
+            fault = done, self._row_fault(code, rows, ids[entry])
         nnz = indptr[done]
         ids = ids[:nnz]
         if names is not None and self.reading.named:
@@ -159,6 +167,13 @@ class FileReader:
         return RowBatch(
             labels[:done], indptr[: done + 1], ids, values[:nnz], origin, names=names, fault=fault, largest=largest
         )
+
+    def _row_fault(self, code: int, rows: SparseRows, feature_id: int) -> str:
+        """The sentence for what ``close_rows`` found."""
+        if code == BIG_NORM:
+            return "the squares of the row's values add up to more than float64 holds; scale the features"
+        feature = f"feature id {feature_id}" if rows.names is None else rows.name_of(feature_id)
+        return self.reading.twice(feature) if code == DUPLICATE else self.reading.too_large(feature)
 
 
 class RowFault(InputError):

@@ -80,7 +80,7 @@ class SvmlightReader:
         )
         if code != codes.FINE:
             rows = done
-            fault = (int(lines[done]), self.row_fault(code, ids, entry))
+            fault = (int(lines[done]), self._row_fault(code, ids, entry))
         nnz = indptr[rows]
         return RowBatch(
             labels[:rows], indptr[: rows + 1], ids[:nnz], values[:nnz],
@@ -95,8 +95,7 @@ class SvmlightReader:
             more = f" (words and sets of labels are read by {said('format', 'svmlight-named')} and multilabel)"
         return FAULTS[code].format(token=token) + more
 
-    def row_fault(self, code: int, ids: np.ndarray, entry: int) -> str:
-        """The sentence for what ``close_rows`` found."""
+    def _row_fault(self, code: int, ids: np.ndarray, entry: int) -> str:
         if code == codes.DUPLICATE:
             return self.reading.twice(_feature(ids[entry]))
         return self.reading.too_large(_feature(ids[entry])) if code == codes.BIG_VALUE else FAULTS[code]
