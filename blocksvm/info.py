@@ -6,12 +6,16 @@ import json
 import sys
 
 from blocksvm.cli.console import Parser, run
+from blocksvm.errors import InputError
 
 
 def parser() -> Parser:
     p = Parser("info", "Describe a store, a model or a checkpoint.")
     p.add_argument("file", metavar="FILE.h5")
     p.add_argument("--verify", action="store_true", help="read everything against its checksums")
+    p.add_argument(
+        "--top", type=int, metavar="N", help="of a model: list the N features of the largest weights, by class"
+    )
     p.add_argument("--json", action="store_true", help="print one JSON object")
     return p
 
@@ -33,18 +37,48 @@ def main(arguments: list[str]) -> int:
         meta = of_today(meta)
     if options.verify:
         verify(path, kind, options.quiet)
+    top = None
+    if options.top is not None:
+        if options.top < 1:
+            raise InputError(f"--top {options.top}: must be 1 or more")
+        if kind != "model":
+            raise InputError(f"{path}: is a {kind}; --top lists the weights of a model")
+        from blocksvm.model.names import strongest
+
+        top = strongest(path, options.top)
     if options.json:
         from blocksvm.settings import plain
 
         about = meta if kind in ("store", "structure") else meta | {"settings": own_settings(meta)}
         all_of_it = {"kind": kind, "format_version": version, "bytes": path.stat().st_size, **about}
+        if top is not None:
+            all_of_it["top"] = [{"label": label, "features": [vars(one) for one in own]} for label, own in top]
         print(json.dumps(plain(all_of_it), indent=2, allow_nan=False))
     else:
         for name, value in described(kind, meta, path.stat().st_size):
             print(f"{name:<14} {value}")
         if options.verify:
             print(f"{'verified':<14} every checksum matches")
+        for line in told_weights(top or []):
+            print(line)
     return 0
+
+
+def told_weights(top: list) -> list[str]:
+    """The features of the largest weights, those of each class under its label."""
+    from blocksvm.labels import listed
+
+    lines = []
+    for label, features in top:
+        lines += ["", "the largest weights" + ("" if label is None else f", above 0 for {listed([label])}")]
+        lines += [f"{one.weight:>+14.6g}  {_printable(str(one))}" for one in features]
+    return lines
+
+
+def _printable(name: str) -> str:
+    """A name on one line: what is not printable, and a blank at an end, as an escape."""
+    shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in name)
+    return repr(shown) if shown != shown.strip() else shown
 
 
 def verify(path, kind: str, quiet: bool) -> None:

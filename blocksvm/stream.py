@@ -15,7 +15,17 @@ from blocksvm.cli.console import (
     seed,
     size,
 )
-from blocksvm.cli.options import SOLVER_WORDS, add_format, add_settings, described, given, refusal, value_of
+from blocksvm.cli.options import (
+    SOLVER_WORDS,
+    add_choices,
+    add_format,
+    add_settings,
+    chosen_in,
+    described,
+    given,
+    refusal,
+    value_of,
+)
 from blocksvm.cli.standard import is_closed
 from blocksvm.errors import InputError
 from blocksvm.learners import LEARNERS
@@ -57,6 +67,7 @@ def parser(learner: str, settings: Settings) -> Parser:
     )
     rows.add_argument("--skip-bad", action="store_true", help="count, show and skip malformed lines")
     rows.add_argument("--passes", type=int, default=1, metavar="N", help="over the inputs (default 1)")
+    add_choices(p)
     what = p.add_argument_group("what is predicted")
     what.add_argument("--predictions", metavar="FILE",
                       help="write what each row is predicted as, before it is learned from (- to stdout)")  # fmt: skip
@@ -212,7 +223,7 @@ def main(arguments: list[str]) -> int:
         labels=labels_given(options.labels), bits=options.bits,
         bias=options.bias, skip_bad=options.skip_bad, save_every=options.save_every, memory=options.memory, jobs=jobs,
         seed=options.seed, normalize=options.normalize, sum_duplicates=options.duplicates == "sum",
-        format=options.format or AUTO, passes=options.passes, test=options.test, **shared,
+        format=options.format or AUTO, options=chosen_in(options), passes=options.passes, test=options.test, **shared,
     )  # fmt: skip
     display = StreamDisplay(sys.stderr, options.quiet)
     warn = partial(print, file=sys.stderr, flush=True)

@@ -73,6 +73,8 @@ def read(name: str, hashed: bool, dtype: str) -> None:
     from blocksvm.formats.text import TextPiece, TextSource
 
     found = format_named(name)
+    if found.sample is None:  # its rows are closed as those of svmlight text
+        found, name = format_named("svmlight"), "svmlight"
     recipe = Recipe(name, "sum", 4 if hashed else None, "l2", dtype)
     text = np.frombuffer(found.sample, np.uint8).copy()
     for named in (False, True):

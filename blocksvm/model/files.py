@@ -17,6 +17,7 @@ from blocksvm.formats.recipe import Recipe
 from blocksvm.kernels.table import hash_ids
 from blocksvm.labels import listed
 from blocksvm.model.expansion import read_support, write_support
+from blocksvm.model.names import NamePieces, write_feature_names
 from blocksvm.model.older import of_today
 from blocksvm.model.probabilities import link_of
 from blocksvm.model.state import Piecewise, write_state
@@ -39,16 +40,19 @@ def save_model(
     meta: dict,
     overwrite: bool = True,
     support: Support | None = None,
+    names: NamePieces | None = None,
 ) -> None:
     """Write a model: ids (``feature_ids(start, stop)``) and weights of all features in the source's order, the constant
     feature's weight last; of more than two classes one such vector behind the other.
 
     state: what a later run can start from (the dual variables, a learner's memory), {name space: {array: pieces}};
-    support: the rows that a machine with a kernel stands on.
+    support: the rows that a machine with a kernel stands on; names: of the features, where they have some.
     """
     with create_hdf5(path, "model", overwrite) as file:
         features = create_group(file, "features")
         write_array(features, "ids", meta["n_features"], INT64, feature_ids)
+        if names is not None:
+            write_feature_names(features, meta["n_features"], names)
         write_array(file, "weights", weights.length, weights.dtype, weights.piece)
         write_state(file, state)
         if support is not None:

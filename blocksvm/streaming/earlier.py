@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from blocksvm.errors import InputError, called, said
+from blocksvm.formats import AUTO
+from blocksvm.formats.choices import OF_INPUTS, again
 from blocksvm.labels import listed
 from blocksvm.learners import get_learner
 from blocksvm.learners.protocol import COMMON_SETTINGS, NUMBERS
@@ -43,8 +45,22 @@ def continued(path: Path, settings: StreamSettings) -> StreamSettings:
         learner=method["name"],
         settings={name: value for name, value in found.items() if name not in COMMON_SETTINGS},
         bias=saved["settings"].get("bias", 0.0) if settings.bias is None else settings.bias,
+        **_format_of(path, saved, settings),
         **{name: found.get(name, COMMON_SETTINGS[name].default) for name in COMMON_SETTINGS.names()},
     )
+
+
+def _format_of(path: Path, saved: dict, settings: StreamSettings) -> dict:
+    """The format of a stream, and its settings, which are those of the model's text where that was of this format."""
+    recipe, given = recipe_of(saved, path), {name: v for name, v in settings.options.items() if v is not None}
+    if not recipe.options or settings.format not in (AUTO, recipe.format):
+        return {}
+    for name, value in given.items():
+        if value != recipe.options.get(name) and name not in OF_INPUTS:
+            raise InputError(
+                f"{path}: was learned with {said(name, recipe.options.get(name))}; leave {called(name)} out"
+            )
+    return {"format": recipe.format, "options": again(recipe.options, given)}
 
 
 def check_continued_stream(path: Path, stream: Stream) -> Labels | None:

@@ -41,8 +41,8 @@ class StreamSettings:
     name, each for those that have it; labels: the classes, rising, or None: -1 and +1, or 0 and 1, whichever comes;
     targets: 'numbers' where labels are no classes, 'sets' where they are sets of these, 'none' where they are not
     looked at; bits: hash ids to 2^bits features, None: a table; query: b of selective sampling, None: ask for every
-    label; forget: the part that learners/forgetting.py takes back in each round; memory: bytes; passes: over the
-    inputs; test: predict only, and learn nothing.
+    label; forget: the part that learners/forgetting.py takes back in each round; memory: bytes; options: the format's
+    own settings, by name; passes: over the inputs; test: predict only, and learn nothing.
     """
 
     learner: str = ""
@@ -64,13 +64,15 @@ class StreamSettings:
     normalize: str = "none"
     sum_duplicates: bool = False
     format: str = AUTO
+    options: Mapping = field(default_factory=dict)
     passes: int = 1
     test: bool = False
 
     @property
     def recipe(self) -> Recipe:
         """How text becomes features."""
-        return Recipe(self.format, "sum" if self.sum_duplicates else "error", self.bits, self.normalize, "float32")
+        duplicates = "sum" if self.sum_duplicates else "error"
+        return Recipe(self.format, duplicates, self.bits, self.normalize, "float32", self.options)
 
 
 @dataclass(frozen=True)
