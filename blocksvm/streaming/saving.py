@@ -45,7 +45,7 @@ def describe(stream: Stream) -> dict:
         "seconds": report.seconds,
         "passes": [1] * settings.passes,
         "versions": versions(),
-        **stream.runner.describe(stream.features.state.scalars),
+        **learner.runner.describe(learner.state.scalars),
     }  # fmt: skip
 
 
