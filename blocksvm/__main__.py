@@ -22,6 +22,7 @@ COMMANDS = {
     "stream": "learn from text in one pass, keeping none of it",
     "regret": "compare an online learner with the best fixed weights in hindsight",
     "margin": "find the plane of the largest margin, or evidence that there is none",
+    "report": "show the traces of runs beside each other, as a page",
     "info": "describe a store, a model or a checkpoint",
 }
 

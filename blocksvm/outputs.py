@@ -51,9 +51,9 @@ def check_outputs(outputs: Mapping[str, Path], overwrite: bool, inputs: Iterable
 def check_output(path: Path, overwrite: bool, kind: str | None = None, labels: tuple = ()) -> None:
     """Refuse an output that cannot be written, or that exists and may not be replaced, before any work is done.
 
-    kind: what will be written, 'store', 'model', 'checkpoint', 'trace', 'predictions', 'json' or 'figure': with
-    ``overwrite`` only such a file is replaced (or an empty one); None: any.  labels: those that predictions may name.
-    Text may also go to a pipe, a terminal or a device such as /dev/null, which is written into.
+    kind: what will be written, 'store', 'model', 'checkpoint', 'trace', 'predictions', 'json', 'report' or
+    'figure': with ``overwrite`` only such a file is replaced (or an empty one); None: any.  labels: those that
+    predictions may name.  Text may also go to a pipe, a terminal or a device such as /dev/null, which is written into.
     """
     if len(os.fsencode(path.name)) > LONGEST_NAME:
         raise InputError(f"{path}: the name is too long; choose one of at most {LONGEST_NAME} bytes")
@@ -147,6 +147,8 @@ def _is_ours(path: Path, kind: str, labels: tuple) -> bool:
         return start.lstrip().startswith(FIGURES)
     if kind == "support vectors":
         return start.startswith(b"row,label,alpha,margin")
+    if kind == "report":
+        return start.startswith(b"<!doctype html>") and b'content="blocksvm' in start
     if kind == "json":
         ours = any(key in start for key in (b'"learner"', b'"folds"', b'"hard"'))
         return re.match(rb"\s*\{\s*\"", start) is not None and ours

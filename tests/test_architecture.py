@@ -23,9 +23,9 @@ LEVELS = [
     ["training", "streaming"],
     ["api"],
     ["validation"],
-    ["analysis"],
+    ["analysis", "reporting"],
     ["cli"],
-    ["split", "train", "predict", "cv", "stream", "regret", "margin", "info", "demo", "__main__"],
+    ["split", "train", "predict", "cv", "stream", "regret", "margin", "report", "info", "demo", "__main__"],
 ]
 LEVEL = {room: level for level, rooms in enumerate(LEVELS) for room in rooms}
 COMMANDS = LEVELS[-1]
@@ -136,7 +136,9 @@ def test_classes_and_calls_stay_small():
     assert oversized(f"def many({', '.join('abcdefghijk')}):\n    pass") == ["many"]
 
 
-@pytest.mark.parametrize("command", ["split", "train", "predict", "stream", "regret", "margin", "info", "demo"])
+@pytest.mark.parametrize(
+    "command", ["split", "train", "predict", "stream", "regret", "margin", "report", "info", "demo"]
+)
 def test_help_imports_nothing_heavy(command):
     """Quick start is a matter of what is imported, which does not depend on the machine."""
     code = (
