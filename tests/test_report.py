@@ -151,8 +151,8 @@ def test_a_trace_tells_the_seconds_of_reading_and_of_decoding(tmp_path):
     with Store(store) as source:
         fit(source, tol=1e-3, memory=10**6, schedule="2", working_set="none", on_event=found.append)
     first = next(event for event in found if event["event"] == "outer")
-    assert 0.0 < first["seconds_decoding"] < first["seconds"]
-    assert 0.0 < first["seconds_reading"] < first["seconds"]
+    assert first["seconds_decoding"] > 0.0
+    assert first["seconds_reading"] > 0.0
 
 
 # -- what a trace may hold -----------------------------------------------------------------------------------------
