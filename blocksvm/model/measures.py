@@ -29,6 +29,10 @@ class Measures(Protocol):
         """Add consecutive rows (``scoring.Scores``)."""
         ...
 
+    def figures(self) -> dict[str, float]:
+        """What was found, by name, as far as it has a meaning; empty where no row has a label."""
+        ...
+
     def sentences(self) -> list[str]:
         """What was found, in lines for a person; none where no row has a label."""
         ...
@@ -61,13 +65,22 @@ class RealMeasures:
         self.mean += moved * n / total
         self.with_target = total
 
-    def sentences(self) -> list[str]:
+    def figures(self) -> dict[str, float]:
         n = self.with_target
         if not n:
+            return {}
+        explained = {"r2": 1.0 - self.squared / self.scatter} if self.scatter > 0.0 else {}
+        return {"rmse": math.sqrt(self.squared / n), "mean_absolute_error": self.absolute / n, **explained}
+
+    def sentences(self) -> list[str]:
+        found, n = self.figures(), self.with_target
+        if not found:
             return []
-        rmse, absolute = math.sqrt(self.squared / n), self.absolute / n
-        explained = f", R2 {1.0 - self.squared / self.scatter:.6f}" if self.scatter > 0.0 else ""
-        return [f"root mean squared error {rmse:.6g}, mean absolute error {absolute:.6g}{explained} ({n:,} rows)"]
+        explained = f", R2 {found['r2']:.6f}" if "r2" in found else ""
+        return [
+            f"root mean squared error {found['rmse']:.6g}, mean absolute error "
+            f"{found['mean_absolute_error']:.6g}{explained} ({n:,} rows)"
+        ]
 
 
 class DistanceMeasures:
@@ -83,11 +96,15 @@ class DistanceMeasures:
         self.within += int(np.count_nonzero(scores.values <= self.epsilon))
         self.squared += float(scores.values @ scores.values)
 
-    def sentences(self) -> list[str]:
+    def figures(self) -> dict[str, float]:
         n = max(1, self.rows)
+        return {"share_within": self.within / n, "rms_distance": math.sqrt(self.squared / n)}
+
+    def sentences(self) -> list[str]:
+        found = self.figures()
         return [
-            f"{self.within:,} of {self.rows:,} rows within {self.epsilon:g} ({self.within / n:.2%}), root mean squared "
-            f"distance {math.sqrt(self.squared / n):.6g}"
+            f"{self.within:,} of {self.rows:,} rows within {self.epsilon:g} ({found['share_within']:.2%}), root mean "
+            f"squared distance {found['rms_distance']:.6g}"
         ]
 
 
@@ -149,11 +166,15 @@ class Probabilities:
         for column, weights in enumerate((None, larger, positive.astype(np.float64))):
             self.bins[:, column] += np.bincount(places, weights, RELIABILITY_BINS)
 
-    def sentences(self, label: str) -> list[str]:
+    def figures(self) -> dict[str, float]:
         n = float(self.bins[:, 0].sum())
-        if not n:
+        return {"log_loss": self.log_loss / n, "brier": self.brier / n} if n else {}
+
+    def sentences(self, label: str) -> list[str]:
+        found = self.figures()
+        if not found:
             return []
-        lines = [f"log-loss {self.log_loss / n:.6f}, Brier score {self.brier / n:.6f}"]
+        lines = [f"log-loss {found['log_loss']:.6f}, Brier score {found['brier']:.6f}"]
         lines.append(f"{label:>12} {'mean':>7} {'observed':>9} {'rows':>11}")
         for k, (rows, total, right) in enumerate(self.bins.tolist()):
             if rows:
@@ -207,6 +228,16 @@ class ClassMeasures:
             precision, recall = self.right / self.predicted, self.right / self.true
             f1 = 2.0 * self.right / (self.predicted + self.true)
         return precision, recall, f1
+
+    def figures(self) -> dict[str, float]:
+        if self.labelled <= self.others:
+            return {}
+        _, recall, f1 = self.by_class()
+        found = {"accuracy": int(self.right.sum()) / self.labelled, "balanced_accuracy": float(np.nanmean(recall)),
+                 "macro_f1": float(np.nanmean(f1))}  # fmt: skip
+        area = self.curve.area() if self.curve is not None else None
+        found |= {} if area is None else {"roc_auc": area[0]}
+        return found | ({} if self.probabilities is None else self.probabilities.figures())
 
     def sentences(self) -> list[str]:
         found = []
@@ -269,23 +300,33 @@ class SetMeasures:
         self.predicted += said.sum(axis=0)
         self.true += true.sum(axis=0)
 
-    def sentences(self) -> list[str]:
-        if not self.labelled:
-            return []
-        right, wrong = int(self.right.sum()), int((self.predicted + self.true - 2 * self.right).sum()) + self.unknown
-        asked, there = int(self.predicted.sum()), int(self.true.sum()) + self.unknown
-        lines = [f"whole sets right {self.exact / self.labelled:.6f} ({self.exact:,} of {self.labelled:,} rows)"]
-        if self.unknown:
-            lines.append(f"the rows have {self.unknown:,} labels that the model does not know; they count as missed")
+    def by_class(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """(precision, recall, F1) of each label (k,); nan where it was never predicted, never there, neither."""
         with np.errstate(invalid="ignore", divide="ignore"):
             precision, recall = self.right / self.predicted, self.right / self.true
-            f1 = 2.0 * self.right / (self.predicted + self.true)
-        hamming = wrong / (self.labelled * len(self.labels))
-        micro = 2.0 * right / (asked + there) if asked + there else math.nan
+            return precision, recall, 2.0 * self.right / (self.predicted + self.true)
+
+    def figures(self) -> dict[str, float]:
+        if not self.labelled:
+            return {}
+        right, wrong = int(self.right.sum()), int((self.predicted + self.true - 2 * self.right).sum()) + self.unknown
+        asked, there = int(self.predicted.sum()), int(self.true.sum()) + self.unknown
+        f1 = self.by_class()[2]
         met = f1[~np.isnan(f1)]
-        macro = met.mean() if len(met) else math.nan
-        lines.append(f"micro F1 {micro:.6f}, macro F1 {macro:.6f}, Hamming loss {hamming:.6f}")
-        return lines + by_label(self.labels, precision, recall, f1, self.true)
+        found = {"exact": self.exact / self.labelled, "hamming_loss": wrong / (self.labelled * len(self.labels))}
+        found |= {"micro_f1": 2.0 * right / (asked + there)} if asked + there else {}
+        return found | ({"macro_f1": float(met.mean())} if len(met) else {})
+
+    def sentences(self) -> list[str]:
+        found = self.figures()
+        if not found:
+            return []
+        lines = [f"whole sets right {found['exact']:.6f} ({self.exact:,} of {self.labelled:,} rows)"]
+        if self.unknown:
+            lines.append(f"the rows have {self.unknown:,} labels that the model does not know; they count as missed")
+        micro, macro = found.get("micro_f1", math.nan), found.get("macro_f1", math.nan)
+        lines.append(f"micro F1 {micro:.6f}, macro F1 {macro:.6f}, Hamming loss {found['hamming_loss']:.6f}")
+        return lines + by_label(self.labels, *self.by_class(), self.true)
 
 
 def by_label(labels: tuple, precision: np.ndarray, recall: np.ndarray, f1: np.ndarray, rows: np.ndarray) -> list[str]:

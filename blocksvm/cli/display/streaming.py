@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from blocksvm.cli.display.words import label, megabytes, rmse, suffered
+from blocksvm.cli.display.words import counted, fitted, label, megabytes, rmse, suffered
 
 
 def described(learner) -> str:
@@ -18,12 +18,20 @@ def errors(told: dict) -> str:
     return f"{told['mistakes'] / max(1, told['rows']):.3%}"
 
 
+def seen(value, width: int) -> str:
+    """The label of a row; of a number that is too long as many digits as there is room for."""
+    text = label(value)
+    return fitted(value, width) if len(text) > width and isinstance(value, float) else text
+
+
 class StreamDisplay:
     """Lines at doubling numbers of rows: the loss so far and since the last line, and the row seen last."""
 
     COLUMNS = ("average", "since", "row", "mistakes", "label", "predicted", "features")
     COLUMNS_OF_NUMBERS = ("average", "since", "row", "rmse", "label", "predicted", "features")
-    WIDTHS = (10, 10, 12, 12, 9, 11, 9)
+    WIDTHS = (10, 10, 14, 13, 8, 10, 9)  # with a space between them 80 columns
+
+    FIRST, LEAST, MOST = 14, 12, 80  # of several learners: the column of rows, a learner's least one, a whole line
 
     def __init__(self, stream, quiet: bool):
         self.stream = stream
@@ -51,28 +59,36 @@ class StreamDisplay:
         self._print(f"memory at most {megabytes(settings.memory)}: {plan}")
         if len(stream.learners) > 1:
             self._print(f"{'root mean squared error' if stream.targets.real else 'share of mistakes'} of each learner")
-            self._print(self._table(("row", *(learner.name for learner in stream.learners))))
+            self._table("row", {learner.name: learner.name for learner in stream.learners})
             return
         self._print(self._line(self.COLUMNS_OF_NUMBERS if stream.targets.real else self.COLUMNS))
 
     def _line(self, cells: tuple) -> str:
         return " ".join(str(cell).rjust(width) for cell, width in zip(cells, self.WIDTHS, strict=True))
 
-    def _table(self, cells: tuple) -> str:
-        return " ".join(cell.rjust(max(12, len(cell))) for cell in cells)
+    def _table(self, first: str, cells: dict[str, str]) -> None:
+        """A row: a cell for each learner by its name, in as many lines as it takes."""
+        line = first.rjust(self.FIRST)
+        for name, cell in cells.items():
+            cell = cell.rjust(max(self.LEAST, len(name)))
+            if len(line) + 1 + len(cell) > self.MOST and line.strip():
+                self._print(line)
+                line = " " * self.FIRST
+            line += " " + cell
+        self._print(line)
 
     def show(self, report) -> None:
         if report.learners is not None:
-            self._print(self._table((f"{report.rows:,}", *(errors(told) for told in report.learners.values()))))
+            self._table(counted(report.rows, self.FIRST), {name: errors(t) for name, t in report.learners.items()})
             return
         rows = report.rows - self.rows
         since = (report.cumulative_loss - self.loss) / rows if rows else 0.0
         self.rows, self.loss = report.rows, report.cumulative_loss
         self._print(
             self._line((
-                f"{report.cumulative_loss / max(1, report.rows):.6f}", f"{since:.6f}", f"{report.rows:,}",
-                rmse(report.squared_errors, report.rows) if report.mistakes is None else f"{report.mistakes:,}",
-                label(report.label), f"{report.score:.4g}", f"{report.length:,}",
+                fitted(report.cumulative_loss / max(1, report.rows), 10), fitted(since, 10), counted(report.rows, 14),
+                rmse(report.squared_errors, report.rows) if report.mistakes is None else counted(report.mistakes, 13),
+                seen(report.label, 8), f"{report.score:.3g}", counted(report.length, 9),
             ))
         )  # fmt: skip
 
