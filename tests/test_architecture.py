@@ -26,9 +26,10 @@ LEVELS = [
     ["analysis", "reporting"],
     ["cli"],
     ["split", "train", "predict", "cv", "stream", "regret", "margin", "report", "info", "demo", "__main__"],
+    ["completion"],
 ]
 LEVEL = {room: level for level, rooms in enumerate(LEVELS) for room in rooms}
-COMMANDS = LEVELS[-1]
+COMMANDS = LEVELS[-2] + LEVELS[-1]
 # library -> the folders and files that may import it
 ONLY_IN = {
     "h5py": ["sources/store", "model"],
@@ -137,7 +138,7 @@ def test_classes_and_calls_stay_small():
 
 
 @pytest.mark.parametrize(
-    "command", ["split", "train", "predict", "stream", "regret", "margin", "report", "info", "demo"]
+    "command", ["split", "train", "predict", "stream", "regret", "margin", "report", "info", "demo", "completion"]
 )
 def test_help_imports_nothing_heavy(command):
     """Quick start is a matter of what is imported, which does not depend on the machine."""
