@@ -23,9 +23,23 @@ LEVELS = [
     ["training", "streaming"],
     ["api"],
     ["validation"],
-    ["analysis", "reporting"],
+    ["analysis", "exchange", "reporting"],
     ["cli"],
-    ["split", "train", "predict", "cv", "stream", "regret", "margin", "report", "info", "demo", "__main__"],
+    [
+        "split",
+        "train",
+        "predict",
+        "cv",
+        "stream",
+        "regret",
+        "margin",
+        "export",
+        "import",
+        "report",
+        "info",
+        "demo",
+        "__main__",
+    ],
     ["completion"],
 ]
 LEVEL = {room: level for level, rooms in enumerate(LEVELS) for room in rooms}
@@ -37,7 +51,10 @@ ONLY_IN = {
     "numcodecs": ["sources/store"],
     "numba": ["kernels"],
     "llvmlite": ["kernels"],
-    "sklearn": [],
+    "sklearn": ["exchange/estimators"],
+    "joblib": ["exchange/estimators"],
+    "onnx": ["exchange/onnx"],
+    "pyarrow": ["exchange/table"],
     "rich": ["cli"],
     "argparse": ["cli", *COMMANDS],
 }
@@ -138,7 +155,21 @@ def test_classes_and_calls_stay_small():
 
 
 @pytest.mark.parametrize(
-    "command", ["split", "train", "predict", "stream", "regret", "margin", "report", "info", "demo", "completion"]
+    "command",
+    [
+        "split",
+        "train",
+        "predict",
+        "stream",
+        "regret",
+        "margin",
+        "report",
+        "export",
+        "import",
+        "info",
+        "demo",
+        "completion",
+    ],
 )
 def test_help_imports_nothing_heavy(command):
     """Quick start is a matter of what is imported, which does not depend on the machine."""
