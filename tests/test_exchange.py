@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -211,6 +212,21 @@ def test_what_is_no_linear_model(tmp_path):
         blocksvm.export_model(kernel, tmp_path / "m.csv", "pickle")
 
 
+def test_sets_of_labels_go_out_as_a_table_alone(tmp_path):
+    plain = case("four classes")
+    model = replace(plain, meta=plain.meta | {"multilabel": True})
+    (note,) = blocksvm.export_model(model, tmp_path / "m.csv", "table")
+    assert note.startswith("rows have sets of labels")
+    for form in ("liblinear", "sklearn", "onnx"):
+        with pytest.raises(InputError, match="rows have sets of labels"):
+            blocksvm.export_model(model, tmp_path / "m", form)
+    hashed = replace(plain, meta=plain.meta | {"bits": 10})
+    with pytest.raises(InputError, match="its features are hashes of ids"):
+        blocksvm.export_model(hashed, tmp_path / "m", "table")
+    scaled = replace(plain, meta=plain.meta | {"text": plain.meta["text"] | {"normalize": "l2"}})
+    assert blocksvm.export_model(scaled, tmp_path / "m.txt", "liblinear")[0].startswith("rows are scaled to norm 1")
+
+
 # -- scikit-learn --------------------------------------------------------------------------------------------------
 
 
@@ -279,7 +295,7 @@ def test_onnxruntime_gives_the_same_scores(name, tmp_path):
         model = model_with(1, ("ham", "spam") if name == "words" else (0.5, 1.5))
     blocksvm.export_model(model, tmp_path / "m.onnx", "onnx")
     X = rows()[:, : int(model.feature_ids.max()) + 1]
-    session = runtime.InferenceSession(tmp_path / "m.onnx", providers=["CPUExecutionProvider"])
+    session = runtime.InferenceSession(str(tmp_path / "m.onnx"), providers=["CPUExecutionProvider"])
     told = session.run(None, {"X": X.toarray().astype(np.float32)})
     ours = model.decision_function(X)
     by_class = np.stack([-ours, ours], 1) if len(model.labels) == 2 else ours.reshape(N, -1)
