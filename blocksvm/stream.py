@@ -11,6 +11,7 @@ from blocksvm.cli.console import (
     compile_kernels,
     compile_reader,
     compile_solver,
+    print_json,
     run,
     seed,
     size,
@@ -32,6 +33,7 @@ from blocksvm.learners import LEARNERS
 from blocksvm.settings import Settings
 
 DEFAULT = "auto"
+ONE_ROW = ("label", "score", "length", "final")  # of a report, what is about the row seen last
 EPILOG = """examples:
   python -m blocksvm.stream train.svm --model model.h5
   python -m blocksvm.stream train.svm --learner pa1,arow,nag -C 0.1
@@ -81,6 +83,7 @@ def parser(learner: str, settings: Settings) -> Parser:
     more.add_argument("--model", metavar="MODEL.h5", help="the model to write at the end, and on Ctrl-C")
     more.add_argument("--save-every", type=int, metavar="ROWS", help="write it after every so many rows, too")
     more.add_argument("--log", metavar="TRACE.jsonl", help="write a JSON line for each line of progress")
+    more.add_argument("--json", action="store_true", help="tell how the stream ended as one JSON object")
     more.add_argument("--overwrite", action="store_true", help="replace existing outputs")
     machine = p.add_argument_group("the machine")
     machine.add_argument("--memory", type=size, default=size("1GB"), help="memory to use, e.g. 512MB (default 1GB)")
@@ -187,6 +190,8 @@ def main(arguments: list[str]) -> int:
     outputs = {name: Path(path) for name, path in (("model", options.model), ("log", options.log)) if path}
     if options.predictions not in (None, "-"):
         outputs["predictions"] = Path(options.predictions)
+    elif options.predictions and options.json:
+        raise InputError("--json goes to standard output, where the predictions go; name a file for these")
     elif options.predictions and is_closed(sys.stdout):
         raise InputError("standard output is closed; name a file for --predictions")
     if options.ask:
@@ -279,6 +284,10 @@ def main(arguments: list[str]) -> int:
         if not done:  # within the stack: predictions that were broken off get no name
             saved = f"; model saved in {options.model}" if options.model and stream.rows else "; nothing was saved"
             raise Interrupted(f"interrupted after {stream.rows:,} rows{saved}")
+    if options.json:
+        ended = {name: value for name, value in vars(stream.report()).items() if name not in ONE_ROW}
+        print_json(ended | {kind: str(path) for kind, path in outputs.items()})
+        return 0
     for line in display.summary(stream):
         print(line, file=sys.stderr if options.predictions == "-" else sys.stdout)
     if options.ask:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from blocksvm.cli.display.words import label, megabytes, rmse, suffered
+from blocksvm.cli.display.words import counted, fitted, label, megabytes, rmse, suffered
 from blocksvm.settings import shown
 
 
@@ -19,13 +19,21 @@ def errors(told: dict) -> str:
     return f"{told['mistakes'] / max(1, told['rows']):.3%}"
 
 
+def seen(value, width: int) -> str:
+    """The label of a row; of a number that is too long as many digits as there is room for."""
+    text = "-" if value is None else label(value)
+    return fitted(value, width) if len(text) > width and isinstance(value, float) else text
+
+
 class StreamDisplay:
     """Lines at doubling numbers of rows: the loss so far and since the last line, and the row seen last."""
 
     # of a line: what is told of the rows so far, which depends on what labels are, and of the row seen last
-    FIRST, LAST = ("average", "since", "row"), ("label", "predicted")
+    BEGIN, END = ("average", "since", "row"), ("label", "predicted")
     WIDTHS = {"average": 9, "since": 9, "row": 11, "mistakes": 11, "auc": 7, "log loss": 9, "rmse": 12, "cost": 12,
               "label": 7, "predicted": 10}  # fmt: skip
+
+    FIRST, LEAST, MOST = 14, 12, 80  # of several learners: the column of rows, a learner's least one, a whole line
 
     def __init__(self, stream, quiet: bool):
         self.stream = stream
@@ -55,40 +63,48 @@ class StreamDisplay:
         self._print(f"memory at most {megabytes(settings.memory)}: {plan}")
         if len(stream.learners) > 1:
             self._print(f"{'root mean squared error' if stream.targets.real else 'share of mistakes'} of each learner")
-            self._print(self._table(("row", *(learner.name for learner in stream.learners))))
+            self._table("row", {learner.name: learner.name for learner in stream.learners})
             return
-        self._print(self._line({name: name for name in (*self.FIRST, *self._told(before), *self.LAST)}))
+        self._print(self._line({name: name for name in (*self.BEGIN, *self._told(before), *self.END)}))
 
     def _told(self, report) -> dict[str, str]:
         """What a line tells between the losses and the last row, by its heading."""
         if report.mistakes is None:
             return {"rmse": rmse(report.squared_errors, report.rows)}
-        told = {"mistakes": f"{report.mistakes:,}"}
+        told = {"mistakes": counted(report.mistakes, 11)}
         if report.cumulative_cost is not None:
-            told["cost"] = f"{report.cumulative_cost:.6g}"
+            told["cost"] = fitted(report.cumulative_cost, 12)
         if self.ranked:
             told["auc"] = "" if report.auc is None else f"{report.auc:.4f}"
-            told["log loss"] = "" if report.log_loss is None else f"{report.log_loss:.4g}"
+            told["log loss"] = "" if report.log_loss is None else fitted(report.log_loss, 9, 4)
         return told
 
     def _line(self, cells: dict[str, str]) -> str:
         return " ".join(text.rjust(self.WIDTHS[name]) for name, text in cells.items())
 
-    def _table(self, cells: tuple) -> str:
-        return " ".join(cell.rjust(max(12, len(cell))) for cell in cells)
+    def _table(self, first: str, cells: dict[str, str]) -> None:
+        """A row: a cell for each learner by its name, in as many lines as it takes."""
+        line = first.rjust(self.FIRST)
+        for name, cell in cells.items():
+            cell = cell.rjust(max(self.LEAST, len(name)))
+            if len(line) + 1 + len(cell) > self.MOST and line.strip():
+                self._print(line)
+                line = " " * self.FIRST
+            line += " " + cell
+        self._print(line)
 
     def show(self, report) -> None:
         if report.learners is not None:
-            self._print(self._table((f"{report.rows:,}", *(errors(told) for told in report.learners.values()))))
+            self._table(counted(report.rows, self.FIRST), {name: errors(t) for name, t in report.learners.items()})
             return
         rows = report.rows - self.rows
         since = (report.cumulative_loss - self.loss) / rows if rows else 0.0
         self.rows, self.loss = report.rows, report.cumulative_loss
         self._print(
             self._line({
-                "average": f"{report.cumulative_loss / max(1, report.rows):.5g}", "since": f"{since:.5g}",
-                "row": f"{report.rows:,}", **self._told(report),
-                "label": "-" if report.label is None else label(report.label), "predicted": f"{report.score:.4g}",
+                "average": fitted(report.cumulative_loss / max(1, report.rows), 9), "since": fitted(since, 9),
+                "row": counted(report.rows, 11), **self._told(report), "label": seen(report.label, 7),
+                "predicted": f"{report.score:.3g}",
             })
         )  # fmt: skip
 
