@@ -216,8 +216,10 @@ def has_label(labels: np.ndarray) -> np.ndarray:
 
 def keep(y, n: int) -> tuple[np.ndarray, tuple | None]:
     """(what a source keeps of n labels given from Python, its table or None): real numbers, booleans or strings; nan
-    or None where a row has none.  Raises InputError for anything else."""
+    or None where a row has none; or sets, as an array (n, k) of 0 and 1.  Raises InputError for anything else."""
     y = np.asarray(y)
+    if y.ndim == 2 and len(y) == n and np.isin(y, (0, 1)).all():
+        return _kept_sets(y)
     if y.shape != (n,):
         raise InputError(f"the labels must be {n} finite numbers or strings, one a row")
     given = y.tolist()
@@ -236,6 +238,16 @@ def keep(y, n: int) -> tuple[np.ndarray, tuple | None]:
     if np.isinf(numbers).any():
         raise InputError(f"the labels must be {n} finite numbers or strings, one a row")
     return numbers, None
+
+
+def _kept_sets(y: np.ndarray) -> tuple[np.ndarray, tuple]:
+    """The same of an array (n, k) of 0 and 1: row i has the labels j (as numbers) with y[i, j] = 1."""
+    sets, place = np.unique(y.astype(bool), axis=0, return_inverse=True)
+    members = [tuple(np.flatnonzero(own).astype(np.float64).tolist()) for own in sets]
+    order = sorted(range(len(members)), key=members.__getitem__)
+    rank = np.empty(len(order))
+    rank[order] = np.arange(len(order))
+    return rank[place.reshape(-1)], tuple(members[k] for k in order)
 
 
 def count(kept: np.ndarray, own: tuple | None) -> tuple[list[tuple] | None, int]:
