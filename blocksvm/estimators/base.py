@@ -226,7 +226,8 @@ class Estimator(BaseEstimator):
         self._keep_classes(training, fitted)
 
     def _keep_classes(self, training: Training, fitted: api.Fitted) -> None:
-        self.n_iter_ = fitted.result.outer
+        result, resident = fitted.result, fitted.loop.plan.blocks.partition.resident
+        self.n_iter_ = max(result.outer, sum(result.passes)) if resident else result.outer
         if is_classifier(self):
             classes = training.classes
             self.classes_ = np.array(fitted.model.labels) if classes is None else classes
@@ -235,8 +236,8 @@ class Estimator(BaseEstimator):
     def _warn_unless(self, converged: bool, tol: float) -> None:
         if not converged:
             warnings.warn(
-                f"{type(self).__name__}: {self.n_iter_} readings did not reach tol={tol:g}; raise max_iter, scale the "
-                "features, or ask for a larger tol", ConvergenceWarning, stacklevel=4,
+                f"{type(self).__name__}: {self.n_iter_} passes over the rows did not reach tol={tol:g}; raise max_iter, "
+                "scale the features, or ask for a larger tol", ConvergenceWarning, stacklevel=4,
             )  # fmt: skip
 
     # -- predictions -------------------------------------------------------------------------------------------

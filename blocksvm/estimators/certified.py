@@ -40,7 +40,7 @@ LEAST = 1e-13  # likewise, where there is no such schedule
 TRAINING = (
     Parameter("tol", None, "certified relative duality gap to reach (None: 1e-4, and of a matrix of at most 10,000 "
               "entries as small a one as rounding and max_iter allow)"),
-    Parameter("max_iter", 1000, "readings of all rows at most"),
+    Parameter("max_iter", 1000, "passes over all rows at most"),
     Parameter("max_seconds", RUN_SETTINGS["max_seconds"].default, RUN_SETTINGS["max_seconds"].help),
 )  # fmt: skip
 WORKING_SET = Parameter("working_set", "auto", RUN_SETTINGS["working_set"].help)
@@ -174,7 +174,7 @@ class LinearClassifier(Classifier, Minimiser):
 class LinearSVC(LinearClassifier):
     """The linear support vector machine, to a certified optimum; it has the objective of scikit-learn's LinearSVC.
 
-    Fitted: coef_ (1, d) or (k, d), intercept_, classes_, n_iter_ (readings of the rows), objective_, dual_gap_ (primal
+    Fitted: coef_ (1, d) or (k, d), intercept_, classes_, n_iter_ (passes over the rows), objective_, dual_gap_ (primal
     minus dual, over all rows), certificate_, n_features_in_.
     """
 

@@ -6,7 +6,8 @@ seed; ``partial_fit`` learns from a batch in its order and goes on where the las
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 from sklearn.base import is_classifier
@@ -30,11 +31,18 @@ from blocksvm.sources.matrix import Matrix
 
 @dataclass(frozen=True)
 class Family:
-    """Learners of one class: its name, their names (the first is the default), and a line about them."""
+    """Learners of one class: its name, their names (the first is the default), and a line about them; numbers: defaults
+    of the regressor that are other ones than the learners'."""
 
     name: str
     learners: tuple[str, ...]
     about: str
+    numbers: Mapping = field(default_factory=dict)
+
+
+# By the gradient of the squared loss fixed steps diverge on rows that are not scaled; that of this loss is bounded.
+BOUNDED = {"loss": "epsilon-insensitive", "step": 0.1}
+BOUNDED_SUMS = BOUNDED | {"step": 0.01}  # of learners whose steps do not shrink
 
 
 FAMILIES = (
@@ -43,10 +51,10 @@ FAMILIES = (
     Family("ConfidenceWeighted", ("cw-stdev", "cw-var"), "Confidence-weighted learning, diagonal covariances."),
     Family("Arow", ("arow",), "Adaptive regularisation of weights, diagonal covariances."),
     Family("Scw", ("scw1", "scw2"), "Soft confidence-weighted learning, diagonal covariances."),
-    Family("OGD", ("ogd",), "Online gradient descent."),
-    Family("Forel", ("forel",), "Follow the regularised leader, linearised."),
-    Family("MirrorDescent", ("omd",), "Online mirror descent."),
-    Family("Fobos", ("fobos", "hf-fobos", "subgradient"), "Forward-backward splitting, and what is like it."),
+    Family("OGD", ("ogd",), "Online gradient descent.", BOUNDED),
+    Family("Forel", ("forel",), "Follow the regularised leader, linearised.", BOUNDED_SUMS),
+    Family("MirrorDescent", ("omd",), "Online mirror descent.", BOUNDED_SUMS),
+    Family("Fobos", ("fobos", "hf-fobos", "subgradient"), "Forward-backward splitting, and what is like it.", BOUNDED),
     Family("AdaGrad", ("adagrad-rda", "adagrad-rda-squares", "adagrad-fobos"), "Adaptive subgradient methods."),
     Family("Nag", ("nag",), "Normalised adaptive gradient, importance-aware."),
     Family("FTRL", ("ftrl",), "FTRL-Proximal."),
@@ -55,7 +63,7 @@ FAMILIES = (
 )
 
 EPOCHS = (
-    Parameter("max_iter", 5, "epochs of fit"),
+    Parameter("max_iter", 10, "epochs of fit"),
     Parameter("shuffle", True, "visit the rows in random orders, other ones in each epoch"),
 )
 FOR_CLASSES = tuple(SHARED[name] for name in ("average", "multiclass", "query"))
@@ -75,11 +83,12 @@ class Online(Estimator):
         return name
 
     def _given(self) -> tuple[dict, dict]:
-        """(the learner's own settings, those of all learners) that are other than the defaults."""
+        """(the learner's own settings, those of all learners) that are other than their defaults."""
         own, shared = {}, {}
+        defaults = {s.name: s.default for s in get_learner(self._name).of_targets(self.targets).settings}
         for name, parameter in self.parameters.items():
             value = getattr(self, name)
-            if name in PLACES or value is None or value == parameter.default:
+            if name in PLACES or value is None or value == defaults.get(name, parameter.default):
                 continue
             if isinstance(value, str):
                 value = value.replace("_", "-")
@@ -153,6 +162,7 @@ class Online(Estimator):
         source = Matrix(compressed(X), y, weights=weights)
         labels = Labels(tuple(map(float, range(len(self.classes_))))) if is_classifier(self) else None
         block = source.reader(labels, real=labels is None).read_block(np.arange(len(source.chunks)), None)
+        self._state = {name: a if a.flags.writeable else a.copy() for name, a in self._state.items()}
         state = LearnerState(self._state["features"].reshape(-1), self._state["scalars"], self._state["tally"])
         order = np.arange(X.shape[0], dtype=np.int32)
         runner.learn(block.matrix, block.y, order, self.n_features_in_, state, weights=block.weights)
@@ -257,7 +267,8 @@ def estimator_of(family: Family, numbers: bool) -> type | None:
     else:
         base, name = (WeightedClassifier if weighted else UnweightedClassifier), f"{family.name}Classifier"
         name = name if family.name != "Perceptron" else family.name
-    parameters = parameters_of(settings_of(learners), "n_features")
+    defaults = family.numbers if numbers else {}
+    parameters = parameters_of(settings_of(learners), "n_features", **defaults)
     if len(learners) > 1:
         parameters.insert(0, Parameter("variant", family.learners[0], f"the learner: {', '.join(family.learners)}"))
     parameters += parameters_of(FOR_CLASSES[:1] if numbers else FOR_CLASSES)

@@ -17,7 +17,7 @@ from blocksvm.outputs import scratch_folder
 from blocksvm.rows import Origin, RowBatch
 from blocksvm.sources.store.reader import Store, open_store
 
-PIECE = 1 << 20  # entries that are made or copied at once
+PIECE = 1 << 18  # entries that are made or copied at once
 FLOATS = (np.float64, np.float32)  # taken as they are; anything else becomes the first
 MOST_COLUMNS = np.iinfo(np.int32).max
 
