@@ -9,7 +9,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from blocksvm import estimators
 
-SOME = ("LinearSVC", "LinearSVR", "LogisticRegression", "PassiveAggressiveClassifier", "AutoClassifier")
+SOME = ("LinearSVC", "LinearSVR", "LogisticRegression", "PassiveAggressiveClassifier")
 CERTIFIED = ("KernelSVC", "LinearSVC", "LinearSVR", "LogisticRegression")
 # scikit-learn declares the same of its own SGDClassifier, SGDRegressor and Perceptron
 ONE_STEP = "a row of weight 2 is one larger step, and not two steps"

@@ -254,7 +254,6 @@ def test_a_store_is_read_in_blocks(tmp_path):
     assert own.score(store) == own.score(shifted, Y)
     with pytest.raises(InputError, match="leave y and sample_weight out"):
         own.fit(store, Y)
-    assert LinearSVR(tol=1e-6).fit(store).score(store) > 0.3
 
 
 def test_pandas_and_polars_give_names(tmp_path):

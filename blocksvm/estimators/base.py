@@ -236,8 +236,8 @@ class Estimator(BaseEstimator):
     def _warn_unless(self, converged: bool, tol: float) -> None:
         if not converged:
             warnings.warn(
-                f"{type(self).__name__}: {self.n_iter_} passes over the rows did not reach tol={tol:g}; raise max_iter, "
-                "scale the features, or ask for a larger tol", ConvergenceWarning, stacklevel=4,
+                f"{type(self).__name__}: {self.n_iter_} passes over the rows did not reach tol={tol:g}; raise "
+                "max_iter, scale the features, or ask for a larger tol", ConvergenceWarning, stacklevel=4,
             )  # fmt: skip
 
     # -- predictions -------------------------------------------------------------------------------------------
