@@ -30,12 +30,14 @@ from blocksvm.training.run_settings import RUN_SETTINGS
 from blocksvm.training.settings import TrainSettings
 
 TOL = 1e-4
+# Of a matrix in memory further passes over the rows that still move cost less than readings of all: on texts of 3 to 11
+# million nonzeros ten a reading come much nearer to the optimum in the same time.
+PASSES = 10
 # Passes over a matrix this small cost next to nothing: there the optimum is sought to rounding, by the projected
 # gradients, since a gap that is 0 to rounding leaves errors of about its square root in w.
 SMALL_NONZEROS = 10_000
-TO_ROUNDING = "tol:1e-13"
-PASSES_EACH = 100  # of a reading by that schedule, at most
-LEAST = 1e-13  # likewise, where there is no such schedule
+TO_ROUNDING, PASSES_TO_ROUNDING = "tol:1e-13", 100  # of a reading by that schedule, at most
+LEAST = 1e-13  # the gap likewise, where there is no such schedule
 
 TRAINING = (
     Parameter("tol", None, "certified relative duality gap to reach (None: 1e-4, and of a matrix of at most 10,000 "
@@ -43,7 +45,7 @@ TRAINING = (
     Parameter("max_iter", 1000, "passes over all rows at most"),
     Parameter("max_seconds", RUN_SETTINGS["max_seconds"].default, RUN_SETTINGS["max_seconds"].help),
 )  # fmt: skip
-WORKING_SET = Parameter("working_set", "auto", RUN_SETTINGS["working_set"].help)
+WORKING_SET = Parameter("working_set", "auto", f"{RUN_SETTINGS['working_set'].help}; auto is none for matrices")
 CALIBRATE = Parameter("calibrate", None, "probabilities from five folds held out: platt or isotonic, of two classes")
 
 
@@ -71,19 +73,23 @@ class Minimiser(Estimator):
         return {name: value for name, value in given.items() if value is not None}
 
     def _asked(self, training: Training) -> tuple[float, dict]:
-        """The gap to be reached, and the settings of the run."""
-        capabilities = self.method.capabilities
+        """The gap to be reached, and the settings of the run.  Schedules go by counts, not by the clock: the same rows
+        give the same model."""
+        capabilities, most = self.method.capabilities, check_max_iter(self.max_iter)
         target = TOL if self.tol is None else self.tol
-        run = {"tol": target, "max_outer": self.max_iter, "max_seconds": self.max_seconds, "bias": self._bias()}
+        run = {"tol": target, "max_outer": most, "max_seconds": self.max_seconds, "bias": self._bias()}
+        in_memory = training.columns is None and self.memory is None
+        small = in_memory and self.tol is None and training.source.n_nonzeros <= SMALL_NONZEROS
         if capabilities.schedules:
-            run["schedule"] = "1"  # not by the clock: the same rows give the same model
+            run["schedule"] = "1"
         if capabilities.working_set:
             run["working_set"] = self.working_set
-        small = training.columns is None and training.source.n_nonzeros <= SMALL_NONZEROS
-        if small and self.tol is None and capabilities.tolerance:
-            readings = -(-check_max_iter(self.max_iter) // PASSES_EACH)
-            run |= {"tol": 0.0, "schedule": TO_ROUNDING, "working_set": "none", "max_outer": readings}
-        elif small and self.tol is None and capabilities.certifies:
+        if capabilities.working_set and in_memory and self.working_set == "auto":
+            passes = min(PASSES_TO_ROUNDING if small else PASSES, most)
+            run |= {"working_set": "none", "schedule": str(passes), "max_outer": -(-most // passes)}
+            if small and passes == PASSES_TO_ROUNDING:
+                run |= {"tol": 0.0, "schedule": TO_ROUNDING}
+        elif small and capabilities.certifies:
             run["tol"] = LEAST
         return target, run
 
@@ -110,7 +116,8 @@ class Minimiser(Estimator):
 
         if self.calibrate not in (PLATT, ISOTONIC):
             raise InputError(f"calibrate={self.calibrate}: choose one of {PLATT}, {ISOTONIC}, or None")
-        asked = TrainSettings.of(**run | {"schedule": "1"}, **given, memory=self._memory(training), seed=self._seed())
+        run = run | {"schedule": "1", "max_outer": self.max_iter, "tol": TOL if self.tol is None else self.tol}
+        asked = TrainSettings.of(**run, **given, memory=self._memory(training), seed=self._seed())
         self.calibration_ = calibrated(training.source, asked, self.calibrate)
 
     def _begin(self, problem: tuple) -> SavedRun | None:
