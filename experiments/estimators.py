@@ -1,6 +1,6 @@
-"""LinearSVC of blocksvm.estimators beside scikit-learn's, both in memory on the same matrix: seconds of ``fit``, those of
-the processor in brackets, and how far the primal objective, which is the same problem's (squared hinge, regularised
-intercept), lies from the best one found.
+"""LinearSVC of blocksvm.estimators beside scikit-learn's, both in memory on the same matrix: seconds of ``fit``, in
+brackets those of the processor, and how far the primal objective, which is the same problem's (squared hinge,
+regularised intercept), lies from the best one found.
 
     python -m experiments.estimators NAME=TEXT.svm ... [-C 1] [--dtype float64|float32] [--repeats 3]
 
