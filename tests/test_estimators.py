@@ -35,7 +35,6 @@ from blocksvm.estimators import (
     PassiveAggressiveClassifier,
     PassiveAggressiveRegressor,
 )
-from blocksvm.labels import Labels
 from blocksvm.learners import LEARNERS, get_learner
 from blocksvm.sources.matrix import Matrix
 
@@ -139,7 +138,8 @@ def test_what_was_not_reached_is_said():
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [({"C": -1.0}, "C=-1"), ({"loss": "logistic"}, "loss=logistic: choose one of squared-hinge, hinge"),
-     ({"intercept_scaling": 0.0}, "intercept_scaling=0"), ({"tol": -1.0}, "tol"), ({"max_iter": 0}, "max_outer=0")],
+     ({"intercept_scaling": 0.0}, "intercept_scaling=0"), ({"memory": "1GB"}, "memory=1GB"),
+     ({"tol": -1.0}, "tol"), ({"max_iter": 0}, "max_outer=0")],
 )  # fmt: skip
 def test_what_is_wrong_with_parameters_is_said_by_fit(wrong, said):
     with pytest.raises(InputError, match=said):
@@ -318,6 +318,8 @@ def test_what_partial_fit_needs():
         PassiveAggressiveClassifier(class_weight="balanced").partial_fit(X, Y, classes=[-1.0, 1.0])
     with pytest.raises(InputError, match="variant=pa9: choose one of pa1, pa2, pa"):
         PassiveAggressiveClassifier(variant="pa9").fit(X, Y)
+    with pytest.raises(InputError, match="intercept_scaling=free"):
+        PassiveAggressiveClassifier(intercept_scaling="free").partial_fit(X, Y, classes=[-1.0, 1.0])
     given = PassiveAggressiveClassifier(class_weight={-1.0: 2.0}).partial_fit(X, Y, classes=[-1.0, 1.0])
     weighted = PassiveAggressiveClassifier().partial_fit(X, Y, [-1.0, 1.0], sample_weight=np.where(Y > 0, 1.0, 2.0))
     np.testing.assert_array_equal(given.coef_, weighted.coef_)
@@ -429,4 +431,3 @@ def test_a_matrix_takes_an_indicator_of_labels():
     assert source.y.tolist() == [1, 0, 1, 2]
     with pytest.raises(InputError, match="one a row"):
         Matrix(scipy.sparse.csr_matrix(np.eye(4)), y * 2)
-    assert Labels((0.0, 1.0)).binary  # two numbers are no set

@@ -43,7 +43,7 @@ from blocksvm.kernels.margins import decision_values
 from blocksvm.sources.matrix import Matrix
 from blocksvm.sources.source import Source
 from blocksvm.sources.store.reader import open_store
-from blocksvm.training.run_settings import FREE
+from blocksvm.training.run_settings import FREE, RUN_SETTINGS
 
 OUT_OF_CORE = 1_000_000_000  # bytes for stores and batches, where no memory is named
 IN_MEMORY = 1 << 50  # rows that are in memory already need no limit
@@ -144,7 +144,7 @@ class Estimator(BaseEstimator):
     @contextmanager
     def _out_of_core(self, X) -> Iterator[Training]:
         seed = self._seed()
-        memory = self.memory or OUT_OF_CORE
+        memory = self._given_memory() or OUT_OF_CORE
         batches = None if is_store(X) else Batches(X)
         opened = open_store(X) if batches is None else opened_batches(batches, memory, self.temp, seed)
         with opened as source:
@@ -203,7 +203,10 @@ class Estimator(BaseEstimator):
         return api.fit(training.source, **run | given)
 
     def _memory(self, training: Training) -> int:
-        return self.memory or (IN_MEMORY if training.columns is None else OUT_OF_CORE)
+        return self._given_memory() or (IN_MEMORY if training.columns is None else OUT_OF_CORE)
+
+    def _given_memory(self) -> int | None:
+        return RUN_SETTINGS["memory"].checked(self.memory)
 
     def _show(self, event: dict) -> None:
         if self.verbose and event["event"] == "outer":

@@ -27,6 +27,7 @@ from blocksvm.learners.runner import LearnerState, Runner
 from blocksvm.problems.settings import PROBLEM_SETTINGS
 from blocksvm.settings import Settings
 from blocksvm.sources.matrix import Matrix
+from blocksvm.training.run_settings import FREE
 
 
 @dataclass(frozen=True)
@@ -81,6 +82,12 @@ class Online(Estimator):
         if name not in self.learners:
             raise InputError(f"variant={name}: choose one of {', '.join(self.learners)}")
         return name
+
+    def _bias(self) -> float:
+        bias = super()._bias()
+        if bias == FREE:
+            raise InputError("intercept_scaling=free: online learners have a constant feature; give its value")
+        return bias
 
     def _given(self) -> tuple[dict, dict]:
         """(the learner's own settings, those of all learners) that are other than their defaults."""
