@@ -13,6 +13,7 @@ from blocksvm.model.files import Model, make_model
 from blocksvm.model.takeover import EarlierModels
 from blocksvm.outputs import check_output
 from blocksvm.problems.problem import Certificate
+from blocksvm.solvers.protocol import SavedRun, State
 from blocksvm.sources.matrix import Matrix
 from blocksvm.sources.source import Source
 from blocksvm.training.loop import OuterLoop, Watch
@@ -53,8 +54,8 @@ def fit(
     on_event: Callable[[dict], None] = lambda event: None,
     stop: Callable[[], bool] = lambda: False,
     valid: Source | None = None,
-    warm_start: str | Path | None = None,
-    continue_from: str | Path | None = None,
+    warm_start: str | Path | SavedRun | None = None,
+    continue_from: str | Path | State | None = None,
     prior: str | Path | None = None,
     temp: str | Path | None = None,
     **settings,
@@ -67,9 +68,10 @@ def fit(
     run (memory, tol, schedule, ...); ``blocksvm.describe_solver(NAME)`` lists them.  on_event is called with a dict
     for each event: "start", "visit", "outer" (the figures of an outer iteration) and "end"; stop() is asked after each
     inner pass, and ends the run where it says True; valid: a source to score after each outer iteration; warm_start: a
-    model or checkpoint of the same rows; continue_from: a model of an online learner, which goes on with its settings;
-    prior: a model to be regularised towards; temp: a folder for a smaller store of the rows that a small gap leaves
-    undecided (None: the system's).  Raises InputError where the settings do not fit the rows or the memory.
+    model or checkpoint of the same rows, or what is in memory of such a run; continue_from: a model of an online
+    learner, which goes on with its settings, or the arrays of its state, as ``loop.state`` has them, which goes on with
+    those given; prior: a model to be regularised towards; temp: a folder for a smaller store of the rows that a small
+    gap leaves undecided (None: the system's).  Raises InputError where the settings do not fit the rows or the memory.
     """
     if hasattr(rows, "read_block"):
         if y is not None or sample_weight is not None:
@@ -77,16 +79,31 @@ def fit(
         source = rows
     else:
         source = Matrix(rows, y, weights=sample_weight)
+    state, continue_from = (continue_from, None) if isinstance(continue_from, dict) else (None, continue_from)
     earlier = EarlierModels(source, _path(continue_from), _path(prior))
     asked = (
         TrainSettings.of(**settings) if continue_from is None else TrainSettings.continuing(continue_from, **settings)
     )
     plan = Plan(source, asked, earlier=earlier, valid=valid, stop=stop)
-    loop = OuterLoop(plan, Watch(on_event, stop), warm_start=_path(warm_start), temp=_path(temp))
+    begin = warm_start if isinstance(warm_start, SavedRun) else _path(warm_start)
+    loop = OuterLoop(plan, Watch(on_event, stop), warm_start=begin, temp=_path(temp))
+    if state is not None:
+        loop.allocate()
+        _begin_with(loop.state, state)
     result = loop.run()
     described = describe_result(loop, result)
     model = make_model("", earlier.feature_ids(source, 0, plan.n_features), result.w, described, result.support)
     return Fitted(model, result.status, result.certificate, result.alpha, loop, result)
+
+
+def _begin_with(own: State, state: State) -> None:
+    """Fill a run's state with another's; InputError where that belongs to other features or settings."""
+    for name, array in own.items():
+        if name not in state or state[name].shape != array.shape:
+            raise InputError(
+                f"continue_from: holds no {name} of the shape {array.shape}; begin with that of the same solver"
+            )
+        array[...] = state[name]
 
 
 def _path(name: str | Path | None) -> Path | None:

@@ -217,12 +217,14 @@ def has_label(labels: np.ndarray) -> np.ndarray:
 def keep(y, n: int) -> tuple[np.ndarray, tuple | None]:
     """(what a source keeps of n labels given from Python, its table or None): real numbers, booleans or strings; nan
     or None where a row has none; or sets (also as tuples, lists or frozensets) of numbers or of strings, None where a
-    row has not even an empty one.  Raises InputError for anything else."""
+    row has not even an empty one, or as an array (n, k) of 0 and 1.  Raises InputError for anything else."""
     if not isinstance(y, np.ndarray) or y.dtype == object:
         given = list(y)
         if any(isinstance(label, _SETS_GIVEN) for label in given):
             return _keep_sets(given, n)
     y = np.asarray(y)
+    if y.ndim == 2 and len(y) == n and np.isin(y, (0, 1)).all():
+        return _kept_sets(y)
     if y.shape != (n,):
         raise InputError(f"the labels must be {n} finite numbers or strings, one a row")
     given = y.tolist()
@@ -268,6 +270,16 @@ def _keep_sets(given: list, n: int) -> tuple[np.ndarray, tuple]:
     table = tuple(sorted({own for own in sets if own is not None}))
     place = {own: float(k) for k, own in enumerate(table)}
     return np.array([np.nan if own is None else place[own] for own in sets]), table
+
+
+def _kept_sets(y: np.ndarray) -> tuple[np.ndarray, tuple]:
+    """The same of an array (n, k) of 0 and 1: row i has the labels j (as numbers) with y[i, j] = 1."""
+    sets, place = np.unique(y.astype(bool), axis=0, return_inverse=True)
+    members = [tuple(np.flatnonzero(own).astype(np.float64).tolist()) for own in sets]
+    order = sorted(range(len(members)), key=members.__getitem__)
+    rank = np.empty(len(order))
+    rank[order] = np.arange(len(order))
+    return rank[place.reshape(-1)], tuple(members[k] for k in order)
 
 
 def count(kept: np.ndarray, own: tuple | None) -> tuple[list[tuple] | None, int]:

@@ -24,6 +24,7 @@ LEVELS = [
     ["api"],
     ["validation"],
     ["analysis", "exchange", "reporting"],
+    ["estimators"],
     ["cli"],
     [
         "split",
@@ -52,14 +53,14 @@ ONLY_IN = {
     "numcodecs": ["sources/store"],
     "numba": ["kernels"],
     "llvmlite": ["kernels"],
-    "sklearn": ["exchange/estimators"],
+    "sklearn": ["estimators", "exchange/estimators"],
     "joblib": ["exchange/estimators"],
     "onnx": ["exchange/onnx"],
     "pyarrow": ["exchange/table", "formats/arrow_files"],
     "rich": ["cli"],
     "argparse": ["cli", *COMMANDS],
 }
-PRINTING = {"cli", *COMMANDS}
+PRINTING = {"cli", "estimators", *COMMANDS}  # estimators: where verbose asks for it
 SOURCES = sorted(PACKAGE.rglob("*.py"))
 
 

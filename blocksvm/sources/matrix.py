@@ -19,10 +19,11 @@ class Matrix(SourceBase):
     """CSR rows with labels; a ``Source``.  Columns keep their numbers as feature ids.
 
     X (n, d) scipy CSR; y (n,) real numbers, booleans (0 and 1) or strings, nan or None where a row has no label, or
-    sets (or tuples, lists) of numbers or of strings, or None where nothing is trained; weights (n,) the importance of
-    each row, 0 or more, or None: all 1. The matrix is not copied where its indices are int32, sorted and without
-    duplicates and its data float32 or float64; where all its data are 1 no values are kept. chunk_rows: first rows of
-    the chunks, for tests and to follow a store's own; by default chunks of about equal nonzeros. Raises InputError on
+    sets (or tuples, lists) of numbers or of strings, an array (n, k) of 0 and 1, which rows have which of k labels,
+    or None where nothing is trained; weights (n,) the importance of each row, 0 or more, or None: all 1.  The matrix is
+    not copied where its indices are int32, sorted and without duplicates and its data float32 or float64; where all its
+    data are 1 no values are kept.  chunk_rows: first rows of the chunks, for tests and to follow a store's own; by
+    default chunks of about equal nonzeros.  Raises InputError on
     values that are not finite, and on labels and weights that are none.
     """
 
@@ -43,10 +44,9 @@ class Matrix(SourceBase):
             raise InputError("the matrix has no rows; give at least one")
         if d > np.iinfo(np.int32).max:
             raise InputError(f"the matrix has {d} columns; at most 2,147,483,647 can be held")
-        self.indptr = np.ascontiguousarray(X.indptr, dtype=np.int64)
-        self.indices = np.ascontiguousarray(X.indices, dtype=np.int32)
-        data = X.data if X.data.dtype in (np.float32, np.float64) else X.data.astype(np.float64)
-        data = np.ascontiguousarray(data)
+        self.indptr = _plain(X.indptr, np.int64)
+        self.indices = _plain(X.indices, np.int32)
+        data = _plain(X.data, X.data.dtype if X.data.dtype in (np.float32, np.float64) else np.float64)
         self.values = None if X.nnz and (data == 1).all() else data
         code = check_entries(self.indices, self.values, d)
         if code != SOUND:
@@ -142,6 +142,21 @@ class Matrix(SourceBase):
 
     def feature_id_pieces(self):
         yield 0, np.arange(self.n_features, dtype=np.int64)
+
+
+class _SameMemory:
+    """An array's memory as if it might be written, for kernels, which never write to rows; keeps it alive."""
+
+    def __init__(self, array: np.ndarray):
+        self.array = array
+        self.__array_interface__ = array.__array_interface__ | {"data": (array.ctypes.data, False)}
+
+
+def _plain(array: np.ndarray, dtype) -> np.ndarray:
+    """The array as kernels take it, without a copy where it is so; kernels are not compiled anew for arrays that may
+    not be written, such as joblib's memory maps."""
+    array = np.ascontiguousarray(array, dtype=dtype)
+    return array if array.flags.writeable else np.asarray(_SameMemory(array))
 
 
 def _weights(weights, n: int) -> np.ndarray | None:

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from blocksvm.problems.problem import Certificate
-from blocksvm.solvers.protocol import State
+from blocksvm.solvers.protocol import SavedRun, State
 from blocksvm.training.certificate import FACTOR_WITH_A_SET, Missed
 from blocksvm.training.certifier import Certifier
 from blocksvm.training.checkpoint import SCREENING, WORKING_SET, Checkpoint
@@ -47,9 +47,9 @@ class OuterLoop:
     """One run of a plan.
 
     checkpoint: where the state is saved, now and then, on interruption and at the end; warm_start: a model or
-    checkpoint to begin from, of the same rows or of what the store had before it was changed; executor: who makes the
-    visits; began: when the run's seconds began to count; temp: the folder for a smaller store of the rows that are
-    undecided (None: the system's).
+    checkpoint to begin from, of the same rows or of what the store had before it was changed, or a run in memory;
+    executor: who makes the visits; began: when the run's seconds began to count; temp: the folder for a smaller store
+    of the rows that are undecided (None: the system's).
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class OuterLoop:
         watch: Watch = Watch(),
         *,
         checkpoint: Checkpoint | None = None,
-        warm_start: Path | None = None,
+        warm_start: Path | SavedRun | None = None,
         executor: Executor | None = None,
         began: float | None = None,
         temp: Path | None = None,

@@ -18,10 +18,12 @@ from blocksvm.sources.store.history import Shift
 from blocksvm.training.plan import Plan
 
 
-def start_warm(path: Path, plan: Plan, state: State, blocks: Iterable[Block]) -> None:
-    """Begin a plan's run, with this state, from the end of another; blocks: all rows, once."""
-    axes = {array.name: array.axis for array in plan.solver.state_arrays}
-    plan.solver.warm_start(state, earlier_run(path, plan.source, axes, plan.label_list()), blocks)
+def start_warm(earlier: Path | SavedRun, plan: Plan, state: State, blocks: Iterable[Block]) -> None:
+    """Begin a plan's run, with this state, from the end of another, in a file or in memory; blocks: all rows, once."""
+    if not isinstance(earlier, SavedRun):
+        axes = {array.name: array.axis for array in plan.solver.state_arrays}
+        earlier = earlier_run(earlier, plan.source, axes, plan.label_list())
+    plan.solver.warm_start(state, earlier, blocks)
 
 
 def earlier_run(path: Path, source: Source, axes: Mapping[str, str], labels: list) -> SavedRun:

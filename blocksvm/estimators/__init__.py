@@ -1,0 +1,35 @@
+"""scikit-learn estimators: the certified solvers and the online learners, on matrices, stores and batches larger than
+memory.
+
+    from blocksvm.estimators import LinearSVC
+    LinearSVC(C=0.1).fit(X, y).dual_gap_
+
+Needs scikit-learn (``pip install blocksvm[sklearn]``), which nothing else of the package imports.
+"""
+
+try:
+    import sklearn  # noqa: F401
+except ImportError:
+    raise ImportError("blocksvm.estimators needs scikit-learn: pip install 'blocksvm[sklearn]'") from None
+
+_CERTIFIED = ("KernelSVC", "LinearSVC", "LinearSVR", "LogisticRegression", "PegasosClassifier")
+
+
+def __getattr__(name: str):
+    """Imported when it is asked for: each module loads kernels of its own."""
+    from importlib import import_module
+
+    if name.startswith("_") and name != "__all__":
+        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+    if name in _CERTIFIED:
+        return getattr(import_module(f"{__name__}.certified"), name)
+    online = import_module(f"{__name__}.online").ESTIMATORS
+    if name == "__all__":
+        return [*_CERTIFIED, *online]
+    if name not in online:
+        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+    return online[name]
+
+
+def __dir__() -> list[str]:
+    return __getattr__("__all__")

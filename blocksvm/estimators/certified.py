@@ -1,0 +1,263 @@
+"""Estimators that minimise an objective, with a duality gap over all rows that certifies how far they are from the
+optimum.
+
+    1/2 ||w||^2 + 1/2 b^2 / s^2 + C sum_i c_i loss(y_i, <w, x_i> + b),     s = intercept_scaling
+
+as LIBLINEAR has it, c_i the row's weight times its class'; with ``intercept_scaling='free'`` b is not regularised.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from blocksvm import api
+from blocksvm.errors import InputError
+from blocksvm.estimators.base import INTERCEPT, MACHINE, Classifier, Estimator, Regressor, Training
+from blocksvm.estimators.parameters import Parameter, parameters_of, with_parameters
+from blocksvm.estimators.rows import FLOATS, compressed, is_store, pieces_of
+from blocksvm.model.probabilities import ISOTONIC, LINKS, PLATT, known_link
+from blocksvm.problems import get_loss
+from blocksvm.problems.settings import PROBLEM_SETTINGS, WITH_CLASSES
+from blocksvm.settings import Settings
+from blocksvm.solvers.dual_cd import METHOD as DUAL_CD
+from blocksvm.solvers.kernel_machine import METHOD as KERNEL
+from blocksvm.solvers.pegasos import METHOD as PEGASOS
+from blocksvm.solvers.protocol import SavedRun
+from blocksvm.training.run_settings import RUN_SETTINGS
+from blocksvm.training.settings import TrainSettings
+
+TOL = 1e-4
+# Of a matrix in memory further passes over the rows that still move cost less than readings of all: on texts of 3 to 11
+# million nonzeros ten a reading come much nearer to the optimum in the same time.
+PASSES = 10
+# Passes over a matrix this small cost next to nothing: there the optimum is sought to rounding, by the projected
+# gradients, since a gap that is 0 to rounding leaves errors of about its square root in w.
+SMALL_NONZEROS = 10_000
+TO_ROUNDING, PASSES_TO_ROUNDING = "tol:1e-13", 100  # of a reading by that schedule, at most
+LEAST = 1e-13  # the gap likewise, where there is no such schedule
+
+TRAINING = (
+    Parameter("tol", None, "certified relative duality gap to reach (None: 1e-4, and of a matrix of at most 10,000 "
+              "entries as small a one as rounding and max_iter allow)"),
+    Parameter("max_iter", 1000, "passes over all rows at most"),
+    Parameter("max_seconds", RUN_SETTINGS["max_seconds"].default, RUN_SETTINGS["max_seconds"].help),
+)  # fmt: skip
+WORKING_SET = Parameter("working_set", "auto", f"{RUN_SETTINGS['working_set'].help}; auto is none for matrices")
+CALIBRATE = Parameter("calibrate", None, "probabilities from five folds held out: platt or isotonic, of two classes")
+
+
+def check_max_iter(value) -> int:
+    """A whole number of 1 or more."""
+    return RUN_SETTINGS["max_outer"].checked(value)
+
+
+class Minimiser(Estimator):
+    """Base class: ``method``, the solver; ``own``, those of its settings that are parameters; ``losses`` to choose
+    from, one where the loss is no parameter."""
+
+    method = DUAL_CD
+    own: Settings = PROBLEM_SETTINGS
+    losses: tuple[str, ...] = ()
+
+    def _given(self, training: Training) -> dict:
+        """The solver's settings."""
+        given = {name: getattr(self, name) for name in self.own.names() if hasattr(self, name)}
+        given["class_weight"] = self._class_weight(training)
+        if self.losses:
+            given["loss"] = str(given.get("loss", self.losses[0])).replace("_", "-")
+            if given["loss"] not in self.losses:
+                raise InputError(f"loss={given['loss']}: choose one of {', '.join(self.losses)}")
+        return {name: value for name, value in given.items() if value is not None}
+
+    def _asked(self, training: Training) -> tuple[float, dict]:
+        """The gap to be reached, and the settings of the run.  Schedules go by counts, not by the clock: the same rows
+        give the same model."""
+        capabilities, most = self.method.capabilities, check_max_iter(self.max_iter)
+        target = TOL if self.tol is None else self.tol
+        run = {"tol": target, "max_outer": most, "max_seconds": self.max_seconds, "bias": self._bias()}
+        in_memory = training.columns is None and self.memory is None
+        small = in_memory and self.tol is None and training.source.n_nonzeros <= SMALL_NONZEROS
+        if capabilities.schedules:
+            run["schedule"] = "1"
+        if capabilities.working_set:
+            run["working_set"] = self.working_set
+        if capabilities.working_set and in_memory and self.working_set == "auto":
+            passes = min(PASSES_TO_ROUNDING if small else PASSES, most)
+            run |= {"working_set": "none", "schedule": str(passes), "max_outer": -(-most // passes)}
+            if small and passes == PASSES_TO_ROUNDING:
+                run |= {"tol": 0.0, "schedule": TO_ROUNDING}
+        elif small and capabilities.certifies:
+            run["tol"] = LEAST
+        return target, run
+
+    def fit(self, X, y=None, sample_weight=None):
+        """Train on X (n, d), dense or scipy sparse, with labels y (n,) and weights (n,) of 0 or more; on a store's
+        path; or on an iterable of batches (X, y) or (X, y, sample_weight), or an object with ``next(input_data)`` and
+        ``reset()``.  Raises ValueError for what is wrong with them."""
+        with self._training(X, y, sample_weight) as training:
+            target, run = self._asked(training)
+            given = self._given(training)
+            problem = (training.source.fingerprint, given.get("loss"), given.get("multiclass"), run["bias"])
+            begin = self._begin(problem) if self.method.capabilities.warm_starts else None
+            fitted = self._run(training, solver=self.method.name, warm_start=begin, **run, **given)
+            self._keep(training, fitted)
+            self._keep_for_later(problem, fitted)
+            self._keep_certificate(fitted, target)
+            if getattr(self, "calibrate", None) is not None:
+                self._calibrate(training, run, given)
+        return self
+
+    def _calibrate(self, training: Training, run: dict, given: dict) -> None:
+        """Find how decision values become probabilities, on rows held out."""
+        from blocksvm.validation.calibration import calibrated
+
+        if self.calibrate not in (PLATT, ISOTONIC):
+            raise InputError(f"calibrate={self.calibrate}: choose one of {PLATT}, {ISOTONIC}, or None")
+        run = run | {"schedule": "1", "max_outer": self.max_iter, "tol": TOL if self.tol is None else self.tol}
+        asked = TrainSettings.of(**run, **given, memory=self._memory(training), seed=self._seed())
+        self.calibration_ = calibrated(training.source, asked, self.calibrate)
+
+    def _begin(self, problem: tuple) -> SavedRun | None:
+        """The dual variables of the last fit, where it was on the same rows, but for C and the classes' weights."""
+        last = getattr(self, "_last", None)
+        if not self.warm_start or last is None or last["problem"] != problem:
+            return None
+        alpha = last["alpha"]
+
+        def load(solver: str, name: str, out: np.ndarray) -> None:
+            out.reshape(-1)[:] = alpha
+
+        lengths = {self.method.name: {"alpha": len(alpha)}}
+        return SavedRun("the last fit", {"cost": last["cost"]}, lengths, load, whole=False)
+
+    def _keep_for_later(self, problem: tuple, fitted: api.Fitted) -> None:
+        self._last = None
+        if self.warm_start and fitted.alpha is not None:
+            alpha = np.array(fitted.alpha, dtype=np.float64).reshape(-1)
+            cost = fitted.loop.plan.solver.problem.cost.tolist()
+            self._last = {"alpha": alpha, "problem": problem, "cost": cost}
+
+    def _keep_certificate(self, fitted: api.Fitted, target: float) -> None:
+        self.certificate_ = found = fitted.certificate
+        self.objective_ = found.primal
+        self.dual_gap_ = None if found.dual is None else found.primal - found.dual
+        self.status_ = fitted.status
+        reached = found.rel_gap is None or found.rel_gap <= target
+        self._warn_unless(reached or fitted.status == "max-seconds", target)
+
+
+def _has_probabilities(estimator) -> bool:
+    return estimator.losses[0] in LINKS or getattr(estimator, "calibrate", None) is not None
+
+
+class LinearClassifier(Classifier, Minimiser):
+    """Two classes, or more, each against the others or by Crammer and Singer's machine; or sets of labels."""
+
+    takes_sets = True
+    own = WITH_CLASSES
+
+    def _link(self):
+        method = {"settings": {"loss": self.losses[0]}, "learner": False}
+        calibration = self.calibration_ if getattr(self, "calibrate", None) is not None else None
+        return known_link(
+            {"method": method, "labels": self.classes_.tolist(), "multilabel": self.multilabel_,
+             "calibration": calibration}
+        )  # fmt: skip
+
+    @available_if(_has_probabilities)
+    def predict_proba(self, X) -> np.ndarray:
+        """(n, k) float64: the probability of each class in a row, or of each label of sets."""
+        values = self._values(X)
+        return self._link()(values)
+
+
+@with_parameters(
+    Parameter("loss", "squared_hinge", "hinge or squared_hinge"),
+    *parameters_of(WITH_CLASSES, "loss", "lam"), *INTERCEPT, *TRAINING, WORKING_SET, CALIBRATE, *MACHINE,
+)  # fmt: skip
+class LinearSVC(LinearClassifier):
+    """The linear support vector machine, to a certified optimum; it has the objective of scikit-learn's LinearSVC.
+
+    Fitted: coef_ (1, d) or (k, d), intercept_, classes_, n_iter_ (passes over the rows), objective_, dual_gap_ (primal
+    minus dual, over all rows), certificate_, n_features_in_.
+    """
+
+    losses = ("squared-hinge", "hinge")
+
+
+@with_parameters(
+    *parameters_of(WITH_CLASSES, "loss", "lam", "multiclass"), *INTERCEPT, *TRAINING, WORKING_SET, *MACHINE
+)
+class LogisticRegression(LinearClassifier):
+    """Logistic regression with an l2 penalty, to a certified optimum; of several classes each against the others.
+
+    The intercept is regularised with the weights, as in LIBLINEAR; scikit-learn's default solver does not regularise
+    it, nor does ``intercept_scaling='free'``, which is for two classes.  Fitted as LinearSVC.
+    """
+
+    losses = ("logistic",)
+
+
+@with_parameters(
+    Parameter("loss", "epsilon_insensitive", "epsilon_insensitive or squared_epsilon_insensitive"),
+    *parameters_of(PROBLEM_SETTINGS, "loss", "lam", "class_weight"),
+    *parameters_of(get_loss("epsilon-insensitive").settings), *INTERCEPT, *TRAINING, WORKING_SET, *MACHINE,
+)  # fmt: skip
+class LinearSVR(Regressor, Minimiser):
+    """Linear support vector regression, to a certified optimum; with ``loss='squared_epsilon_insensitive'`` and
+    ``epsilon=0`` ridge regression.  Fitted as LinearSVC, but coef_ (d,)."""
+
+    own = PROBLEM_SETTINGS + get_loss("epsilon-insensitive").settings
+    losses = ("epsilon-insensitive", "squared-epsilon-insensitive")
+
+
+@with_parameters(
+    *parameters_of(PEGASOS.settings, "lam"), *INTERCEPT, *TRAINING, *MACHINE,
+)  # fmt: skip
+class PegasosClassifier(Classifier, Minimiser):
+    """Pegasos, the primal subgradient method, for two classes; certified with ``dual=True``, else ``dual_gap_`` is
+    None."""
+
+    method = PEGASOS
+    own = PEGASOS.settings
+    losses = ("hinge", "squared-hinge", "logistic")
+    most_classes = 2
+
+
+@with_parameters(
+    *parameters_of(KERNEL.settings, "lam"), INTERCEPT[0],
+    Parameter("intercept_scaling", "free", "free: it is not regularised; or the value of a constant feature"),
+    *TRAINING, *MACHINE,
+)  # fmt: skip
+class KernelSVC(Classifier, Minimiser):
+    """The support vector machine with a kernel, of two classes, to a certified optimum; the matrix is never whole.
+
+    Fitted: support_vectors_ (m, d) CSR, dual_coef_ (1, m), intercept_, classes_, n_iter_, objective_, dual_gap_.
+    """
+
+    method = KERNEL
+    own = KERNEL.settings
+    most_classes = 2
+
+    def _keep(self, training: Training, fitted: api.Fitted) -> None:
+        self._keep_classes(training, fitted)
+        self._model = fitted.model
+        support, columns = fitted.model.support, training.columns
+        indices = support.indices if columns is None else columns[support.indices]
+        shape = (len(support.norms), training.n_features)
+        self.support_vectors_ = sparse.csr_matrix((support.values, indices, support.indptr), shape=shape)
+        self.dual_coef_ = support.coefficients[None]
+        self.intercept_ = np.atleast_1d(fitted.model.intercept)
+
+    def _values(self, X) -> np.ndarray:
+        check_is_fitted(self)
+        if is_store(X):
+            raise InputError("a machine with a kernel predicts rows in memory; for a store use blocksvm predict")
+        X = validate_data(self, X, accept_sparse="csr", dtype=list(FLOATS), reset=False)
+        found = np.empty(X.shape[0])
+        for rows in pieces_of(X):
+            found[rows] = self._model.decision_function(compressed(X[rows]))
+        return found

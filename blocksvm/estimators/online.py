@@ -1,0 +1,297 @@
+"""Estimators of the online learners, one class a family, made of the learners' own settings.
+
+A line in ``FAMILIES`` is all that a learner needs.  ``fit`` runs the learner over the rows, in orders drawn by the
+seed; ``partial_fit`` learns from a batch in its order and goes on where the last one stopped, by the same kernels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from sklearn.base import is_classifier
+from sklearn.utils.class_weight import compute_sample_weight
+from sklearn.utils.multiclass import _check_partial_fit_first_call
+from sklearn.utils.validation import _check_sample_weight
+
+from blocksvm.errors import InputError
+from blocksvm.estimators.base import INTERCEPT, MACHINE, Classifier, Estimator, Regressor
+from blocksvm.estimators.parameters import Parameter, parameters_of, with_parameters
+from blocksvm.estimators.rows import compressed
+from blocksvm.labels import Labels
+from blocksvm.learners import get_learner
+from blocksvm.learners.loops import ROWS
+from blocksvm.learners.protocol import NUMBERS, SHARED
+from blocksvm.learners.runner import LearnerState, Runner
+from blocksvm.problems.settings import PROBLEM_SETTINGS
+from blocksvm.settings import Settings
+from blocksvm.sources.matrix import Matrix
+from blocksvm.training.run_settings import FREE
+
+
+@dataclass(frozen=True)
+class Family:
+    """Learners of one class: its name, their names (the first is the default), and a line about them; numbers: defaults
+    of the regressor that are other ones than the learners'."""
+
+    name: str
+    learners: tuple[str, ...]
+    about: str
+    numbers: Mapping = field(default_factory=dict)
+
+
+# By the gradient of the squared loss fixed steps diverge on rows that are not scaled; that of this loss is bounded.
+BOUNDED = {"loss": "epsilon-insensitive", "step": 0.1}
+BOUNDED_SUMS = BOUNDED | {"step": 0.01}  # of learners whose steps do not shrink
+
+
+FAMILIES = (
+    Family("Perceptron", ("perceptron",), "The perceptron."),
+    Family("PassiveAggressive", ("pa1", "pa2", "pa"), "Passive-aggressive learning."),
+    Family("ConfidenceWeighted", ("cw-stdev", "cw-var"), "Confidence-weighted learning, diagonal covariances."),
+    Family("Arow", ("arow",), "Adaptive regularisation of weights, diagonal covariances."),
+    Family("Scw", ("scw1", "scw2"), "Soft confidence-weighted learning, diagonal covariances."),
+    Family("OGD", ("ogd",), "Online gradient descent.", BOUNDED),
+    Family("Forel", ("forel",), "Follow the regularised leader, linearised.", BOUNDED_SUMS),
+    Family("MirrorDescent", ("omd",), "Online mirror descent.", BOUNDED_SUMS),
+    Family("Fobos", ("fobos", "hf-fobos", "subgradient"), "Forward-backward splitting, and what is like it.", BOUNDED),
+    Family("AdaGrad", ("adagrad-rda", "adagrad-rda-squares", "adagrad-fobos"), "Adaptive subgradient methods."),
+    Family("Nag", ("nag",), "Normalised adaptive gradient, importance-aware."),
+    Family("FTRL", ("ftrl",), "FTRL-Proximal."),
+    Family("Coin", ("coin",), "Coin betting, which has no step size."),
+    Family("Auto", ("auto",), "nag and coin betting side by side, following the better one; nothing to choose."),
+)
+
+EPOCHS = (
+    Parameter("max_iter", 10, "epochs of fit"),
+    Parameter("shuffle", True, "visit the rows in random orders, other ones in each epoch"),
+)
+FOR_CLASSES = tuple(SHARED[name] for name in ("average", "multiclass", "query"))
+
+
+class Online(Estimator):
+    """Base class: ``learners``, the names of the family's."""
+
+    learners: tuple[str, ...] = ()
+    targets: str | None = None
+
+    @property
+    def _name(self) -> str:
+        name = self.variant if len(self.learners) > 1 else self.learners[0]
+        if name not in self.learners:
+            raise InputError(f"variant={name}: choose one of {', '.join(self.learners)}")
+        return name
+
+    def _bias(self) -> float:
+        bias = super()._bias()
+        if bias == FREE:
+            raise InputError("intercept_scaling=free: online learners have a constant feature; give its value")
+        return bias
+
+    def _given(self) -> tuple[dict, dict]:
+        """(the learner's own settings, those of all learners) that are other than their defaults."""
+        own, shared = {}, {}
+        defaults = {s.name: s.default for s in get_learner(self._name).of_targets(self.targets).settings}
+        for name, parameter in self.parameters.items():
+            value = getattr(self, name)
+            if name in PLACES or value is None or value == defaults.get(name, parameter.default):
+                continue
+            if isinstance(value, str):
+                value = value.replace("_", "-")
+            (shared if name in SHARED else own)[name] = value
+        if self.targets is not None:
+            shared["targets"] = self.targets
+        return own, shared
+
+    def _runner(self) -> Runner:
+        """The learner as it goes on with what it has learned."""
+        own, shared = self._given()
+        k = len(self.classes_) if is_classifier(self) else 2
+        rule = shared.pop("multiclass", None)
+        prototypes = k if k > 2 and rule != "rest" else 1  # features of one learner
+        known = {"n_features": (self.n_features_in_ + bool(self._bias())) * prototypes}
+        return Runner(get_learner(self._name), own, known, bias=self._bias(), n_classes=k, rule=rule if k > 2 else None,
+                      **shared)  # fmt: skip
+
+    def _learn(self, X, y, sample_weight):
+        with self._training(X, y, sample_weight) as training:
+            again = self._state if self.warm_start and hasattr(self, "_state") else None
+            if again is not None and (
+                training.columns is not None or training.n_features + 1 != len(again["features"])
+            ):
+                raise InputError("warm_start: goes on with rows in memory of as many features; leave it out")
+            own, shared = self._given()
+            weights = {} if not hasattr(self, "class_weight") else {"class_weight": self._class_weight(training)}
+            seen = 0 if again is None else self.t_  # other orders than before
+            fitted = self._run(
+                training, seed=self._seed() + seen, learner=self._name, continue_from=again, bias=self._bias(),
+                max_outer=self.max_iter, order="shuffled" if self.shuffle else "stored", **own, **shared, **weights,
+            )  # fmt: skip
+            self._keep(training, fitted)
+            state = {name: np.array(array) for name, array in fitted.loop.state.items()}
+            if training.columns is not None:
+                solver = fitted.loop.plan.solver
+                state["features"] = self._in_columns(state["features"], training.columns, solver.runner)
+            self._state = state
+            self.t_ = int(state["tally"][ROWS])
+        return self
+
+    def _in_columns(self, numbers: np.ndarray, columns: np.ndarray, runner: Runner) -> np.ndarray:
+        """A state's numbers of features, class after class, put where the columns are."""
+        shape = numbers.shape
+        before = numbers.reshape(runner.n_vectors, -1, runner.width)
+        found = np.zeros((runner.n_vectors, self.n_features_in_ + 1, runner.width))
+        runner.fill_new(found.reshape(-1))
+        found[:, columns] = before[:, :-1]
+        found[:, -1] = before[:, -1]
+        return found.reshape(self.n_features_in_ + 1, *shape[1:])
+
+    def _learn_more(self, X, y, classes, sample_weight):
+        first = not hasattr(self, "_state")
+        if is_classifier(self):
+            first = _check_partial_fit_first_call(self, classes) or first
+        X, y = self._checked(X, y, reset=first)
+        weights = None if sample_weight is None else _check_sample_weight(sample_weight, X)
+        if is_classifier(self):
+            self.multilabel_ = False
+            if len(self.classes_) < 2:
+                raise InputError("classes has 1 class; a classifier needs two or more")
+            place = np.searchsorted(self.classes_, y)
+            known = self.classes_[np.minimum(place, len(self.classes_) - 1)] == y
+            if not known.all():
+                raise InputError(f"y has the label {y[~known][0]}, which is not among classes")
+            weights = self._times_class_weight(weights, y)
+            y = place.astype(np.float64)
+        runner = self._runner()
+        if first:
+            self._state = empty_state(runner, self.n_features_in_)
+        source = Matrix(compressed(X), y, weights=weights)
+        labels = Labels(tuple(map(float, range(len(self.classes_))))) if is_classifier(self) else None
+        block = source.reader(labels, real=labels is None).read_block(np.arange(len(source.chunks)), None)
+        self._state = {name: a if a.flags.writeable else a.copy() for name, a in self._state.items()}
+        state = LearnerState(self._state["features"].reshape(-1), self._state["scalars"], self._state["tally"])
+        order = np.arange(X.shape[0], dtype=np.int32)
+        runner.learn(block.matrix, block.y, order, self.n_features_in_, state, weights=block.weights)
+        w = runner.weights(state, np.empty(runner.n_vectors * (self.n_features_in_ + 1)))
+        w = w.reshape(runner.n_vectors, -1)
+        self.coef_ = w[:, :-1].copy() if is_classifier(self) else w[0, :-1].copy()
+        self.intercept_ = w[:, -1] * runner.bias
+        self.n_iter_, self.t_ = 1, int(state.tally[ROWS])
+        return self
+
+    def _times_class_weight(self, weights: np.ndarray | None, y: np.ndarray) -> np.ndarray | None:
+        given = getattr(self, "class_weight", None)
+        if given is None:
+            return weights
+        if isinstance(given, str):
+            raise InputError("class_weight='balanced': needs all rows; give a dict of weights to partial_fit")
+        return compute_sample_weight(given, y) * (1.0 if weights is None else weights)
+
+
+def empty_state(runner: Runner, d: int) -> dict[str, np.ndarray]:
+    """The arrays with which a learner begins, as ``OnlineSolver`` names and shapes them."""
+    from blocksvm.learners.solver import EPOCHS_LENGTH, LAST
+
+    new = runner.new_state(d)
+    features = new.columns if runner.feature_numbers() == 1 else new.columns.reshape(d + 1, -1)
+    epochs = np.zeros(EPOCHS_LENGTH)
+    epochs[LAST] = -1.0
+    return {"features": features, "scalars": new.scalars, "tally": new.tally, "epochs": epochs}
+
+
+class Unweighted:
+    """Of learners whose rule has no place for the weights of rows."""
+
+    def fit(self, X, y=None):
+        """Learn from X (n, d), dense or scipy sparse, with labels y (n,), in ``max_iter`` epochs; from a store's path;
+        or from an iterable of batches (X, y), or an object with ``next(input_data)`` and ``reset()``."""
+        return self._learn(X, y, None)
+
+
+class Weighted:
+    def fit(self, X, y=None, sample_weight=None):
+        """Learn from X (n, d), dense or scipy sparse, with labels y (n,) and weights (n,) of 0 or more, in ``max_iter``
+        epochs; from a store's path; or from an iterable of batches (X, y) or (X, y, sample_weight), or an object with
+        ``next(input_data)`` and ``reset()``."""
+        return self._learn(X, y, sample_weight)
+
+
+class OfClasses(Classifier, Online):
+    """Several classes by the rule ``multiclass``: a prototype a class, or each class against the others."""
+
+
+class UnweightedClassifier(Unweighted, OfClasses):
+    def partial_fit(self, X, y, classes=None):
+        """Learn from a batch of rows in their order; classes: all that there are, at the first call."""
+        return self._learn_more(X, y, classes, None)
+
+
+class WeightedClassifier(Weighted, OfClasses):
+    def partial_fit(self, X, y, classes=None, sample_weight=None):
+        """Learn from a batch of rows in their order; classes: all that there are, at the first call."""
+        return self._learn_more(X, y, classes, sample_weight)
+
+
+class UnweightedRegressor(Unweighted, Regressor, Online):
+    targets = NUMBERS
+
+    def partial_fit(self, X, y):
+        """Learn from a batch of rows in their order."""
+        return self._learn_more(X, y, None, None)
+
+
+class WeightedRegressor(Weighted, Regressor, Online):
+    targets = NUMBERS
+
+    def partial_fit(self, X, y, sample_weight=None):
+        """Learn from a batch of rows in their order."""
+        return self._learn_more(X, y, None, sample_weight)
+
+
+# parameters that are no settings of the learner
+PLACES = {p.name for p in (*INTERCEPT, *EPOCHS, *MACHINE)} | {"variant", "class_weight"}
+
+
+def settings_of(learners: list) -> Settings:
+    """Those of all learners of a family, each once."""
+    found: dict = {}
+    for learner in learners:
+        for setting in learner.settings:
+            found.setdefault(setting.name, setting)
+    return Settings(tuple(found.values()))
+
+
+def estimator_of(family: Family, numbers: bool) -> type | None:
+    """The class of a family, of its regressors (``numbers``) or classifiers; None where there is none."""
+    learners = [get_learner(name) for name in family.learners]
+    if numbers and any(learner.for_numbers is None for learner in learners):
+        return None
+    weighted = learners[0].takes_weights
+    if numbers:
+        learners = [learner.of_targets(NUMBERS) for learner in learners]
+        base, name = (WeightedRegressor if weighted else UnweightedRegressor), f"{family.name}Regressor"
+    else:
+        base, name = (WeightedClassifier if weighted else UnweightedClassifier), f"{family.name}Classifier"
+        name = name if family.name != "Perceptron" else family.name
+    defaults = family.numbers if numbers else {}
+    parameters = parameters_of(settings_of(learners), "n_features", **defaults)
+    if len(learners) > 1:
+        parameters.insert(0, Parameter("variant", family.learners[0], f"the learner: {', '.join(family.learners)}"))
+    parameters += parameters_of(FOR_CLASSES[:1] if numbers else FOR_CLASSES)
+    if weighted and not numbers:
+        parameters += parameters_of([PROBLEM_SETTINGS["class_weight"]])
+    sources = "; ".join(dict.fromkeys(learner.source for learner in learners))
+    text = f"{family.about}\n\n{sources}.\n\nFitted: coef_, intercept_, n_iter_ (epochs), t_ (rows seen)."
+    own = {"learners": family.learners, "__doc__": text, "__module__": __name__, "__qualname__": name}
+    return with_parameters(*parameters, *INTERCEPT, *EPOCHS, *MACHINE)(type(name, (base,), own))
+
+
+def estimators() -> dict[str, type]:
+    made = [estimator_of(family, numbers) for family in FAMILIES for numbers in (False, True)]
+    return {one.__name__: one for one in made if one is not None}
+
+
+ESTIMATORS = estimators()
+globals().update(ESTIMATORS)
+__all__ = list(ESTIMATORS)

@@ -1,0 +1,56 @@
+"""Constructors of estimators, made from settings: each setting a parameter with its default, kept as it is given."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from blocksvm.settings import REQUIRED, Setting
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A constructor's parameter: its name, its default, and what it is, in a sentence."""
+
+    name: str
+    default: object
+    help: str
+
+    @classmethod
+    def of(cls, setting: Setting) -> Parameter:
+        """That of a solver's or learner's setting; one that must be given begins as None."""
+        return cls(setting.name, None if setting.default is REQUIRED else setting.default, setting.described())
+
+
+def parameters_of(settings: Iterable[Setting], *without: str, **defaults) -> list[Parameter]:
+    """Of settings, but those ``without``; defaults: other ones than the settings'."""
+    made = [Parameter.of(setting) for setting in settings if setting.name not in without]
+    return [Parameter(p.name, defaults.get(p.name, p.default), p.help) for p in made]
+
+
+def with_parameters(*parameters: Parameter) -> Callable[[type], type]:
+    """A class decorator: the constructor takes these, by keyword, and keeps each under its name, as scikit-learn wants
+    it; the class' docstring lists them."""
+
+    def give(owner: type) -> type:
+        known = {parameter.name: parameter.default for parameter in parameters}
+
+        def __init__(self, **given):
+            unknown = ", ".join(sorted(set(given) - set(known)))
+            if unknown:
+                raise TypeError(f"{type(self).__name__}: takes no {unknown}; it takes {', '.join(known)}")
+            for name, default in known.items():
+                setattr(self, name, given.get(name, default))
+
+        first = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+        more = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=known[name]) for name in known]
+        __init__.__signature__ = inspect.Signature([first, *more])
+        __init__.__qualname__ = f"{owner.__qualname__}.__init__"
+        owner.__init__ = __init__
+        owner.parameters = {parameter.name: parameter for parameter in parameters}
+        lines = [f"    {parameter.name}: {parameter.help}" for parameter in parameters]
+        owner.__doc__ = "\n".join([inspect.cleandoc(owner.__doc__ or ""), "", "Parameters:", *lines])
+        return owner
+
+    return give
