@@ -37,6 +37,11 @@ _LAZY = {
     "regret": "analysis.report",
     "maximum_margin": "analysis.margin",
     "load_model": "model.files",
+    "export_model": "exchange.forms",
+    "import_model": "exchange.forms",
+    "save_imported": "exchange.linear",
+    "to_estimator": "exchange.estimators",
+    "from_estimator": "exchange.estimators",
     "Model": "model.files",
 }
 __all__ = ["__version__", *_LAZY]

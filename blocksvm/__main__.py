@@ -20,10 +20,14 @@ COMMANDS = {
     "cv": "choose C by cross-validation",
     "predict": "predict the labels of text or of a store",
     "stream": "learn from text in one pass, keeping none of it",
-    "regret": "compare an online learner with the best fixed weights in hindsight",
-    "margin": "find the plane of the largest margin, or evidence there is none",
+    "regret": "compare an online learner with the best fixed weights afterwards",
+    "margin": "find the plane of the largest margin, or show that there is none",
     "structure": "learn to label sequences, parse and segment",
+    "export": "write a model for LIBLINEAR, scikit-learn, ONNX, or as a table",
+    "import": "make a model of one that LIBLINEAR trained",
+    "report": "show the traces of runs beside each other, as a page",
     "info": "describe a store, a model or a checkpoint",
+    "completion": "print a script for bash, zsh or fish to complete commands",
 }
 
 

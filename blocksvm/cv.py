@@ -9,6 +9,7 @@ from blocksvm.cli.console import (
     catch_signals,
     compile_solver,
     duration,
+    print_json,
     run,
     seed,
     size,
@@ -47,7 +48,7 @@ def parser() -> Parser:
     then = p.add_argument_group("what comes of it")
     then.add_argument("--select", choices=CHOICES, help="choose C by this (default accuracy; of real targets rmse)")
     then.add_argument("--refit", metavar="MODEL.h5", help="train on all rows with the C chosen, and write the model")
-    then.add_argument("--json", metavar="FILE", help="write all figures")
+    then.add_argument("--json", metavar="FILE", help="write all figures (- to standard output, in place of the table)")
     then.add_argument("--figure", metavar="FILE.png", help="draw them (needs matplotlib)")
     then.add_argument("--overwrite", action="store_true", help="replace existing outputs")
     return p
@@ -70,7 +71,8 @@ def main(arguments: list[str]) -> int:
     from blocksvm.sources.store.files import open_hdf5, read_meta
 
     path = path_of(options.path)
-    kinds = {"model": options.refit, "json": options.json, "figure": options.figure}
+    to_script = options.json == "-"
+    kinds = {"model": options.refit, "json": None if to_script else options.json, "figure": options.figure}
     outputs = {kind: Path(name) for kind, name in kinds.items() if name}
     checkpoint = checkpoint_of(options)
     check_outputs(outputs, options.overwrite, [Path(options.store), *([checkpoint] if checkpoint else [])])
@@ -110,9 +112,12 @@ def main(arguments: list[str]) -> int:
             print(f"interrupted; no results were written{saved}", file=sys.stderr)
             return 130
         best = found.best(options.select)
-        print("\n".join(shown(found, best)))
+        told = found.described() | {"store": options.store, "best": found.path[best]}
+        if to_script:
+            print_json(told)
+        else:
+            print("\n".join(shown(found, best)))
         if "json" in outputs:
-            told = found.described() | {"store": options.store, "best": found.path[best]}
             write_json(outputs["json"], told, options.overwrite)
         if "figure" in outputs:
             from blocksvm.validation.figure import draw
@@ -128,44 +133,58 @@ def main(arguments: list[str]) -> int:
                 return 130
             fitted.save(outputs["model"], options.overwrite)
     for output in outputs.values():
-        print(f"written to {output}")
+        print(f"written to {output}", file=sys.stderr if to_script else sys.stdout)
     return 0
 
 
 class Watching:
-    """The line of progress."""
+    """The line of progress, with the time left once a part of the path is done."""
 
     def __init__(self, line):
+        from time import perf_counter
+
         self.line = line
         self.part = ""
+        self.now = perf_counter
+        self.began: tuple[float, int] | None = None  # when, and how much of the path was done then
+        self.end: float | None = None
 
     def show(self, event: dict) -> None:
+        from blocksvm.cli.display import clock
+
         if event["event"] == "part":
             low, high = event["path"][0], event["path"][-1]
             self.part = f"C {low:g}" if low == high else f"C {low:g} to {high:g}"
             self.part += f" ({event['done'] + len(event['path'])} of {event['of']})"
+            now, done = self.now(), event["done"]
+            self.began = self.began or (now, done)
+            if done > self.began[1]:
+                self.end = now + (now - self.began[0]) / (done - self.began[1]) * (event["of"] - done)
         elif event["event"] == "outer":
             gap = event["rel_gap"] if event["rel_gap"] is not None else event["gap_estimate"]
             reached = f", gap {gap:.1e}" if gap is not None else ""
-            self.line.show(f"{self.part}: outer iteration {event['outer']}{reached}, {event['classes_done']} done")
+            left = "" if self.end is None else f", {clock(max(0.0, self.end - self.now()))} left"
+            self.line.show(f"{self.part}: iteration {event['outer']}{reached}, {event['classes_done']} done{left}")
 
 
 def shown(found, best: int) -> list[str]:
-    """The figures as lines for a person: mean over the folds and their standard deviation."""
+    """The figures as lines for a person: mean over the folds and their standard deviation, the largest gap."""
     import math
 
     import numpy as np
 
+    from blocksvm.cli.display.words import fitted
+
     names = ["rmse", "loss"] if found.real else ["accuracy", "loss"]
     names += ["auc"] if not np.isnan(found.auc).all() else []
-    rows = [["C", *(part for name in names for part in (name, "+-")), "largest gap", ""]]
+    rows = [["C", *(part for name in names for part in (name, "+-")), "gap", ""]]
     for number, C in enumerate(found.path):
         cells = []
         for name in names:
             values = getattr(found, name)[number]
             spread = float(np.std(values, ddof=1)) if found.folds > 1 else math.nan
-            cells += [f"{found.mean(name)[number]:.5f}", f"{spread:.5f}"]
-        marks = "<- best" if number == best else ""
+            cells += [fitted(found.mean(name)[number], 8, places=5), fitted(spread, 8, places=5)]
+        marks = "best" if number == best else ""
         rows.append([f"{C:g}", *cells, f"{found.rel_gap[number].max():.1e}", marks])
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]

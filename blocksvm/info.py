@@ -239,6 +239,8 @@ def described(kind: str, meta: dict, n_bytes: int) -> list[tuple[str, str]]:
             told.get("cumulative_cost"),
         )
         return [*lines, ("learned from", f"a stream of {told['rows']:,} rows: {loss}")]
+    if meta["status"] == "imported":
+        return [*lines, ("trained by", meta["store"])]
     certificate = meta["certificate"]
     if certificate is None:
         return [*lines, ("certificate", "none: the run was interrupted"), ("ended", meta["status"])]

@@ -30,6 +30,15 @@ LONGEST_STEM = 150  # bytes of an output's name within a temporary one
 HDF5_KINDS = ("store", "model", "checkpoint", "structure")
 HDF5 = b"\x89HDF\r\n\x1a\n"
 LOOKED_AT = 1 << 16  # bytes at a file's beginning that tell what it is
+# kinds of files that are told by their first bytes -> these
+BEGINNINGS = {
+    "support vectors": b"row,label,alpha,margin",
+    "LIBLINEAR model": b"solver_type ",
+    "table": b"id,",
+    "Parquet table": b"PAR1",
+    "estimator": b"\x80",
+    "ONNX model": b"\x08",
+}
 FIGURES = (b"\x89PNG", b"%PDF", b"<?xml", b"<svg", b"%!PS", b"\xff\xd8\xff")
 
 
@@ -51,9 +60,10 @@ def check_outputs(outputs: Mapping[str, Path], overwrite: bool, inputs: Iterable
 def check_output(path: Path, overwrite: bool, kind: str | None = None, labels: tuple = ()) -> None:
     """Refuse an output that cannot be written, or that exists and may not be replaced, before any work is done.
 
-    kind: what will be written, 'store', 'model', 'checkpoint', 'trace', 'predictions', 'json' or 'figure': with
-    ``overwrite`` only such a file is replaced (or an empty one); None: any.  labels: those that predictions may name.
-    Text may also go to a pipe, a terminal or a device such as /dev/null, which is written into.
+    kind: what will be written, 'store', 'model', 'checkpoint', 'trace', 'predictions', 'questions', 'json', 'report',
+    'figure', or one of ``BEGINNINGS``: with ``overwrite`` only such a file is replaced (or an empty one); None: any.
+    labels: those that predictions may name.  Text may also go to a pipe, a terminal or a device such as /dev/null,
+    which is written into.
     """
     if len(os.fsencode(path.name)) > LONGEST_NAME:
         raise InputError(f"{path}: the name is too long; choose one of at most {LONGEST_NAME} bytes")
@@ -124,6 +134,7 @@ def _is_standard(found: os.stat_result) -> bool:
 def _article(kind: str) -> str:
     return {
         "predictions": "a file of predictions",
+        "questions": "a list of rows",
         "json": "a JSON report",
         "support vectors": "a list of support vectors",
         "structure": "a structured model",
@@ -146,8 +157,10 @@ def _is_ours(path: Path, kind: str, labels: tuple) -> bool:
         return start.startswith(HDF5) and named is not None and named[1].decode() == kind
     if kind == "figure":
         return start.lstrip().startswith(FIGURES)
-    if kind == "support vectors":
-        return start.startswith(b"row,label,alpha,margin")
+    if kind in BEGINNINGS:
+        return start.startswith(BEGINNINGS[kind])
+    if kind == "report":
+        return start.startswith(b"<!doctype html>") and b'content="blocksvm' in start
     if kind == "json":
         ours = any(key in start for key in (b'"learner"', b'"folds"', b'"hard"'))
         return re.match(rb"\s*\{\s*\"", start) is not None and ours
@@ -156,6 +169,8 @@ def _is_ours(path: Path, kind: str, labels: tuple) -> bool:
         del lines[-1]  # it may be cut
     if kind == "trace":
         return _is_event(lines[0]) if lines else False
+    if kind == "questions":
+        return all(re.fullmatch(r".+:\d+", line) for line in lines if line)
     texts = {label_text(label) for label in labels}
     named = (
         line in texts or all(part in texts for part in line.split(",")) or _is_numbers(line) for line in lines if line

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 
-from blocksvm.cli.console import Parser, compile_kernels, compile_reader, run, sigterm_interrupts, size
+from blocksvm.cli.console import Parser, compile_kernels, compile_reader, print_json, run, sigterm_interrupts, size
 from blocksvm.cli.options import add_format
 from blocksvm.cli.standard import is_closed
 from blocksvm.errors import InputError
@@ -29,6 +29,7 @@ def parser() -> Parser:
         help="write the probability of each label, in rising order of labels (a model of the logistic loss, or one "
         "that is calibrated)",
     )  # fmt: skip
+    what.add_argument("--json", action="store_true", help="tell what they are worth as one JSON object")
     what.add_argument("--overwrite", action="store_true", help="replace an existing OUTPUT")
     machine = p.add_argument_group("the machine")
     machine.add_argument("--memory", type=size, default=size("1GB"), help="memory to use (default 1GB)")
@@ -52,6 +53,8 @@ def main(arguments: list[str]) -> int:
         check_output(output, options.overwrite, "predictions", tuple(description["labels"]))
         if output.resolve() in (Path(options.model).resolve(), Path(options.input).resolve()):
             raise InputError(f"{output}: is also an input; choose another name for the predictions")
+    elif options.json:
+        raise InputError("--json goes to standard output, where the predictions go; name an OUTPUT for these")
     elif is_closed(sys.stdout):
         raise InputError("standard output is closed; name an OUTPUT for the predictions")
     is_store = False
@@ -109,6 +112,10 @@ def main(arguments: list[str]) -> int:
             measures.count(scores)
             line.show(f"{measures.rows:,} rows predicted")
     line.close()
+    if options.json:
+        told = {"model": options.model, "input": options.input, "output": options.output, "rows": measures.rows}
+        print_json(told | measures.figures())
+        return 0
     results = sys.stderr if output is None else sys.stdout
     for sentence in measures.sentences():
         print(sentence, file=results)

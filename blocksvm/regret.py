@@ -67,13 +67,13 @@ def learner_of(arguments: list[str]) -> tuple[str, Settings]:
         if {"-h", "--help"} & set(arguments):
             return "the learner", Settings()
         raise InputError("--learner NAME is needed; train --help lists the learners")
-    from blocksvm.learners.solver import OF_STORES
+    from blocksvm.learners.protocol import COMMON_SETTINGS
     from blocksvm.training.methods import get_method
 
     method = get_method(name, learner=True)
     if not method.capabilities.linear:
         raise InputError(f"{name}: has a kernel, and regret is against the best fixed weights; choose another learner")
-    return name, method.settings.without(*OF_STORES.names(), "costs", "cost_rule")
+    return name, method.settings.without(*COMMON_SETTINGS.names(), "costs", "cost_rule")
 
 
 def main(arguments: list[str]) -> int:

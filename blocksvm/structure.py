@@ -73,6 +73,14 @@ def model_parser(action: str) -> Parser:
     return p
 
 
+def parser() -> Parser:
+    """The options of all actions, as a shell completes them."""
+    p = train_parser(ALL_LEARNERS)
+    p.add_argument("action", choices=tuple(ACTIONS))
+    p.add_argument("--json", action="store_true", help="evaluate: print one JSON object")
+    return p
+
+
 def main(arguments: list[str]) -> int:
     action = arguments[0] if arguments and arguments[0] in ACTIONS else None
     if action is None:

@@ -10,6 +10,7 @@ from blocksvm.cli.console import (
     catch_signals,
     compile_solver,
     duration,
+    print_json,
     run,
     seed,
     size,
@@ -65,6 +66,7 @@ def parser(solver: str, settings: Settings) -> Parser:
     more.add_argument("--log", metavar="TRACE.jsonl", help="write a JSON line for each outer iteration")
     add_checkpoint(more, "the whole state")
     more.add_argument("--replay", metavar="TRACE|MODEL", help="repeat the passes that an earlier run chose")
+    more.add_argument("--json", action="store_true", help="tell how the run ended as one JSON object")
     more.add_argument("--overwrite", action="store_true", help="replace existing outputs")
     return p
 
@@ -159,7 +161,10 @@ def main(arguments: list[str]) -> int:
         )
         gap = "no certificate was taken" if last is None else f"last certified relative gap {last:.2e}"
         raise Interrupted(f"interrupted in outer iteration {result.outer + 1}: {gap}{saved}")
-    print("\n".join(lines))
+    if options.json:
+        print_json(session.told())
+    else:
+        print("\n".join(lines))
     if not options.quiet:
         print(f"next: python -m blocksvm.predict {options.model} NEW.svm", file=sys.stderr)
     return 0

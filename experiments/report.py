@@ -186,6 +186,7 @@ def figure(result: dict, path: Path) -> None:
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
+    from matplotlib.ticker import LogLocator, NullFormatter
 
     found = curves(result["summary"])
     peaks = {name: max(line["peak_rss_mb"] for line in result["summary"] if line["curve"] == name and "seconds" in line)
@@ -197,6 +198,11 @@ def figure(result: dict, path: Path) -> None:
         left.loglog(*zip(*points, strict=True), "o-", label=name, color=colors.get(name), lw=2.5 if ours else 1.2)
     left.axhline(TARGET, color="grey", lw=0.8, ls=":")
     left.set(xlabel="seconds of training", ylabel="relative distance to the optimum", title=result["data"]["name"])
+    # 1, 2, 5, 10, ...: labels of all minor ticks of few decades would overlap
+    left.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0), numticks=20))
+    left.xaxis.set_major_formatter("{x:g}")
+    left.xaxis.set_minor_locator(LogLocator(subs="all", numticks=20))
+    left.xaxis.set_minor_formatter(NullFormatter())
     left.legend(fontsize=8)
     right.barh(list(peaks), list(peaks.values()), color=[colors.get(name) for name in peaks])
     right.invert_yaxis()

@@ -23,12 +23,28 @@ LEVELS = [
     ["training", "streaming", "structured"],
     ["api"],
     ["validation"],
-    ["analysis"],
+    ["analysis", "exchange", "reporting"],
     ["cli"],
-    ["split", "train", "predict", "cv", "stream", "regret", "margin", "structure", "info", "demo", "__main__"],
+    [
+        "split",
+        "train",
+        "predict",
+        "cv",
+        "stream",
+        "regret",
+        "margin",
+        "structure",
+        "export",
+        "import",
+        "report",
+        "info",
+        "demo",
+        "__main__",
+    ],
+    ["completion"],
 ]
 LEVEL = {room: level for level, rooms in enumerate(LEVELS) for room in rooms}
-COMMANDS = LEVELS[-1]
+COMMANDS = LEVELS[-2] + LEVELS[-1]
 # library -> the folders and files that may import it
 ONLY_IN = {
     "h5py": ["sources/store", "model"],
@@ -36,7 +52,10 @@ ONLY_IN = {
     "numcodecs": ["sources/store"],
     "numba": ["kernels"],
     "llvmlite": ["kernels"],
-    "sklearn": [],
+    "sklearn": ["exchange/estimators"],
+    "joblib": ["exchange/estimators"],
+    "onnx": ["exchange/onnx"],
+    "pyarrow": ["exchange/table", "formats/arrow_files"],
     "rich": ["cli"],
     "argparse": ["cli", *COMMANDS],
 }
@@ -137,7 +156,22 @@ def test_classes_and_calls_stay_small():
 
 
 @pytest.mark.parametrize(
-    "command", ["split", "train", "predict", "stream", "regret", "margin", "structure", "info", "demo"]
+    "command",
+    [
+        "split",
+        "train",
+        "predict",
+        "stream",
+        "regret",
+        "margin",
+        "structure",
+        "report",
+        "export",
+        "import",
+        "info",
+        "demo",
+        "completion",
+    ],
 )
 def test_help_imports_nothing_heavy(command):
     """Quick start is a matter of what is imported, which does not depend on the machine."""

@@ -281,8 +281,8 @@ def test_the_command(rows, tmp_path, capsys):
     assert told["path"] == PATH and np.shape(told["accuracy"]) == (3, 3)
     assert np.max(told["rel_gap"]) <= 1e-4
     lines = out.splitlines()
-    assert lines[0].split() == ["C", "accuracy", "+-", "loss", "+-", "auc", "+-", "largest", "gap"]
-    best = [line.split()[0] for line in lines if line.endswith("<- best")]
+    assert lines[0].split() == ["C", "accuracy", "+-", "loss", "+-", "auc", "+-", "gap"]
+    best = [line.split()[0] for line in lines if line.endswith("  best")]
     assert best == [f"{told['best']:g}"]
     model = load_model(outputs[0])
     assert model.meta["method"]["settings"]["C"] == told["best"]

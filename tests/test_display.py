@@ -13,6 +13,7 @@ import struct
 import subprocess
 import sys
 import termios
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -22,8 +23,12 @@ from training_cases import ROOT, command, make_store, random_rows, run_in_proces
 
 from blocksvm.api import fit
 from blocksvm.cli.console import Parser
-from blocksvm.cli.display import TrainDisplay
+from blocksvm.cli.display import StreamDisplay, TrainDisplay, clock, megabytes
 from blocksvm.cli.display.training import _Table, fitting
+from blocksvm.cli.display.words import counted, fitted
+from blocksvm.cv import Watching
+from blocksvm.cv import main as cv_main
+from blocksvm.cv import shown as table_of_cv
 from blocksvm.errors import InputError
 from blocksvm.info import main as info_main
 from blocksvm.predict import main as predict_main
@@ -92,6 +97,77 @@ def test_no_figure_of_the_live_table_is_cut(valid, width):
         assert {"primal", "dual", "gap", "~1.23456e+17", "~-1.23456e-17", "1.23456e-17"} <= set(shown.split())
 
 
+EXTREMES = [1e-300, -1e-300, 1e22, -1e22, 123456.789, -0.00012345, 0.1, 0.0, 1.1e308, 5e-324]
+
+
+@pytest.mark.parametrize("width", [7, 8, 10, 14])
+def test_a_number_that_is_fitted_is_whole(width):
+    for value in EXTREMES:
+        text = fitted(value, width)
+        assert len(text) <= max(width, 7)
+        # no digit of its size is lost, and one digit at the least is right
+        assert float(text) == pytest.approx(value, rel=0.35, abs=0.0)
+    for n in (0, 999, 1_234_567, 8_000_000_000, 10**22):
+        assert len(counted(n, width)) <= width and float(counted(n, width).replace(",", "")) == pytest.approx(
+            n, rel=0.1
+        )
+    assert [clock(seconds) for seconds in (5, 3700, 1e9, 1e22)] == ["5s", "1h01m", "1.16e+04d", "1.16e+17d"]
+    assert len(megabytes(1e22)) <= 12
+
+
+def extreme_epoch(number, loss):
+    return epoch(number) | {"rows": 8_000_000_000 * number, "cumulative_loss": 8e9 * loss * number, "seconds": 9e7,
+                            "mistakes": 8_000_000_000 * number, "valid_accuracy": 1.0}  # fmt: skip
+
+
+@pytest.mark.parametrize("loss", [1e-300, 1e22])
+def test_extreme_epochs_fit_80_columns(loss):
+    start = START | {"solver": "pa1", "learner_settings": {"query": 0.5}}
+    display, log = fed([extreme_epoch(1, loss), extreme_epoch(2, loss)], start)
+    shown = drawn(display, 80)
+    for text in (shown, log):
+        assert "…" not in text
+        assert {"8,000,000,000", f"{loss:g}", "100.0000%"} <= set(text.split())
+    assert max(map(len, shown.splitlines())) <= 80
+
+
+def streamed(loss, **more):
+    values = {"rows": 8_000_000_000, "cumulative_loss": 8e9 * loss, "mistakes": 8_000_000_000, "squared_errors": None,
+              "auc": 0.5, "log_loss": loss, "cumulative_cost": None,
+              "label": -1.23456789012345e-300, "score": -1.23456e-300, "length": 123_456_789,
+              "learners": None}  # fmt: skip
+    return SimpleNamespace(**values | more)
+
+
+@pytest.mark.parametrize("loss", [1e-300, 1e22])
+def test_a_stream_of_extremes_fits_80_columns(loss):
+    display = StreamDisplay(io.StringIO(), quiet=False)
+    display.ranked = True
+    display.show(streamed(loss))
+    display.show(streamed(loss, mistakes=None, squared_errors=1e300))
+    lines = display.stream.getvalue().splitlines()
+    assert all(len(line) <= 80 for line in lines)
+    assert lines[0].split() == [f"{loss:g}", f"{loss:g}", "8000000000", "8000000000", "0.5000", f"{loss:g}", "-1e-300",
+                                "-1.23e-300"]  # fmt: skip
+    # of many learners as many lines as it takes
+    told = {"mistakes": 8_000_000_000, "rows": 8_000_000_000}
+    display.show(streamed(loss, learners={f"learner-{k}": told for k in range(9)}))
+    lines = display.stream.getvalue().splitlines()[2:]
+    assert max(map(len, lines)) <= 80
+    assert " ".join(lines).split() == ["8,000,000,000", *["100.000%"] * 9]
+
+
+@pytest.mark.parametrize(("loss", "spread"), [(1e-300, 1e-300), (1e22, 1e22), (0.3, 0.1)])
+def test_the_table_of_cross_validation_fits_80_columns(loss, spread):
+    figures = {name: np.array([[loss - spread, loss + spread]]) for name in ("accuracy", "loss", "auc")}
+    found = SimpleNamespace(path=[1e-300], folds=2, real=False, rel_gap=np.array([[1e-300, 0.0]]), seconds=1.0,
+                            readings=2.0, mean=lambda name: figures[name].mean(axis=1), **figures)  # fmt: skip
+    head, row, _ = table_of_cv(found, 0)
+    assert max(len(head), len(row)) <= 80
+    assert row.split()[0] == "1e-300" and row.split()[-2:] == ["1.0e-300", "best"]
+    assert all(float(cell) == pytest.approx(loss, rel=0.01) for cell in row.split()[1:6:2])
+
+
 def test_an_empty_column_takes_no_room():
     for valid, there in ((None, False), (0.5, True)):
         display, log = fed([outer(1, valid=valid)])
@@ -128,13 +204,31 @@ def store(tmp_path_factory):
     return make_store(tmp_path_factory.mktemp("display"), X, y, chunk_nonzeros=128)
 
 
-def test_the_real_command_on_a_terminal_of_80_columns(store, tmp_path):
+def test_the_time_left_of_cross_validation():
+    line, now = SimpleNamespace(shown=[]), [100.0]
+    line.show = line.shown.append
+    watching = Watching(line)
+    watching.now = lambda: now[0]
+    step = {"event": "outer", "outer": 3, "rel_gap": None, "gap_estimate": 1e-300, "classes_done": 2}
+    watching.show({"event": "part", "path": [0.1], "of": 4, "done": 1})  # a run that goes on
+    watching.show(step)
+    now[0] = 160.0
+    watching.show({"event": "part", "path": [1.0], "of": 4, "done": 2})
+    now[0] = 170.0
+    watching.show(step)
+    assert line.shown == ["C 0.1 (2 of 4): iteration 3, gap 1.0e-300, 2 done",
+                          "C 1 (3 of 4): iteration 3, gap 1.0e-300, 2 done, 1m50s left"]  # fmt: skip
+
+
+@pytest.mark.parametrize("no_color", [False, True])
+def test_the_real_command_on_a_terminal_of_80_columns(store, tmp_path, no_color):
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
     environment = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES", "NO_COLOR")}
+    asked = {"NO_COLOR": "1"} if no_color else {}
     child = subprocess.Popen(
         [sys.executable, "-m", "blocksvm.train", store, tmp_path / "m.h5", "--tol", "1e-6", "--valid", store],
-        cwd=ROOT, stdout=theirs, stderr=theirs, stdin=theirs, env=environment | {"TERM": "xterm"},
+        cwd=ROOT, stdout=theirs, stderr=theirs, stdin=theirs, env=environment | {"TERM": "xterm"} | asked,
     )  # fmt: skip
     os.close(theirs)
     found = b""
@@ -148,6 +242,9 @@ def test_the_real_command_on_a_terminal_of_80_columns(store, tmp_path):
         found += piece
     os.close(ours)
     assert child.wait(60) == 0, found.decode()
+    # the terminal's own colours, which read on its ground; none where that is asked for
+    colours = re.findall(r"\x1b\[[0-9;]*?\b(3[0-9]|9[0-7]|38;[0-9;]+)m", found.decode())
+    assert set(colours) == (set() if no_color else {"32"})
     text = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", found.decode())
     assert "…" not in text
     assert "held-out" in text
@@ -205,6 +302,35 @@ def test_predictions_without_a_reader(store, tmp_path):
         assert words in done.stderr
         assert "Traceback" not in done.stderr
         assert "Exception" not in done.stderr
+
+
+# -- for scripts ---------------------------------------------------------------------------------------------------
+
+
+def test_one_json_object_for_scripts(store, tmp_path, capsys):
+    X, y = random_rows(seed=9)
+    text, model, out_file = text_of(tmp_path, X, y), tmp_path / "m.h5", tmp_path / "p.txt"
+    code, out, err = run_in_process(capsys, train_main, store, model, "--json")
+    told = json.loads(out)
+    assert code == 0 and out.count("\n") == 1
+    assert told["status"] == "converged" and told["rel_gap"] <= 1e-3 and told["model"] == str(model)
+    assert 0.0 < told["accuracy"] <= 1.0 and f"{told['primal']:.6g}" in err
+    code, out, _ = run_in_process(capsys, predict_main, model, store, out_file, "--json", "--quiet")
+    told = json.loads(out)
+    assert told["rows"] == 200 == len(out_file.read_text().splitlines())
+    assert {"accuracy", "balanced_accuracy", "macro_f1", "roc_auc"} < set(told)
+    _, plain, _ = run_in_process(capsys, predict_main, model, store, out_file, "--quiet", "--overwrite")
+    assert f"accuracy {told['accuracy']:.6f} " in plain and f"ROC AUC {told['roc_auc']:.6f}" in plain
+    code, _, err = run_in_process(capsys, predict_main, model, store, "--json")
+    assert code == 2 and "--json goes to standard output" in err
+    code, out, err = run_in_process(capsys, stream_main, text, "--learner", "pa1", "--json", "--quiet")
+    told = json.loads(out)
+    assert (code, err, told["rows"]) == (0, "", len(y)) and told["mistakes"] <= len(y)
+    code, _, err = run_in_process(capsys, stream_main, text, "--learner", "pa1", "--json", "--predictions", "-")
+    assert code == 2 and "--json goes to standard output" in err
+    code, out, err = run_in_process(capsys, cv_main, store, "--folds", "2", "--path", "0.1,1", "--json", "-", "--quiet")
+    told = json.loads(out)
+    assert (code, err, told["path"]) == (0, "", [0.1, 1.0]) and told["best"] in told["path"]
 
 
 # -- options -------------------------------------------------------------------------------------------------------

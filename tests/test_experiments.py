@@ -80,6 +80,25 @@ def test_time_to_a_target_lies_on_the_line_between_two_points():
     ]
 
 
+@pytest.mark.parametrize("most", [6.0, 60.0, 3000.0])
+def test_no_tick_label_of_a_figure_lies_over_another(tmp_path, monkeypatch, most):
+    from matplotlib import pyplot as plt
+
+    lines = [{"curve": "blocksvm", "seconds": s, "distance": 1e-3, "peak_rss_mb": 1.0} for s in (1.3, most)]
+    kept = []
+    monkeypatch.setattr(plt, "close", kept.append)
+    report.figure({"summary": lines, "data": {"name": "rows"}}, tmp_path / "rows.png")
+    monkeypatch.undo()
+    axis = kept[0].axes[0].xaxis
+    left, right = sorted(axis.get_view_interval())
+    ticks = [tick for minor in (False, True) for tick in (axis.get_minor_ticks() if minor else axis.get_major_ticks())]
+    ticks = [tick for tick in ticks if tick.label1.get_text() and left <= tick.get_loc() <= right]
+    spans = sorted((box.x0, box.x1) for box in (tick.label1.get_window_extent() for tick in ticks))
+    assert len(spans) >= 2
+    assert all(end < start for (_, end), (start, _) in zip(spans, spans[1:], strict=False))
+    plt.close(kept[0])
+
+
 def test_names_of_data_and_levels():
     module, options = datasets.parse("zipf,rows=2000,features=100")
     assert module.plan(options).name == "zipf-2000x100"

@@ -260,7 +260,7 @@ def test_many_sets_in_a_piece(monkeypatch, tmp_path):
     few, _ = learned(text, "pa1", **options)
     monkeypatch.setattr("blocksvm.streaming.targets.MOST_SHORT", 3)
     many, _ = learned(text, "pa1", **options)
-    assert few.features.state.columns.tobytes() == many.features.state.columns.tobytes()
+    assert few.leading.state.columns.tobytes() == many.leading.state.columns.tobytes()
     predicted = []
     lines = Predictions(predicted.append, False, sets=True)
     lines.add(np.array([[1.0, -1.0, 2.0, 0.0], [-1.0] * 4]), few.targets.told())

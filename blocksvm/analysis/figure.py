@@ -10,14 +10,12 @@ from blocksvm.analysis.report import RegretReport
 from blocksvm.errors import InputError, called
 
 
-def require_matplotlib() -> None:
-    """InputError, with what to do, where it is not installed."""
+def require_matplotlib(option: str = "figure") -> None:
+    """InputError, with what to do, where it is not installed; option: the setting that needs it."""
     from importlib.util import find_spec
 
     if find_spec("matplotlib") is None:
-        raise InputError(
-            f"{called('figure')} needs matplotlib; install it with pip install matplotlib, or leave it out"
-        )
+        raise InputError(f"{called(option)} needs matplotlib; install it with pip install matplotlib, or leave it out")
 
 
 def draw(report: RegretReport, path: Path) -> None:

@@ -146,6 +146,13 @@ class Parser(argparse.ArgumentParser):
         return None if isinstance(arg_string, Value) else super()._parse_optional(arg_string)
 
 
+def print_json(told: Mapping) -> None:
+    """The figures of a command, for a script: one JSON object on a line of standard output."""
+    from blocksvm.settings import plain
+
+    print(json.dumps(plain(told), allow_nan=False))
+
+
 class Interrupted(Exception):
     """The user stopped the run; what there was to save has been saved."""
 

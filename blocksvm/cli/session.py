@@ -25,6 +25,8 @@ from blocksvm.training.saving import save_result
 from blocksvm.training.settings import TrainSettings
 from blocksvm.training.trace import EarlierRun, Trace, earlier_run, replayed_by
 
+ENDS_BESIDES = ("event", "passes", "set_passes", "alpha_factors")  # of an end, what is no figure of the result
+
 
 class Session:
     """A run from the parsed options of ``python -m blocksvm.train``, with the settings that they make."""
@@ -38,6 +40,11 @@ class Session:
 
     def last_gap(self) -> float | None:
         return self.end.get("rel_gap")
+
+    def told(self) -> dict:
+        """How the run ended, and what it wrote, for a script."""
+        ended = {name: value for name, value in self.end.items() if name not in ENDS_BESIDES}
+        return ended | {kind: str(path) for kind, path in self.outputs.items()}
 
     def run(self) -> tuple[Result, list[str]]:
         options = self.options

@@ -17,8 +17,8 @@ from blocksvm.formats.cells import CATEGORIES_GO_ON, named_by, told
 from blocksvm.formats.choices import chosen
 from blocksvm.formats.files import FileReader, SparseRows, finite
 from blocksvm.formats.protocol import Reading
-from blocksvm.kernels.entries import hash_spans, put_in_rows
 from blocksvm.kernels.names import hash_of
+from blocksvm.kernels.table_columns import hash_spans, put_in_rows
 
 ROW_COST = 6  # bytes under way for a byte of a row as pyarrow has it
 SMALLEST_ROW = 16

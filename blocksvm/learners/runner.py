@@ -12,6 +12,7 @@ from blocksvm.errors import InputError, called, said
 from blocksvm.labels import Labels
 from blocksvm.learners import get_learner
 from blocksvm.learners.costs import CostMatrix, check_costs
+from blocksvm.learners.forgetting import forgetting
 from blocksvm.learners.label_sets import SetTable
 from blocksvm.learners.loops import LOSS_SUM, ROWS, TALLY_LENGTH, loops_of
 from blocksvm.learners.protocol import LARGEST, NO_TARGETS, RULES, SETS, SHARED, Learner, of_classes
@@ -48,19 +49,17 @@ class Runner:
     for numbers, for sets of ``n_classes`` classes, two or more, by ``rule``, or without labels, to predict rows.
 
     learner: itself, its name in ``LEARNERS``, or 'module:attribute'; given: its settings; known: settings that the
-    data decide (max_norm, n_features, lam); average: weights are the means of what they were after each round; bias:
-    value of the constant feature, whose number is d; query: b of selective sampling, None to ask for every label; key:
-    of its draws.  Raises InputError for settings that do not fit.
+    data decide (max_norm, n_features, lam); bias: value of the constant feature, whose number is d; key: of the draws
+    of selective sampling; shared: ``SHARED`` but for multiclass, which is the rule: average, query, targets, forget.
+    Raises InputError for settings that do not fit.
     """
 
     needs_all_rows = False
 
-    def __init__(self, learner: str | Learner, given: Mapping, known: Mapping, *, average: bool = False, bias: float =
-    0.0,
-                 n_classes: int = 2, rule: str | None = None, query: float | None = None, key: int = 0,
-                 targets: str | None = None):  # fmt: skip
+    def __init__(self, learner: str | Learner, given: Mapping, known: Mapping, *, bias: float = 0.0,
+                 n_classes: int = 2, rule: str | None = None, key: int = 0, **shared):  # fmt: skip
         chosen = learner if isinstance(learner, Learner) else get_learner(learner)
-        given_to_all = {"average": average, "multiclass": rule, "query": query, "targets": targets}
+        given_to_all = shared | {"multiclass": rule}
         shared = SHARED.resolve(given_to_all, chosen.name)
         chosen = chosen.of_targets(shared["targets"])
         self.real = not of_classes(shared["targets"])
@@ -70,7 +69,10 @@ class Runner:
                 raise InputError(
                     f"{called(name)}: is for classes, and {said('targets', shared['targets'])} is given; leave it out"
                 )
-        for name, taken, value in (("average", chosen.takes_average, average), ("bias", chosen.takes_bias, bias)):
+        for name, taken, value in (
+            ("average", chosen.takes_average, shared["average"]),
+            ("bias", chosen.takes_bias, bias),
+        ):
             if value and not taken:
                 raise InputError(
                     f"{called(name)}: has no meaning with {said('targets', shared['targets'])}; leave it out"
@@ -85,6 +87,10 @@ class Runner:
         check_costs(self.settings, n_classes, shared["targets"], shared["multiclass"])
         self.costs: CostMatrix | None = None
         self.learner = chosen.of(self.settings)
+        if shared["forget"] is not None:
+            if shared["average"]:
+                raise InputError(f"{called('average')}: {called('forget')} is given, too; leave one of them out")
+            self.learner = forgetting(self.learner, shared["forget"])
         if self.ranks and self.learner.jointly:
             raise InputError(
                 f"{self.name}: its rule is for rows of one label each; for sets of them give {said('multiclass', 'rest')}, "
@@ -194,9 +200,9 @@ class Runner:
 
     def learn_in_parts(self, matrix, y, order, d: int, state: LearnerState, *, weights: np.ndarray | None = None,
                        every: int | None = None, scores: np.ndarray | None = None,
-                       sets: SetTable | None = None) -> Iterator[int]:  # fmt: skip
-        """``learn`` in parts that end at doubling numbers of rows, and at multiples of ``every``: the rows seen so far
-        after each part."""
+                       sets: SetTable | None = None) -> Iterator[tuple[int, int]]:  # fmt: skip
+        """``learn`` in parts that end at doubling numbers of rows, and at multiples of ``every``: after each part the
+        rows seen so far, which have a label, and how many of ``order`` are done."""
         done = 0
         while done < len(order):
             seen = int(state.tally[ROWS])
@@ -207,7 +213,7 @@ class Runner:
             own = None if scores is None else scores[done : done + len(part)]
             self.learn(matrix, y, part, d, state, weights=weights, scores=own, sets=sets)
             done += len(part)
-            yield int(state.tally[ROWS])
+            yield int(state.tally[ROWS]), done
 
     def weights(self, state: LearnerState, out: np.ndarray) -> np.ndarray:
         """The weights (n_vectors * (d + 1),) in ``out``, averaged if so wanted, a prior model's included."""

@@ -25,12 +25,11 @@ from blocksvm.learners.loops import (
     TALLY_LENGTH,
 )
 from blocksvm.learners.protocol import CLASSES as ONE_CLASS
-from blocksvm.learners.protocol import NO_TARGETS, SETS, SHARED, Learner, of_classes
+from blocksvm.learners.protocol import COMMON_SETTINGS, NO_TARGETS, SETS, SHARED, Learner, of_classes
 from blocksvm.learners.runner import LearnerState, Runner, known_of
 from blocksvm.memory import Budget
 from blocksvm.problems.distance import DISTANCE, Distance
 from blocksvm.problems.problem import class_factors, sums_by_class
-from blocksvm.problems.settings import PROBLEM_SETTINGS
 from blocksvm.problems.several import kinds_of
 from blocksvm.solvers.protocol import (
     CLASSES,
@@ -52,7 +51,6 @@ from blocksvm.sources.source import Source
 BEFORE, LAST, EPOCHS, SEEN = range(4)
 EPOCHS_LENGTH = 4
 MIXED = -1.0
-OF_STORES = SHARED + (PROBLEM_SETTINGS["class_weight"],)  # what all learners take over a store
 
 
 class OnlineSolver(Solver):
@@ -88,11 +86,12 @@ class OnlineSolver(Solver):
             raise InputError(f"{called('multiclass')}: the rows have two classes; leave it out")
         if shared.get("multiclass") != "rest" and (k > 2 or self.sets):
             known["n_features"] *= k  # the prototypes' features are features of one learner
-        own = {name: value for name, value in task.settings.items() if name not in OF_STORES}
+        own = {name: value for name, value in task.settings.items() if name not in COMMON_SETTINGS}
         self.name = learner.name
         self.runner = Runner(
             learner, own, known, average=shared.get("average", False), bias=task.bias, n_classes=k,
             rule=shared.get("multiclass"), query=shared.get("query"), targets=shared.get("targets"),
+            forget=shared.get("forget"),
         )  # fmt: skip
         self.runner.take_costs(source.labels)
         own = self.runner.learner
@@ -149,7 +148,7 @@ class OnlineSolver(Solver):
         y = np.zeros(block.n_samples) if self.predicts_rows else block.y
         reports = [
             progress_of(tally, self.runner.real, self.runner.costs)
-            for rows in self.runner.learn_in_parts(block.matrix, y, order, d, own, weights=weights, sets=self.sets)
+            for rows, _ in self.runner.learn_in_parts(block.matrix, y, order, d, own, weights=weights, sets=self.sets)
             if is_reported(rows)
         ]
         nnz = int(np.diff(block.indptr).sum())
@@ -211,10 +210,10 @@ def method_of(learner: Learner) -> Method:
         takes_prior=learner.takes_prior, takes_weights=learner.takes_weights, predicts_first=True,
     )  # fmt: skip
     return Method(
-        learner.name, learner.summary, learner.settings + OF_STORES, capabilities,
+        learner.name, learner.summary, learner.settings + COMMON_SETTINGS, capabilities,
         partial(OnlineSolver, learner, capabilities),
         (*(() if learner.choice is None else (learner.choice,)), *(("targets",) if learner.for_numbers else ())),
-        lambda given: learner.of_targets(given.get("targets")).of(given).settings + OF_STORES,
+        lambda given: learner.of_targets(given.get("targets")).of(given).settings + COMMON_SETTINGS,
     )  # fmt: skip
 
 

@@ -30,6 +30,10 @@ class Measures(Protocol):
         """Add consecutive rows (``scoring.Scores``)."""
         ...
 
+    def figures(self) -> dict[str, float]:
+        """What was found, by name, as far as it has a meaning; empty where no row has a label."""
+        ...
+
     def sentences(self) -> list[str]:
         """What was found, in lines for a person; none where no row has a label."""
         ...
@@ -62,13 +66,22 @@ class RealMeasures:
         self.mean += moved * n / total
         self.with_target = total
 
-    def sentences(self) -> list[str]:
+    def figures(self) -> dict[str, float]:
         n = self.with_target
         if not n:
+            return {}
+        explained = {"r2": 1.0 - self.squared / self.scatter} if self.scatter > 0.0 else {}
+        return {"rmse": math.sqrt(self.squared / n), "mean_absolute_error": self.absolute / n, **explained}
+
+    def sentences(self) -> list[str]:
+        found, n = self.figures(), self.with_target
+        if not found:
             return []
-        rmse, absolute = math.sqrt(self.squared / n), self.absolute / n
-        explained = f", R2 {1.0 - self.squared / self.scatter:.6f}" if self.scatter > 0.0 else ""
-        return [f"root mean squared error {rmse:.6g}, mean absolute error {absolute:.6g}{explained} ({n:,} rows)"]
+        explained = f", R2 {found['r2']:.6f}" if "r2" in found else ""
+        return [
+            f"root mean squared error {found['rmse']:.6g}, mean absolute error "
+            f"{found['mean_absolute_error']:.6g}{explained} ({n:,} rows)"
+        ]
 
 
 class DistanceMeasures:
@@ -84,11 +97,15 @@ class DistanceMeasures:
         self.within += int(np.count_nonzero(scores.values <= self.epsilon))
         self.squared += float(scores.values @ scores.values)
 
-    def sentences(self) -> list[str]:
+    def figures(self) -> dict[str, float]:
         n = max(1, self.rows)
+        return {"share_within": self.within / n, "rms_distance": math.sqrt(self.squared / n)}
+
+    def sentences(self) -> list[str]:
+        found = self.figures()
         return [
-            f"{self.within:,} of {self.rows:,} rows within {self.epsilon:g} ({self.within / n:.2%}), root mean squared "
-            f"distance {math.sqrt(self.squared / n):.6g}"
+            f"{self.within:,} of {self.rows:,} rows within {self.epsilon:g} ({found['share_within']:.2%}), root mean "
+            f"squared distance {found['rms_distance']:.6g}"
         ]
 
 
@@ -150,11 +167,15 @@ class Probabilities:
         for column, weights in enumerate((None, larger, positive.astype(np.float64))):
             self.bins[:, column] += np.bincount(places, weights, RELIABILITY_BINS)
 
-    def sentences(self, label: str) -> list[str]:
+    def figures(self) -> dict[str, float]:
         n = float(self.bins[:, 0].sum())
-        if not n:
+        return {"log_loss": self.log_loss / n, "brier": self.brier / n} if n else {}
+
+    def sentences(self, label: str) -> list[str]:
+        found = self.figures()
+        if not found:
             return []
-        lines = [f"log-loss {self.log_loss / n:.6f}, Brier score {self.brier / n:.6f}"]
+        lines = [f"log-loss {found['log_loss']:.6f}, Brier score {found['brier']:.6f}"]
         lines.append(f"{label:>12} {'mean':>7} {'observed':>9} {'rows':>11}")
         for k, (rows, total, right) in enumerate(self.bins.tolist()):
             if rows:
@@ -208,6 +229,16 @@ class ClassMeasures:
             precision, recall = self.right / self.predicted, self.right / self.true
             f1 = 2.0 * self.right / (self.predicted + self.true)
         return precision, recall, f1
+
+    def figures(self) -> dict[str, float]:
+        if self.labelled <= self.others:
+            return {}
+        _, recall, f1 = self.by_class()
+        found = {"accuracy": int(self.right.sum()) / self.labelled, "balanced_accuracy": float(np.nanmean(recall)),
+                 "macro_f1": float(np.nanmean(f1))}  # fmt: skip
+        area = self.curve.area() if self.curve is not None else None
+        found |= {} if area is None else {"roc_auc": area[0]}
+        return found | ({} if self.probabilities is None else self.probabilities.figures())
 
     def sentences(self) -> list[str]:
         found = []
@@ -284,26 +315,38 @@ class SetMeasures:
         self.ranking_loss += float((wrong / np.maximum(1, size * (true.shape[1] - size))).sum())
         self.first_wrong += int(np.count_nonzero(~true[np.arange(len(true)), values.argmax(axis=1)] & (size > 0)))
 
-    def sentences(self) -> list[str]:
-        if not self.labelled:
-            return []
-        n = self.labelled
-        right, wrong = int(self.right.sum()), int((self.predicted + self.true - 2 * self.right).sum()) + self.unknown
-        asked, there = int(self.predicted.sum()), int(self.true.sum()) + self.unknown
-        lines = [f"whole sets right {self.exact / self.labelled:.6f} ({self.exact:,} of {self.labelled:,} rows)"]
-        if self.unknown:
-            lines.append(f"the rows have {self.unknown:,} labels that the model does not know; they count as missed")
+    def by_class(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """(precision, recall, F1) of each label (k,); nan where it was never predicted, never there, neither."""
         with np.errstate(invalid="ignore", divide="ignore"):
             precision, recall = self.right / self.predicted, self.right / self.true
-            f1 = 2.0 * self.right / (self.predicted + self.true)
-        hamming = wrong / (self.labelled * len(self.labels))
-        micro = 2.0 * right / (asked + there) if asked + there else math.nan
+            return precision, recall, 2.0 * self.right / (self.predicted + self.true)
+
+    def figures(self) -> dict[str, float]:
+        if not self.labelled:
+            return {}
+        right, wrong = int(self.right.sum()), int((self.predicted + self.true - 2 * self.right).sum()) + self.unknown
+        asked, there = int(self.predicted.sum()), int(self.true.sum()) + self.unknown
+        f1 = self.by_class()[2]
         met = f1[~np.isnan(f1)]
-        macro = met.mean() if len(met) else math.nan
-        lines.append(f"micro F1 {micro:.6f}, macro F1 {macro:.6f}, Hamming loss {hamming:.6f}")
-        lines.append(f"perfect rankings {self.perfect / n:.6f}, ranking loss {self.ranking_loss / n:.6f}, one-error "
-                     f"{self.first_wrong / n:.6f}")  # fmt: skip
-        return lines + by_label(self.labels, precision, recall, f1, self.true)
+        n = self.labelled
+        found = {"exact": self.exact / n, "hamming_loss": wrong / (n * len(self.labels))}
+        found |= {"micro_f1": 2.0 * right / (asked + there)} if asked + there else {}
+        found |= {"macro_f1": float(met.mean())} if len(met) else {}
+        ranked = {"perfect_rankings": self.perfect, "ranking_loss": self.ranking_loss, "one_error": self.first_wrong}
+        return found | {name: value / n for name, value in ranked.items()}
+
+    def sentences(self) -> list[str]:
+        found = self.figures()
+        if not found:
+            return []
+        lines = [f"whole sets right {found['exact']:.6f} ({self.exact:,} of {self.labelled:,} rows)"]
+        if self.unknown:
+            lines.append(f"the rows have {self.unknown:,} labels that the model does not know; they count as missed")
+        micro, macro = found.get("micro_f1", math.nan), found.get("macro_f1", math.nan)
+        lines.append(f"micro F1 {micro:.6f}, macro F1 {macro:.6f}, Hamming loss {found['hamming_loss']:.6f}")
+        lines.append(f"perfect rankings {found['perfect_rankings']:.6f}, ranking loss {found['ranking_loss']:.6f}, "
+                     f"one-error {found['one_error']:.6f}")  # fmt: skip
+        return lines + by_label(self.labels, *self.by_class(), self.true)
 
 
 def by_label(labels: tuple, precision: np.ndarray, recall: np.ndarray, f1: np.ndarray, rows: np.ndarray) -> list[str]:

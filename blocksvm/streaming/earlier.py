@@ -13,7 +13,7 @@ from blocksvm.formats import AUTO
 from blocksvm.formats.choices import OF_INPUTS, again
 from blocksvm.labels import listed
 from blocksvm.learners import get_learner
-from blocksvm.learners.protocol import NUMBERS, SHARED
+from blocksvm.learners.protocol import COMMON_SETTINGS, NUMBERS
 from blocksvm.model.files import FLOAT64, INT64, describe_model, recipe_of
 from blocksvm.model.state import open_state
 from blocksvm.model.takeover import continued_settings
@@ -37,18 +37,16 @@ def continued(path: Path, settings: StreamSettings) -> StreamSettings:
         raise InputError(
             f"{path}: was learned by {method['name']}, not by {settings.learner}; leave {called('learner')} out"
         )
-    if "class_weight" in method["settings"]:
-        raise InputError(f"{path}: was learned with weights of the classes, which a stream does not take")
-    takes = get_learner(method["name"]).of_targets(method["settings"].get("targets")).settings + SHARED
-    shared = {name: getattr(settings, name) or None for name in SHARED.names()}
+    takes = get_learner(method["name"]).of_targets(method["settings"].get("targets")).settings + COMMON_SETTINGS
+    shared = {name: getattr(settings, name) or None for name in COMMON_SETTINGS.names()}
     found = continued_settings(path, method, takes, {**settings.settings, **shared})
     return replace(
         settings,
         learner=method["name"],
-        settings={name: value for name, value in found.items() if name not in SHARED},
+        settings={name: value for name, value in found.items() if name not in COMMON_SETTINGS},
         bias=saved["settings"].get("bias", 0.0) if settings.bias is None else settings.bias,
         **_format_of(path, saved, settings),
-        **{name: found.get(name, SHARED[name].default) for name in SHARED.names()},
+        **{name: found.get(name, COMMON_SETTINGS[name].default) for name in COMMON_SETTINGS.names()},
     )
 
 

@@ -12,6 +12,7 @@ from blocksvm.labels import Labels, has_label, label_text, listed
 from blocksvm.learners.label_sets import SetTable
 from blocksvm.learners.loops import NO_LABEL
 from blocksvm.learners.protocol import NO_TARGETS, NUMBERS, SETS, of_classes
+from blocksvm.problems.problem import class_factors
 from blocksvm.rows import RecordCounter, RowBatch
 
 KNOWN_LABELS = ((-1.0, 1.0), (0.0, 1.0))
@@ -65,6 +66,17 @@ class StreamTargets:
     def told(self) -> Labels | None:
         """The classes as far as they are known; None where labels are numbers."""
         return None if self.real else self.labels or Labels(KNOWN_LABELS[0])
+
+    def weigh(self, y: np.ndarray, weights: np.ndarray | None, given) -> np.ndarray | None:
+        """What rows weigh: as they say, (n,), or None for 1 each, times what their class weighs (given: {label:
+        weight}, or None)."""
+        if given is None:
+            return weights
+        labels = self.told()
+        factors = class_factors(given, labels, (1.0,) * len(labels.values))
+        # by code: of two classes -1 and +1, of more 0, 1, ...; rows without a label are not learned from
+        own = np.where(y > 0, factors[1], factors[0]) if labels.binary else np.array([*factors, 1.0])[np.maximum(y, -1)]
+        return own if weights is None else own * weights
 
     def skip(self, sentence: str) -> None:
         """Count a line that is passed over."""

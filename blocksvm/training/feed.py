@@ -3,30 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
 from blocksvm.sources.block import Block
 from blocksvm.sources.reading import BlockReader
+from blocksvm.sources.source import ReadingCost
 from blocksvm.training.memory_plan import Blocks
 from blocksvm.training.record import Progress
 
 
 class Feed(BlockReader):
-    """The blocks at hand; bytes read and seconds waited go into the tally of the progress."""
+    """The blocks at hand; bytes read, and the seconds of reading, decoding and waiting, go into the tally of the
+    progress."""
 
     def __init__(self, blocks: Blocks, progress: Progress):
         super().__init__(blocks.source, blocks.arena_bytes, blocks.partition.resident)
         self.progress = progress
-        self.bytes_seen = 0  # of what the source has read, already in a tally
+        self.told = ReadingCost()  # of what reading has cost, what is in a tally already
 
     def take(self, chunks: np.ndarray) -> Block:
         waited = self.seconds_waiting
         block = super().take(chunks)
         # the block was read while the one before it was trained on; at this moment nothing is being read
-        tally, bytes_read = self.progress.tally, self.source.cost.bytes_read
-        tally.bytes_read += bytes_read - self.bytes_seen
-        self.bytes_seen = bytes_read
+        tally, cost = self.progress.tally, replace(self.source.cost)
+        tally.bytes_read += cost.bytes_read - self.told.bytes_read
+        tally.seconds_reading += cost.seconds_reading - self.told.seconds_reading
+        tally.seconds_decoding += cost.seconds_decoding - self.told.seconds_decoding
+        self.told = cost
         tally.seconds_waiting += self.seconds_waiting - waited
         return block
 

@@ -43,7 +43,8 @@ class Position:
 
 @dataclass
 class Tally:
-    """What an outer iteration has done so far.  set_work: of set_nnz_visited, all but what was done while waiting."""
+    """What an outer iteration has done so far.  seconds_reading, seconds_decoding: of all threads that do, which work
+    while others train; set_work: of set_nnz_visited, all but what was done while waiting."""
 
     blocks: int = 0
     inner_passes: int = 0
@@ -51,6 +52,8 @@ class Tally:
     nnz_visited: int = 0
     loss_sum: float = 0.0
     bytes_read: int = 0
+    seconds_reading: float = 0.0
+    seconds_decoding: float = 0.0
     seconds_waiting: float = 0.0
     seconds_training: float = 0.0
     passes: list[int] = field(default_factory=list)

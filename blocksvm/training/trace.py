@@ -55,7 +55,7 @@ def read_trace(path: Path, cut_short: bool = False) -> list[dict]:
             try:
                 event = json.loads(line)
                 event["event"]
-            except (ValueError, TypeError, KeyError):
+            except (ValueError, TypeError, KeyError, RecursionError):
                 raise InputError(
                     f"{path}:{number}: is not a line of a trace; name one that {called('log')} wrote"
                 ) from None

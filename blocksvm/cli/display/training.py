@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 
-from blocksvm.cli.display.words import clock, megabytes, rmse
+from blocksvm.cli.display.words import clock, counted, fitted, megabytes, rmse
 from blocksvm.settings import shown
 
 # column -> width in a plain log
 WIDTHS = {
-    "outer": 5, "epoch": 5, "seconds": 7, "primal": 12, "dual": 12, "gap": 8, "certified": 9, "rows": 12, "loss": 10,
+    "outer": 5, "epoch": 5, "seconds": 7, "primal": 12, "dual": 12, "gap": 8, "certified": 9, "rows": 14, "loss": 10,
     "mistakes": 9, "cost": 10, "rmse": 9, "held-out": 8, "asked": 6, "done": 7, "passes": 6, "set": 6, "set-gap": 7,
     "set-passes": 10, "read": 7, "waiting": 7, "left": 6,
 }  # fmt: skip
@@ -153,7 +153,7 @@ class TrainDisplay:
     def _outer(self, event: dict) -> None:
         row = self._epoch(event) if self.online else self._iteration(event)
         spent = event["seconds_training"] + event["seconds_waiting"]
-        row["seconds"] = f"{event['seconds']:.1f}"
+        row["seconds"] = fitted(event["seconds"], 8, places=1)
         row["held-out"] = held_out(event)
         row["waiting"] = f"{event['seconds_waiting'] / spent:.0%}" if spent > 0 else ""
         row["left"] = clock(self._left(event))
@@ -179,8 +179,8 @@ class TrainDisplay:
         asked = {"asked": f"{done['asked'] / rows:.0%}"} if self.queried else {}
         return {
             "epoch": str(event["outer"]),
-            "rows": f"{done['rows']:,}",
-            "loss": f"{done['cumulative_loss'] / rows:.6f}",
+            "rows": counted(done["rows"], WIDTHS["rows"]),
+            "loss": fitted(done["cumulative_loss"] / rows, WIDTHS["loss"]),
             **(
                 {"mistakes": f"{done['mistakes'] / rows:.4%}"}
                 if event["mistakes"] is not None

@@ -9,9 +9,28 @@ from blocksvm.labels import NUMBERS, SETS, label_text
 MANY = 100  # distinct numbers, which are rather targets of a regression than classes
 
 
+def fitted(value: float, width: int, places: int = 6) -> str:
+    """A number in no more than ``width`` characters (7 or more), whatever it is: so many places behind the point where
+    it has this size, else as many digits as there is room for.  No number is cut."""
+    if value == 0.0 or 1e-4 <= abs(value) < 1e6:
+        text = f"{value:.{places}f}"
+        if len(text) <= width:
+            return text
+    texts = (f"{value:.{digits}g}" for digits in range(6, 0, -1))
+    return next((text for text in texts if len(text) <= width), f"{value:.0e}")
+
+
+def counted(n: int, width: int) -> str:
+    """A whole number in no more than ``width`` characters (7 or more): with commas where they fit."""
+    text = next((text for text in (f"{n:,}", str(n)) if len(text) <= width), "")
+    return text or fitted(n, width)
+
+
 def megabytes(n_bytes: float) -> str:
-    """'12.3 MB' or '1.23 GB'."""
+    """'12.3 MB', '1.23 GB' or '4.5 TB'."""
     value = n_bytes / 1e6
+    if value >= 1e6:
+        return f"{value / 1e6:.3g} TB"
     if value >= 1000:
         return f"{value / 1000:.2f} GB"
     return f"{value:.0f} MB" if value >= 100 else f"{value:.1f} MB" if value >= 1 else f"{value * 1000:.0f} kB"
@@ -30,7 +49,7 @@ def suffered(n: int, loss: float, mistakes: int | None, squared_errors: float | 
 
 
 def clock(seconds: float | None) -> str:
-    """'42s', '3m10s' or '2h05m'; '' for None."""
+    """'42s', '3m10s', '2h05m' or '120d'; '' for None."""
     if seconds is None or not math.isfinite(seconds):
         return ""
     seconds = round(seconds)
@@ -38,7 +57,9 @@ def clock(seconds: float | None) -> str:
         return f"{seconds}s"
     if seconds < 3600:
         return f"{seconds // 60}m{seconds % 60:02d}s"
-    return f"{seconds // 3600}h{seconds % 3600 // 60:02d}m"
+    if seconds < 100 * 86400:
+        return f"{seconds // 3600}h{seconds % 3600 // 60:02d}m"
+    return f"{seconds / 86400:.3g}d"
 
 
 def label(value) -> str:

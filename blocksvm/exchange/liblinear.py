@@ -1,0 +1,220 @@
+"""LIBLINEAR's text models, as its ``train`` writes and its ``predict`` reads them.
+
+Its feature ``index`` is our feature id, and begins at 1.  Of two classes it has one vector of weights, which is that of
+the label named first; of more one for each label in their order, side by side.  With bias B >= 0 the last line is the
+weight of a constant feature of value B.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from blocksvm.errors import InputError
+from blocksvm.exchange.linear import Linear, linear_of, model_of
+from blocksvm.labels import listed
+from blocksvm.memory import Budget
+from blocksvm.model.files import Model
+from blocksvm.model.lines import number_lines
+
+INT32 = 2**31 - 1
+CRAMMER_SINGER = "MCSVM_CS"
+# LIBLINEAR's solvers -> the loss that they minimise
+CLASSIFIERS = {
+    "L2R_L1LOSS_SVC_DUAL": "hinge", "L2R_L2LOSS_SVC_DUAL": "squared-hinge", "L2R_L2LOSS_SVC": "squared-hinge",
+    "L1R_L2LOSS_SVC": "squared-hinge", "L2R_LR_DUAL": "logistic", "L2R_LR": "logistic", "L1R_LR": "logistic",
+    CRAMMER_SINGER: "hinge",
+}  # fmt: skip
+REGRESSORS = {
+    "L2R_L1LOSS_SVR_DUAL": "epsilon-insensitive", "L2R_L2LOSS_SVR_DUAL": "squared-epsilon-insensitive",
+    "L2R_L2LOSS_SVR": "squared-epsilon-insensitive",
+}  # fmt: skip
+KEYS = ("solver_type", "nr_class", "label", "nr_feature", "bias", "w")
+LONGEST_LINE = 1 << 24  # bytes of a header line, or of one feature's weights
+PIECE = 1 << 20
+
+
+def write(model: Model, path: Path) -> tuple[str, ...]:
+    """Write it; what whoever uses it must know.  InputError where LIBLINEAR has no such model."""
+    linear = linear_of(model)
+    name = model.path or "the model"
+    if model.multilabel:
+        raise InputError(f"{name}: rows have sets of labels, which LIBLINEAR has not; export it as table")
+    if len(linear.ids) and linear.ids[0] == 0 and linear.weights[:, 0].any():
+        raise InputError(
+            f"{name}: has a feature of id 0, and LIBLINEAR counts from 1; shift the ids by one, train again"
+        )
+    if linear.columns - 1 > INT32:
+        raise InputError(f"{name}: has a feature of id {linear.columns - 1}, and LIBLINEAR's end at {INT32}")
+    numbers = all(isinstance(label, float | int) and float(label).is_integer() for label in linear.labels)
+    if not numbers or any(abs(label) > INT32 for label in linear.labels):
+        raise InputError(f"{name}: has the labels {listed(linear.labels[:5])}, and LIBLINEAR's are whole numbers")
+    solvers = CLASSIFIERS if linear.labels else REGRESSORS
+    solver = next((key for key, loss in solvers.items() if loss == linear.loss), next(iter(solvers)))
+    if linear.multiclass == "crammer-singer" and len(linear.labels) > 2:
+        solver = CRAMMER_SINGER
+    # of two labels the one whose vector this is stands first
+    labels = linear.labels[::-1] if len(linear.labels) == 2 else linear.labels
+    bias = 1 if linear.intercept.any() else -1
+    with open(path, "w", encoding="ascii") as file:
+        file.write(f"solver_type {solver}\nnr_class {len(labels) or 2}\n")
+        if labels:
+            file.write(f"label {' '.join(str(int(label)) for label in labels)}\n")
+        file.write(f"nr_feature {linear.columns - 1}\nbias {bias}\nw\n")
+        for piece in linear.pieces(1, linear.columns):
+            file.writelines(number_lines(piece.T))
+        if bias > 0:
+            file.writelines(number_lines(linear.intercept[None]))
+    return linear.notes
+
+
+def read(path: Path, memory: int) -> Model:
+    """The model of such a file, with the features that have a weight; its labels in rising order.
+
+    InputError with file and line for what is none, and where its weights take more than ``memory`` bytes.
+    """
+    with open(path, "rb") as file:
+        header, line = _header(path, file)
+        solver, k, n = header["solver_type"], header["nr_class"], header["nr_feature"]
+        labels = header.get("label")
+        # one vector serves two classes, but for Crammer and Singer's machine
+        vectors = 1 if solver in REGRESSORS or (k == 2 and solver != CRAMMER_SINGER) else k
+        biased = header["bias"] >= 0.0
+        places, values, last = _weights(path, file, line, vectors, (n + biased) * vectors, n * vectors, memory)
+    rows = places // vectors
+    ids = np.unique(rows)
+    ids = ids if len(ids) else np.zeros(1, np.int64)
+    budget = Budget(memory)
+    budget.require("the model", 48 * len(places) + 24 * vectors * len(ids))
+    weights = np.zeros((vectors, len(ids)))
+    weights[places % vectors, np.searchsorted(ids, rows)] = values
+    intercept = header["bias"] * last if biased else np.zeros(vectors)
+    multiclass = "crammer-singer" if solver == CRAMMER_SINGER and k > 2 else None
+    if solver in REGRESSORS:
+        linear = Linear(ids + 1, weights, intercept, (), REGRESSORS[solver], None)
+        return model_of(linear, f"LIBLINEAR ({path})", str(path))
+    if k == 2:
+        weights = weights if vectors == 1 else weights[:1] - weights[1:]
+        intercept = intercept if vectors == 1 else intercept[:1] - intercept[1:]
+        if labels[0] < labels[1]:
+            weights, intercept = -weights, -intercept
+        weights, intercept = weights + 0.0, intercept + 0.0  # no -0
+    else:
+        order = np.argsort(labels, kind="stable")
+        weights, intercept = weights[order], intercept[order]
+    linear = Linear(ids + 1, weights, intercept, tuple(sorted(map(float, labels))), CLASSIFIERS[solver], multiclass)
+    return model_of(linear, f"LIBLINEAR ({path})", str(path))
+
+
+def _header(path: Path, file) -> tuple[dict, int]:
+    """(what the lines before the weights say, how many these are)."""
+    found: dict = {}
+    for number in range(1, 20):
+        text = file.readline(LONGEST_LINE)
+        words = text.decode("ascii", "replace").split()
+        key, values = (words[0], words[1:]) if words else ("", [])
+        if key not in KEYS or key in found:
+            shown = "" if not words else f" ({key[:30]!r})"
+            raise InputError(
+                f"{path}:{number}: is not a line of a LIBLINEAR model{shown}; name a file that its train wrote"
+            )
+        if key == "w":
+            break
+        try:
+            found[key] = _header_value(key, values)
+        except (ValueError, IndexError):
+            raise InputError(f"{path}:{number}: {key} {' '.join(values)[:60]!r} is not what LIBLINEAR writes") from None
+    missing = [key for key in ("solver_type", "nr_class", "nr_feature", "bias") if key not in found]
+    if "solver_type" in found and found["solver_type"] in CLASSIFIERS and "label" not in found:
+        missing.append("label")
+    if missing:
+        raise InputError(f"{path}:{number}: has no line {missing[0]} before the weights; name a file that train wrote")
+    if found["solver_type"] in CLASSIFIERS and (len(found["label"]) != found["nr_class"] or found["nr_class"] < 2):
+        raise InputError(
+            f"{path}:{number}: names {len(found['label'])} labels of {found['nr_class']} classes, of two or more"
+        )
+    return found, number
+
+
+def _header_value(key: str, values: list[str]):
+    """The value of a line; ValueError where it is none."""
+    if key == "label":
+        labels = [int(value) for value in values]
+        if max(map(abs, labels), default=0) > INT32 + 1 or len(set(labels)) < len(labels):
+            raise ValueError
+        return labels
+    (value,) = values
+    if key == "solver_type":
+        if value not in CLASSIFIERS and value not in REGRESSORS:
+            raise ValueError
+        return value
+    if key == "bias":
+        bias = float(value)
+        if not np.isfinite(bias):
+            raise ValueError
+        return bias
+    count = int(value)
+    if not 0 <= count <= INT32:
+        raise ValueError
+    return count
+
+
+def _weights(
+    path: Path, file, line: int, vectors: int, total: int, plain: int, memory: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(places, values) of the weights that are not 0 among the first ``plain``, and the last ``vectors`` ones (the
+    constant feature's, where the total is larger)."""
+    places, found, last, done = [], [], np.zeros(vectors), 0
+    budget = Budget(memory)
+    for first, text in _pieces(path, file, line):
+        values = _numbers(path, first, text)
+        if done + len(values) > total:
+            raise InputError(f"{path}: has more weights than its header says ({total:,}); name a whole model")
+        own = values[: max(0, plain - done)]
+        there = np.flatnonzero(own)
+        places.append(there + done)
+        found.append(own[there])
+        rest = values[len(own) :]
+        at = done + len(own) - plain
+        last[at : at + len(rest)] = rest
+        done += len(values)
+        budget.taken["weights"] = 48 * sum(map(len, found))
+        budget.require("the next ones", 48 * len(values))
+    if done < total:
+        raise InputError(f"{path}: has {done:,} of {total:,} weights; it is cut short, name a whole model")
+    return np.concatenate(places or [np.empty(0, np.int64)]), np.concatenate(found or [np.empty(0)]), last
+
+
+def _pieces(path: Path, file, line: int) -> Iterator[tuple[int, bytes]]:
+    """(lines before it, whole lines) of what is left of a file."""
+    rest = b""
+    while text := file.read(PIECE):
+        text = rest + text
+        end = text.rfind(b"\n") + 1
+        if not end and len(text) > LONGEST_LINE:
+            raise InputError(f"{path}:{line + 1}: is longer than a feature's weights can be; name a LIBLINEAR model")
+        yield line, text[:end]
+        line += text.count(b"\n", 0, end)
+        rest = text[end:]
+    yield line, rest
+
+
+def _numbers(path: Path, line: int, text: bytes) -> np.ndarray:
+    """The finite numbers of whole lines; line: how many lie before them."""
+    try:
+        values = np.array(text.split(), dtype=np.float64)
+        if np.isfinite(values).all():
+            return values
+    except ValueError:
+        pass
+    for number, one in enumerate(text.split(b"\n"), line + 1):
+        for word in one.split():
+            try:
+                sound = bool(np.isfinite(float(word)))
+            except ValueError:
+                sound = False
+            if not sound:
+                raise InputError(f"{path}:{number}: {word[:30].decode('ascii', 'replace')!r} is not a finite number")
+    raise AssertionError("one of the words is no number")

@@ -1,0 +1,78 @@
+"""ONNX models: a LinearClassifier or LinearRegressor node of the operators for machine learning (ai.onnx.ml).
+
+The input X is float32, (rows, columns), a column for each feature id; the weights are float32, too, as ONNX has them.
+Outputs are the label and the decision value of each class, as scikit-learn's converter names and arranges them, or of
+real targets the value.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from blocksvm import __version__
+from blocksvm.errors import InputError
+from blocksvm.exchange.linear import linear_of
+from blocksvm.labels import label_text
+from blocksvm.model.files import Model
+
+MOST_BYTES = 1_900_000_000  # of a file of protocol buffers, which ends at 2 GB
+OPSET, ML_OPSET, IR = 15, 1, 8  # of 2021: what any runtime of today reads
+
+
+def require_onnx() -> None:
+    """InputError, with what to do, where it is not installed."""
+    from importlib.util import find_spec
+
+    if find_spec("onnx") is None:
+        raise InputError("ONNX needs onnx; install it with pip install onnx")
+
+
+def write(model: Model, path: Path) -> tuple[str, ...]:
+    """Write it; what whoever uses it must know.  InputError where it is not linear, or too large for ONNX."""
+    require_onnx()
+    from onnx import TensorProto, checker, helper
+
+    linear = linear_of(model)
+    if model.multilabel:
+        raise InputError(f"{model.path or 'the model'}: rows have sets of labels; export it as table")
+    coefficients = linear.dense("An ONNX model", MOST_BYTES // (2 if len(linear.labels) == 2 else 1), 4)
+    intercepts = linear.intercept.astype(np.float32)
+    if not (np.isfinite(coefficients).all() and np.isfinite(intercepts).all()):
+        raise InputError(f"{model.path or 'the model'}: a weight is too large for float32, which ONNX has")
+    rows = helper.make_tensor_value_info("X", TensorProto.FLOAT, [None, linear.columns])
+    if linear.labels:
+        if len(linear.labels) == 2:
+            coefficients = np.concatenate([-coefficients, coefficients])
+            intercepts = np.concatenate([-intercepts, intercepts])
+        whole = all(isinstance(label, float | int) and float(label).is_integer() for label in linear.labels)
+        whole = whole and max(map(abs, linear.labels)) < 2**63
+        named = (
+            {"classlabels_ints": [int(label) for label in linear.labels]}
+            if whole
+            else {"classlabels_strings": [label_text(label) for label in linear.labels]}
+        )
+        node = helper.make_node(
+            "LinearClassifier", ["X"], ["label", "scores"], domain="ai.onnx.ml", multi_class=0, post_transform="NONE",
+            coefficients=coefficients.ravel().tolist(), intercepts=intercepts.tolist(), **named,
+        )  # fmt: skip
+        kind = TensorProto.INT64 if whole else TensorProto.STRING
+        outputs = [
+            helper.make_tensor_value_info("label", kind, [None]),
+            helper.make_tensor_value_info("scores", TensorProto.FLOAT, [None, len(linear.labels)]),
+        ]
+    else:
+        node = helper.make_node(
+            "LinearRegressor", ["X"], ["value"], domain="ai.onnx.ml", targets=1,
+            coefficients=coefficients.ravel().tolist(), intercepts=intercepts.tolist(),
+        )  # fmt: skip
+        outputs = [helper.make_tensor_value_info("value", TensorProto.FLOAT, [None, 1])]
+    opsets = [helper.make_opsetid("", OPSET), helper.make_opsetid("ai.onnx.ml", ML_OPSET)]
+    made = helper.make_model(
+        helper.make_graph([node], "blocksvm", [rows], outputs), opset_imports=opsets, ir_version=IR,
+        producer_name="blocksvm", producer_version=__version__,
+    )  # fmt: skip
+    checker.check_model(made)
+    path.write_bytes(made.SerializeToString())
+    return (*linear.notes, "weights and scores are float32")

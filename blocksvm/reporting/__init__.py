@@ -1,0 +1,1 @@
+"""Traces as a page to look at: what runs did, beside each other."""

@@ -1,0 +1,212 @@
+"""What is drawn of runs: charts as data, with axes and their ticks, whatever draws them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from blocksvm.reporting.runs import Iteration, Run
+
+MOST_POINTS = 300  # of a curve that are drawn
+TICKS = 6  # at most about so many labels on an axis
+
+
+def quantity(value: float, unit: str = "") -> str:
+    """'1.2 GB' or '3 k': three digits and a prefix of the SI."""
+    for power, prefix in ((12, "T"), (9, "G"), (6, "M"), (3, "k")):
+        if value >= 10**power * 0.9995:
+            return f"{value / 10**power:.3g} {prefix}{unit}".rstrip()
+    return f"{value:.3g} {unit}".rstrip()
+
+
+def in_bytes(value: float) -> str:
+    return quantity(value, "B")
+
+
+def in_seconds(value: float) -> str:
+    if value >= 7200.0:
+        return f"{value / 3600.0:.3g} h"
+    return f"{value / 60.0:.3g} min" if value >= 120.0 else f"{value:.3g} s"
+
+
+def percent(value: float) -> str:
+    return f"{100.0 * value:.4g}%"
+
+
+def number(value: float) -> str:
+    return f"{value:.6g}"
+
+
+@dataclass(frozen=True)
+class Axis:
+    """label; log: logarithmic, so that only what is above 0 has a place; written: a value as text."""
+
+    label: str
+    log: bool
+    written: Callable[[float], str] = number
+
+    def scaled(self, value: float) -> float:
+        return math.log10(value) if self.log else value
+
+    def has_place(self, value: float | None) -> bool:
+        return value is not None and (value > 0.0 or not self.log)
+
+    def range_of(self, values: Iterable[float]) -> tuple[float, float]:
+        """(least, most) of values, a little apart where they are one."""
+        values = list(values)
+        least, most = min(values), max(values)
+        if self.log:
+            return (least, most) if most > 1.02 * least else (least / 1.1, most * 1.1)
+        space = (most - least) or abs(most) or 1.0
+        # a linear axis begins at 0 where that is near
+        least = 0.0 if 0.0 <= least <= 0.5 * most or least == most >= 0.0 else least
+        return least, most if most > least else least + space
+
+    def ticks(self, least: float, most: float) -> list[float]:
+        """Round numbers within the range, few enough to be read."""
+        if not self.log:
+            return round_numbers(least, most)
+        low, high = math.ceil(math.log10(least) - 1e-9), math.floor(math.log10(most) + 1e-9)
+        decades = high - low + 1
+        if decades >= 3:
+            step = -(-decades // TICKS)
+            return [10.0**power for power in range(low, high + 1, step)]
+        found = [digit * 10.0**power for power in range(low - 1, high + 1) for digit in (1, 2, 5)]
+        found = [value for value in found if least * (1 - 1e-9) <= value <= most * (1 + 1e-9)]
+        return found if len(found) >= 2 else round_numbers(least, most)
+
+
+def round_numbers(least: float, most: float) -> list[float]:
+    """Multiples of 1, 2 or 5 times a power of 10."""
+    step = 10.0 ** math.floor(math.log10((most - least) / TICKS))
+    step *= next(factor for factor in (1, 2, 5, 10) if (most - least) / (factor * step) <= TICKS)
+    first, last = math.ceil(least / step - 1e-9), math.floor(most / step + 1e-9)
+    return [0.0 if k == 0 else k * step for k in range(first, last + 1)]
+
+
+SECONDS = Axis("seconds", True, in_seconds)
+BYTES = Axis("bytes read", True, in_bytes)
+ROWS = Axis("rows", True, quantity)
+ITERATION = Axis("outer iteration", False)
+GAP = Axis("relative gap", True, lambda value: f"{value:.3g}")
+OBJECTIVE = Axis("objective", True)
+SHARE = Axis("", False, percent)
+AMOUNT = Axis("", False)
+ERROR = Axis("root mean squared error", True)
+
+
+@dataclass(frozen=True)
+class Point:
+    """marked: a certified figure, not an estimate."""
+
+    x: float
+    y: float
+    marked: bool = True
+
+
+@dataclass(frozen=True)
+class Series:
+    """A curve of the run of this number; second: of two curves of a run the one that is dashed."""
+
+    run: int
+    label: str
+    points: tuple[Point, ...]
+    second: bool = False
+
+
+@dataclass(frozen=True)
+class Chart:
+    """One or more curves; note: what a reader should know of it."""
+
+    title: str
+    x: Axis
+    y: Axis
+    series: tuple[Series, ...]
+    note: str = ""
+
+
+def thinned(points: Sequence[Point]) -> tuple[Point, ...]:
+    """No more than some ``MOST_POINTS``: every so many-th, and the last."""
+    step = -(-len(points) // MOST_POINTS)
+    return tuple(points) if step <= 1 else (*points[:-1:step], points[-1])
+
+
+def chart(title: str, x: Axis, y: Axis, curves: Iterable[tuple], note: str = "") -> Chart | None:
+    """From (run's number, label, [(x, y, marked)], second) of each curve; None where nothing can be drawn."""
+    series = []
+    for run, label, points, second in curves:
+        found = [Point(a, b, marked) for a, b, marked in points if x.has_place(a) and y.has_place(b)]
+        if found:
+            series.append(Series(run, label, thinned(found), second))
+    return Chart(title, x, y, tuple(series), note) if series else None
+
+
+def by_iteration(runs: Sequence[Run], at: Callable, of: Callable, label: str = "", second: bool = False,
+                 estimated: bool = False):  # fmt: skip
+    """A curve of each run over its iterations; at, of: what an Iteration has of the two axes; estimated: what is not
+    certified is an estimate."""
+    for k, run in enumerate(runs):
+        points = [(at(one), of(one), one.certified or not estimated) for one in run.iterations]
+        yield k, f"{run.name}{label and ', ' + label}", points, second
+
+
+def by_learner(runs: Sequence[Run], at: Callable, of: Callable):
+    """The same for what learners suffered, the second one of a run dashed."""
+    for k, run in enumerate(runs):
+        for place, (learner, told) in enumerate(run.suffered.items()):
+            label = f"{run.name}, {learner}" if len(run.suffered) > 1 else run.name
+            yield k, label, [(at(one), of(one), True) for one in told], place % 2 == 1
+
+
+def progress_charts(runs: Sequence[Run]) -> list[Chart]:
+    """How far runs came, against time and against bytes read (or rows)."""
+    found: list[Chart | None] = []
+    for x, at in ((SECONDS, lambda one: one.seconds), (BYTES, lambda one: one.bytes_read)):
+        what = "time" if x is SECONDS else "bytes read"
+        found += [
+            chart(f"Gap against {what}", x, GAP, by_iteration(runs, at, lambda one: one.gap, estimated=True),
+                  "Filled points are certified, hollow ones estimates."),
+            chart(f"Primal and dual against {what}", x, OBJECTIVE,
+                  [*by_iteration(runs, at, lambda one: one.primal, "primal", estimated=True),
+                   *by_iteration(runs, at, lambda one: one.dual, "dual", True, True)],
+                  "The dual is dashed; filled points are certified."),
+            chart(f"Accuracy against {what}", x, SHARE,
+                  [*by_iteration(runs, at, lambda one: one.held_out, "held out"),
+                   *by_iteration(runs, at, lambda one: one.on_rows, "training rows", True)]),
+            chart(f"Error against {what}", x, ERROR,
+                  [*by_iteration(runs, at, lambda one: one.held_out_rmse, "held out"),
+                   *by_iteration(runs, at, lambda one: one.rows_rmse, "training rows", True)]),
+        ]  # fmt: skip
+    for x, at in ((ROWS, lambda one: one.rows), (SECONDS, lambda one: one.seconds)):
+        what = "time" if x is SECONDS else "rows"
+        found += [
+            chart(f"Average loss against {what}", x, AMOUNT, by_learner(runs, at, lambda one: one.loss)),
+            chart(f"Mistakes against {what}", x, SHARE, by_learner(runs, at, lambda one: one.mistakes)),
+            chart(f"Error of predictions against {what}", x, ERROR, by_learner(runs, at, lambda one: one.rmse)),
+        ]
+    return [one for one in found if one is not None]
+
+
+def working_charts(runs: Sequence[Run]) -> list[Chart]:
+    """The working set and the passes chosen, by outer iteration."""
+
+    def at(one: Iteration) -> float:
+        return float(one.number)
+
+    def share_of(run: Run) -> Callable:
+        return lambda one: one.set_rows / run.rows if one.set_rows is not None and run.rows else None
+
+    rows = (curve for k, run in enumerate(runs)
+            for curve in ((k, *rest) for _, *rest in by_iteration([run], at, share_of(run))))  # fmt: skip
+    found = [
+        chart("Working set: its part of the rows", ITERATION, SHARE, rows),
+        chart("Working set: its part of the gap", ITERATION, SHARE, by_iteration(runs, at, lambda one: one.set_share)),
+        chart("Passes over a block", ITERATION, AMOUNT, by_iteration(runs, at, lambda one: one.passes),
+              "On the mean of the blocks of an outer iteration."),
+    ]  # fmt: skip
+    with_set = [run if any(one.set_passes for one in run.iterations) else Run(run.name) for run in runs]
+    found.append(
+        chart("Passes over the working set", ITERATION, AMOUNT, by_iteration(with_set, at, lambda one: one.set_passes))
+    )
+    return [one for one in found if one is not None]

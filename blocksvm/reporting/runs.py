@@ -1,0 +1,249 @@
+"""Runs as their traces tell them: curves, seconds, passes, settings; all of it checked, as a trace may be anybody's."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from blocksvm.errors import InputError
+from blocksvm.settings import plain
+from blocksvm.training.trace import read_trace
+
+LOSS = "cumulative_loss"
+# what a start says beside the settings of the run
+NO_SETTINGS = ("event", "outer", "memory_plan", "versions", "learner_settings", "learners")
+LONGEST_TEXT = 300  # characters of a setting that are shown
+
+
+@dataclass(frozen=True)
+class Iteration:
+    """An outer iteration, or an online learner's epoch; None: not told.
+
+    seconds, bytes_read: of the run, at its end; gap, primal, dual: certified, or estimates; held_out, on_rows:
+    accuracies, and *_rmse root mean squared errors; lasted: seconds of this iteration, of which training, on_set
+    (passes over the working set) and waiting were spent; reading, decoding: seconds of the threads that read
+    meanwhile; set_rows, set_share: the working set, and its share of the gap; passes: a block, on the mean; set_passes:
+    over the working set.
+    """
+
+    number: int
+    seconds: float
+    lasted: float
+    bytes_read: float
+    certified: bool
+    gap: float | None
+    primal: float | None
+    dual: float | None
+    held_out: float | None
+    on_rows: float | None
+    held_out_rmse: float | None
+    rows_rmse: float | None
+    training: float
+    on_set: float
+    waiting: float
+    reading: float
+    decoding: float
+    set_rows: float | None
+    set_share: float | None
+    passes: float | None
+    set_passes: float
+
+
+@dataclass(frozen=True)
+class Suffered:
+    """What a learner has suffered after so many rows: the average loss, and the share of mistakes or the root mean
+    squared error."""
+
+    seconds: float
+    rows: float
+    loss: float
+    mistakes: float | None
+    rmse: float | None
+
+
+@dataclass
+class Run:
+    """A run so far.  settings, memory (bytes): by name; iterations; suffered: of each learner by its name; status: None
+    while it goes on, or where it was killed; left_out: the rows that were still read, by the outer iteration before
+    which a gap had decided the others."""
+
+    name: str
+    settings: dict[str, str] = field(default_factory=dict)
+    versions: dict[str, str] = field(default_factory=dict)
+    memory: dict[str, float] = field(default_factory=dict)
+    iterations: list[Iteration] = field(default_factory=list)
+    suffered: dict[str, list[Suffered]] = field(default_factory=dict)
+    left_out: dict[int, int] = field(default_factory=dict)
+    rows: float | None = None
+    method: str = ""
+    status: str | None = None
+    seconds: float = 0.0
+    gap: float | None = None
+
+
+class Event:
+    """An event whose numbers are asked for by name; InputError, with file and line, where one is none."""
+
+    def __init__(self, path: Path, line: int, values: Mapping):
+        self.where = f"{path}:{line}"
+        self.values = values
+
+    def number(self, name: str) -> float | None:
+        """A finite number, or None where it is null or missing."""
+        value = self.values.get(name)
+        if value is None:
+            return None
+        if not isinstance(value, int | float) or isinstance(value, bool) or not abs(value) <= 1.7e308:
+            raise self._wrong(name, "is not a number")
+        return float(value)
+
+    def amount(self, name: str) -> float:
+        """A number that is 0 or more; 0 where it is missing."""
+        value = self.number(name) or 0.0
+        if value < 0.0:
+            raise self._wrong(name, "is below 0")
+        return value
+
+    def total(self, name: str) -> float:
+        """The sum of a list of numbers."""
+        value = self.values.get(name) or []
+        if not isinstance(value, list) or not all(type(one) is int and 0 <= one < 2**53 for one in value):
+            raise self._wrong(name, "is not a list of whole numbers")
+        return float(sum(value))
+
+    def group(self, name: str) -> dict:
+        """A dict, empty where it is missing."""
+        value = self.values.get(name)
+        if value is None:
+            return {}
+        if not isinstance(value, dict):
+            raise self._wrong(name, "is not an object")
+        return value
+
+    def of(self, name: str, values) -> Event:
+        """A part of it."""
+        if not isinstance(values, dict):
+            raise self._wrong(name, "is not an object")
+        part = Event(Path(), 0, values)
+        part.where = self.where
+        return part
+
+    def _wrong(self, name: str, what: str) -> InputError:
+        return InputError(f"{self.where}: {str(name)[:40]!r} {what}; name a trace that a run wrote")
+
+
+def load_runs(paths: list[Path], unfinished: bool = False) -> list[Run]:
+    """A run for each trace, named by its file.  unfinished: a trace without an event yet is a run, too.
+
+    InputError names what is no trace, with file and line; a last line without its end is left out.
+    """
+    return [load_run(path, name, unfinished) for path, name in zip(paths, told_apart([*map(str, paths)]), strict=True)]
+
+
+def told_apart(names: list[str]) -> list[str]:
+    """File names without the folder that all have in common and without their ending, each another one."""
+    parts = [Path(name).with_suffix("").parts for name in names]
+    shared = 0
+    while len(names) > 1 and all(len(own) > shared + 1 and own[shared] == parts[0][shared] for own in parts):
+        shared += 1
+    short = ["/".join(own[shared:] if len(names) > 1 else own[-1:]) for own in parts]
+    return [f"{name} ({k + 1})" if short.count(name) > 1 else name for k, name in enumerate(short)]
+
+
+def load_run(path: Path, name: str, unfinished: bool = False) -> Run:
+    """One run, see ``load_runs``."""
+    if not path.is_file():
+        raise InputError(f"{path}: no such file; name a trace that train or stream wrote")
+    run = Run(name)
+    for line, values in enumerate(read_trace(path, cut_short=True), 1):
+        event = Event(path, line, values)
+        kind = values["event"]
+        if kind in ("start", "resume"):
+            _begin(run, event)
+        elif kind == "outer":
+            _iterate(run, event)
+        elif kind == "left-out":
+            run.left_out[len(run.iterations)] = int(event.amount("rows"))
+        if kind in ("progress", "outer", "end") and values.get(LOSS) is not None:
+            _suffer(run, event)
+        run.seconds = max(run.seconds, event.amount("seconds"))
+        run.status = str(values.get("status") or "ended") if kind == "end" else None
+        if kind == "end":
+            run.gap = event.number("rel_gap")
+    if not (run.settings or run.iterations or run.suffered or unfinished):
+        raise InputError(f"{path}: tells of no run; name a trace that train or stream wrote")
+    return run
+
+
+def _begin(run: Run, event: Event) -> None:
+    settings = {key: value for key, value in event.values.items() if key not in NO_SETTINGS}
+    for name, own in event.group("learners").items():
+        settings |= {f"{name}: {key}": value for key, value in event.of(name, own).values.items()}
+    run.settings = {str(key): _text(value) for key, value in settings.items() if value is not None}
+    run.versions = {str(key): _text(value) for key, value in event.group("versions").items()}
+    plan = event.of("memory_plan", event.group("memory_plan"))
+    run.memory = {str(key): plan.amount(key) for key in plan.values}
+    run.rows = event.number("n_samples")
+    run.method = _text(event.values.get("solver") or event.values.get("learner") or "")
+
+
+def _text(value) -> str:
+    if isinstance(value, float):
+        return f"{value:g}"
+    text = value if isinstance(value, str) else str(plain(value))
+    return text if len(text) <= LONGEST_TEXT else text[: LONGEST_TEXT - 1] + "…"
+
+
+def _iterate(run: Run, event: Event) -> None:
+    before = run.iterations[-1] if run.iterations else None
+    certified = event.number("rel_gap") is not None or (
+        event.number("primal") is not None and event.number("dual_estimate") is None
+    )
+    suffix = "" if certified else "_estimate"
+    seconds, blocks = event.amount("seconds"), event.amount("blocks")
+    run.iterations.append(
+        Iteration(
+            number=int(event.amount("outer")),
+            seconds=seconds,
+            lasted=max(0.0, seconds - (before.seconds if before else 0.0)),
+            bytes_read=event.amount("bytes_read") + (before.bytes_read if before else 0.0),
+            certified=certified,
+            gap=event.number("rel_gap" if certified else "gap_estimate"),
+            primal=event.number("primal" + suffix),
+            dual=event.number("dual" + suffix),
+            held_out=event.number("valid_accuracy"),
+            on_rows=event.number("accuracy"),
+            held_out_rmse=event.number("valid_rmse"),
+            rows_rmse=event.number("rmse"),
+            training=event.amount("seconds_training"),
+            on_set=event.amount("set_seconds"),
+            waiting=event.amount("seconds_waiting"),
+            reading=event.amount("seconds_reading"),
+            decoding=event.amount("seconds_decoding"),
+            set_rows=event.number("set_rows"),
+            set_share=event.number("set_share"),
+            passes=event.amount("inner_passes") / blocks if blocks else None,
+            set_passes=event.total("set_passes"),
+        )
+    )
+
+
+def _suffer(run: Run, event: Event) -> None:
+    learners = event.group("learners") or {run.method or "learner": event.values}
+    for name, values in learners.items():
+        own = event.of(name, values)
+        rows, squared, mistakes = own.amount("rows"), own.number("squared_errors"), own.number("mistakes")
+        if not rows:
+            continue
+        told = Suffered(
+            seconds=event.amount("seconds"),
+            rows=rows,
+            loss=own.amount(LOSS) / rows,
+            mistakes=None if mistakes is None else mistakes / rows,
+            rmse=None if squared is None else math.sqrt(max(0.0, squared) / rows),
+        )
+        found = run.suffered.setdefault(str(name), [])
+        if not found or found[-1] != told:
+            found.append(told)
