@@ -1,11 +1,11 @@
-"""python -m blocksvm.split: svmlight text to a store."""
+"""python -m blocksvm.split: text, tables and matrices to a store."""
 
 from __future__ import annotations
 
 import sys
 
 from blocksvm.cli.console import Parser, compile_kernels, compile_reader, run, seed, sigterm_interrupts, size
-from blocksvm.cli.options import add_choices, add_format, chosen_in
+from blocksvm.cli.options import add_choices, add_format, chosen_in, files_named
 from blocksvm.errors import InputError
 
 EPILOG = """examples:
@@ -13,16 +13,18 @@ EPILOG = """examples:
   python -m blocksvm.split day-*.svm.zst store.h5 --memory 4GB --jobs 8 --holdout 0.1 held-out.h5
   zcat clicks.gz | python -m blocksvm.split - store.h5 --normalize l2
   python -m blocksvm.split today.svm store.h5 --append --drop oldest:10%
+  python -m blocksvm.split reviews.tsv store.h5 --format documents --ngrams word:1-3 --normalize l2
+  python -m blocksvm.split clicks.csv store.h5 --label clicked --categorical 'C*' --ignore id --bits 22
 """
 
 
 def parser() -> Parser:
     p = Parser(
         "split",
-        "Convert text (svmlight or Vowpal Wabbit; plain, .gz, .bz2, .xz, .zst, or - for standard input) to a store.",
+        "Convert text (plain, .gz, .bz2, .xz, .zst, or - for standard input) or tables and matrices to a store.",
         EPILOG,
     )
-    p.add_argument("inputs", nargs="*", metavar="INPUT", help="text files, read one after the other")
+    p.add_argument("inputs", nargs="*", metavar="INPUT", help="files, or folders of them, read one after the other")
     p.add_argument("store", metavar="STORE.h5", help="the store to write, or to change")
     changed = p.add_argument_group("a store that there is (training goes on from its earlier model by --warm-start)")
     changed.add_argument(
@@ -72,6 +74,7 @@ def parser() -> Parser:
 
 def main(arguments: list[str]) -> int:
     options = parser().parse_args(arguments)
+    options.inputs = files_named(options.inputs)
     import os
     from pathlib import Path
 

@@ -23,6 +23,7 @@ from blocksvm.cli.options import (
     add_settings,
     chosen_in,
     described,
+    files_named,
     given,
     refusal,
     value_of,
@@ -172,7 +173,7 @@ def main(arguments: list[str]) -> int:
 
     from blocksvm.outputs import check_output, open_text, written_whole
 
-    inputs = options.inputs or ["-"]
+    inputs = files_named(options.inputs) or ["-"]
     # beside the threads that read and that learn
     jobs = options.jobs if options.jobs is not None else max(1, len(os.sched_getaffinity(0)) - 1)
     for name, value in (("--jobs", jobs), ("--save-every", options.save_every)):

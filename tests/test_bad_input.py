@@ -15,6 +15,7 @@ import pytest
 import zstandard
 
 from blocksvm.conversion.convert import split
+from blocksvm.formats import FORMATS
 from blocksvm.info import main as info
 from blocksvm.split import main
 
@@ -276,7 +277,7 @@ def test_formats_that_are_none_are_named(tmp_path, refused):
     rows = tmp_path / "rows.svm"
     rows.write_bytes(GOOD)
     out = refused.folder / "s.h5"
-    known = "auto, svmlight, svmlight-named, multilabel, vw, or module:attribute"
+    known = ", ".join(("auto", *FORMATS, "or module:attribute"))
     assert f"--format xml: no such format; choose one of {known}" in refused(rows, out, "--format", "xml")
     assert "--format no.such:THING: cannot be loaded" in refused(rows, out, "--format", "no.such:THING")
 
@@ -328,7 +329,9 @@ def test_paths_that_cannot_be_are_told(tmp_path, refused):
     rows.write_bytes(GOOD)
     out = refused.folder / "s.h5"
     assert refused(tmp_path / "none.svm", out) == f"{tmp_path / 'none.svm'}: no such file"
-    assert refused(tmp_path, out) == f"{tmp_path}: is a folder; give the names of the files in it"
+    (tmp_path / "folder").mkdir()
+    assert refused(tmp_path / "folder", out) == f"{tmp_path / 'folder'}: the folder has no files"
+    assert refused(tmp_path / "*.none", out) == f"{tmp_path / '*.none'}: no file fits"
     assert refused(rows / "below", out) == f"{rows / 'below'}: no such file"
     below = rows / "s.h5"
     assert refused(rows, below) == f"{below}: the folder {rows} does not exist; make it first"

@@ -162,7 +162,8 @@ def test_predictions_and_streams(tmp_path, capsys):
     _, out, _ = run_in_process(capsys, predict, tmp_path / "m.h5", tmp_path / "X.npz", "--scores")
     _, stored, _ = run_in_process(capsys, predict, tmp_path / "m.h5", tmp_path / "s.h5", "--scores")
     np.testing.assert_allclose(np.float64(out.split()), np.float64(stored.split()), rtol=1e-12)
-    assert load_model(tmp_path / "m.h5").recipe.format == "npz"
+    recipe = load_model(tmp_path / "m.h5").recipe
+    assert (recipe.format, recipe.options) == ("npz", {"label": None})  # nothing of that input
     code, _, err = run_in_process(capsys, split_command, *arguments[:4], "--append")
     assert code == 0, err  # labels are given anew with each input
     # a stream learns the same from the file as from its text

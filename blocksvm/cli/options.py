@@ -46,6 +46,28 @@ def add_choices(parser) -> None:
     add_settings(parser, "what formats let you choose", all_choices())
 
 
+def files_named(names: Sequence[str]) -> list[str]:
+    """The inputs that are meant, in the order of their names: of a pattern that the shell has left ('day-*.svm') all
+    files that fit it, of a folder all files in it but hidden ones.  InputError where there are none."""
+    import glob
+    import os
+
+    found: list[str] = []
+    for name in names:
+        own = [name]
+        if os.path.isdir(name):
+            own = [entry.path for entry in os.scandir(name) if entry.is_file() and not entry.name.startswith(".")]
+        elif name != "-" and not os.path.exists(name) and glob.has_magic(name):
+            own = [path for path in glob.glob(name) if not os.path.isdir(path)]
+        else:
+            found += own
+            continue
+        if not own:
+            raise InputError(f"{name}: {'the folder has no files' if os.path.isdir(name) else 'no file fits'}")
+        found += sorted(own)
+    return found
+
+
 def chosen_in(options) -> dict:
     """The settings of formats among parsed options, by name; None for one that was not given."""
     return {name: getattr(options, name) for name in all_choices().names()}

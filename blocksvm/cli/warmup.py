@@ -79,7 +79,8 @@ def read(name: str, hashed: bool, dtype: str) -> None:
     text = np.frombuffer(found.sample, np.uint8).copy()
     for named in (False, True):
         reader = reader_of(Reading(recipe, named=named))
-        reader.parse(TextPiece(TextSource(name, None), text, len(text), None), reader.room(len(text)))
+        piece = TextPiece(TextSource(name, None), text, len(text), None, begins=True)
+        reader.parse(piece, reader.room(len(text)))
 
 
 def few_rows(kind: str, n_classes: int, weighted: bool = False, copies: int = 1, sets: bool = False):

@@ -22,6 +22,7 @@ from blocksvm.kernels.table_columns import hash_spans, put_in_rows
 
 ROW_COST = 6  # bytes under way for a byte of a row as pyarrow has it
 SMALLEST_ROW = 16
+BUFFER = 1 << 16  # bytes of each column that are read at a time
 
 
 def arrow():
@@ -40,7 +41,8 @@ class Entries:
 
     def __init__(self):
         self.rows, self.ids, self.values = [], [], []
-        self.names: list[bytes] = []
+        self.names: list[np.ndarray] = []  # of features, and how long each is
+        self.lengths: list[np.ndarray] = []
         self.named_ids: list[np.ndarray] = []
 
     def add(self, rows: np.ndarray, ids: np.ndarray, values: np.ndarray) -> None:
@@ -49,9 +51,11 @@ class Entries:
         self.ids.append(ids[known])
         self.values.append(values[known])
 
-    def know(self, ids: np.ndarray, names: list[bytes]) -> None:
+    def know(self, ids: np.ndarray, names: np.ndarray, lengths: np.ndarray) -> None:
+        """Names (bytes) of so many bytes each, of features by their ids."""
         self.named_ids.append(ids)
-        self.names += names
+        self.names.append(names)
+        self.lengths.append(lengths)
 
     def sparse(self, n: int, labels) -> SparseRows:
         """The rows, their entries in the order of the columns."""
@@ -62,16 +66,41 @@ class Entries:
         ids, values = np.empty(int(lengths.sum()), np.int64), np.empty(int(lengths.sum()))
         for own in zip(self.rows, self.ids, self.values, strict=True):
             put_in_rows(*own, places, ids, values)
-        ends = np.cumsum([len(name) for name in self.names], dtype=np.int64)
+        ends = np.cumsum(np.concatenate([np.empty(0, np.int64), *self.lengths]), dtype=np.int64)
         known = np.concatenate([np.empty(0, np.int64), *self.named_ids])
         rising, at = np.unique(known, return_index=True)
         begins = np.append(0, ends)[at]
-        names = np.frombuffer(b"".join(self.names), np.uint8), rising, begins, ends[at]
+        names = np.concatenate([np.empty(0, np.uint8), *self.names]), rising, begins, ends[at]
         return SparseRows(lengths, ids, values, labels, names)
 
 
 def of_bits(hashes: np.ndarray) -> np.ndarray:
     return (hashes >> np.uint64(1)).astype(np.int64)
+
+
+def joined(names: list[bytes]) -> tuple[np.ndarray, np.ndarray]:
+    """(the names one behind the other, their lengths)"""
+    return np.frombuffer(b"".join(names), np.uint8), np.array([len(name) for name in names], np.int64)
+
+
+def bytes_of(text) -> tuple[np.ndarray, np.ndarray]:
+    """(bytes, ends (m + 1,) int64, from 0) of an array of large strings."""
+    _, offsets, data = text.buffers()
+    ends = (
+        np.frombuffer(offsets, np.int64)[text.offset : text.offset + len(text) + 1] if len(text) else np.zeros(1, int)
+    )
+    own = np.frombuffer(data, np.uint8)[ends[0] : ends[-1]] if ends[-1] > ends[0] else np.empty(0, np.uint8)
+    return own, ends - ends[0]
+
+
+def prefixed(prefix: bytes, data: np.ndarray, ends: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(strings with a prefix before each, one behind the other; their lengths)"""
+    lengths, m, p = np.diff(ends), len(ends) - 1, len(prefix)
+    text = np.empty(len(data) + m * p, np.uint8)
+    begins = ends[:-1] + p * np.arange(m)
+    text[begins[:, None] + np.arange(p)] = np.frombuffer(prefix, np.uint8)
+    text[np.arange(len(data)) + np.repeat(p * np.arange(1, m + 1), lengths)] = data
+    return text, lengths + p
 
 
 class Columns:
@@ -138,7 +167,7 @@ class Columns:
         values = floats(column)
         rows = np.flatnonzero(~np.isnan(values))
         (own,) = of_bits(np.array([hash_of(name.encode(), np.uint64(0))]))
-        entries.know(np.array([own]), [name.encode()])
+        entries.know(np.array([own]), *joined([name.encode()]))
         entries.add(rows, np.full(len(rows), own), values[rows])
 
     def _category(self, column, name: str, entries: Entries) -> None:
@@ -165,7 +194,7 @@ class Columns:
         places = np.arange(len(rows)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
         names = [f"{name}[{k}]".encode() for k in range(int(lengths.max(initial=0)))]
         ids = of_bits(np.array([hash_of(one, np.uint64(0)) for one in names], np.uint64))
-        entries.know(ids, names)
+        entries.know(ids, *joined(names))
         known = ~np.isnan(values)
         entries.add(rows[known], ids[places[known]], values[known])
 
@@ -177,13 +206,12 @@ class Columns:
         codes = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
         if text.null_count:  # a dictionary may have a null in it
             text = text.fill_null("")
-        strings = [one.encode() for one in text.to_pylist()]
-        data = np.frombuffer(b"".join(strings) + bytes(8), np.uint8)
-        ends = np.append(0, np.cumsum([len(one) for one in strings], dtype=np.int64)).astype(np.int64)
-        hashes = np.empty(len(strings), np.uint64)
-        hash_spans(data, ends, hash_of(name.encode(), CATEGORIES_GO_ON), hashes)
-        entries.know(of_bits(hashes), [name.encode() + b"=" + one for one in strings])
-        known = np.diff(ends)[codes] > 0 if len(strings) else np.empty(0, bool)
+        data, ends = bytes_of(text)
+        hashes = np.empty(len(text), np.uint64)
+        padded = np.append(data, np.zeros(8, np.uint8))
+        hash_spans(padded, ends, hash_of(name.encode(), CATEGORIES_GO_ON), hashes)
+        entries.know(of_bits(hashes), *prefixed(name.encode() + b"=", data, ends))
+        known = np.diff(ends)[codes] > 0
         entries.add(rows[known], of_bits(hashes)[codes[known]], values[known])
 
     def labels(self, batch) -> np.ndarray | list:
@@ -262,7 +290,8 @@ def parquet_batches(name: str, options: Mapping, n_bytes: int) -> Iterator[tuple
     arrow()
     import pyarrow.parquet as parquet
 
-    with parquet.ParquetFile(name, pre_buffer=False) as file:
+    # else pyarrow reads the columns of a row group whole
+    with parquet.ParquetFile(name, pre_buffer=False, buffer_size=BUFFER) as file:
         about = file.metadata
         columns = columns_of(name, file.schema_arrow, options)
         sizes = sum(about.row_group(k).total_byte_size for k in range(about.num_row_groups))

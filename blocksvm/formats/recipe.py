@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 
 from blocksvm.errors import InputError, said
+from blocksvm.formats.choices import OF_INPUTS
 
 MOST_BITS = 31
 NORMALIZE = ("none", "l2")
@@ -55,8 +56,9 @@ class Recipe:
         return self.dtype == "float32"
 
     def plain(self) -> dict:
-        """As JSON holds it; without options, where there are none, as older programs read it."""
-        saved = asdict(self)
+        """As JSON holds it, without what tells of one input only; without options, where there are none, as older
+        programs read it."""
+        saved = asdict(self) | {"options": {name: v for name, v in self.options.items() if name not in OF_INPUTS}}
         return saved if saved["options"] else {name: saved[name] for name in saved if name != "options"}
 
     @classmethod
