@@ -9,6 +9,8 @@ import math
 import numpy as np
 import reference_online as oracle
 import scipy.sparse
+from scipy.optimize import brentq
+from scipy.special import logsumexp
 
 from blocksvm.analysis import report
 from blocksvm.analysis.bounds import bounds_of
@@ -45,6 +47,10 @@ CASES = [
     ("fobos", {"l1": 0.01}),
     ("fobos", {"l1": 0.2, "step": 0.3, "loss": "logistic"}),
     ("fobos", {"l1": 0.0}),
+    ("adagrad-fobos", {"l1": 0.02, "step": 0.3}),
+    ("adagrad-fobos", {"l1": 0.0, "delta": 0.0, "loss": "logistic"}),
+    ("adagrad-rda", {"l1": 0.03, "step": 0.5, "delta": 8.0}),
+    ("adagrad-rda", {"l1": 0.1, "delta": 0.01, "loss": "logistic"}),
     ("hf-fobos", {"l1": 0.02}),
     ("hf-fobos", {"l1": 0.2, "p": 1.0, "cap": 0.5}),
     ("hf-fobos", {"l1": 0.1, "p": math.inf}),
@@ -149,6 +155,8 @@ def dense_bound(name, dense, u, case, t):
     if name == "FoReL lemma, linearised losses":
         after = np.vstack([W[1:], dense.W[t : t + 1] if t < len(dense.W) else [dense.learner.w]])
         return np.sum(g * (W - u)), two**2 / (2 * eta) + np.sum(g * (W - after))
+    if name == "mirror descent, Bregman form":
+        return np.sum(g * (W - u)), bregman(g, u, case)
     if name == "OGD, constant step":
         return regret, two**2 / (2 * eta) + eta / 2 * squares
     if name == "OGD, looser FoReL form":
@@ -197,6 +205,14 @@ def dense_bound(name, dense, u, case, t):
         lam = case["lam"]
         left = regret + lam / 2 * (np.sum(W**2) - t * two**2)
         return left, (math.sqrt(lam) + R) ** 2 * (1 + math.log(t)) / (2 * lam)
+    if name in ("AdaGrad, FOBOS form", "AdaGrad, RDA form"):
+        l1, delta = case["l1"], case.get("delta", 1.0)
+        left = regret + l1 * (np.abs(W).sum() - t * np.abs(u).sum())
+        roots = np.sqrt(np.sum(g**2, axis=0)).sum()
+        reach = max(np.abs(w - u).max() for w in (*dense.W, dense.learner.w))
+        if name == "AdaGrad, RDA form":
+            reach = np.abs(u).max()
+        return left, (delta * two**2 + reach**2 * roots) / (2 * eta) + eta * roots
     assert name in ("FOBOS", "HF-FOBOS")
     weights = case["l1"] * (dense.heights(case) if name == "HF-FOBOS" else np.ones(len(u)))
     left = regret + np.sum(np.abs(W) @ weights) - t * np.abs(u) @ weights
@@ -206,6 +222,42 @@ def dense_bound(name, dense, u, case, t):
     D = math.sqrt(np.sum(np.maximum(high - u, u - low) ** 2))
     assert D >= np.linalg.norm(dense.W - u, axis=1).max()
     return left, 2 * G * D + (D**2 / (2 * eta) + 8 * G**2 * eta) * math.sqrt(t)
+
+
+def bregman(g, u, case):
+    """R(u) - R(w_1) + the divergences of R* one by one, each map by its definition; R(u) by the theta whose w is u."""
+    eta, p, U = case.get("step", 1.0), case.get("p", 2.0), case.get("radius", 1.0)
+    entropic = case.get("mirror") == "entropic"
+
+    def dual(theta):
+        if entropic:
+            return U / eta * logsumexp(np.concatenate([eta * theta, -eta * theta]))
+        return eta / 2 * np.linalg.norm(theta, ord=p) ** 2
+
+    def weights(theta):
+        if entropic:
+            e = np.exp(eta * theta)
+            return U * (e - 1 / e) / np.sum(e + 1 / e)
+        length = np.linalg.norm(theta, ord=p)
+        return eta * np.sign(theta) * np.abs(theta) ** (p - 1) / length ** (p - 2) if length > 0 else 0 * theta
+
+    total, theta = 0.0, np.zeros(len(u))
+    for one in g:
+        total += dual(theta - one) - dual(theta) + weights(theta) @ one
+        theta = theta - one
+    if not entropic:
+        return total + np.linalg.norm(u, ord=p / (p - 1)) ** 2 / (2 * eta)
+    if np.abs(u).sum() > U:
+        return math.inf
+
+    def excess(Z):  # of Z against the sum of 2 cosh where sinh(eta theta_j) = Z u_j / (2 U)
+        return np.sum(2 * np.hypot(1, Z * u / (2 * U))) - Z
+
+    high = 1.0
+    while excess(high) > 0:
+        high *= 4.0
+    theta = np.arcsinh(brentq(excess, 0.0, high, rtol=1e-14) * u / (2 * U)) / eta
+    return total + theta @ u - dual(theta) + dual(0 * theta)
 
 
 def agree(found, expected, tolerance=1e-9):

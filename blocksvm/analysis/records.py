@@ -35,6 +35,16 @@ def row_p_norms(indptr, indices, values, order, p, out):
 
 
 @kernel
+def subtract_gradients(indptr, indices, values, order, first, slopes, theta):
+    """``theta -= sum z_t`` over the rounds first, first + 1, ... of these rows."""
+    for r in range(order.shape[0]):
+        slope = slopes[first + r]
+        if slope != 0.0:
+            for k in range(indptr[order[r]], indptr[order[r] + 1]):
+                theta[indices[k]] -= slope * value_at(values, k)
+
+
+@kernel
 def pegasos_sq_norms(z, y, sq_norms, lam, out):
     """``out[t]`` = ||w||^2 before round t of Pegasos with sub-batches of one row, with its projection."""
     norm = 0.0

@@ -209,6 +209,8 @@ def regret(
     budget.take("records of the rounds", RECORD_BYTES * T)
     rows = (ClassRows if several else Rows)(source, order, seed, budget.left // 2)
     by_solver = runner.settings.get("loss", "hinge") in (*CERTIFIED, "perceptron")
+    r = runner.learner.regulariser(runner.settings)
+    by_solver = by_solver and not (r is not None and r.kind == "l1" and r.weight > 0.0)
     in_blocks = not source.in_memory or order != "stored"
     if T < source.n_samples or not (by_solver or source.in_memory) or (runner.needs_all_rows and in_blocks):
         rows = Rows(in_memory(rows, T, budget), "stored", seed, 0)
@@ -248,11 +250,7 @@ def _notes(run: Run, best: Comparator, judged: list[Judged]) -> list[str]:
     notes = []
     if run.loss_name == "perceptron":
         notes.append("the perceptron loss is judged by the hinge loss, since its own best u is 0")
-    if run.truncated:
-        notes.append(
-            "u comes from epochs of FOBOS and has no certificate, so this regret is a lower bound of the regret"
-        )
-    elif run.settings.get("l1") or run.settings.get("l2"):
+    if not run.truncated and (run.settings.get("l1") or run.settings.get("l2")):
         notes.append(
             "loss and regret are of the losses alone: the regulariser's part is not measured for these settings"
         )

@@ -138,7 +138,7 @@ def lam_of_C(settings: dict, known: Mapping) -> dict:
 
 
 FOLLOWED = ("FoReL lemma, linearised losses", "OGD, constant step", "OGD, looser FoReL form", "OGD, tuned: B L sqrt(t)",
-            "FoReL, tuned: B L sqrt(2 t)")  # fmt: skip
+            "FoReL, tuned: B L sqrt(2 t)", "mirror descent, Bregman form")  # fmt: skip
 
 OGD = Learner(
     name="ogd",

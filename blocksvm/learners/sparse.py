@@ -276,7 +276,7 @@ def truncation(text: str, heights: bool):
     """r(w) = l1 sum_j h_j |w_j|, which regret can measure where there is no l2."""
 
     def regulariser(settings: dict) -> Regulariser | None:
-        return None if settings.get("l2") else Regulariser("l1", settings["l1"], text, heights)
+        return None if settings.get("l2") else Regulariser("l1", settings["l1"], text, heights, "thresholds")
 
     return regulariser
 
