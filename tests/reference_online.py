@@ -865,17 +865,24 @@ class Auto(Learner):
 
 
 class Pegasos(Learner):
-    """eta_t = 1 / (lam t): w = (1 - eta_t lam) w + [m < 1] eta_t y x; then ||w|| <= 1 / sqrt(lam) (Pegasos 2011)."""
+    """eta_t = 1 / (lam t): w = (1 - eta_t lam) w - eta_t derivative x; then ||w|| <= 1 / sqrt(lam) (Pegasos 2011).
 
-    def __init__(self, d, *, lam):
+    Of other losses than hinge the ball is that of lam/2 ||w||^2 <= loss at w = 0.
+    """
+
+    def __init__(self, d, *, lam, loss="hinge", unprojected=False):
         super().__init__(d)
         self.lam = lam
+        self.loss = LOSSES[loss]
+        self.radius = np.sqrt((1.0 if loss == "hinge" else 2.0 * self.loss(0.0, 1.0)[0]) / lam)
+        if unprojected:
+            self.radius = np.inf
 
     def learn(self, x, y):
         self.t += 1
-        _, derivative = hinge(self.score(x), y)
+        _, derivative = self.loss(self.score(x), y)
         half = (self.t - 1) / self.t * self.w - derivative / (self.lam * self.t) * x
-        self.w = project(half, 1.0 / np.sqrt(self.lam))
+        self.w = project(half, self.radius)
 
 
 LEARNERS = {

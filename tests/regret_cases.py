@@ -44,6 +44,9 @@ CASES = [
     ("omd", {"mirror": "p-norm", "p": 5.0, "step": 0.05, "loss": "logistic"}),
     ("pegasos", {"lam": 0.02}),
     ("pegasos", {"lam": 1.0}),
+    ("pegasos", {"lam": 0.05, "unprojected": True}),
+    ("pegasos", {"lam": 0.1, "loss": "logistic", "unprojected": True}),
+    ("pegasos", {"lam": 0.3, "loss": "squared"}),
     ("fobos", {"l1": 0.01}),
     ("fobos", {"l1": 0.2, "step": 0.3, "loss": "logistic"}),
     ("fobos", {"l1": 0.0}),
@@ -201,9 +204,15 @@ def dense_bound(name, dense, u, case, t):
         return M, max(R**2, 1 / case["C"]) * (two**2 + 2 * case["C"] * star.sum())
     if name == "PA-II":
         return np.sum(hinge**2), (R**2 + 1 / (2 * case["C"])) * (two**2 + 2 * case["C"] * np.sum(star**2))
-    if name == "Pegasos, projected":
+    if name in ("Pegasos, projected", "Pegasos, no projection", "strongly convex, steps 1 / (lambda t)"):
         lam = case["lam"]
         left = regret + lam / 2 * (np.sum(W**2) - t * two**2)
+        if name == "Pegasos, no projection":
+            return left, 4 * R**2 * (1 + math.log(t)) / (2 * lam)
+        if name != "Pegasos, projected":
+            return left, sum(
+                np.sum((lam * w + one) ** 2) / (2 * lam * s) for s, (w, one) in enumerate(zip(W, g, strict=True), 1)
+            )
         return left, (math.sqrt(lam) + R) ** 2 * (1 + math.log(t)) / (2 * lam)
     if name in ("AdaGrad, FOBOS form", "AdaGrad, RDA form"):
         l1, delta = case["l1"], case.get("delta", 1.0)

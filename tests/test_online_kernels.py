@@ -48,7 +48,7 @@ CASES = {
     "adagrad-rda": [{"l1": 0.01}, {"l1": 0.05, "delta": 0.0, "step": 0.3, "loss": "logistic"}],
     "adagrad-rda-squares": [{"l1": 0.01}, {"l1": 0.0, "loss": "squared-hinge"}],
     "adagrad-fobos": [{"l1": 0.01}, {"l1": 0.05, "delta": 0.0, "step": 0.3, "loss": "logistic"}],
-    "pegasos": [{"lam": 0.01}, {"lam": 1.0}],
+    "pegasos": [{"lam": 0.01}, {"lam": 1.0}, {"lam": 0.1, "loss": "logistic"}, {"lam": 0.1, "unprojected": True}],
     "ftrl": [{}, {"l1": 0.5, "loss": "logistic"}, {"alpha": 0.5, "beta": 0.0, "l1": 0.1, "l2": 0.3, "loss": "squared"}],
     "coin": [{}, {"wealth": 1.0, "loss": "logistic"}, {"loss": "perceptron"}, {"wealth": 0.1, "loss": "squared"}],
     "nag": [{}, {"loss": "squared-hinge", "step": 0.1}, {"loss": "squared"}, {"loss": "logistic", "step": 2.0}],

@@ -172,6 +172,13 @@ def test_assumptions_that_fail_are_named():
     assert "the mirror map is entropic fails (mirror=p-norm)" in failure("omd", {"mirror": "p-norm"}, "EG+-")
     assert "the mirror map is p-norm fails" in failure("omd", {}, "p-norm")
     assert "eta_t = c / sqrt(t) fails" in failure("fobos", {"decay": "constant", "l1": 0.1}, "FOBOS")
+    assert "projected on ||w|| <= 1 / sqrt(lambda) fails (no projection)" in failure(
+        "pegasos", {"lam": 0.1, "unprojected": True}, "Pegasos, projected"
+    )
+    assert "no projection fails" in failure("pegasos", {"lam": 0.1}, "Pegasos, no projection")
+    assert "slopes of at most 1 fails (loss=squared)" in failure(
+        "pegasos", {"lam": 0.3, "loss": "squared", "unprojected": True}, "Pegasos, no projection"
+    )
     assert "delta >= max |g_t,j| fails (delta=0.1 against" in failure(
         "adagrad-rda", {"delta": 0.1}, "AdaGrad, RDA form"
     )

@@ -11,6 +11,8 @@ Shalev-Shwartz 2012     Online learning and online convex optimization, Foundati
 Kivinen, Warmuth 1997   Exponentiated gradient versus gradient descent for linear predictors, Inf. and Comp. 132.
 Orabona 2019            A modern introduction to online learning, arXiv:1912.13213.
 Gentile 2003            The robustness of the p-norm algorithms, Machine Learning 53.
+Hazan et al. 2007       Hazan, Agarwal, Kale: Logarithmic regret algorithms for online convex optimization, ML 69.
+Duchi et al. 2011       Duchi, Hazan, Singer: Adaptive subgradient methods, JMLR 12.
 Pegasos 2011            Shalev-Shwartz, Singer, Srebro, Cotter, Mathematical Programming 127.
 Duchi, Singer 2009      Efficient online and batch learning using forward backward splitting, JMLR 10.
 Oiwa et al. 2011        Oiwa, Matsushima, Nakagawa: Frequency-aware truncated methods, ECML PKDD.

@@ -45,17 +45,17 @@ def subtract_gradients(indptr, indices, values, order, first, slopes, theta):
 
 
 @kernel
-def pegasos_sq_norms(z, y, sq_norms, lam, out):
-    """``out[t]`` = ||w||^2 before round t of Pegasos with sub-batches of one row, with its projection."""
+def pegasos_sq_norms(z, slopes, sq_norms, lam, radius, out):
+    """``out[t]`` = ||w||^2 before round t of Pegasos with sub-batches of one row, projected on ||w|| <= radius."""
     norm = 0.0
-    most = 1.0 / lam
+    most = radius * radius
     for t in range(z.shape[0]):
         out[t] = norm
         number = t + 1.0
         shrink = 1.0 - 1.0 / number
         norm *= shrink * shrink
-        if y[t] * z[t] < 1.0:
-            step = y[t] / (lam * number)
+        if slopes[t] != 0.0:
+            step = -slopes[t] / (lam * number)
             norm += step * (2.0 * shrink * z[t] + step * sq_norms[t])
         norm = min(max(norm, 0.0), most)
 

@@ -6,7 +6,17 @@ import math
 
 import numpy as np
 
-from blocksvm.analysis.bound import FALLING, FROM_ZERO, IN_BALL, L1_ALONE, Admission, Bound, Condition
+from blocksvm.analysis.bound import (
+    FALLING,
+    FROM_ZERO,
+    IN_BALL,
+    L1_ALONE,
+    PROJECTED,
+    UNPROJECTED,
+    Admission,
+    Bound,
+    Condition,
+)
 from blocksvm.analysis.comparators import Comparator
 from blocksvm.analysis.replay import Run
 from blocksvm.errors import said
@@ -34,6 +44,14 @@ DELTA = Condition(
     lambda run: f"{said('delta', run.settings['delta'])} against {run.largest_entries[-1]:.4g}",
 )
 
+HINGE = Condition("the loss is hinge", lambda run: run.loss_name == "hinge", lambda run: said("loss", run.loss_name))
+FLAT = Condition(
+    "the loss has slopes of at most 1",
+    lambda run: run.loss_name in ("hinge", "logistic"),
+    lambda run: said("loss", run.loss_name),
+)
+PROJECTED_THERE = Condition("projected on ||w|| <= 1 / sqrt(lambda)", PROJECTED.holds, lambda run: "no projection")
+
 REGULARISED = (
     Bound(
         "Pegasos, projected", "Pegasos 2011, Theorem 1",
@@ -41,7 +59,24 @@ REGULARISED = (
         "regret", lambda run: run.loss,
         lambda run, u: u.loss + (math.sqrt(run.settings["lam"]) + run.R) ** 2 * (1.0 + np.log(run.times))
         / (2.0 * run.settings["lam"]),
-        (FROM_ZERO,), (Admission("||u|| <= 1 / sqrt(lambda)", IN_BALL.holds),), regret="loss",
+        (FROM_ZERO, HINGE, PROJECTED_THERE), (Admission("||u|| <= 1 / sqrt(lambda)", IN_BALL.holds),), regret="loss",
+    ),
+    Bound(
+        "Pegasos, no projection", "Pegasos 2011, Theorem 1",
+        "regret of lambda/2 ||w||^2 + loss <= 4 R^2 (1 + ln t) / (2 lambda)",
+        "regret", lambda run: run.loss,
+        lambda run, u: u.loss + 4.0 * run.R**2 * (1.0 + np.log(run.times)) / (2.0 * run.settings["lam"]),
+        (FROM_ZERO, FLAT, UNPROJECTED), regret="loss",
+        remark="lambda w_t is a mean of gradients, so that ||lambda w_t + z_t|| <= 2 R",
+    ),
+    Bound(
+        "strongly convex, steps 1 / (lambda t)", "Hazan, Agarwal, Kale 2007, Theorem 1",
+        "regret of lambda/2 ||w||^2 + loss <= sum ||lambda w_t + z_t||^2 / (2 lambda t)",
+        "regret", lambda run: run.loss,
+        lambda run, u: u.loss + run.strong_squares / (2.0 * run.settings["lam"]),
+        (FROM_ZERO,), (IN_BALL,), regret="loss",
+        remark="||w_{t+1} - u||^2 <= ||w_t - u||^2 - 2 <g_t, w_t - u> / (lambda t) + ||g_t||^2 / (lambda t)^2, and "
+        "f_t(w_t) - f_t(u) <= <g_t, w_t - u> - lambda/2 ||w_t - u||^2: the squared distances cancel",
     ),
     Bound(
         "FOBOS", "Duchi, Singer 2009",

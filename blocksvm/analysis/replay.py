@@ -157,6 +157,7 @@ class Run:
         self.mean_weights: np.ndarray | None = None
         self.scores_after: np.ndarray | None = None  # (T,) <w_{t+1}, x_t>, of exact minimisers
         self.potential: np.ndarray | None = None  # (K,) R*(-z_1:t) - R*(0) of a mirror map
+        self.strong_squares: np.ndarray | None = None  # (K,) sum ||lambda w_t + z_t||^2 / t
         self.roots = self.largest_entries = None  # (K,) of AdaGrad (adaptive.py)
 
     # -- sums --------------------------------------------------------------------------------------------------
@@ -326,8 +327,12 @@ def replay(runner: Runner, rows: Rows, run: Run, tell: Callable[[str], None]) ->
     r = run.regulariser
     if r is not None and r.kind == "l2":
         norms = np.empty(run.T)
-        records.pegasos_sq_norms(run.scores, run.y, run.sq_norms, r.weight, norms)
+        radius = math.inf if run.ball is None else run.ball[1]
+        records.pegasos_sq_norms(run.scores, run.slopes, run.sq_norms, r.weight, radius, norms)
         run.penalty = 0.5 * r.weight * run.at(norms)
+        # of the whole objective: ||lambda w_t + z_t||^2
+        squares = r.weight**2 * norms + run.slopes * (2.0 * r.weight * run.scores + run.slopes * run.sq_norms)
+        run.strong_squares = run.at(squares / np.arange(1.0, run.T + 1.0))
     add_weight_sums(rows, run)
     return run
 
