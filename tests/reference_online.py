@@ -593,11 +593,12 @@ class Subgradient(GradientLearner):
 class FOBOS(GradientLearner):
     """Half step w - eta_t g_t, then the prox of eta_t (l1 |w| + l2 w^2 / 2) (Duchi 2009):
 
-    soft-threshold by eta_t l1, then divide by 1 + eta_t l2.
+    soft-threshold by eta_t l1, then divide by 1 + eta_t l2; with half_steps "next" both by eta_{t+1}.
     """
 
-    def __init__(self, d, *, l1=0.0, l2=0.0, step=1.0, decay="sqrt", loss="hinge", epsilon=0.1):
+    def __init__(self, d, *, l1=0.0, l2=0.0, step=1.0, decay="sqrt", loss="hinge", epsilon=0.1, half_steps="same"):
         super().__init__(d, step=step, decay=decay, loss=loss, epsilon=epsilon)
+        self.half_steps = half_steps
         self.l1 = l1
         self.l2 = l2
 
@@ -605,6 +606,8 @@ class FOBOS(GradientLearner):
         self.t += 1
         eta = self.eta()
         half = self.w - eta * self.gradient(x, y)
+        if self.half_steps == "next" and self.decay == "sqrt":
+            eta = self.step / np.sqrt(self.t + 1)
         self.w = soft_threshold(half, eta * self.l1) / (1.0 + eta * self.l2)
 
 

@@ -50,6 +50,8 @@ CASES = [
     ("fobos", {"l1": 0.01}),
     ("fobos", {"l1": 0.2, "step": 0.3, "loss": "logistic"}),
     ("fobos", {"l1": 0.0}),
+    ("fobos", {"l1": 0.05, "half_steps": "next"}),
+    ("fobos", {"l1": 0.1, "step": 0.2, "decay": "constant"}),
     ("adagrad-fobos", {"l1": 0.02, "step": 0.3}),
     ("adagrad-fobos", {"l1": 0.0, "delta": 0.0, "loss": "logistic"}),
     ("adagrad-rda", {"l1": 0.03, "step": 0.5, "delta": 8.0}),
@@ -57,6 +59,7 @@ CASES = [
     ("hf-fobos", {"l1": 0.02}),
     ("hf-fobos", {"l1": 0.2, "p": 1.0, "cap": 0.5}),
     ("hf-fobos", {"l1": 0.1, "p": math.inf}),
+    ("hf-fobos", {"l1": 0.1, "p": 3.0, "step": 0.5}),
 ]
 ids = [f"{name}-{'-'.join(f'{k}={v}' for k, v in case.items())}" for name, case in CASES]
 
@@ -121,7 +124,7 @@ class Dense:
         learner = oracle.LEARNERS[name](d, **own)
         loss = oracle.LOSSES[case.get("loss", "hinge")]
         self.X, self.y = X, y
-        self.W, self.z, self.loss, self.g, self.tau = [], [], [], [], []
+        self.W, self.z, self.loss, self.g, self.tau, self.H = [], [], [], [], [], []
         for x, label in zip(X, y, strict=True):
             w = np.append(learner.w, learner.b / own["max_norm"]) if name == "perceptron-bias" else learner.w
             value, slope = loss(w @ x, label, case.get("epsilon", 0.1))
@@ -130,6 +133,7 @@ class Dense:
             self.loss.append(value)
             self.g.append(slope * x)
             learner.learn(x[:d], label)
+            self.H.append(self.heights(case, learner) if name == "hf-fobos" else None)
             after = np.append(learner.w, 0.0)[: len(x)]
             self.tau.append(np.linalg.norm(after - w) / np.linalg.norm(x) if x.any() else 0.0)
         self.learner = learner
@@ -137,8 +141,8 @@ class Dense:
         self.tau = np.array(self.tau)
         self.hinge = np.maximum(0.0, 1.0 - y * self.z)
 
-    def heights(self, case):
-        h = self.learner.h
+    def heights(self, case, learner=None):
+        h = (learner or self.learner).h
         return h if case.get("cap") is None else np.minimum(h, case["cap"])
 
 
@@ -222,10 +226,31 @@ def dense_bound(name, dense, u, case, t):
         if name == "AdaGrad, RDA form":
             reach = np.abs(u).max()
         return left, (delta * two**2 + reach**2 * roots) / (2 * eta) + eta * roots
-    assert name in ("FOBOS", "HF-FOBOS")
-    weights = case["l1"] * (dense.heights(case) if name == "HF-FOBOS" else np.ones(len(u)))
+    if name == "FOBOS, sum of one-round inequalities":
+        l1, left, products = case["l1"], 0.0, 0.0
+        after = [*dense.W[1:], dense.learner.w]
+        G = max(np.linalg.norm(g, axis=1).max(), l1 * math.sqrt(len(u)))
+        for s in range(t):
+            falls = case.get("decay") != "constant"
+            step = eta / math.sqrt(s + 1) if falls else eta
+            half = eta / math.sqrt(s + 2) if falls and case.get("half_steps") == "next" else step
+            own = loss(u @ X[s], y[s])[0]
+            round_left = 2 * step * (dense.loss[s] - own) + 2 * half * l1 * (np.abs(after[s]) - np.abs(u)).sum()
+            assert round_left <= np.sum((W[s] - u) ** 2) - np.sum((after[s] - u) ** 2) + 8 * step * half * G**2 + 1e-9
+            left, products = left + round_left, products + step * half
+        return left, two**2 + 8 * G**2 * products
+    if name.startswith("HF-FOBOS, "):
+        p, G = case["p"], np.linalg.norm(g, axis=1).max()
+        Z = 1.0 if p == math.inf else sum(s ** (-p / 2) for s in range(1, t + 1)) ** (1 / p)
+        U = case["l1"] * G * eta * Z * math.sqrt(len(u))
+        if name == "HF-FOBOS, heights":
+            return case["l1"] * np.linalg.norm(dense.H[t - 1]), U
+    assert name in ("FOBOS", "HF-FOBOS", "HF-FOBOS, largest heights")
+    weights = case["l1"] * (dense.heights(case) if name.startswith("HF") else np.ones(len(u)))
     left = regret + np.sum(np.abs(W) @ weights) - t * np.abs(u) @ weights
     G = max(np.linalg.norm(g, axis=1).max(), np.linalg.norm(weights))
+    if name == "HF-FOBOS, largest heights":
+        G = max(np.linalg.norm(g, axis=1).max(), U)
     low, high = dense.W.min(axis=0), dense.W.max(axis=0)
     low, high = np.minimum(low, dense.learner.w), np.maximum(high, dense.learner.w)
     D = math.sqrt(np.sum(np.maximum(high - u, u - low) ** 2))

@@ -64,7 +64,8 @@ class Comparator:
     norm ||u||, norm_1 ||u||_1, norm_dual ||u||_q of the p-norm map; own_norm: of the weights without the
     constant feature; norm_inf ||u||_inf; entropy: R(u) - R(w_1) of the entropic map; loss, judged with the penalty
     t r(u); linear sum <z_t, u>; hinge, hinge_squares; tau_hinge sum tau_t hinge_t(u); margin (K,): the least y <u, x>
-    so far; distance: ||w_t - u|| is at most this (FOBOS), reach: ||w_t - u||_inf.
+    so far; distance: ||w_t - u|| is at most this (FOBOS), reach: ||w_t - u||_inf;
+    weighted (K,): sum 2 eta_t f_t(u) + 2 eta_t+1/2 r(u); varying: sum f_t(u) + r_t(u) over all rounds (HF-FOBOS).
     """
 
     name: str
@@ -87,6 +88,8 @@ class Comparator:
     margin: np.ndarray
     distance: float | None
     reach: float | None
+    weighted: np.ndarray | None
+    varying: float | None
 
 
 def measure(run: Run, found: Found, scores: np.ndarray) -> Comparator:
@@ -124,7 +127,20 @@ def measure(run: Run, found: Found, scores: np.ndarray) -> Comparator:
         margin=-run.largest(-(run.y * scores)),
         distance=distance,
         reach=reach,
+        weighted=weighted_of(run, w, scores) if run.steps is not None else None,
+        varying=varying_of(run, w, scores) if run.l1_weights_of_rounds is not None else None,
     )
+
+
+def weighted_of(run: Run, w: np.ndarray, scores: np.ndarray) -> np.ndarray:
+    """(K,) sum 2 eta_t f_t(w) + 2 eta_t+1/2 l1 ||w||_1."""
+    losses = run.losses_of(run.loss_name, scores)[0]
+    return 2.0 * run.at(run.steps * losses + run.thresholds * float(np.abs(w[: run.d]).sum()))
+
+
+def varying_of(run: Run, w: np.ndarray, scores: np.ndarray) -> float:
+    """sum f_t(w) + r_t(w) over all rounds, r_t with the heights of HF-FOBOS in round t."""
+    return float(run.losses_of(run.loss_name, scores)[0].sum() + run.l1_weights_of_rounds @ np.abs(w[: run.d]))
 
 
 def entropic_map(run: Run, w: np.ndarray) -> float:

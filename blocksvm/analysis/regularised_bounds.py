@@ -33,6 +33,18 @@ def heights_norm(run: Run) -> float:
     return 0.0 if run.l1_weights is None else float(np.linalg.norm(run.l1_weights))
 
 
+def largest_slope(run: Run) -> np.ndarray:
+    """(K,) G: the largest ||z_t|| so far and l1 sqrt(d)."""
+    return np.maximum(run.G, run.settings["l1"] * math.sqrt(run.d))
+
+
+def largest_heights(run: Run) -> np.ndarray:
+    """(K,) l1 G c Z^(1/p) sqrt(d), which l1 ||h_t|| cannot exceed where all |g_t,j| <= G."""
+    p = run.settings["p"]
+    Z = 1.0 if p == math.inf else run.at(np.arange(1.0, run.T + 1.0) ** (-p / 2.0)) ** (1.0 / p)
+    return run.settings["l1"] * run.G * run.settings["step"] * Z * math.sqrt(run.d)
+
+
 def eta(run: Run) -> float:
     return run.settings["step"]
 
@@ -50,6 +62,7 @@ FLAT = Condition(
     lambda run: run.loss_name in ("hinge", "logistic"),
     lambda run: said("loss", run.loss_name),
 )
+ABOVE_2 = Condition("p > 2", lambda run: run.settings["p"] > 2.0, lambda run: said("p", run.settings["p"]))
 PROJECTED_THERE = Condition("projected on ||w|| <= 1 / sqrt(lambda)", PROJECTED.holds, lambda run: "no projection")
 
 REGULARISED = (
@@ -82,7 +95,7 @@ REGULARISED = (
         "FOBOS", "Duchi, Singer 2009",
         "regret of loss + l1 ||w||_1 <= 2 G D + (D^2 / (2 c) + 8 G^2 c) sqrt(t)",
         "regret", lambda run: run.loss,
-        lambda run, u: forward_backward(run, u, np.maximum(run.G, run.settings["l1"] * math.sqrt(run.d))),
+        lambda run, u: forward_backward(run, u, largest_slope(run)),
         (FALLING, L1_ALONE), regret="loss",
         remark="G: the largest of all ||z_t|| and l1 sqrt(d); D from the range of each weight over all rounds",
     ),
@@ -94,6 +107,28 @@ REGULARISED = (
         (FALLING,), regret="loss", proven=False,
         remark="the proof treats the regulariser as fixed, while h grows: here h is that of the last round; "
         "G: the largest of all ||z_t|| and l1 ||h||; D from the range of each weight over all rounds",
+    ),
+    Bound(
+        "FOBOS, sum of one-round inequalities", "Oiwa et al. 2011, Lemma A.2.1",
+        "sum 2 eta_t (f_t(w_t) - f_t(u)) + 2 eta_t+1/2 (r(w_t+1) - r(u)) <= ||u||^2 + 8 G^2 sum eta_t eta_t+1/2",
+        "weighted regret", lambda run: run.weighted,
+        lambda run, u: u.weighted + u.norm**2 + 8.0 * largest_slope(run) ** 2 * run.step_products,
+        (FROM_ZERO, L1_ALONE), regret="weighted",
+        remark="the lemma of each round, added up; eta_t+1 <= eta_t+1/2 <= eta_t <= 2 eta_t+1 for all steps here",
+    ),
+    Bound(
+        "HF-FOBOS, largest heights", "Oiwa et al. 2011, Lemma 6.1",
+        "regret of loss + l1 sum h_j |w_j| <= 2 U D + (D^2 / (2 c) + 8 U^2 c) sqrt(t), "
+        "U = max(G, l1 G c Z^(1/p) sqrt(d)), Z = sum_s s^(-p/2)",
+        "regret", lambda run: run.loss,
+        lambda run, u: forward_backward(run, u, np.maximum(run.G, largest_heights(run))),
+        (FALLING, ABOVE_2), regret="loss", proven=False,
+        remark="the proof treats the regulariser as fixed, while h grows; D as above",
+    ),
+    Bound(
+        "HF-FOBOS, heights", "Oiwa et al. 2011, Lemma 6.1",
+        "l1 ||h_t|| <= l1 G c Z^(1/p) sqrt(d), Z = sum_s s^(-p/2)",
+        "l1 ||h_t||", lambda run: run.heights_norm, lambda run, u: largest_heights(run), (FALLING, ABOVE_2),
     ),
     Bound(
         "AdaGrad, FOBOS form", "Duchi, Hazan, Singer 2011, Theorem 5; derived in adaptive.py",

@@ -158,6 +158,10 @@ class Run:
         self.scores_after: np.ndarray | None = None  # (T,) <w_{t+1}, x_t>, of exact minimisers
         self.potential: np.ndarray | None = None  # (K,) R*(-z_1:t) - R*(0) of a mirror map
         self.strong_squares: np.ndarray | None = None  # (K,) sum ||lambda w_t + z_t||^2 / t
+        # of forward-backward splitting (weight_sums.py): eta_t and eta_t+1/2 l1 (T,), and (K,) sums of eta_t eta_t+1/2
+        # and of eta_t+1/2 r(w_t+1), l1 ||h_t||, sum r_t(w_t); (d,) sum over all rounds of the weights of r_t
+        self.steps = self.thresholds = self.step_products = self.stepped = self.heights_norm = self.varying = None
+        self.l1_weights_of_rounds: np.ndarray | None = None
         self.roots = self.largest_entries = None  # (K,) of AdaGrad (adaptive.py)
 
     # -- sums --------------------------------------------------------------------------------------------------
@@ -232,6 +236,11 @@ class Run:
         return self.potential + self.linear
 
     @cached_property
+    def weighted(self) -> np.ndarray:
+        """(K,) sum 2 eta_t f_t(w_t) + 2 eta_t+1/2 r(w_t+1), of forward-backward splitting."""
+        return 2.0 * self.at(self.steps * self.losses_of(self.loss_name, self.scores)[0]) + 2.0 * self.stepped
+
+    @cached_property
     def falling_squares(self) -> np.ndarray:
         """(K,) sum ||z_t||^2 / sqrt(t)."""
         return self.at(self.slopes**2 * self.sq_norms / np.sqrt(np.arange(1.0, self.T + 1.0)))
@@ -297,7 +306,7 @@ class Run:
 def learner_bytes(runner: Runner, run: Run) -> int:
     """What the learner and the sums over its weights take."""
     r = run.regulariser
-    sums = 64 * (run.d + 1) + 40 * run.T if r is not None and r.rule is not None else 0
+    sums = 96 * (run.d + 1) + 72 * run.T if r is not None and r.rule is not None else 0
     if run.dual_power() is not None:
         sums = 24 * (run.d + 1)
     return runner.state_bytes(run.d, run.T) + sums

@@ -30,32 +30,43 @@ def up_to_times(rows: Rows, times: np.ndarray) -> Iterator[tuple[tuple, np.ndarr
 
 
 def add_truncated(rows: Rows, run: Run) -> None:
-    """Penalty and ranges of the weights of forward-backward splitting with l1, from its scores."""
-    steps = run.settings["step"] / (1.0 if run.constant_step else np.sqrt(np.arange(1.0, run.T + 1.0)))
-    moves = -steps * run.slopes
-    thresholds = np.broadcast_to(steps * run.settings["l1"], run.T).copy()
-    S = np.concatenate([[0.0], np.cumsum(thresholds)])
-    CS = np.cumsum(S)
+    """Penalty and ranges of the weights of forward-backward splitting with l1, from its scores; what its bounds and a
+    regulariser that changes from round to round need."""
+    ahead = run.learner.number_of(run.settings, "ahead")
+    rounds = np.arange(1.0, run.T + 1.0)
+    run.steps = run.settings["step"] / (np.ones(run.T) if run.constant_step else np.sqrt(rounds))
+    half = run.settings["step"] / (np.ones(run.T) if run.constant_step else np.sqrt(rounds + ahead))
+    run.step_products = run.at(run.steps * half)
+    moves, run.thresholds = -run.steps * run.slopes, half * run.settings["l1"]
+    S = np.concatenate([[0.0], np.cumsum(run.thresholds)])
+    running = (S, np.cumsum(S), np.cumsum(np.diff(S, prepend=0.0) * S), np.arange(1.0, run.T + 2.0))
     parameters = run.runner.parameters
-    heights = np.ones(run.d)
+    heights, own = np.ones(run.d), np.empty(run.d)
+    run.heights_norm, run.stepped, run.varying = (np.empty(len(run.times)) for _ in range(3))
     # a regulariser with the heights of the last round: these must be known before the sums
     for sweep in range(2 if run.regulariser.heights else 1):
-        v, powers, sums, low, high = (np.zeros(run.d) for _ in range(5))
+        v, powers, sums, stepped, varying, height_sums, low, high = (np.zeros(run.d) for _ in range(8))
         since = np.zeros(run.d, np.int64)
         penalty = np.empty(len(run.times))
         for matrix, order, first, k in up_to_times(rows, run.times):
-            records.truncated_sums(
-                *matrix, order, first, moves, thresholds, S, CS, parameters, v, since, powers, sums, low, high
-            )
+            state = (parameters, v, since, powers, sums, stepped, varying, height_sums)
+            records.truncated_sums(*matrix, order, first, moves, run.thresholds, *running, *state, low, high)
             if k is not None:
-                records.truncated_settle(int(run.times[k]), S, CS, parameters, v, since, powers, sums)
+                t = int(run.times[k])
+                records.truncated_settle(t, *running, *state)
                 penalty[k] = run.settings["l1"] * float(heights @ sums)
+                records.heights_of(powers, parameters, own)
+                run.heights_norm[k] = run.settings["l1"] * float(np.linalg.norm(own))
+                run.stepped[k] = float(stepped.sum()) + run.thresholds[t - 1] * float(np.abs(v).sum())
+                run.varying[k] = run.settings["l1"] * float(varying.sum())
         if sweep == 0 and run.regulariser.heights:
             records.heights_of(powers, parameters, heights)
     run.low, run.high = low, high
     if run.truncated:
         run.penalty = penalty
         run.l1_weights = run.settings["l1"] * heights
+        if run.regulariser.heights:
+            run.l1_weights_of_rounds = run.settings["l1"] * height_sums
 
 
 def add_adaptive(rows: Rows, run: Run) -> None:
