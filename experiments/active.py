@@ -8,8 +8,8 @@ A third of the rows is held out.  Of the others, the pool, labels are asked for
     at random
     as they pass       one pass in random order, with probability b / (b + |<w, x>|) (Cesa-Bianchi, Gentile, Zaniboni,
                        JMLR 2006): --query of train and stream, for several b
-The first two train on all labels so far a machine with hinge loss and this C, to its optimum; the third learns by pa1 with
-this C (the mean of the weights), and so does a pass over labels at random beside it.
+The first two train on all labels so far a machine with hinge loss and this C, to its optimum; the third learns by pa1
+with this C (the mean of the weights), and so does a pass over labels at random beside it.
 """
 
 from __future__ import annotations
@@ -80,9 +80,9 @@ def main() -> None:
             test, pool = order[: len(y) // 3], order[len(y) // 3 :]
             own, labels = X[pool], y[pool]
 
-            def note(way: str, learner: str, at, asked: int, w, test=test, results=results) -> None:
-                right = float(np.mean((X[test] @ w > 0.0) == (y[test] > 0.0)))
-                results.setdefault((way, learner, at), []).append((asked, right))
+            def note(way: str, learner: str, at, asked: int, w, held_out=X[test], truth=y[test], to=results) -> None:
+                right = float(np.mean((held_out @ w > 0.0) == (truth > 0.0)))
+                to.setdefault((way, learner, at), []).append((asked, right))
 
             def train(rows: np.ndarray, own=own, labels=labels) -> np.ndarray:
                 if labels[rows].min() == labels[rows].max():  # no machine yet: the mean direction

@@ -593,12 +593,15 @@ class Subgradient(GradientLearner):
 class FOBOS(GradientLearner):
     """Half step w - eta_t g_t, then the prox of eta_t (l1 |w| + l2 w^2 / 2) (Duchi 2009):
 
-    soft-threshold by eta_t l1, then divide by 1 + eta_t l2; with half_steps "next" both by eta_{t+1}.
+    soft-threshold by eta_t l1, then divide by 1 + eta_t l2; with half_steps "next" both by eta_{t+1}.  Or that of
+    group ||w||_2: w max(0, 1 - eta_t group / ||w||).
     """
 
-    def __init__(self, d, *, l1=0.0, l2=0.0, step=1.0, decay="sqrt", loss="hinge", epsilon=0.1, half_steps="same"):
+    def __init__(self, d, *, l1=0.0, l2=0.0, step=1.0, decay="sqrt", loss="hinge", epsilon=0.1, half_steps="same",
+                 regulariser="l1", group=0.0):  # fmt: skip
         super().__init__(d, step=step, decay=decay, loss=loss, epsilon=epsilon)
         self.half_steps = half_steps
+        self.group = group
         self.l1 = l1
         self.l2 = l2
 
@@ -609,6 +612,9 @@ class FOBOS(GradientLearner):
         if self.half_steps == "next" and self.decay == "sqrt":
             eta = self.step / np.sqrt(self.t + 1)
         self.w = soft_threshold(half, eta * self.l1) / (1.0 + eta * self.l2)
+        if self.group:  # the prox of eta group ||w||
+            length = norm(self.w)
+            self.w = self.w * max(0.0, 1.0 - eta * self.group / length) if length > 0.0 else self.w
 
 
 class HFFOBOS(GradientLearner):

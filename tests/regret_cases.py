@@ -50,6 +50,8 @@ CASES = [
     ("fobos", {"l1": 0.01}),
     ("fobos", {"l1": 0.2, "step": 0.3, "loss": "logistic"}),
     ("fobos", {"l1": 0.0}),
+    ("fobos", {"regulariser": "group", "group": 0.2}),
+    ("fobos", {"regulariser": "group", "group": 0.02, "step": 0.3, "loss": "logistic"}),
     ("fobos", {"l1": 0.05, "half_steps": "next"}),
     ("fobos", {"l1": 0.1, "step": 0.2, "decay": "constant"}),
     ("adagrad-fobos", {"l1": 0.02, "step": 0.3}),
@@ -226,6 +228,12 @@ def dense_bound(name, dense, u, case, t):
         if name == "AdaGrad, RDA form":
             reach = np.abs(u).max()
         return left, (delta * two**2 + reach**2 * roots) / (2 * eta) + eta * roots
+    if name == "FOBOS, group ||w||":
+        lengths = np.linalg.norm(W, axis=1)
+        G = max(np.linalg.norm(g, axis=1).max(), case["group"])
+        D = np.linalg.norm(dense.W, axis=1).max() + two
+        left = regret + case["group"] * (lengths.sum() - t * two)
+        return left, 2 * G * D + (D**2 / (2 * eta) + 8 * G**2 * eta) * math.sqrt(t)
     if name == "FOBOS, sum of one-round inequalities":
         l1, left, products = case["l1"], 0.0, 0.0
         after = [*dense.W[1:], dense.learner.w]

@@ -73,7 +73,9 @@ def test_penalties_are_those_of_the_weights_of_each_round():
         (name, case) for name, case in CASES if name in ("pegasos", "fobos", "hf-fobos") or "adagrad" in name
     ]:
         run, dense = replayed(X, y, name, case), Dense(X, y, name, case)
-        if name == "pegasos":
+        if "group" in case:
+            each = case["group"] * np.linalg.norm(dense.W, axis=1)
+        elif name == "pegasos":
             each = case["lam"] / 2 * np.sum(dense.W**2, axis=1)
         else:
             weights = dense.heights(case) if name == "hf-fobos" else 1.0

@@ -88,7 +88,9 @@ LARGEST_KNOWN = Condition(
     lambda run: f"{said('max_norm', run.settings['max_norm'])} against {math.sqrt(largest_own(run)):g}",
 )
 L1_ALONE = Condition(
-    "r = l1 ||w||_1 alone", lambda run: not run.settings.get("l2", 0.0), lambda run: said("l2", run.settings.get("l2"))
+    "r = l1 ||w||_1 alone",
+    lambda run: run.regulariser is not None and run.regulariser.kind == "l1",
+    lambda run: said("l2", run.settings["l2"]) if run.settings.get("l2") else "r is another one",
 )
 SEPARATES = Admission("all margins above 0: a separating u was found", lambda run, u: u.margin[-1] > 0.0)
 NO_LOSS = Admission("l*_t = 0: a u with all margins at least 1 was found", lambda run, u: u.hinge[-1] == 0.0)

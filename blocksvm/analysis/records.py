@@ -35,6 +35,17 @@ def row_p_norms(indptr, indices, values, order, p, out):
 
 
 @kernel
+def group_norms(z, slopes, sq_norms, steps, weight, out):
+    """``out[t]`` = ||w|| before round t of forward-backward splitting with weight ||w||."""
+    length = 0.0
+    for t in range(z.shape[0]):
+        out[t] = length
+        move = -steps[t] * slopes[t]
+        half = np.sqrt(max(length * length + move * (2.0 * z[t] + move * sq_norms[t]), 0.0))
+        length = max(half - steps[t] * weight, 0.0)
+
+
+@kernel
 def subtract_gradients(indptr, indices, values, order, first, slopes, theta):
     """``theta -= sum z_t`` over the rounds first, first + 1, ... of these rows."""
     for r in range(order.shape[0]):

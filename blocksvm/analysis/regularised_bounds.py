@@ -24,7 +24,12 @@ from blocksvm.errors import said
 
 def forward_backward(run: Run, u: Comparator, G: np.ndarray) -> np.ndarray:
     """2 G D + (D^2 / (2 c) + 8 G^2 c) sqrt(t)."""
-    c, D = run.settings["step"], u.distance
+    return splitting(run, u, G, u.distance)
+
+
+def splitting(run: Run, u: Comparator, G: np.ndarray, D: float) -> np.ndarray:
+    """The same for any D."""
+    c = run.settings["step"]
     return u.loss + 2.0 * G * D + (D * D / (2.0 * c) + 8.0 * G * G * c) * np.sqrt(run.times)
 
 
@@ -62,6 +67,11 @@ FLAT = Condition(
     lambda run: run.loss_name in ("hinge", "logistic"),
     lambda run: said("loss", run.loss_name),
 )
+GROUPED = Condition(
+    "r = group ||w||",
+    lambda run: run.regulariser is not None and run.regulariser.kind == "norm",
+    lambda run: "r is another one",
+)
 ABOVE_2 = Condition("p > 2", lambda run: run.settings["p"] > 2.0, lambda run: said("p", run.settings["p"]))
 PROJECTED_THERE = Condition("projected on ||w|| <= 1 / sqrt(lambda)", PROJECTED.holds, lambda run: "no projection")
 
@@ -98,6 +108,14 @@ REGULARISED = (
         lambda run, u: forward_backward(run, u, largest_slope(run)),
         (FALLING, L1_ALONE), regret="loss",
         remark="G: the largest of all ||z_t|| and l1 sqrt(d); D from the range of each weight over all rounds",
+    ),
+    Bound(
+        "FOBOS, group ||w||", "Duchi, Singer 2009",
+        "regret of loss + group ||w|| <= 2 G D + (D^2 / (2 c) + 8 G^2 c) sqrt(t)",
+        "regret", lambda run: run.loss,
+        lambda run, u: splitting(run, u, np.maximum(run.G, run.settings["group"]), run.longest + u.norm),
+        (FALLING, GROUPED), regret="loss",
+        remark="G: the largest of all ||z_t|| and group; D: the largest ||w_t||, and ||u||",
     ),
     Bound(
         "HF-FOBOS", "Oiwa et al. 2011",

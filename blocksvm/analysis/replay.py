@@ -162,6 +162,7 @@ class Run:
         # and of eta_t+1/2 r(w_t+1), l1 ||h_t||, sum r_t(w_t); (d,) sum over all rounds of the weights of r_t
         self.steps = self.thresholds = self.step_products = self.stepped = self.heights_norm = self.varying = None
         self.l1_weights_of_rounds: np.ndarray | None = None
+        self.longest = 0.0  # the largest ||w_t||, of a regulariser of it
         self.roots = self.largest_entries = None  # (K,) of AdaGrad (adaptive.py)
 
     # -- sums --------------------------------------------------------------------------------------------------
@@ -296,6 +297,8 @@ class Run:
             return float(self.l1_weights @ np.abs(w[: self.d])) * self.times
         if self.regulariser is not None and self.regulariser.kind == "l2":
             return 0.5 * self.regulariser.weight * float(w @ w) * self.times
+        if self.regulariser is not None and self.regulariser.kind == "norm":
+            return self.regulariser.weight * float(np.linalg.norm(w)) * self.times
         return np.zeros(len(self.times))
 
     def dual_power(self) -> float | None:
@@ -342,6 +345,11 @@ def replay(runner: Runner, rows: Rows, run: Run, tell: Callable[[str], None]) ->
         # of the whole objective: ||lambda w_t + z_t||^2
         squares = r.weight**2 * norms + run.slopes * (2.0 * r.weight * run.scores + run.slopes * run.sq_norms)
         run.strong_squares = run.at(squares / np.arange(1.0, run.T + 1.0))
+    if r is not None and r.kind == "norm":
+        steps = run.settings["step"] / (np.ones(run.T) if run.constant_step else np.sqrt(np.arange(1.0, run.T + 1.0)))
+        norms = np.empty(run.T)
+        records.group_norms(run.scores, run.slopes, run.sq_norms, steps, r.weight, norms)
+        run.penalty, run.longest = r.weight * run.at(norms), float(norms.max())
     add_weight_sums(rows, run)
     return run
 

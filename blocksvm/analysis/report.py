@@ -264,7 +264,12 @@ def _notes(run: Run, found: list[Comparator], best: Comparator, judged: list[Jud
         notes.append(
             "loss and regret are of the losses alone: the regulariser's part is not measured for these settings"
         )
-    if run.regulariser is not None and (run.truncated or run.regulariser.kind == "l2"):
+    if run.regulariser is not None and run.regulariser.kind == "norm":
+        notes.append(
+            "u is the best along the path of C, on which the least of loss + r lies, between two values of C: its gap is "
+            "that of the squared norm"
+        )
+    if run.regulariser is not None and (run.truncated or run.regulariser.kind in ("l2", "norm")):
         notes.append(f"loss and regret include r(w) of each round, r = {run.regulariser.text}")
     if best.rel_gap is not None and best.rel_gap > TOLERANCE:
         notes.append(f"u is certified to a relative gap of {best.rel_gap:.1e} only, not to {TOLERANCE:g}")

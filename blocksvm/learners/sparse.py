@@ -19,6 +19,7 @@ import numpy as np
 
 from blocksvm.kernels import inlined
 from blocksvm.kernels.memory import value_at
+from blocksvm.learners.group import GROUP, GROUPED
 from blocksvm.learners.idle import falling_sum, idle_rounds
 from blocksvm.learners.layout import layout, parameters
 from blocksvm.learners.protocol import (
@@ -284,6 +285,10 @@ def truncation(text: str, heights: bool):
     return regulariser
 
 
+L2 = not_negative("l2", "weight of ||w||^2 / 2", 0.0)
+REGULARISER = Setting(
+    "regulariser", "l1 ||w||_1 + l2/2 ||w||^2, or group ||w||_2, not squared", "l1", kind=str, choices=("l1", "group")
+)
 HALF_STEPS = Setting(
     "half_steps", "the step of round t's threshold: the same as its gradient's, or that of the next round", "same",
     kind=str, choices=("same", "next"),
@@ -304,12 +309,12 @@ SUBGRADIENT = Learner(
     numbers=lambda settings: {"l2": 0.0, "p": 0.0, "cap": math.inf, "ahead": 0.0},
     for_numbers=following_numbers,
 )
-FOBOS = SUBGRADIENT.like(
+ON_L1 = SUBGRADIENT.like(
     name="fobos",
     summary="forward-backward splitting: a gradient step, then the threshold of l1 and the shrinking of l2",
     source="Duchi, Singer, JMLR 2009",
     example="fobos --l1 1e-4",
-    settings=Settings((*GRADIENT, STEP, DECAY, L1, not_negative("l2", "weight of ||w||^2 / 2", 0.0), HALF_STEPS)),
+    settings=Settings((*GRADIENT, STEP, DECAY, REGULARISER, L1, L2, HALF_STEPS)),
     score=fobos_score,
     update=fobos_update,
     current=fobos_current,
@@ -323,7 +328,13 @@ FOBOS = SUBGRADIENT.like(
     regulariser=truncation("l1 ||w||_1", heights=False),
     bounds=("FOBOS", "FOBOS, sum of one-round inequalities"),
 )
-HF_FOBOS = FOBOS.like(
+FOBOS = ON_L1.like(
+    settings=Settings((*GRADIENT, STEP, DECAY, REGULARISER, L1, L2, HALF_STEPS, GROUP)),
+    choice="regulariser",
+    variants={"l1": ON_L1, "group": GROUPED.like(name="fobos", settings=GROUPED.settings + Settings((REGULARISER,)))},
+    bounds=(*ON_L1.bounds, *GROUPED.bounds),
+)
+HF_FOBOS = ON_L1.like(
     name="hf-fobos",
     summary="FOBOS whose threshold of a feature grows with how often and how far it moved",
     source="Oiwa, Matsushima, Nakagawa, ECML PKDD 2011",
