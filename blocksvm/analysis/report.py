@@ -266,7 +266,7 @@ def _notes(run: Run, found: list[Comparator], best: Comparator, judged: list[Jud
         )
     if run.regulariser is not None and run.regulariser.kind == "norm":
         notes.append(
-            "u is the best along the path of C, on which the least of loss + r lies, between two values of C: its gap is "
+            "u is the best along the path of C, on which the least of loss + r lies between two values: its gap is "
             "that of the squared norm"
         )
     if run.regulariser is not None and (run.truncated or run.regulariser.kind in ("l2", "norm")):
