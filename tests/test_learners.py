@@ -43,12 +43,11 @@ def values_of(setting) -> list:
 
 def settings_of(name):
     learner = get_learner(name)
-    variants = learner.variants.values() or [learner]
-    for one in variants:
+    for choice, one in learner.variants.items() or [(None, learner)]:
         needed = {"lam": 0.1, "max_norm": 9.0, "n_features": 99}
         base = {s.name: needed[s.name] for s in one.settings if s.name in needed and s.name != "n_features"}
         if learner.choice:
-            base[learner.choice] = one.mirror
+            base[learner.choice] = choice
         if "n_features" in one.settings:
             base["n_features"] = 99
         for setting in one.settings + SHARED.without("multiclass"):
