@@ -593,11 +593,15 @@ class Subgradient(GradientLearner):
 class FOBOS(GradientLearner):
     """Half step w - eta_t g_t, then the prox of eta_t (l1 |w| + l2 w^2 / 2) (Duchi 2009):
 
-    soft-threshold by eta_t l1, then divide by 1 + eta_t l2.
+    soft-threshold by eta_t l1, then divide by 1 + eta_t l2; with half_steps "next" both by eta_{t+1}.  Or that of
+    group ||w||_2: w max(0, 1 - eta_t group / ||w||).
     """
 
-    def __init__(self, d, *, l1=0.0, l2=0.0, step=1.0, decay="sqrt", loss="hinge", epsilon=0.1):
+    def __init__(self, d, *, l1=0.0, l2=0.0, step=1.0, decay="sqrt", loss="hinge", epsilon=0.1, half_steps="same",
+                 regulariser="l1", group=0.0):  # fmt: skip
         super().__init__(d, step=step, decay=decay, loss=loss, epsilon=epsilon)
+        self.half_steps = half_steps
+        self.group = group
         self.l1 = l1
         self.l2 = l2
 
@@ -605,7 +609,12 @@ class FOBOS(GradientLearner):
         self.t += 1
         eta = self.eta()
         half = self.w - eta * self.gradient(x, y)
+        if self.half_steps == "next" and self.decay == "sqrt":
+            eta = self.step / np.sqrt(self.t + 1)
         self.w = soft_threshold(half, eta * self.l1) / (1.0 + eta * self.l2)
+        if self.group:  # the prox of eta group ||w||
+            length = norm(self.w)
+            self.w = self.w * max(0.0, 1.0 - eta * self.group / length) if length > 0.0 else self.w
 
 
 class HFFOBOS(GradientLearner):
@@ -865,17 +874,24 @@ class Auto(Learner):
 
 
 class Pegasos(Learner):
-    """eta_t = 1 / (lam t): w = (1 - eta_t lam) w + [m < 1] eta_t y x; then ||w|| <= 1 / sqrt(lam) (Pegasos 2011)."""
+    """eta_t = 1 / (lam t): w = (1 - eta_t lam) w - eta_t derivative x; then ||w|| <= 1 / sqrt(lam) (Pegasos 2011).
 
-    def __init__(self, d, *, lam):
+    Of other losses than hinge the ball is that of lam/2 ||w||^2 <= loss at w = 0.
+    """
+
+    def __init__(self, d, *, lam, loss="hinge", unprojected=False):
         super().__init__(d)
         self.lam = lam
+        self.loss = LOSSES[loss]
+        self.radius = np.sqrt((1.0 if loss == "hinge" else 2.0 * self.loss(0.0, 1.0)[0]) / lam)
+        if unprojected:
+            self.radius = np.inf
 
     def learn(self, x, y):
         self.t += 1
-        _, derivative = hinge(self.score(x), y)
+        _, derivative = self.loss(self.score(x), y)
         half = (self.t - 1) / self.t * self.w - derivative / (self.lam * self.t) * x
-        self.w = project(half, 1.0 / np.sqrt(self.lam))
+        self.w = project(half, self.radius)
 
 
 LEARNERS = {

@@ -9,6 +9,8 @@ import math
 import numpy as np
 import reference_online as oracle
 import scipy.sparse
+from scipy.optimize import brentq
+from scipy.special import logsumexp
 
 from blocksvm.analysis import report
 from blocksvm.analysis.bounds import bounds_of
@@ -42,12 +44,24 @@ CASES = [
     ("omd", {"mirror": "p-norm", "p": 5.0, "step": 0.05, "loss": "logistic"}),
     ("pegasos", {"lam": 0.02}),
     ("pegasos", {"lam": 1.0}),
+    ("pegasos", {"lam": 0.05, "unprojected": True}),
+    ("pegasos", {"lam": 0.1, "loss": "logistic", "unprojected": True}),
+    ("pegasos", {"lam": 0.3, "loss": "squared"}),
     ("fobos", {"l1": 0.01}),
     ("fobos", {"l1": 0.2, "step": 0.3, "loss": "logistic"}),
     ("fobos", {"l1": 0.0}),
+    ("fobos", {"regulariser": "group", "group": 0.2}),
+    ("fobos", {"regulariser": "group", "group": 0.02, "step": 0.3, "loss": "logistic"}),
+    ("fobos", {"l1": 0.05, "half_steps": "next"}),
+    ("fobos", {"l1": 0.1, "step": 0.2, "decay": "constant"}),
+    ("adagrad-fobos", {"l1": 0.02, "step": 0.3}),
+    ("adagrad-fobos", {"l1": 0.0, "delta": 0.0, "loss": "logistic"}),
+    ("adagrad-rda", {"l1": 0.03, "step": 0.5, "delta": 8.0}),
+    ("adagrad-rda", {"l1": 0.1, "delta": 0.01, "loss": "logistic"}),
     ("hf-fobos", {"l1": 0.02}),
     ("hf-fobos", {"l1": 0.2, "p": 1.0, "cap": 0.5}),
     ("hf-fobos", {"l1": 0.1, "p": math.inf}),
+    ("hf-fobos", {"l1": 0.1, "p": 3.0, "step": 0.5}),
 ]
 ids = [f"{name}-{'-'.join(f'{k}={v}' for k, v in case.items())}" for name, case in CASES]
 
@@ -112,7 +126,7 @@ class Dense:
         learner = oracle.LEARNERS[name](d, **own)
         loss = oracle.LOSSES[case.get("loss", "hinge")]
         self.X, self.y = X, y
-        self.W, self.z, self.loss, self.g, self.tau = [], [], [], [], []
+        self.W, self.z, self.loss, self.g, self.tau, self.H = [], [], [], [], [], []
         for x, label in zip(X, y, strict=True):
             w = np.append(learner.w, learner.b / own["max_norm"]) if name == "perceptron-bias" else learner.w
             value, slope = loss(w @ x, label, case.get("epsilon", 0.1))
@@ -121,6 +135,7 @@ class Dense:
             self.loss.append(value)
             self.g.append(slope * x)
             learner.learn(x[:d], label)
+            self.H.append(self.heights(case, learner) if name == "hf-fobos" else None)
             after = np.append(learner.w, 0.0)[: len(x)]
             self.tau.append(np.linalg.norm(after - w) / np.linalg.norm(x) if x.any() else 0.0)
         self.learner = learner
@@ -128,8 +143,8 @@ class Dense:
         self.tau = np.array(self.tau)
         self.hinge = np.maximum(0.0, 1.0 - y * self.z)
 
-    def heights(self, case):
-        h = self.learner.h
+    def heights(self, case, learner=None):
+        h = (learner or self.learner).h
         return h if case.get("cap") is None else np.minimum(h, case["cap"])
 
 
@@ -149,6 +164,8 @@ def dense_bound(name, dense, u, case, t):
     if name == "FoReL lemma, linearised losses":
         after = np.vstack([W[1:], dense.W[t : t + 1] if t < len(dense.W) else [dense.learner.w]])
         return np.sum(g * (W - u)), two**2 / (2 * eta) + np.sum(g * (W - after))
+    if name == "mirror descent, Bregman form":
+        return np.sum(g * (W - u)), bregman(g, u, case)
     if name == "OGD, constant step":
         return regret, two**2 / (2 * eta) + eta / 2 * squares
     if name == "OGD, looser FoReL form":
@@ -193,19 +210,96 @@ def dense_bound(name, dense, u, case, t):
         return M, max(R**2, 1 / case["C"]) * (two**2 + 2 * case["C"] * star.sum())
     if name == "PA-II":
         return np.sum(hinge**2), (R**2 + 1 / (2 * case["C"])) * (two**2 + 2 * case["C"] * np.sum(star**2))
-    if name == "Pegasos, projected":
+    if name in ("Pegasos, projected", "Pegasos, no projection", "strongly convex, steps 1 / (lambda t)"):
         lam = case["lam"]
         left = regret + lam / 2 * (np.sum(W**2) - t * two**2)
+        if name == "Pegasos, no projection":
+            return left, 4 * R**2 * (1 + math.log(t)) / (2 * lam)
+        if name != "Pegasos, projected":
+            return left, sum(
+                np.sum((lam * w + one) ** 2) / (2 * lam * s) for s, (w, one) in enumerate(zip(W, g, strict=True), 1)
+            )
         return left, (math.sqrt(lam) + R) ** 2 * (1 + math.log(t)) / (2 * lam)
-    assert name in ("FOBOS", "HF-FOBOS")
-    weights = case["l1"] * (dense.heights(case) if name == "HF-FOBOS" else np.ones(len(u)))
+    if name in ("AdaGrad, FOBOS form", "AdaGrad, RDA form"):
+        l1, delta = case["l1"], case.get("delta", 1.0)
+        left = regret + l1 * (np.abs(W).sum() - t * np.abs(u).sum())
+        roots = np.sqrt(np.sum(g**2, axis=0)).sum()
+        reach = max(np.abs(w - u).max() for w in (*dense.W, dense.learner.w))
+        if name == "AdaGrad, RDA form":
+            reach = np.abs(u).max()
+        return left, (delta * two**2 + reach**2 * roots) / (2 * eta) + eta * roots
+    if name == "FOBOS, group ||w||":
+        lengths = np.linalg.norm(W, axis=1)
+        G = max(np.linalg.norm(g, axis=1).max(), case["group"])
+        D = np.linalg.norm(dense.W, axis=1).max() + two
+        left = regret + case["group"] * (lengths.sum() - t * two)
+        return left, 2 * G * D + (D**2 / (2 * eta) + 8 * G**2 * eta) * math.sqrt(t)
+    if name == "FOBOS, sum of one-round inequalities":
+        l1, left, products = case["l1"], 0.0, 0.0
+        after = [*dense.W[1:], dense.learner.w]
+        G = max(np.linalg.norm(g, axis=1).max(), l1 * math.sqrt(len(u)))
+        for s in range(t):
+            falls = case.get("decay") != "constant"
+            step = eta / math.sqrt(s + 1) if falls else eta
+            half = eta / math.sqrt(s + 2) if falls and case.get("half_steps") == "next" else step
+            own = loss(u @ X[s], y[s])[0]
+            round_left = 2 * step * (dense.loss[s] - own) + 2 * half * l1 * (np.abs(after[s]) - np.abs(u)).sum()
+            assert round_left <= np.sum((W[s] - u) ** 2) - np.sum((after[s] - u) ** 2) + 8 * step * half * G**2 + 1e-9
+            left, products = left + round_left, products + step * half
+        return left, two**2 + 8 * G**2 * products
+    if name.startswith("HF-FOBOS, "):
+        p, G = case["p"], np.linalg.norm(g, axis=1).max()
+        Z = 1.0 if p == math.inf else sum(s ** (-p / 2) for s in range(1, t + 1)) ** (1 / p)
+        U = case["l1"] * G * eta * Z * math.sqrt(len(u))
+        if name == "HF-FOBOS, heights":
+            return case["l1"] * np.linalg.norm(dense.H[t - 1]), U
+    assert name in ("FOBOS", "HF-FOBOS", "HF-FOBOS, largest heights")
+    weights = case["l1"] * (dense.heights(case) if name.startswith("HF") else np.ones(len(u)))
     left = regret + np.sum(np.abs(W) @ weights) - t * np.abs(u) @ weights
     G = max(np.linalg.norm(g, axis=1).max(), np.linalg.norm(weights))
+    if name == "HF-FOBOS, largest heights":
+        G = max(np.linalg.norm(g, axis=1).max(), U)
     low, high = dense.W.min(axis=0), dense.W.max(axis=0)
     low, high = np.minimum(low, dense.learner.w), np.maximum(high, dense.learner.w)
     D = math.sqrt(np.sum(np.maximum(high - u, u - low) ** 2))
     assert D >= np.linalg.norm(dense.W - u, axis=1).max()
     return left, 2 * G * D + (D**2 / (2 * eta) + 8 * G**2 * eta) * math.sqrt(t)
+
+
+def bregman(g, u, case):
+    """R(u) - R(w_1) + the divergences of R* one by one, each map by its definition; R(u) by the theta whose w is u."""
+    eta, p, U = case.get("step", 1.0), case.get("p", 2.0), case.get("radius", 1.0)
+    entropic = case.get("mirror") == "entropic"
+
+    def dual(theta):
+        if entropic:
+            return U / eta * logsumexp(np.concatenate([eta * theta, -eta * theta]))
+        return eta / 2 * np.linalg.norm(theta, ord=p) ** 2
+
+    def weights(theta):
+        if entropic:
+            e = np.exp(eta * theta)
+            return U * (e - 1 / e) / np.sum(e + 1 / e)
+        length = np.linalg.norm(theta, ord=p)
+        return eta * np.sign(theta) * np.abs(theta) ** (p - 1) / length ** (p - 2) if length > 0 else 0 * theta
+
+    total, theta = 0.0, np.zeros(len(u))
+    for one in g:
+        total += dual(theta - one) - dual(theta) + weights(theta) @ one
+        theta = theta - one
+    if not entropic:
+        return total + np.linalg.norm(u, ord=p / (p - 1)) ** 2 / (2 * eta)
+    if np.abs(u).sum() > U:
+        return math.inf
+
+    def excess(Z):  # of Z against the sum of 2 cosh where sinh(eta theta_j) = Z u_j / (2 U)
+        return np.sum(2 * np.hypot(1, Z * u / (2 * U))) - Z
+
+    high = 1.0
+    while excess(high) > 0:
+        high *= 4.0
+    theta = np.arcsinh(brentq(excess, 0.0, high, rtol=1e-14) * u / (2 * U)) / eta
+    return total + theta @ u - dual(theta) + dual(0 * theta)
 
 
 def agree(found, expected, tolerance=1e-9):

@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[1]
 if str(ROOT) not in sys.path:
     sys.path.append(str(ROOT))
 
-from experiments import datasets, prepare, report, tables  # noqa: E402
+from experiments import active, datasets, prepare, report, tables  # noqa: E402
 from experiments.objective import Rows, evaluate  # noqa: E402
 from experiments.solvers.child import curve_of, parse_level  # noqa: E402
 
@@ -178,3 +178,15 @@ def test_every_table_is_run_by_its_experiment(tmp_path):
     assert tables.write_tables(["regimes"], unlabelled, tmp_path, tmp_path / "out", 1, 1, None)[0].startswith(
         "regimes: left"
     )
+
+
+def test_a_pool_gives_its_smallest_margins_first():
+    scores = np.array([3.0, -0.5, 0.1, -0.1, 2.0])
+    known = np.array([False, False, True, False, False])
+    assert active.smallest_margins(scores, known, 2).tolist() == [3, 1]
+    assert active.smallest_margins(scores, known, 9).tolist() == [3, 1, 4, 0]
+    X = np.linspace(-1.0, 1.0, 100)[:, None]
+    found = active.from_pool(lambda rows: np.ones(1), X, np.array([0, 99]), (2, 12, 30))
+    assert [len(np.unique(rows)) for rows in found] == [2, 12, 30]
+    assert found[1].tolist()[:2] == [0, 99] and np.abs(X[found[1][2:]]).max() == pytest.approx(9 / 99)
+    assert np.abs(X[found[2][2:]]).max() == pytest.approx(27 / 99)

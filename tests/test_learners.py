@@ -43,12 +43,11 @@ def values_of(setting) -> list:
 
 def settings_of(name):
     learner = get_learner(name)
-    variants = learner.variants.values() or [learner]
-    for one in variants:
+    for choice, one in learner.variants.items() or [(None, learner)]:
         needed = {"lam": 0.1, "max_norm": 9.0, "n_features": 99}
         base = {s.name: needed[s.name] for s in one.settings if s.name in needed and s.name != "n_features"}
         if learner.choice:
-            base[learner.choice] = one.mirror
+            base[learner.choice] = choice
         if "n_features" in one.settings:
             base["n_features"] = 99
         for setting in one.settings + SHARED.without("multiclass"):
@@ -248,9 +247,9 @@ def test_a_learner_declares_all_of_itself(name):
     assert learner.summary and learner.source
     command = learner.example.split()
     assert command[0] == name
-    for one in learner.variants.values() or [learner]:
+    for choice, one in learner.variants.items() or [(None, learner)]:
         assert one.scalars._fields[0] == "rounds"
-        settings = one.resolve(CASES[name][0] if not learner.choice else {learner.choice: one.mirror, "n_features": (
+        settings = one.resolve(CASES[name][0] if not learner.choice else {learner.choice: choice, "n_features": (
             9 if "n_features" in one.settings else None)}, {"lam": 0.1, "max_norm": 1.0})  # fmt: skip
         assert len(one.packed(settings, True)) == len(one.parameters)
         assert np.isfinite(one.packed(settings, False)[3])

@@ -41,14 +41,16 @@ CASES = {
        for step, loss in ((0.1, "hinge"), (2.0, "logistic"), (30.0, "hinge"))]
     + [{"mirror": "p-norm", "p": p, "step": 0.1} for p in (2.0, 3.0, 7.5)],
     "subgradient": [{"l1": 0.01}, {"l1": 0.1, "decay": "constant", "loss": "logistic", "step": 0.3}],
-    "fobos": [{"l1": 0.01, "loss": loss, "step": 0.05 if loss == "squared-hinge" else 1.0} for loss in LOSSES]
+    "fobos": [{"regulariser": "group", "group": g, "step": s} for g, s in ((0.05, 1.0), (0.5, 1.0), (2.0, 0.3))]
+    + [{"l1": 0.05, "half_steps": "next"}, {"l1": 0.05, "l2": 0.1, "half_steps": "next"}]
+    + [{"l1": 0.01, "loss": loss, "step": 0.05 if loss == "squared-hinge" else 1.0} for loss in LOSSES]
     + [{"l2": 0.1}, {"l1": 0.02, "l2": 0.5, "decay": "constant", "step": 0.2}, {"l1": 0.0}],
     "hf-fobos": [{"l1": 0.02, "p": p} for p in (1.0, 2.0, 3.0, math.inf)]
     + [{"l1": 0.2, "p": 1.0, "cap": 0.5}, {"l1": 0.2, "p": 2.0, "cap": 0.3, "loss": "logistic"}],
     "adagrad-rda": [{"l1": 0.01}, {"l1": 0.05, "delta": 0.0, "step": 0.3, "loss": "logistic"}],
     "adagrad-rda-squares": [{"l1": 0.01}, {"l1": 0.0, "loss": "squared-hinge"}],
     "adagrad-fobos": [{"l1": 0.01}, {"l1": 0.05, "delta": 0.0, "step": 0.3, "loss": "logistic"}],
-    "pegasos": [{"lam": 0.01}, {"lam": 1.0}],
+    "pegasos": [{"lam": 0.01}, {"lam": 1.0}, {"lam": 0.1, "loss": "logistic"}, {"lam": 0.1, "unprojected": True}],
     "ftrl": [{}, {"l1": 0.5, "loss": "logistic"}, {"alpha": 0.5, "beta": 0.0, "l1": 0.1, "l2": 0.3, "loss": "squared"}],
     "coin": [{}, {"wealth": 1.0, "loss": "logistic"}, {"loss": "perceptron"}, {"wealth": 0.1, "loss": "squared"}],
     "nag": [{}, {"loss": "squared-hinge", "step": 0.1}, {"loss": "squared"}, {"loss": "logistic", "step": 2.0}],

@@ -4,8 +4,7 @@ hinge, squared hinge: the certified batch solver over a path of C, each from the
 logistic, squared, epsilon-insensitive: L-BFGS (Liu, Nocedal, Math. Prog. 1989) on rows in memory, over the same path.
     1/2 ||w||^2 + C sum loss is 1-strongly convex, so that P(w) - P* <= ||grad P(w)||^2 / 2; epsilon-insensitive is
     smoothed (Nesterov, Math. Prog. 2005), which costs at most C T width / 2.
-loss + l1 ||w||_1: epochs of FOBOS (Duchi, Singer, JMLR 2009) with several step sizes, without a certificate, so that a
-    regret against them is a lower bound of the regret.
+loss + l1 sum h_j |w_j|: its least, certified, on rows in memory (l1_optimum.py).
 """
 
 from __future__ import annotations
@@ -21,14 +20,14 @@ from types import MappingProxyType
 
 import numpy as np
 import scipy.sparse
-from scipy.optimize import minimize
+from scipy.optimize import brentq, minimize
+from scipy.special import xlogy
 
-from blocksvm.analysis import records
+from blocksvm.analysis import l1_optimum, records
 from blocksvm.analysis.replay import Rows, Run
 from blocksvm.api import fit
 from blocksvm.errors import InputError
 from blocksvm.learners.protocol import LOSS_NAMES
-from blocksvm.learners.runner import Runner
 from blocksvm.memory import Budget
 from blocksvm.sources.matrix import Matrix
 
@@ -41,9 +40,6 @@ FIRST, LAST, LEAST_GAIN, NEAR = 1.0, 1e4, 1e-3, 0.99
 SMOOTH_STEPS = 500
 CORRECTIONS = 5  # pairs of vectors that L-BFGS keeps
 WIDTH = 1e-3  # within which epsilon-insensitive is smoothed
-EPOCHS = 20
-PACES = (0.1, 1.0, 10.0)  # step sizes of FOBOS, times 1 / R
-MINIMISER = "fobos"  # of loss + l1 ||w||_1
 
 
 @dataclass(frozen=True)
@@ -66,8 +62,10 @@ class Comparator:
     """Fixed weights u, measured: norms, and sums (K,) over the rounds up to each time as ``Run`` has them.
 
     norm ||u||, norm_1 ||u||_1, norm_dual ||u||_q of the p-norm map; own_norm: of the weights without the
-    constant feature; loss, judged with the penalty t r(u); linear sum <z_t, u>; hinge, hinge_squares; tau_hinge
-    sum tau_t hinge_t(u); margin (K,): the least y <u, x> so far; distance: ||w_t - u|| is at most this (FOBOS).
+    constant feature; norm_inf ||u||_inf; entropy: R(u) - R(w_1) of the entropic map; loss, judged with the penalty
+    t r(u); linear sum <z_t, u>; hinge, hinge_squares; tau_hinge sum tau_t hinge_t(u); margin (K,): the least y <u, x>
+    so far; distance: ||w_t - u|| is at most this (FOBOS), reach: ||w_t - u||_inf;
+    weighted (K,): sum 2 eta_t f_t(u) + 2 eta_t+1/2 r(u); varying: sum f_t(u) + r_t(u) over all rounds (HF-FOBOS).
     """
 
     name: str
@@ -78,6 +76,8 @@ class Comparator:
     norm_1: float
     norm_dual: float
     own_norm: float
+    norm_inf: float
+    entropy: float
     loss: np.ndarray
     judged: np.ndarray
     mistakes: np.ndarray
@@ -87,6 +87,9 @@ class Comparator:
     tau_hinge: np.ndarray | None
     margin: np.ndarray
     distance: float | None
+    reach: float | None
+    weighted: np.ndarray | None
+    varying: float | None
 
 
 def measure(run: Run, found: Found, scores: np.ndarray) -> Comparator:
@@ -99,10 +102,10 @@ def measure(run: Run, found: Found, scores: np.ndarray) -> Comparator:
     norm_dual = norm
     if run.mirror == "p-norm" and norm > 0.0:
         norm_dual = norm * float(np.sum((np.abs(w) / norm) ** (p / (p - 1.0)))) ** (1.0 - 1.0 / p)
-    distance = None
+    distance = reach = None
     if run.low is not None:
-        u = w[: run.d]
-        distance = float(np.sqrt(np.sum(np.maximum(run.high - u, u - run.low) ** 2)))
+        apart = np.maximum(run.high - w[: run.d], w[: run.d] - run.low)
+        distance, reach = float(np.sqrt(np.sum(apart**2))), float(apart.max(initial=0.0))
     return Comparator(
         name=found.name,
         C=found.C,
@@ -112,6 +115,8 @@ def measure(run: Run, found: Found, scores: np.ndarray) -> Comparator:
         norm_1=float(np.abs(w).sum()),
         norm_dual=norm_dual,
         own_norm=float(np.linalg.norm(w[: run.d])),
+        norm_inf=float(np.abs(w).max()),
+        entropy=entropic_map(run, w) if run.mirror == "entropic" else math.inf,
         loss=run.at(run.losses_of(run.loss_name, scores)[0]) + penalty,
         judged=run.at(run.losses_of(run.judged_name, scores)[0]) + penalty,
         mistakes=run.at(run.y * scores <= 0.0),
@@ -121,7 +126,43 @@ def measure(run: Run, found: Found, scores: np.ndarray) -> Comparator:
         tau_hinge=run.at(run.tau * hinge) if run.learner.passive_aggressive else None,
         margin=-run.largest(-(run.y * scores)),
         distance=distance,
+        reach=reach,
+        weighted=weighted_of(run, w, scores) if run.steps is not None else None,
+        varying=varying_of(run, w, scores) if run.l1_weights_of_rounds is not None else None,
     )
+
+
+def weighted_of(run: Run, w: np.ndarray, scores: np.ndarray) -> np.ndarray:
+    """(K,) sum 2 eta_t f_t(w) + 2 eta_t+1/2 l1 ||w||_1."""
+    losses = run.losses_of(run.loss_name, scores)[0]
+    return 2.0 * run.at(run.steps * losses + run.thresholds * float(np.abs(w[: run.d]).sum()))
+
+
+def varying_of(run: Run, w: np.ndarray, scores: np.ndarray) -> float:
+    """sum f_t(w) + r_t(w) over all rounds, r_t with the heights of HF-FOBOS in round t."""
+    return float(run.losses_of(run.loss_name, scores)[0].sum() + run.l1_weights_of_rounds @ np.abs(w[: run.d]))
+
+
+def entropic_map(run: Run, w: np.ndarray) -> float:
+    """R(w) - R(w_1), R the conjugate of (U / eta) log sum_j (e^(eta theta_j) + e^(-eta theta_j)); inf beyond U.
+
+    R(w) = (U / eta) min sum p log p over 2 n numbers p >= 0 of sum 1 with U (p+ - p-) = w: there p+_j p-_j = s^2 for
+    all j.
+    """
+    U, n = run.settings["radius"], run.settings["n_features"]
+    a = np.abs(w[w != 0.0]) / (2.0 * U)
+    rest = 2.0 * (n - len(a))
+
+    def excess(s: float) -> float:
+        return 2.0 * float(np.hypot(s, a).sum()) + rest * s - 1.0
+
+    if excess(0.0) > 0.0:
+        return math.inf
+    s = brentq(excess, 0.0, 1.0 / (2.0 * n), xtol=1e-300, rtol=1e-14) if excess(0.0) < 0.0 else 0.0
+    larger = np.hypot(s, a) + a
+    smaller = s * s / larger
+    total = float(np.sum(xlogy(larger, larger) + xlogy(smaller, smaller))) + rest * float(xlogy(s, s))
+    return U / run.settings["step"] * (total + math.log(2.0 * n))
 
 
 def measured(run: Run, rows: Rows, found: Found) -> Iterator[Comparator]:
@@ -166,7 +207,7 @@ def comparators(
     zero = Found("u = 0", np.zeros(run.d + 1))
     kept = [measure(run, zero, np.zeros(run.T))]
     if run.truncated:
-        for found in by_epochs(run, rows, tell):
+        for found in of_l1(run, rows, memory, tell):
             kept.extend(measured(run, rows, found))
         return kept
     finder = partial(certified, more=more) if run.judged_name in CERTIFIED else smooth
@@ -218,20 +259,27 @@ def certified(run: Run, rows: Rows, memory: int, tell: Callable[[str], None], mo
             del found
 
 
-def smooth(run: Run, rows: Rows, memory: int, tell: Callable[[str], None]) -> Iterator[Found]:
-    """L-BFGS along the path; the source is a matrix in memory."""
-    source: Matrix = rows.source
+def compact(
+    source: Matrix, needed: Callable[[int], int], run: Run, memory: int
+) -> tuple[scipy.sparse.csr_matrix, np.ndarray]:
+    """(X without the features that do not occur, which do (d,) bool); needed(n): bytes for n that do, or InputError."""
     used = np.zeros(source.n_features, bool)
     used[source.indices] = True
     n_used = int(used.sum())
-    vectors = 2 * CORRECTIONS + 5 + 10  # of L-BFGS, and those under way here and in scipy
     with named(f"beside the records of {run.T:,} rounds"):
-        Budget(memory).require("L-BFGS", 8 * vectors * n_used + 8 * source.n_nonzeros + 13 * source.n_features)
+        Budget(memory).require("the best fixed weights", needed(n_used) + 13 * source.n_features)
     place = np.cumsum(used, dtype=np.int32) - np.int32(1)
     values = np.ones(source.n_nonzeros, np.float32) if source.values is None else source.values
     entries = (values, place[source.indices], source.indptr)
-    X = scipy.sparse.csr_matrix(entries, shape=(source.n_samples, n_used), copy=False)
-    del place
+    return scipy.sparse.csr_matrix(entries, shape=(source.n_samples, n_used), copy=False), used
+
+
+def smooth(run: Run, rows: Rows, memory: int, tell: Callable[[str], None]) -> Iterator[Found]:
+    """L-BFGS along the path; the source is a matrix in memory."""
+    source: Matrix = rows.source
+    vectors = 2 * CORRECTIONS + 5 + 10  # of L-BFGS, and those under way here and in scipy
+    X, used = compact(source, lambda n: 8 * vectors * n + 8 * source.n_nonzeros, run, memory)
+    n_used = X.shape[1]
     y = source.y.astype(np.float64)
     losses, slopes = np.empty(len(y)), np.empty(len(y))
 
@@ -270,19 +318,15 @@ def smooth(run: Run, rows: Rows, memory: int, tell: Callable[[str], None]) -> It
         yield Found(f"C = {C:.4g}", whole, C, status, rel_gap)
 
 
-def by_epochs(run: Run, rows: Rows, tell: Callable[[str], None]) -> Iterator[Found]:
-    """The last weights of many epochs of FOBOS, for several step sizes."""
-    R = float(run.R[-1])
-    own = {"loss": run.loss_name, "l1": run.settings["l1"]}
-    if run.loss_name == "epsilon-insensitive":
-        own["epsilon"] = run.epsilon
-    for pace in PACES if R > 0.0 else ():
-        runner = Runner(MINIMISER, {"step": pace / R, **own}, {})
-        state = runner.new_state(run.d)
-        for epoch in range(EPOCHS):
-            tell(f"comparator: epoch {epoch + 1} of FOBOS with step {pace / R:.3g}")
-            for block, order, _ in rows:
-                runner.learn(block.matrix, block.y, order, run.d, state)
-        w = runner.weights(state, np.empty(run.d + 1))
-        if np.isfinite(w).all():
-            yield Found(f"FOBOS, {EPOCHS} epochs, step {pace / R:.4g}", w, None, "not certified")
+def of_l1(run: Run, rows: Rows, memory: int, tell: Callable[[str], None]) -> Iterator[Found]:
+    """The least of loss + r over all rounds; the source is a matrix in memory."""
+    X, used = compact(rows.source, lambda n: l1_optimum.memory_of(run.T, rows.source.n_nonzeros, n), run, memory)
+    losses = l1_optimum.Losses(run.judged_name, rows.source.y.astype(np.float64), run.epsilon)
+
+    def show(gap: float) -> None:
+        tell(f"comparator: the least of loss + {run.regulariser.text}, relative gap {gap:.1e}")
+
+    w, gap = l1_optimum.least(X.astype(np.float64), losses, run.T * run.l1_weights[used], TOLERANCE, show)
+    whole = np.zeros(run.d + 1)
+    whole[:-1][used] = w
+    yield Found("least loss + r", whole, None, "converged" if gap <= TOLERANCE else "max-steps", gap)

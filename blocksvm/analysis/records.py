@@ -4,7 +4,7 @@ own weights, found again from the scores without a weight vector a row.
 
 import numpy as np
 
-from blocksvm.kernels import kernel
+from blocksvm.kernels import inlined, kernel
 from blocksvm.kernels.memory import value_at
 from blocksvm.learners.rows import loss_at, soft
 from blocksvm.learners.sparse import height, raised
@@ -35,25 +35,45 @@ def row_p_norms(indptr, indices, values, order, p, out):
 
 
 @kernel
-def pegasos_sq_norms(z, y, sq_norms, lam, out):
-    """``out[t]`` = ||w||^2 before round t of Pegasos with sub-batches of one row, with its projection."""
+def group_norms(z, slopes, sq_norms, steps, weight, out):
+    """``out[t]`` = ||w|| before round t of forward-backward splitting with weight ||w||."""
+    length = 0.0
+    for t in range(z.shape[0]):
+        out[t] = length
+        move = -steps[t] * slopes[t]
+        half = np.sqrt(max(length * length + move * (2.0 * z[t] + move * sq_norms[t]), 0.0))
+        length = max(half - steps[t] * weight, 0.0)
+
+
+@kernel
+def subtract_gradients(indptr, indices, values, order, first, slopes, theta):
+    """``theta -= sum z_t`` over the rounds first, first + 1, ... of these rows."""
+    for r in range(order.shape[0]):
+        slope = slopes[first + r]
+        if slope != 0.0:
+            for k in range(indptr[order[r]], indptr[order[r] + 1]):
+                theta[indices[k]] -= slope * value_at(values, k)
+
+
+@kernel
+def pegasos_sq_norms(z, slopes, sq_norms, lam, radius, out):
+    """``out[t]`` = ||w||^2 before round t of Pegasos with sub-batches of one row, projected on ||w|| <= radius."""
     norm = 0.0
-    most = 1.0 / lam
+    most = radius * radius
     for t in range(z.shape[0]):
         out[t] = norm
         number = t + 1.0
         shrink = 1.0 - 1.0 / number
         norm *= shrink * shrink
-        if y[t] * z[t] < 1.0:
-            step = y[t] / (lam * number)
+        if slopes[t] != 0.0:
+            step = -slopes[t] / (lam * number)
             norm += step * (2.0 * shrink * z[t] + step * sq_norms[t])
         norm = min(max(norm, 0.0), most)
 
 
-@kernel
-def idle(v, h, since, t, S, CS):
-    """sum of |w| before the rounds since + 1 .. t, in which only thresholds were applied to v, the weight after round
-    ``since``: after round m it is |v| - h (S_m - S_since), as long as that is above 0."""
+@inlined
+def last_above_zero(v, h, since, t, S):
+    """The last round m < t after which |v| - h (S_m - S_since) is above 0, v the weight after round ``since``."""
     limit = S[since] + (abs(v) / h if h > 0.0 else np.inf)
     low, high = since, t - 1
     while low < high:
@@ -62,21 +82,44 @@ def idle(v, h, since, t, S, CS):
             low = middle
         else:
             high = middle - 1
-    if high < since:
-        return 0.0
-    before = CS[since - 1] if since > 0 else 0.0
-    return (low - since + 1) * (abs(v) + h * S[since]) - h * (CS[low] - before)
+    return low
+
+
+@inlined
+def idle(v, h, since, last, S, weights, products):
+    """sum of |w| after each round m = since .. last, times the weights whose running sums are ``weights``, and those of
+    weight times S_m ``products``: |w| = |v| - h (S_m - S_since), since >= 1."""
+    total = weights[last] - weights[since - 1]
+    return total * (abs(v) + h * S[since]) - h * (products[last] - products[since - 1])
+
+
+@inlined
+def add_idle(j, t, S, CS, Q, N, parameters, v, since, powers, sums, stepped, varying, height_sums):
+    """The rounds since + 1 .. t of a feature without a gradient in rounds since + 1 .. t - 1, with its height before round
+    t, to its sums; its weight after round t - 1 to ``v``."""
+    h = height(powers[j], parameters)
+    if v[j] != 0.0:
+        last = last_above_zero(v[j], h, since[j], t, S)
+        total = idle(v[j], h, since[j], last, S, N, CS)
+        sums[j] += total
+        varying[j] += h * total
+        stepped[j] += idle(v[j], h, since[j], last, S, S, Q)
+        v[j] = soft(v[j], (S[t - 1] - S[since[j]]) * h)
+    height_sums[j] += h * (t - since[j])
 
 
 @kernel
 def truncated_sums(
-    indptr, indices, values, order, first, moves, thresholds, S, CS, parameters, v, since, powers, sums, low, high
-):
+    indptr, indices, values, order, first, moves, thresholds, S, CS, Q, N, parameters, v, since, powers, sums, stepped,
+    varying, height_sums, low, high,
+):  # fmt: skip
     """FOBOS and HF-FOBOS once more, feature by feature: ``sums[j]`` = sum of |w_j| before each round.
 
-    first: rounds before this block; of all rounds t = 0, 1, ...: moves[t] = -eta_t slope_t, thresholds[t] = eta_t l1,
-    S (T + 1,) their sums from 0 on, CS (T + 1,) the sums of S.  Of features: v, the round it is up to date with (int64),
-    the sum of powers of its height, the range [low, high] of w_j over all rounds.
+    first: rounds before this block; of all rounds t = 0, 1, ...: moves[t] = -eta_t slope_t, thresholds[t] = eta_t+1/2 l1;
+    running sums (T + 1,) with an entry for no round: S of the thresholds, CS of S, Q of threshold times S, N of 1.  Of
+    features: v, the round it is up to date with (int64), the sum of powers of its height h; stepped: sum of threshold
+    times |w_j| after each round but the last; varying, height_sums: sums of h_t,j |w_t,j| and of h_t,j; the range
+    [low, high] of w_j over all rounds.
     """
     for r in range(order.shape[0]):
         t = first + r + 1
@@ -85,27 +128,29 @@ def truncated_sums(
             continue
         for k in range(indptr[order[r]], indptr[order[r] + 1]):
             j = indices[k]
-            h = height(powers[j], parameters)
-            if v[j] != 0.0:
-                sums[j] += idle(v[j], h, since[j], t, S, CS)
-                v[j] = soft(v[j], (S[t - 1] - S[since[j]]) * h)
+            before = height(powers[j], parameters)
+            add_idle(j, t, S, CS, Q, N, parameters, v, since, powers, sums, stepped, varying, height_sums)
             change = move * value_at(values, k)
             powers[j] = raised(powers[j], abs(change), parameters)
-            v[j] = soft(v[j] + change, thresholds[t - 1] * height(powers[j], parameters))
+            after = height(powers[j], parameters)
+            # round t's own height has its gradient in it
+            varying[j] += (after - before) * abs(v[j])
+            height_sums[j] += after - before
+            v[j] = soft(v[j] + change, thresholds[t - 1] * after)
             since[j] = t
             low[j] = min(low[j], v[j])
             high[j] = max(high[j], v[j])
 
 
 @kernel
-def truncated_settle(t, S, CS, parameters, v, since, powers, sums):
+def truncated_settle(t, S, CS, Q, N, parameters, v, since, powers, sums, stepped, varying, height_sums):
     """Bring every feature up to date with the end of round t."""
     for j in range(v.shape[0]):
-        if v[j] != 0.0:
+        if since[j] < t:
             h = height(powers[j], parameters)
-            sums[j] += idle(v[j], h, since[j], t, S, CS)
-            v[j] = soft(v[j], (S[t] - S[since[j]]) * h)
-        since[j] = t
+            add_idle(j, t, S, CS, Q, N, parameters, v, since, powers, sums, stepped, varying, height_sums)
+            v[j] = soft(v[j], (S[t] - S[t - 1]) * h)
+            since[j] = t
 
 
 @kernel

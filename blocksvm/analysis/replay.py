@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse
 
 from blocksvm.analysis import records
+from blocksvm.analysis.weight_sums import add_weight_sums
 from blocksvm.errors import InputError, called, said
 from blocksvm.kernels.shuffle import windowed_order
 from blocksvm.labels import label_text
@@ -155,6 +156,14 @@ class Run:
         self.low = self.high = None  # the range of each weight over all rounds
         self.mean_weights: np.ndarray | None = None
         self.scores_after: np.ndarray | None = None  # (T,) <w_{t+1}, x_t>, of exact minimisers
+        self.potential: np.ndarray | None = None  # (K,) R*(-z_1:t) - R*(0) of a mirror map
+        self.strong_squares: np.ndarray | None = None  # (K,) sum ||lambda w_t + z_t||^2 / t
+        # of forward-backward splitting (weight_sums.py): eta_t and eta_t+1/2 l1 (T,), and (K,) sums of eta_t eta_t+1/2
+        # and of eta_t+1/2 r(w_t+1), l1 ||h_t||, sum r_t(w_t); (d,) sum over all rounds of the weights of r_t
+        self.steps = self.thresholds = self.step_products = self.stepped = self.heights_norm = self.varying = None
+        self.l1_weights_of_rounds: np.ndarray | None = None
+        self.longest = 0.0  # the largest ||w_t||, of a regulariser of it
+        self.roots = self.largest_entries = None  # (K,) of AdaGrad (adaptive.py)
 
     # -- sums --------------------------------------------------------------------------------------------------
 
@@ -221,6 +230,18 @@ class Run:
         return self.gradient_squares if self.dual_norms is None else self.at((self.slopes * self.dual_norms) ** 2)
 
     @cached_property
+    def divergences(self) -> np.ndarray:
+        """(K,) sum_t D_R*(-z_1:t || -z_1:t-1) = R*(-z_1:T) - R*(0) + sum <w_t, z_t>, w_t the gradient of R* there."""
+        if self.potential is None:
+            return self.settings["step"] / 2.0 * self.gradient_squares
+        return self.potential + self.linear
+
+    @cached_property
+    def weighted(self) -> np.ndarray:
+        """(K,) sum 2 eta_t f_t(w_t) + 2 eta_t+1/2 r(w_t+1), of forward-backward splitting."""
+        return 2.0 * self.at(self.steps * self.losses_of(self.loss_name, self.scores)[0]) + 2.0 * self.stepped
+
+    @cached_property
     def falling_squares(self) -> np.ndarray:
         """(K,) sum ||z_t||^2 / sqrt(t)."""
         return self.at(self.slopes**2 * self.sq_norms / np.sqrt(np.arange(1.0, self.T + 1.0)))
@@ -276,6 +297,8 @@ class Run:
             return float(self.l1_weights @ np.abs(w[: self.d])) * self.times
         if self.regulariser is not None and self.regulariser.kind == "l2":
             return 0.5 * self.regulariser.weight * float(w @ w) * self.times
+        if self.regulariser is not None and self.regulariser.kind == "norm":
+            return self.regulariser.weight * float(np.linalg.norm(w)) * self.times
         return np.zeros(len(self.times))
 
     def dual_power(self) -> float | None:
@@ -285,7 +308,10 @@ class Run:
 
 def learner_bytes(runner: Runner, run: Run) -> int:
     """What the learner and the sums over its weights take."""
-    sums = 64 * (run.d + 1) + 40 * run.T if run.truncated else 0
+    r = run.regulariser
+    sums = 96 * (run.d + 1) + 72 * run.T if r is not None and r.rule is not None else 0
+    if run.dual_power() is not None:
+        sums = 24 * (run.d + 1)
     return runner.state_bytes(run.d, run.T) + sums
 
 
@@ -313,10 +339,18 @@ def replay(runner: Runner, rows: Rows, run: Run, tell: Callable[[str], None]) ->
     r = run.regulariser
     if r is not None and r.kind == "l2":
         norms = np.empty(run.T)
-        records.pegasos_sq_norms(run.scores, run.y, run.sq_norms, r.weight, norms)
+        radius = math.inf if run.ball is None else run.ball[1]
+        records.pegasos_sq_norms(run.scores, run.slopes, run.sq_norms, r.weight, radius, norms)
         run.penalty = 0.5 * r.weight * run.at(norms)
-    if r is not None and r.kind == "l1":
-        _truncated(rows, run)
+        # of the whole objective: ||lambda w_t + z_t||^2
+        squares = r.weight**2 * norms + run.slopes * (2.0 * r.weight * run.scores + run.slopes * run.sq_norms)
+        run.strong_squares = run.at(squares / np.arange(1.0, run.T + 1.0))
+    if r is not None and r.kind == "norm":
+        steps = run.settings["step"] / (np.ones(run.T) if run.constant_step else np.sqrt(np.arange(1.0, run.T + 1.0)))
+        norms = np.empty(run.T)
+        records.group_norms(run.scores, run.slopes, run.sq_norms, steps, r.weight, norms)
+        run.penalty, run.longest = r.weight * run.at(norms), float(norms.max())
+    add_weight_sums(rows, run)
     return run
 
 
@@ -332,39 +366,3 @@ def _replay_exact(runner: ExactRunner, rows: Rows, run: Run, tell: Callable[[str
         run.y[:] = block.y[order]
         run.sq_norms[:] = block.sq_norms[order] + run.bias**2
     return run
-
-
-def _truncated(rows: Rows, run: Run) -> None:
-    """Penalty and ranges of the weights of forward-backward splitting with l1, from its scores."""
-    steps = run.settings["step"] / (1.0 if run.constant_step else np.sqrt(np.arange(1.0, run.T + 1.0)))
-    moves = -steps * run.slopes
-    thresholds = np.broadcast_to(steps * run.settings["l1"], run.T).copy()
-    S = np.concatenate([[0.0], np.cumsum(thresholds)])
-    CS = np.cumsum(S)
-    parameters = run.runner.parameters
-    heights = np.ones(run.d)
-    # a regulariser with the heights of the last round: these must be known before the sums
-    for sweep in range(2 if run.regulariser.heights else 1):
-        v, powers, sums, low, high = (np.zeros(run.d) for _ in range(5))
-        since = np.zeros(run.d, np.int64)
-        penalty = np.empty(len(run.times))
-        done = 0
-        for block, order, first in rows:
-            start = 0
-            while start < block.n_samples:
-                stop = min(block.n_samples, int(run.times[done]) - first)
-                records.truncated_sums(
-                    *block.matrix, order[start:stop], first + start, moves, thresholds, S, CS, parameters,
-                    v, since, powers, sums, low, high,
-                )  # fmt: skip
-                start = stop
-                if first + start == run.times[done]:
-                    records.truncated_settle(first + start, S, CS, parameters, v, since, powers, sums)
-                    penalty[done] = run.settings["l1"] * float(heights @ sums)
-                    done += 1
-        if sweep == 0 and run.regulariser.heights:
-            records.heights_of(powers, parameters, heights)
-    run.low, run.high = low, high
-    if run.truncated:
-        run.penalty = penalty
-        run.l1_weights = run.settings["l1"] * heights

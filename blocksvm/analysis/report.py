@@ -100,6 +100,7 @@ class RegretReport:
             "loss_sum": float(run.judged[-1]),
             "mistakes": int(run.mistakes[-1]),
             "regret": float(self.regret[-1]),
+            "regret_with_r_of_each_round": regret_of_rounds(run, self.found),
             "comparator": self.best.name,
             "notes": self.notes,
             "table": self.table(),
@@ -209,6 +210,8 @@ def regret(
     budget.take("records of the rounds", RECORD_BYTES * T)
     rows = (ClassRows if several else Rows)(source, order, seed, budget.left // 2)
     by_solver = runner.settings.get("loss", "hinge") in (*CERTIFIED, "perceptron")
+    r = runner.learner.regulariser(runner.settings)
+    by_solver = by_solver and not (r is not None and r.kind == "l1" and r.weight > 0.0)
     in_blocks = not source.in_memory or order != "stored"
     if T < source.n_samples or not (by_solver or source.in_memory) or (runner.needs_all_rows and in_blocks):
         rows = Rows(in_memory(rows, T, budget), "stored", seed, 0)
@@ -226,7 +229,7 @@ def regret(
         mean = measure(run, Found("mean of the weights", run.mean_weights), rows.scores(run.mean_weights, run.bias))
     judged = [judge(bound, run, found, best) for bound in bounds_of(run)]
     least = np.min([u.judged for u in found], axis=0)
-    return RegretReport(run, found, best, least, judged, _notes(run, best, judged), dict(budget.taken), mean)
+    return RegretReport(run, found, best, least, judged, _notes(run, found, best, judged), dict(budget.taken), mean)
 
 
 def _plan(rows: Rows, budget: Budget, n_bytes: int) -> None:
@@ -244,22 +247,38 @@ def _plan(rows: Rows, budget: Budget, n_bytes: int) -> None:
     budget.take("two blocks", rows.memory + source.working_bytes())
 
 
-def _notes(run: Run, best: Comparator, judged: list[Judged]) -> list[str]:
+def regret_of_rounds(run: Run, found: list[Comparator]) -> float | None:
+    """sum (l_t(w_t) + r_t(w_t)) - sum (l_t(u) + r_t(u)) over all rounds, r_t of the heights of HF-FOBOS in round t, for
+    the best u found; None for other learners."""
+    if run.l1_weights_of_rounds is None:
+        return None
+    losses = float(run.loss[-1] - run.penalty[-1])
+    return losses + float(run.varying[-1]) - min(u.varying for u in found)
+
+
+def _notes(run: Run, found: list[Comparator], best: Comparator, judged: list[Judged]) -> list[str]:
     notes = []
     if run.loss_name == "perceptron":
         notes.append("the perceptron loss is judged by the hinge loss, since its own best u is 0")
-    if run.truncated:
-        notes.append(
-            "u comes from epochs of FOBOS and has no certificate, so this regret is a lower bound of the regret"
-        )
-    elif run.settings.get("l1") or run.settings.get("l2"):
+    if not run.truncated and (run.settings.get("l1") or run.settings.get("l2")):
         notes.append(
             "loss and regret are of the losses alone: the regulariser's part is not measured for these settings"
         )
-    if run.regulariser is not None and (run.truncated or run.regulariser.kind == "l2"):
+    if run.regulariser is not None and run.regulariser.kind == "norm":
+        notes.append(
+            "u is the best along the path of C, on which the least of loss + r lies between two values: its gap is "
+            "that of the squared norm"
+        )
+    if run.regulariser is not None and (run.truncated or run.regulariser.kind in ("l2", "norm")):
         notes.append(f"loss and regret include r(w) of each round, r = {run.regulariser.text}")
     if best.rel_gap is not None and best.rel_gap > TOLERANCE:
         notes.append(f"u is certified to a relative gap of {best.rel_gap:.1e} only, not to {TOLERANCE:g}")
+    if run.l1_weights_of_rounds is not None:
+        u = min(found, key=lambda u: u.varying)
+        notes.append(
+            f"with r_t as it was in each round, sum (l_t(w_t) + r_t(w_t)) - sum (l_t(u) + r_t(u)) is "
+            f"{regret_of_rounds(run, found):.5g}, u the best of those found: {u.name}"
+        )
     if not judged:
         notes.append(f"no bound is known here for {run.name}: the regret stands alone")
     return notes

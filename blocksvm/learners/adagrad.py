@@ -14,7 +14,16 @@ import numpy as np
 from blocksvm.kernels import inlined
 from blocksvm.kernels.memory import strided_dot, value_at
 from blocksvm.learners.layout import layout, parameters
-from blocksvm.learners.protocol import GRADIENT, L1, STEP, Learner, Settings, following_numbers, not_negative
+from blocksvm.learners.protocol import (
+    GRADIENT,
+    L1,
+    STEP,
+    Learner,
+    Regulariser,
+    Settings,
+    following_numbers,
+    not_negative,
+)
 from blocksvm.learners.rows import ROUNDS, averages, derivative_at, soft
 
 COLUMN = layout("u", "squares", "round", averaging=("sum",))
@@ -159,6 +168,11 @@ def adagrad_fobos_update(indices, values, start, stop, y, z, importance, columns
             columns[place + WEIGHT_COLUMN.sum] += w
 
 
+def l1_norm(rule: str):
+    """r(w) = l1 ||w||_1."""
+    return lambda settings: Regulariser("l1", settings["l1"], "l1 ||w||_1", rule=rule)
+
+
 ADAPTIVE = Settings((*GRADIENT, STEP, L1, not_negative("delta", "what is added to the root of the squares", 1.0)))
 
 ADAGRAD_RDA = Learner(
@@ -176,6 +190,8 @@ ADAGRAD_RDA = Learner(
     for_numbers=following_numbers,
     numbers=lambda settings: {"squares": 0.0},
     sparse=True,
+    regulariser=l1_norm("dual averaging"),
+    bounds=("AdaGrad, RDA form",),
 )
 ADAGRAD_RDA_SQUARES = ADAGRAD_RDA.like(
     name="adagrad-rda-squares",
@@ -183,6 +199,8 @@ ADAGRAD_RDA_SQUARES = ADAGRAD_RDA.like(
     example="adagrad-rda-squares --l1 1e-6",
     settings=Settings((*GRADIENT, L1)),
     numbers=lambda settings: {"squares": 1.0, "delta": 0.0},
+    regulariser=lambda settings: None,
+    bounds=(),
 )
 ADAGRAD_FOBOS = ADAGRAD_RDA.like(
     name="adagrad-fobos",
@@ -193,4 +211,6 @@ ADAGRAD_FOBOS = ADAGRAD_RDA.like(
     current=adagrad_fobos_current,
     mean=adagrad_fobos_mean,
     columns=WEIGHT_COLUMN,
+    regulariser=l1_norm("forward-backward"),
+    bounds=("AdaGrad, FOBOS form",),
 )

@@ -4,7 +4,7 @@ multiplication.
 OGD (Zinkevich, ICML 2003): w -= eta_t g_t, then the projection on ||w|| <= radius (inf: none).  With a constant step and
 no radius it is linearised FoReL, and mirror descent with the Euclidean map.
 Pegasos (Shalev-Shwartz, Singer, Srebro, Cotter, Math. Prog. 2011) with sub-batches of one row: eta_t = 1 / (lambda t),
-w *= 1 - eta_t lambda first; radius 1 / sqrt(lambda).
+w *= 1 - eta_t lambda first; radius 1 / sqrt(lambda) for hinge, of other losses that of lambda/2 ||w||^2 <= loss at w = 0.
 """
 
 import math
@@ -26,6 +26,7 @@ from blocksvm.learners.protocol import (
     C,
     Learner,
     Regulariser,
+    Setting,
     Settings,
     following_numbers,
 )
@@ -118,9 +119,8 @@ def pegasos_update(indices, values, start, stop, y, z, importance, columns, widt
         shrink = 1.0 - 1.0 / t
         scalars[SCALAR.scale] = scalars[SCALAR.scale] * shrink
         scalars[SCALAR.norm] *= shrink * shrink
-    if y * z < 1.0:
-        eta = 1.0 / (parameters[PARAMETER.lam] * t)
-        move(indices, values, start, stop, eta * y, columns, width, scalars, parameters)
+    factor = -derivative_at(z, y, importance, parameters) / (parameters[PARAMETER.lam] * t)
+    move(indices, values, start, stop, factor, columns, width, scalars, parameters)
     end_round(columns, width, scalars, parameters)
 
 
@@ -137,8 +137,21 @@ def lam_of_C(settings: dict, known: Mapping) -> dict:
     return settings
 
 
+AT_ZERO = {"hinge": 0.5, "squared-hinge": 1.0, "logistic": math.log(2.0), "squared": 0.5}
+
+
+def radius_of_optimum(settings: dict) -> float:
+    """Of a ball that holds the least of lambda/2 ||w||^2 + mean loss, which is at most the mean loss of w = 0; of hinge by
+    strong duality (Pegasos 2011).  inf where no projection is wanted."""
+    return math.inf if settings["unprojected"] else math.sqrt(2.0 * AT_ZERO[settings["loss"]] / settings["lam"])
+
+
+def ball_of_optimum(settings: dict) -> tuple[int, float] | None:
+    return None if settings["unprojected"] else (2, radius_of_optimum(settings))
+
+
 FOLLOWED = ("FoReL lemma, linearised losses", "OGD, constant step", "OGD, looser FoReL form", "OGD, tuned: B L sqrt(t)",
-            "FoReL, tuned: B L sqrt(2 t)")  # fmt: skip
+            "FoReL, tuned: B L sqrt(2 t)", "mirror descent, Bregman form")  # fmt: skip
 
 OGD = Learner(
     name="ogd",
@@ -179,16 +192,18 @@ PEGASOS = OGD.like(
         (
             LAM,
             replace(C, default=None, help="the same as lambda = 1 / (C * rows), where their number is known"),
+            replace(GRADIENT[0], choices=tuple(AT_ZERO)),
+            Setting("unprojected", "leave out the projection on the ball that holds the optimum", False, kind=bool),
         ),
         (("lam", "C"),),
     ),
     complete=lam_of_C,
     update=pegasos_update,
-    numbers=lambda settings: {"radius": 1.0 / math.sqrt(settings["lam"])},
+    numbers=lambda settings: {"radius": radius_of_optimum(settings)},
     mirror=None,
     for_numbers=None,
-    ball=lambda settings: (2, 1.0 / math.sqrt(settings["lam"])),
+    ball=ball_of_optimum,
     regulariser=lambda settings: Regulariser("l2", settings["lam"], "lambda / 2 ||w||^2"),
     takes_weights=False,
-    bounds=("Pegasos, projected",),
+    bounds=("Pegasos, projected", "Pegasos, no projection", "strongly convex, steps 1 / (lambda t)"),
 )

@@ -1,7 +1,8 @@
 """subgradient, fobos, hf-fobos: learners that push weights to zero, lazily: a feature owes its thresholds until a row
 names it.
 
-FOBOS (Duchi, Singer, JMLR 2009): w -= eta_t g_t, then soft-threshold by eta_t l1, then divide by 1 + eta_t l2.
+FOBOS (Duchi, Singer, JMLR 2009): w -= eta_t g_t, then soft-threshold by eta_t l1, then divide by 1 + eta_t l2; or with
+eta_{t+1} in place of eta_t in the last two (half_steps), as the paper's analysis has it.
 HF-FOBOS (Oiwa, Matsushima, Nakagawa, ECML PKDD 2011, eq. 12-13): the threshold of feature j is eta_t l1 h_j,
 h_j = (sum_s |eta_s g_s,j|^p)^(1/p), the largest for p = inf, round t's included; capped where p <= 2.
 Subgradient on loss + l1 ||w||_1 (the same paper, eq. 6): w -= eta_t (g_t + l1 sign(w)).
@@ -18,6 +19,7 @@ import numpy as np
 
 from blocksvm.kernels import inlined
 from blocksvm.kernels.memory import value_at
+from blocksvm.learners.group import GROUP, GROUPED
 from blocksvm.learners.idle import falling_sum, idle_rounds
 from blocksvm.learners.layout import layout, parameters
 from blocksvm.learners.protocol import (
@@ -39,7 +41,8 @@ COLUMN = layout("v", "debt", "powers", averaging=("round", "sum"))
 SCALAR = layout("rounds", "scale", "owed", "base")  # S_t; the round in which S began anew
 TABLE = len(SCALAR)  # of the scalars, from here on: for each round since then S, sum of scale, sum of scale * S
 PERIOD = 1 << 14  # rounds of the table; after them every feature is brought up to date
-PARAMETER = parameters("l1", "l2", "p", "cap")  # p: 0 for FOBOS
+# p: 0 for FOBOS; ahead: 1 where round t's threshold has the step of round t + 1
+PARAMETER = parameters("l1", "l2", "p", "cap", "ahead")
 IDLE = layout("weight", "round", averaging=("sum",))  # columns of subgradient
 
 
@@ -78,7 +81,7 @@ def idle_sum(v, h, before, since, scalars, parameters):
     if parameters[PARAMETER.l2] == 0.0:  # no scale: thresholds are steps, whose sums are known
         return falling_sum(
             v,
-            scalars[SCALAR.base] + since,
+            scalars[SCALAR.base] + since + parameters[PARAMETER.ahead],
             now - since,
             parameters[PARAMETER.step],
             parameters[PARAMETER.l1] * h,
@@ -177,8 +180,9 @@ def fobos_update(indices, values, start, stop, y, z, importance, columns, width,
     scalars[SCALAR.rounds] += 1.0
     eta = eta_at(scalars[SCALAR.rounds], parameters)
     scale = scalars[SCALAR.scale]
-    threshold = eta * parameters[PARAMETER.l1] / scale
-    after = scale / (1.0 + eta * parameters[PARAMETER.l2])
+    half = eta_at(scalars[SCALAR.rounds] + parameters[PARAMETER.ahead], parameters)
+    threshold = half * parameters[PARAMETER.l1] / scale
+    after = scale / (1.0 + half * parameters[PARAMETER.l2])
     scalars[SCALAR.scale] = after
     scalars[SCALAR.owed] += threshold
     rounds = np.int64(scalars[SCALAR.rounds] - scalars[SCALAR.base])
@@ -276,10 +280,19 @@ def truncation(text: str, heights: bool):
     """r(w) = l1 sum_j h_j |w_j|, which regret can measure where there is no l2."""
 
     def regulariser(settings: dict) -> Regulariser | None:
-        return None if settings.get("l2") else Regulariser("l1", settings["l1"], text, heights)
+        return None if settings.get("l2") else Regulariser("l1", settings["l1"], text, heights, "thresholds")
 
     return regulariser
 
+
+L2 = not_negative("l2", "weight of ||w||^2 / 2", 0.0)
+REGULARISER = Setting(
+    "regulariser", "l1 ||w||_1 + l2/2 ||w||^2, or group ||w||_2, not squared", "l1", kind=str, choices=("l1", "group")
+)
+HALF_STEPS = Setting(
+    "half_steps", "the step of round t's threshold: the same as its gradient's, or that of the next round", "same",
+    kind=str, choices=("same", "next"),
+)  # fmt: skip
 
 SUBGRADIENT = Learner(
     name="subgradient",
@@ -293,15 +306,15 @@ SUBGRADIENT = Learner(
     mean=subgradient_mean,
     columns=IDLE,
     parameters=PARAMETER,
-    numbers=lambda settings: {"l2": 0.0, "p": 0.0, "cap": math.inf},
+    numbers=lambda settings: {"l2": 0.0, "p": 0.0, "cap": math.inf, "ahead": 0.0},
     for_numbers=following_numbers,
 )
-FOBOS = SUBGRADIENT.like(
+ON_L1 = SUBGRADIENT.like(
     name="fobos",
     summary="forward-backward splitting: a gradient step, then the threshold of l1 and the shrinking of l2",
     source="Duchi, Singer, JMLR 2009",
     example="fobos --l1 1e-4",
-    settings=Settings((*GRADIENT, STEP, DECAY, L1, not_negative("l2", "weight of ||w||^2 / 2", 0.0))),
+    settings=Settings((*GRADIENT, STEP, DECAY, REGULARISER, L1, L2, HALF_STEPS)),
     score=fobos_score,
     update=fobos_update,
     current=fobos_current,
@@ -309,13 +322,19 @@ FOBOS = SUBGRADIENT.like(
     columns=COLUMN,
     scalars=SCALAR,
     more_scalars=sums_in_table,
-    numbers=lambda settings: {"p": 0.0, "cap": math.inf},
+    numbers=lambda settings: {"p": 0.0, "cap": math.inf, "ahead": float(settings["half_steps"] == "next")},
     initial_scalars={"scale": 1.0},
     sparse=True,
     regulariser=truncation("l1 ||w||_1", heights=False),
-    bounds=("FOBOS",),
+    bounds=("FOBOS", "FOBOS, sum of one-round inequalities"),
 )
-HF_FOBOS = FOBOS.like(
+FOBOS = ON_L1.like(
+    settings=Settings((*GRADIENT, STEP, DECAY, REGULARISER, L1, L2, HALF_STEPS, GROUP)),
+    choice="regulariser",
+    variants={"l1": ON_L1, "group": GROUPED.like(name="fobos", settings=GROUPED.settings + Settings((REGULARISER,)))},
+    bounds=(*ON_L1.bounds, *GROUPED.bounds),
+)
+HF_FOBOS = ON_L1.like(
     name="hf-fobos",
     summary="FOBOS whose threshold of a feature grows with how often and how far it moved",
     source="Oiwa, Matsushima, Nakagawa, ECML PKDD 2011",
@@ -325,7 +344,7 @@ HF_FOBOS = FOBOS.like(
         Setting("p", "of the norm of a feature's steps", 2.0, choices=(1.0, 2.0, 3.0, math.inf), infinite=True),
         positive("cap", "largest height of a threshold, for p 1 or 2", None, metavar="V"),
     )),
-    numbers=lambda settings: {"l2": 0.0},
+    numbers=lambda settings: {"l2": 0.0, "ahead": 0.0},
     regulariser=truncation("l1 sum h_j |w_j| with the heights h of the last round", heights=True),
-    bounds=("HF-FOBOS",),
+    bounds=("HF-FOBOS", "HF-FOBOS, largest heights", "HF-FOBOS, heights"),
 )  # fmt: skip

@@ -1,0 +1,109 @@
+"""Labels that cost: accuracy against the number of labels asked for.
+
+    python -m experiments.active NAME=STORE.h5 ... [--seeds 5] [-C 0.1]
+
+A third of the rows is held out.  Of the others, the pool, labels are asked for
+    smallest margins   some at a time: those of the least |<w, x>| by the weights so far (Tong and Koller, JMLR 2001;
+                       Schohn and Cohn, ICML 2000), the first ones at random
+    at random
+    as they pass       one pass in random order, with probability b / (b + |<w, x>|) (Cesa-Bianchi, Gentile, Zaniboni,
+                       JMLR 2006): --query of train and stream, for several b
+The first two train on all labels so far a machine with hinge loss and this C, to its optimum; the third learns by pa1
+with this C (the mean of the weights), and so does a pass over labels at random beside it.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+
+import numpy as np
+import scipy.sparse
+
+from blocksvm.analysis.replay import Rows, in_memory
+from blocksvm.api import fit
+from blocksvm.memory import Budget
+from blocksvm.sources.store.reader import Store
+from experiments.report import machine
+
+COUNTS = (50, 100, 200, 500, 1000, 2000, 5000)
+QUERIES = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
+
+
+def load(path: str) -> tuple[scipy.sparse.csr_matrix, np.ndarray]:
+    """All rows of a store of two classes: (X, y of +-1)."""
+    with Store(path) as store:
+        matrix = in_memory(Rows(store, "stored", 0, 1 << 29), store.n_samples, Budget(1 << 34))
+        d = store.n_features
+    values = np.ones(matrix.n_nonzeros, np.float32) if matrix.values is None else matrix.values
+    entries = (values, matrix.indices, matrix.indptr)
+    return scipy.sparse.csr_matrix(entries, shape=(matrix.n_samples, d)), matrix.y.astype(float)
+
+
+def smallest_margins(scores: np.ndarray, known: np.ndarray, n: int) -> np.ndarray:
+    """The n rows of the least |score| that are not ``known`` (bool), of equal ones the first."""
+    return np.argsort(np.where(known, np.inf, np.abs(scores)), kind="stable")[: min(n, int((~known).sum()))]
+
+
+def from_pool(
+    train: Callable[[np.ndarray], np.ndarray], X: scipy.sparse.csr_matrix, first: np.ndarray, counts: tuple[int, ...]
+) -> list[np.ndarray]:
+    """The rows asked for up to each of ``counts``, the smallest margins first; train(rows): w of the labels of these.
+
+    first: the rows asked for before there is a w.  Each step asks for a tenth as many labels as there are, at least 10.
+    """
+    asked, found = first, []
+    for count in counts:
+        while len(asked) < count:
+            known = np.zeros(X.shape[0], bool)
+            known[asked] = True
+            n = min(max(10, len(asked) // 10), count - len(asked))
+            asked = np.concatenate([asked, smallest_margins(X @ train(asked), known, n)])
+        found.append(asked)
+    return found
+
+
+def main() -> None:
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("data", nargs="+", metavar="NAME=STORE.h5")
+    p.add_argument("--seeds", type=int, default=5)
+    p.add_argument("-C", type=float, default=0.1, dest="C")
+    options = p.parse_args()
+    about = machine()
+    print(f"{about['cpu']}, {about['cores']} cores, {about['date']}\n")
+    print("| data | labels by | learner | labels asked for | test accuracy |\n|---|---|---|---|---|")
+    for name, _, path in (one.partition("=") for one in options.data):
+        X, y = load(path)
+        results: dict[tuple, list] = {}
+        for seed in range(options.seeds):
+            order = np.random.default_rng(seed).permutation(len(y))
+            test, pool = order[: len(y) // 3], order[len(y) // 3 :]
+            own, labels = X[pool], y[pool]
+
+            def note(way: str, learner: str, at, asked: int, w, held_out=X[test], truth=y[test], to=results) -> None:
+                right = float(np.mean((held_out @ w > 0.0) == (truth > 0.0)))
+                to.setdefault((way, learner, at), []).append((asked, right))
+
+            def train(rows: np.ndarray, own=own, labels=labels) -> np.ndarray:
+                if labels[rows].min() == labels[rows].max():  # no machine yet: the mean direction
+                    return np.asarray(own[rows].T @ labels[rows]).ravel()
+                return fit(own[rows], labels[rows], C=options.C).model.weights
+
+            counts = tuple(n for n in COUNTS if n < len(pool))
+            for rows in from_pool(train, own, np.arange(10), counts):
+                note("smallest margins", "machine", len(rows), len(rows), train(rows))
+            for count in (*counts, len(pool)):
+                note("random", "machine", count, count, train(np.arange(count)))
+                passed = fit(own[:count], labels[:count], learner="pa1", C=options.C, order="stored", average=True)
+                note("random", "pa1", count, count, passed.model.weights)
+            for b in QUERIES:
+                passed = fit(own, labels, learner="pa1", C=options.C, order="stored", average=True, query=b, seed=seed)
+                told = passed.loop.plan.solver.progress(passed.loop.state)
+                note(f"as they pass, b = {b:g}", "pa1", b, told["asked"], passed.model.weights)
+        for (way, learner, _), found in results.items():
+            asked, right = np.array(found).T
+            print(f"| {name} | {way} | {learner} | {asked.mean():,.0f} | {right.mean():.2%} ± {right.std():.2%} |")
+
+
+if __name__ == "__main__":
+    main()
