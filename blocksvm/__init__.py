@@ -28,6 +28,8 @@ _LAZY = {
     "Fitted": "api",
     "describe_solver": "api",
     "TrainSettings": "training.settings",
+    "JointLearner": "learners.joint",
+    "JointMap": "learners.joint",
     "Stream": "streaming.stream",
     "StreamSettings": "streaming.stream",
     "save_stream": "streaming.saving",

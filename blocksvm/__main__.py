@@ -22,6 +22,7 @@ COMMANDS = {
     "stream": "learn from text in one pass, keeping none of it",
     "regret": "compare an online learner with the best fixed weights afterwards",
     "margin": "find the plane of the largest margin, or show that there is none",
+    "structure": "learn to label sequences, parse and segment",
     "export": "write a model for LIBLINEAR, scikit-learn, ONNX, or as a table",
     "import": "make a model of one that LIBLINEAR trained",
     "report": "show the traces of runs beside each other, as a page",

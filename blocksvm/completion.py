@@ -28,8 +28,7 @@ def commands() -> dict[str, Described]:
     from blocksvm.errors import option
     from blocksvm.formats import AUTO, FORMATS
     from blocksvm.learners import LEARNERS
-    from blocksvm.learners.protocol import SHARED
-    from blocksvm.learners.solver import OF_STORES
+    from blocksvm.learners.protocol import COMMON_SETTINGS, SHARED
     from blocksvm.settings import Settings
     from blocksvm.training.methods import NAMES, get_method
     from blocksvm.training.run_settings import RUN_SETTINGS
@@ -48,7 +47,7 @@ def commands() -> dict[str, Described]:
         parsed = make("the solver", Settings()) if signature(make).parameters else make()
         if signature(make).parameters:
             known = [setting.name for setting in everything if option(setting.name) in parsed._option_string_actions]
-            of_stores = OF_STORES.names() if command == "regret" else ()
+            of_stores = COMMON_SETTINGS.names() if command == "regret" else ()
             add_settings(parsed, "settings", everything.without(*known, *of_stores))
         names = NAMES if command == "train" else tuple(LEARNERS)
         own = {flag: names for flag in ("--solver", "--learner", "--help-solver", "--help-learner")}

@@ -9,6 +9,8 @@ from __future__ import annotations
 # settings whose option is not "--" and their name
 OPTIONS = {"C": "-C", "lam": "--lambda"}
 
+LONGEST_SAID = 70  # characters of a table
+
 _options_spoken = False
 
 
@@ -38,7 +40,13 @@ def switched_on(name: str) -> str:
     return option(name) if _options_spoken else f"{name}=True"
 
 
+def brief(value) -> str:
+    """A value in a sentence, of a long table its beginning."""
+    text = str(value)
+    return text if isinstance(value, str | float) or len(text) <= LONGEST_SAID else f"{text[: LONGEST_SAID - 3]}..."
+
+
 def said(name: str, value) -> str:
     """A setting with the value given, as its caller wrote them: '--max-norm 0' or 'max_norm=0'."""
-    shown = f"{value:g}" if isinstance(value, float) else str(value)
+    shown = f"{value:g}" if isinstance(value, float) else brief(value)
     return f"{option(name)} {shown}" if _options_spoken else f"{name}={shown}"

@@ -6,12 +6,16 @@ import json
 import sys
 
 from blocksvm.cli.console import Parser, run
+from blocksvm.errors import InputError
 
 
 def parser() -> Parser:
     p = Parser("info", "Describe a store, a model or a checkpoint.")
     p.add_argument("file", metavar="FILE.h5")
     p.add_argument("--verify", action="store_true", help="read everything against its checksums")
+    p.add_argument(
+        "--top", type=int, metavar="N", help="of a model: list the N features of the largest weights, by class"
+    )
     p.add_argument("--json", action="store_true", help="print one JSON object")
     return p
 
@@ -20,31 +24,61 @@ def main(arguments: list[str]) -> int:
     options = parser().parse_args(arguments)
     from pathlib import Path
 
-    from blocksvm.sources.store.files import open_hdf5, read_meta, text_attribute
+    from blocksvm.sources.store.files import MAKERS, open_hdf5, read_meta, text_attribute
 
     path = Path(options.file)
-    with open_hdf5(path, "store", "model", "checkpoint") as file:
+    with open_hdf5(path, *MAKERS) as file:
         kind = text_attribute(file, "blocksvm")
         version = int(file.attrs["format_version"])
         meta = read_meta(file)
-    if kind != "store":
+    if kind in ("model", "checkpoint"):
         from blocksvm.model.older import of_today
 
         meta = of_today(meta)
     if options.verify:
         verify(path, kind, options.quiet)
+    top = None
+    if options.top is not None:
+        if options.top < 1:
+            raise InputError(f"--top {options.top}: must be 1 or more")
+        if kind != "model":
+            raise InputError(f"{path}: is a {kind}; --top lists the weights of a model")
+        from blocksvm.model.names import strongest
+
+        top = strongest(path, options.top)
     if options.json:
         from blocksvm.settings import plain
 
-        about = meta if kind == "store" else meta | {"settings": own_settings(meta)}
+        about = meta if kind in ("store", "structure") else meta | {"settings": own_settings(meta)}
         all_of_it = {"kind": kind, "format_version": version, "bytes": path.stat().st_size, **about}
+        if top is not None:
+            all_of_it["top"] = [{"label": label, "features": [vars(one) for one in own]} for label, own in top]
         print(json.dumps(plain(all_of_it), indent=2, allow_nan=False))
     else:
         for name, value in described(kind, meta, path.stat().st_size):
             print(f"{name:<14} {value}")
         if options.verify:
             print(f"{'verified':<14} every checksum matches")
+        for line in told_weights(top or []):
+            print(line)
     return 0
+
+
+def told_weights(top: list) -> list[str]:
+    """The features of the largest weights, those of each class under its label."""
+    from blocksvm.labels import listed
+
+    lines = []
+    for label, features in top:
+        lines += ["", "the largest weights" + ("" if label is None else f", above 0 for {listed([label])}")]
+        lines += [f"{one.weight:>+14.6g}  {_printable(str(one))}" for one in features]
+    return lines
+
+
+def _printable(name: str) -> str:
+    """A name on one line: what is not printable, and a blank at an end, as an escape."""
+    shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in name)
+    return repr(shown) if shown != shown.strip() else shown
 
 
 def verify(path, kind: str, quiet: bool) -> None:
@@ -57,6 +91,10 @@ def verify(path, kind: str, quiet: bool) -> None:
         with Store(path) as store:
             store.verify(lambda done, total: line.show(f"verifying chunk {done:,} of {total:,}"))
         line.close()
+    elif kind == "structure":
+        from blocksvm.model.structured import load_structured
+
+        load_structured(path)
     else:
         from blocksvm.model.state import verify_state
 
@@ -136,6 +174,26 @@ def told_changes(meta: dict) -> str:
     return f"{times} since it was split: {rows(added)} added, {rows(gone)} left out"
 
 
+def structure_lines(meta: dict, n_bytes: int) -> list[tuple[str, str]]:
+    """Of a model of outputs with structure."""
+    from blocksvm.cli.display import megabytes
+    from blocksvm.settings import shown
+
+    labels, found = meta["labels"], meta["certificate"]
+    gap = f"relative gap {found['rel_gap']:.3e}, primal {found['primal']:.10g}" if found else None
+    lines = [
+        ("structure", f"{megabytes(n_bytes)}, task {meta['task']}"),
+        ("learner", meta["learner"]),
+        ("settings", shown({k: v for k, v in meta["settings"].items() if k != "template"})),
+        ("features", f"{meta['n_features']:,}, {meta['n_weights']:,} weights"),
+        ("template", meta["template"] or None),
+        ("labels", f"{len(labels):,}: {' '.join(labels[:MOST_LABELS_SHOWN])}" if labels else None),
+        ("trained on", f"{meta['trained_on']}, {meta['epochs']} epochs, {meta['seconds']:.1f}s"),
+        ("certificate", gap),
+    ]
+    return [(name, value) for name, value in lines if value is not None]
+
+
 def described(kind: str, meta: dict, n_bytes: int) -> list[tuple[str, str]]:
     """(name, value) lines for a person."""
     from blocksvm.cli.display import labels_line, megabytes
@@ -159,6 +217,8 @@ def described(kind: str, meta: dict, n_bytes: int) -> list[tuple[str, str]]:
             ("settings", ", ".join(f"{name} {value}" for name, value in meta["settings"].items())),
             ("fingerprint", meta["fingerprint"]),
         ]
+    if kind == "structure":
+        return structure_lines(meta, n_bytes)
     lines = [
         (kind, megabytes(n_bytes)),
         *method_lines(meta),
@@ -171,7 +231,13 @@ def described(kind: str, meta: dict, n_bytes: int) -> list[tuple[str, str]]:
         return [*lines, ("position", f"outer iteration {position['outer']}, visit {position['visit'] + 1}")]
     if meta["status"] == "stream":
         told = meta["progress"]
-        loss = suffered(told["rows"], told["cumulative_loss"], told["mistakes"], told.get("squared_errors"))
+        loss = suffered(
+            told["rows"],
+            told["cumulative_loss"],
+            told["mistakes"],
+            told.get("squared_errors"),
+            told.get("cumulative_cost"),
+        )
         return [*lines, ("learned from", f"a stream of {told['rows']:,} rows: {loss}")]
     if meta["status"] == "imported":
         return [*lines, ("trained by", meta["store"])]

@@ -169,7 +169,7 @@ def require_labels(source) -> None:
     if source.label_kind == SETS:
         raise InputError(
             f"{source.name}: its rows have sets of labels, and this solver learns one label a row; "
-            f"{said('solver', 'dual-cd')} learns each label against the rest"
+            f"{said('solver', 'dual-cd')} learns each label against the rest, {said('learner', 'pa1')} to rank them"
         )
     _require_every_label(source)
     if source.label_counts is None:
@@ -216,7 +216,12 @@ def has_label(labels: np.ndarray) -> np.ndarray:
 
 def keep(y, n: int) -> tuple[np.ndarray, tuple | None]:
     """(what a source keeps of n labels given from Python, its table or None): real numbers, booleans or strings; nan
-    or None where a row has none.  Raises InputError for anything else."""
+    or None where a row has none; or sets (also as tuples, lists or frozensets) of numbers or of strings, None where a
+    row has not even an empty one.  Raises InputError for anything else."""
+    if not isinstance(y, np.ndarray) or y.dtype == object:
+        given = list(y)
+        if any(isinstance(label, _SETS_GIVEN) for label in given):
+            return _keep_sets(given, n)
     y = np.asarray(y)
     if y.shape != (n,):
         raise InputError(f"the labels must be {n} finite numbers or strings, one a row")
@@ -236,6 +241,33 @@ def keep(y, n: int) -> tuple[np.ndarray, tuple | None]:
     if np.isinf(numbers).any():
         raise InputError(f"the labels must be {n} finite numbers or strings, one a row")
     return numbers, None
+
+
+_SETS_GIVEN = (tuple, list, set, frozenset)
+
+
+def _keep_sets(given: list, n: int) -> tuple[np.ndarray, tuple]:
+    """What ``keep`` makes of sets."""
+    if len(given) != n:
+        raise InputError(f"the sets of labels must be {n}, one a row")
+    sets: list[tuple | None] = []
+    for label in given:
+        if label is not None and not isinstance(label, _SETS_GIVEN):
+            raise InputError(f"the label {label!r} stands among sets of labels; write it as a set of one")
+        sets.append(None if label is None else tuple(label))
+    members = {member for own in sets for member in own or ()}
+    words = any(isinstance(member, str) for member in members)
+    try:
+        if words != all(isinstance(member, str) for member in members):
+            raise TypeError
+        sets = [None if own is None else tuple(sorted(set(own if words else map(float, own)))) for own in sets]
+    except (TypeError, ValueError):
+        raise InputError("the sets of labels must hold all numbers or all strings") from None
+    if not words and not np.isfinite(np.array([member for own in sets for member in own or ()])).all():
+        raise InputError("the sets of labels must hold finite numbers or strings")
+    table = tuple(sorted({own for own in sets if own is not None}))
+    place = {own: float(k) for k, own in enumerate(table)}
+    return np.array([np.nan if own is None else place[own] for own in sets]), table
 
 
 def count(kept: np.ndarray, own: tuple | None) -> tuple[list[tuple] | None, int]:

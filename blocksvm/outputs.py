@@ -27,7 +27,7 @@ from blocksvm.labels import label_text
 
 LONGEST_NAME = 230  # bytes; file systems allow 255
 LONGEST_STEM = 150  # bytes of an output's name within a temporary one
-HDF5_KINDS = ("store", "model", "checkpoint")
+HDF5_KINDS = ("store", "model", "checkpoint", "structure")
 HDF5 = b"\x89HDF\r\n\x1a\n"
 LOOKED_AT = 1 << 16  # bytes at a file's beginning that tell what it is
 # kinds of files that are told by their first bytes -> these
@@ -60,10 +60,10 @@ def check_outputs(outputs: Mapping[str, Path], overwrite: bool, inputs: Iterable
 def check_output(path: Path, overwrite: bool, kind: str | None = None, labels: tuple = ()) -> None:
     """Refuse an output that cannot be written, or that exists and may not be replaced, before any work is done.
 
-    kind: what will be written, 'store', 'model', 'checkpoint', 'trace', 'predictions', 'json', 'report', 'figure', or
-    one of ``BEGINNINGS``: with ``overwrite`` only such a file is replaced (or an empty one); None: any.  labels: those
-    that predictions may name.  Text may also go to a pipe, a terminal or a device such as /dev/null, which is written
-    into.
+    kind: what will be written, 'store', 'model', 'checkpoint', 'trace', 'predictions', 'questions', 'json', 'report',
+    'figure', or one of ``BEGINNINGS``: with ``overwrite`` only such a file is replaced (or an empty one); None: any.
+    labels: those that predictions may name.  Text may also go to a pipe, a terminal or a device such as /dev/null,
+    which is written into.
     """
     if len(os.fsencode(path.name)) > LONGEST_NAME:
         raise InputError(f"{path}: the name is too long; choose one of at most {LONGEST_NAME} bytes")
@@ -134,8 +134,10 @@ def _is_standard(found: os.stat_result) -> bool:
 def _article(kind: str) -> str:
     return {
         "predictions": "a file of predictions",
+        "questions": "a list of rows",
         "json": "a JSON report",
         "support vectors": "a list of support vectors",
+        "structure": "a structured model",
     }.get(kind, f"a {kind}")
 
 
@@ -151,7 +153,7 @@ def _is_ours(path: Path, kind: str, labels: tuple) -> bool:
         return True
     if kind in HDF5_KINDS:
         # the attribute that tells the kind lies in the root's header
-        named = re.search(rb"blocksvm\0.{0,64}?(store|model|checkpoint)", start, re.DOTALL)
+        named = re.search(rb"blocksvm\0.{0,64}?(store|model|checkpoint|structure)", start, re.DOTALL)
         return start.startswith(HDF5) and named is not None and named[1].decode() == kind
     if kind == "figure":
         return start.lstrip().startswith(FIGURES)
@@ -167,6 +169,8 @@ def _is_ours(path: Path, kind: str, labels: tuple) -> bool:
         del lines[-1]  # it may be cut
     if kind == "trace":
         return _is_event(lines[0]) if lines else False
+    if kind == "questions":
+        return all(re.fullmatch(r".+:\d+", line) for line in lines if line)
     texts = {label_text(label) for label in labels}
     named = (
         line in texts or all(part in texts for part in line.split(",")) or _is_numbers(line) for line in lines if line

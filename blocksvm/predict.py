@@ -62,8 +62,10 @@ def main(arguments: list[str]) -> int:
         if not Path(options.input).exists():
             raise InputError(f"{options.input}: no such file")
         if Path(options.input).is_file():
+            from blocksvm.formats.files import HDF5, magic_of
+
             with open(options.input, "rb") as file:
-                is_store = file.read(8) == b"\x89HDF\r\n\x1a\n"
+                is_store = file.read(8) == HDF5 and magic_of(options.input) is None
     if is_store:
         open_hdf5(Path(options.input), "store").close()
     sigterm_interrupts()
@@ -83,7 +85,7 @@ def main(arguments: list[str]) -> int:
         ready = compile_reader(description["text"]["dtype"], description.get("bits"), options.quiet)
         scorer = TextScorer(options.model, options.memory, options.format, ready)
         pieces = scorer.scores([options.input])
-    measures = SetMeasures(scorer.model.labels) if sets else RealMeasures()
+    measures = SetMeasures(scorer.model.labels, scorer.model.ranks) if sets else RealMeasures()
     if DISTANCE in description:
         measures = DistanceMeasures(description[DISTANCE]["epsilon"])
     if not (real or sets):

@@ -20,7 +20,7 @@ def parser(learner: str, settings: Settings) -> Parser:
     """The options of a replay of this learner, which takes ``settings`` of its own."""
     p = Parser(
         "regret",
-        "Replay an online learner over a store of two classes: cumulative loss, mistakes, regret against the best\n"
+        "Replay an online learner over a store of classes: cumulative loss, mistakes, regret against the best\n"
         "fixed weights in hindsight, and each proven bound with its assumptions checked on these rows.",
         EPILOG,
     )
@@ -67,13 +67,13 @@ def learner_of(arguments: list[str]) -> tuple[str, Settings]:
         if {"-h", "--help"} & set(arguments):
             return "the learner", Settings()
         raise InputError("--learner NAME is needed; train --help lists the learners")
-    from blocksvm.learners.solver import OF_STORES
+    from blocksvm.learners.protocol import COMMON_SETTINGS
     from blocksvm.training.methods import get_method
 
     method = get_method(name, learner=True)
     if not method.capabilities.linear:
         raise InputError(f"{name}: has a kernel, and regret is against the best fixed weights; choose another learner")
-    return name, method.settings.without(*OF_STORES.names())
+    return name, method.settings.without(*COMMON_SETTINGS.names(), "costs", "cost_rule")
 
 
 def main(arguments: list[str]) -> int:
@@ -89,15 +89,17 @@ def main(arguments: list[str]) -> int:
     outputs = {kind: Path(name) for kind, name in kinds.items() if name}
     check_outputs(outputs, options.overwrite, [Path(options.store)])
     with open_hdf5(Path(options.store), "store") as file:
-        values = read_meta(file)["values"]
+        about = read_meta(file)
+    values, n_classes = about["values"], max(2, len(about["labels"] or []))
     if options.figure:
         from blocksvm.analysis.figure import draw, require_matplotlib
 
         require_matplotlib()
     settings = given(options, own)
     sigterm_interrupts()
-    compile_solver(learner, True, settings, values, 2, options.quiet, options.store)
-    compile_solver("dual-cd", False, {}, values, 2, options.quiet, options.store)
+    solver = {"multiclass": "crammer-singer"} if n_classes > 2 else {}
+    compile_solver(learner, True, settings, values, n_classes, options.quiet, options.store)
+    compile_solver("dual-cd", False, solver, values, n_classes, options.quiet, options.store)
     from blocksvm.analysis.report import regret
     from blocksvm.cli.display import Line
     from blocksvm.sources.store.reader import Store

@@ -73,12 +73,16 @@ class RecordCounter:
         self.source = None
         self.records = 0
 
-    def at(self, batch: RowBatch, record: int, what: str) -> str:
-        """'file:line: what' for a record (0-based) of a batch that follows those that were counted."""
+    def place(self, batch: RowBatch, record: int) -> str:
+        """'file:line' of a record (0-based) of a batch that follows those that were counted."""
         if batch.origin.source is not self.source:
             self.source = batch.origin.source
             self.records = 0
-        return f"{shown_name(self.source.name)}:{self.records + record + 1}: {what}"
+        return f"{shown_name(self.source.name)}:{self.records + record + 1}"
+
+    def at(self, batch: RowBatch, record: int, what: str) -> str:
+        """'file:line: what'."""
+        return f"{self.place(batch, record)}: {what}"
 
     def check(self, batch: RowBatch) -> None:
         """Raise InputError if the batch had a fault; else count its records."""

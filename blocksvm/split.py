@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from blocksvm.cli.console import Parser, compile_kernels, compile_reader, run, seed, sigterm_interrupts, size
-from blocksvm.cli.options import add_format
+from blocksvm.cli.options import add_choices, add_format, chosen_in
 from blocksvm.errors import InputError
 
 EPILOG = """examples:
@@ -52,6 +52,7 @@ def parser() -> Parser:
     rows.add_argument("--dtype", choices=("float32", "float64"), help="precision of the values (default float32)")
     rows.add_argument("--seed", type=seed, help="seed of the rows' random order (default 0)")
     rows.add_argument("--keep-order", action="store_true", default=None, help="keep the rows in the order of the text")
+    add_choices(p)
     outputs = p.add_argument_group("what to write")
     outputs.add_argument(
         "--holdout",
@@ -105,9 +106,11 @@ def main(arguments: list[str]) -> int:
 
     given = {name: getattr(options, name) for name in COMMON}
     if changes:
-        settings = settings_of_store(options.store, given, **machine)
+        settings = settings_of_store(options.store, given, chosen_in(options), **machine)
     else:
-        settings = settings_from(given, **machine, holdout=share, overwrite=options.overwrite)
+        settings = settings_from(
+            given, **machine, holdout=share, overwrite=options.overwrite, options=chosen_in(options)
+        )
     compile_kernels("split", settings.dtype, options.quiet)
     from blocksvm.cli.display import SplitDisplay, split_summary
 

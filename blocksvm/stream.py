@@ -16,7 +16,17 @@ from blocksvm.cli.console import (
     seed,
     size,
 )
-from blocksvm.cli.options import SOLVER_WORDS, add_format, add_settings, described, given, refusal, value_of
+from blocksvm.cli.options import (
+    SOLVER_WORDS,
+    add_choices,
+    add_format,
+    add_settings,
+    chosen_in,
+    described,
+    given,
+    refusal,
+    value_of,
+)
 from blocksvm.cli.standard import is_closed
 from blocksvm.errors import InputError
 from blocksvm.learners import LEARNERS
@@ -59,10 +69,13 @@ def parser(learner: str, settings: Settings) -> Parser:
     )
     rows.add_argument("--skip-bad", action="store_true", help="count, show and skip malformed lines")
     rows.add_argument("--passes", type=int, default=1, metavar="N", help="over the inputs (default 1)")
+    add_choices(p)
     what = p.add_argument_group("what is predicted")
     what.add_argument("--predictions", metavar="FILE",
                       help="write what each row is predicted as, before it is learned from (- to stdout)")  # fmt: skip
     what.add_argument("--scores", action="store_true", help="write decision values in place of labels (one a class)")
+    what.add_argument("--ask", metavar="FILE",
+                      help="with --query: write which rows without a label it asks for, as FILE:LINE")  # fmt: skip
     what.add_argument("--test", action="store_true", help="learn nothing: only predict, by --continue-from MODEL.h5")
     more = p.add_argument_group("starting, watching, saving")
     more.add_argument("--prior", metavar="MODEL.h5", help="a model to start from and to be regularised towards")
@@ -102,7 +115,7 @@ def known_labels(options) -> tuple[float, ...]:
 def learner_of(arguments: list[str]) -> tuple[str, Settings, str | None]:
     """(name, settings, kind of targets) of the learner that arguments name, or that the model which they continue was
     learned by; of several learners the names with commas between them, and the settings of all."""
-    from blocksvm.learners.protocol import SHARED
+    from blocksvm.learners.protocol import COMMON_SETTINGS
 
     name = value_of(arguments, *SOLVER_WORDS)
     continued = value_of(arguments, "--continue-from")
@@ -113,13 +126,13 @@ def learner_of(arguments: list[str]) -> tuple[str, Settings, str | None]:
         method = describe_model(continued)["method"]
         name, targets = method["name"], method["settings"].get("targets")
     if name is None and {"-h", "--help"} & set(arguments):
-        return "", SHARED, None
+        return "", COMMON_SETTINGS, None
     name = DEFAULT if name is None else name
     own = Settings()
     for one in name.split(","):
         more = settings_named(one, targets)
         own += more.without(*own.names())
-    return name, own + SHARED, targets
+    return name, own + COMMON_SETTINGS, targets
 
 
 def settings_named(name: str, targets: str | None) -> Settings:
@@ -142,11 +155,13 @@ def learner_named(name: str):
 def main(arguments: list[str]) -> int:
     asked = value_of(arguments, "--help-learner")
     if asked is not None:
-        from blocksvm.learners.protocol import SHARED
+        from blocksvm.learners.protocol import COMMON_SETTINGS
 
         learner = learner_named(asked)
         example = f"example: python -m blocksvm.stream rows.svm --learner {learner.example}"
-        print(described(asked, f"{learner.summary} ({learner.source})", learner.settings + SHARED, ("", example)))
+        print(
+            described(asked, f"{learner.summary} ({learner.source})", learner.settings + COMMON_SETTINGS, ("", example))
+        )
         return 0
     learner, own, targets = learner_of(arguments)
     options = parser(learner, own).parse_args(arguments)
@@ -165,6 +180,8 @@ def main(arguments: list[str]) -> int:
             raise InputError(f"{name} {value}: must be 1 or more")
     if options.save_every and not options.model:
         raise InputError("--save-every needs --model MODEL.h5, the file to write")
+    if options.ask and value_of(arguments, "--query") is None:
+        raise InputError("--ask needs --query B, which says how likely labels are asked for")
     if options.scores and not options.predictions:
         raise InputError("--scores needs --predictions FILE, where they are written")
     if options.test and options.model:
@@ -177,6 +194,8 @@ def main(arguments: list[str]) -> int:
         raise InputError("--json goes to standard output, where the predictions go; name a file for these")
     elif options.predictions and is_closed(sys.stdout):
         raise InputError("standard output is closed; name a file for --predictions")
+    if options.ask:
+        outputs["questions"] = Path(options.ask)
     for name, path in outputs.items():
         check_output(path, options.overwrite, "trace" if name == "log" else name, known_labels(options))
         if path.resolve() in read_from or list(outputs.values()).count(path) > 1:
@@ -195,7 +214,7 @@ def main(arguments: list[str]) -> int:
     from blocksvm import kernels
     from blocksvm.cli.display import StreamDisplay
     from blocksvm.formats import AUTO
-    from blocksvm.learners.protocol import SHARED
+    from blocksvm.learners.protocol import COMMON_SETTINGS
     from blocksvm.log import JsonLines
     from blocksvm.settings import plain
     from blocksvm.streaming.predictions import Predictions
@@ -203,13 +222,13 @@ def main(arguments: list[str]) -> int:
     from blocksvm.streaming.stream import Stream, StreamSettings
 
     kernels.start()
-    shared = {setting: settings_given.pop(setting) for setting in SHARED.names() if setting in settings_given}
+    shared = {setting: settings_given.pop(setting) for setting in COMMON_SETTINGS.names() if setting in settings_given}
     settings = StreamSettings(
         learner=options.learner or ("" if options.continue_from else DEFAULT), settings=settings_given,
         labels=labels_given(options.labels), bits=options.bits,
         bias=options.bias, skip_bad=options.skip_bad, save_every=options.save_every, memory=options.memory, jobs=jobs,
         seed=options.seed, normalize=options.normalize, sum_duplicates=options.duplicates == "sum",
-        format=options.format or AUTO, passes=options.passes, test=options.test, **shared,
+        format=options.format or AUTO, options=chosen_in(options), passes=options.passes, test=options.test, **shared,
     )  # fmt: skip
     display = StreamDisplay(sys.stderr, options.quiet)
     warn = partial(print, file=sys.stderr, flush=True)
@@ -231,14 +250,26 @@ def main(arguments: list[str]) -> int:
                 whole = stack.enter_context(written_whole(outputs["predictions"], options.overwrite))
                 put = stack.enter_context(open(whole, "w", encoding="utf-8")).write
             predictions = Predictions(put, options.scores)
+        ask, asked = None, 0
+        if options.ask:
+            whole = stack.enter_context(written_whole(outputs["questions"], options.overwrite))
+            questions = stack.enter_context(open(whole, "w", encoding="utf-8"))
+
+            def ask(place: str) -> None:
+                nonlocal asked
+                asked += 1
+                questions.write(place + "\n")
+
         saver = stack.enter_context(Saver(outputs["model"], options.overwrite)) if "model" in outputs else None
         stream = Stream(
             settings, prior=None if options.prior is None else Path(options.prior), on_report=report,
             continue_from=None if options.continue_from is None else Path(options.continue_from),
             on_fault=display.fault, save=None if saver is None else saver.save, stop=stop,
             on_format=compile_reader("float32", options.bits, options.quiet),
-            on_predicted=predictions and predictions.add,
+            on_predicted=predictions and predictions.add, on_asked=ask,
         )  # fmt: skip
+        if predictions:
+            predictions.sets = stream.leading.runner.sets and not stream.leading.runner.ranks
         if "log" in outputs:
             log = JsonLines(outputs["log"], open_text(outputs["log"], options.overwrite), warn)
             stack.callback(log.close)
@@ -259,6 +290,8 @@ def main(arguments: list[str]) -> int:
         return 0
     for line in display.summary(stream):
         print(line, file=sys.stderr if options.predictions == "-" else sys.stdout)
+    if options.ask:
+        print(f"{asked:,} labels are asked for in {outputs['questions']}")
     if predictions and "predictions" in outputs:
         print(f"{predictions.rows:,} predictions in {outputs['predictions']}")
     if options.model and not options.quiet:

@@ -134,8 +134,11 @@ def main(arguments: list[str]) -> int:
     weighted = about.get("weighted", False) or (
         settings.capabilities.predicts_first and settings.method.get("class_weight") is not None
     )
+    chosen = dict(settings.method)
+    if about.get("label_kind") == "sets" and settings.capabilities.predicts_first:
+        chosen["targets"] = "sets"
     compile_solver(
-        settings.solver, settings.learner, settings.method, values, n_classes, options.quiet, options.store,
+        settings.solver, settings.learner, chosen, values, n_classes, options.quiet, options.store,
         settings.screens, weighted=weighted, free_bias=settings.free_bias,
     )  # fmt: skip
     if options.calibrate:

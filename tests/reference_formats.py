@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import re
 
 import numpy as np
@@ -91,4 +92,57 @@ def parse_vw(data: bytes, duplicates: str = "error", dtype: str = "float32") -> 
             raise BadLine(line, "overflow")
         kept = sorted(i for i, value in rounded.items() if value != 0.0)
         rows.append((label, weight, {i: rounded[i] for i in kept}, {i: names[i] for i in kept}))
+    return rows
+
+
+def ngrams_of(text: str, analyzer: str, low: int, high: int) -> dict[str, int]:
+    """How often each n-gram of low to high words or characters occurs in a document."""
+    text = text.lower()
+    found: dict[str, int] = {}
+    if analyzer == "word":
+        words = re.findall(r"(?u)\b\w\w+\b", text)
+        spans = [" ".join(words[i : i + n]) for n in range(low, high + 1) for i in range(len(words) - n + 1)]
+    elif analyzer == "char":
+        text = re.sub(r"\s\s+", " ", text)
+        spans = [text[i : i + n] for n in range(low, high + 1) for i in range(len(text) - n + 1)]
+    else:
+        spans = []
+        for word in (f" {word} " for word in text.split()):
+            lengths = [n for n in range(low, high + 1) if n < len(word)]
+            spans += [word[i : i + n] for n in lengths for i in range(len(word) - n + 1)]
+            spans += [word] * (high >= len(word))
+    for span in spans:
+        found[span] = found.get(span, 0) + 1
+    return found
+
+
+MISSING = ("", "na", "n/a", "nan", "null")
+
+
+def table_rows(text: str, label: str, categories=(), ignored=(), auto=True, delimiter=",") -> list[tuple]:
+    """(label, {feature: value}) of each row of a table whose cells in quotes hold no missing values.
+
+    BadLine where a row has too many or too few cells, or a number is none.
+    """
+    lines = text.splitlines()
+    names = next(csv.reader([lines[0]], delimiter=delimiter, skipinitialspace=True))
+    rows = []
+    for line, own in enumerate(lines[1:], start=2):
+        if not own:
+            continue
+        cells = [cell.strip() for cell in next(csv.reader([own], delimiter=delimiter, skipinitialspace=True))]
+        if len(cells) != len(names):
+            raise BadLine(line, "cells")
+        entries, target = {}, np.nan
+        for name, cell in zip(names, cells, strict=True):
+            if name == label:
+                target = float(cell) if cell else np.nan
+            elif name not in ignored and cell.lower() not in MISSING:
+                numeric = _NUMBER.fullmatch(cell.encode()) is not None and name not in categories
+                if not numeric and not auto and name not in categories:
+                    raise BadLine(line, "no number")
+                value = float(np.float32(cell)) if numeric else 1.0
+                if value != 0.0:
+                    entries[name if numeric else f"{name}={cell}"] = value
+        rows.append((target, entries))
     return rows

@@ -208,6 +208,55 @@ class PA2(PA1):
         return loss / (q + 1.0 / (2.0 * self.C))
 
 
+class MIRA(Learner):
+    """Of two classes (Crammer, Singer 2003): w += tau y x, tau = -m / ||x||^2 within 0 and 1; the first row with
+    entries gives w = y x."""
+
+    def __init__(self, d):
+        super().__init__(d)
+        self.started = False
+
+    def learn(self, x, y):
+        self.t += 1
+        q = x @ x
+        if q > 0:
+            tau = min(max(-y * self.score(x) / q, 0.0), 1.0) if self.started else 1.0
+            self.w = self.w + tau * y * x
+            self.started = True
+
+
+class MIRAOfClasses:
+    """k classes: min 1/2 sum ||w_r + tau_r x||^2, tau_r <= [r = y], sum tau = 0; the first row with entries takes
+    tau_y = 1, the others -1 / (k - 1)."""
+
+    def __init__(self, k, d):
+        self.k = k
+        self.W = np.zeros((k, d))
+        self.started = False
+
+    def scores(self, x):
+        return self.W @ x
+
+    def predict(self, x):
+        return int(np.argmax(self.scores(x)))
+
+    def steps(self, x, c):
+        """tau (k,) by sorting: tau_r = min(theta - B_r, [r = c]) with theta from sum tau = 0."""
+        own = np.arange(self.k) == c
+        if not self.started:
+            return np.where(own, 1.0, -1.0 / (self.k - 1))
+        edges = self.scores(x) / (x @ x) + own
+        falling = np.sort(edges)[::-1]
+        thetas = (np.cumsum(falling) - 1.0) / np.arange(1, self.k + 1)
+        theta = thetas[np.flatnonzero(falling > thetas)[-1]]
+        return own - np.maximum(edges - theta, 0.0)
+
+    def learn(self, x, c):
+        if x @ x > 0:
+            self.W = self.W + np.outer(self.steps(x, c), x)
+            self.started = True
+
+
 class PARegression(Learner):
     """l = max(0, |<w, x> - y| - epsilon) > 0: w += sign(y - <w, x>) tau x (Crammer 2006, section 4); kind 0, 1, 2: tau
     as PA, PA-I, PA-II have it."""
@@ -835,6 +884,7 @@ LEARNERS = {
     "pa": PA,
     "pa1": PA1,
     "pa2": PA2,
+    "mira": MIRA,
     "cw-var": CWVar,
     "cw-stdev": CWStdev,
     "arow": AROW,
@@ -905,8 +955,32 @@ class MultiPrototype:
         scores = self.scores(x)
         scores[c] = -np.inf
         s = int(np.argmax(scores))
+        self._learn_pair(x, c, s)
+
+    def learn_set(self, x, Y):
+        """The same for a set Y of classes: r = argmin score in Y, s = argmax score outside (ties: the smaller); of an
+        empty or complete set the learner gets a row of zeros.  Returns (score_r - score_s or None)."""
+        scores = self.scores(x)
+        inside = np.isin(np.arange(self.k), sorted(Y))
+        if inside.all() or not inside.any():
+            self.learner.learn(np.zeros(self.k * self.d), 1)
+            return None
+        r = int(np.argmin(np.where(inside, scores, np.inf)))
+        s = int(np.argmax(np.where(inside, -np.inf, scores)))
+        self._learn_pair(x, r, s)
+        return scores[r] - scores[s]
+
+    def costly(self, x, c, costs, max_loss):
+        """(s, loss) of a row of class c where predicting r for it costs costs[c, r] (Crammer 2006, section 8): s the
+        class predicted, or that of the largest score_s - score_c + sqrt(cost); (None, 0) where s is c."""
+        scores = self.scores(x)
+        roots = np.sqrt(costs[c])
+        s = int(np.argmax(scores + roots if max_loss else scores))
+        return (None, 0.0) if s == c else (s, scores[s] - scores[c] + roots[s])
+
+    def _learn_pair(self, x, r, s):
         virtual = np.zeros((self.k, self.d))
-        virtual[c] = x
+        virtual[r] = x
         virtual[s] = -x
         self.learner.learn(virtual.reshape(-1), 1)
 

@@ -31,7 +31,7 @@ def completed(script, *words):
 def test_bash_completes_commands_options_and_values(known):
     script = SHELLS["bash"](known)
     assert completed(script, "") == list(COMMANDS)
-    assert completed(script, "st") == ["stream"]
+    assert completed(script, "str") == ["stream", "structure"]
     assert completed(script, "train", "store.h5", "--multi") == ["--multiclass"]
     assert completed(script, "train", "--loss", "hin") == ["hinge"]
     assert completed(script, "train", "--loss", "=", "log") == ["logistic"]

@@ -26,7 +26,12 @@ def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("extending")
     for name, code in re.findall(r"```python\n# (\w+\.py)\n(.*?)```", PAGE.read_text(), re.DOTALL):
         (folder / name).write_text(code)
-    assert sorted(path.name for path in folder.iterdir()) == ["my_format.py", "my_learner.py", "my_loss.py"]
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "my_format.py",
+        "my_learner.py",
+        "my_loss.py",
+        "my_task.py",
+    ]
     make_store(folder, *random_rows(n=150, d=20, seed=8), name="store")
     (folder / "rows.svm").write_text((folder / "store.svm").read_text())
     return folder
@@ -119,3 +124,18 @@ def test_the_format_is_split_and_predicted(folder):
     done = subprocess.run(line, cwd=folder, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)})
     assert done.returncode == 2
     assert "bad.txt:2: 'x' is not a label" in done.stderr
+
+
+def test_the_task(folder):
+    """A model of a task outside the package runs that task's code only where its user names it."""
+    lines = [f"{'warm' if k % 2 else 'cold'} day{k % 7} {'sun' if k % 2 else 'snow'}" for k in range(40)]
+    (folder / "topics.txt").write_text("\n".join(lines) + "\n")
+    train, evaluate = (words for words in commands() if "my_task:TOPICS" in words)
+    run(folder, train)
+    assert run(folder, evaluate).split() == ["accuracy", "1.0000"]
+    done = subprocess.run(
+        [sys.executable, *evaluate[1:-2]], cwd=folder, capture_output=True, text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert "was trained for the task my_task:TOPICS; if you trust that, say --task my_task:TOPICS" in done.stderr

@@ -84,8 +84,8 @@ def test_recipes_of_any_age():
     assert Recipe.restored(older, "x") == Recipe("svmlight", "sum", None, "l2", "float64")
     settings = {"seed": 3, "order": "shuffled", "min_count": 1, "holdout": 0.0}
     assert Recipe.of_store({"settings": settings | older}, "x") == Recipe("svmlight", "sum", None, "l2", "float64")
-    with pytest.raises(InputError, match="m.h5: its features were made by ngrams, which this program does not know"):
-        Recipe.restored({"ngrams": "word:1-3"}, "m.h5")
+    with pytest.raises(InputError, match="m.h5: its features were made by stemming, which this program does not know"):
+        Recipe.restored({"stemming": "yes"}, "m.h5")
     for wrong in ({"bits": 99}, {"bits": "8"}, {"bits": True}, {"dtype": "float16"}, {"format": 3}):
         with pytest.raises(InputError, match="m.h5: the recipe of its features is damaged"):
             Recipe.restored(wrong, "m.h5")

@@ -26,6 +26,7 @@ CASES = {
     "pa": [{}],
     "pa1": [{"C": 0.1}, {"C": 10.0}],
     "pa2": [{"C": 0.1}, {"C": 10.0}],
+    "mira": [{}],
     "cw-var": [{}, {"confidence": 0.99, "variance": 0.2}],
     "cw-stdev": [{}, {"confidence": 0.99, "variance": 0.2}],
     "arow": [{}, {"r": 0.05, "variance": 3.0}],
@@ -134,6 +135,8 @@ def test_more_than_two_classes(name, case, rule):
         make = partial(oracle.LEARNERS["perceptron"], step=1.0)
         X = np.hstack([X, np.full((len(X), 1), case["max_norm"])])
     dense = oracle.MultiPrototype(make, k, X.shape[1]) if rule == "prototype" else oracle.OneVsRest(make, k, d)
+    if name == "mira" and rule == "prototype":
+        dense = oracle.MIRAOfClasses(k, d)
     mistakes = 0
     for x, c in zip(X, y, strict=True):
         mistakes += dense.predict(x) != c
@@ -292,7 +295,7 @@ def test_no_learner_makes_numbers_that_are_none(name, data):
 
 def test_settings_that_do_not_fit_are_refused():
     for name, case, what in [
-        ("pa", {"C": 1.0}, "C: pa has no use for it; it takes no settings"),
+        ("pa", {"C": 1.0}, "C: pa has no use for it; it takes costs, cost_rule"),
         ("pegasos", {}, "pegasos needs lam"),
         ("perceptron-bias", {}, "perceptron-bias needs max_norm"),
         ("arow", {"r": 0.0}, "r=0: must be above 0 and at most 1e"),

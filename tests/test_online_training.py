@@ -309,7 +309,7 @@ def test_options_of_learners_belong_to_learners(tmp_path, capsys):
         (["--solver", "dual-cd", "--step", 1], "--step: dual-cd has no use for it; it takes --loss, -C"),
         (["--average"], "--average: dual-cd has no use for it"),
         (["--solver", "pa1", "--schedule", 3], "--schedule 3: pa1 sees each row once in an epoch"),
-        (["--solver", "pa1", "--batch", 3], "--batch: pa1 has no use for it; it takes -C, --average"),
+        (["--solver", "pa1", "--batch", 3], "--batch: pa1 has no use for it; it takes -C, --costs"),
         (["--solver", "arow", "-C", 3], "-C: arow has no use for it"),
         (["--solver", "arow", "--multiclass", "rest"], "--multiclass: the rows have two classes"),
         (["--solver", "arow", "--warm-start", store], "is a store, but a model or checkpoint is wanted"),

@@ -60,7 +60,7 @@ def test_the_command_shows_one_table(tmp_path, capsys):
     code, out, err = run_in_process(capsys, main, *arguments, "--save-every", 30)
     assert code == 0, err
     events = [json.loads(line) for line in log.read_text().splitlines()]
-    assert events[0]["learners"]["pa1"] == {"C": 0.5}
+    assert events[0]["learners"]["pa1"]["C"] == 0.5
     assert events[0]["learners"]["ogd"]["step"] == 0.1
     last = events[-1]["learners"]
     lines = err.splitlines()

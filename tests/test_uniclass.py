@@ -229,8 +229,8 @@ def test_a_stream_and_training_agree_and_a_stream_goes_on(tmp_path, bits):
     tested, _ = learned(paths[0], "", continue_from=tmp_path / "whole.h5", bits=bits, test=True,
                         sum_duplicates=bits is not None)  # fmt: skip
     told = model.predict(shifted)
-    before = whole.features.state.tally[SQUARED_ERRORS]
-    assert tested.features.state.tally[SQUARED_ERRORS] - before == pytest.approx((told**2).sum(), rel=1e-6)
+    before = whole.leading.state.tally[SQUARED_ERRORS]
+    assert tested.leading.state.tally[SQUARED_ERRORS] - before == pytest.approx((told**2).sum(), rel=1e-6)
 
 
 def test_from_text_to_distances(tmp_path, capsys):

@@ -12,10 +12,12 @@ from __future__ import annotations
 
 import math
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 import scipy.sparse
@@ -156,15 +158,18 @@ def path(run: Run) -> list[float]:
     return sorted(C for C in set(values) if 1e-40 < C < 1e40)
 
 
-def comparators(run: Run, rows: Rows, memory: int, tell: Callable[[str], None]) -> list[Comparator]:
-    """The zero vector and those found, in the order of the path."""
+def comparators(
+    run: Run, rows: Rows, memory: int, tell: Callable[[str], None], more: Mapping = MappingProxyType({})
+) -> list[Comparator]:
+    """The zero vector and those found, in the order of the path; more: settings of the batch solver, of several
+    classes."""
     zero = Found("u = 0", np.zeros(run.d + 1))
     kept = [measure(run, zero, np.zeros(run.T))]
     if run.truncated:
         for found in by_epochs(run, rows, tell):
             kept.extend(measured(run, rows, found))
         return kept
-    finder = certified if run.judged_name in CERTIFIED else smooth
+    finder = partial(certified, more=more) if run.judged_name in CERTIFIED else smooth
     least, idle, C = float(kept[0].judged[-1]), 0, 0.0
     for found in finder(run, rows, memory, tell):
         new = list(measured(run, rows, found))
@@ -191,7 +196,7 @@ def named(what: str):
         raise InputError(f"{what}: {error}") from error
 
 
-def certified(run: Run, rows: Rows, memory: int, tell: Callable[[str], None]) -> Iterator[Found]:
+def certified(run: Run, rows: Rows, memory: int, tell: Callable[[str], None], more: Mapping) -> Iterator[Found]:
     """The batch solver's weights along the path, each from the one before."""
     with tempfile.TemporaryDirectory(prefix="blocksvm-regret-") as folder:
         previous = None
@@ -200,13 +205,14 @@ def certified(run: Run, rows: Rows, memory: int, tell: Callable[[str], None]) ->
             with named(f"beside the records of {run.T:,} rounds"):
                 fitted = fit(
                     rows.source, C=C, loss=run.judged_name, bias=run.bias, tol=TOLERANCE, schedule="5",
-                    max_outer=OUTERS, memory=memory, warm_start=previous,
+                    max_outer=OUTERS, memory=memory, warm_start=previous, **more,
                 )  # fmt: skip
             previous = Path(folder) / f"{number}.h5"
             fitted.save(previous)
-            constant = fitted.model.intercept / run.bias if run.bias else 0.0
+            vectors = np.atleast_2d(fitted.model.weights)
+            constant = np.atleast_1d(fitted.model.intercept / run.bias if run.bias else np.zeros(len(vectors)))
             gap = None if fitted.certificate is None else fitted.certificate.rel_gap
-            found = Found(f"C = {C:.4g}", np.append(fitted.model.weights, constant), C, fitted.status, gap)
+            found = Found(f"C = {C:.4g}", np.column_stack([vectors, constant]).ravel(), C, fitted.status, gap)
             del fitted  # with its blocks
             yield found
             del found

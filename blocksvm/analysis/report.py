@@ -9,10 +9,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from blocksvm.analysis.bounds import Bound, bounds_of
+from blocksvm.analysis.classes import COMPARED, ClassRows, check_of_classes, replay_classes
 from blocksvm.analysis.comparators import CERTIFIED, TOLERANCE, VECTORS, Comparator, Found, comparators, measure
 from blocksvm.analysis.replay import RECORD_BYTES, Rows, Run, in_memory, learner_bytes, log_spaced, replay
 from blocksvm.errors import InputError, called, said
-from blocksvm.labels import refuse_weights
+from blocksvm.labels import SETS, refuse_weights, require_labels
+from blocksvm.learners import get_learner
 from blocksvm.learners.exact import EXACT, ExactRunner
 from blocksvm.learners.runner import Runner, known_of
 from blocksvm.memory import Budget
@@ -178,39 +180,45 @@ def regret(
     memory: int = 1_000_000_000,
     tell: Callable[[str], None] = lambda text: None,
 ) -> RegretReport:
-    """Replay an online learner over a source of two classes, and compare it with fixed weights found in hindsight.
+    """Replay an online learner over a source of two classes, or more by the multi-prototype rule, and compare it with
+    fixed weights found in hindsight.
 
     given: the learner's settings; max_rows: only so many rows, in the order of the replay ('stored' or 'shuffled' by
     ``seed``); average: also measure the mean of the learner's weights; memory in bytes; tell is called with what is
     under way.  Raises InputError where something does not fit.
     """
-    require_two_labels(source)
+    several = source.label_kind != SETS and source.labels is not None and not source.labels.binary
+    (require_labels if several else require_two_labels)(source)
     refuse_weights(source, "regret")
     known = known_of(source, 0.0)
     if max_rows is not None and max_rows < 1:
         raise InputError(f"{said('max_rows', max_rows)}: must be 1 or more")
+    if several:
+        check_of_classes(EXACT[learner] if learner in EXACT else get_learner(learner), max_rows)
     if learner in EXACT:
         if average:
             raise InputError(f"{called('average')}: {learner} has no use for it")
         runner = ExactRunner(EXACT[learner], given or {})
     else:
-        runner = Runner(learner, given or {}, known, average=average)
+        runner = Runner(learner, given or {}, known, average=average, n_classes=len(source.labels.values))
+        if runner.settings.get("costs") is not None:
+            raise InputError(f"{called('costs')}: no bound here is about costs; leave it out")
     T = min(source.n_samples, max_rows or source.n_samples)
     budget = Budget(memory)
     budget.require("records of the rounds", RECORD_BYTES * T)
     budget.take("records of the rounds", RECORD_BYTES * T)
-    rows = Rows(source, order, seed, budget.left // 2)
+    rows = (ClassRows if several else Rows)(source, order, seed, budget.left // 2)
     by_solver = runner.settings.get("loss", "hinge") in (*CERTIFIED, "perceptron")
     in_blocks = not source.in_memory or order != "stored"
     if T < source.n_samples or not (by_solver or source.in_memory) or (runner.needs_all_rows and in_blocks):
         rows = Rows(in_memory(rows, T, budget), "stored", seed, 0)
     run = Run(runner, rows.source, log_spaced(T))
-    vectors = 8 * VECTORS * (run.d + 1)
+    vectors = 8 * VECTORS * (run.d + 1) * (runner.n_vectors if several else 1)
     budget.require("comparators", vectors)
     for_solver = budget.left - vectors  # the learner is gone when the solver begins
     _plan(rows, budget, learner_bytes(runner, run))
-    replay(runner, rows, run, tell)
-    found = comparators(run, rows, for_solver, tell)
+    (replay_classes if several else replay)(runner, rows, run, tell)
+    found = comparators(run, rows, for_solver, tell, COMPARED if several else {})
     best = min(found, key=lambda u: (u.judged[-1], u.norm))
     mean = None
     if run.mean_weights is not None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from blocksvm.errors import InputError, option
 from blocksvm.formats import AUTO, FORMATS
+from blocksvm.formats.choices import all_choices
 from blocksvm.settings import Settings
 
 if TYPE_CHECKING:
@@ -38,6 +39,16 @@ def add_format(parser, default: str = "told by its first bytes") -> None:
     parser.add_argument(
         "--format", metavar="NAME", help=f"of the text: {names}, or module:attribute (default: {default})"
     )
+
+
+def add_choices(parser) -> None:
+    """Add the settings of formats."""
+    add_settings(parser, "what formats let you choose", all_choices())
+
+
+def chosen_in(options) -> dict:
+    """The settings of formats among parsed options, by name; None for one that was not given."""
+    return {name: getattr(options, name) for name in all_choices().names()}
 
 
 def add_settings(

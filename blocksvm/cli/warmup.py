@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
+from blocksvm.learners.protocol import SETS
 from blocksvm.training.methods import get_method
 from blocksvm.training.run_settings import FREE
 
@@ -39,8 +40,12 @@ def solver_purpose(name: str, learner: bool, given: Mapping, n_classes: int, **m
     more: as ``train`` has it."""
     method = get_method(name, learner)
     settings = {choice: given.get(choice) or method.settings[choice].default for choice in method.choices}
-    if n_classes > 2:
+    if n_classes > 2 or given.get("targets") == SETS:
         settings["multiclass"] = given.get("multiclass")
+    if given.get("targets") == SETS:
+        settings["targets"] = SETS
+    if n_classes > 2 and given.get("costs") is not None:
+        settings["costs"] = [[0, 1, 1], [1, 0, 1], [1, 1, 0]]
     settings = {key: value for key, value in settings.items() if value is not None}
     asked = {"solver": name, "learner": learner, "settings": settings, "n_classes": min(n_classes, 3)}
     return json.dumps(asked | {name: True for name, wanted in more.items() if wanted}, sort_keys=True)
@@ -68,6 +73,8 @@ def read(name: str, hashed: bool, dtype: str) -> None:
     from blocksvm.formats.text import TextPiece, TextSource
 
     found = format_named(name)
+    if found.sample is None:  # its rows are closed as those of svmlight text
+        found, name = format_named("svmlight"), "svmlight"
     recipe = Recipe(name, "sum", 4 if hashed else None, "l2", dtype)
     text = np.frombuffer(found.sample, np.uint8).copy()
     for named in (False, True):
@@ -75,8 +82,9 @@ def read(name: str, hashed: bool, dtype: str) -> None:
         reader.parse(TextPiece(TextSource(name, None), text, len(text), None), reader.room(len(text)))
 
 
-def few_rows(kind: str, n_classes: int, weighted: bool = False, copies: int = 1):
-    """A matrix in memory: no text is parsed, so nothing is compiled for it.  copies: of its six rows."""
+def few_rows(kind: str, n_classes: int, weighted: bool = False, copies: int = 1, sets: bool = False):
+    """A matrix in memory: no text is parsed, so nothing is compiled for it.  copies: of its six rows; sets: labels are
+    sets of the classes."""
     import numpy as np
     from scipy import sparse
 
@@ -87,7 +95,9 @@ def few_rows(kind: str, n_classes: int, weighted: bool = False, copies: int = 1)
     rows = sparse.csr_matrix((values, np.arange(12) % 3, np.arange(0, 13, 2)), shape=(6, 3))
     rows, n = sparse.vstack([rows] * copies, format="csr"), 6 * copies
     weights = np.arange(1.0, n + 1.0) if weighted else None
-    return Matrix(rows, np.arange(n) % n_classes, chunk_rows=np.arange(n), weights=weights)
+    y = np.arange(n) % n_classes
+    labels = [{int(c)} if i % 2 else {0, 1} for i, c in enumerate(y)] if sets else y
+    return Matrix(rows, labels, chunk_rows=np.arange(n), weights=weights)
 
 
 def train(
@@ -128,11 +138,12 @@ def train(
     if free_bias:
         settings = settings | {"bias": FREE}
     schedule = {"schedule": "4"} if method.capabilities.schedules else {}
-    source = few_rows(kind, n_classes, weighted)
+    sets = settings.get("targets") == SETS
+    source = few_rows(kind, n_classes, weighted, sets=sets)
     name = {"learner" if learner else "solver": solver}
     with tempfile.TemporaryDirectory(prefix="blocksvm-warmup-") as folder:
         for chunks in (None, 1):
-            valid = few_rows(kind, n_classes) if method.capabilities.linear else None
+            valid = few_rows(kind, n_classes, sets=sets) if method.capabilities.linear else None
             fitted = fit(source, valid=valid, max_outer=5, tol=0.0, block_chunks=chunks,
                          **name, **(needed | settings), **schedule)  # fmt: skip
         if not method.capabilities.linear:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -17,11 +17,13 @@ from blocksvm.conversion.line_table import LineTable
 from blocksvm.conversion.spool import Spool, require_space
 from blocksvm.conversion.weights import RowWeights
 from blocksvm.errors import InputError, called, said
-from blocksvm.formats import AUTO, format_named, name_of
+from blocksvm.formats import AUTO, format_named, settled
+from blocksvm.formats.choices import OF_INPUTS, again
+from blocksvm.formats.files import inputs_of
 from blocksvm.formats.hashing import reader_of
 from blocksvm.formats.protocol import EXPANSION, Reader, Reading
 from blocksvm.formats.recipe import Recipe
-from blocksvm.formats.text import LineLimit, TextInputs, TextPiece, TextSource
+from blocksvm.formats.text import LineLimit, TextPiece, TextSource
 from blocksvm.kernels.shuffle import gather_rows, row_keys
 from blocksvm.outputs import check_output, scratch_folder
 from blocksvm.rows import RecordCounter, RowBatch, shown_name
@@ -39,8 +41,9 @@ SPOOLED_PER_TEXT = 0.75  # bytes in the shuffle for a byte of text, likewise
 @dataclass(frozen=True)
 class SplitSettings:
     """What a split does.  memory in bytes; format, bits, sum_duplicates, normalize, dtype: the recipe of the features
-    (format 'auto': what the first bytes look like); holdout: fraction of rows for a second store, 0 for none; temp:
-    folder for the shuffle, by default beside the store; weights: a file with each row's weight, a number a line."""
+    (format 'auto': what the first bytes look like; options: the format's own settings, by name); holdout: fraction of
+    rows for a second store, 0 for none; temp: folder for the shuffle, by default beside the store; weights: a file with
+    each row's weight, a number a line."""
 
     memory: int = 1_000_000_000
     jobs: int = 1
@@ -57,11 +60,13 @@ class SplitSettings:
     format: str = AUTO
     bits: int | None = None
     weights: str | None = None
+    options: Mapping = field(default_factory=dict)
 
     @property
     def recipe(self) -> Recipe:
         """How text becomes features."""
-        return Recipe(self.format, "sum" if self.sum_duplicates else "error", self.bits, self.normalize, self.dtype)
+        duplicates = "sum" if self.sum_duplicates else "error"
+        return Recipe(self.format, duplicates, self.bits, self.normalize, self.dtype, self.options)
 
 
 @dataclass(frozen=True)
@@ -113,10 +118,10 @@ def settings_from(chosen: Mapping, **others) -> SplitSettings:
     return SplitSettings(sum_duplicates=chosen.pop("duplicates", "error") == "sum", **chosen, **others)
 
 
-def settings_of_store(store: str | Path, given: Mapping, **machine) -> SplitSettings:
+def settings_of_store(store: str | Path, given: Mapping, options: Mapping = {}, **machine) -> SplitSettings:
     """The settings by which rows are added to a store: its own, with which what is ``given`` (name -> value of some of
-    ``COMMON``, None for what is not) must agree; machine: those of ``SplitSettings`` that are free.  InputError names a
-    setting that is another one."""
+    ``COMMON``, None for what is not) and the format's ``options`` must agree; machine: those of ``SplitSettings`` that
+    are free.  InputError names a setting that is another one."""
     path = Path(store)
     with open_hdf5(path, "store") as file:
         meta = read_meta(file)
@@ -137,9 +142,15 @@ def settings_of_store(store: str | Path, given: Mapping, **machine) -> SplitSett
                 f"{path}: was split with {said(name, own[name])}, but {value} is given now; leave it out, or split all "
                 "rows anew"
             )
+    for name, value in options.items():
+        if value is not None and value != recipe.options.get(name) and name not in OF_INPUTS:
+            raise InputError(
+                f"{path}: was split with {said(name, recipe.options.get(name))}, but {value} is given now; leave it "
+                "out, or split all rows anew"
+            )
     if own["format"] == AUTO and given.get("format"):
         own["format"] = given["format"]
-    return settings_from(own, **machine, overwrite=True)
+    return settings_from(own, **machine, overwrite=True, options=again(recipe.options, options))
 
 
 def extend(
@@ -338,7 +349,7 @@ class _Split:
         """Batches of the inputs' rows, in their order."""
         settings = self.settings
         counter = RecordCounter()
-        with TextInputs(self.inputs) as text:
+        with inputs_of(self.inputs, self.recipe) as text:
             reader = self._reader(text)
             # pieces are cut so that their rows fit in what is planned for text
             share = EXPANSION / reader.expansion
@@ -371,12 +382,11 @@ class _Split:
             )
         return replace(batch, weights=self.weights.take(len(batch)))
 
-    def _reader(self, text: TextInputs) -> Reader:
+    def _reader(self, text) -> Reader:
         """The reader of the format that was chosen, or that the text looks like."""
-        name = name_of(text, self.recipe.format)
+        self.recipe = settled(text, self.recipe)
         if self.on_format is not None:
-            self.on_format(name)
-        self.recipe = replace(self.recipe, format=name)
+            self.on_format(self.recipe.format)
         return reader_of(Reading(self.recipe, named=True, offers=("duplicates", "dtype", "bits")))
 
     def _distribute(self, batch: RowBatch, destinations: list[Destination]) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from importlib import import_module
 
-from blocksvm.errors import InputError, said
+from blocksvm.errors import InputError, called, said
 
 # name -> where its Format is; loaded when it is first wanted
 FORMATS = {
@@ -12,8 +13,18 @@ FORMATS = {
     "svmlight-named": "blocksvm.formats.multilabel:NAMED_LABELS",
     "multilabel": "blocksvm.formats.multilabel:MULTILABEL",
     "vw": "blocksvm.formats.vw:VW",
+    "documents": "blocksvm.formats.documents:DOCUMENTS",
+    "csv": "blocksvm.formats.cells:CSV",
+    "tsv": "blocksvm.formats.cells:TSV",
+    "criteo": "blocksvm.formats.cells:CRITEO",
+    "npz": "blocksvm.formats.numpy_files:NPZ",
+    "npy": "blocksvm.formats.numpy_files:NPY",
+    "h5ad": "blocksvm.formats.anndata:H5AD",
+    "parquet": "blocksvm.formats.arrow_files:PARQUET",
+    "arrow": "blocksvm.formats.arrow_files:ARROW",
 }
 AUTO = "auto"
+OF_FILES = ("npz", "npy", "h5ad", "parquet", "arrow")  # told by their first bytes, and not loaded to be asked
 
 
 def format_named(name: str):
@@ -31,10 +42,24 @@ def format_named(name: str):
 
 def sniffed(head: bytes, name: str) -> str:
     """The name of the format that the first bytes of an input look like most; svmlight where they look like none."""
-    scores = {format_: format_named(format_).score(head, name) for format_ in FORMATS}
+    scores = {format_: format_named(format_).score(head, name) for format_ in FORMATS if format_ not in OF_FILES}
     return max(scores, key=scores.get)
 
 
-def name_of(inputs, name: str) -> str:
-    """This name, or, of 'auto', that of the format that the ``TextInputs`` look like."""
-    return sniffed(inputs.head(), inputs.names[0]) if name == AUTO else name
+def settled(inputs, recipe):
+    """The recipe with a format's name in place of 'auto', and all of its settings, by the inputs' first bytes.
+
+    InputError for a setting that the format has not.
+    """
+    name = recipe.format
+    if name == AUTO:
+        name = getattr(inputs, "format", None) or sniffed(inputs.head(), inputs.names[0])
+    format_ = format_named(name)
+    if hasattr(format_, "settled"):
+        head = inputs.head(getattr(format_, "head_lines", 1))
+        options = inputs.options = format_.settled(recipe.options, head, inputs.names[0])
+        return replace(recipe, format=name, options=options)
+    for setting, value in recipe.options.items():
+        if value is not None:
+            raise InputError(f"{called(setting)}: the format {name} has no use for it; name another {called('format')}")
+    return replace(recipe, format=name, options={})

@@ -89,6 +89,8 @@ class Format(Protocol):
 
     lines: what a line looks like, for messages; sample: some rows that exercise the reader, to compile it beforehand.
     Its name is the registry's (``formats.FORMATS``), or where it is found, 'module:attribute'.
+    settled(given, head, name), where it has settings of its own: all of them (``Recipe.options``), by what was given or
+    by the first bytes of the input, of a pipe by its first ``head_lines`` lines.
     """
 
     lines: str
@@ -113,7 +115,8 @@ def parse_skipping(reader: Reader, piece: TextPiece) -> list[RowBatch]:
         begin = 0 if starts is None else int(starts[line])
         last = None if most is None else min(line + most, len(starts) - 1)
         end = piece.end if last is None else int(starts[last])
-        batch = reader.parse(TextPiece(piece.source, piece.text[begin:], end - begin, piece.fraction))
+        begins = piece.begins and begin == 0
+        batch = reader.parse(TextPiece(piece.source, piece.text[begin:], end - begin, piece.fraction, begins))
         if batch.fault is None:
             parts.append(batch)
             if end == piece.end:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 
 from blocksvm.errors import InputError, said
 
@@ -19,7 +19,8 @@ class Recipe:
 
     format: name of the format; duplicates: what a feature that occurs twice in a row is, an 'error' or the 'sum' of its
     values; bits: ids are hashed to 2^bits (None: they stay), and features that meet there are summed; normalize: 'l2'
-    divides each row by its Euclidean norm; dtype: what values are rounded to at the end, 'float32' or 'float64'.
+    divides each row by its Euclidean norm; dtype: what values are rounded to at the end, 'float32' or 'float64';
+    options: the format's own settings, by name, as JSON holds them.
     """
 
     format: str = "svmlight"
@@ -27,6 +28,7 @@ class Recipe:
     bits: int | None = None
     normalize: str = "none"
     dtype: str = "float32"
+    options: Mapping = field(default_factory=dict)
 
     def __post_init__(self):
         for name, choices in (("duplicates", DUPLICATES), ("normalize", NORMALIZE), ("dtype", DTYPES)):
@@ -37,6 +39,8 @@ class Recipe:
             raise InputError(f"{said('bits', self.bits)}: choose 1 to {MOST_BITS}")
         if not isinstance(self.format, str):
             raise InputError(f"{said('format', self.format)}: is not a format's name")
+        if not isinstance(self.options, Mapping):
+            raise InputError(f"{said('options', self.options)}: are no settings by name")
 
     @property
     def sums(self) -> bool:
@@ -51,8 +55,9 @@ class Recipe:
         return self.dtype == "float32"
 
     def plain(self) -> dict:
-        """As JSON holds it."""
-        return asdict(self)
+        """As JSON holds it; without options, where there are none, as older programs read it."""
+        saved = asdict(self)
+        return saved if saved["options"] else {name: saved[name] for name in saved if name != "options"}
 
     @classmethod
     def restored(cls, saved: Mapping, path) -> Recipe:

@@ -30,17 +30,19 @@ class TextSource:
     stored_bytes: int | None  # size of the file when it was opened, None for a pipe
     text_bytes: int = 0
     fingerprint: str = ""
+    first_line: bytes = b""
 
 
 @dataclass(frozen=True)
 class TextPiece:
     """Whole lines of one input: ``text[:end]`` uint8, the last byte a newline; ``fraction`` of all input read so far
-    (None where it cannot be known)."""
+    (None where it cannot be known); ``begins``: the first of them is the first line of the input."""
 
     source: TextSource
     text: np.ndarray
     end: int
     fraction: float | None
+    begins: bool = False
 
 
 @dataclass(frozen=True)
@@ -93,16 +95,14 @@ class OpenText:
         else:
             self.held = start
 
-    def look_ahead(self) -> bytes:
-        """The first bytes, which ``take`` gives nevertheless: of a pipe its first line, else ``HEAD_BYTES`` of them."""
-        parts = [self.held]
-        length = len(self.held)
-        while length < HEAD_BYTES and (self.source.stored_bytes is not None or b"\n" not in parts[-1]):
-            parts.append(self._read(HEAD_BYTES - length))
-            length += len(parts[-1])
-            if not parts[-1]:
+    def look_ahead(self, lines: int = 1) -> bytes:
+        """The first bytes, which ``take`` gives nevertheless: of a pipe its first lines, else ``HEAD_BYTES``."""
+        whole = self.source.stored_bytes is not None
+        while len(self.held) < HEAD_BYTES and (whole or self.held.count(b"\n") < lines):
+            more = self._read(HEAD_BYTES - len(self.held))
+            self.held += more
+            if not more:
                 break
-        self.held = b"".join(parts)
         return self.held
 
     def take(self, view: memoryview, once: bool = False) -> int:
@@ -173,11 +173,11 @@ class TextInputs:
             self.first.close()
             self.first = None
 
-    def head(self) -> bytes:
-        """The first bytes of the first input; ``pieces`` gives them nevertheless."""
+    def head(self, lines: int = 1) -> bytes:
+        """The first bytes of the first input, of a pipe so many lines; ``pieces`` gives them nevertheless."""
         if self.first is None:
             self.first = OpenText(self.names[0], self.stop)
-        return self.first.look_ahead()
+        return self.first.look_ahead(lines)
 
     def pieces(
         self,
@@ -203,7 +203,10 @@ class TextInputs:
                     done = None
                     if total is not None:
                         done = min(1.0, (behind + opened.stored.tell()) / total) if total else 1.0
-                    yield TextPiece(opened.source, *piece, done)
+                    begins = not opened.source.first_line
+                    if begins:
+                        opened.source.first_line = piece[0][: piece[1]].tobytes().partition(b"\n")[0] + b"\n"
+                    yield TextPiece(opened.source, *piece, done, begins)
             finally:
                 opened.close()
             behind += size or 0

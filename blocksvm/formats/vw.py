@@ -23,6 +23,7 @@ import numpy as np
 from blocksvm.formats.protocol import Reading, Room
 from blocksvm.formats.text import TextPiece, quoted
 from blocksvm.kernels import inlined, kernel
+from blocksvm.kernels.names import name_hash
 from blocksvm.kernels.numbers import BAD_VALUE, FINE, NOT_FINITE, UNDECIDED, number
 from blocksvm.kernels.shuffle import sort_keys
 from blocksvm.kernels.table import scramble
@@ -88,20 +89,6 @@ def is_gap(c):
 @inlined
 def ends_name(c):
     return c == SPACE or c == COLON or c == NEWLINE or c == BAR or c == TAB or c == RETURN
-
-
-@inlined
-def name_hash(text, start, stop, seed):
-    """A hash of ``text[start:stop]`` that goes on from another one: eight bytes at a time, at last those that are left
-    over, with their number in the highest byte."""
-    h = seed
-    p = start
-    while p + 8 <= stop:
-        h = scramble(h ^ eight_bytes(text, p))
-        p += 8
-    n = np.uint64(stop - p)
-    left = eight_bytes(text, p) & ((np.uint64(1) << (np.uint64(8) * n)) - np.uint64(1))
-    return scramble(h ^ left ^ (n << np.uint64(56)))
 
 
 @inlined

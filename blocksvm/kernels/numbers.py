@@ -133,3 +133,18 @@ def number(text, p, scratch):
     if not ok:
         return p, UNDECIDED, 0.0
     return p, FINE, -value if negative else value
+
+
+@kernel
+def numbers_at(text, spans, numbers):
+    """The number in ``text[spans[r, 0]:spans[r, 1]]``, nan where that is empty, for r from 0 on: how many there are
+    before the first that Python must parse, or that is none or not finite.  The text behind each is readable."""
+    scratch = np.empty(1, np.uint64)
+    for r in range(spans.shape[0]):
+        numbers[r] = np.nan
+        if spans[r, 0] < spans[r, 1]:
+            p, code, value = number(text, spans[r, 0], scratch)
+            if code != FINE or p != spans[r, 1] or not np.isfinite(value):
+                return r
+            numbers[r] = value + 0.0  # -0 is 0
+    return spans.shape[0]

@@ -17,6 +17,7 @@ LEARNERS = {
     "pa": ("passive_aggressive", "PA"),
     "pa1": ("passive_aggressive", "PA1"),
     "pa2": ("passive_aggressive", "PA2"),
+    "mira": ("mira", "MIRA"),
     "cw-var": ("confidence", "CW_VAR"),
     "cw-stdev": ("confidence", "CW_STDEV"),
     "arow": ("confidence", "AROW"),

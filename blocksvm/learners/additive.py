@@ -35,6 +35,7 @@ PERCEPTRON = Learner(
     current=plain_current,
     mean=plain_mean,
     columns=COLUMN,
+    fades=("weight",),
     acts_on="mistakes",
     bounds=("perceptron, hinge of u", "perceptron, separable"),
 )

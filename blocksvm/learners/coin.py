@@ -70,6 +70,7 @@ COIN = Learner(
     example="coin --loss logistic",
     settings=Settings((*GRADIENT, positive("wealth", "what a row's features have to bet with at first", 16.0))),
     for_numbers=following_numbers,
+    fades=("theta", "total"),
     score=plain_score,
     update=coin_update,
     current=plain_current,

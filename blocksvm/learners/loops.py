@@ -1,12 +1,18 @@
 """The loops over rows, once for two classes, once for each of the two ways to more; ``loops_of`` compiles them around a
 learner's functions.
 
-Two classes: y is -1 or +1; or y is a number.  More: y is the class 0 .. k - 1, and the features of class c lie behind those of c - 1.
+Two classes: y is -1 or +1; or y is a number.  More: y is the class 0 .. k - 1, and the features of class c lie behind
+those of c - 1.
 
-prototypes  the multi-prototype rule (Crammer et al., JMLR 2006, sec. 7): s = the wrong class of the highest score (ties:
-            the smallest); the learner gets, with y = +1, the row that has x in the place of the row's class and -x in that of s
+prototypes  the multi-prototype rule (Crammer et al., JMLR 2006, sec. 7): s = the wrong class of the highest score
+(ties:
+            the smallest); the learner gets, with y = +1, the row that has x in the place of the row's class and -x in
+            that of s
 rest        one learner a class, with y = +1 on its rows and -1 on all others
-"""
+
+A row may have a set of classes: then x goes in the place of r, the class of the set with the lowest score, and -x in
+that of s, the class outside of it with the highest (ties: the smaller); of an empty or a complete set there is no such
+pair, and no loss."""
 
 from functools import cache
 from typing import NamedTuple
@@ -27,9 +33,11 @@ from blocksvm.learners.rows import plain_mean as mean
 from blocksvm.learners.rows import plain_score as score
 
 # of a tally: rows, sums, and the row seen last; rows with a margin of 0 or less, of any class that has a margin of its
-# own, and those of them whose label was asked for
-ROWS, LOSS_SUM, MISTAKES, ASKED, LAST_SCORE, LAST_LABEL, LAST_LENGTH, NONZEROS, NOT_POSITIVE, CORRECTED = range(10)
-TALLY_LENGTH = 10
+# own, and those of them whose label was asked for; where predictions cost, the sum of the costs
+ROWS, LOSS_SUM, MISTAKES, ASKED, LAST_SCORE, LAST_LABEL, LAST_LENGTH, NONZEROS, NOT_POSITIVE, CORRECTED, COST = range(
+    11
+)
+TALLY_LENGTH = 11
 SQUARED_ERRORS = MISTAKES  # where labels are numbers, of which none is a mistake
 
 NO_LABEL = -2  # y of a row that is predicted only; of numbers nan
@@ -90,6 +98,82 @@ def importance_of(weights, i):
 def has_none(label, numbers):
     """The row has no label."""
     return label != label if numbers else label == NO_LABEL
+
+
+@inlined
+def mark(own, label, sets, value):
+    """``own[c] = value`` for the class of a row, or, where ``sets`` (first, members) are given, the members of set
+    ``label``: members[first[label]] .. members[first[label + 1] - 1]."""
+    if sets is None:
+        own[label] = value
+    else:
+        for k in range(sets[0][label], sets[0][label + 1]):
+            own[sets[1][k]] = value
+
+
+@inlined
+def pair_of(of_class, own):
+    """(r, s): the class among ``own`` with the lowest score, the one not among them with the highest; -1: there is
+    none."""
+    right, wrong = -1, -1
+    for c in range(of_class.shape[0]):
+        if own[c]:
+            if right < 0 or of_class[c] < of_class[right]:
+                right = c
+        elif wrong < 0 or of_class[c] > of_class[wrong]:
+            wrong = c
+    return right, wrong
+
+
+@inlined
+def costly_pair(of_class, right, costs):
+    """(right, s, loss): s the class predicted, or, by the rule of the largest loss, that of the largest score_s -
+    score_right + sqrt(cost), which is the loss (ties: the smaller); s = -1 where it is the right one itself."""
+    _, roots, max_loss = costs
+    wrong = 0
+    largest = -np.inf
+    for c in range(of_class.shape[0]):
+        value = of_class[c] + roots[right, c] if max_loss else of_class[c]
+        if value > largest:
+            largest, wrong = value, c
+    if wrong == right:
+        return right, -1, 0.0
+    return right, wrong, of_class[wrong] - of_class[right] + roots[right, wrong]
+
+
+@inlined
+def worst_pair(of_class, label, own, sets, costs, parameters):
+    """(right, wrong, z, loss): the classes between which a step is made, -1 for none, the margin that the learner is
+    told and its loss; sets, costs: as ``learn_prototypes`` has them; own (k,): zeros, working space."""
+    if costs is None:
+        mark(own, label, sets, 1)
+        right, wrong = pair_of(of_class, own)
+        mark(own, label, sets, 0)
+        if right < 0 or wrong < 0:
+            return right, -1, 1.0, 0.0
+        z = of_class[right] - of_class[wrong]
+        loss, _ = loss_at(parameters[PARAMETER.loss], z, 1.0, parameters[PARAMETER.epsilon])
+        return right, wrong, z, loss
+    right, wrong, loss = costly_pair(of_class, label, costs)
+    return right, wrong, 1.0 - loss, loss  # the margin whose hinge loss this is
+
+
+@inlined
+def cost_of(costs, right, predicted):
+    return 0.0 if costs is None else costs[0][right, predicted]
+
+
+@inlined
+def best_two(of_class):
+    """(the class of the highest score, how far the second highest lies below it)."""
+    predicted = 0
+    best, second = -np.inf, -np.inf
+    for c in range(of_class.shape[0]):
+        if of_class[c] > best:
+            best, second, predicted = of_class[c], best, c
+        elif of_class[c] > second:
+            second = of_class[c]
+    return predicted, best - second
 
 
 @inlined
@@ -190,8 +274,16 @@ def learn_prototypes(
     key,
     tally,
     scores,
+    sets,
+    costs,
 ):
-    """The same for k = the number of classes; scores (m, k), or (0, 0)."""
+    """The same for k = the number of classes; scores (m, k), or (0, 0).
+
+    sets: (first (m + 1,) int64, members int32) where y (n,) is the place of a row's set among m, as ``mark`` has them;
+    or None: y is the row's class.  A row of a set is a mistake where some member is not ranked above all other classes.
+    costs: (costs (k, k), their square roots, by the largest loss or not) of a class (the second index) predicted for
+    another, or None; with them s and the loss are those of Crammer et al., JMLR 2006, sec. 8: no step where s is right.
+    """
     k = columns.shape[0] // (width * (d + 1))
     longest = 0
     for r in range(order.shape[0]):
@@ -199,11 +291,12 @@ def learn_prototypes(
     row_indices = np.empty(2 * (longest + 1), np.int64)  # of all classes there may be more than 2^31
     row_values = np.empty(2 * (longest + 1))
     of_class = np.empty(k)
+    own = np.zeros(k, np.uint8)
     state = scalars[0]
     for r in range(order.shape[0]):
         i = order[r]
         start, stop = indptr[i], indptr[i + 1]
-        right = np.int64(y[i])
+        label = np.int64(y[i])
         for c in range(k):
             end = copy_row(indices, values, start, stop, c * (d + 1), 1.0, 0, bias, d, row_indices, row_values)
             of_class[c] = score(row_indices, row_values, 0, end, columns, width, state, parameters)
@@ -211,28 +304,22 @@ def learn_prototypes(
                 of_class[c] += strided_dot(row_indices, row_values, 0, end, prior, 1)
             if scores.shape[0] > 0:
                 scores[r, c] = of_class[c]
-        if has_none(right, False):
+        if has_none(label, False):
             continue
-        wrong = -1
-        best, second = -np.inf, -np.inf
-        predicted = 0
-        for c in range(k):
-            if c != right and (wrong < 0 or of_class[c] > of_class[wrong]):
-                wrong = c
-            if of_class[c] > best:
-                best, second, predicted = of_class[c], best, c
-            elif of_class[c] > second:
-                second = of_class[c]
-        z = of_class[right] - of_class[wrong]
-        loss, _ = loss_at(parameters[PARAMETER.loss], z, 1.0, parameters[PARAMETER.epsilon])
+        predicted, lead = best_two(of_class)
+        right, wrong, z, loss = worst_pair(of_class, label, own, sets, costs, parameters)
+        tally[COST] += cost_of(costs, right, predicted)
+        mistake = predicted != right if sets is None else not z > 0.0
         importance = importance_of(weights, i)
-        asked = asks(query, key, tally[ROWS], best - second)
-        note(
-            tally, importance * loss, predicted != right, z <= 0.0, asked, float(predicted), float(right), stop - start
-        )
+        asked = asks(query, key, tally[ROWS], lead)
+        note(tally, importance * loss, mistake, z <= 0.0, asked, float(predicted), float(right), stop - start)
         if asked and importance > 0.0:
-            end = copy_row(indices, values, start, stop, right * (d + 1), 1.0, 0, bias, d, row_indices, row_values)
-            end = copy_row(indices, values, start, stop, wrong * (d + 1), -1.0, end, bias, d, row_indices, row_values)
+            end = 0
+            if wrong >= 0:
+                end = copy_row(indices, values, start, stop, right * (d + 1), 1.0, 0, bias, d, row_indices, row_values)
+                end = copy_row(
+                    indices, values, start, stop, wrong * (d + 1), -1.0, end, bias, d, row_indices, row_values
+                )
             update(row_indices, row_values, 0, end, 1.0, z, importance, columns, width, state, parameters)
 
 
@@ -254,8 +341,10 @@ def learn_rest(
     key,
     tally,
     scores,
+    sets,
 ):
-    """The same, with scalars (k, m) of each class's own; the loss is the sum over the classes."""
+    """The same, with scalars (k, m) of each class's own; the loss is the sum over the classes.  A row of
+    a set is a mistake where the score of some class is on the wrong side of 0."""
     k = scalars.shape[0]
     part = (d + 1) * width
     longest = 0
@@ -264,15 +353,17 @@ def learn_rest(
     row_indices = np.empty(longest + 1, np.int32)
     row_values = np.empty(longest + 1)
     of_class = np.empty(k)
+    own = np.zeros(k, np.uint8)
     for r in range(order.shape[0]):
         i = order[r]
         start, stop = indptr[i], indptr[i + 1]
-        right = np.int64(y[i])
+        label = np.int64(y[i])
         end = copy_row(indices, values, start, stop, 0, 1.0, 0, bias, d, row_indices, row_values)
+        labelled = not has_none(label, False)
+        if labelled:
+            mark(own, label, sets, 1)
         loss = 0.0
         below = False
-        best, second = -np.inf, -np.inf
-        predicted = 0
         for c in range(k):
             own_columns = columns[c * part : (c + 1) * part]
             of_class[c] = score(row_indices, row_values, 0, end, own_columns, width, scalars[c], parameters)
@@ -280,29 +371,28 @@ def learn_rest(
                 of_class[c] += strided_dot(row_indices, row_values, 0, end, prior[c * (d + 1) : (c + 1) * (d + 1)], 1)
             if scores.shape[0] > 0:
                 scores[r, c] = of_class[c]
-            label = 1.0 if c == right else -1.0
-            own, _ = loss_at(parameters[PARAMETER.loss], of_class[c], label, parameters[PARAMETER.epsilon])
-            loss += own
-            below = below or label * of_class[c] <= 0.0
-            if of_class[c] > best:
-                best, second, predicted = of_class[c], best, c
-            elif of_class[c] > second:
-                second = of_class[c]
-        if has_none(right, False):
+            side = 1.0 if own[c] else -1.0
+            own_loss, _ = loss_at(parameters[PARAMETER.loss], of_class[c], side, parameters[PARAMETER.epsilon])
+            loss += own_loss
+            below = below or side * of_class[c] <= 0.0
+        if not labelled:
             continue
+        predicted, lead = best_two(of_class)
+        right = label if sets is None else pair_of(of_class, own)[0]
         importance = importance_of(weights, i)
-        asked = asks(query, key, tally[ROWS], best - second)
-        note(tally, importance * loss, predicted != right, below, asked, float(predicted), float(right), stop - start)
+        asked = asks(query, key, tally[ROWS], lead)
+        mistake = predicted != right if sets is None else below
+        note(tally, importance * loss, mistake, below, asked, float(predicted), float(right), stop - start)
         if asked and importance > 0.0:
             for c in range(k):
                 own_columns = columns[c * part : (c + 1) * part]
-                label = 1.0 if c == right else -1.0
+                side = 1.0 if own[c] else -1.0
                 update(
                     row_indices,
                     row_values,
                     0,
                     end,
-                    label,
+                    side,
                     of_class[c],
                     importance,
                     own_columns,
@@ -310,6 +400,7 @@ def learn_rest(
                     scalars[c],
                     parameters,
                 )
+        mark(own, label, sets, 0)
 
 
 def read_weights(columns, width, scalars, parameters, average, out):

@@ -158,6 +158,7 @@ NAG = Learner(
         )
     ),
     for_numbers=following_numbers,
+    fades=("squares",),
     score=nag_score,
     update=nag_update,
     current=plain_current,

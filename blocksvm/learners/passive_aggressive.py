@@ -1,9 +1,11 @@
 """pa, pa1, pa2: the least step after which the row has margin 1, as it is, cut off, or softened.
 
-PA, PA-I, PA-II (Crammer, Dekel, Keshet, Shalev-Shwartz, Singer, JMLR 2006, Fig. 1): l = max(0, 1 - m) > 0: w += tau y x,
+PA, PA-I, PA-II (Crammer, Dekel, Keshet, Shalev-Shwartz, Singer, JMLR 2006, Fig. 1): l = max(0, 1 - m) > 0: w += tau y
+x,
 
     tau = min(most, l / (||x||^2 + slack)):   PA most = inf, slack = 0;   PA-I most = C;   PA-II slack = 1 / (2C)
 
+With costs of wrong labels (section 8 there) l is the loss of loops.costly_pair.
 Regression (section 4 there): l = max(0, |<w, x> - y| - epsilon), the step towards y.  Rows without labels: uniclass.py.
 A row of importance h has h C in place of C.
 """
@@ -11,6 +13,7 @@ A row of importance h has h C in place of C.
 import math
 
 from blocksvm.kernels import inlined
+from blocksvm.learners.costs import COST_RULE, COSTS
 from blocksvm.learners.layout import parameters
 from blocksvm.learners.protocol import EPSILON, C, Learner, Settings
 from blocksvm.learners.rows import (
@@ -25,6 +28,7 @@ from blocksvm.learners.rows import (
 from blocksvm.learners.uniclass import of_rows
 
 PARAMETER = parameters("most", "slack")
+WITH_COSTS = Settings((COSTS, COST_RULE))
 
 
 @inlined
@@ -58,8 +62,9 @@ def passive_regression(indices, values, start, stop, y, z, importance, columns, 
 
 def of_numbers(learner: Learner) -> Learner:
     return learner.like(
-        settings=learner.settings + (EPSILON,), update=passive_regression, loss="epsilon-insensitive", for_numbers=None,
-        for_rows=None, acts_on="rows", passive_aggressive=False, bounds=(),
+        settings=learner.settings.without("costs", "cost_rule") + (EPSILON,), update=passive_regression,
+        loss="epsilon-insensitive", for_numbers=None, for_rows=None, acts_on="rows", passive_aggressive=False,
+        bounds=(),
     )  # fmt: skip
 
 
@@ -68,12 +73,13 @@ PA = Learner(
     summary="passive-aggressive: the least step to margin 1",
     source="Crammer, Dekel, Keshet, Shalev-Shwartz, Singer, JMLR 2006",
     example="pa --average",
-    settings=Settings(),
+    settings=WITH_COSTS,
     score=plain_score,
     update=passive_update,
     current=plain_current,
     mean=plain_mean,
     columns=COLUMN,
+    fades=("weight",),
     parameters=PARAMETER,
     numbers=lambda settings: {"most": math.inf, "slack": 0.0},
     acts_on="margins",
@@ -87,7 +93,7 @@ PA1 = PA.like(
     name="pa1",
     summary="passive-aggressive, steps cut off at C",
     example="pa1 -C 0.1",
-    settings=Settings((C,)),
+    settings=Settings((C,)) + WITH_COSTS,
     numbers=lambda settings: {"most": settings["C"], "slack": 0.0},
     takes_weights=True,
     bounds=("PA, lemma", "PA-I"),
@@ -96,7 +102,7 @@ PA2 = PA.like(
     name="pa2",
     summary="passive-aggressive, steps softened by 1 / (2C)",
     example="pa2 -C 0.1",
-    settings=Settings((C,)),
+    settings=Settings((C,)) + WITH_COSTS,
     numbers=lambda settings: {"most": math.inf, "slack": 1.0 / (2.0 * settings["C"])},
     takes_weights=True,
     bounds=("PA, lemma", "PA-II"),

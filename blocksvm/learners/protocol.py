@@ -23,6 +23,7 @@ from dataclasses import dataclass, field, replace
 
 from blocksvm.errors import InputError, said
 from blocksvm.learners.layout import COMMON, layout
+from blocksvm.problems.settings import PROBLEM_SETTINGS
 from blocksvm.settings import REQUIRED, Setting, Settings
 
 # Squares, and quotients of squares, must stay far from the ends of float64.
@@ -30,13 +31,14 @@ LARGEST = 1e50
 
 LOSS_NAMES = ("hinge", "perceptron", "squared-hinge", "logistic", "squared", "epsilon-insensitive", "absolute")
 LOSSES_OF_CLASSES, LOSSES_OF_NUMBERS = LOSS_NAMES[:6], LOSS_NAMES[4:]
-CLASSES, NUMBERS, NO_TARGETS = "classes", "numbers", "none"  # what labels may be, or that they are not looked at
+# what labels may be: of a row a class, a number, a set of classes; or they are not looked at
+CLASSES, NUMBERS, SETS, NO_TARGETS = "classes", "numbers", "sets", "none"
 RULES = ("prototype", "rest")  # the ways to more than two classes
 
 
 def of_classes(targets: str | None) -> bool:
-    """Whether this setting of targets, or none, means classes."""
-    return targets in (None, CLASSES)
+    """Whether this setting of targets, or none, means classes, or sets of them."""
+    return targets in (None, CLASSES, SETS)
 
 
 def positive(name: str, help: str, default, **more) -> Setting:
@@ -69,12 +71,17 @@ SHARED = Settings(
                 kind=bool),
         Setting("multiclass", "more than two labels: 'prototype' (default), or 'rest', a learner a class", None,
                 kind=str, choices=RULES, metavar="RULE"),
-        Setting("targets", "what labels are: 'classes' (default), or 'numbers', for regression; 'none': the rows "
-                "themselves are predicted", None, kind=str, choices=(CLASSES, NUMBERS, NO_TARGETS), metavar="KIND"),
+        Setting("targets", "what labels are: 'classes' (default), 'numbers', for regression, or 'sets' of classes (a "
+                "store knows); 'none': the rows themselves are predicted", None, kind=str,
+                choices=(CLASSES, NUMBERS, SETS, NO_TARGETS), metavar="KIND"),
+        Setting("forget", "go back towards the beginning by this part in each row (default: never)", None, above=0.0,
+                below=1.0, metavar="F"),
         Setting("query", "ask for a label with probability B / (B + |margin|) (default: always)", None, above=0.0,
                 most=LARGEST, metavar="B"),
     )
 )  # fmt: skip
+
+COMMON_SETTINGS = SHARED + (PROBLEM_SETTINGS["class_weight"],)  # what all learners take over stores and streams
 
 
 @dataclass(frozen=True)
@@ -101,6 +108,8 @@ class Learner:
     loss: what is suffered, where that is no setting; for_numbers(learner): the learner that takes its place where labels
     are numbers, None where it learns classes alone; for_rows(learner): that which predicts rows by w itself, whose score
     is the distance and whose label is 0.
+    jointly: the loop over rows of several classes, where ``update`` is not what a step over all of them is.
+    fades, fading_scalars: the columns and scalars that forgetting.py takes back towards what they began with (scalars: 0).
     choice: a setting whose value chooses the learner among ``variants``; complete(settings, known): the settings
     with what follows from others, and from the data; raises InputError for what no single setting's range tells; constant(settings): the value of a constant feature that the rule needs.
 
@@ -131,6 +140,9 @@ class Learner:
     loss: str = "hinge"
     for_numbers: Callable[[Learner], Learner] | None = None
     for_rows: Callable[[Learner], Learner] | None = None
+    jointly: Callable | None = None
+    fades: tuple[str, ...] = ()
+    fading_scalars: tuple[str, ...] = ()
     choice: str | None = None
     variants: Mapping[str, Learner] = field(default_factory=dict)
     complete: Callable[[dict, Mapping], dict] = lambda settings, known: settings

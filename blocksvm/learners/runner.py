@@ -9,9 +9,13 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from blocksvm.errors import InputError, called, said
+from blocksvm.labels import Labels
 from blocksvm.learners import get_learner
+from blocksvm.learners.costs import CostMatrix, check_costs
+from blocksvm.learners.forgetting import forgetting
+from blocksvm.learners.label_sets import SetTable
 from blocksvm.learners.loops import LOSS_SUM, ROWS, TALLY_LENGTH, loops_of
-from blocksvm.learners.protocol import LARGEST, NO_TARGETS, RULES, SHARED, Learner, of_classes
+from blocksvm.learners.protocol import LARGEST, NO_TARGETS, RULES, SETS, SHARED, Learner, of_classes
 
 
 @dataclass
@@ -42,21 +46,20 @@ def known_of(source, bias: float) -> dict:
 
 class Runner:
     """One learner with its settings, for two classes (rule None), for ``n_classes`` by ``rule``, or, by ``targets``,
-    for numbers, or without labels, to predict rows.
+    for numbers, for sets of ``n_classes`` classes, two or more, by ``rule``, or without labels, to predict rows.
 
-    learner: itself, its name in ``LEARNERS``, or 'module:attribute'; given: its settings; known: settings that the data decide (max_norm,
-    n_features, lam); average: weights are the means of what they were after each round; bias: value of the constant
-    feature, whose number is d; query: b of selective sampling, None to ask for every label; key: of its draws.  Raises
-    InputError for settings that do not fit.
+    learner: itself, its name in ``LEARNERS``, or 'module:attribute'; given: its settings; known: settings that the
+    data decide (max_norm, n_features, lam); bias: value of the constant feature, whose number is d; key: of the draws
+    of selective sampling; shared: ``SHARED`` but for multiclass, which is the rule: average, query, targets, forget.
+    Raises InputError for settings that do not fit.
     """
 
     needs_all_rows = False
 
-    def __init__(self, learner: str | Learner, given: Mapping, known: Mapping, *, average: bool = False, bias: float = 0.0,
-                 n_classes: int = 2, rule: str | None = None, query: float | None = None, key: int = 0,
-                 targets: str | None = None):  # fmt: skip
+    def __init__(self, learner: str | Learner, given: Mapping, known: Mapping, *, bias: float = 0.0,
+                 n_classes: int = 2, rule: str | None = None, key: int = 0, **shared):  # fmt: skip
         chosen = learner if isinstance(learner, Learner) else get_learner(learner)
-        given_to_all = {"average": average, "multiclass": rule, "query": query, "targets": targets}
+        given_to_all = shared | {"multiclass": rule}
         shared = SHARED.resolve(given_to_all, chosen.name)
         chosen = chosen.of_targets(shared["targets"])
         self.real = not of_classes(shared["targets"])
@@ -66,16 +69,33 @@ class Runner:
                 raise InputError(
                     f"{called(name)}: is for classes, and {said('targets', shared['targets'])} is given; leave it out"
                 )
-        for name, taken, value in (("average", chosen.takes_average, average), ("bias", chosen.takes_bias, bias)):
+        for name, taken, value in (
+            ("average", chosen.takes_average, shared["average"]),
+            ("bias", chosen.takes_bias, bias),
+        ):
             if value and not taken:
                 raise InputError(
                     f"{called(name)}: has no meaning with {said('targets', shared['targets'])}; leave it out"
                 )
         self.name = chosen.name
-        self.rule = (shared["multiclass"] or RULES[0]) if n_classes > 2 else None
+        self.sets = shared["targets"] == SETS
+        if self.sets and shared["query"] is not None:
+            raise InputError(f"{called('query')}: is for rows of one label each, not for sets of them; leave it out")
+        self.rule = (shared["multiclass"] or RULES[0]) if n_classes > 2 or self.sets else None
         self.n_classes = n_classes
         self.settings = chosen.resolve(given, known)
+        check_costs(self.settings, n_classes, shared["targets"], shared["multiclass"])
+        self.costs: CostMatrix | None = None
         self.learner = chosen.of(self.settings)
+        if shared["forget"] is not None:
+            if shared["average"]:
+                raise InputError(f"{called('average')}: {called('forget')} is given, too; leave one of them out")
+            self.learner = forgetting(self.learner, shared["forget"])
+        if self.ranks and self.learner.jointly:
+            raise InputError(
+                f"{self.name}: its rule is for rows of one label each; for sets of them give {said('multiclass', 'rest')}, "
+                "or another learner"
+            )
         self.average = shared["average"]
         if not (0.0 <= bias <= LARGEST):
             raise InputError(f"{said('bias', bias)}: must be from 0 to {LARGEST:g}")
@@ -90,6 +110,11 @@ class Runner:
         self.loops = loops_of(self.learner)
         self.width = self.learner.width(self.average)
         self.n_scalars = self.learner.n_scalars(self.average)
+
+    @property
+    def ranks(self) -> bool:
+        """The decision values order the labels of a row's set, and nothing parts those in it from those outside."""
+        return self.sets and self.rule != "rest"
 
     @property
     def n_vectors(self) -> int:
@@ -120,23 +145,40 @@ class Runner:
             columns[getattr(self.learner.columns, name) :: self.width] = value
 
     def learn(self, matrix: tuple, y: np.ndarray, order: np.ndarray, d: int, state: LearnerState, *,
-              weights: np.ndarray | None = None, scores: np.ndarray | None = None) -> None:  # fmt: skip
-        """Predict each row of ``order`` (m,) int32, then learn from it, unless it has no label; ``scores`` (m,) float64,
-        of several classes (m, k), are filled if given.
+              weights: np.ndarray | None = None, scores: np.ndarray | None = None,
+              sets: SetTable | None = None) -> None:  # fmt: skip
+        """Predict each row of ``order`` (m,) int32, then learn from it, unless it has no label; ``scores`` (m,)
+        float64, of several classes (m, k), are filled if given.
 
-        matrix: (indptr, indices, values) as a Block has them; y (n,): -1 and +1, or the class, or the number; d: features
-        without the constant one; weights (n,): the rows' importance, or None.  Raises InputError where the learner takes no
-        weights, and where its own grow beyond all numbers.
-        """
+        matrix: (indptr, indices, values) as a Block has them; y (n,): -1 and +1, or the class, or the number, or
+        the place of the row's set in ``sets``; d: features without the constant one; weights (n,): the rows'
+        importance, or None.  Raises InputError where the learner takes no weights, and where its own grow beyond all
+        numbers."""
         if weights is not None:
             self.check_weights()
-        loop = {None: self.loops.two, "prototype": self.loops.prototypes, "rest": self.loops.rest}[self.rule]
+        prototypes = self.learner.jointly or self.loops.prototypes
+        loop = {None: self.loops.two, "prototype": prototypes, "rest": self.loops.rest}[self.rule]
         loop(*matrix, y, weights, order, d, self.bias, state.prior, state.columns, self.width,
              state.scalars.reshape(self.n_learners, -1), self.parameters, self.query, self.key, state.tally,
              np.empty((0, 0) if self.rule else 0) if scores is None else scores,
-             *(() if self.rule else (self.real,)))  # fmt: skip
+             *self._more_of_loop(sets))  # fmt: skip
         if not math.isfinite(state.tally[LOSS_SUM]):
             self.diverged(f"by row {int(state.tally[ROWS]):,}")
+
+    def _more_of_loop(self, sets: SetTable | None) -> tuple:
+        """What the loop takes besides."""
+        if self.rule is None:
+            return (self.real,)
+        if self.rule == "prototype" and self.learner.jointly:
+            return ()
+        own = None if sets is None else sets.arrays
+        return (own, self.costs and self.costs.arrays) if self.rule == "prototype" else (own,)
+
+    def take_costs(self, labels: Labels | None) -> None:
+        """The costs of its settings, where there are any, for the classes that it learns; InputError where they are
+        about others."""
+        if self.settings.get("costs") is not None:
+            self.costs = CostMatrix.of(self.settings["costs"], self.settings["cost_rule"], labels)
 
     def check_features(self, n: int) -> None:
         """InputError where the rows have more features than the learner was told to count."""
@@ -157,9 +199,10 @@ class Runner:
         raise InputError(f"{self.name}: its weights grew beyond all numbers {where}; {cure} the rows to norm 1")
 
     def learn_in_parts(self, matrix, y, order, d: int, state: LearnerState, *, weights: np.ndarray | None = None,
-                       every: int | None = None, scores: np.ndarray | None = None) -> Iterator[int]:  # fmt: skip
-        """``learn`` in parts that end at doubling numbers of rows, and at multiples of ``every``: the rows seen so far
-        after each part."""
+                       every: int | None = None, scores: np.ndarray | None = None,
+                       sets: SetTable | None = None) -> Iterator[tuple[int, int]]:  # fmt: skip
+        """``learn`` in parts that end at doubling numbers of rows, and at multiples of ``every``: after each part the
+        rows seen so far, which have a label, and how many of ``order`` are done."""
         done = 0
         while done < len(order):
             seen = int(state.tally[ROWS])
@@ -168,9 +211,9 @@ class Runner:
                 until = min(until, (seen // every + 1) * every)
             part = order[done : done + until - seen]
             own = None if scores is None else scores[done : done + len(part)]
-            self.learn(matrix, y, part, d, state, weights=weights, scores=own)
+            self.learn(matrix, y, part, d, state, weights=weights, scores=own, sets=sets)
             done += len(part)
-            yield int(state.tally[ROWS])
+            yield int(state.tally[ROWS]), done
 
     def weights(self, state: LearnerState, out: np.ndarray) -> np.ndarray:
         """The weights (n_vectors * (d + 1),) in ``out``, averaged if so wanted, a prior model's included."""

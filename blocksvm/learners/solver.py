@@ -10,10 +10,13 @@ from hashlib import blake2b
 import numpy as np
 
 from blocksvm.errors import InputError, called, said
+from blocksvm.labels import SETS as LABEL_SETS
 from blocksvm.labels import require_labels, require_numbers
+from blocksvm.learners.label_sets import SetTable
 from blocksvm.learners.loops import (
     ASKED,
     CORRECTED,
+    COST,
     LOSS_SUM,
     MISTAKES,
     NOT_POSITIVE,
@@ -21,11 +24,13 @@ from blocksvm.learners.loops import (
     SQUARED_ERRORS,
     TALLY_LENGTH,
 )
-from blocksvm.learners.protocol import NO_TARGETS, SHARED, Learner, of_classes
+from blocksvm.learners.protocol import CLASSES as ONE_CLASS
+from blocksvm.learners.protocol import COMMON_SETTINGS, NO_TARGETS, SETS, SHARED, Learner, of_classes
 from blocksvm.learners.runner import LearnerState, Runner, known_of
+from blocksvm.memory import Budget
 from blocksvm.problems.distance import DISTANCE, Distance
 from blocksvm.problems.problem import class_factors, sums_by_class
-from blocksvm.problems.settings import PROBLEM_SETTINGS
+from blocksvm.problems.several import kinds_of
 from blocksvm.solvers.protocol import (
     CLASSES,
     REAL,
@@ -39,13 +44,13 @@ from blocksvm.solvers.protocol import (
     Task,
 )
 from blocksvm.sources.block import Block
+from blocksvm.sources.source import Source
 
 # of state["epochs"]: rows of a margin not above 0 before this epoch, in the last one; epochs done; which rows the learner
 # has seen: a number made of the source's fingerprint, MIXED where they were of several sources
 BEFORE, LAST, EPOCHS, SEEN = range(4)
 EPOCHS_LENGTH = 4
 MIXED = -1.0
-OF_STORES = SHARED + (PROBLEM_SETTINGS["class_weight"],)  # what all learners take over a store
 
 
 class OnlineSolver(Solver):
@@ -58,28 +63,43 @@ class OnlineSolver(Solver):
     def __init__(self, learner: Learner, capabilities: Capabilities, task: Task):
         source = task.source
         shared = {name: value for name, value in task.settings.items() if name in SHARED}
-        targets = shared.get("targets")
+        self.sets = None
+        targets, sets = shared.get("targets"), source.label_kind == LABEL_SETS
         real = not of_classes(targets)
-        if targets != NO_TARGETS:
-            (require_numbers if real else require_labels)(source)
+        if sets and not real:
+            check_sets(shared, task)
+            shared["targets"] = SETS
+            labels, self.member, _ = kinds_of(source)
+            self.sets = SetTable.of_membership(self.member)
+            k = len(labels.values)
+        else:
+            if targets == SETS:
+                raise InputError(
+                    f"{source.name}: its labels are {source.label_kind}, no sets; leave {called('targets')} out"
+                )
+            if targets != NO_TARGETS:
+                (require_numbers if real else require_labels)(source)
+            k = 2 if real else len(source.labels.values)
         known = known_of(source, task.bias)
-        k = 2 if real else len(source.labels.values)
-        self.factors = factors_by_code(task, learner, targets)
-        if shared.get("multiclass") is not None and k == 2 and not real:
+        self.factors = None if self.sets else factors_by_code(task, learner, targets)
+        if shared.get("multiclass") is not None and k == 2 and not (real or self.sets):
             raise InputError(f"{called('multiclass')}: the rows have two classes; leave it out")
-        if shared.get("multiclass") != "rest" and k > 2:
+        if shared.get("multiclass") != "rest" and (k > 2 or self.sets):
             known["n_features"] *= k  # the prototypes' features are features of one learner
-        own = {name: value for name, value in task.settings.items() if name not in OF_STORES}
+        own = {name: value for name, value in task.settings.items() if name not in COMMON_SETTINGS}
         self.name = learner.name
         self.runner = Runner(
             learner, own, known, average=shared.get("average", False), bias=task.bias, n_classes=k,
             rule=shared.get("multiclass"), query=shared.get("query"), targets=shared.get("targets"),
+            forget=shared.get("forget"),
         )  # fmt: skip
+        self.runner.take_costs(source.labels)
         own = self.runner.learner
         self.capabilities = replace(capabilities, takes_prior=own.takes_prior, takes_weights=own.takes_weights)
         self.settings = self.runner.settings | SHARED.resolve(shared, learner.name)
         if self.factors is not None:
             self.settings["class_weight"] = task.settings["class_weight"]
+        self.ranks = self.runner.ranks
         self.n_vectors = self.runner.n_vectors
         self.bias = self.runner.bias
         self.max_norm = source.max_norm
@@ -99,6 +119,12 @@ class OnlineSolver(Solver):
     @property
     def predicts_rows(self) -> bool:
         return self.runner.predicts_rows
+
+    def plan_memory(self, budget: Budget, source: Source) -> None:
+        if self.sets is not None:
+            budget.take("sets of labels", self.member.nbytes + self.sets.nbytes)
+        if self.runner.costs is not None:
+            budget.take("costs", 4 * self.runner.costs.costs.nbytes)
 
     def learner_state(self, state: State) -> LearnerState:
         return LearnerState(state["features"].reshape(-1), state["scalars"], state["tally"], self.prior)
@@ -121,8 +147,8 @@ class OnlineSolver(Solver):
         before = tally.copy()
         y = np.zeros(block.n_samples) if self.predicts_rows else block.y
         reports = [
-            progress_of(tally, self.runner.real)
-            for rows in self.runner.learn_in_parts(block.matrix, y, order, d, own, weights=weights)
+            progress_of(tally, self.runner.real, self.runner.costs)
+            for rows, _ in self.runner.learn_in_parts(block.matrix, y, order, d, own, weights=weights, sets=self.sets)
             if is_reported(rows)
         ]
         nnz = int(np.diff(block.indptr).sum())
@@ -168,7 +194,7 @@ class OnlineSolver(Solver):
         return self.runner.weights(self.learner_state(state), out)
 
     def progress(self, state: State) -> dict:
-        return progress_of(state["tally"], self.runner.real)
+        return progress_of(state["tally"], self.runner.real, self.runner.costs)
 
     def describe(self, state: State) -> dict:
         return self.runner.describe(state["scalars"])
@@ -184,11 +210,19 @@ def method_of(learner: Learner) -> Method:
         takes_prior=learner.takes_prior, takes_weights=learner.takes_weights, predicts_first=True,
     )  # fmt: skip
     return Method(
-        learner.name, learner.summary, learner.settings + OF_STORES, capabilities,
+        learner.name, learner.summary, learner.settings + COMMON_SETTINGS, capabilities,
         partial(OnlineSolver, learner, capabilities),
         (*(() if learner.choice is None else (learner.choice,)), *(("targets",) if learner.for_numbers else ())),
-        lambda given: learner.of_targets(given.get("targets")).of(given).settings + OF_STORES,
+        lambda given: learner.of_targets(given.get("targets")).of(given).settings + COMMON_SETTINGS,
     )  # fmt: skip
+
+
+def check_sets(shared: dict, task: Task) -> None:
+    """InputError for settings that mean nothing where rows have sets of labels."""
+    if shared.get("targets") == ONE_CLASS:
+        raise InputError(f"{task.source.name}: its rows have sets of labels; leave {called('targets')} out")
+    if task.settings.get("class_weight") is not None:
+        raise InputError(f"{called('class_weight')}: is for rows of one label each, not for sets of them; leave it out")
 
 
 def factors_by_code(task: Task, learner: Learner, targets: str | None = None) -> np.ndarray | None:
@@ -225,12 +259,14 @@ def is_reported(rows: int) -> bool:
     return rows & (rows - 1) == 0
 
 
-def progress_of(tally: np.ndarray, real: bool) -> dict:
-    """What a tally tells: rows, cumulative loss, and mistakes or, of numbers, squared errors; labels asked for."""
+def progress_of(tally: np.ndarray, real: bool, costs=None) -> dict:
+    """What a tally tells: rows, cumulative loss, and mistakes or, of numbers, squared errors; the cost of the
+    predictions, where they cost; labels asked for."""
     return {
         "rows": int(tally[ROWS]),
         "cumulative_loss": float(tally[LOSS_SUM]),
         "mistakes": None if real else int(tally[MISTAKES]),
         "squared_errors": float(tally[SQUARED_ERRORS]) if real else None,
+        "cumulative_cost": None if costs is None else float(tally[COST]),
         "asked": int(tally[ASKED]),
     }

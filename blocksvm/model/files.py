@@ -17,9 +17,11 @@ from blocksvm.formats.recipe import Recipe
 from blocksvm.kernels.table import hash_ids
 from blocksvm.labels import listed
 from blocksvm.model.expansion import read_support, write_support
+from blocksvm.model.names import NamePieces, write_feature_names
 from blocksvm.model.older import of_today
 from blocksvm.model.probabilities import link_of
 from blocksvm.model.state import Piecewise, write_state
+from blocksvm.model.values import sets_of
 from blocksvm.problems.distance import DISTANCE, Distance
 from blocksvm.problems.expansion import Expansion
 from blocksvm.problems.support import Support
@@ -38,16 +40,19 @@ def save_model(
     meta: dict,
     overwrite: bool = True,
     support: Support | None = None,
+    names: NamePieces | None = None,
 ) -> None:
     """Write a model: ids (``feature_ids(start, stop)``) and weights of all features in the source's order, the constant
     feature's weight last; of more than two classes one such vector behind the other.
 
     state: what a later run can start from (the dual variables, a learner's memory), {name space: {array: pieces}};
-    support: the rows that a machine with a kernel stands on.
+    support: the rows that a machine with a kernel stands on; names: of the features, where they have some.
     """
     with create_hdf5(path, "model", overwrite) as file:
         features = create_group(file, "features")
         write_array(features, "ids", meta["n_features"], INT64, feature_ids)
+        if names is not None:
+            write_feature_names(features, meta["n_features"], names)
         write_array(file, "weights", weights.length, weights.dtype, weights.piece)
         write_state(file, state)
         if support is not None:
@@ -78,14 +83,16 @@ def own_format(name: str, path: str | Path) -> str:
     raise InputError(f"{path}: was trained on text of the format {name}; if you trust that, say {said('format', name)}")
 
 
-def labels_predicted(values: np.ndarray, labels: tuple, sets: bool = False) -> np.ndarray:
+def labels_predicted(values: np.ndarray, labels: tuple, sets: bool = False, ranks: bool = False) -> np.ndarray:
     """Labels (n,) for decision values (n,) of two classes or (n, k) of more; without labels the values themselves.
-    sets: (n,) objects, the tuples of the labels whose value is above 0."""
+    sets: (n,) objects, the tuples of the labels that ``sets_of`` tells."""
     if not labels:
         return values
     if sets:
         found = np.empty(len(values), dtype=object)
-        found[:] = [tuple(label for label, own in zip(labels, row, strict=True) if own) for row in values > 0.0]
+        found[:] = [
+            tuple(label for label, own in zip(labels, row, strict=True) if own) for row in sets_of(values, ranks)
+        ]
         return found
     chosen = values.argmax(axis=1) if values.ndim == 2 else (values > 0.0).astype(np.int64)
     return np.array(labels)[chosen]
@@ -121,6 +128,11 @@ class Model:
     def multilabel(self) -> bool:
         """Each row has a set of the labels."""
         return self.meta.get("multilabel", False)
+
+    @property
+    def ranks(self) -> bool:
+        """The decision values only rank the labels of a row's set: nothing parts those in it from the others."""
+        return self.meta.get("ranks", False)
 
     @property
     def bits(self) -> int | None:
@@ -178,8 +190,9 @@ class Model:
     def predict(self, X) -> np.ndarray:
         """The label of each row (n,), a number or string of the user's own; a decision value of 0 is the negative one,
         of more classes' equal ones the smallest label's counts.  Where targets are real numbers, the decision value;
-        where rows have sets of labels, the tuple of those whose decision value is above 0."""
-        return labels_predicted(self.decision_function(X), self.labels, self.multilabel)
+        where rows have sets of labels, the tuple of those whose decision value is above 0, or, of a model that only
+        ranks the labels, of the one with the largest."""
+        return labels_predicted(self.decision_function(X), self.labels, self.multilabel, self.ranks)
 
     def predict_proba(self, X) -> np.ndarray:
         """(n, 2) float64: the probabilities of the smaller and the larger label, or (n, k) of k classes or of each of k

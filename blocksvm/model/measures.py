@@ -9,6 +9,7 @@ from typing import Protocol
 import numpy as np
 
 from blocksvm.labels import Labels, has_label, label_text, listed
+from blocksvm.model.values import misordered, sets_of
 
 SHOWN = 5  # labels that a sentence names
 MOST_CLASSES = 50  # that get a line each
@@ -273,10 +274,16 @@ class ClassMeasures:
 
 class SetMeasures:
     """Of predicted sets of labels: how many are right as a whole, which share of all single decisions is wrong (Hamming
-    loss), and precision, recall and F1, of all decisions together (micro), of each label, and their mean (macro)."""
+    loss), and precision, recall and F1, of all decisions together (micro), of each label, and their mean (macro).  And
+    of the labels' order by decision values: rows where every label of the set stands above all others, the share of the
+    pairs of such two labels that are not in order (ranking loss, a mean over the rows; ties are not in order), and rows
+    whose first label is none of the set (one-error).  ranks: the values tell no more than this order."""
 
-    def __init__(self, labels: tuple):
+    def __init__(self, labels: tuple, ranks: bool = False):
         self.labels = tuple(labels)
+        self.ranks = ranks
+        self.perfect = self.first_wrong = 0
+        self.ranking_loss = 0.0
         self.place = {label: c for c, label in enumerate(self.labels)}
         self.right, self.predicted, self.true = (np.zeros(len(labels), np.int64) for _ in range(3))
         self.rows = self.labelled = self.exact = self.unknown = 0
@@ -292,13 +299,21 @@ class SetMeasures:
             known = [self.place[label] for label in own if label in self.place]
             true[row, known] = True
             others[row] = len(own) - len(known)
-        said = scores.values[[i for i, _ in there]] > 0.0
+        values = scores.values[[i for i, _ in there]]
+        said = sets_of(values, self.ranks)
+        self._count_order(values, true)
         self.labelled += len(there)
         self.unknown += int(others.sum())
         self.exact += int(((said == true).all(axis=1) & (others == 0)).sum())
         self.right += (said & true).sum(axis=0)
         self.predicted += said.sum(axis=0)
         self.true += true.sum(axis=0)
+
+    def _count_order(self, values: np.ndarray, true: np.ndarray) -> None:
+        wrong, size = misordered(values, true), true.sum(axis=1)
+        self.perfect += int((wrong == 0).sum())
+        self.ranking_loss += float((wrong / np.maximum(1, size * (true.shape[1] - size))).sum())
+        self.first_wrong += int(np.count_nonzero(~true[np.arange(len(true)), values.argmax(axis=1)] & (size > 0)))
 
     def by_class(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """(precision, recall, F1) of each label (k,); nan where it was never predicted, never there, neither."""
@@ -313,9 +328,12 @@ class SetMeasures:
         asked, there = int(self.predicted.sum()), int(self.true.sum()) + self.unknown
         f1 = self.by_class()[2]
         met = f1[~np.isnan(f1)]
-        found = {"exact": self.exact / self.labelled, "hamming_loss": wrong / (self.labelled * len(self.labels))}
+        n = self.labelled
+        found = {"exact": self.exact / n, "hamming_loss": wrong / (n * len(self.labels))}
         found |= {"micro_f1": 2.0 * right / (asked + there)} if asked + there else {}
-        return found | ({"macro_f1": float(met.mean())} if len(met) else {})
+        found |= {"macro_f1": float(met.mean())} if len(met) else {}
+        ranked = {"perfect_rankings": self.perfect, "ranking_loss": self.ranking_loss, "one_error": self.first_wrong}
+        return found | {name: value / n for name, value in ranked.items()}
 
     def sentences(self) -> list[str]:
         found = self.figures()
@@ -326,6 +344,8 @@ class SetMeasures:
             lines.append(f"the rows have {self.unknown:,} labels that the model does not know; they count as missed")
         micro, macro = found.get("micro_f1", math.nan), found.get("macro_f1", math.nan)
         lines.append(f"micro F1 {micro:.6f}, macro F1 {macro:.6f}, Hamming loss {found['hamming_loss']:.6f}")
+        lines.append(f"perfect rankings {found['perfect_rankings']:.6f}, ranking loss {found['ranking_loss']:.6f}, "
+                     f"one-error {found['one_error']:.6f}")  # fmt: skip
         return lines + by_label(self.labels, *self.by_class(), self.true)
 
 

@@ -10,11 +10,13 @@ import numpy as np
 
 from blocksvm.conversion.ids import IdIndex
 from blocksvm.errors import InputError, called, said
-from blocksvm.formats import format_named, name_of
+from blocksvm.formats import format_named, settled
+from blocksvm.formats.choices import again
+from blocksvm.formats.files import inputs_of
 from blocksvm.formats.hashing import reader_of
 from blocksvm.formats.protocol import EXPANSION, Reading
 from blocksvm.formats.recipe import Recipe
-from blocksvm.formats.text import LineLimit, TextInputs
+from blocksvm.formats.text import LineLimit
 from blocksvm.memory import Budget
 from blocksvm.model.expansion import support_bytes
 from blocksvm.model.files import Model, describe_model, hashed, labels_predicted, load_model, own_format, recipe_of
@@ -44,7 +46,7 @@ class Scores:
     def predictions(self, model: Model) -> np.ndarray:
         """The user's labels (m,), or where targets are real numbers the decision values; sets of labels as tuples."""
         if model.multilabel:
-            return labels_predicted(self.values, model.labels, sets=True)
+            return labels_predicted(self.values, model.labels, True, model.ranks)
         return np.array(model.labels)[self.classes] if model.labels else self.values
 
 
@@ -79,7 +81,11 @@ class TextScorer:
         self.model = load_model(model)
         self.note = ""
         self.recipe = recipe_of(description, model)
-        self.format = format or own_format(self.recipe.format, model)
+        self.recipe = replace(self.recipe, options=again(self.recipe.options, {}))
+        if format is None:
+            own_format(self.recipe.format, model)
+        elif format != self.recipe.format:
+            self.recipe = replace(self.recipe, format=format, options={})
         self.on_format = on_format
         self.index = IdIndex(d).fill([(0, self.model.feature_ids)])
         # unseen features point at a weight of 0, the last entry is the constant
@@ -96,10 +102,10 @@ class TextScorer:
         """Scores piece by piece; InputError with file and line for bad text."""
         counter = RecordCounter()
         rows = 0
-        with TextInputs(inputs) as text:
-            name = name_of(text, self.format)
-            self.on_format(name)
-            reader = reader_of(Reading(replace(self.recipe, format=name), labelled=False))
+        with inputs_of(inputs, self.recipe) as text:
+            recipe = settled(text, self.recipe)
+            self.on_format(recipe.format)
+            reader = reader_of(Reading(recipe, labelled=False))
             share = EXPANSION / reader.expansion
             for piece in text.pieces(int(share * self.piece_bytes), self._limit(share)):
                 batch = reader.parse(piece)
@@ -114,7 +120,9 @@ class TextScorer:
                         self.completion.complete(matrix, part, values)
                     yield Scores(by_row(values), classes_of(values), labels[part])
         if rows == 0:
-            raise InputError(f"{shown_name(inputs[0])}: no rows found; expected lines of {format_named(name).lines}")
+            raise InputError(
+                f"{shown_name(inputs[0])}: no rows found; expected lines of {format_named(recipe.format).lines}"
+            )
 
     def _limit(self, share: float) -> LineLimit:
         """Lines as long as what is left of the memory holds."""

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from blocksvm.conversion.ids import IdIndex
-from blocksvm.errors import InputError, called, said
+from blocksvm.errors import InputError, brief, called, said
 from blocksvm.formats.recipe import Recipe
 from blocksvm.labels import listed
 from blocksvm.memory import Budget
@@ -146,7 +146,7 @@ def continued_settings(path: str | Path, saved: Mapping, takes: Settings, given:
         if was != value:
             raise InputError(
                 f"{path}: was learned {f'with {said(name, was)}' if was is not None else f'without {called(name)}'}, "
-                f"but {value} is given now; leave it out, or begin anew"
+                f"but {brief(value)} is given now; leave it out, or begin anew"
             )
     return before
 

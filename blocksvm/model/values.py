@@ -53,6 +53,28 @@ def pieces_of_values(matrix: tuple, w: np.ndarray, constant: float) -> Iterator[
         yield rows, values
 
 
+def sets_of(values: np.ndarray, ranks: bool) -> np.ndarray:
+    """(n, k) bool: the labels that decision values (n, k) say a row's set has: those above 0; or, where they only rank
+    the labels (``ranks``), the one of the largest value."""
+    if not ranks:
+        return values > 0.0
+    said = np.zeros(values.shape, bool)
+    said[np.arange(len(values)), values.argmax(axis=1)] = True
+    return said
+
+
+def misordered(values: np.ndarray, member: np.ndarray) -> np.ndarray:
+    """(n,) int64: of each row the pairs of a label in its set and one outside whose decision values (n, k) do not put
+    the first above the second; member (n, k) bool."""
+    # outside ones first among equals, so that they stand before the members that they are not below
+    first = np.argsort(member, axis=1, kind="stable")
+    order = np.take_along_axis(
+        first, np.argsort(-np.take_along_axis(values, first, axis=1), axis=1, kind="stable"), axis=1
+    )
+    own = np.take_along_axis(member, order, axis=1)
+    return (np.cumsum(~own, axis=1) * own).sum(axis=1)
+
+
 def classes_of(values: np.ndarray) -> np.ndarray:
     """The class (m,) int64 for decision values (k, m): of two classes 1 where the one value is above 0, else the
     first class of the largest value."""

@@ -186,6 +186,10 @@ class Solver(Protocol):
     visit_arrays: tuple[VisitArray, ...]
     needs_output: bool  # ``weights`` computes into ``out``
     prior: np.ndarray
+    # (m, k) bool: the labels of each of the rows' m sets, of a solver that has no problem
+    member: np.ndarray | None = None
+    # the decision values order the labels of a set, and nothing parts those in it from those outside
+    ranks: bool = False
 
     @property
     def real_targets(self) -> bool:

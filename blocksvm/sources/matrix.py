@@ -9,7 +9,7 @@ from blocksvm.errors import InputError
 from blocksvm.kernels.check import INDEX_OUT_OF_RANGE, SOUND, check_entries
 from blocksvm.kernels.margins import row_sq_norms
 from blocksvm.kernels.shuffle import gather_rows
-from blocksvm.labels import NUMBERS, STRINGS, Coding, Labels, count, keep, labels_of
+from blocksvm.labels import NUMBERS, STRINGS, Coding, Labels, count, keep, kind_of, labels_of
 from blocksvm.sources.block import Arena, Block, carve_block
 from blocksvm.sources.source import ChunkTable, SourceBase
 from blocksvm.sources.store.schema import chunk_nonzeros
@@ -19,11 +19,11 @@ class Matrix(SourceBase):
     """CSR rows with labels; a ``Source``.  Columns keep their numbers as feature ids.
 
     X (n, d) scipy CSR; y (n,) real numbers, booleans (0 and 1) or strings, nan or None where a row has no label, or
-    None where nothing is trained; weights (n,) the importance of each row, 0 or more, or None: all 1.  The matrix is
-    not copied where its indices are int32, sorted and without duplicates and its data float32 or float64; where all its
-    data are 1 no values are kept.  chunk_rows: first rows of the chunks, for tests and to follow a store's own; by
-    default chunks of about equal nonzeros.  Raises InputError on values that are not finite, and on labels and weights
-    that are none.
+    sets (or tuples, lists) of numbers or of strings, or None where nothing is trained; weights (n,) the importance of
+    each row, 0 or more, or None: all 1. The matrix is not copied where its indices are int32, sorted and without
+    duplicates and its data float32 or float64; where all its data are 1 no values are kept. chunk_rows: first rows of
+    the chunks, for tests and to follow a store's own; by default chunks of about equal nonzeros. Raises InputError on
+    values that are not finite, and on labels and weights that are none.
     """
 
     def __init__(self, X, y=None, chunk_rows: np.ndarray | None = None, weights=None):
@@ -77,7 +77,7 @@ class Matrix(SourceBase):
             max_norm=float(np.sqrt(self.sq_norms.max())),
             chunks=ChunkTable(first, last - first, self.indptr[last] - self.indptr[first]),
             coding=coding,
-            label_kind=NUMBERS if own is None else STRINGS,
+            label_kind=kind_of(own[0]) if own else NUMBERS if own is None else STRINGS,
             label_counts=counts,
             total_weight=float(n) if self.weights is None else float(self.weights.sum()),
             label_weights=self._label_weights(counts, own),

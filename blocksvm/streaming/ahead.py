@@ -9,10 +9,11 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 
-from blocksvm.formats import AUTO, format_named, name_of
+from blocksvm.formats import AUTO, format_named, settled
+from blocksvm.formats.files import RowPiece, inputs_of
 from blocksvm.formats.hashing import reader_of
 from blocksvm.formats.protocol import EXPANSION, Reader, Reading, parse_skipping
-from blocksvm.formats.text import LineLimit, TextInputs, TextPiece
+from blocksvm.formats.text import LineLimit, TextPiece
 from blocksvm.rows import RowBatch
 
 PIECE_BYTES = 2_000_000  # each costs the interpreter some tenths of a millisecond
@@ -111,7 +112,7 @@ class ParsedAhead:
             return False
 
         try:
-            with TextInputs(inputs, closed.is_set) as text:
+            with inputs_of(inputs, self.reading.recipe, closed.is_set) as text:
                 limit = self._begin(text)
                 for piece in text.pieces(self.piece_bytes, limit, eager=True, digested=False, spare=self.spare_text):
                     if not put((piece, pool.submit(self._parse, piece))):
@@ -120,10 +121,9 @@ class ParsedAhead:
         except BaseException as error:
             put(error)
 
-    def _begin(self, text: TextInputs) -> LineLimit:
+    def _begin(self, text) -> LineLimit:
         """Choose the reader, and cut pieces so that its rows fit in what is planned."""
-        recipe = self.reading.recipe
-        self.reading = replace(self.reading, recipe=replace(recipe, format=name_of(text, recipe.format)))
+        self.reading = replace(self.reading, recipe=settled(text, self.reading.recipe))
         self.on_format(self.reading.recipe.format)
         self.reader = reader_of(self.reading)
         share = BYTES_EACH / (self.reader.expansion + BYTES_EACH - EXPANSION)
@@ -139,7 +139,9 @@ class ParsedAhead:
                 under_way[at] = piece, own
                 return
 
-    def _parse(self, piece: TextPiece) -> list[Part]:
+    def _parse(self, piece: TextPiece | RowPiece) -> list[Part]:
+        if isinstance(piece, RowPiece):
+            return [Part(self.reader.parse(piece))]
         if self.skip_bad or piece.end > self.piece_bytes + 1:
             made = parse_skipping(self.reader, piece) if self.skip_bad else [self.reader.parse(piece)]
             return [Part(batch) for batch in made]

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from blocksvm.errors import InputError, called, said
+from blocksvm.formats import AUTO
+from blocksvm.formats.choices import OF_INPUTS, again
 from blocksvm.labels import listed
 from blocksvm.learners import get_learner
-from blocksvm.learners.protocol import NUMBERS, SHARED
+from blocksvm.learners.protocol import COMMON_SETTINGS, NUMBERS
 from blocksvm.model.files import FLOAT64, INT64, describe_model, recipe_of
 from blocksvm.model.state import open_state
 from blocksvm.model.takeover import continued_settings
@@ -35,18 +37,30 @@ def continued(path: Path, settings: StreamSettings) -> StreamSettings:
         raise InputError(
             f"{path}: was learned by {method['name']}, not by {settings.learner}; leave {called('learner')} out"
         )
-    if "class_weight" in method["settings"]:
-        raise InputError(f"{path}: was learned with weights of the classes, which a stream does not take")
-    takes = get_learner(method["name"]).of_targets(method["settings"].get("targets")).settings + SHARED
-    shared = {name: getattr(settings, name) or None for name in SHARED.names()}
+    takes = get_learner(method["name"]).of_targets(method["settings"].get("targets")).settings + COMMON_SETTINGS
+    shared = {name: getattr(settings, name) or None for name in COMMON_SETTINGS.names()}
     found = continued_settings(path, method, takes, {**settings.settings, **shared})
     return replace(
         settings,
         learner=method["name"],
-        settings={name: value for name, value in found.items() if name not in SHARED},
+        settings={name: value for name, value in found.items() if name not in COMMON_SETTINGS},
         bias=saved["settings"].get("bias", 0.0) if settings.bias is None else settings.bias,
-        **{name: found.get(name, SHARED[name].default) for name in SHARED.names()},
+        **_format_of(path, saved, settings),
+        **{name: found.get(name, COMMON_SETTINGS[name].default) for name in COMMON_SETTINGS.names()},
     )
+
+
+def _format_of(path: Path, saved: dict, settings: StreamSettings) -> dict:
+    """The format of a stream, and its settings, which are those of the model's text where that was of this format."""
+    recipe, given = recipe_of(saved, path), {name: v for name, v in settings.options.items() if v is not None}
+    if not recipe.options or settings.format not in (AUTO, recipe.format):
+        return {}
+    for name, value in given.items():
+        if value != recipe.options.get(name) and name not in OF_INPUTS:
+            raise InputError(
+                f"{path}: was learned with {said(name, recipe.options.get(name))}; leave {called(name)} out"
+            )
+    return {"format": recipe.format, "options": again(recipe.options, given)}
 
 
 def check_continued_stream(path: Path, stream: Stream) -> Labels | None:

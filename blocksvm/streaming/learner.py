@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from copy import copy
 
 import numpy as np
 
 from blocksvm.errors import InputError, called, said
+from blocksvm.labels import Labels
 from blocksvm.learners import get_learner
-from blocksvm.learners.loops import TALLY_LENGTH
-from blocksvm.learners.protocol import SHARED
+from blocksvm.learners.label_sets import SetTable
+from blocksvm.learners.loops import NO_LABEL, TALLY_LENGTH
+from blocksvm.learners.protocol import COMMON_SETTINGS, SETS, SHARED, of_classes
 from blocksvm.learners.runner import LearnerState, Runner
+from blocksvm.learners.solver import progress_of
 from blocksvm.settings import plain
+from blocksvm.streaming.ranking import Ranking
 
 
 def spans(start: int, stop: int, length: int) -> list[tuple[int, int, int]]:
@@ -28,7 +33,8 @@ def spans(start: int, stop: int, length: int) -> list[tuple[int, int, int]]:
 class StreamLearner:
     """A ``Runner`` and its ``LearnerState`` over features that come as ids.
 
-    method: the learner as a model file names it; has_prior: its weights are added to a prior model's.  What grows is
+    method: the learner as a model file names it; has_prior: its weights are added to a prior model's; ranking: of its
+    predictions of two classes, else None.  What grows is
     reserved at its largest size from the start (memory that is not touched is not taken) and used up to a capacity:
     nothing is copied but the constant feature, and of several classes what lies behind the first one's.
     """
@@ -37,6 +43,7 @@ class StreamLearner:
         self.runner = runner
         self.method = method
         self.has_prior = has_prior
+        self.ranking = None if runner.real or runner.rule else Ranking()
         self.capacity = 0
         self.reserved = self.reserved_prior = np.empty(0)
         self.state = LearnerState(self.reserved, np.zeros(runner.scalar_length()), np.zeros(TALLY_LENGTH))
@@ -94,6 +101,27 @@ class StreamLearner:
         other.state = LearnerState(own.columns.copy(), own.scalars.copy(), own.tally.copy(), own.prior.copy())
         return other
 
+    def learn(self, matrix: tuple, y: np.ndarray, order: np.ndarray, *, weights: np.ndarray | None,
+              every: int | None, scores: np.ndarray | None, sets: SetTable | None) -> Iterator[int]:  # fmt: skip
+        """``Runner.learn_in_parts`` in its own memory, with its predictions ranked: the rows seen after each part."""
+        if self.ranking is not None and scores is None:
+            scores = np.empty(len(order))
+        before = 0
+        parts = self.runner.learn_in_parts(matrix, y, order, self.capacity, self.state, weights=weights, every=every,
+                                           scores=scores, sets=sets)  # fmt: skip
+        for rows, done in parts:
+            if self.ranking is not None:
+                labels = y[order[before:done]]
+                known = labels != NO_LABEL
+                self.ranking.add(scores[before:done][known], labels[known])
+            before = done
+            yield rows
+
+    def progress(self) -> dict:
+        """What its tally tells, and how well its predictions of two classes rank, and their logarithmic loss."""
+        ranked = {"auc": self.ranking and self.ranking.area(), "log_loss": self.ranking and self.ranking.log_loss()}
+        return progress_of(self.state.tally, self.runner.real, self.runner.costs) | ranked
+
     # -- its numbers, class after class, of ``n`` features and of the constant one behind them -----------------------
 
     def put_back(self, start: int, numbers: np.ndarray, n: int) -> None:
@@ -125,8 +153,22 @@ class StreamLearner:
         return own if stop <= n else np.append(own, self.state.prior[first + self.capacity])
 
 
-def learners_of(settings, n_classes: int, has_prior: bool) -> list[StreamLearner]:
-    """The learners of a stream with these ``StreamSettings``; InputError for settings that do not fit."""
+def check_class_weight(given, runner: Runner, targets: str | None) -> None:
+    """InputError where rows of a stream can't weigh by their class."""
+    if given == "balanced":
+        raise InputError(
+            f"{said('class_weight', given)}: how many rows of each class will come is not known in a stream; give "
+            f"{said('class_weight', 'LABEL=WEIGHT,LABEL=WEIGHT')}"
+        )
+    if not of_classes(targets) or targets == SETS:
+        raise InputError(f"{called('class_weight')}: is for rows of one label each; leave it out")
+    if not runner.learner.takes_weights:
+        raise InputError(f"{called('class_weight')}: {runner.name} has no rule for rows of other weights; leave it out")
+
+
+def learners_of(settings, classes: Labels | None, has_prior: bool) -> list[StreamLearner]:
+    """The learners of a stream with these ``StreamSettings``; classes: None where labels are numbers.  InputError for
+    settings that do not fit."""
     names = settings.learner.split(",")
     shared = {name: getattr(settings, name) for name in SHARED.names()}
     found, taken = [], set()
@@ -137,14 +179,20 @@ def learners_of(settings, n_classes: int, has_prior: bool) -> list[StreamLearner
             own = {setting: value for setting, value in own.items() if setting in takes}
             taken |= set(own)
         runner = Runner(
-            name, own, {}, average=settings.average, bias=settings.bias or 0.0, n_classes=n_classes,
-            rule=settings.multiclass, query=settings.query, key=settings.seed, targets=settings.targets,
+            name, own, {}, average=settings.average, bias=settings.bias or 0.0,
+            n_classes=len(classes.values) if classes else 2, rule=settings.multiclass, query=settings.query,
+            key=settings.seed, targets=settings.targets, forget=settings.forget,
         )  # fmt: skip
+        runner.take_costs(classes)
         if has_prior and not runner.learner.takes_prior:
             raise InputError(f"{called('prior')}: {name} has no use for it; leave it out")
-        method = {
-            "name": name, "learner": True, "settings": plain(runner.settings | SHARED.resolve(shared, name)),
-        }  # fmt: skip
+        if settings.class_weight is not None:
+            check_class_weight(settings.class_weight, runner, settings.targets)
+            shared["class_weight"] = settings.class_weight
+        resolved = runner.settings | COMMON_SETTINGS.resolve(shared, name)
+        if settings.class_weight is None:
+            del resolved["class_weight"]
+        method = {"name": name, "learner": True, "settings": plain(resolved)}
         found.append(StreamLearner(runner, method, has_prior))
     if len(set(names)) < len(names):
         raise InputError(f"{said('learner', settings.learner)}: names a learner twice")

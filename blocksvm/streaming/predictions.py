@@ -7,24 +7,28 @@ from collections.abc import Callable
 
 import numpy as np
 
-from blocksvm.labels import Labels
+from blocksvm.labels import Labels, label_text
+from blocksvm.model.files import labels_predicted
 from blocksvm.model.lines import label_lines, number_lines
 from blocksvm.model.values import classes_of
 
 
 class Predictions:
     """Writes predictions by ``write(text)``; scores: decision values, one a class, in the place of labels, as always
-    where these are numbers."""
+    where these are numbers; sets: labels are sets, of those with a decision value above 0."""
 
-    def __init__(self, write: Callable[[str], None], scores: bool):
+    def __init__(self, write: Callable[[str], None], scores: bool, sets: bool = False):
         self.write = write
         self.scores = scores
+        self.sets = sets
         self.rows = 0
 
     def add(self, values: np.ndarray, labels: Labels | None) -> None:
         """Of consecutive rows: values (m,) or (m, k); labels: None where they are numbers."""
         if self.scores or labels is None:
             lines = number_lines(values)
+        elif self.sets:
+            lines = (label_text(own) + "\n" for own in labels_predicted(values, labels.values, sets=True))
         else:
             lines = label_lines(classes_of(np.atleast_2d(values.T)), labels.values)
         for text in lines:

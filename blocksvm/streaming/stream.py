@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -17,13 +17,14 @@ from blocksvm.formats import AUTO, format_named
 from blocksvm.formats.protocol import Reading
 from blocksvm.formats.recipe import Recipe
 from blocksvm.labels import Labels
-from blocksvm.learners.loops import LAST_LABEL, LAST_LENGTH, LAST_SCORE, MISTAKES, NONZEROS, ROWS
-from blocksvm.learners.protocol import LARGEST
-from blocksvm.learners.solver import is_reported, progress_of
+from blocksvm.learners.loops import LAST_LABEL, LAST_LENGTH, LAST_SCORE, MISTAKES, NO_LABEL, NONZEROS, ROWS
+from blocksvm.learners.protocol import COMMON_SETTINGS, LARGEST
+from blocksvm.learners.solver import is_reported
 from blocksvm.model.files import describe_model, model_fingerprint
 from blocksvm.model.takeover import check_continued
 from blocksvm.rows import RecordCounter, RowBatch, shown_name
 from blocksvm.streaming.ahead import ParsedAhead, Part
+from blocksvm.streaming.asking import Asking
 from blocksvm.streaming.earlier import check_continued_stream, continued, go_on, prior_bytes, take_prior
 from blocksvm.streaming.features import StreamFeatures
 from blocksvm.streaming.learner import StreamLearner, learners_of
@@ -37,10 +38,11 @@ class StreamSettings:
     """Settings of a stream.
 
     learner: the name, or several with commas between them, '' where a model's goes on; settings: the learners' own, by
-    name, each for those that have it; labels: the classes, rising, or None: -1
-    and +1, or 0 and 1, whichever comes; targets: 'numbers' where labels are no classes; bits: hash ids to 2^bits
-    features, None: a table; query: b of selective sampling, None: ask for every label; memory: bytes; passes: over the
-    inputs; test: predict only, and learn nothing.
+    name, each for those that have it; labels: the classes, rising, or None: -1 and +1, or 0 and 1, whichever comes;
+    targets: 'numbers' where labels are no classes, 'sets' where they are sets of these, 'none' where they are not
+    looked at; bits: hash ids to 2^bits features, None: a table; query: b of selective sampling, None: ask for every
+    label; forget: the part that learners/forgetting.py takes back in each round; memory: bytes; options: the format's
+    own settings, by name; passes: over the inputs; test: predict only, and learn nothing.
     """
 
     learner: str = ""
@@ -48,8 +50,10 @@ class StreamSettings:
     labels: tuple[float, ...] | None = None
     bits: int | None = None
     query: float | None = None
+    forget: float | None = None
     average: bool = False
     multiclass: str | None = None
+    class_weight: Mapping | None = None
     targets: str | None = None
     bias: float | None = None
     skip_bad: bool = False
@@ -60,30 +64,38 @@ class StreamSettings:
     normalize: str = "none"
     sum_duplicates: bool = False
     format: str = AUTO
+    options: Mapping = field(default_factory=dict)
     passes: int = 1
     test: bool = False
 
     @property
     def recipe(self) -> Recipe:
         """How text becomes features."""
-        return Recipe(self.format, "sum" if self.sum_duplicates else "error", self.bits, self.normalize, "float32")
+        duplicates = "sum" if self.sum_duplicates else "error"
+        return Recipe(self.format, duplicates, self.bits, self.normalize, "float32", self.options)
 
 
 @dataclass(frozen=True)
 class StreamReport:
     """Where a stream stands; ``final`` at its end.  mistakes, or squared_errors where labels are numbers: so far, the
-    other is None; label, score, length: of the row seen last.  Of several learners these are those of the one that
-    leads, and ``learners`` has those of each by its name, in the order in which they were named."""
+    other is None; auc, log_loss: of the predictions of two classes (ranking.py), of the rows of this run;
+    cumulative_cost: where predictions cost; label, score, length: of the row seen last; where labels are sets, the one
+    of its set with the least decision value (None: it is empty), and the one with the largest of all.  Of several
+    learners these are those of the one that leads, and ``learners`` has those of each by its name, in the order in
+    which they were named."""
 
     rows: int
     cumulative_loss: float
+    auc: float | None
+    log_loss: float | None
     mistakes: int | None
     squared_errors: float | None
+    cumulative_cost: float | None
     asked: int
     features: int
     skipped: int
     seconds: float
-    label: float
+    label: float | None
     score: float
     length: int
     final: bool
@@ -98,6 +110,7 @@ class Stream:
     pieces; on_predicted gets the decision values (m,), of several classes (m, k), of rows in their order, those without
     a label included, each made before its row was learned from, and the labels (None: numbers); on_format is told the
     format that is read, before anything is parsed (by the thread that reads).
+    on_asked gets 'file:line' of each row without a label whose label the learner would ask for (``query``).
     prior: a model to start from and to be regularised towards; continue_from: a model with whose learner to go on, as
     if its rows and the ones to come were one stream.  Raises InputError for settings that do not fit, and for a
     malformed line unless those are skipped.
@@ -108,31 +121,37 @@ class Stream:
                  on_fault: Callable[[str], None] = lambda sentence: None,
                  save: Callable[[Stream], None] | None = None, stop: Callable[[], bool] = lambda: False,
                  on_format: Callable[[str], None] = lambda name: None,
-                 on_predicted: Callable[[np.ndarray, Labels | None], None] | None = None):  # fmt: skip
+                 on_predicted: Callable[[np.ndarray, Labels | None], None] | None = None,
+                 on_asked: Callable[[str], None] | None = None):  # fmt: skip
         if settings.passes < 1:
             raise InputError(f"{said('passes', settings.passes)}: must be 1 or more")
         if settings.test and continue_from is None and prior is None:
             raise InputError(f"{called('test')}: learns nothing; give {called('continue_from')}, a model to test")
         if "," in settings.learner:
-            alone = {"continue_from": continue_from, "test": settings.test or None, "predictions": on_predicted}
+            alone = {"continue_from": continue_from, "test": settings.test or None, "predictions": on_predicted,
+                     "ask": on_asked}  # fmt: skip
             for name, value in alone.items():
                 if value is not None:
                     raise InputError(f"{called(name)}: is for one learner; {settings.learner} are several")
+        if on_asked is not None and settings.query is None:
+            raise InputError(f"{called('ask')}: needs {called('query')}, which says how likely labels are asked for")
         if settings.test and settings.query is not None:
             raise InputError(f"{called('test')}: asks for no labels to learn from; leave {called('query')} out")
         if continue_from is not None:
             settings = continued(continue_from, settings)
-        self.settings = settings
+        class_weight = COMMON_SETTINGS["class_weight"].checked(settings.class_weight)
+        self.settings = settings = replace(settings, class_weight=class_weight)
         self.on_predicted = on_predicted
         self.on_report, self.save, self.stop = on_report, save, stop
         self.prior = prior
         prior_model = None if prior is None else describe_model(prior)
         self.prior_fingerprint = None if prior is None else model_fingerprint(prior)
-        self.targets = targets_of(settings, prior, prior_model, on_fault, on_predicted is not None)
+        self.targets = targets_of(settings, prior, prior_model, on_fault, bool(on_predicted or on_asked))
         if continue_from is not None:
             self.targets.labels = check_continued_stream(continue_from, self)
         classes = self.targets.told()
-        self.learners = learners_of(settings, len(classes.values) if classes else 2, prior is not None)
+        self.learners = learners_of(settings, classes, prior is not None)
+        self.asking = None if on_asked is None else Asking(self.leading.runner.query, settings.seed, on_asked)
         if settings.test:
             self.leading.runner.query = 0.0  # no label is asked for
         if continue_from is not None:
@@ -178,11 +197,14 @@ class Stream:
         return {"text": self.ahead.planned_bytes, "features": self.settings.memory - self.ahead.planned_bytes}
 
     def report(self, final: bool = False) -> StreamReport:
-        tally, real = self.leading.state.tally, self.targets.real
-        told, labels = progress_of(tally, real), self.targets.labels
-        each = {learner.name: progress_of(learner.state.tally, real) for learner in self.learners}
+        leading = self.leading
+        tally, labels = leading.state.tally, self.targets.labels
+        each = {learner.name: learner.progress() for learner in self.learners}
+        told = each[leading.name]
         label, score = float(tally[LAST_LABEL]), float(tally[LAST_SCORE])
-        if labels is not None:
+        if leading.runner.sets:
+            label, score = (None if c < 0 else labels.values[int(c)] for c in (label, score))
+        elif labels is not None:
             label = labels.values[label > 0.0] if labels.binary else labels.values[int(label)]
             score = score if labels.binary else labels.values[int(score)]
         return StreamReport(
@@ -274,24 +296,27 @@ class Stream:
             )
         indices = batch.ids if self.settings.bits is not None else self.features.indices(batch.ids)
         matrix = (batch.indptr, indices, batch.values)
-        every, weights = self.settings.save_every, batch.weights
+        every, weights = self.settings.save_every, self.targets.weigh(y, batch.weights, self.settings.class_weight)
         if weights is not None and (weights == 1.0).all():
             weights = None
         # of many classes the decision values of a piece's rows would take more than the piece
         k, scores = self.learners[0].runner.n_vectors, None
-        step = len(order) if self.on_predicted is None else max(1, PREDICTED_AT_ONCE // k)
+        wanted = self.on_predicted is not None or self.asking is not None
+        step = max(1, PREDICTED_AT_ONCE // k) if wanted else len(order)
         for start in range(0, len(order), max(1, step)):
             part = order[start : start + step]
-            if self.on_predicted is not None:
+            if wanted:
                 scores = np.empty(len(part) if k == 1 else (len(part), k))
             parts = [
-                learner.runner.learn_in_parts(matrix, y, part, self.features.capacity, learner.state, weights=weights,
-                                              every=every, scores=scores)
+                learner.learn(matrix, y, part, weights=weights, every=every, scores=scores, sets=self.targets.sets)
                 for learner in self.learners
-            ]  # fmt: skip
+            ]
             self._learn_from(zip(*parts, strict=True), every)
-            if scores is not None:
+            if self.on_predicted is not None:
                 self.on_predicted(scores, self.targets.told())
+            if self.asking is not None:
+                unlabelled = y[part] == NO_LABEL
+                self.asking.look(scores[unlabelled], part[unlabelled], batch, counter)
 
     def _learn_from(self, parts: Iterator[tuple[int, ...]], every: int | None) -> None:
         """Have rows learned from by each learner; reports and saves at the numbers that the parts end with."""

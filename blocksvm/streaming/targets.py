@@ -1,4 +1,5 @@
-"""What a stream's labels are to its learner: classes that are known or found, or numbers; and rows that have none."""
+"""What a stream's labels are to its learner: classes that are known or found, sets of classes, or numbers; and rows
+that have none."""
 
 from __future__ import annotations
 
@@ -7,13 +8,16 @@ from collections.abc import Callable
 import numpy as np
 
 from blocksvm.errors import InputError, called, said
-from blocksvm.labels import Labels, has_label, label_text
+from blocksvm.labels import Labels, has_label, label_text, listed
+from blocksvm.learners.label_sets import SetTable
 from blocksvm.learners.loops import NO_LABEL
-from blocksvm.learners.protocol import NO_TARGETS, NUMBERS, of_classes
+from blocksvm.learners.protocol import NO_TARGETS, NUMBERS, SETS, of_classes
+from blocksvm.problems.problem import class_factors
 from blocksvm.rows import RecordCounter, RowBatch
 
 KNOWN_LABELS = ((-1.0, 1.0), (0.0, 1.0))
 SHOWN_FAULTS = 10
+MOST_SHORT = int(np.iinfo(np.int16).max)  # sets of a piece that places of sixteen bits tell apart
 SKIPPED = NO_LABEL - 1  # in the place of a class: the label is none of the classes, and the row is passed over
 
 
@@ -33,27 +37,26 @@ def targets_of(settings, prior, described, on_fault: Callable[[str], None], keep
                 f"{said('targets', NUMBERS)}, or name another prior model"
             )
     found = None if labels is None else Labels(tuple(sorted(labels)))
-    of_rows = settings.targets == NO_TARGETS
-    return StreamTargets(found, real, of_rows, settings.skip_bad, on_fault, keeps_unlabelled)
+    kind = SetTargets if settings.targets == SETS else StreamTargets
+    found = kind(found, real, settings.skip_bad, on_fault, keeps_unlabelled)
+    found.of_rows = settings.targets == NO_TARGETS
+    return found
 
 
 class StreamTargets:
-    """labels: the classes, None while they are not known, -1 and +1 or 0 and 1; real: labels are numbers, or, of_rows,
-    not looked at; skip_bad:
+    """labels: the classes, None while they are not known, -1 and +1 or 0 and 1; real: labels are numbers; skip_bad:
     rows of other labels are passed over, on_fault(sentence) told of the first ones; keeps_unlabelled: rows without a
-    label are to be predicted.  again: in a later pass over the same rows, in which none is counted once more."""
+    label are to be predicted.  again: in a later pass over the same rows, in which none is counted once more; sets:
+    where labels are sets, those of the rows last given; of_rows: they are not looked at."""
+
+    sets: SetTable | None = None
+    of_rows = False
 
     def __init__(
-        self,
-        labels: Labels | None,
-        real: bool,
-        of_rows: bool,
-        skip_bad: bool,
-        on_fault: Callable[[str], None],
-        keeps_unlabelled: bool,
+        self, labels: Labels | None, real: bool, skip_bad: bool, on_fault: Callable[[str], None], keeps_unlabelled: bool
     ):
         self.labels = labels
-        self.real, self.of_rows = real, of_rows
+        self.real = real
         self.skip_bad = skip_bad
         self.on_fault = on_fault
         self.keeps_unlabelled = keeps_unlabelled
@@ -63,6 +66,17 @@ class StreamTargets:
     def told(self) -> Labels | None:
         """The classes as far as they are known; None where labels are numbers."""
         return None if self.real else self.labels or Labels(KNOWN_LABELS[0])
+
+    def weigh(self, y: np.ndarray, weights: np.ndarray | None, given) -> np.ndarray | None:
+        """What rows weigh: as they say, (n,), or None for 1 each, times what their class weighs (given: {label:
+        weight}, or None)."""
+        if given is None:
+            return weights
+        labels = self.told()
+        factors = class_factors(given, labels, (1.0,) * len(labels.values))
+        # by code: of two classes -1 and +1, of more 0, 1, ...; rows without a label are not learned from
+        own = np.where(y > 0, factors[1], factors[0]) if labels.binary else np.array([*factors, 1.0])[np.maximum(y, -1)]
+        return own if weights is None else own * weights
 
     def skip(self, sentence: str) -> None:
         """Count a line that is passed over."""
@@ -104,13 +118,62 @@ class StreamTargets:
         bad = known[codes[known] == (0 if table.binary else -1)]
         for row in bad.tolist():
             names = " and ".join(map(label_text, table.values))
+            sets = f", or its sets with {said('targets', SETS)}" if isinstance(labels[row], tuple) else ""
             sentence = counter.at(
                 batch, int(batch.origin.records[row]),
                 f"the label {label_text(labels[row])} is none of {names}; name the labels with "
-                f"{called('labels')}",
+                f"{called('labels')}{sets}",
             )  # fmt: skip
             if not self.skip_bad:
                 raise InputError(sentence)
             self.skip(sentence)
         codes[bad] = SKIPPED
         return codes
+
+
+class SetTargets(StreamTargets):
+    """Labels that are sets of classes; the classes are named beforehand."""
+
+    def told(self) -> Labels:
+        if self.labels is None:
+            raise InputError(f"{said('targets', SETS)}: name the labels that sets may hold with {called('labels')}")
+        return self.labels
+
+    def of(self, batch: RowBatch, counter: RecordCounter) -> tuple[np.ndarray, np.ndarray]:
+        """y (n,), the places of the rows' sets in ``sets``, and which rows (m,) int32 the learner gets.  InputError for
+        a label that is no set, or a set that holds what is none of the classes."""
+        classes = {label: c for c, label in enumerate(self.told().values)}
+        labels = batch.label_array()
+        known = has_label(labels)
+        self.unlabelled += 0 if self.again else int(np.count_nonzero(~known))
+        places: dict[tuple, int] = {}
+        codes = np.full(len(batch), NO_LABEL, np.int32)
+        for row in np.flatnonzero(known).tolist():
+            label = labels[row]
+            wrong = self._wrong(label, classes)
+            if not wrong:
+                codes[row] = places.setdefault(label, len(places))
+                continue
+            sentence = counter.at(batch, int(batch.origin.records[row]), wrong)
+            if not self.skip_bad:
+                raise InputError(sentence)
+            self.skip(sentence)
+            codes[row] = SKIPPED
+        self.sets = SetTable.of([classes[member] for member in own] for own in places)
+        y = codes.astype(np.int16) if len(places) <= MOST_SHORT else codes
+        return y, np.flatnonzero(codes > (SKIPPED if self.keeps_unlabelled else NO_LABEL)).astype(np.int32)
+
+    def _wrong(self, label, classes: dict) -> str:
+        """What is wrong with a label, or ''."""
+        if not isinstance(label, tuple):
+            return (
+                f"the label {label_text(label)} is no set of labels; read them with {said('format', 'multilabel')}, or "
+                f"leave {called('targets')} out"
+            )
+        unknown = [member for member in label if member not in classes]
+        if not unknown:
+            return ""
+        return (
+            f"the set holds the label {label_text(unknown[0])}, which is none of {listed(self.labels.values)}; name "
+            f"the labels with {called('labels')}"
+        )

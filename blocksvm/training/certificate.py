@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from blocksvm.model.values import classes_of, pieces_of_values
+from blocksvm.model.values import classes_of, misordered, pieces_of_values
 from blocksvm.problems.problem import Certificate, Decided, Problem
 from blocksvm.solvers.protocol import Completion, Solver
 from blocksvm.sources.block import Block
@@ -21,12 +21,15 @@ def evaluate(
     targets, the root of its mean squared error; None if stopped.  completion: what makes the solver's decision values
     of <w, x>, None where they are that."""
     total = rows = 0
+    n_vectors, bias, real = solver.n_vectors, solver.bias, solver.real_targets
     for block in blocks:
-        if solver.real_targets:
-            own = w.reshape(solver.n_vectors, -1)
-            total += sum_squared_errors(own, solver.bias, block, completion, solver.predicts_rows)
+        own = w.reshape(n_vectors, -1)
+        if real:
+            total += sum_squared_errors(own, bias, block, completion, solver.predicts_rows)
+        elif solver.member is not None:
+            total += count_sets(own, bias, block, solver.member, solver.ranks)
         else:
-            total += count_correct(w, solver.n_vectors, solver.bias, block, completion)
+            total += count_correct(w, n_vectors, bias, block, completion)
         rows += block.n_samples
         if stopped():
             return None
@@ -55,13 +58,15 @@ def count_correct(
     return correct
 
 
-def count_sets(w: np.ndarray, bias: float, block: Block, member: np.ndarray) -> int:
-    """Rows of the block whose set of labels is predicted, those of a decision value above 0; w (k, d + 1); member
-    (m, k) bool: what the sets hold, by the rows' codes."""
+def count_sets(w: np.ndarray, bias: float, block: Block, member: np.ndarray, ranks: bool) -> int:
+    """Rows of the block whose set of labels is predicted, those of a decision value above 0; or, where the values only
+    rank the labels, those with every label of the set above all others; w (k, d + 1); member (m, k) bool: what the sets
+    hold, by the rows' codes."""
     correct = 0
     for rows, values in pieces_of_values(block.matrix, w, bias):
         codes = block.y[rows]
-        right = ((values.T > 0.0) == member[codes]).all(axis=1)
+        own = member[codes]
+        right = misordered(values.T, own) == 0 if ranks else ((values.T > 0.0) == own).all(axis=1)
         correct += int(np.count_nonzero(right & (codes >= 0)))
     return correct
 

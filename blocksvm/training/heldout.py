@@ -36,10 +36,10 @@ def held_out_figures(
 
 class HeldOut:
     """A second source to score after each outer iteration, one chunk at a time.  labels: the classes that are learned,
-    None where targets are real numbers; sets: rows have sets of them."""
+    None where targets are real numbers; sets: rows have sets of them, which the decision values may only rank."""
 
     def __init__(self, source: Source, labels: Labels | None, solver: Solver, budget: Budget, sets: bool = False):
-        n_vectors, self.predicts_rows = solver.n_vectors, solver.predicts_rows
+        n_vectors, self.predicts_rows, self.ranks = solver.n_vectors, solver.predicts_rows, solver.ranks
         self.real = labels is None
         self.n_scored = source.n_samples - (0 if self.predicts_rows else source.n_unlabelled)
         self.member: np.ndarray | None = None
@@ -90,7 +90,7 @@ class HeldOut:
             if self.real:
                 total += sum_squared_errors(own, bias, block, completion, self.predicts_rows)
             elif self.member is not None:
-                total += count_sets(own, bias, block, self.member)
+                total += count_sets(own, bias, block, self.member, self.ranks)
             else:
                 total += count_correct(own, self.n_vectors, bias, block)
         mean = total / self.n_scored

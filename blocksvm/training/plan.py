@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from blocksvm.errors import InputError, said
+from blocksvm.errors import InputError, brief, said
 from blocksvm.labels import NUMBERS, SETS, Labels, members_of
 from blocksvm.memory import Budget
 from blocksvm.model.state import namespace
@@ -168,6 +168,6 @@ class Plan:
     @staticmethod
     def _other(path: Path, name: str, before, now) -> None:
         raise InputError(
-            f"{path}: was begun with {said(name, before)}, but {now} is given now; resume with the same, or start "
-            "afresh"
+            f"{path}: was begun with {said(name, before)}, but {brief(now)} is given now; resume with the same, or "
+            "start afresh"
         )

@@ -11,6 +11,7 @@ import numpy as np
 from blocksvm.formats.recipe import Recipe
 from blocksvm.model.expansion import describe_support
 from blocksvm.model.files import save_model
+from blocksvm.model.names import names_of
 from blocksvm.model.state import whole
 from blocksvm.model.versions import versions
 from blocksvm.training.loop import OuterLoop
@@ -32,6 +33,7 @@ def describe_result(loop: OuterLoop, result: Result) -> dict:
         "store": source.name,
         "labels": plan.label_list(),
         "multilabel": plan.multilabel,
+        "ranks": solver.ranks,
         "prior": None if plan.earlier.prior is None else str(plan.earlier.prior),
         "prior_fingerprint": plan.earlier.fingerprints[1],
         "text": Recipe.of_store(described, source.name, dtype).plain(),
@@ -66,4 +68,6 @@ def save_result(
     arrays = {a.name: whole(loop.state[a.name]) for a in plan.solver.state_arrays if a.in_model}
     ids = feature_ids or (lambda start, stop: plan.earlier.feature_ids(plan.source, start, stop))
     told = describe_result(loop, result) | {"calibration": calibration}
-    save_model(path, ids, whole(result.w), {plan.namespace: arrays}, told, overwrite, result.support)
+    state = {plan.namespace: arrays}
+    with names_of(plan.source) as names:
+        save_model(path, ids, whole(result.w), state, told, overwrite, result.support, names)

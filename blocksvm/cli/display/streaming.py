@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from blocksvm.cli.display.words import counted, fitted, label, megabytes, rmse, suffered
+from blocksvm.settings import shown
 
 
 def described(learner) -> str:
     """A learner with its settings."""
-    told = ", ".join(f"{name} {value}" for name, value in learner.runner.settings.items() if value is not None)
+    told = shown(learner.runner.settings)
     return f"{learner.name}{f' ({told})' if told else ''}"
 
 
@@ -20,22 +21,24 @@ def errors(told: dict) -> str:
 
 def seen(value, width: int) -> str:
     """The label of a row; of a number that is too long as many digits as there is room for."""
-    text = label(value)
+    text = "-" if value is None else label(value)
     return fitted(value, width) if len(text) > width and isinstance(value, float) else text
 
 
 class StreamDisplay:
     """Lines at doubling numbers of rows: the loss so far and since the last line, and the row seen last."""
 
-    COLUMNS = ("average", "since", "row", "mistakes", "label", "predicted", "features")
-    COLUMNS_OF_NUMBERS = ("average", "since", "row", "rmse", "label", "predicted", "features")
-    WIDTHS = (10, 10, 14, 13, 8, 10, 9)  # with a space between them 80 columns
+    # of a line: what is told of the rows so far, which depends on what labels are, and of the row seen last
+    BEGIN, END = ("average", "since", "row"), ("label", "predicted")
+    WIDTHS = {"average": 9, "since": 9, "row": 11, "mistakes": 11, "auc": 7, "log loss": 9, "rmse": 12, "cost": 12,
+              "label": 7, "predicted": 10}  # fmt: skip
 
     FIRST, LEAST, MOST = 14, 12, 80  # of several learners: the column of rows, a learner's least one, a whole line
 
     def __init__(self, stream, quiet: bool):
         self.stream = stream
         self.quiet = quiet
+        self.ranked = False
         self.rows = 0
         self.loss = 0.0
         self.rows_before = self.nonzeros_before = 0  # of a stream that this one continues
@@ -47,6 +50,7 @@ class StreamDisplay:
     def begin(self, inputs: list[str], settings, stream) -> None:
         """What will be done, and the memory it may take."""
         before = stream.report()
+        self.ranked = stream.leading.ranking is not None
         self.rows, self.loss = before.rows, before.cumulative_loss
         self.rows_before, self.nonzeros_before = before.rows, stream.nonzeros
         names = ", ".join("standard input" if name == "-" else name for name in inputs[:3])
@@ -61,10 +65,22 @@ class StreamDisplay:
             self._print(f"{'root mean squared error' if stream.targets.real else 'share of mistakes'} of each learner")
             self._table("row", {learner.name: learner.name for learner in stream.learners})
             return
-        self._print(self._line(self.COLUMNS_OF_NUMBERS if stream.targets.real else self.COLUMNS))
+        self._print(self._line({name: name for name in (*self.BEGIN, *self._told(before), *self.END)}))
 
-    def _line(self, cells: tuple) -> str:
-        return " ".join(str(cell).rjust(width) for cell, width in zip(cells, self.WIDTHS, strict=True))
+    def _told(self, report) -> dict[str, str]:
+        """What a line tells between the losses and the last row, by its heading."""
+        if report.mistakes is None:
+            return {"rmse": rmse(report.squared_errors, report.rows)}
+        told = {"mistakes": counted(report.mistakes, 11)}
+        if report.cumulative_cost is not None:
+            told["cost"] = fitted(report.cumulative_cost, 12)
+        if self.ranked:
+            told["auc"] = "" if report.auc is None else f"{report.auc:.4f}"
+            told["log loss"] = "" if report.log_loss is None else fitted(report.log_loss, 9, 4)
+        return told
+
+    def _line(self, cells: dict[str, str]) -> str:
+        return " ".join(text.rjust(self.WIDTHS[name]) for name, text in cells.items())
 
     def _table(self, first: str, cells: dict[str, str]) -> None:
         """A row: a cell for each learner by its name, in as many lines as it takes."""
@@ -85,11 +101,11 @@ class StreamDisplay:
         since = (report.cumulative_loss - self.loss) / rows if rows else 0.0
         self.rows, self.loss = report.rows, report.cumulative_loss
         self._print(
-            self._line((
-                fitted(report.cumulative_loss / max(1, report.rows), 10), fitted(since, 10), counted(report.rows, 14),
-                rmse(report.squared_errors, report.rows) if report.mistakes is None else counted(report.mistakes, 13),
-                seen(report.label, 8), f"{report.score:.3g}", counted(report.length, 9),
-            ))
+            self._line({
+                "average": fitted(report.cumulative_loss / max(1, report.rows), 9), "since": fitted(since, 9),
+                "row": counted(report.rows, 11), **self._told(report), "label": seen(report.label, 7),
+                "predicted": f"{report.score:.3g}",
+            })
         )  # fmt: skip
 
     def fault(self, sentence: str) -> None:
@@ -102,7 +118,9 @@ class StreamDisplay:
         rows, nonzeros = told.rows - self.rows_before, stream.nonzeros - self.nonzeros_before
         pace = f"{rows / seconds:,.0f} rows/s, {nonzeros / 1e6 / seconds:.1f} M nonzeros/s"
         of_all = f"of all {told.rows:,} rows: " if self.rows_before else ""
-        loss = suffered(told.rows, told.cumulative_loss, told.mistakes, told.squared_errors)
+        loss = suffered(told.rows, told.cumulative_loss, told.mistakes, told.squared_errors, told.cumulative_cost)
+        if told.auc is not None:
+            loss += f", auc {told.auc:.4f}, log loss {told.log_loss:.4g}"
         of_all += f"{stream.leading.name} leads, " if told.learners is not None else ""
         lines = [f"{rows:,} rows in {told.seconds:.1f}s ({pace}), {told.features:,} features; {of_all}{loss}"]
         if stream.settings.query is not None:

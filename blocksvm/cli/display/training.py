@@ -10,7 +10,7 @@ from blocksvm.settings import shown
 # column -> width in a plain log
 WIDTHS = {
     "outer": 5, "epoch": 5, "seconds": 7, "primal": 12, "dual": 12, "gap": 8, "certified": 9, "rows": 14, "loss": 10,
-    "mistakes": 9, "rmse": 9, "held-out": 8, "asked": 6, "done": 7, "passes": 6, "set": 6, "set-gap": 7,
+    "mistakes": 9, "cost": 10, "rmse": 9, "held-out": 8, "asked": 6, "done": 7, "passes": 6, "set": 6, "set-gap": 7,
     "set-passes": 10, "read": 7, "waiting": 7, "left": 6,
 }  # fmt: skip
 # the columns that a narrow terminal does without, the first one first
@@ -62,7 +62,8 @@ class TrainDisplay:
         self.online = self.queried = False
         self.n_samples = self.n_vectors = 1
         self.bytes_read = 0
-        self.before = {"rows": 0, "cumulative_loss": 0.0, "mistakes": 0, "squared_errors": 0.0, "asked": 0}
+        self.before = {"rows": 0, "cumulative_loss": 0.0, "mistakes": 0, "squared_errors": 0.0, "cumulative_cost": 0.0,
+                       "asked": 0}  # fmt: skip
 
     def __enter__(self) -> TrainDisplay:
         return self
@@ -171,7 +172,7 @@ class TrainDisplay:
 
     def _epoch(self, event: dict) -> dict[str, str]:
         """An online learner's epoch: what it suffered in it, row by row, before it learned from each."""
-        now = {name: event[name] or 0 for name in self.before}
+        now = {name: event.get(name) or 0 for name in self.before}
         done = {name: now[name] - before for name, before in self.before.items()}
         self.before = now
         rows = max(1, done["rows"])
@@ -185,6 +186,7 @@ class TrainDisplay:
                 if event["mistakes"] is not None
                 else {"rmse": rmse(done["squared_errors"], rows)}
             ),
+            **({} if event.get("cumulative_cost") is None else {"cost": f"{done['cumulative_cost'] / rows:.6f}"}),
             **asked,
         }
 

@@ -41,11 +41,11 @@ def rmse(squared_errors: float, rows: int) -> str:
     return f"{math.sqrt(max(0.0, squared_errors) / max(1, rows)):.6g}"
 
 
-def suffered(n: int, loss: float, mistakes: int | None, squared_errors: float | None) -> str:
+def suffered(n: int, loss: float, mistakes: int | None, squared_errors: float | None, cost: float | None = None) -> str:
     """What a learner has suffered in n rows, a cumulative loss and mistakes, or squared errors where labels are
-    numbers."""
+    numbers; and the cost of its predictions, where they cost."""
     wrong = f"mistakes {mistakes / n:.4%}" if squared_errors is None else f"rmse {rmse(squared_errors, n)}"
-    return f"average loss {loss / n:.6f}, {wrong}"
+    return f"average loss {loss / n:.6f}, {wrong}{'' if cost is None else f', average cost {cost / n:.6f}'}"
 
 
 def clock(seconds: float | None) -> str:

@@ -276,7 +276,27 @@ CHECKPOINT = Record(
     }
 )
 
-SCHEMAS = {"store": STORE, "model": MODEL, "checkpoint": CHECKPOINT}
+# a model of outputs with structure
+STRUCTURE = Record(
+    {
+        "task": TEXT,
+        "learner": TEXT,
+        "settings": OBJECT,
+        "n_features": COUNT,
+        "n_weights": COUNT,
+        "n_words": SIZE,
+        "n_columns": SIZE,
+        "labels": list_of(TEXT),
+        "template": TEXT,
+        "certificate": or_none(Record({"primal": NUMBER, "dual": NUMBER, "rel_gap": NUMBER})),
+        "trained_on": TEXT,
+        "epochs": SIZE,
+        "seconds": NUMBER,
+        "versions": OBJECT,
+    }
+)
+
+SCHEMAS = {"store": STORE, "model": MODEL, "checkpoint": CHECKPOINT, "structure": STRUCTURE}
 
 
 def parse(text: bytes, kind: str) -> dict:

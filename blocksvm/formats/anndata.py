@@ -1,0 +1,63 @@
+"""``h5ad``: the matrix X of an AnnData file, the names of its variables, and a column of obs (``label``) as labels.
+
+A feature's id is the hash of its name, as of a column of a table, so that files meet by names, whatever the order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from blocksvm.errors import InputError
+from blocksvm.formats.choices import chosen
+from blocksvm.formats.files import ENTRY_BYTES, FileReader, SparseRows, finite, labels_as_kept
+from blocksvm.formats.protocol import Reading
+from blocksvm.kernels.names import hash_of
+from blocksvm.sources.store.anndata import AnnData
+
+
+class H5ad:
+    """The format."""
+
+    lines = "an AnnData file whose X lies by rows"
+    sample = None  # nothing of its own is compiled
+
+    def score(self, head: bytes, name: str) -> float:
+        """It is told by its first bytes and its name before text is read."""
+        return 0.0
+
+    def settled(self, given: Mapping, head: bytes, name: str) -> dict:
+        return chosen("h5ad", given)
+
+    def pieces(self, name: str, options: Mapping, n_bytes: int) -> Iterator[tuple[SparseRows, float]]:
+        with AnnData(name) as file:
+            encoded = [one.encode() for one in file.names]
+            ids = np.array([hash_of(one, np.uint64(0)) >> np.uint64(1) for one in encoded], np.int64)
+            ends = np.cumsum([len(one) for one in encoded], dtype=np.int64)
+            begins = np.append(0, ends[:-1])[: len(ends)]
+            rising = np.argsort(ids, kind="stable")
+            again = rising[1:][np.diff(ids[rising]) == 0]
+            if len(again):
+                raise InputError(f"{name}: var names {file.names[again[0]]} twice; rename one (var_names_make_unique)")
+            text = np.frombuffer(b"".join(encoded), np.uint8)
+            names = text, ids[rising], begins[rising], ends[rising]
+            label = options.get("label")
+            wanted = None if label is None else file.labels(label)
+            for first, last, lengths, columns, values in file.entries(max(1, n_bytes // (2 * ENTRY_BYTES))):
+                labels = np.full(last - first, np.nan)
+                if wanted is not None:
+                    found = wanted(first, last)
+                    labels = found if isinstance(found, list) else labels_as_kept(found, f"{name}: obs {label}")
+                rows = SparseRows(lengths, ids[columns], values, labels, names)
+                yield rows, last / file.n_rows
+
+    def reader(self, reading: Reading) -> FileReader:
+        return FileReader(reading, rows_of)
+
+
+def rows_of(payload: SparseRows, reading: Reading) -> SparseRows:
+    return finite(payload, payload.name_at)
+
+
+H5AD = H5ad()

@@ -1,0 +1,101 @@
+"""What formats let their user choose, as data: of it options and the recipe of features are made.
+
+Imports nothing heavy: the command line knows the options without a format's code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from blocksvm.errors import InputError, said
+from blocksvm.settings import Setting, Settings
+
+# analyzer -> the number of it in the kernel that cuts it
+LABEL_HELP = (
+    "the column of the labels: its name (default label), without a header and of npy its number; of npz an array's name"
+)
+ANALYZERS = {"word": 0, "char": 1, "char_wb": 2}
+LONGEST_NGRAM = 32
+
+
+def ngrams_of(text: str) -> list[tuple[int, int, int]]:
+    """(analyzer, least, most) of each part of 'word:1-3,char_wb:4'; InputError where it is none."""
+    found = {}
+    for part in str(text).split(","):
+        name, colon, lengths = part.partition(":")
+        low, dash, high = lengths.partition("-")
+        high = high if dash else low
+        numbers = low.isascii() and low.isdigit() and high.isascii() and high.isdigit()
+        if name not in ANALYZERS or not numbers or not 1 <= int(low) <= int(high) <= LONGEST_NGRAM:
+            raise InputError(
+                f"{said('ngrams', text)}: is not a list such as word:1-3 or word:1-2,char_wb:4 (of "
+                f"{', '.join(ANALYZERS)}; lengths up to {LONGEST_NGRAM})"
+            )
+        if name in found:
+            raise InputError(f"{said('ngrams', text)}: names {name} twice; give one range of lengths")
+        found[name] = (ANALYZERS[name], int(low), int(high))
+    return list(found.values())
+
+
+def _ngrams(text: str) -> str:
+    ngrams_of(text)
+    return str(text)
+
+
+NGRAMS = Setting(
+    "ngrams", "what documents are cut into, e.g. word:1-3 or word:1-2,char_wb:4-5 (default word:1)", "word:1", _ngrams,
+    metavar="LIST",
+)  # fmt: skip
+TABLE = (
+    Setting("label", "the labels' column: its name, or its number without a header", "label", str, metavar="COLUMN"),
+    Setting(
+        "categorical",
+        "columns whose cells are categories, e.g. zip,C*; auto: so are those that are no numbers, in any column",
+        "auto",
+        str,
+        metavar="COLUMNS",
+    ),
+    Setting("ignore", "columns that are left out, e.g. id,date*", None, str, metavar="COLUMNS"),
+    Setting("header", "the first line has the columns' names; without they are 1, 2, ...", "yes", str, ("yes", "no")),
+)
+MATRIX_LABEL = Setting(
+    "label",
+    "the labels: of npz the name of an array, of npy the number of a column, of h5ad a column of obs",
+    None,
+    str,
+)
+LABELS_FROM = Setting("labels_from", "a .npy of the rows' labels", None, str, metavar="FILE")
+# settings that tell of one input, and nothing of what a model's features are
+OF_INPUTS = ("labels_from",)
+# format -> its settings; other formats have none
+CHOICES: dict[str, Settings] = {
+    "documents": Settings((NGRAMS,)),
+    "csv": Settings(TABLE),
+    "tsv": Settings(TABLE),
+    "criteo": Settings(),
+    "parquet": Settings(TABLE[:3]),
+    "arrow": Settings(TABLE[:3]),
+    "npz": Settings((MATRIX_LABEL, LABELS_FROM)),
+    "npy": Settings((MATRIX_LABEL, LABELS_FROM)),
+    "h5ad": Settings((MATRIX_LABEL,)),
+}
+
+
+def all_choices() -> Settings:
+    """The settings of all formats, each once."""
+    found = Settings()
+    for settings in CHOICES.values():
+        found += settings.without(*found.names())
+    return Settings(tuple(replace(s, help=LABEL_HELP, default=None) if s.name == "label" else s for s in found))
+
+
+def again(saved: Mapping, given: Mapping) -> dict:
+    """The settings of other rows' format, for an input that is read likewise: what tells of inputs is as given."""
+    own = {name: value for name, value in saved.items() if name not in OF_INPUTS}
+    return own | {name: given[name] for name in OF_INPUTS if given.get(name) is not None}
+
+
+def chosen(name: str, given: Mapping) -> dict:
+    """The settings of the format ``name``, as given (None: not) or by default; InputError for one that it has not."""
+    return CHOICES.get(name, Settings()).resolve(given, f"the format {name}")

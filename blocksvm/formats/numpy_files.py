@@ -1,0 +1,207 @@
+"""Matrices that numpy and scipy save: ``npz``, a sparse one by rows (scipy.sparse.save_npz), and ``npy``, a dense one.
+
+A feature's id is its column, from 0.  Labels are a column of a dense matrix (``label``, counted from 1), an array of
+that name beside the matrix in the .npz (numpy.savez), or lie in a file of their own (``labels_from``), numbers or
+strings.  Neither file is read whole: a .npz is decompressed as far as its rows are read, a .npy is mapped.
+"""
+
+from __future__ import annotations
+
+import zipfile
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+
+import numpy as np
+
+from blocksvm.errors import InputError, called
+from blocksvm.formats.choices import chosen
+from blocksvm.formats.files import FileReader, SparseRows, finite, labels_as_kept, runs
+from blocksvm.formats.protocol import Reading
+
+ROWS_AT_ONCE = 1 << 16  # of which the lengths are in memory
+HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+
+
+class Member:
+    """An array in a .npz that is read from its beginning on, as far as it is wanted; open as long as ``stack`` is."""
+
+    def __init__(self, stack: ExitStack, archive: zipfile.ZipFile, key: str):
+        self.where = f"{archive.filename}: the array {key}"
+        try:
+            self.file = stack.enter_context(archive.open(f"{key}.npy"))
+            header = HEADERS[np.lib.format.read_magic(self.file)]
+            self.shape, fortran, self.dtype = header(self.file)
+        except KeyError as error:
+            raise InputError(f"{self.where} is not there; save the matrix by scipy.sparse.save_npz") from error
+        except (ValueError, EOFError, OSError, zipfile.BadZipFile, zlib.error) as error:
+            raise InputError(f"{self.where} is damaged ({error}); get it again") from error
+        if self.dtype.hasobject or (fortran and len(self.shape) > 1):
+            raise InputError(f"{self.where} is not a plain array of numbers or strings; save it as one")
+
+    @property
+    def length(self) -> int:
+        return self.shape[0] if self.shape else 1
+
+    def take(self, n: int) -> np.ndarray:
+        """The next n entries."""
+        wanted = n * self.dtype.itemsize
+        try:
+            found = self.file.read(wanted)
+        except (EOFError, OSError, zipfile.BadZipFile, zlib.error) as error:
+            raise InputError(f"{self.where} is damaged ({error}); get it again") from error
+        if len(found) < wanted:
+            raise InputError(f"{self.where} is truncated; get it again")
+        return np.frombuffer(found, self.dtype)
+
+
+class Mapped:
+    """A 1-D .npy of labels, taken from its beginning on."""
+
+    def __init__(self, name: str):
+        self.where = name
+        self.array = mapped(name)
+        if self.array.ndim != 1:
+            raise InputError(f"{name}: has the shape {self.array.shape}; labels are one for each row")
+        self.length, self.done = len(self.array), 0
+
+    def take(self, n: int) -> np.ndarray:
+        self.done += n
+        return np.asarray(self.array[self.done - n : self.done])
+
+
+def mapped(name: str) -> np.ndarray:
+    """A .npy as it lies on disk; InputError where it is none."""
+    try:
+        return np.load(name, mmap_mode="r", allow_pickle=False)
+    except FileNotFoundError as error:
+        raise InputError(f"{name}: no such file") from error
+    except (ValueError, OSError, EOFError) as error:
+        raise InputError(
+            f"{name}: is no array that numpy.save wrote ({str(error).rstrip('.')}); save it again"
+        ) from error
+
+
+def labels_for(source: Mapped | Member | None, n_rows: int, name: str) -> Mapped | Member | None:
+    """Where labels come from; InputError where there are not as many as rows."""
+    if source is not None and source.length != n_rows:
+        raise InputError(
+            f"{source.where}: has {source.length:,} labels for the {n_rows:,} rows of {name}; give as many"
+        )
+    return source
+
+
+def taken(source: Mapped | Member | None, n: int) -> np.ndarray | list:
+    return np.full(n, np.nan) if source is None else labels_as_kept(source.take(n), source.where)
+
+
+class SavedMatrix:
+    """What both formats have in common."""
+
+    sample = None  # nothing of its own is compiled
+    name: str
+
+    def score(self, head: bytes, name: str) -> float:
+        """Its first bytes are told before text is read."""
+        return 0.0
+
+    def settled(self, given: Mapping, head: bytes, name: str) -> dict:
+        return chosen(self.name, given)
+
+    def reader(self, reading: Reading) -> FileReader:
+        return FileReader(reading, self.rows_of)
+
+
+class Npz(SavedMatrix):
+    """The format of sparse matrices."""
+
+    name = "npz"
+    lines = "a sparse matrix that scipy.sparse.save_npz wrote"
+
+    def pieces(self, name: str, options: Mapping, n_bytes: int) -> Iterator[tuple[SparseRows, float]]:
+        with ExitStack() as stack:
+            try:
+                archive = stack.enter_context(zipfile.ZipFile(name))
+            except (zipfile.BadZipFile, OSError) as error:
+                raise InputError(f"{name}: cannot be read ({error}); get it again") from error
+            layout = bytes(Member(stack, archive, "format").take(1).tobytes()).rstrip(b"\0").replace(b"\0", b"")
+            if layout != b"csr":
+                raise InputError(
+                    f"{name}: is stored as {layout.decode(errors='replace')}, not by rows; save X.tocsr() instead"
+                )
+            n_rows, n_columns = Member(stack, archive, "shape").take(2).tolist()
+            indptr, indices, data = (Member(stack, archive, key) for key in ("indptr", "indices", "data"))
+            if indptr.length != n_rows + 1 or indices.length != data.length or data.dtype.kind not in "biuf":
+                raise InputError(f"{name}: its arrays do not fit together; save it again")
+            labels = labels_for(self._labels(stack, archive, options), n_rows, name)
+            end = int(indptr.take(1)[0])
+            for start in range(0, n_rows, ROWS_AT_ONCE):
+                own = np.append(end, indptr.take(min(ROWS_AT_ONCE, n_rows - start)).astype(np.int64))
+                if own[0] < 0 or (np.diff(own) < 0).any() or own[-1] > data.length:
+                    raise InputError(f"{name}: its indptr does not rise; save it again")
+                for first, last in runs(own, n_bytes):
+                    nnz = int(own[last] - own[first])
+                    ids = indices.take(nnz).astype(np.int64)
+                    if nnz and not (0 <= int(ids.min()) and int(ids.max()) < n_columns):
+                        raise InputError(f"{name}: a column of the rows from {start + first + 1} on is out of range")
+                    values = data.take(nnz).astype(np.float64)
+                    done = (start + last) / n_rows
+                    yield SparseRows(np.diff(own[first : last + 1]), ids, values, taken(labels, last - first)), done
+                end = int(own[-1])
+
+    @staticmethod
+    def _labels(stack: ExitStack, archive: zipfile.ZipFile, options: Mapping) -> Mapped | Member | None:
+        if options["labels_from"] is not None:
+            return Mapped(options["labels_from"])
+        if options["label"] is not None and f"{options['label']}.npy" in archive.namelist():
+            return Member(stack, archive, options["label"])
+        return None
+
+    @staticmethod
+    def rows_of(payload: SparseRows, reading: Reading) -> SparseRows:
+        return finite(payload, lambda entry: f"column {payload.ids[entry]}")
+
+
+class Npy(SavedMatrix):
+    """The format of dense matrices."""
+
+    name = "npy"
+    lines = "a dense matrix that numpy.save wrote"
+
+    def pieces(self, name: str, options: Mapping, n_bytes: int) -> Iterator[tuple[tuple, float]]:
+        matrix = mapped(name)
+        if matrix.ndim != 2 or matrix.dtype.kind not in "biuf":
+            raise InputError(f"{name}: is {matrix.dtype} of the shape {matrix.shape}; give a matrix of numbers")
+        n_rows, n_columns = matrix.shape
+        column = None
+        labels = None if options["labels_from"] is None else Mapped(options["labels_from"])
+        if labels is None and options["label"] is not None:
+            text = options["label"]
+            if not text.isdigit() or not 1 <= int(text) <= n_columns:
+                raise InputError(
+                    f"{name}: has no column {text}; name that of the labels by {called('label')}, 1 to {n_columns}"
+                )
+            column = int(text) - 1
+        labels = labels_for(labels, n_rows, name)
+        step = max(1, n_bytes // (ENTRY_COST * max(1, n_columns)))
+        for start in range(0, n_rows, step):
+            stop = min(n_rows, start + step)
+            yield (matrix[start:stop], column, taken(labels, stop - start)), stop / n_rows
+
+    @staticmethod
+    def rows_of(payload: tuple, reading: Reading) -> SparseRows:
+        dense, column, labels = payload
+        dense = np.array(dense, np.float64)
+        if column is not None:
+            labels = dense[:, column] + 0.0
+            dense[:, column] = 0.0
+            if not np.isfinite(labels).all():
+                labels = np.where(np.isfinite(labels), labels, np.nan)
+        rows, ids = np.nonzero(dense)
+        lengths = np.bincount(rows, minlength=len(dense))
+        found = SparseRows(lengths, ids.astype(np.int64), dense[rows, ids], labels)
+        return finite(found, lambda entry: f"column {ids[entry]}")
+
+
+ENTRY_COST = 24  # bytes that an entry of a dense matrix takes at most, twice as a number and once in its row
+NPZ, NPY = Npz(), Npy()

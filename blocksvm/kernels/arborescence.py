@@ -1,0 +1,219 @@
+"""Spanning arborescences of the largest weight: the best trees of heads (Chu, Liu, 1965; Edmonds, 1967).
+
+weights (n + 1, n + 1) float64: weights[h, m] of the arc from h to m, where 0 is the root; what stands in column 0 and on
+the diagonal does not count.  A tree is heads (n + 1,) int32 with heads[0] = -1.  An arc of weight -inf is never taken
+where there is a tree without it.
+"""
+
+import numpy as np
+
+from blocksvm.kernels import inlined, kernel
+
+
+@inlined
+def entering(cost, alive, m):
+    """The node from which the heaviest arc enters m, the first of equal ones; -1 where all weigh -inf."""
+    best = -1
+    for h in range(cost.shape[0]):
+        if alive[h] and h != m and (cost[h, m] > -np.inf) and (best < 0 or cost[h, m] > cost[best, m]):
+            best = h
+    return best
+
+
+@kernel
+def best_tree(weights, heads):
+    """Write the best tree into ``heads``: its weight, -inf where there is none.
+
+    While the heaviest entering arcs form a cycle, it becomes one node: an arc into it weighs as much more or less as the
+    tree would by taking it in the place of the cycle's own arc.  Then the nodes are taken apart again, the last first.
+    """
+    n = weights.shape[0]
+    cost = weights.copy()
+    # which of the original arcs the arc h -> m stands for
+    from_node = np.empty((n, n), np.int32)
+    to_node = np.empty((n, n), np.int32)
+    for h in range(n):
+        for m in range(n):
+            from_node[h, m] = h
+            to_node[h, m] = m
+    alive = np.ones(n, np.bool_)
+    chosen = np.full(n, -1, np.int32)  # of each node, in the graph as it is: where its entering arc comes from
+    group = np.arange(n).astype(np.int32)  # the node that each original node is a part of
+    # contractions, one behind the other: the members of each cycle, the one that stays, and the arcs within it
+    cycles = np.empty((n, n), np.int32)
+    cycle_length = np.zeros(n, np.int32)
+    inside_from = np.empty((n, n), np.int32)
+    inside_to = np.empty((n, n), np.int32)
+    part_of = np.empty((n, n), np.int32)  # ``group`` before each contraction
+    n_cycles = 0
+    mark = np.empty(n, np.int32)
+    while True:
+        for m in range(1, n):
+            if alive[m]:
+                chosen[m] = entering(cost, alive, m)
+                if chosen[m] < 0:
+                    return -np.inf
+        mark[:] = 0
+        found = -1
+        for m in range(1, n):
+            if not alive[m] or mark[m] != 0:
+                continue
+            v = m
+            while v > 0 and mark[v] == 0:
+                mark[v] = m
+                v = chosen[v]
+            if v > 0 and mark[v] == m:
+                found = v
+                break
+        if found < 0:
+            break
+        part_of[n_cycles] = group
+        length = 0
+        v = found
+        while True:
+            cycles[n_cycles, length] = v
+            inside_from[n_cycles, length] = from_node[chosen[v], v]
+            inside_to[n_cycles, length] = to_node[chosen[v], v]
+            length += 1
+            v = chosen[v]
+            if v == found:
+                break
+        cycle_length[n_cycles] = length
+        n_cycles += 1
+        within = np.zeros(n, np.bool_)
+        own = np.empty(n)
+        for j in range(length):
+            v = cycles[n_cycles - 1, j]
+            within[v] = True
+            own[v] = cost[chosen[v], v]
+        for u in range(n):
+            if not alive[u] or within[u]:
+                continue
+            # into the cycle, and out of it
+            into = -np.inf
+            into_at = -1
+            out = -np.inf
+            out_at = -1
+            for j in range(length):
+                v = cycles[n_cycles - 1, j]
+                if cost[u, v] > -np.inf and (into_at < 0 or cost[u, v] - own[v] > into):
+                    into = cost[u, v] - own[v]
+                    into_at = v
+                if cost[v, u] > -np.inf and (out_at < 0 or cost[v, u] > out):
+                    out = cost[v, u]
+                    out_at = v
+            cost[u, found] = into
+            if into_at >= 0:
+                from_node[u, found], to_node[u, found] = from_node[u, into_at], to_node[u, into_at]
+            cost[found, u] = out
+            if out_at >= 0:
+                from_node[found, u], to_node[found, u] = from_node[out_at, u], to_node[out_at, u]
+        for j in range(length):
+            v = cycles[n_cycles - 1, j]
+            if v != found:
+                alive[v] = False
+        for v in range(n):
+            if within[group[v]]:
+                group[v] = found
+    heads[:] = -1
+    for m in range(1, n):
+        if alive[m]:
+            heads[to_node[chosen[m], m]] = from_node[chosen[m], m]
+    for c in range(n_cycles - 1, -1, -1):
+        # the arc that enters the cycle from outside breaks it at the member that it enters
+        broken = -1
+        for j in range(cycle_length[c]):
+            member = cycles[c, j]
+            for v in range(1, n):
+                if part_of[c, v] == member and heads[v] >= 0:
+                    outside = True
+                    for i in range(cycle_length[c]):
+                        if part_of[c, heads[v]] == cycles[c, i]:
+                            outside = False
+                    if outside:
+                        broken = member
+        for j in range(cycle_length[c]):
+            if cycles[c, j] != broken:
+                heads[inside_to[c, j]] = inside_from[c, j]
+    total = 0.0
+    for m in range(1, n):
+        total += weights[heads[m], m]
+    return total
+
+
+@kernel
+def best_trees(weights, k, trees):
+    """The k best trees, or all where there are fewer, best first, into ``trees`` (k, n + 1) int32: returns how many.
+
+    The trees other than one that was found are parted by their first arc that it has not (Lawler, 1972; Murty, 1968): all
+    heads before it are as there, and that one is not.  The best of each part waits until it is the best of all.
+    """
+    n = weights.shape[0]
+    most = 1 + k * n
+    waiting = np.empty((most, n), np.int32)
+    value = np.empty(most)
+    fixed = np.empty(most, np.int32)  # heads of 1..fixed are given
+    banned = np.zeros((most, n), np.bool_)  # heads that node fixed + 1 may not have
+    heads = np.empty(n, np.int32)
+    cost = np.empty((n, n))
+    value[0] = best_tree(weights, heads)
+    if not value[0] > -np.inf:
+        return 0
+    waiting[0] = heads
+    fixed[0] = 0
+    filled = 1
+    found = 0
+    while found < k:
+        best = -1
+        for c in range(filled):
+            if value[c] > -np.inf and (best < 0 or value[c] > value[best]):
+                best = c
+        if best < 0:
+            break
+        trees[found] = waiting[best]
+        value[best] = -np.inf
+        found += 1
+        if found == k:
+            break
+        for first in range(fixed[best] + 1, n):
+            cost[:] = weights
+            for m in range(1, first):
+                for h in range(n):
+                    if h != waiting[best, m]:
+                        cost[h, m] = -np.inf
+            banned[filled] = False
+            if first == fixed[best] + 1:
+                banned[filled] = banned[best]
+            banned[filled, waiting[best, first]] = True
+            for h in range(n):
+                if banned[filled, h]:
+                    cost[h, first] = -np.inf
+            value[filled] = best_tree(cost, heads)
+            waiting[filled] = heads
+            fixed[filled] = first - 1
+            filled += 1
+    return found
+
+
+@kernel
+def tags_between(codes, bounds, arc_bounds, found):
+    """``found`` (n_arcs, most) int32: the distinct codes of the tokens between the two ends of each arc, -1 behind the
+    last; codes (n_tokens,) int32.  The arcs of sentence s of n tokens are arc_bounds[s] + h n + m - 1 for heads h from 0
+    to n and modifiers m from 1 to n; the root, h = 0, lies before the first token."""
+    most = found.shape[1]
+    found[:] = -1
+    for s in range(bounds.shape[0] - 1):
+        n = bounds[s + 1] - bounds[s]
+        for h in range(n + 1):
+            for m in range(1, n + 1):
+                arc = arc_bounds[s] + h * n + m - 1
+                filled = 0
+                for t in range(min(h, m) + 1, max(h, m)):
+                    own = codes[bounds[s] + t - 1]
+                    known = False
+                    for j in range(filled):
+                        if found[arc, j] == own:
+                            known = True
+                    if not known and filled < most:
+                        found[arc, filled] = own
+                        filled += 1

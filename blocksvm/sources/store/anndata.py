@@ -1,0 +1,117 @@
+"""AnnData files (.h5ad, as anndata 0.8 and later write them): the matrix X by rows, a column of obs, names of var."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import h5py
+import numpy as np
+
+from blocksvm.errors import InputError
+
+LENGTHS_AT_ONCE = 1 << 16
+
+
+class AnnData:
+    """An open file.  n_rows, n_columns: of X; names: of its columns."""
+
+    def __init__(self, path: str):
+        self.path = path
+        try:
+            self.file = h5py.File(path, "r")
+        except OSError as error:
+            raise InputError(f"{path}: cannot be opened ({str(error).splitlines()[0]}); get it again") from error
+        try:
+            self.X = self.file["X"]
+            kind = self.X.attrs.get("encoding-type", "array")
+            if kind not in ("csr_matrix", "array"):
+                raise InputError(f"{path}: its X is stored as {kind}, not by rows; write adata with X.tocsr()")
+            self.sparse = kind == "csr_matrix"
+            shape = self.X.attrs["shape"] if self.sparse else self.X.shape
+            self.n_rows, self.n_columns = (int(n) for n in shape)
+            var = self.file["var"]
+            self.names = [str(name) for name in var[var.attrs["_index"]].asstr()[()].tolist()]
+        except InputError:
+            self.close()
+            raise
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            self.close()
+            raise InputError(f"{path}: is no AnnData file as anndata 0.8 and later write it ({error})") from error
+        if len(self.names) != self.n_columns:
+            self.close()
+            raise InputError(f"{path}: var has {len(self.names)} names for the {self.n_columns} columns of X; mend it")
+
+    def __enter__(self) -> AnnData:
+        return self
+
+    def __exit__(self, *error) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self.file.close()
+
+    def columns_of_obs(self) -> list[str]:
+        return [str(name) for name in self.file["obs"] if name != self.file["obs"].attrs.get("_index")]
+
+    def labels(self, name: str):
+        """take(first, last) of a column of obs: an array of numbers or strings; InputError where there is none."""
+        try:
+            column = self.file["obs"][name]
+        except KeyError:
+            found = ", ".join(self.columns_of_obs()[:12])
+            raise InputError(f"{self.path}: obs has no column {name}; its columns are {found}") from None
+        if isinstance(column, h5py.Group):
+            try:
+                categories, codes = column["categories"], column["codes"]
+            except KeyError:
+                raise InputError(f"{self.path}: the column {name} of obs is neither an array nor categorical") from None
+            known = _strings(categories, 0, len(categories))
+            return lambda first, last: _of_codes(known, codes[first:last])
+        return lambda first, last: _strings(column, first, last)
+
+    def entries(self, n_entries: int) -> Iterator[tuple[int, int, np.ndarray, np.ndarray, np.ndarray]]:
+        """(first row, last row, lengths, columns int64, values float64) of runs of rows of about so many entries."""
+        try:
+            yield from self._sparse(n_entries) if self.sparse else self._dense(n_entries)
+        except (OSError, KeyError, ValueError) as error:
+            raise InputError(f"{self.path}: X is damaged ({str(error).splitlines()[0]}); get it again") from error
+
+    def _sparse(self, n_entries: int):
+        for start in range(0, self.n_rows, LENGTHS_AT_ONCE):
+            ends = self.X["indptr"][start : min(start + LENGTHS_AT_ONCE, self.n_rows) + 1].astype(np.int64)
+            if (np.diff(ends) < 0).any():
+                raise ValueError("its indptr does not rise")
+            row = 0
+            while row < len(ends) - 1:
+                stop = int(np.searchsorted(ends, ends[row] + n_entries, side="right")) - 1
+                stop = min(max(stop, row + 1), len(ends) - 1)
+                columns = self.X["indices"][ends[row] : ends[stop]].astype(np.int64)
+                values = self.X["data"][ends[row] : ends[stop]].astype(np.float64)
+                if len(columns) != ends[stop] - ends[row] or len(values) != len(columns):
+                    raise ValueError("it is shorter than its indptr says")
+                if len(columns) and not (0 <= columns.min() and columns.max() < self.n_columns):
+                    raise ValueError("a column is out of range")
+                yield start + row, start + stop, np.diff(ends[row : stop + 1]), columns, values
+                row = stop
+
+    def _dense(self, n_entries: int):
+        step = max(1, n_entries // max(1, self.n_columns))
+        for start in range(0, self.n_rows, step):
+            dense = self.X[start : min(start + step, self.n_rows)].astype(np.float64)
+            rows, columns = np.nonzero(dense)
+            lengths = np.bincount(rows, minlength=len(dense))
+            yield start, start + len(dense), lengths, columns.astype(np.int64), dense[rows, columns]
+
+
+def _strings(column: h5py.Dataset, first: int, last: int) -> np.ndarray:
+    """Entries of a column; text as strings."""
+    if h5py.check_string_dtype(column.dtype) is not None:
+        return np.array(column.asstr()[first:last], dtype=str)
+    return column[first:last]
+
+
+def _of_codes(known: np.ndarray, codes: np.ndarray) -> np.ndarray | list:
+    """The categories that codes mean; below 0 there is none."""
+    if known.dtype.kind in "biuf":
+        return np.where(codes < 0, np.nan, known.astype(np.float64)[np.maximum(codes, 0)])
+    return [None if code < 0 else str(known[code]) for code in codes.tolist()]

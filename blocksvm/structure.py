@@ -1,0 +1,236 @@
+"""python -m blocksvm.structure: outputs with structure, trained on column text, predicted and evaluated."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+
+from blocksvm.cli.console import Interrupted, Parser, catch_signals, run, seed, size
+from blocksvm.cli.options import add_settings, described, given, value_of
+from blocksvm.errors import InputError
+from blocksvm.settings import Settings
+from blocksvm.structured.settings import ALL_LEARNERS, FEATURES, RUN, SCORING
+
+ACTIONS = {
+    "train": "learn from a text whose outputs are known",
+    "predict": "write the outputs of a text",
+    "evaluate": "compare the outputs of a text with those that it has",
+}
+EXAMPLES = """examples:
+  python -m blocksvm.structure train train.txt model.h5 --task chunks --learner mira --test test.txt
+  python -m blocksvm.structure predict model.h5 new.txt predicted.txt
+  python -m blocksvm.structure evaluate model.h5 test.txt
+
+Each action has its own --help.
+"""
+TASKS = """tasks:
+  tags       a label for each token; a line is a token, its columns and its label, an empty line ends a sentence
+  chunks     the same, labels being those of chunks (B-NP, I-NP, O), judged by the rules of CoNLL-2000
+  trees      the head of each token: the last column is its number within the sentence, 0 for the root
+  words      the words of lines without blanks; a line to learn from has blanks between its words
+  candidates the best of a list: lines 'sentence ||| text ||| name=value ...', with --quality or --score
+"""
+TYPES = {"memory": size, "seed": seed}
+
+
+def overview() -> Parser:
+    p = Parser("structure", "Labels of sequences, trees and words of lines: outputs with structure.", EXAMPLES)
+    p.add_argument("action", choices=tuple(ACTIONS), metavar="|".join(ACTIONS), help="what to do")
+    return p
+
+
+def train_parser(own: Settings) -> Parser:
+    p = Parser("structure train", "Train a structured learner.", TASKS)
+    p.add_argument("text", metavar="TEXT", help="plain or compressed, - for standard input")
+    p.add_argument("model", metavar="MODEL.h5")
+    p.add_argument("--task", metavar="NAME", help="one of those below, or module:attribute")
+    p.add_argument("--learner", metavar="NAME", default="mira",
+                   help="perceptron, pa, pa1, pa2, mira (default), frank-wolfe")  # fmt: skip
+    p.add_argument("--help-learner", metavar="NAME", help="tell the settings of one learner")
+    p.add_argument("--test", metavar="TEXT", help="evaluate the model on another text")
+    p.add_argument("--overwrite", action="store_true", help="replace an existing model")
+    add_settings(p, "features", FEATURES)
+    add_settings(p, "candidates", SCORING)
+    add_settings(p, "the learner's settings", own)
+    add_settings(p, "the run", RUN, None, TYPES)
+    return p
+
+
+def model_parser(action: str) -> Parser:
+    p = Parser(f"structure {action}", f"{ACTIONS[action].capitalize()}, by a model of structure train.")
+    p.add_argument("model", metavar="MODEL.h5")
+    p.add_argument("text", metavar="TEXT", help="as it was trained on; plain or compressed, - for standard input")
+    if action == "predict":
+        p.add_argument("output", metavar="OUTPUT", help="file for the predictions")
+        p.add_argument("--overwrite", action="store_true", help="replace an existing OUTPUT")
+    else:
+        p.add_argument("--json", action="store_true", help="print one JSON object")
+    p.add_argument(
+        "--task", metavar="MODULE:ATTRIBUTE", help="that the model was trained for, if it is one of your own"
+    )
+    add_settings(p, "candidates", SCORING)
+    p.add_argument("--memory", type=size, default=size("2GB"), help="memory to use (default 2GB)")
+    return p
+
+
+def parser() -> Parser:
+    """The options of all actions, as a shell completes them."""
+    p = train_parser(ALL_LEARNERS)
+    p.add_argument("action", choices=tuple(ACTIONS))
+    p.add_argument("--json", action="store_true", help="evaluate: print one JSON object")
+    return p
+
+
+def main(arguments: list[str]) -> int:
+    action = arguments[0] if arguments and arguments[0] in ACTIONS else None
+    if action is None:
+        overview().parse_args(arguments)
+    return {"train": train, "predict": predict, "evaluate": evaluate}[action](arguments[1:])
+
+
+def train(arguments: list[str]) -> int:
+    options = train_options(arguments)
+    if options is None:
+        return 0
+    from pathlib import Path
+
+    from blocksvm.cli.display import Line, megabytes
+    from blocksvm.outputs import check_outputs
+    from blocksvm.structured import get_learner
+
+    learner = get_learner(options.learner)
+    settings = learner.settings.checked(given(options, ALL_LEARNERS), options.learner)
+    run_settings = RUN.resolve(given(options, RUN), "structure")
+    of_features = FEATURES.resolve(given(options, FEATURES), "structure")
+    scoring = SCORING.resolve(given(options, SCORING), "structure")
+    output = Path(options.model)
+    inputs = [Path(name) for name in (options.text, options.test) if name not in (None, "-")]
+    check_outputs({"structure": output}, options.overwrite, inputs)
+    from blocksvm.model.structured import save_structured
+    from blocksvm.structured.run import fit_structure, structured_model
+    from blocksvm.structured.task import get_task, structure_of
+
+    task = get_task(options.task)
+    stop = catch_signals()
+    learned = task.learn(options.text, of_features | scoring, run_settings["memory"])
+    structure = structure_of(learned.examples, options.task)
+    if not options.quiet:
+        print(f"{options.text}: {structure.n_examples:,} examples, {len(learned.feature_ids):,} features, "
+              f"{structure.n_weights:,} weights, {megabytes(structure.n_bytes)}", file=sys.stderr)  # fmt: skip
+    line = Line(sys.stderr, options.quiet)
+
+    def show(number, report, seconds) -> None:
+        line.show(
+            f"epoch {number}: {report.mistakes:,} of {report.examples:,} wrong, loss {report.loss:g}, {seconds:.1f}s"
+        )
+
+    fitted = fit_structure(structure, options.learner, settings, run_settings, show, stop)
+    line.close()
+    if fitted.interrupted:
+        raise Interrupted("interrupted; no model was written")
+    about = learner.settings.resolve(settings, options.learner) | of_features | scoring | run_settings
+    model = structured_model(options.task, learned, options.learner, about, fitted, options.text)
+    save_structured(output, model, options.overwrite)
+    for sentence in told(fitted):
+        print(sentence)
+    print(f"model written to {output} ({output.stat().st_size / 1e6:.1f} MB)")
+    if options.test is not None:
+        learned = None  # its memory is needed
+        report(task, model, options.test, run_settings["memory"], False)
+    return 0
+
+
+def train_options(arguments: list[str]):
+    """The parsed options of train; None where only a learner's settings were asked for, and told."""
+    wanted = value_of(arguments, "--help-learner")
+    if wanted is not None:
+        from blocksvm.structured import get_learner
+
+        learner = get_learner(wanted)
+        print(described(wanted, learner.summary, learner.settings, [f"source: {learner.source}"]))
+        return None
+    options = train_parser(ALL_LEARNERS).parse_args(arguments)
+    if options.task is None:
+        raise InputError("--task is missing: what is to be predicted; choose one of those that --help lists")
+    return options
+
+
+def told(fitted) -> list[str]:
+    """A training as lines for a person."""
+    epochs = "1 epoch" if fitted.epochs == 1 else f"{fitted.epochs} epochs"
+    lines = [f"{epochs} in {fitted.seconds:.1f}s, memory {sum(fitted.budget.taken.values()) / 1e6:,.0f} MB"]
+    if fitted.certificate is not None:
+        found = fitted.certificate
+        lines.append(
+            f"certified: primal {found['primal']:.10g}, dual {found['dual']:.10g}, relative gap {found['rel_gap']:.3e}"
+        )
+    return lines
+
+
+def predict(arguments: list[str]) -> int:
+    options = model_parser("predict").parse_args(arguments)
+    from pathlib import Path
+
+    from blocksvm.outputs import check_output, written_whole
+    from blocksvm.structured.run import opened_model, predicted
+    from blocksvm.structured.task import structure_of
+
+    output = Path(options.output)
+    check_output(output, options.overwrite)
+    if output.resolve() in (Path(options.model).resolve(), Path(options.text).resolve()):
+        raise InputError(f"{output}: is also an input; choose another name for the predictions")
+    model, task = opened_model(options.model, options.task)
+    stop = catch_signals()
+    examples = task.examples(model, options.text, options.memory, given(options, SCORING))
+    outputs = predicted(structure_of(examples, model.meta["task"]), model.weights, stop)
+    if stop():
+        raise Interrupted("interrupted; nothing was written")
+    with written_whole(output, options.overwrite) as partial, open(partial, "w", encoding="utf-8") as file:
+        file.writelines(examples.lines(outputs))
+    print(f"{len(outputs):,} predictions in {output}")
+    if examples.gold is not None:
+        show_figures(task.figures(examples, outputs))
+    return 0
+
+
+def evaluate(arguments: list[str]) -> int:
+    options = model_parser("evaluate").parse_args(arguments)
+    from blocksvm.structured.run import opened_model
+
+    model, task = opened_model(options.model, options.task)
+    report(task, model, options.text, options.memory, options.json, given(options, SCORING))
+    return 0
+
+
+def report(task, model, text: str, memory: int, as_json: bool, scoring: Mapping = {}) -> None:
+    """Predict a text and print what that is worth."""
+    from blocksvm.structured.run import predicted
+    from blocksvm.structured.task import structure_of
+
+    examples = task.examples(model, text, memory, scoring)
+    if examples.gold is None:
+        raise InputError(f"{text}: does not tell what is right; predict writes the outputs of such a text")
+    figures = task.figures(examples, predicted(structure_of(examples, model.meta["task"]), model.weights))
+    if as_json:
+        import json
+
+        print(json.dumps(figures))
+    else:
+        show_figures(figures)
+
+
+def show_figures(figures: dict) -> None:
+    """Figures as lines; those of each type as a table."""
+    for name, value in figures.items():
+        if not isinstance(value, dict):
+            print(f"{name:<10} {shown(value)}")
+    for kind, own in figures.get("types", {}).items():
+        print(f"  {kind:<8} " + "  ".join(f"{name} {shown(value)}" for name, value in own.items()))
+
+
+def shown(value: float) -> str:
+    return f"{value:.4f}" if isinstance(value, float) else f"{value:,}"
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,55 @@
+"""The features of tokens, arcs or words as places among the weights: met in training, found again in prediction."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from blocksvm.conversion.ids import IdIndex, IdTable
+from blocksvm.errors import InputError, called
+
+
+def collected(
+    n_rows: int, n_templates: int, ids_of: Callable[[int], np.ndarray], min_count: int, budget: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Features (n_rows, n_templates) int32, -1 where one is left out, and the ids (d,) int64 of the d that are not.
+
+    ids_of(t): the ids (n_rows,) of template t, -1 for none; features that occur fewer than ``min_count`` times are left
+    out.  The most frequent ones come first, so that the weights in use lie together.  Raises InputError where the ids
+    do not fit in ``budget`` bytes, or where none is left.
+    """
+    # the ids' own table, and about twice as much to put them in order; 40 bytes a row while one template is looked at
+    left = budget - n_rows * (4 * n_templates + 40)
+    if left <= 0:
+        raise InputError(
+            f"the features of {n_rows:,} places by {n_templates} templates take {-(left - budget) / 1e6:,.2f} MB, more "
+            f"than {called('memory')} leaves; raise it, or give fewer templates"
+        )
+    table = IdTable(left // 3)
+    features = np.empty((n_rows, n_templates), np.int32)
+    for t in range(n_templates):
+        ids = ids_of(t)
+        there = ids >= 0
+        column = np.full(n_rows, -1, np.int32)
+        column[there] = table.add(np.ascontiguousarray(ids[there]))
+        features[:, t] = column
+    counts = table.counts[: len(table)]
+    order = np.argsort(~counts, kind="stable")  # the largest first
+    order = order[counts[order] >= min_count]
+    if not len(order):
+        raise InputError(f"no feature occurs {min_count} times; lower the count")
+    places = np.full(len(table) + 1, -1, np.int32)  # the last one is that of -1
+    places[order] = np.arange(len(order), dtype=np.int32)
+    for t in range(n_templates):
+        features[:, t] = places[features[:, t]]
+    return features, table.known[order].copy()
+
+
+def found_again(n_rows: int, n_templates: int, ids_of: Callable[[int], np.ndarray], known: np.ndarray) -> np.ndarray:
+    """Features (n_rows, n_templates) int32 as places among the ids ``known``, -1 for others."""
+    index = IdIndex(len(known)).fill([(0, known)])
+    features = np.empty((n_rows, n_templates), np.int32)
+    for t in range(n_templates):
+        features[:, t] = index.find(ids_of(t))
+    return features

@@ -1,0 +1,116 @@
+"""The tasks ``tags`` and ``chunks``: a label for each token of column text, the last column being the label."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from blocksvm.errors import InputError
+from blocksvm.model.structured import StructuredModel
+from blocksvm.rows import shown_name
+from blocksvm.structured.evaluation import chunk_counts
+from blocksvm.structured.feature_table import collected, found_again
+from blocksvm.structured.sequences import Sequences
+from blocksvm.structured.task import Examples, Learned, Task
+from blocksvm.structured.templates import WITH_TAGS, WITHOUT_TAGS, Templates
+from blocksvm.structured.text import ColumnText, codes_in, read_columns
+
+MOST_LABELS = 1000
+
+
+@dataclass
+class Labelled(Examples):
+    """Sentences with the labels that they have; known: the model's labels, then others that the text has."""
+
+    structure: Sequences
+    text: ColumnText
+    gold: np.ndarray | None
+    known: list[str]
+    n_columns: int
+
+    def lines(self, outputs) -> Iterator[str]:
+        labels = np.array(self.known, dtype=object)[np.concatenate(outputs)]
+        yield from token_lines(self.text, self.n_columns, labels)
+
+
+def token_lines(text: ColumnText, n_columns: int, answers: np.ndarray) -> Iterator[str]:
+    """A text's first columns with ``answers`` (n_tokens,), str, behind them, a sentence at a time."""
+    words = [np.array(c.words, dtype=object)[c.codes] for c in text.columns[:n_columns]]
+    tokens = list(map(" ".join, zip(*words, answers, strict=True)))
+    for s in range(text.n_sentences):
+        yield "\n".join(tokens[text.bounds[s] : text.bounds[s + 1]]) + "\n\n"
+
+
+class Labelling(Task):
+    """Of ``chunks`` labels are those of the beginning, inside and outside of chunks, as B-NP, I-NP and O."""
+
+    def __init__(self, name: str):
+        self.name = name
+        self.measure = "F1" if name == "chunks" else "accuracy"
+
+    def learn(self, text_name, settings, memory):
+        text = read_columns(text_name, memory)
+        n_columns = len(text.columns) - 1
+        if n_columns < 1:
+            raise InputError(f"{shown_name(text_name)}: has one column; the last one is the label, put words before it")
+        labels = sorted(text.columns[-1].words)
+        if len(labels) > MOST_LABELS:
+            raise InputError(
+                f"{shown_name(text_name)}: has {len(labels):,} distinct labels in its last column, more than "
+                f"{MOST_LABELS:,}; check that the last column is the label"
+            )
+        template = settings["template"]
+        if template is None:
+            template = WITH_TAGS if n_columns > 1 else WITHOUT_TAGS
+        templates = Templates(template, n_columns)
+        features, ids = collected(
+            text.n_tokens,
+            len(templates),
+            lambda t: templates.ids(text, t),
+            settings["min_count"],
+            memory - text.n_bytes,
+        )
+        gold = codes_in(text.columns[-1], labels)
+        structure = Sequences(features, text.bounds, gold, len(ids), len(labels))
+        examples = Labelled(structure, text, gold, labels, n_columns)
+        about = {"labels": labels, "template": templates.text, "n_columns": n_columns}
+        return Learned(examples, about, ids)
+
+    def examples(self, model: StructuredModel, text_name: str, memory: int, scoring: Mapping = {}) -> Labelled:
+        text = read_columns(text_name, memory)
+        n_columns = model.meta["n_columns"]
+        if len(text.columns) not in (n_columns, n_columns + 1):
+            raise InputError(
+                f"{shown_name(text_name)}: has {len(text.columns)} columns; the model wants {n_columns}, or "
+                f"{n_columns + 1} with labels"
+            )
+        templates = Templates(model.meta["template"], n_columns)
+        features = found_again(text.n_tokens, len(templates), lambda t: templates.ids(text, t), model.feature_ids)
+        labels, gold, known = model.meta["labels"], None, list(model.meta["labels"])
+        if len(text.columns) > n_columns:
+            known += sorted(set(text.columns[-1].words) - set(labels))
+            gold = codes_in(text.columns[-1], known)
+        structure = Sequences(features, text.bounds, gold, len(model.feature_ids), len(labels))
+        return Labelled(structure, text, gold, known, n_columns)
+
+    def layout(self, meta):
+        n_labels = len(meta["labels"])
+        return n_labels, (n_labels + 1) * n_labels
+
+    def figures(self, examples: Labelled, outputs):
+        found = np.concatenate(outputs)
+        right = int((found == examples.gold).sum())
+        told = {"tokens": len(found), "sentences": examples.text.n_sentences, "accuracy": right / len(found)}
+        if self.name == "tags":
+            return told
+        counts = chunk_counts(examples.gold, found, examples.text.bounds, examples.known)
+        every = counts.pop("")
+        told |= {"chunks": every.gold, "precision": every.precision, "recall": every.recall, "F1": every.f1}
+        return told | {"types": {kind: {"precision": c.precision, "recall": c.recall, "F1": c.f1, "chunks": c.gold}
+                                 for kind, c in counts.items()}}  # fmt: skip
+
+
+TAGS = Labelling("tags")
+CHUNKS = Labelling("chunks")

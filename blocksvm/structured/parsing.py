@@ -1,0 +1,121 @@
+"""The task ``trees``: the head of each token of column text, whose last column is the head's number, 0 for the root."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from blocksvm.errors import InputError
+from blocksvm.model.structured import StructuredModel
+from blocksvm.rows import shown_name
+from blocksvm.structured.arc_templates import DEFAULT, ArcFeatures, ArcTemplates
+from blocksvm.structured.feature_table import collected, found_again
+from blocksvm.structured.labelling import token_lines
+from blocksvm.structured.task import Examples, Learned, Task
+from blocksvm.structured.text import ColumnText, read_columns
+from blocksvm.structured.trees import Trees
+
+WITHOUT_TAGS = "hw[0]|d mw[0]|d hw[0]|mw[0]|d hw.suffix3[0]|mw.suffix3[0]|d hw.shape[0]|mw.shape[0]|d mw.suffix3[0]|d"
+
+
+@dataclass
+class Parsed(Examples):
+    """Sentences with the trees that they have."""
+
+    structure: Trees
+    text: ColumnText
+    gold: np.ndarray | None
+    n_columns: int
+
+    def lines(self, outputs) -> Iterator[str]:
+        yield from token_lines(self.text, self.n_columns, np.concatenate(outputs).astype(str))
+
+
+def heads_of(text: ColumnText) -> np.ndarray:
+    """(n_tokens,) int32 from the last column; InputError unless the heads of each sentence are a tree."""
+    column = text.columns[-1]
+    longest = int(np.diff(text.bounds).max())
+    values = np.array([int(word) if word.isdecimal() and len(word) < 10 else -1 for word in column.words])
+    heads = values[column.codes]
+    lengths = np.repeat(np.diff(text.bounds), np.diff(text.bounds))
+    wrong = np.flatnonzero((heads < 0) | (heads > lengths))
+    if len(wrong):
+        token = wrong[0]
+        raise InputError(
+            f"{text.line_of(token)}: '{column.words[column.codes[token]]}' is no head; the last column is the "
+            f"number of another token of the sentence, from 1 to {lengths[token]}, or 0 for the root"
+        )
+    # the root is its own head: after as many doublings as a path may be long, all have come to it
+    root = text.n_tokens
+    above = np.append(np.where(heads > 0, np.repeat(text.bounds[:-1], np.diff(text.bounds)) + heads - 1, root), root)
+    for _ in range(longest.bit_length() + 1):
+        above = above[above]
+    lost = np.flatnonzero(above != root)
+    if len(lost):
+        raise InputError(f"{text.line_of(lost[0])}: its heads lead in a circle; every token must hang from the root, 0")
+    return heads.astype(np.int32)
+
+
+class Parsing(Task):
+    name = "trees"
+    measure = "UAS"
+
+    def learn(self, text_name, settings, memory):
+        text = read_columns(text_name, memory)
+        n_columns = len(text.columns) - 1
+        if n_columns < 1:
+            raise InputError(f"{shown_name(text_name)}: has one column; the last one is the head, put words before it")
+        gold = heads_of(text)
+        template = settings["template"]
+        if template is None:
+            template = DEFAULT if n_columns > 1 else WITHOUT_TAGS
+        arcs = ArcFeatures(self._templates(template, n_columns, text, memory), text)
+        templates = arcs.templates
+        table, ids = collected(arcs.n_arcs, len(templates), arcs.ids, settings["min_count"], memory - arcs.n_bytes)
+        structure = Trees(table, text.bounds, gold, len(ids))
+        about = {"labels": [], "template": templates.text, "n_columns": n_columns}
+        return Learned(Parsed(structure, text, gold, n_columns), about, ids)
+
+    def _templates(self, template: str, n_columns: int, text: ColumnText, memory: int) -> ArcTemplates:
+        """InputError where the features of all arcs would not fit in the memory."""
+        templates = ArcTemplates(template, n_columns)
+        lengths = np.diff(text.bounds)
+        need = int(((lengths + 1) * lengths).sum()) * (4 * len(templates) + 120)
+        if need > memory:
+            raise InputError(
+                f"{shown_name(text.name)}: the features of all arcs take {need / 1e6:,.0f} MB, more than the memory of "
+                f"{memory / 1e6:,.0f} MB; raise it, or give fewer sentences or templates"
+            )
+        return templates
+
+    def examples(self, model: StructuredModel, text_name: str, memory: int, scoring: Mapping = {}) -> Parsed:
+        text = read_columns(text_name, memory)
+        n_columns = model.meta["n_columns"]
+        if len(text.columns) not in (n_columns, n_columns + 1):
+            raise InputError(
+                f"{shown_name(text_name)}: has {len(text.columns)} columns; the model wants {n_columns}, or "
+                f"{n_columns + 1} with heads"
+            )
+        gold = heads_of(text) if len(text.columns) > n_columns else None
+        arcs = ArcFeatures(self._templates(model.meta["template"], n_columns, text, memory), text)
+        table = found_again(arcs.n_arcs, len(arcs.templates), arcs.ids, model.feature_ids)
+        return Parsed(Trees(table, text.bounds, gold, len(model.feature_ids)), text, gold, n_columns)
+
+    def layout(self, meta):
+        return 1, 0
+
+    def figures(self, examples: Parsed, outputs):
+        right = np.concatenate(outputs) == examples.gold
+        words = examples.text.columns[0]
+        counted = np.array([any(c.isalnum() for c in word) for word in words.words])[words.codes]
+        whole = np.logical_and.reduceat(right, examples.text.bounds[:-1])
+        return {
+            "tokens": len(right), "sentences": len(outputs), "UAS": float(right.mean()),
+            "UAS without punctuation": float(right[counted].mean()) if counted.any() else 0.0,
+            "whole trees": float(whole.mean()),
+        }  # fmt: skip
+
+
+TREES = Parsing()

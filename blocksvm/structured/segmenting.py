@@ -1,0 +1,185 @@
+"""The task ``words``: the words of lines that are written without blanks between them.
+
+A line's lattice has as nodes the words of a dictionary that occur in it, and all spans of up to ``longest`` characters.
+The dictionary is that of the words which the text to learn from has more than once: those that it has once stand for
+the unknown ones.  Nodes of the most frequent words have kinds of their own, all others two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from blocksvm.conversion.ids import IdIndex
+from blocksvm.errors import InputError
+from blocksvm.model.structured import StructuredModel
+from blocksvm.rows import shown_name
+from blocksvm.structured.evaluation import Counts
+from blocksvm.structured.feature_table import collected, found_again
+from blocksvm.structured.lattices import Lattices
+from blocksvm.structured.lines import DEFAULT, LineText, Spans, SpanTemplates, read_lines
+from blocksvm.structured.settings import FEATURES
+from blocksvm.structured.task import Examples, Learned, Task
+
+OFTEN = 2  # a word of the dictionary occurs so often
+MOST_KINDS = 256
+LONGEST_WORD = 64  # longer words of a dictionary are not looked for
+
+
+@dataclass
+class Segmented(Examples):
+    """Lines with the segmentations that they have."""
+
+    structure: Lattices
+    text: LineText
+
+    @property
+    def gold(self) -> np.ndarray | None:
+        return self.text.begins if self.text.divided else None
+
+    def begins(self, outputs) -> np.ndarray:
+        """(n_characters,) bool: those that begin a word."""
+        s = self.structure
+        found = np.zeros(len(self.text.characters), bool)
+        for i, output in enumerate(outputs):
+            found[self.text.bounds[i] + s.starts[s.node_bounds[i] + output]] = True
+        return found
+
+    def lines(self, outputs) -> Iterator[str]:
+        begins, place = self.begins(outputs), 0
+        for s in range(len(self.text.lengths)):
+            yield "\n" * int(self.text.places[s] - place)
+            place = self.text.places[s] + 1
+            own = slice(self.text.bounds[s], self.text.bounds[s + 1])
+            after = np.flatnonzero(begins[own])[1:]
+            yield np.insert(self.text.characters[own], after, 32).tobytes().decode("utf-32-le") + "\n"
+        yield "\n" * int(self.text.n_file_lines - place)
+
+
+def words_of(text: LineText) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(lines, starts, stops) of a text's words; places count over all characters."""
+    starts = np.flatnonzero(text.begins)
+    stops = np.append(starts[1:], len(text.characters))
+    return np.searchsorted(text.bounds, starts, side="right") - 1, starts, stops
+
+
+def word_ids(text: LineText, starts: np.ndarray, stops: np.ndarray) -> np.ndarray:
+    """(n,) int64: by which the dictionary knows words."""
+    return (text.span_hashes(starts, stops) >> np.uint64(1)).astype(np.int64)
+
+
+class Segmenting(Task):
+    name = "words"
+    measure = "F1"
+
+    def learn(self, text_name, settings, memory):
+        text = read_lines(text_name, memory)
+        if not text.divided:
+            raise InputError(f"{shown_name(text_name)}: has no blank within a line; put one between each two words")
+        template = DEFAULT if settings["template"] is None else settings["template"]
+        templates = SpanTemplates(template)
+        _, starts, stops = words_of(text)
+        known, counts = np.unique(word_ids(text, starts, stops), return_counts=True)
+        often = np.flatnonzero(counts >= OFTEN)
+        dictionary = known[often[np.lexsort((known[often], -counts[often]))]]
+        longest = settings["longest"]
+        spans, found = spans_of(text, dictionary, longest, True)
+        self._require(text, len(spans.starts), len(templates), memory)
+        table, ids = collected(
+            len(spans.starts), len(templates), lambda t: templates.ids(spans, t), settings["min_count"], memory - 80 *
+            len(spans.starts)
+        )  # fmt: skip
+        about = {"labels": [], "template": templates.text, "n_columns": 1}
+        structure = lattices_of(spans, found, table, len(ids), len(dictionary))
+        return Learned(Segmented(structure, text), about, ids, dictionary)
+
+    def examples(self, model: StructuredModel, text_name: str, memory: int, scoring: Mapping = {}) -> Segmented:
+        text = read_lines(text_name, memory)
+        templates = SpanTemplates(model.meta["template"])
+        longest = FEATURES.restored(model.meta["settings"])["longest"]
+        spans, found = spans_of(text, model.words, longest, False)
+        self._require(text, len(spans.starts), len(templates), memory)
+        table = found_again(
+            len(spans.starts), len(templates), lambda t: templates.ids(spans, t), model.feature_ids
+        )  # fmt: skip
+        return Segmented(lattices_of(spans, found, table, len(model.feature_ids), len(model.words)), text)
+
+    def _require(self, text: LineText, n_spans: int, n_templates: int, memory: int) -> None:
+        need = n_spans * (4 * n_templates + 80)
+        if need > memory:
+            raise InputError(
+                f"{shown_name(text.name)}: the features of all spans take {need / 1e6:,.0f} MB, more than the memory "
+                f"of {memory / 1e6:,.0f} MB; raise it, or give fewer lines or templates, or a smaller longest"
+            )
+
+    def layout(self, meta):
+        n_kinds = n_kinds_of(meta["n_words"])
+        return 1, (n_kinds + 1) * n_kinds
+
+    def figures(self, examples: Segmented, outputs):
+        text = examples.text
+        begins = examples.begins(outputs)
+        # a word is right where it begins and ends as one of the gold words does
+        same = begins == text.begins
+        after = np.append(text.begins[1:], True)
+        ours = np.append(begins[1:], True)
+        word = np.cumsum(text.begins) - 1
+        wrong = np.bincount(word, weights=~same | (after != ours), minlength=int(word[-1]) + 1)
+        counts = Counts(int((wrong == 0).sum()), int(begins.sum()), int(text.begins.sum()))
+        whole = np.logical_and.reduceat(same, text.bounds[:-1])
+        return {
+            "lines": len(outputs), "words": counts.gold, "precision": counts.precision, "recall": counts.recall,
+            "F1": counts.f1, "whole lines": float(whole.mean()),
+        }  # fmt: skip
+
+
+def n_kinds_of(n_words: int) -> int:
+    """Kinds of nodes: each of the most frequent words, the other words, and unknown ones."""
+    return min(n_words, MOST_KINDS - 2) + 2
+
+
+def spans_of(text: LineText, dictionary: np.ndarray, longest: int, with_gold: bool) -> tuple[Spans, np.ndarray]:
+    """(the nodes of all lines, sorted; the place (n,) int32 of each in the dictionary, -1 for others).
+
+    with_gold: the words that blanks tell apart are among them, however long they are.
+    """
+    index = IdIndex(len(dictionary)).fill([(0, dictionary)])
+    end = np.repeat(text.bounds[1:], text.lengths)
+    kept = []
+    most = min(int(text.lengths.max()), max(longest, LONGEST_WORD))
+    for length in range(1, most + 1):
+        starts = np.flatnonzero(np.arange(len(end)) + length <= end)
+        found = index.find(word_ids(text, starts, starts + length))
+        chosen = slice(None) if length <= longest else found >= 0
+        kept.append((starts[chosen], np.full(len(starts), length)[chosen], found[chosen]))
+    starts, lengths, found = (np.concatenate(parts) for parts in zip(*kept, strict=True))
+    stops = starts + lengths
+    if with_gold:
+        _, own_starts, own_stops = words_of(text)
+        unknown = index.find(word_ids(text, own_starts, own_stops)) < 0
+        missing = (own_stops - own_starts > longest) & (unknown | (own_stops - own_starts > most))
+        starts, stops = np.append(starts, own_starts[missing]), np.append(stops, own_stops[missing])
+        found = np.append(found, index.find(word_ids(text, own_starts[missing], own_stops[missing])))
+    lines = np.searchsorted(text.bounds, starts, side="right") - 1
+    order = np.lexsort((starts, stops))  # lines rise with the stops
+    return Spans(text, lines[order], starts[order], stops[order], found[order] >= 0), found[order]
+
+
+def lattices_of(spans: Spans, found: np.ndarray, table: np.ndarray, n_features: int, n_words: int) -> Lattices:
+    """found (n,): places in the dictionary, the most frequent word first."""
+    n_kinds = n_kinds_of(n_words)
+    kinds = np.where(found < 0, n_kinds - 1, np.minimum(found, n_kinds - 2))
+    text = spans.text
+    first = text.bounds[spans.lines]
+    # a span is right where a word begins at its start, the next one at its stop, and none between
+    ends = np.append(np.cumsum(text.begins), 0)
+    behind = np.append(text.begins, True)[spans.stops] | (spans.stops == text.bounds[spans.lines + 1])
+    right = text.begins[spans.starts] & behind & (ends[spans.starts] == ends[spans.stops - 1])
+    return Lattices(
+        table, kinds, spans.lines, spans.starts - first, spans.stops - first, text.lengths, right, n_features, n_kinds
+    )
+
+
+WORDS = Segmenting()

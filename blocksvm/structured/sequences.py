@@ -1,0 +1,85 @@
+"""Labels of the tokens of a sequence, first order: features of a token under its label, pairs of neighbouring labels.
+
+score(y) = sum_t sum_{f of token t} w[f, y_t] + sum_t w[y_{t-1}, y_t];   rho(y, y') = tokens whose labels differ.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from blocksvm.kernels.paths import column_scores, label_change_entries
+from blocksvm.structured.paths import PathStructure
+from blocksvm.structured.protocol import row_of
+
+
+class Sequences(PathStructure):
+    """Sequences held as arrays.
+
+    features (n_tokens, n_templates) int32, -1: none; bounds (n_sequences + 1,) int64; labels (n_tokens,) int32, -1
+    where one is not among the n_labels, or None.
+    """
+
+    def __init__(
+        self, features: np.ndarray, bounds: np.ndarray, labels: np.ndarray | None, n_features: int, n_labels: int
+    ):
+        self.table = np.ascontiguousarray(features, dtype=np.int32)
+        self.bounds = np.ascontiguousarray(bounds, dtype=np.int64)
+        self.labels = labels
+        self.n_features = n_features
+        self.width = self.n_kinds = n_labels
+        self.n_examples = len(bounds) - 1
+        # the lattice of the longest sequence, of which others take the beginning
+        longest = int(np.diff(self.bounds).max(initial=0))
+        nodes = np.arange(longest * n_labels, dtype=np.int32)
+        self._kinds, self._starts = nodes % np.int32(n_labels), nodes // np.int32(n_labels)
+        self._ending = np.append(0, np.arange(longest + 1, dtype=np.int64) * n_labels)
+
+    @property
+    def n_bytes(self):
+        lattice = self._kinds.nbytes + self._starts.nbytes + self._ending.nbytes
+        return self.table.nbytes + self.bounds.nbytes + lattice + (0 if self.labels is None else self.labels.nbytes)
+
+    def length(self, i: int) -> int:
+        return int(self.bounds[i + 1] - self.bounds[i])
+
+    def choices(self, i):
+        return self.n_kinds
+
+    def gold(self, i):
+        return self.labels[self.bounds[i] : self.bounds[i + 1]]
+
+    def loss(self, i, output):
+        return float(np.count_nonzero(self.gold(i) != output))
+
+    def lattice(self, i):
+        n = self.length(i)
+        nodes = n * self.n_kinds
+        return self._kinds[:nodes], self._starts[:nodes], self._ending[: n + 2]
+
+    def node_scores(self, w, i):
+        scores = np.empty((self.length(i), self.width))
+        column_scores(self.table, self.bounds[i], w, scores)
+        return scores.reshape(-1)
+
+    def node_costs(self, i):
+        gold = self.gold(i)
+        costs = np.ones((len(gold), self.n_kinds))
+        there = np.flatnonzero(gold >= 0)
+        costs[there, gold[there]] = 0.0
+        return costs.reshape(-1)
+
+    def along(self, i, output):
+        return np.arange(self.bounds[i], self.bounds[i + 1], dtype=np.int32), output, output
+
+    def output_of(self, i, nodes):
+        return self._kinds[nodes]
+
+    def difference(self, i, output):
+        gold = self.gold(i)
+        changed = int(np.count_nonzero(gold != output))
+        room = 2 * changed * (self.table.shape[1] + 2)
+        indices, values = np.empty(room, np.int64), np.empty(room)
+        n = label_change_entries(
+            self.table, self.bounds[i], gold, output, self.n_kinds, self.offset, indices, values
+        )  # fmt: skip
+        return row_of(indices, values, n)

@@ -1,0 +1,105 @@
+"""What a task is: text to examples of a structure, outputs to lines of text, and what outputs are worth."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+
+import numpy as np
+
+from blocksvm.errors import InputError, said
+from blocksvm.model.structured import StructuredModel
+from blocksvm.structured.protocol import Checked, Structure
+
+# name -> (file, attribute)
+TASKS = {
+    "tags": ("labelling", "TAGS"),
+    "chunks": ("labelling", "CHUNKS"),
+    "trees": ("parsing", "TREES"),
+    "words": ("segmenting", "WORDS"),
+    "candidates": ("tuning", "CANDIDATES"),
+}
+
+
+@dataclass
+class Examples(ABC):
+    """Examples of a text: their structure; gold is None where the text does not tell what is right."""
+
+    structure: Structure
+
+    @abstractmethod
+    def lines(self, outputs: list[np.ndarray]) -> Iterator[str]:
+        """The text of predictions, in pieces that end with a line."""
+
+
+@dataclass(frozen=True)
+class Learned:
+    """What is made of a text to learn from: examples, what the model's description says of them (labels, template,
+    n_columns), the ids of the features, and the hashes of the words of a dictionary."""
+
+    examples: Examples
+    about: dict
+    feature_ids: np.ndarray
+    words: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
+
+
+class Task(ABC):
+    """name; measure: the figure by which predictions are judged."""
+
+    name: str
+    measure: str
+
+    @abstractmethod
+    def learn(self, text_name: str, settings: dict, memory: int) -> Learned:
+        """Examples to learn from, with the features that they bring."""
+
+    @abstractmethod
+    def examples(self, model: StructuredModel, text_name: str, memory: int, scoring: Mapping = {}) -> Examples:
+        """Examples of another text, with the features that the model knows; scoring: settings of ``SCORING``, by which
+        candidates are judged."""
+
+    @abstractmethod
+    def layout(self, meta: dict) -> tuple[int, int]:
+        """(weights of each feature, which come first, and others behind them) of a model of this description."""
+
+    def n_weights(self, meta: dict) -> int:
+        """How many weights a model of this description must have."""
+        each, others = self.layout(meta)
+        return meta["n_features"] * each + others
+
+    @abstractmethod
+    def figures(self, examples: Examples, outputs: list[np.ndarray]) -> dict:
+        """What outputs are worth, of examples whose gold outputs are known."""
+
+
+def get_task(name: str) -> Task:
+    """The task of this name, or of 'module:attribute'; InputError where there is none."""
+    if name in TASKS:
+        module, attribute = TASKS[name]
+        return getattr(import_module(f"blocksvm.structured.{module}"), attribute)
+    module, colon, attribute = name.partition(":")
+    if not colon:
+        known = ", ".join(TASKS)
+        raise InputError(f"{said('task', name)}: no such task; choose one of {known}, or name it as module:attribute")
+    try:
+        found = getattr(import_module(module), attribute)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise InputError(f"{said('task', name)}: cannot be imported: {error}") from error
+    if not isinstance(found, Task):
+        raise InputError(f"{said('task', name)}: is no task; it must be a blocksvm.structured.task.Task")
+    return found
+
+
+def own_task(name: str, path) -> str:
+    """The task that a model names; InputError where it is one outside the package, whose code would run because a file
+    says so."""
+    if name in TASKS:
+        return name
+    raise InputError(f"{path}: was trained for the task {name}; if you trust that, say {said('task', name)}")
+
+
+def structure_of(examples: Examples, task: str) -> Structure:
+    """The structure of examples; of a task outside the package all its answers are looked at before they are used."""
+    return examples.structure if task in TASKS else Checked(examples.structure, task)

@@ -1,0 +1,132 @@
+"""Sentences in columns: a token a line, its columns between blanks, an empty line behind each sentence (CoNLL)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from blocksvm.conversion.ids import IdTable
+from blocksvm.errors import InputError, called
+from blocksvm.formats.text import LineLimit, TextInputs
+from blocksvm.kernels.columns import count_words, read_words
+from blocksvm.kernels.words import SPARE
+from blocksvm.rows import shown_name
+
+PIECE = 1 << 22  # bytes read at once
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of words: codes (n_tokens,) int32 are places in ``words``, the distinct ones by first occurrence."""
+
+    words: list[str]
+    codes: np.ndarray
+
+
+@dataclass(frozen=True)
+class ColumnText:
+    """Sentences of tokens: columns; bounds (n_sentences + 1,) int64: sentence s is the tokens bounds[s]:bounds[s + 1];
+    lines (n_tokens,) int32: the line of each, counted from 1."""
+
+    name: str
+    columns: tuple[Column, ...]
+    bounds: np.ndarray
+    lines: np.ndarray
+
+    @property
+    def n_sentences(self) -> int:
+        return len(self.bounds) - 1
+
+    @property
+    def n_tokens(self) -> int:
+        return int(self.bounds[-1])
+
+    @property
+    def n_bytes(self) -> int:
+        return self.bounds.nbytes + self.lines.nbytes + sum(column.codes.nbytes for column in self.columns)
+
+    def line_of(self, token: int) -> str:
+        """Where a token stands, for a sentence about it."""
+        return f"{shown_name(self.name)}, line {self.lines[token]}"
+
+
+def read_text(name: str, most: int) -> tuple[np.ndarray, int]:
+    """The whole text of a file, plain or compressed, as (bytes uint8, where they end); the last one is a newline.
+
+    Raises InputError as ``TextInputs.pieces`` does, and where the text is longer than ``most`` bytes.
+    """
+    parts, total = [], 0
+    with TextInputs([name]) as inputs:
+        for piece in inputs.pieces(PIECE, LineLimit.share(most, 1), digested=False):
+            total += piece.end
+            if total > most:
+                raise InputError(
+                    f"{shown_name(name)}: is longer than the {most / 1e6:,.2f} MB that {called('memory')} leaves for "
+                    f"the text, which is kept whole; raise {called('memory')}"
+                )
+            parts.append(piece.text[: piece.end])
+    return np.concatenate([*parts, np.zeros(SPARE, np.uint8)]), total
+
+
+def read_columns(name: str, memory: int) -> ColumnText:
+    """Read column text; InputError where a line has another number of columns than the first one, or is not UTF-8."""
+    text, end = read_text(name, memory // 4)
+    n_words, n_lines = count_words(text, end)
+    hashes, starts, stops = (np.empty(n_words, np.int64) for _ in range(3))
+    line_words = np.empty(n_lines, np.int64)
+    read_words(text, end, hashes, starts, stops, line_words)
+    full = np.flatnonzero(line_words)
+    if not len(full):
+        raise InputError(f"{shown_name(name)}: holds no token; a line is a token with its columns")
+    width = int(line_words[full[0]])
+    other = np.flatnonzero(line_words[full] != width)
+    if len(other):
+        line = full[other[0]]
+        raise InputError(
+            f"{shown_name(name)}, line {line + 1}: has {line_words[line]} columns where the first one has {width}; "
+            "give each token as many"
+        )
+    lines = (full + 1).astype(np.int32)
+    begins = np.flatnonzero(np.diff(full, prepend=-2) > 1)
+    table = Vocabulary(memory, name, text, lines)
+    columns = tuple(
+        table.column(*(np.ascontiguousarray(array[c::width]) for array in (hashes, starts, stops)))
+        for c in range(width)
+    )
+    return ColumnText(name, columns, np.append(begins, len(full)).astype(np.int64), lines)
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """Makes columns of words that are places in ``text``, told apart by 63 bits of a hash."""
+
+    memory: int
+    name: str
+    text: np.ndarray
+    lines: np.ndarray | None = None
+
+    def column(self, hashes: np.ndarray, starts: np.ndarray, stops: np.ndarray) -> Column:
+        codes = IdTable(self.memory // 4).add(hashes)
+        first = np.full(int(codes.max(initial=-1)) + 1, len(codes), np.int64)
+        np.minimum.at(first, codes, np.arange(len(codes)))
+        return Column([self._word(token, starts[token], stops[token]) for token in first], codes)
+
+    def _word(self, token: int, start: int, stop: int) -> str:
+        try:
+            return self.text[start:stop].tobytes().decode()
+        except UnicodeDecodeError:
+            where = "" if self.lines is None else f", line {self.lines[token]}"
+            raise InputError(f"{shown_name(self.name)}{where}: is not UTF-8 text; convert it") from None
+
+
+def codes_in(column: Column, known: list[str], refuse: Callable[[int, str], None] | None = None) -> np.ndarray:
+    """The column's words as places (int32) in the list ``known``, -1 for others; refuse(token, word) is called with the
+    first of them."""
+    place = {word: k for k, word in enumerate(known)}
+    found = np.array([place.get(word, -1) for word in column.words], np.int32)[column.codes]
+    if refuse is not None and len(found) and found.min() < 0:
+        token = int(np.argmax(found < 0))
+        refuse(token, column.words[column.codes[token]])
+    return found

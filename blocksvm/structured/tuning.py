@@ -1,0 +1,218 @@
+"""The task ``candidates``: the weights of another program's features, tuned over lists of its best outputs.
+
+A line is a candidate, 'sentence ||| its text ||| name=value name=value ...'; the candidates of a sentence stand
+together. How good each is tells a file of numbers, a line each, or a function of its text and the sentence's
+references.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+
+import numpy as np
+from xxhash import xxh3_64_intdigest
+
+from blocksvm.errors import InputError, called, said
+from blocksvm.model.structured import StructuredModel
+from blocksvm.rows import shown_name
+from blocksvm.structured.candidates import CandidateLists
+from blocksvm.structured.task import Examples, Learned, Task
+from blocksvm.structured.text import read_text
+
+SEPARATOR = b"|||"
+CANDIDATE_BYTES = 60  # of a text's object, beside its characters
+
+
+@dataclass
+class CandidateText:
+    """Candidates as they were read: texts; bounds of the lists; indptr, names (distinct), name codes (nnz,), values."""
+
+    name: str
+    texts: list[bytes]
+    bounds: np.ndarray
+    indptr: np.ndarray
+    names: list[bytes]
+    codes: np.ndarray
+    values: np.ndarray
+
+
+@dataclass
+class Listed(Examples):
+    structure: CandidateLists
+    text: CandidateText
+
+    @property
+    def gold(self) -> np.ndarray | None:
+        return self.structure.quality
+
+    def lines(self, outputs) -> Iterator[str]:
+        for i, output in enumerate(outputs):
+            yield decoded(self.text, int(self.text.bounds[i] + output[0])) + "\n"
+
+
+def read_candidates(name: str, memory: int) -> CandidateText:
+    """Read lists of candidates; InputError for a line that is none, and for a sentence whose candidates stand apart."""
+    text, end = read_text(name, memory // 16)  # its texts, names and numbers as objects, while it is read
+    texts, bounds, lengths, codes, numbers = [], [], [], [], []
+    known: dict[bytes, int] = {}
+    seen: set[bytes] = set()
+    before = None
+    for number, line in enumerate(text[:end].tobytes().split(b"\n")[:-1], 1):
+        parts = line.split(SEPARATOR)
+        where = f"{shown_name(name)}, line {number}"
+        if len(parts) != 3:
+            raise InputError(f"{where}: is no candidate; a line is 'sentence ||| text ||| name=value name=value ...'")
+        sentence = parts[0].strip()
+        if sentence != before:
+            if sentence in seen:
+                raise InputError(f"{where}: sentence {sentence.decode('latin-1')} had candidates before; sort the file")
+            seen.add(sentence)
+            before = sentence
+            bounds.append(len(texts))
+        texts.append(parts[1].strip())
+        found = {}
+        for word in parts[2].split():
+            key, equals, value = word.rpartition(b"=")
+            try:
+                found[known.setdefault(key, len(known))] = float(value)
+            except ValueError:
+                equals = b""
+            if not equals or not key or not np.isfinite(found[known[key]]):
+                raise InputError(
+                    f"{where}: {word.decode('latin-1')!r} is no feature; it must be name=value, a finite number"
+                )
+        lengths.append(len(found))
+        codes.extend(found)
+        numbers.extend(found.values())
+    if not texts:
+        raise InputError(f"{shown_name(name)}: holds no candidate")
+    return CandidateText(
+        name, texts, np.array([*bounds, len(texts)], np.int64), np.append(0, np.cumsum(lengths)).astype(np.int64),
+        list(known), np.array(codes, np.int64), np.array(numbers, float),
+    )  # fmt: skip
+
+
+def decoded(text: CandidateText, number: int) -> str:
+    try:
+        return text.texts[number].decode()
+    except UnicodeDecodeError:
+        raise InputError(f"{shown_name(text.name)}, line {number + 1}: is not UTF-8 text; convert it") from None
+
+
+def quality_of(text: CandidateText, settings: Mapping, memory: int) -> np.ndarray | None:
+    """(n_candidates,) float64: what ``quality`` or ``score`` of the settings say; None where neither is given."""
+    if settings.get("quality") is not None and settings.get("score") is not None:
+        raise InputError(f"{called('quality')} and {called('score')} say the same thing; give one of them")
+    if settings.get("quality") is not None:
+        lines = lines_of(settings["quality"], memory)
+        if len(lines) != len(text.texts):
+            raise InputError(
+                f"{settings['quality']}: has {len(lines):,} lines, but there are {len(text.texts):,} candidates; "
+                "give a number a line for each"
+            )
+        found, name = lines, settings["quality"]
+    elif settings.get("score") is not None:
+        score = function_named(settings["score"])
+        references = references_of(text, settings.get("references"), memory)
+        lists = np.repeat(np.arange(len(text.bounds) - 1), np.diff(text.bounds))
+        found = [score(decoded(text, j), references[i]) for j, i in enumerate(lists)]
+        name = settings["score"]
+    else:
+        return None
+    quality = np.empty(len(found))
+    for j, value in enumerate(found):
+        try:
+            quality[j] = float(value)
+        except (TypeError, ValueError):
+            quality[j] = np.nan
+        if not np.isfinite(quality[j]):
+            raise InputError(f"{name}: of candidate {j + 1} says {value!r}, which is no finite number")
+    return quality
+
+
+def lines_of(name: str, memory: int) -> list[str]:
+    text, end = read_text(name, memory // 16)
+    try:
+        return text[:end].tobytes().decode().split("\n")[:-1]
+    except UnicodeDecodeError:
+        raise InputError(f"{shown_name(name)}: is not UTF-8 text; convert it") from None
+
+
+def references_of(text: CandidateText, names: str | None, memory: int) -> list[list[str]]:
+    """Of each list its references: the lines of its number in the files that ``names`` has, with commas between
+    them."""
+    files = [lines_of(name, memory) for name in (names or "").split(",") if name]
+    n = len(text.bounds) - 1
+    for name, lines in zip((names or "").split(","), files, strict=False):
+        if len(lines) != n:
+            raise InputError(
+                f"{name}: has {len(lines):,} lines, but there are {n:,} sentences; give a reference a line"
+            )
+    return [[lines[i] for lines in files] for i in range(n)]
+
+
+def function_named(name: str):
+    module, _, attribute = name.partition(":")
+    try:
+        found = getattr(import_module(module), attribute)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise InputError(f"{said('score', name)}: cannot be imported ({error}); name it as module:function") from error
+    if not callable(found):
+        raise InputError(f"{said('score', name)}: is no function; it must take a text and a list of references")
+    return found
+
+
+def name_ids(names: list[bytes]) -> np.ndarray:
+    return np.array([xxh3_64_intdigest(name) >> 1 for name in names], np.int64)
+
+
+def lists_of(text: CandidateText, places: np.ndarray, quality: np.ndarray | None, n_features: int) -> CandidateLists:
+    """places (n_names,) int64: of each name among the weights, -1 where it has none."""
+    indices = places[text.codes] if len(places) else np.empty(0, np.int64)
+    kept = indices >= 0
+    rows = np.repeat(np.arange(len(text.texts)), np.diff(text.indptr))[kept]
+    order = np.lexsort((indices[kept], rows))
+    indptr = np.searchsorted(rows, np.arange(len(text.texts) + 1)).astype(np.int64)
+    return CandidateLists(text.bounds, indptr, indices[kept][order], text.values[kept][order], quality, n_features)
+
+
+class Tuning(Task):
+    name = "candidates"
+    measure = "quality"
+
+    def learn(self, text_name, settings, memory):
+        text = read_candidates(text_name, memory)
+        quality = quality_of(text, settings, memory)
+        if quality is None:
+            raise InputError(
+                f"how good candidates are must be told: give {called('quality')}, a file with a number for each, or "
+                f"{called('score')}, a function, and {called('references')}"
+            )
+        ids = name_ids(text.names)
+        if not len(ids):
+            raise InputError(f"{shown_name(text_name)}: no candidate has a feature")
+        structure = lists_of(text, np.arange(len(ids)), quality, len(ids))
+        return Learned(Listed(structure, text), {"labels": [], "template": "", "n_columns": 1}, ids)
+
+    def examples(self, model: StructuredModel, text_name, memory, scoring: Mapping = {}):
+        text = read_candidates(text_name, memory)
+        place = {int(own): k for k, own in enumerate(model.feature_ids)}
+        places = np.array([place.get(int(own), -1) for own in name_ids(text.names)], np.int64)
+        return Listed(lists_of(text, places, quality_of(text, scoring, memory), len(model.feature_ids)), text)
+
+    def layout(self, meta):
+        return 1, 0
+
+    def figures(self, examples: Listed, outputs):
+        s = examples.structure
+        chosen = np.array([s.qualities(i)[output[0]] for i, output in enumerate(outputs)])
+        return {
+            "sentences": len(outputs), "candidates": len(s.quality), "quality": float(chosen.mean()),
+            "of the first": float(s.quality[s.bounds[:-1]].mean()),
+            "of the best": float(np.maximum.reduceat(s.quality, s.bounds[:-1]).mean()),
+        }  # fmt: skip
+
+
+CANDIDATES = Tuning()

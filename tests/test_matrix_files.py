@@ -1,0 +1,242 @@
+"""Matrices in files of numpy, scipy and AnnData: rows are the matrix's own, in pieces of any size; faults by row."""
+
+from __future__ import annotations
+
+import os
+import zipfile
+
+import h5py
+import numpy as np
+import pytest
+from conftest import in_source_order
+from scipy import sparse
+from stream_cases import learned
+from training_cases import run_in_process
+
+from blocksvm.conversion.convert import SplitSettings, split
+from blocksvm.errors import InputError
+from blocksvm.formats import files, numpy_files
+from blocksvm.formats.files import magic_of
+from blocksvm.model.files import load_model
+from blocksvm.predict import main as predict
+from blocksvm.sources.store import anndata
+from blocksvm.sources.store.reader import open_store
+from blocksvm.split import main as split_command
+from blocksvm.train import main as train
+
+STRINGS = h5py.string_dtype()
+
+
+def matrix(n=80, d=12, seed=0, dtype=np.float64):
+    X = sparse.random(n, d, 0.3, "csr", dtype=np.float64, random_state=np.random.default_rng(seed))
+    X.data = np.round(4 * X.data - 2, 2).astype(dtype)
+    return X, np.where(np.asarray(X[:, :3].sum(axis=1)).ravel() > 0, 1.0, -1.0)
+
+
+def expected(X, y) -> list[tuple]:
+    X = sparse.csr_matrix(X, copy=True)
+    X.sum_duplicates()
+    X.eliminate_zeros()
+    return [(label, row.indices.tolist(), row.data.astype(np.float32).astype(float).tolist()) for label, row in
+            zip(y.tolist(), X, strict=True)]  # fmt: skip
+
+
+def write_h5ad(path, X, y, names, dense=False, categorical=True, kind="csr_matrix"):
+    """As anndata writes it."""
+    with h5py.File(path, "w") as file:
+        if dense:
+            file["X"] = X.toarray()
+            file["X"].attrs["encoding-type"] = "array"
+        else:
+            group = file.create_group("X")
+            group.attrs["encoding-type"], group.attrs["shape"] = kind, X.shape
+            for key in ("data", "indices", "indptr"):
+                group[key] = getattr(X, key)
+        var = file.create_group("var")
+        var.attrs["_index"] = "genes"
+        var.create_dataset("genes", data=names, dtype=STRINGS)
+        obs = file.create_group("obs")
+        obs.attrs["_index"] = "_index"
+        obs.create_dataset("_index", data=[f"cell{i}" for i in range(len(y))], dtype=STRINGS)
+        obs["depth"] = y
+        column = obs.create_group("type")
+        column.attrs["encoding-type"] = "categorical"
+        column.create_dataset("categories", data=["B", "T"], dtype=STRINGS)
+        column["codes"] = (y > 0).astype(np.int8)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int8, np.bool_])
+@pytest.mark.parametrize("compressed", [True, False])
+def test_npz(dtype, compressed, tmp_path, monkeypatch):
+    monkeypatch.setattr(numpy_files, "ROWS_AT_ONCE", 7)
+    monkeypatch.setattr(files, "ENTRY_BYTES", 16_384)  # four entries a piece
+    X, y = matrix(dtype=dtype)
+    X = sparse.vstack([X[:30], sparse.csr_matrix((3, X.shape[1]), dtype=X.dtype), X[30:]], format="csr")
+    y = np.append(y, [1.0, 1.0, -1.0])
+    if compressed:  # as nobody should write it
+        X.indptr, X.indices = X.indptr.astype(np.int64), X.indices.astype(np.int64)
+    sparse.save_npz(tmp_path / "X.npz", X, compressed=compressed)
+    np.save(tmp_path / "y.npy", y)
+    options = {"labels_from": str(tmp_path / "y.npy")}
+    split([str(tmp_path / "X.npz")], tmp_path / "s.h5", SplitSettings(keep_order=True, options=options))
+    assert in_source_order(tmp_path / "s.h5") == expected(X, y)
+    with open_store(tmp_path / "s.h5") as store:
+        (source,) = store.meta["sources"]
+        assert source["text_bytes"] == (tmp_path / "X.npz").stat().st_size and len(source["fingerprint"]) == 32
+
+
+def test_labels_beside_the_matrix(tmp_path):
+    X, y = matrix()
+    parts = {"indptr": X.indptr, "indices": X.indices, "data": X.data, "shape": X.shape, "format": np.array("csr")}
+    np.savez(tmp_path / "X.npz", **parts, kind=np.where(y > 0, "spam", "ham"))
+    split([str(tmp_path / "X.npz")], tmp_path / "s.h5", SplitSettings(options={"label": "kind"}))
+    with open_store(tmp_path / "s.h5") as store:
+        assert [label for label, _ in store.meta["labels"]] == ["ham", "spam"]
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.uint8])
+def test_npy(dtype, tmp_path, monkeypatch):
+    monkeypatch.setattr(numpy_files, "ENTRY_COST", 300_000)  # a few rows a piece
+    X, y = matrix(dtype=dtype)
+    dense = np.c_[X.toarray()[:, :4], y.astype(dtype), X.toarray()[:, 4:]]
+    for order in "CF":
+        np.save(tmp_path / "X.npy", np.asarray(dense, order=order))
+        split([str(tmp_path / "X.npy")], tmp_path / "s.h5", SplitSettings(options={"label": "5"}, overwrite=True))
+        without = sparse.csr_matrix(dense)
+        without[:, 4] = 0
+        assert in_source_order(tmp_path / "s.h5") == expected(without, y.astype(dtype).astype(float))
+
+
+def by_name(store) -> list[tuple]:
+    """(label, {name: value}) of a store's rows."""
+    with open_store(store) as opened:
+        ids, names = opened.feature_ids(0, opened.n_features), opened.feature_names(0, opened.n_features)
+    known = dict(zip(ids.tolist(), names, strict=True))
+    rows = in_source_order(store)
+    return [(label, dict(zip([known[i] for i in own], values, strict=True))) for label, own, values in rows]
+
+
+@pytest.mark.parametrize("dense", [False, True])
+def test_h5ad(dense, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(anndata, "LENGTHS_AT_ONCE", 9)
+    X, y = matrix()
+    names = [f"gène {j}" for j in range(X.shape[1])]
+    write_h5ad(tmp_path / "a.h5ad", X, y, names, dense)
+    order = np.arange(X.shape[1])[::-1]
+    write_h5ad(tmp_path / "b.h5ad", X[:, order].tocsr(), y, [names[j] for j in order], dense)
+    rows = {}
+    for name in "ab":
+        store = tmp_path / f"{name}.h5"
+        split([str(tmp_path / f"{name}.h5ad")], store, SplitSettings(options={"label": "depth"}))
+        rows[name] = by_name(store)
+    assert rows["a"] == rows["b"]  # by name
+    assert rows["a"] == [
+        (label, dict(zip([names[j] for j in ids], v, strict=True))) for label, ids, v in expected(X, y)
+    ]
+    # from labels that are categories to predictions
+    arguments = (tmp_path / "a.h5ad", tmp_path / "c.h5", "--label", "type")
+    assert run_in_process(capsys, split_command, *arguments)[0] == 0
+    assert run_in_process(capsys, train, tmp_path / "c.h5", tmp_path / "m.h5", "-C", "10")[0] == 0
+    code, out, err = run_in_process(capsys, predict, tmp_path / "m.h5", tmp_path / "b.h5ad")
+    assert code == 0 and set(out.split()) == {"B", "T"}, err
+    assert np.mean((np.array(out.split()) == "T") == (y > 0)) > 0.85
+
+
+def test_predictions_and_streams(tmp_path, capsys):
+    X, y = matrix(200)
+    sparse.save_npz(tmp_path / "X.npz", X)
+    np.save(tmp_path / "y.npy", y)
+    arguments = (
+        tmp_path / "X.npz",
+        tmp_path / "s.h5",
+        "--labels-from",
+        tmp_path / "y.npy",
+        "--normalize",
+        "l2",
+        "--bits",
+        "20",
+    )
+    code, _, err = run_in_process(capsys, split_command, *arguments)
+    assert code == 0, err
+    assert run_in_process(capsys, train, tmp_path / "s.h5", tmp_path / "m.h5")[0] == 0
+    _, out, _ = run_in_process(capsys, predict, tmp_path / "m.h5", tmp_path / "X.npz", "--scores")
+    _, stored, _ = run_in_process(capsys, predict, tmp_path / "m.h5", tmp_path / "s.h5", "--scores")
+    np.testing.assert_allclose(np.float64(out.split()), np.float64(stored.split()), rtol=1e-12)
+    assert load_model(tmp_path / "m.h5").recipe.format == "npz"
+    code, _, err = run_in_process(capsys, split_command, *arguments[:4], "--append")
+    assert code == 0, err  # labels are given anew with each input
+    # a stream learns the same from the file as from its text
+    found, reports = learned(tmp_path / "X.npz", "pa1", options={"labels_from": str(tmp_path / "y.npy")})
+    lines = "".join(
+        f"{label:g} "
+        + " ".join(f"{j}:{v!r}" for j, v in zip(row.indices.tolist(), row.data.tolist(), strict=True))
+        + "\n"
+        for label, row in zip(y, X, strict=True)
+    )
+    (tmp_path / "rows.svm").write_text(lines)
+    same, of_text = learned(tmp_path / "rows.svm", "pa1")
+    assert reports[-1].cumulative_loss == of_text[-1].cumulative_loss and reports[-1].rows == 200
+
+
+def refused(path, sentence, **options):
+    with pytest.raises(InputError) as raised:
+        split([str(path)], path.parent / "s.h5", SplitSettings(options=options))
+    assert sentence in str(raised.value)
+    assert not (path.parent / "s.h5").exists()
+
+
+def test_wrong_files(tmp_path):
+    X, y = matrix()
+    npz, npy, h5ad = (tmp_path / f"X.{end}" for end in ("npz", "npy", "h5ad"))
+    sparse.save_npz(npz, X.tocsc())
+    refused(npz, "is stored as csc, not by rows; save X.tocsr() instead")
+    np.savez(npz, a=np.zeros(3))
+    refused(npz, "the array format is not there; save the matrix by scipy.sparse.save_npz")
+    bad = X.copy()
+    bad.data[bad.indptr[4]] = np.nan
+    sparse.save_npz(npz, bad)
+    refused(npz, f"{npz}:5: the value of column {bad.indices[bad.indptr[4]]} is not a finite number")
+    bad = X.copy()
+    bad.indices[bad.indptr[2]] = 999
+    parts = {"indptr": bad.indptr, "indices": bad.indices, "data": bad.data, "shape": (80, 12), "format": "csr"}
+    np.savez(npz, **parts)
+    refused(npz, "a column of the rows from 1 on is out of range")
+    np.savez(npz, **parts | {"indptr": X.indptr[::-1].copy()})
+    refused(npz, "its indptr does not rise")
+    twice = sparse.csr_matrix((np.ones(3), [4, 2, 4], [0, 3]), shape=(1, 5))
+    sparse.save_npz(npz, twice)
+    refused(npz, f"{npz}:1: feature id 4 occurs twice in the row")
+    sparse.save_npz(npz, X)
+    np.save(npy, y[:-1])
+    refused(npz, "has 79 labels for the 80 rows", labels_from=str(npy))
+    refused(npz, "no such file", labels_from=str(tmp_path / "no.npy"))
+    refused(npy, "of the shape (79,); give a matrix of numbers")
+    np.save(npy, X.toarray())
+    refused(npy, "has no column 13; name that of the labels by label, 1 to 12", label="13")
+    dense = X.toarray()
+    dense[7, 3] = np.inf
+    np.save(npy, dense)
+    refused(npy, f"{npy}:8: the value of column 3 is not a finite number")
+    npy.write_bytes(npy.read_bytes()[:-5])
+    refused(npy, "is no array that numpy.save wrote")
+    names = [str(j) for j in range(12)]
+    write_h5ad(h5ad, X, y, names, kind="csc_matrix")
+    refused(h5ad, "its X is stored as csc_matrix, not by rows")
+    write_h5ad(h5ad, X, y, names[:-1] + ["0"])
+    refused(h5ad, "var names 0 twice")
+    write_h5ad(h5ad, X, y, names[:-1])
+    refused(h5ad, "var has 11 names for the 12 columns of X")
+    write_h5ad(h5ad, X, y, names)
+    refused(h5ad, "obs has no column size; its columns are depth, type", label="size")
+    with h5py.File(h5ad, "a") as file:
+        file["X"]["data"][5] = np.nan
+    refused(h5ad, f"{h5ad}:{int(np.searchsorted(X.indptr, 5, side='right'))}: the value of")
+    with zipfile.ZipFile(npz) as archive:
+        assert "format.npy" in archive.namelist()
+    raw = bytearray(npz.read_bytes())
+    raw[len(raw) // 3 : len(raw) // 3 + 40] = bytes(40)
+    npz.write_bytes(raw)
+    with pytest.raises(InputError):
+        split([str(npz)], tmp_path / "s.h5")
+    assert sorted(os.listdir(tmp_path)) == ["X.h5ad", "X.npy", "X.npz"]
+    assert [magic_of(str(path)) for path in (npz, npy, h5ad)] == ["npz", "npy", "h5ad"]

@@ -1,0 +1,55 @@
+"""Area under the curve and logarithmic loss of a stream's predictions, against the definitions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.metrics import log_loss, roc_auc_score
+
+from blocksvm.streaming.ranking import Ranking, bins_of
+
+SCALES = [1e-30, 1e-3, 1.0, 1e3, 1e30]
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.floats(-1e300, 1e300), min_size=2, max_size=50))
+def test_bins_are_in_the_values_order(values):
+    with np.errstate(over="ignore"):
+        bins = bins_of(np.sort(np.array(values)))
+    assert (np.diff(bins) >= 0).all()
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_it_is_what_the_definitions_say(scale):
+    rng = np.random.default_rng(1)
+    y = np.where(rng.random(3_000) < 0.2, 1, -1)
+    values = scale * (rng.standard_normal(3_000) + 0.7 * (y > 0))
+    ranking = Ranking()
+    for part in np.array_split(np.arange(3_000), [1, 5, 700]):
+        ranking.add(values[part], y[part])
+    assert ranking.rows == 3_000
+    assert ranking.area() == pytest.approx(roc_auc_score(y, values), abs=2e-3)
+    m = np.clip(values, -30.0, 30.0)
+    if scale <= 1.0:
+        assert ranking.log_loss() == pytest.approx(log_loss(y, 1.0 / (1.0 + np.exp(-m))), rel=1e-9)
+    else:
+        assert ranking.log_loss() == pytest.approx(np.mean(np.maximum(0.0, -y * values)), rel=0.01)
+
+
+def test_ties_count_half_and_one_class_has_no_area():
+    ranking = Ranking()
+    assert (ranking.area(), ranking.log_loss()) == (None, None)
+    ranking.add(np.array([0.5, 0.5]), np.array([1, 1]))
+    assert ranking.area() is None
+    ranking.add(np.array([0.5, 0.25, -0.0, 0.0]), np.array([-1, -1, 1, -1]))
+    # of 9 pairs: 2 + 2 below 0.5 twice, a tie twice; at 0 one tie
+    assert ranking.area() == pytest.approx((2 * (2 + 0.5) + 0.5) / 9)
+
+
+def test_the_worst_and_the_best_are_told():
+    for sign, area in ((1.0, 1.0), (-1.0, 0.0)):
+        ranking = Ranking()
+        ranking.add(sign * np.array([1.0, 2.0, 1e300, -1e300]), np.array([1, 1, 1, -1]))
+        assert ranking.area() == area
