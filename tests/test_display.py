@@ -145,6 +145,7 @@ def test_a_stream_of_extremes_fits_80_columns(loss):
     display.ranked = True
     display.show(streamed(loss))
     display.show(streamed(loss, mistakes=None, squared_errors=1e300))
+    display.show(streamed(loss, cumulative_cost=1e22))
     lines = display.stream.getvalue().splitlines()
     assert all(len(line) <= 80 for line in lines)
     assert lines[0].split() == [f"{loss:g}", f"{loss:g}", "8000000000", "8000000000", "0.5000", f"{loss:g}", "-1e-300",
@@ -152,7 +153,7 @@ def test_a_stream_of_extremes_fits_80_columns(loss):
     # of many learners as many lines as it takes
     told = {"mistakes": 8_000_000_000, "rows": 8_000_000_000}
     display.show(streamed(loss, learners={f"learner-{k}": told for k in range(9)}))
-    lines = display.stream.getvalue().splitlines()[2:]
+    lines = display.stream.getvalue().splitlines()[3:]
     assert max(map(len, lines)) <= 80
     assert " ".join(lines).split() == ["8,000,000,000", *["100.000%"] * 9]
 

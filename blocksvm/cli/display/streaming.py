@@ -30,7 +30,7 @@ class StreamDisplay:
 
     # of a line: what is told of the rows so far, which depends on what labels are, and of the row seen last
     BEGIN, END = ("average", "since", "row"), ("label", "predicted")
-    WIDTHS = {"average": 9, "since": 9, "row": 11, "mistakes": 11, "auc": 7, "log loss": 9, "rmse": 12, "cost": 12,
+    WIDTHS = {"average": 9, "since": 9, "row": 11, "mistakes": 11, "auc": 7, "log loss": 9, "rmse": 12, "cost": 9,
               "label": 7, "predicted": 10}  # fmt: skip
 
     FIRST, LEAST, MOST = 14, 12, 80  # of several learners: the column of rows, a learner's least one, a whole line
@@ -73,10 +73,11 @@ class StreamDisplay:
             return {"rmse": rmse(report.squared_errors, report.rows)}
         told = {"mistakes": counted(report.mistakes, 11)}
         if report.cumulative_cost is not None:
-            told["cost"] = fitted(report.cumulative_cost, 12)
+            told["cost"] = fitted(report.cumulative_cost, 9)
         if self.ranked:
             told["auc"] = "" if report.auc is None else f"{report.auc:.4f}"
-            told["log loss"] = "" if report.log_loss is None else fitted(report.log_loss, 9, 4)
+            if report.cumulative_cost is None:  # there is room for one of the two
+                told["log loss"] = "" if report.log_loss is None else fitted(report.log_loss, 9, 4)
         return told
 
     def _line(self, cells: dict[str, str]) -> str:
