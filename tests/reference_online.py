@@ -218,9 +218,9 @@ class MIRA(Learner):
 
     def learn(self, x, y):
         self.t += 1
-        q = x @ x
+        q, m = x @ x, _margin(self.score(x), y)
         if q > 0:
-            tau = min(max(-y * self.score(x) / q, 0.0), 1.0) if self.started else 1.0
+            tau = min(max(-m / q, 0.0), 1.0) if self.started else 1.0
             self.w = self.w + tau * y * x
             self.started = True
 

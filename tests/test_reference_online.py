@@ -48,6 +48,7 @@ CASES = [
     ("coin", {}),
     ("coin", {"wealth": 0.5, "loss": "logistic"}),
     ("auto", {}),
+    ("mira", {}),
     ("pegasos", {"lam": 0.2}),
 ]
 
@@ -876,6 +877,7 @@ def scaled(name, c):
         "nag": ({}, -1),
         "coin": ({}, -1),
         "auto": ({}, -1),
+        "mira": ({}, 1),
         "ftrl": ({"loss": "perceptron", "beta": 0.0}, 0),
         "ogd": ({"loss": "perceptron", "radius": 2.0 * c}, 1),
         "forel": ({"loss": "perceptron"}, 1),
