@@ -754,7 +754,9 @@ class NAG(GradientLearner):
         if not g.any():
             return
         self.G = self.G + h * g * g
-        rate = self.step * np.sqrt(self.weight / self.N) * _ratio(_ratio(np.ones(self.d), self.scale), np.sqrt(self.G))
+        large = self.scale * np.sqrt(self.G) > 1e-305  # where it is smaller it counts as 0
+        rate = np.zeros(self.d)
+        rate[large] = self.step * np.sqrt(self.weight / self.N) / self.scale[large] / np.sqrt(self.G[large])
         q = np.sum(rate * x * x)
         if q > 0:
             if self.name in ("squared", "epsilon-insensitive", "absolute"):

@@ -502,4 +502,4 @@ def test_balanced_classes_and_who_takes_no_weights(tmp_path, capsys):
         capsys, stream_main, tmp_path / "rows.svm", "--continue-from", tmp_path / "m.h5", "--quiet"
     )
     assert code == 2
-    assert "was learned with weights of the classes, which a stream does not take" in err
+    assert "was learned with --class-weight balanced, which a stream does not take" in err

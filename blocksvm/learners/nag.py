@@ -35,6 +35,7 @@ from blocksvm.learners.rows import (
 # a row to the next
 COLUMN = layout("weight", "inverse", "squares", "rate", averaging=("lagged",))
 SCALAR = layout("rounds", "norms", "importance")  # N, t
+SMALLEST = 1e-305  # where s_j sqrt(G_j) is not above it G_j counts as 0, so that no rate overflows
 
 
 @inlined
@@ -124,7 +125,8 @@ def nag_update(indices, values, start, stop, y, z, importance, columns, width, s
         if derivative != 0.0:
             g = derivative * x
             squares = columns[place + COLUMN.squares] + importance * g * g
-            rate = inverse / np.sqrt(squares) if squares > 0.0 else 0.0
+            root = np.sqrt(squares)
+            rate = inverse / root if root > SMALLEST * inverse else 0.0
             columns[place + COLUMN.squares] = squares
             columns[place + COLUMN.rate] = rate
             q += x * x * rate

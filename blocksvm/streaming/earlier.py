@@ -37,6 +37,11 @@ def continued(path: Path, settings: StreamSettings) -> StreamSettings:
         raise InputError(
             f"{path}: was learned by {method['name']}, not by {settings.learner}; leave {called('learner')} out"
         )
+    if method["settings"].get("class_weight") == "balanced":
+        raise InputError(
+            f"{path}: was learned with {said('class_weight', 'balanced')}, which a stream does not take: how many "
+            "rows of each class will come is not known"
+        )
     takes = get_learner(method["name"]).of_targets(method["settings"].get("targets")).settings + COMMON_SETTINGS
     shared = {name: getattr(settings, name) or None for name in COMMON_SETTINGS.names()}
     found = continued_settings(path, method, takes, {**settings.settings, **shared})

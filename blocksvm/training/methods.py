@@ -34,7 +34,6 @@ NAMES = (*SOLVERS, *(name for name in LEARNERS if name not in SOLVERS))
 def get_method(name: str, learner: bool = False) -> Method:
     """The solver of this name; learner: as an online learner, where the name is that of a block solver, too.
     InputError, with all names, where there is none."""
-    from blocksvm.learners.solver import method_of
     from blocksvm.solvers.protocol import Method
 
     word = called("learner" if learner else "solver")
@@ -49,4 +48,6 @@ def get_method(name: str, learner: bool = False) -> Method:
             return found
     elif name not in LEARNERS:
         raise InputError(f"{word} {name}: unknown; choose one of {', '.join(LEARNERS if learner else NAMES)}")
+    from blocksvm.learners.solver import method_of  # the learners' loops take memory that block solvers need not
+
     return method_of(get_learner(name))
