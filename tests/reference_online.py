@@ -829,9 +829,10 @@ class Coin(GradientLearner):
         self.entries += np.count_nonzero(x)
         g = h * self.gradient(x, y)
         self.steepest = max(self.steepest, abs(h * self.loss(self.score(x), y, self.epsilon)[1]))
-        moved = g != 0
+        moved = (g != 0) & (np.abs(x) >= 1e-290)  # bets on smaller ones would overflow
         if not moved.any():
             return
+        g = np.where(moved, g, 0.0)
         first = self.start * self.t / self.entries
         self.wealth = np.where(moved & np.isnan(self.wealth), first, self.wealth)
         self.wealth = np.where(moved, self.wealth - g * self.w, self.wealth)

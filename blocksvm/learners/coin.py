@@ -22,6 +22,7 @@ from blocksvm.learners.rows import change_weight, derivative_at, mean_of, plain_
 COLUMN = layout("weight", "theta", "scale", "total", "wealth", averaging=("lagged",))
 SCALAR = layout("rounds", "rows", "entries", "steepest")
 PARAMETER = parameters("wealth")
+SMALLEST = 1e-290  # an entry below it is passed over: the weight that bets on it would overflow
 
 
 @inlined
@@ -38,7 +39,7 @@ def coin_update(indices, values, start, stop, y, z, importance, columns, width, 
         place = np.int64(indices[k]) * width
         x = value_at(values, k)
         g = derivative * x
-        if g == 0.0:
+        if g == 0.0 or abs(x) < SMALLEST:
             continue
         if columns[place + COLUMN.total] == 0.0:
             columns[place + COLUMN.wealth] = first
