@@ -11,7 +11,7 @@ import numpy as np
 
 from blocksvm.errors import InputError, called, said
 from blocksvm.labels import SETS as LABEL_SETS
-from blocksvm.labels import require_labels, require_numbers
+from blocksvm.labels import Labels, require_labels, require_numbers
 from blocksvm.learners.label_sets import SetTable
 from blocksvm.learners.loops import (
     ASKED,
@@ -233,11 +233,20 @@ def factors_by_code(task: Task, learner: Learner, targets: str | None = None) ->
         return None
     if not of_classes(targets):
         raise InputError(f"{called('class_weight')}: {said('targets', targets)} has no classes; leave it out")
+    check_weighs_classes(learner)
+    return at_codes(class_factors(given, labels, sums_by_class(task.source, labels)), labels)
+
+
+def check_weighs_classes(learner: Learner) -> None:
+    """InputError where a learner's rule has no place for rows that weigh by their class."""
     if not learner.takes_weights:
         raise InputError(
             f"{called('class_weight')}: {learner.name} has no rule for rows of other weights; leave it out"
         )
-    factors = class_factors(given, labels, sums_by_class(task.source, labels))
+
+
+def at_codes(factors: tuple[float, ...], labels: Labels) -> np.ndarray:
+    """Factors of the classes at the places of their codes, as ``factors_by_code`` has them."""
     return np.array([factors[0], 1.0, factors[1]] if labels.binary else [*factors, 1.0])
 
 

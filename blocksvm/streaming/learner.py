@@ -14,7 +14,7 @@ from blocksvm.learners.label_sets import SetTable
 from blocksvm.learners.loops import NO_LABEL, TALLY_LENGTH
 from blocksvm.learners.protocol import COMMON_SETTINGS, SETS, SHARED, of_classes
 from blocksvm.learners.runner import LearnerState, Runner
-from blocksvm.learners.solver import progress_of
+from blocksvm.learners.solver import check_weighs_classes, progress_of
 from blocksvm.settings import plain
 from blocksvm.streaming.ranking import Ranking
 
@@ -162,8 +162,7 @@ def check_class_weight(given, runner: Runner, targets: str | None) -> None:
         )
     if not of_classes(targets) or targets == SETS:
         raise InputError(f"{called('class_weight')}: is for rows of one label each; leave it out")
-    if not runner.learner.takes_weights:
-        raise InputError(f"{called('class_weight')}: {runner.name} has no rule for rows of other weights; leave it out")
+    check_weighs_classes(runner.learner)
 
 
 def learners_of(settings, classes: Labels | None, has_prior: bool) -> list[StreamLearner]:

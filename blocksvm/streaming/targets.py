@@ -12,6 +12,7 @@ from blocksvm.labels import Labels, has_label, label_text, listed
 from blocksvm.learners.label_sets import SetTable
 from blocksvm.learners.loops import NO_LABEL
 from blocksvm.learners.protocol import NO_TARGETS, NUMBERS, SETS, of_classes
+from blocksvm.learners.solver import at_codes
 from blocksvm.problems.problem import class_factors
 from blocksvm.rows import RecordCounter, RowBatch
 
@@ -73,9 +74,8 @@ class StreamTargets:
         if given is None:
             return weights
         labels = self.told()
-        factors = class_factors(given, labels, (1.0,) * len(labels.values))
-        # by code: of two classes -1 and +1, of more 0, 1, ...; rows without a label are not learned from
-        own = np.where(y > 0, factors[1], factors[0]) if labels.binary else np.array([*factors, 1.0])[np.maximum(y, -1)]
+        table = at_codes(class_factors(given, labels, (1.0,) * len(labels.values)), labels)
+        own = table[np.maximum(y, -1) + labels.binary]  # rows without a label are not learned from
         return own if weights is None else own * weights
 
     def skip(self, sentence: str) -> None:
