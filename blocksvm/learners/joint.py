@@ -15,8 +15,9 @@ from typing import Protocol
 import numpy as np
 
 from blocksvm.errors import InputError, called
-from blocksvm.kernels import inlined, kernel, specialised
+from blocksvm.kernels import kernel, specialised
 from blocksvm.kernels.check import SOUND, check_entries
+from blocksvm.kernels.sparse_rows import combined
 from blocksvm.labels import SETS as LABEL_SETS
 from blocksvm.labels import Labels, count, has_label, keep, kind_of, listed
 from blocksvm.learners.additive import perceptron_update as update
@@ -49,22 +50,6 @@ class JointMap(Protocol):
         """(n * k, D) scipy sparse: in row i * k + r is Phi(x_i, r), for all n rows of X, as ``JointLearner`` was given
         it, and all k classes.  Called once for each block of rows."""
         ...
-
-
-@inlined
-def difference(indptr, indices, values, right, wrong, row_indices, row_values):
-    """Phi_right - Phi_wrong of two rows with rising indices, features that they share taken together; its length."""
-    i, j = indptr[right], indptr[wrong]
-    end = 0
-    while i < indptr[right + 1] or j < indptr[wrong + 1]:
-        take_right = j >= indptr[wrong + 1] or (i < indptr[right + 1] and indices[i] <= indices[j])
-        take_wrong = i >= indptr[right + 1] or (j < indptr[wrong + 1] and indices[j] <= indices[i])
-        row_indices[end] = indices[i] if take_right else indices[j]
-        row_values[end] = (values[i] if take_right else 0.0) - (values[j] if take_wrong else 0.0)
-        i += take_right
-        j += take_wrong
-        end += row_values[end] != 0.0
-    return end
 
 
 @kernel
@@ -100,7 +85,12 @@ def learn_joint(
         if asked and importance > 0.0:
             end = 0
             if wrong >= 0:
-                end = difference(indptr, indices, values, i * k + right, i * k + wrong, row_indices, row_values)
+                start, stop = indptr[i * k + right], indptr[i * k + right + 1]
+                other, other_stop = indptr[i * k + wrong], indptr[i * k + wrong + 1]
+                end = combined(
+                    indices[start:stop], values[start:stop], 1.0, indices[other:other_stop], values[other:other_stop],
+                    -1.0, row_indices, row_values,
+                )  # fmt: skip
             update(row_indices, row_values, 0, end, 1.0, z, importance, columns, width, state, parameters)
 
 
