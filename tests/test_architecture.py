@@ -11,7 +11,7 @@ PACKAGE = Path(__file__).parents[1] / "blocksvm"
 
 # Each room (a folder, or a file at the top) may import from rooms below it, and from its own.
 LEVELS = [
-    ["errors", "vectors", "__init__"],
+    ["errors", "named", "vectors", "__init__"],
     ["settings", "kernels", "memory", "rows", "labels"],
     ["outputs", "log"],
     ["sources"],

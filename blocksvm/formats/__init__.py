@@ -6,6 +6,7 @@ from dataclasses import replace
 from importlib import import_module
 
 from blocksvm.errors import InputError, called, said
+from blocksvm.named import imported
 
 # name -> where its Format is; loaded when it is first wanted
 FORMATS = {
@@ -30,13 +31,12 @@ OF_FILES = ("npz", "npy", "h5ad", "parquet", "arrow")  # told by their first byt
 def format_named(name: str):
     """The Format of this name, or of a "module:attribute" outside the package; InputError where there is none."""
     place = FORMATS.get(name, name)
-    module, colon, attribute = place.partition(":")
-    if not colon:
+    if ":" not in place:
         known = ", ".join((AUTO, *FORMATS))
         raise InputError(f"{said('format', name)}: no such format; choose one of {known}, or module:attribute")
     try:
-        return getattr(import_module(module), attribute)
-    except (ImportError, AttributeError, ValueError) as error:
+        return imported(place)
+    except ImportError as error:
         raise InputError(f"{said('format', name)}: cannot be loaded ({error}); name an importable format") from error
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from importlib import import_module
 
 from blocksvm.errors import InputError
+from blocksvm.named import imported
 
 # name -> (file, attribute)
 LEARNERS = {
@@ -47,14 +48,13 @@ def get_learner(name: str):
         return getattr(import_module(f"blocksvm.learners.{module}"), attribute)
     from blocksvm.learners.protocol import Learner
 
-    module, colon, attribute = name.partition(":")
-    if not colon:
+    if ":" not in name:
         raise InputError(
             f"{name}: no such learner; choose one of {', '.join(LEARNERS)}, or name it as module:attribute"
         )
     try:
-        found = getattr(import_module(module), attribute)
-    except (ImportError, AttributeError, ValueError) as error:
+        found = imported(name)
+    except ImportError as error:
         raise InputError(f"{name}: cannot be imported: {error}") from error
     if not isinstance(found, Learner):
         raise InputError(f"{name}: is no learner; it must be a blocksvm.learners.protocol.Learner")

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cache
-from importlib import import_module
 from typing import Protocol
 
 import numpy as np
@@ -39,6 +38,7 @@ from blocksvm.learners.protocol import Learner
 from blocksvm.learners.rows import plain_score as score
 from blocksvm.learners.runner import Runner
 from blocksvm.learners.solver import progress_of
+from blocksvm.named import imported
 
 
 class JointMap(Protocol):
@@ -217,11 +217,10 @@ class JointLearner:
 
 
 def _imported(place: str) -> JointMap:
-    module, colon, attribute = place.partition(":")
     try:
-        found = getattr(import_module(module), attribute)
-    except (ImportError, AttributeError, ValueError) as error:
+        found = imported(place)
+    except ImportError as error:
         raise InputError(f"{place}: cannot be imported ({error}); name a joint map as module:attribute") from error
-    if not (colon and hasattr(found, "rows") and hasattr(found, "n_features")):
+    if not (hasattr(found, "rows") and hasattr(found, "n_features")):
         raise InputError(f"{place}: is no joint map; it must have n_features and rows(X, n_classes)")
     return found

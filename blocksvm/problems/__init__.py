@@ -8,6 +8,7 @@ from __future__ import annotations
 from importlib import import_module
 
 from blocksvm.errors import InputError, said
+from blocksvm.named import imported
 
 LOSSES = {
     "hinge": "hinge",
@@ -30,14 +31,13 @@ def check_loss(name: str) -> str:
 def get_loss(name: str):
     """The ``Loss`` of this name; InputError where there is none."""
     check_loss(name)
-    module, _, attribute = name.partition(":")
-    if not attribute:
+    if ":" not in name:
         return import_module(f"{__name__}.{LOSSES[name]}").LOSS
     from blocksvm.problems.loss import Loss
 
     try:
-        loss = getattr(import_module(module), attribute)
-    except (ImportError, AttributeError) as error:
+        loss = imported(name)
+    except ImportError as error:
         raise InputError(f"{said('loss', name)}: cannot be imported ({error})") from error
     if not isinstance(loss, Loss):
         raise InputError(f"{said('loss', name)}: is no Loss; see blocksvm/problems/loss.py")

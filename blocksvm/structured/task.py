@@ -11,6 +11,7 @@ import numpy as np
 
 from blocksvm.errors import InputError, said
 from blocksvm.model.structured import StructuredModel
+from blocksvm.named import imported
 from blocksvm.structured.protocol import Checked, Structure
 
 # name -> (file, attribute)
@@ -79,13 +80,12 @@ def get_task(name: str) -> Task:
     if name in TASKS:
         module, attribute = TASKS[name]
         return getattr(import_module(f"blocksvm.structured.{module}"), attribute)
-    module, colon, attribute = name.partition(":")
-    if not colon:
+    if ":" not in name:
         known = ", ".join(TASKS)
         raise InputError(f"{said('task', name)}: no such task; choose one of {known}, or name it as module:attribute")
     try:
-        found = getattr(import_module(module), attribute)
-    except (ImportError, AttributeError, ValueError) as error:
+        found = imported(name)
+    except ImportError as error:
         raise InputError(f"{said('task', name)}: cannot be imported: {error}") from error
     if not isinstance(found, Task):
         raise InputError(f"{said('task', name)}: is no task; it must be a blocksvm.structured.task.Task")

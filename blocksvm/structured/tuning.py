@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from importlib import import_module
 
 import numpy as np
 from xxhash import xxh3_64_intdigest
 
 from blocksvm.errors import InputError, called, said
 from blocksvm.model.structured import StructuredModel
+from blocksvm.named import imported
 from blocksvm.rows import shown_name
 from blocksvm.structured.candidates import CandidateLists
 from blocksvm.structured.task import Examples, Learned, Task
@@ -154,10 +154,9 @@ def references_of(text: CandidateText, names: str | None, memory: int) -> list[l
 
 
 def function_named(name: str):
-    module, _, attribute = name.partition(":")
     try:
-        found = getattr(import_module(module), attribute)
-    except (ImportError, AttributeError, ValueError) as error:
+        found = imported(name)
+    except ImportError as error:
         raise InputError(f"{said('score', name)}: cannot be imported ({error}); name it as module:function") from error
     if not callable(found):
         raise InputError(f"{said('score', name)}: is no function; it must take a text and a list of references")

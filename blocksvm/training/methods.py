@@ -7,11 +7,11 @@ One line a solver, imported when it is asked for.  A name 'module:attribute' is 
 from __future__ import annotations
 
 from functools import cache
-from importlib import import_module
 from typing import TYPE_CHECKING
 
 from blocksvm.errors import InputError, called
 from blocksvm.learners import LEARNERS, get_learner
+from blocksvm.named import imported
 
 if TYPE_CHECKING:
     from blocksvm.solvers.protocol import Method
@@ -39,10 +39,9 @@ def get_method(name: str, learner: bool = False) -> Method:
     word = called("learner" if learner else "solver")
     place = name if ":" in name else SOLVERS.get(name)
     if place is not None and not (learner and name in LEARNERS):
-        module, _, attribute = place.partition(":")
         try:
-            found = getattr(import_module(module), attribute)
-        except (ImportError, AttributeError) as error:
+            found = imported(place)
+        except ImportError as error:
             raise InputError(f"{word} {name}: cannot be imported ({error})") from None
         if isinstance(found, Method):
             return found
