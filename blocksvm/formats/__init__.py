@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from importlib import import_module
 
 from blocksvm.errors import InputError, called, said
 from blocksvm.named import imported
