@@ -54,9 +54,12 @@ def test_it_is_both_learners_and_follows_the_better_one(real, seed):
     counted = (scores - y) ** 2 if real else scores * y <= 0.0
     assert both.tally[SQUARED_ERRORS if real else MISTAKES] == pytest.approx(counted.sum(), rel=1e-9)
     # the weights are those of the one that leads now
-    now = nag if charges[0][-1] <= charges[1][-1] else coin
-    found = Runner("auto", {}, {}, targets="numbers" if real else None).weights(both, np.empty(D + 1))
-    np.testing.assert_allclose(found, now.columns.reshape(D + 1, -1)[:, 0], rtol=1e-9, atol=1e-12)
+    now = ("nag", nag) if charges[0][-1] <= charges[1][-1] else ("coin", coin)
+    found, wanted = (
+        Runner(name, {}, {}, targets="numbers" if real else None).weights(state, np.empty(D + 1))
+        for name, state in (("auto", both), now)
+    )
+    np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-12)
 
 
 def test_it_has_no_settings():

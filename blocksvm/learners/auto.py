@@ -19,9 +19,9 @@ from blocksvm.kernels import inlined
 from blocksvm.kernels.memory import value_at
 from blocksvm.learners.coin import COIN, coin_mean, coin_update
 from blocksvm.learners.layout import layout, parameters
-from blocksvm.learners.nag import NAG, nag_mean, nag_product, nag_update
+from blocksvm.learners.nag import NAG, nag_current, nag_mean, nag_product, nag_update
 from blocksvm.learners.protocol import NUMBERS, Learner, Settings
-from blocksvm.learners.rows import ROUNDS, averages, plain_current
+from blocksvm.learners.rows import ROUNDS, averages
 
 # of_nag, of_coin: what the two make of the row that was scored last, which had ``entries``
 SCALAR = layout("rounds", "nag_charged", "coin_charged", "of_nag", "of_coin", "entries")
@@ -57,9 +57,9 @@ def charge(z, y, importance, parameters):
 @inlined
 def score_both(indices, values, start, stop, columns, width, scalars, parameters):
     """<w, x> by either learner's weights, in one sweep of the row, kept among the scalars."""
-    of_nag, of_coin, place_of_coin = 0.0, 0.0, coin_place(parameters)
+    of_nag, of_coin, place_of_coin = 0.0, 0.0, np.uint64(coin_place(parameters))
     for k in range(start, stop):
-        place = np.int64(indices[k]) * width
+        place = np.uint64(indices[k]) * np.uint64(width)
         x = value_at(values, k)
         of_nag += nag_product(x, place, columns)
         of_coin += x * columns[place + place_of_coin]
@@ -103,8 +103,9 @@ def auto_update(indices, values, start, stop, y, z, importance, columns, width, 
 
 @inlined
 def auto_current(j, columns, width, scalars, parameters):
-    own = columns if nag_leads(scalars) else columns[coin_place(parameters) :]
-    return plain_current(j, own, width, scalars, parameters)
+    if nag_leads(scalars):
+        return nag_current(j, columns, width, scalars, parameters)
+    return columns[j * width + coin_place(parameters)]
 
 
 @inlined

@@ -15,11 +15,12 @@ import numpy as np
 
 from blocksvm.kernels import inlined
 from blocksvm.kernels.memory import value_at
-from blocksvm.learners.layout import layout, parameters
+from blocksvm.learners.layout import layout, parameters, unsigned
 from blocksvm.learners.protocol import GRADIENT, Learner, Settings, following_numbers, positive
 from blocksvm.learners.rows import change_weight, derivative_at, mean_of, plain_current, plain_score
 
 COLUMN = layout("weight", "theta", "scale", "total", "wealth", averaging=("lagged",))
+AT = unsigned(COLUMN)
 SCALAR = layout("rounds", "rows", "entries", "steepest")
 PARAMETER = parameters("wealth")
 SMALLEST = 1e-290  # an entry below it is passed over: the weight that bets on it would overflow
@@ -35,28 +36,25 @@ def coin_update(indices, values, start, stop, y, z, importance, columns, width, 
         return
     scalars[SCALAR.steepest] = max(scalars[SCALAR.steepest], abs(derivative))
     first = parameters[PARAMETER.wealth] * scalars[SCALAR.rows] / max(1.0, scalars[SCALAR.entries])
-    for k in range(start, stop):
-        place = np.int64(indices[k]) * width
+    for k in range(np.uint64(start), np.uint64(stop)):
+        place = np.uint64(indices[k]) * np.uint64(width)
         x = value_at(values, k)
         g = derivative * x
         if g == 0.0 or abs(x) < SMALLEST:
             continue
-        if columns[place + COLUMN.total] == 0.0:
-            columns[place + COLUMN.wealth] = first
-        w = columns[place + COLUMN.weight]
-        wealth = columns[place + COLUMN.wealth] - g * w
-        if wealth <= 0.0:
-            wealth = first
-        theta = columns[place + COLUMN.theta] - g
-        scale = max(columns[place + COLUMN.scale], abs(x))
-        total = columns[place + COLUMN.total] + abs(g)
-        columns[place + COLUMN.wealth] = wealth
-        columns[place + COLUMN.theta] = theta
-        columns[place + COLUMN.scale] = scale
-        columns[place + COLUMN.total] = total
+        w, total = columns[place + AT.weight], columns[place + AT.total]
+        wealth = (columns[place + AT.wealth] if total != 0.0 else first) - g * w
+        wealth = wealth if wealth > 0.0 else first
+        theta = columns[place + AT.theta] - g
+        scale = max(columns[place + AT.scale], abs(x))
+        total += abs(g)
+        columns[place + AT.wealth] = wealth
+        columns[place + AT.theta] = theta
+        columns[place + AT.scale] = scale
+        columns[place + AT.total] = total
         bound = scale * scalars[SCALAR.steepest]
         change = theta / (bound + total) * (wealth / bound) - w
-        change_weight(place + COLUMN.weight, place + COLUMN.lagged, change, columns, scalars, parameters)
+        change_weight(place + AT.weight, place + AT.lagged, change, columns, scalars, parameters)
 
 
 @inlined

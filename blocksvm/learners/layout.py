@@ -22,6 +22,14 @@ def layout(*names: str, averaging: tuple[str, ...] = ()) -> tuple[int, ...]:
     return kind(*range(len(names) + len(averaging)))
 
 
+def unsigned(positions: tuple[int, ...]) -> tuple:
+    """The same positions, for a place that is unsigned: such a one is not tested for counting from the end, and with a
+    signed number it would become a float."""
+    import numpy as np  # not above: options are declared with layouts, and are told without it
+
+    return type(positions)(*map(np.uint64, positions))
+
+
 def parameters(*names: str) -> tuple[int, ...]:
     """The layout of settings as numbers: the common ones, then a learner's own."""
     return layout(*COMMON, *names)

@@ -16,26 +16,28 @@ import numpy as np
 
 from blocksvm.kernels import inlined
 from blocksvm.kernels.memory import value_at
-from blocksvm.learners.layout import layout
+from blocksvm.learners.layout import layout, unsigned
 from blocksvm.learners.protocol import Learner, Setting, Settings, following_numbers, positive
 from blocksvm.learners.rows import (
     EPSILON_INSENSITIVE,
     HINGE,
     LOGISTIC,
     PARAMETER,
+    ROUNDS,
     SQUARED,
     SQUARED_HINGE,
-    change_weight,
+    averages,
     loss_at,
-    mean_of,
-    plain_current,
 )
 
-# inverse: 1 / s_j, 0 for a feature that has not been seen; squares: G_j; rate: 1 / (s_j sqrt(G_j)), kept from one sweep of
-# a row to the next
-COLUMN = layout("weight", "inverse", "squares", "rate", averaging=("lagged",))
+# scaled: w_j s_j, which stays the same when s_j grows; scale: s_j; squares: G_j.  In these numbers, with X_j = x_j / s_j,
+#     <w, x> = sum_j scaled_j X_j,   scaled_j += a y step sqrt(t / N) x_j / sqrt(G_j)
+# so that nothing branches on whether a feature is new or its scale grows, which cannot be foretold
+COLUMN = layout("scaled", "scale", "squares", averaging=("lagged",))
+AT = unsigned(COLUMN)
 SCALAR = layout("rounds", "norms", "importance")  # N, t
-SMALLEST = 1e-305  # where s_j sqrt(G_j) is not above it G_j counts as 0, so that no rate overflows
+SMALLEST = 1e-305  # where s_j sqrt(G_j) is not above it G_j counts as 0, so that no step overflows
+LEAST = np.finfo(np.float64).tiny  # in the place of the scale of a feature that has not been seen
 
 
 @inlined
@@ -85,20 +87,42 @@ def signed_step(kind, z, y, epsilon, q, h):
 
 @inlined
 def nag_product(x, place, columns):
-    """w_j x_j by the weight as the row's scale will have made it; place: of the feature's numbers."""
-    product = x * columns[place + COLUMN.weight]
-    share = abs(x) * columns[place + COLUMN.inverse]
-    if share > 1.0:
-        product /= share
-    return product
+    """w_j x_j by the weight as the row's scale will have made it; place: of the feature's numbers, unsigned."""
+    return columns[place + AT.scaled] * (x / max(max(columns[place + AT.scale], abs(x)), LEAST))
 
 
 @inlined
 def nag_score(indices, values, start, stop, columns, width, scalars, parameters):
     z = 0.0
     for k in range(start, stop):
-        z += nag_product(value_at(values, k), np.int64(indices[k]) * width, columns)
+        z += nag_product(value_at(values, k), np.uint64(indices[k]) * np.uint64(width), columns)
     return z
+
+
+@inlined
+def grown_scale(x, place, columns):
+    """s_j, which x makes as large as itself."""
+    scale = max(max(columns[place + AT.scale], abs(x)), LEAST)
+    columns[place + AT.scale] = scale
+    return scale
+
+
+@inlined
+def average_growth(indices, values, start, stop, columns, width, past):
+    """Tell the average how the weights change as the row's scales grow; past: the rounds before this one."""
+    for k in range(start, stop):
+        place = np.uint64(indices[k]) * np.uint64(width)
+        old = columns[place + AT.scale]
+        if old > 0.0:
+            change = columns[place + AT.scaled] * (1.0 / max(old, abs(value_at(values, k))) - 1.0 / old)
+            columns[place + AT.lagged] += past * change
+
+
+@inlined
+def average_moves(indices, start, factor, moves, columns, width, past):
+    for k in range(np.uint64(moves.shape[0])):
+        place = np.uint64(indices[start + k]) * width
+        columns[place + AT.lagged] += past * (factor * moves[k] / columns[place + AT.scale])
 
 
 @inlined
@@ -108,42 +132,57 @@ def nag_update(indices, values, start, stop, y, z, importance, columns, width, s
     kind = parameters[PARAMETER.loss]
     epsilon = parameters[PARAMETER.epsilon]
     _, derivative = loss_at(kind, z, y, epsilon)
+    if averages(parameters):
+        average_growth(indices, values, start, stop, columns, width, scalars[ROUNDS] - 1.0)
+    n = np.uint64(stop - start)
+    start, width = np.uint64(start), np.uint64(width)
     total, q = 0.0, 0.0
-    for k in range(start, stop):
-        place = np.int64(indices[k]) * width
-        x = value_at(values, k)
-        inverse = columns[place + COLUMN.inverse]
-        share = abs(x) * inverse
-        if inverse == 0.0 or share > 1.0:
-            if inverse != 0.0:
-                change = columns[place + COLUMN.weight] * (1.0 / share - 1.0)
-                change_weight(place + COLUMN.weight, place + COLUMN.lagged, change, columns, scalars, parameters)
-            inverse = 1.0 / abs(x)
-            columns[place + COLUMN.inverse] = inverse
-            share = 1.0
-        total += share * share
-        if derivative != 0.0:
-            g = derivative * x
-            squares = columns[place + COLUMN.squares] + importance * g * g
-            root = np.sqrt(squares)
-            rate = inverse / root if root > SMALLEST * inverse else 0.0
-            columns[place + COLUMN.squares] = squares
-            columns[place + COLUMN.rate] = rate
-            q += x * x * rate
+    if derivative == 0.0:
+        for k in range(start, start + n):
+            x = value_at(values, k)
+            share = x / grown_scale(x, np.uint64(indices[k]) * width, columns)
+            total += share * share
+        scalars[SCALAR.norms] += importance * total
+        return
+    # roots and quotients in a sweep of their own, of memory that lies in a row: several at once
+    room = np.empty((3, n))
+    numbers, shares, moves = room[0], room[1], room[2]
+    for k in range(n):
+        place = np.uint64(indices[start + k]) * width
+        x = value_at(values, start + k)
+        g = derivative * x
+        squares = columns[place + AT.squares] + importance * g * g
+        columns[place + AT.squares] = squares
+        numbers[k], shares[k], moves[k] = x, grown_scale(x, place, columns), squares
+    for k in range(n):
+        scale, root = shares[k], np.sqrt(moves[k])
+        move = numbers[k] / root
+        moves[k] = move if scale * root > SMALLEST else 0.0
+        shares[k] = numbers[k] / scale
+    for k in range(n):
+        total += shares[k] * shares[k]
+        q += shares[k] * moves[k]
     scalars[SCALAR.norms] += importance * total
     if q == 0.0:
         return
     pace = parameters[PARAMETER.step] * np.sqrt(scalars[SCALAR.importance] / scalars[SCALAR.norms])
     factor = signed_step(kind, z, y, epsilon, q * pace, importance) * pace
-    for k in range(start, stop):
-        place = np.int64(indices[k]) * width
-        change = factor * columns[place + COLUMN.rate] * value_at(values, k)
-        change_weight(place + COLUMN.weight, place + COLUMN.lagged, change, columns, scalars, parameters)
+    for k in range(n):
+        place = np.uint64(indices[start + k]) * width
+        columns[place + AT.scaled] += factor * moves[k]
+    if averages(parameters):
+        average_moves(indices, start, factor, moves, columns, width, scalars[ROUNDS] - 1.0)
+
+
+@inlined
+def nag_current(j, columns, width, scalars, parameters):
+    return columns[j * width + COLUMN.scaled] / max(columns[j * width + COLUMN.scale], LEAST)
 
 
 @inlined
 def nag_mean(j, columns, width, scalars, parameters):
-    return mean_of(j * width + COLUMN.weight, j * width + COLUMN.lagged, columns, scalars)
+    w = nag_current(j, columns, width, scalars, parameters)
+    return w - columns[j * width + COLUMN.lagged] / max(1.0, scalars[ROUNDS])
 
 
 LOSSES = ("hinge", "squared-hinge", "logistic", "squared")
@@ -163,7 +202,7 @@ NAG = Learner(
     fades=("squares",),
     score=nag_score,
     update=nag_update,
-    current=plain_current,
+    current=nag_current,
     mean=nag_mean,
     columns=COLUMN,
     scalars=SCALAR,
