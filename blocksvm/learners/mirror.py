@@ -86,6 +86,8 @@ def entropic_settle(columns, width, scalars, parameters):
 @inlined
 def power_value(theta, scalars, parameters):
     """sign |theta|^(p-1), theta in units of the shift."""
+    if parameters[PARAMETER.p] == 2.0:
+        return theta / scalars[SCALAR.shift]
     if theta == 0.0:
         return 0.0
     value = (abs(theta) / scalars[SCALAR.shift]) ** (parameters[PARAMETER.p] - 1.0)
@@ -94,6 +96,8 @@ def power_value(theta, scalars, parameters):
 
 @inlined
 def power_part(theta, scalars, parameters):
+    if parameters[PARAMETER.p] == 2.0:
+        return (theta / scalars[SCALAR.shift]) * (theta / scalars[SCALAR.shift])
     return (abs(theta) / scalars[SCALAR.shift]) ** parameters[PARAMETER.p] if theta != 0.0 else 0.0
 
 
@@ -125,20 +129,16 @@ def power_settle(columns, width, scalars, parameters):
 
 
 @inlined
-def entropic_fits(theta, scalars, parameters):
-    """Whether a feature can be told in units of the shift as it is."""
-    return abs(parameters[PARAMETER.step] * theta) - scalars[SCALAR.shift] <= (
-        HEADROOM_AVERAGED if averages(parameters) else HEADROOM
-    )
+def entropic_most(scalars, parameters):
+    """The largest |theta| that can be told in units of the shift as it is."""
+    headroom = HEADROOM_AVERAGED if averages(parameters) else HEADROOM
+    return (scalars[SCALAR.shift] + headroom) / parameters[PARAMETER.step]
 
 
 @inlined
-def power_fits(theta, scalars, parameters):
-    shift = scalars[SCALAR.shift]
-    if shift <= 0.0 or abs(theta) >= POWER_HEADROOM * shift:
-        return False
-    power = parameters[PARAMETER.p] * np.log(max(abs(theta) / shift, 1.0))
-    return power <= (HEADROOM_AVERAGED if averages(parameters) else LARGEST_POWER)
+def power_most(scalars, parameters):
+    power = HEADROOM_AVERAGED if averages(parameters) else LARGEST_POWER
+    return scalars[SCALAR.shift] * min(POWER_HEADROOM, np.exp(power / parameters[PARAMETER.p]))
 
 
 @inlined
@@ -157,8 +157,8 @@ def factor_of(kind, scalars, parameters):
 
 
 @inlined
-def fits_in(kind, theta, scalars, parameters):
-    return entropic_fits(theta, scalars, parameters) if kind == ENTROPIC else power_fits(theta, scalars, parameters)
+def most_of(kind, scalars, parameters):
+    return entropic_most(scalars, parameters) if kind == ENTROPIC else power_most(scalars, parameters)
 
 
 @inlined
@@ -198,10 +198,11 @@ def mirror_update(kind, indices, values, start, stop, y, z, importance, columns,
     scalars[SCALAR.rounds] += 1.0
     g = derivative_at(z, y, importance, parameters)
     if g != 0.0:
-        fits = True
+        largest = 0.0
         for k in range(start, stop):
             after = columns[np.int64(indices[k]) * width + COLUMN.theta] - g * value_at(values, k)
-            fits = fits and fits_in(kind, after, scalars, parameters)
+            largest = max(largest, abs(after))
+        fits = largest <= most_of(kind, scalars, parameters)
         if not fits:
             close_average(kind, columns, width, scalars, parameters)
         for k in range(start, stop):

@@ -21,7 +21,7 @@ from blocksvm.kernels import inlined
 from blocksvm.kernels.memory import value_at
 from blocksvm.learners.group import GROUP, GROUPED
 from blocksvm.learners.idle import falling_sum, idle_rounds
-from blocksvm.learners.layout import layout, parameters
+from blocksvm.learners.layout import layout, parameters, unsigned
 from blocksvm.learners.protocol import (
     DECAY,
     GRADIENT,
@@ -38,33 +38,38 @@ from blocksvm.learners.protocol import (
 from blocksvm.learners.rows import ROUNDS, averages, derivative_at, eta_at, is_small, soft
 
 COLUMN = layout("v", "debt", "powers", averaging=("round", "sum"))
+AT = unsigned(COLUMN)
 SCALAR = layout("rounds", "scale", "owed", "base")  # S_t; the round in which S began anew
 TABLE = len(SCALAR)  # of the scalars, from here on: for each round since then S, sum of scale, sum of scale * S
 PERIOD = 1 << 14  # rounds of the table; after them every feature is brought up to date
 # p: 0 for FOBOS; ahead: 1 where round t's threshold has the step of round t + 1
 PARAMETER = parameters("l1", "l2", "p", "cap", "ahead")
 IDLE = layout("weight", "round", averaging=("sum",))  # columns of subgradient
+IDLE_AT = unsigned(IDLE)
 
 
 @inlined
-def height(total, parameters):
-    """h_j of the sum of powers."""
-    p = parameters[PARAMETER.p]
+def height_at(total, p, cap):
+    """h_j of the sum of powers; p, cap: of the parameters, read before a loop that writes."""
     if p == 0.0:
         return 1.0
     if p == 1.0:
-        return min(total, parameters[PARAMETER.cap])
+        return min(total, cap)
     if p == 2.0:
-        return min(np.sqrt(total), parameters[PARAMETER.cap])
+        return min(np.sqrt(total), cap)
     if p == 3.0:
         return np.cbrt(total)
     return total
 
 
 @inlined
-def raised(total, a, parameters):
+def height(total, parameters):
+    return height_at(total, parameters[PARAMETER.p], parameters[PARAMETER.cap])
+
+
+@inlined
+def raised_to(total, a, p):
     """The sum of powers with ``a`` = |eta g| in it."""
-    p = parameters[PARAMETER.p]
     if p == 1.0:
         return total + a
     if p == 2.0:
@@ -72,6 +77,11 @@ def raised(total, a, parameters):
     if p == 3.0:
         return total + a * a * a
     return max(total, a)
+
+
+@inlined
+def raised(total, a, parameters):
+    return raised_to(total, a, parameters[PARAMETER.p])
 
 
 @inlined
@@ -104,41 +114,45 @@ def idle_sum(v, h, before, since, scalars, parameters):
 
 
 @inlined
-def bring_up(place, columns, width, scalars, parameters):
-    """Pay what the feature owes up to the last round."""
-    v = columns[place + COLUMN.v]
+def add_idle(place, columns, scalars, parameters):
+    """To a feature's sum for the average: the rounds since it was brought up to date."""
+    v = columns[place + AT.v]
     if v != 0.0:
-        h = height(columns[place + COLUMN.powers], parameters)
-        if averages(parameters):
-            columns[place + COLUMN.sum] += idle_sum(
-                v, h, columns[place + COLUMN.debt], np.int64(columns[place + COLUMN.round]), scalars, parameters
-            )
-        columns[place + COLUMN.v] = soft(v, (scalars[SCALAR.owed] - columns[place + COLUMN.debt]) * h)
-    columns[place + COLUMN.debt] = scalars[SCALAR.owed]
-    if averages(parameters):
-        columns[place + COLUMN.round] = scalars[SCALAR.rounds] - scalars[SCALAR.base]
+        h = height(columns[place + AT.powers], parameters)
+        since = np.int64(columns[place + AT.round])
+        columns[place + AT.sum] += idle_sum(v, h, columns[place + AT.debt], since, scalars, parameters)
+    columns[place + AT.round] = scalars[SCALAR.rounds] - scalars[SCALAR.base]
+
+
+@inlined
+def paid(place, columns, owed, p, cap):
+    """v with what the feature owes paid up to the last round."""
+    h = height_at(columns[place + AT.powers], p, cap)
+    return soft(columns[place + AT.v], (owed - columns[place + AT.debt]) * h)
 
 
 @inlined
 def fobos_score(indices, values, start, stop, columns, width, scalars, parameters):
+    start, stop, width = np.uint64(start), np.uint64(stop), np.uint64(width)
+    if averages(parameters):
+        for k in range(start, stop):
+            add_idle(np.uint64(indices[k]) * width, columns, scalars, parameters)
+    owed, p, cap = scalars[SCALAR.owed], parameters[PARAMETER.p], parameters[PARAMETER.cap]
     z = 0.0
     for k in range(start, stop):
-        place = np.int64(indices[k]) * width
-        bring_up(place, columns, width, scalars, parameters)
-        z += value_at(values, k) * columns[place + COLUMN.v]
+        place = np.uint64(indices[k]) * width
+        v = paid(place, columns, owed, p, cap)
+        columns[place + AT.v] = v
+        columns[place + AT.debt] = owed
+        z += value_at(values, k) * v
     return scalars[SCALAR.scale] * z
 
 
 @inlined
 def fobos_current(j, columns, width, scalars, parameters):
-    v = columns[j * width + COLUMN.v]
-    if v == 0.0:
-        return 0.0
-    return scalars[SCALAR.scale] * soft(
-        v,
-        (scalars[SCALAR.owed] - columns[j * width + COLUMN.debt])
-        * height(columns[j * width + COLUMN.powers], parameters),
-    )
+    place = np.uint64(j) * np.uint64(width)
+    v = paid(place, columns, scalars[SCALAR.owed], parameters[PARAMETER.p], parameters[PARAMETER.cap])
+    return scalars[SCALAR.scale] * v
 
 
 @inlined
@@ -161,14 +175,14 @@ def fobos_mean(j, columns, width, scalars, parameters):
 @inlined
 def begin_anew(columns, width, scalars, parameters):
     """Bring every feature up to date, so that debts and scale can start again."""
-    scale = scalars[SCALAR.scale]
-    for place in range(0, columns.shape[0], width):
-        if columns[place + COLUMN.v] != 0.0:
-            bring_up(place, columns, width, scalars, parameters)
-            columns[place + COLUMN.v] *= scale
-        columns[place + COLUMN.debt] = 0.0
+    scale, owed = scalars[SCALAR.scale], scalars[SCALAR.owed]
+    p, cap = parameters[PARAMETER.p], parameters[PARAMETER.cap]
+    for place in range(np.uint64(0), np.uint64(columns.shape[0]), np.uint64(width)):
         if averages(parameters):
-            columns[place + COLUMN.round] = 0.0
+            add_idle(place, columns, scalars, parameters)
+            columns[place + AT.round] = 0.0
+        columns[place + AT.v] = scale * paid(place, columns, owed, p, cap)
+        columns[place + AT.debt] = 0.0
     scalars[SCALAR.scale] = 1.0
     scalars[SCALAR.owed] = 0.0
     scalars[SCALAR.base] = scalars[SCALAR.rounds]
@@ -194,20 +208,22 @@ def fobos_update(indices, values, start, stop, y, z, importance, columns, width,
         scalars[entry + 2] = scalars[entry - 1] + after * scalars[SCALAR.owed]
     move = -eta * derivative_at(z, y, importance, parameters)
     if move != 0.0:
+        owed, p, cap = scalars[SCALAR.owed], parameters[PARAMETER.p], parameters[PARAMETER.cap]
+        start, stop, width = np.uint64(start), np.uint64(stop), np.uint64(width)
         for k in range(start, stop):
-            place = np.int64(indices[k]) * width
-            x = value_at(values, k)
-            if parameters[PARAMETER.p] != 0.0:
-                columns[place + COLUMN.powers] = raised(columns[place + COLUMN.powers], abs(move * x), parameters)
-            v = soft(
-                columns[place + COLUMN.v] + move * x / scale,
-                threshold * height(columns[place + COLUMN.powers], parameters),
-            )
-            columns[place + COLUMN.v] = v
-            columns[place + COLUMN.debt] = scalars[SCALAR.owed]
-            if averages(parameters):
-                columns[place + COLUMN.round] = np.float64(rounds)
-                columns[place + COLUMN.sum] += after * v
+            place = np.uint64(indices[k]) * width
+            change = move * value_at(values, k)
+            powers = columns[place + AT.powers]
+            if p != 0.0:
+                powers = raised_to(powers, abs(change), p)
+                columns[place + AT.powers] = powers
+            columns[place + AT.v] = soft(columns[place + AT.v] + change / scale, threshold * height_at(powers, p, cap))
+            columns[place + AT.debt] = owed
+        if averages(parameters):
+            for k in range(start, stop):
+                place = np.uint64(indices[k]) * width
+                columns[place + AT.round] = np.float64(rounds)
+                columns[place + AT.sum] += after * columns[place + AT.v]
     if (tabled and rounds == PERIOD) or is_small(after, parameters):
         begin_anew(columns, width, scalars, parameters)
 
@@ -219,8 +235,8 @@ def fobos_update(indices, values, start, stop, y, z, importance, columns, width,
 def idle(place, columns, scalars, parameters):
     """(w, sum of it over the rounds) after the rounds since the feature was up to date: ``w -= eta_s l1 sign(w)``."""
     return idle_rounds(
-        columns[place + IDLE.weight],
-        columns[place + IDLE.round],
+        columns[place + IDLE_AT.weight],
+        columns[place + IDLE_AT.round],
         scalars[ROUNDS],
         parameters[PARAMETER.step],
         parameters[PARAMETER.l1],
@@ -230,27 +246,32 @@ def idle(place, columns, scalars, parameters):
 
 @inlined
 def subgradient_score(indices, values, start, stop, columns, width, scalars, parameters):
+    start, stop, width = np.uint64(start), np.uint64(stop), np.uint64(width)
+    now = scalars[ROUNDS]
+    if averages(parameters) or parameters[PARAMETER.l1] != 0.0:
+        for k in range(start, stop):
+            place = np.uint64(indices[k]) * width
+            if columns[place + IDLE_AT.weight] != 0.0 and columns[place + IDLE_AT.round] != now:
+                w, total = idle(place, columns, scalars, parameters)
+                columns[place + IDLE_AT.weight] = w
+                if averages(parameters):
+                    columns[place + IDLE_AT.sum] += total
+            columns[place + IDLE_AT.round] = now
     z = 0.0
     for k in range(start, stop):
-        place = np.int64(indices[k]) * width
-        w, total = idle(place, columns, scalars, parameters)
-        columns[place + IDLE.weight] = w
-        columns[place + IDLE.round] = scalars[ROUNDS]
-        if averages(parameters):
-            columns[place + IDLE.sum] += total
-        z += value_at(values, k) * w
+        z += value_at(values, k) * columns[np.uint64(indices[k]) * width]
     return z
 
 
 @inlined
 def subgradient_current(j, columns, width, scalars, parameters):
-    w, _ = idle(j * width, columns, scalars, parameters)
+    w, _ = idle(np.uint64(j) * np.uint64(width), columns, scalars, parameters)
     return w
 
 
 @inlined
 def subgradient_mean(j, columns, width, scalars, parameters):
-    _, total = idle(j * width, columns, scalars, parameters)
+    _, total = idle(np.uint64(j) * np.uint64(width), columns, scalars, parameters)
     return (columns[j * width + IDLE.sum] + total) / max(1.0, scalars[ROUNDS])
 
 
@@ -260,16 +281,18 @@ def subgradient_update(indices, values, start, stop, y, z, importance, columns, 
     derivative = derivative_at(z, y, importance, parameters)
     if derivative == 0.0:
         return
-    eta = eta_at(scalars[ROUNDS], parameters)
+    eta, l1, now = eta_at(scalars[ROUNDS], parameters), parameters[PARAMETER.l1], scalars[ROUNDS]
+    start, stop, width = np.uint64(start), np.uint64(stop), np.uint64(width)
     for k in range(start, stop):
-        place = np.int64(indices[k]) * width
-        w = columns[place + IDLE.weight]
-        sign = 1.0 if w > 0.0 else (-1.0 if w < 0.0 else 0.0)
-        w -= eta * (derivative * value_at(values, k) + parameters[PARAMETER.l1] * sign)
-        columns[place + IDLE.weight] = w
-        columns[place + IDLE.round] = scalars[ROUNDS]
-        if averages(parameters):
-            columns[place + IDLE.sum] += w
+        place = np.uint64(indices[k]) * width
+        w = columns[place + IDLE_AT.weight]
+        sign = np.float64(w > 0.0) - np.float64(w < 0.0)
+        columns[place + IDLE_AT.weight] = w - eta * (derivative * value_at(values, k) + l1 * sign)
+        columns[place + IDLE_AT.round] = now
+    if averages(parameters):
+        for k in range(start, stop):
+            place = np.uint64(indices[k]) * width
+            columns[place + IDLE_AT.sum] += columns[place + IDLE_AT.weight]
 
 
 def sums_in_table(average: bool) -> int:
