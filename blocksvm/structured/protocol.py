@@ -67,6 +67,10 @@ class Structure:
         """Of the pair of example and output."""
         raise NotImplementedError
 
+    def fits(self, i: int, output: np.ndarray) -> bool:
+        """Whether an array that was read from a file may be taken for an output of example i."""
+        return not len(output) or bool(output.min() >= 0 and output.max() < self.choices(i))
+
     def loss(self, i: int, output: np.ndarray) -> float:
         """rho(gold, output) >= 0, and 0 of the gold one."""
         raise NotImplementedError

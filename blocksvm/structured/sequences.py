@@ -45,6 +45,9 @@ class Sequences(PathStructure):
     def choices(self, i):
         return self.n_kinds
 
+    def fits(self, i, output):
+        return len(output) == self.length(i) and super().fits(i, output)
+
     def gold(self, i):
         return self.labels[self.bounds[i] : self.bounds[i + 1]]
 
