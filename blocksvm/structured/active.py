@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from blocksvm.structured.protocol import Row, Structure, row_of
+from blocksvm.structured.protocol import Row, Structure
 
 Active = dict[bytes, float]
 OVERHEAD = 250  # bytes of an entry of the dict, beside the output
@@ -56,7 +56,4 @@ def direction(structure: Structure, i: int, active: Active, C: float) -> tuple[R
         return NOTHING, 0.0
     outputs = [np.frombuffer(own, np.int32) for own in active]
     lower = C * sum(share * structure.loss(i, y) for share, y in zip(active.values(), outputs, strict=True))
-    rows = [structure.difference(i, y) for y in outputs]
-    indices = np.concatenate([row.indices for row in rows])
-    values = np.concatenate([C * share * row.values for share, row in zip(active.values(), rows, strict=True)])
-    return row_of(indices, values, len(indices)), lower
+    return structure.mixture(i, outputs, C * np.array(list(active.values()))), lower

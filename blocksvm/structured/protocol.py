@@ -91,6 +91,13 @@ class Structure:
         """features(gold) - features(output)."""
         return combination(self.features(i, self.gold(i)), 1.0, self.features(i, output), -1.0)
 
+    def mixture(self, i: int, outputs: list[np.ndarray], factors: np.ndarray) -> Row:
+        """The sum of factors[k] times the difference of outputs[k], of which there is one or more."""
+        rows = [self.difference(i, output) for output in outputs]
+        indices = np.concatenate([row.indices for row in rows])
+        values = np.concatenate([factor * row.values for factor, row in zip(factors, rows, strict=True)])
+        return row_of(indices, values, len(indices))
+
     @property
     def n_bytes(self) -> int:
         """Memory that the examples take."""

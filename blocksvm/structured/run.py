@@ -81,6 +81,7 @@ def fit_structure(
     run = RUN.resolve(run, "structure")
     budget = Budget(run["memory"])
     budget.take("the examples", blocks.resident_bytes)
+    budget.require("a block of examples", int(blocks.sizes.max()))
     machine = found.make(blocks, settings, run, budget)
     progress = Progress() if saver is None else saver.restore(machine)
     began -= progress.seconds
@@ -92,9 +93,7 @@ def fit_structure(
     at_once = stop if saver is None else lambda: False
     while progress.epoch < run["epochs"] and not machine.done and not stop():
         if progress.plan is None:
-            costs = machine.costs(blocks)
-            budget.require("a block of examples", int(blocks.sizes.max()))
-            progress.plan = blocks.partition(costs, machine.room, run["seed"], progress.epoch)
+            progress.plan = blocks.partition(machine.costs(blocks), machine.room, run["seed"], progress.epoch)
         while progress.visit < len(progress.plan) and not stop():
             block = blocks.block(progress.plan[progress.visit])
             progress.report.add(machine.visit(block, progress.epoch, progress.visit, at_once))

@@ -98,7 +98,7 @@ def column_parts(name: str, memory: int) -> Iterator[ColumnText]:
     most = memory // 16
     carried, before, width = np.empty(0, np.uint8), 0, None
     with TextInputs([name]) as inputs:
-        for piece in inputs.pieces(max(SMALLEST, min(PIECE, memory // 80)), LineLimit.share(most, 1), digested=False):
+        for piece in inputs.pieces(max(SMALLEST, min(PIECE, memory // 128)), LineLimit.share(most, 1), digested=False):
             text = np.concatenate([carried, piece.text[: piece.end], np.zeros(SPARE, np.uint8)])
             end = len(text) - SPARE
             words = Words.of(text, end)
@@ -113,13 +113,13 @@ def column_parts(name: str, memory: int) -> Iterator[ColumnText]:
                     f"MB; put an empty line behind each sentence, or raise {called('memory')}"
                 )
             if len(whole.starts):
-                found = _columns(name, memory, text, whole, before, width)
+                found = _columns(name, memory // 2, text, whole, before, width)
                 width = len(found.columns)
                 yield found
             before += n_lines
     if len(carried):
         text = np.append(carried, np.zeros(SPARE, np.uint8))
-        yield _columns(name, memory, text, Words.of(text, len(carried)), before, width)
+        yield _columns(name, memory // 2, text, Words.of(text, len(carried)), before, width)
     elif width is None:
         raise InputError(f"{shown_name(name)}: holds no token; a line is a token with its columns")
 
