@@ -49,7 +49,7 @@ def main(arguments: list[str]) -> int:
     if options.json:
         from blocksvm.settings import plain
 
-        about = meta if kind in ("store", "structure", "structure-checkpoint") else meta | {"settings": own_settings(meta)}
+        about = meta if "method" not in meta else meta | {"settings": own_settings(meta)}
         all_of_it = {"kind": kind, "format_version": version, "bytes": path.stat().st_size, **about}
         if top is not None:
             all_of_it["top"] = [{"label": label, "features": [vars(one) for one in own]} for label, own in top]
@@ -227,13 +227,12 @@ def described(kind: str, meta: dict, n_bytes: int) -> list[tuple[str, str]]:
         from blocksvm.settings import shown
 
         own, told = dict(meta["settings"]), meta["progress"]
-        lines = [
+        return [
             ("checkpoint", f"{megabytes(n_bytes)}, task {own.pop('task')}"),
             ("learner", own.pop("learner")),
             ("settings", shown({name: value for name, value in own.items() if name != "template"})),
             ("position", f"{told['epoch']:,} epochs and {told['visit']:,} blocks, {told['seconds']:.1f}s"),
         ]
-        return lines
     lines = [
         (kind, megabytes(n_bytes)),
         *method_lines(meta),

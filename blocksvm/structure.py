@@ -156,6 +156,7 @@ def train(arguments: list[str]) -> int:
 
         fitted = fit_structure(blocks, options.learner, settings, run_settings, show, stop, saver)
         line.close()
+        blocks.close()
     if fitted.interrupted:
         saved = "" if checkpoint is None else f"; state saved in {checkpoint}, go on with --resume"
         raise Interrupted(f"interrupted; no model was written{saved}")
@@ -165,7 +166,7 @@ def train(arguments: list[str]) -> int:
         print(sentence)
     print(f"model written to {output} ({output.stat().st_size / 1e6:.1f} MB)")
     if options.test is not None:
-        learned = None  # its memory is needed
+        learned = blocks = saver = None  # their memory is needed
         report(task, model, options.test, run_settings["memory"], False)
     return 0
 

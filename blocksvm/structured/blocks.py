@@ -6,7 +6,6 @@ they are one block, in their own order; otherwise blocks are drawn anew at each 
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,9 +13,11 @@ from pathlib import Path
 import numpy as np
 
 from blocksvm.errors import InputError, called
+from blocksvm.sources.store.chunks import Chunks
 from blocksvm.structured.learner import order_of
 from blocksvm.structured.protocol import Structure
 
+EXAMPLES = "a block of examples"
 RUN = 64  # examples of a chunk of those in memory
 
 
@@ -31,7 +32,7 @@ class Block:
     bounds: np.ndarray
 
 
-class Blocks(ABC):
+class Blocks:
     """counts, sizes (n_chunks,) int64: examples of each chunk, and the bytes that they take in a block; lists: as a
     structure has it; resident_bytes: what is held all the time; folder: where more may be put aside, None: nowhere."""
 
@@ -46,9 +47,12 @@ class Blocks(ABC):
     def n_examples(self) -> int:
         return int(self.counts.sum())
 
-    @abstractmethod
+    def close(self) -> None:
+        """Give the file back that the examples are in."""
+
     def block(self, chunks: np.ndarray) -> Block:
         """The block of these chunks (rising numbers)."""
+        raise NotImplementedError
 
     def partition(self, costs: np.ndarray, room: int, seed: int, epoch: int) -> list[np.ndarray]:
         """Blocks, as the rising numbers of their chunks, of which each costs at most ``room`` (or is one chunk); costs
@@ -85,14 +89,16 @@ class Whole(Blocks):
 
 
 class Spooled(Blocks):
-    """Examples whose chunks are ``columns(chunk)``, arrays by name, made into a structure by ``made(columns)``.
+    """Examples in ``chunks``, of which ``read(chunk)`` gives the arrays, int32, by name, and ``made(arrays)`` makes a
+    structure of those of several chunks, one behind the other.
 
-    read(chunk) -> {name: 1-D array}; lengths (n_chunks, n_names) int64: of each of them; sizes: bytes of a chunk within
-    a structure.  The arrays of a block are filled chunk by chunk, so that no more than one chunk is in memory twice.
+    lengths: of each array (n_chunks,) int64 how long it is.  A block's arrays are filled chunk by chunk, so that no
+    more than one chunk is in memory twice.
     """
 
     def __init__(
         self,
+        chunks: Chunks,
         read: Callable[[int], dict[str, np.ndarray]],
         made: Callable[[dict[str, np.ndarray]], Structure],
         counts: np.ndarray,
@@ -100,13 +106,17 @@ class Spooled(Blocks):
         n_weights: int,
         folder: Path | None,
     ):
-        self.read, self.made, self.counts, self.lengths = read, made, counts, lengths
+        self.chunks, self.read, self.made, self.counts, self.lengths = chunks, read, made, counts, lengths
         self.n_weights, self.lists = n_weights, True
         # int32 arrays; a structure has the bounds of its examples besides
         self.sizes = 4 * sum(lengths.values()) + 24 * counts
         self.resident_bytes = 0
         self.folder = folder
         self.last: Block | None = None
+
+    def close(self):
+        self.last = None
+        self.chunks.close()
 
     def block(self, chunks):
         if self.last is not None and np.array_equal(self.last.chunks, chunks):

@@ -31,7 +31,9 @@ def fingerprint_of(names: Iterable[str]) -> str:
     digest = xxh3_128()
     for name in names:
         if not Path(name).is_file():
-            raise InputError(f"{name}: {called('checkpoint')} needs a file to learn from, which a resumed run reads again")
+            raise InputError(
+                f"{name}: {called('checkpoint')} needs a file to learn from, which a resumed run reads again"
+            )
         with open(name, "rb") as file:
             while piece := file.read(PIECE):
                 digest.update(piece)
@@ -88,9 +90,12 @@ class Checkpoint:
                 raise self._of_another(f"has a chunk {number} of examples")
             try:
                 machine.restore_chunk(kind, number, own)
-            except (KeyError, ValueError) as error:
-                raise self._of_another(f"chunk {number}: {error}") from None
-        machine.restore(saved.meta["machine"], arrays)
+            except (KeyError, ValueError, IndexError) as error:
+                raise self._of_another(f"chunk {number} {error}") from None
+        try:
+            machine.restore(saved.meta["machine"], arrays)
+        except (KeyError, ValueError, TypeError) as error:
+            raise self._of_another(f"has no state of this learner ({error})") from None
         return progress
 
     def _progress(self, told: dict, arrays: dict[str, np.ndarray]) -> Progress:
@@ -101,7 +106,11 @@ class Checkpoint:
             if not np.array_equal(np.sort(chunks), np.arange(n)) or lengths.sum() != n or lengths.min() < 1:
                 raise self._of_another(f"its blocks are not of {n} chunks")
             plan = np.split(chunks, np.cumsum(lengths)[:-1])
-        return Progress(told["epoch"], plan, told["visit"], Report(**told["report"]), told["seconds"])
+        try:
+            report = Report(**told["report"])
+        except TypeError:
+            raise self._of_another("has another report") from None
+        return Progress(told["epoch"], plan, told["visit"], report, told["seconds"])
 
     def _compare(self, meta: dict) -> None:
         """InputError where the run was begun otherwise, or with another text."""
@@ -119,4 +128,6 @@ class Checkpoint:
                 )
 
     def _of_another(self, what: str) -> InputError:
-        return InputError(f"{self.path}: {what}, as no run on this text has; start afresh without {switched_on('resume')}")
+        return InputError(
+            f"{self.path}: {what}, as no run on this text has; start afresh without {switched_on('resume')}"
+        )

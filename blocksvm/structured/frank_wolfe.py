@@ -22,7 +22,7 @@ every example at that w.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,7 +32,7 @@ from blocksvm.kernels.sparse_rows import add_to
 from blocksvm.memory import Budget
 from blocksvm.sources.store.chunks import Chunks
 from blocksvm.structured import active
-from blocksvm.structured.blocks import Block, Blocks
+from blocksvm.structured.blocks import EXAMPLES, Block, Blocks
 from blocksvm.structured.learner import Machine, Report, StructuredLearner, key_of, order_of, score
 from blocksvm.structured.protocol import Row, Structure, combination
 from blocksvm.structured.settings import FRANK_WOLFE as SETTINGS
@@ -40,7 +40,6 @@ from blocksvm.structured.settings import FRANK_WOLFE as SETTINGS
 ROW_OVERHEAD = 500  # bytes of a row's two arrays, its object and the example's dict, beside the entries
 DIRECTIONS = "the examples' parts of the weights"
 DUAL = "the dual variables"
-BLOCK = "a block of examples"
 KEPT = 4  # active outputs that take one of so many parts of the memory are held in it
 ACTIVE, ROWS = "active", "rows"  # kinds of chunks of the state
 SAMPLE = 16  # examples by which it is foreseen what rows take
@@ -104,19 +103,20 @@ class FrankWolfe(Machine):
     def _require(self, block: Block, n_bytes: int) -> None:
         """InputError, with the whole need, where the rows of a chunk do not fit."""
         taken = self.budget.taken
-        taken[BLOCK], taken[DUAL] = int(self.blocks.sizes[block.chunks].sum()), self.left - self.room
+        taken[EXAMPLES], taken[DUAL] = int(self.blocks.sizes[block.chunks].sum()), self.left - self.room
         taken[DIRECTIONS] = 0
         self.budget.require(DIRECTIONS, n_bytes)
 
-    def _count(self, block: Block, n_bytes: int) -> None:
+    def _count(self, n_bytes: int) -> None:
         """Note what was taken at most."""
-        sizes = int(self.blocks.sizes[block.chunks].sum())
-        for name, own in ((BLOCK, sizes), (DUAL, self.dual.held_bytes), (DIRECTIONS, n_bytes)):
+        for name, own in ((DUAL, self.dual.held_bytes), (DIRECTIONS, n_bytes)):
             self.budget.taken[name] = max(own, self.budget.taken.get(name, 0))
 
     def _load(self, block: Block) -> Loaded:
         """The state of a block's examples, of its first chunks where the rows of all do not fit."""
         found = Loaded(block.chunks, block.bounds, [], [], np.zeros(len(block.examples)), 0)
+        if len(block.chunks) < len(self.blocks.counts):
+            self.kept.clear()  # only the block of all examples goes on with the rows that it had
         room = self._room_for_rows(block)
         for j, chunk in enumerate(block.chunks.tolist()):
             examples = block.examples[block.bounds[j] : block.bounds[j + 1]]
@@ -126,12 +126,7 @@ class FrankWolfe(Machine):
                 made = [active.direction(block.structure, i, a, self.C) for i, a in zip(examples, own, strict=True)]
                 rows, lower = [row for row, _ in made], [value for _, value in made]
             else:
-                ends = np.cumsum(saved["lengths"])
-                rows = [
-                    Row(saved["indices"][b - n : b].copy(), saved["values"][b - n : b].copy())
-                    for b, n in zip(ends, saved["lengths"], strict=True)
-                ]
-                lower = saved["lower"]
+                rows, lower = active.unpacked_rows(saved)
             more = sum(map(bytes_of, rows, own))
             if found.n_bytes + more > room:
                 if j == 0:
@@ -181,7 +176,7 @@ class FrankWolfe(Machine):
                 break
         self.peak = max(self.peak, peak / n)
         self._store(loaded)
-        self._count(block, peak)
+        self._count(peak)
         if len(loaded.chunks) < len(self.blocks.counts):
             self.loaded = None
         return first
@@ -272,6 +267,9 @@ class FrankWolfe(Machine):
 
     # -------------------------------------------------------------------------------------------- state
 
+    def close(self):
+        self.dual.close()
+
     def arrays(self):
         return {"weights": self.w}
 
@@ -288,30 +286,16 @@ class FrankWolfe(Machine):
         if self.loaded is not None:
             for j, chunk in enumerate(self.loaded.chunks.tolist()):
                 own = slice(self.loaded.bounds[j], self.loaded.bounds[j + 1])
-                rows = self.loaded.rows[own]
-                yield ROWS, chunk, {
-                    "lengths": np.array([len(row.indices) for row in rows], np.int32),
-                    "indices": np.concatenate([row.indices for row in rows]),
-                    "values": np.concatenate([row.values for row in rows]),
-                    "lower": self.loaded.lower[own],
-                }
+                yield ROWS, chunk, active.packed_rows(self.loaded.rows[own], self.loaded.lower[own])
 
     def restore_chunk(self, kind, chunk, arrays):
         block = self.blocks.block(np.array([chunk]))
-        lengths = arrays["counts" if kind == ACTIVE else "lengths"]
-        if len(lengths) != len(block.examples):
-            raise ValueError(f"is of {len(lengths)} examples")
         if kind == ACTIVE:
-            for i, own in zip(block.examples, active.unpacked(arrays), strict=True):
-                if not all(block.structure.fits(i, np.frombuffer(output, np.int32)) for output in own):
-                    raise ValueError("has an output that its example has not")
+            active.check(arrays, block)
             self.dual.put(chunk, arrays)
-            return
-        indices = arrays["indices"]
-        if len(indices) and (indices.min() < 0 or indices.max() >= len(self.w)):
-            raise ValueError("has a feature that there is not")
-        self.kept[chunk] = arrays
-
+        else:
+            active.check_rows(arrays, block, len(self.w))
+            self.kept[chunk] = arrays
 
 
 FRANK_WOLFE = StructuredLearner(

@@ -65,8 +65,8 @@ class LabelledParts(Parts):
             own = [self.places.setdefault(label, len(self.places)) for label in text.columns[-1].words]
             if len(self.places) > MOST_LABELS:
                 raise InputError(
-                    f"{shown_name(self.text_name)}: has {len(self.places):,} distinct labels or more in its last column, "
-                    f"of which there may be {MOST_LABELS:,}; check that the last column is the label"
+                    f"{shown_name(self.text_name)}: has {len(self.places):,} distinct labels or more in its last "
+                    f"column, of which there may be {MOST_LABELS:,}; check that the last column is the label"
                 )
             lengths = np.diff(text.bounds)
             answers = np.array(own, np.int32)[text.columns[-1].codes]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -15,7 +14,7 @@ from blocksvm.errors import InputError
 from blocksvm.kernels.sparse_rows import add_to, inner
 from blocksvm.memory import Budget
 from blocksvm.settings import Settings
-from blocksvm.structured.protocol import Row, Structure
+from blocksvm.structured.protocol import Row
 from blocksvm.structured.settings import MEAN
 from blocksvm.structured.templates import mixed
 
@@ -37,8 +36,8 @@ class StructuredLearner:
 
 @dataclass
 class Report:
-    """What an epoch, or a visit, saw: examples, those whose output before its update was wrong, the sum of their losses,
-    updates; gap and violation: sums of what a learner with a certificate estimates it from."""
+    """What an epoch, or a visit, saw: examples, those whose output before its update was wrong, the sum of their
+    losses, updates; gap and violation: sums of what a learner with a certificate estimates it from."""
 
     examples: int = 0
     mistakes: int = 0
@@ -52,7 +51,7 @@ class Report:
             setattr(self, name, getattr(self, name) + value)
 
 
-class Machine(ABC):
+class Machine:
     """A learner at work: it visits one block of examples after the other, and its state between visits can be kept.
 
     done: nothing is left to be gained.
@@ -65,36 +64,39 @@ class Machine(ABC):
         return blocks.sizes
 
     @property
-    @abstractmethod
     def room(self) -> int:
         """Bytes that a block may take."""
+        raise NotImplementedError
 
-    @abstractmethod
     def visit(self, block: Block, epoch: int, visit: int, stop: Callable[[], bool]) -> Report:
         """Learn from a block's examples, or from some, where stop() says so: then the state is of no use any more."""
+        raise NotImplementedError
 
     def end_epoch(self, report: Report) -> None:
         """All blocks have been visited."""
 
-    @abstractmethod
     def weights(self) -> np.ndarray:
         """(n_weights,) float64"""
+        raise NotImplementedError
 
     def certificate(self) -> dict | None:
         """None, or primal, dual and rel_gap of exactly the weights that ``weights`` gives."""
         return None
 
-    @abstractmethod
+    def close(self) -> None:
+        """Give files and memory back that it has put something aside in."""
+
     def arrays(self) -> dict[str, np.ndarray]:
         """The state: arrays of a length that does not change."""
+        raise NotImplementedError
 
-    @abstractmethod
     def told(self) -> dict:
         """The state: numbers."""
+        raise NotImplementedError
 
-    @abstractmethod
     def restore(self, told: dict, arrays: dict[str, np.ndarray]) -> None:
         """Take what ``told`` and ``arrays`` of another machine gave."""
+        raise NotImplementedError
 
     def chunks(self) -> Iterator[tuple[str, int, dict[str, np.ndarray]]]:
         """The state: (kind, number, arrays) of what is kept of each chunk of examples."""
@@ -139,16 +141,15 @@ class OnlineMachine(Machine):
         self.averaged = settings["weights"] == MEAN
         budget.take("weights", 8 * blocks.n_weights)
         budget.require("their mean", 2 * 8 * blocks.n_weights * self.averaged)
-        if self.averaged:
-            budget.take("their mean", 2 * 8 * blocks.n_weights)
-        self.budget = budget
+        budget.take("their mean", 2 * 8 * blocks.n_weights * self.averaged)
+        self.left = budget.left
         self.w = np.zeros(blocks.n_weights)
         self.late = np.zeros(blocks.n_weights if self.averaged else 0)  # sum_t (t - 1) (w_t - w_{t-1})
         self.steps = 0
 
     @property
     def room(self) -> int:
-        return self.budget.left
+        return self.left
 
     def visit(self, block, epoch, visit, stop):
         order = block.examples[order_of(len(block.examples), self.seed, *key_of(epoch, visit))]

@@ -12,8 +12,8 @@ from blocksvm.model.structured import StructuredModel
 from blocksvm.rows import shown_name
 from blocksvm.structured.arc_templates import DEFAULT, ArcFeatures, ArcTemplates
 from blocksvm.structured.feature_table import found_again
-from blocksvm.structured.parts import Part, Parts, runs_of
 from blocksvm.structured.labelling import token_lines
+from blocksvm.structured.parts import Part, Parts, runs_of
 from blocksvm.structured.task import Examples, Task
 from blocksvm.structured.text import ColumnText, column_parts, read_columns
 from blocksvm.structured.trees import Trees
@@ -91,8 +91,8 @@ class ParsedParts(Parts):
             if longest > self.memory // 4:
                 raise InputError(
                     f"{text.line_of(text.bounds[np.argmax(bytes_of)])}: the arcs of this sentence take "
-                    f"{longest / 1e6:,.0f} MB, too much of the {self.memory / 1e6:,.0f} MB of {called('memory')}; raise "
-                    "it, or give shorter sentences"
+                    f"{longest / 1e6:,.0f} MB, too much of the {self.memory / 1e6:,.0f} MB of {called('memory')}; "
+                    "raise it, or give shorter sentences"
                 )
             for a, b in runs_of(np.cumsum(bytes_of), self.memory // 4):
                 own = text.part(a, b)

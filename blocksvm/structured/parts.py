@@ -59,8 +59,8 @@ class Parts(ABC):
 def collected_parts(parts: Parts, min_count: int, memory: int, folder: Path | None) -> tuple[Blocks, np.ndarray]:
     """The examples of all parts, and the ids (n_features,) int64 of their features, the most frequent first.
 
-    Examples that take more than a part of ``memory`` bytes lie in ``folder`` (None: all are held).  InputError where the
-    ids do not fit in the memory, or where no feature occurs ``min_count`` times.
+    Examples that take more than a part of ``memory`` bytes lie in ``folder`` (None: all are held).  InputError where
+    the ids do not fit in the memory, or where no feature occurs ``min_count`` times.
     """
     known = IdTable(memory // 3)
     chunks = Chunks(folder, "examples", memory // IN_MEMORY)
@@ -98,12 +98,13 @@ def collected_parts(parts: Parts, min_count: int, memory: int, folder: Path | No
         return parts.structure(table, arrays["lengths"], arrays["answers"], n_features)
 
     in_all = {name: np.array(own, np.int64) for name, own in lengths.items()}
-    blocks = Spooled(read, made, np.array(counts), in_all, parts.n_weights(n_features), folder)
+    blocks = Spooled(chunks, read, made, np.array(counts), in_all, parts.n_weights(n_features), folder)
     if chunks.file is None:
         structure = blocks.block(np.arange(len(counts))).structure
         chunks.close()
         return Whole(structure, folder), feature_ids
-    blocks.resident_bytes = places.nbytes + chunks.held_bytes
+    chunks.spill()  # the memory is for blocks
+    blocks.resident_bytes = places.nbytes
     return blocks, feature_ids
 
 

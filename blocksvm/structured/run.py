@@ -15,7 +15,7 @@ from blocksvm.memory import Budget
 from blocksvm.model.structured import StructuredModel, load_structured
 from blocksvm.model.versions import versions
 from blocksvm.structured import get_learner
-from blocksvm.structured.blocks import Blocks, Whole
+from blocksvm.structured.blocks import EXAMPLES, Blocks, Whole
 from blocksvm.structured.learner import Machine, Report
 from blocksvm.structured.protocol import Structure
 from blocksvm.structured.settings import RUN
@@ -26,8 +26,8 @@ AT_ONCE = 1 << 14  # features whose weights are looked at at once
 
 @dataclass(frozen=True)
 class Fitted:
-    """weights (n_weights,), None where the run was interrupted; certificate: None, or primal, dual and rel_gap of exactly
-    these; epochs; interrupted."""
+    """weights (n_weights,), None where the run was interrupted; certificate: None, or primal, dual and rel_gap of
+    exactly these; epochs; interrupted."""
 
     weights: np.ndarray | None
     certificate: dict | None
@@ -81,7 +81,7 @@ def fit_structure(
     run = RUN.resolve(run, "structure")
     budget = Budget(run["memory"])
     budget.take("the examples", blocks.resident_bytes)
-    budget.require("a block of examples", int(blocks.sizes.max()))
+    budget.require(EXAMPLES, int(blocks.sizes.max()))
     machine = found.make(blocks, settings, run, budget)
     progress = Progress() if saver is None else saver.restore(machine)
     began -= progress.seconds
@@ -94,6 +94,8 @@ def fit_structure(
     while progress.epoch < run["epochs"] and not machine.done and not stop():
         if progress.plan is None:
             progress.plan = blocks.partition(machine.costs(blocks), machine.room, run["seed"], progress.epoch)
+        largest = max(int(blocks.sizes[own].sum()) for own in progress.plan)
+        budget.taken[EXAMPLES] = max(largest, budget.taken.get(EXAMPLES, 0))
         while progress.visit < len(progress.plan) and not stop():
             block = blocks.block(progress.plan[progress.visit])
             progress.report.add(machine.visit(block, progress.epoch, progress.visit, at_once))
@@ -112,12 +114,13 @@ def fit_structure(
     # what is not done yet takes a reading of all examples, whose result nobody waits for
     weights = None if interrupted else machine.weights()
     certificate = None if interrupted else machine.certificate()
+    machine.close()
     return Fitted(weights, certificate, progress.epoch, time.perf_counter() - began, interrupted, budget)
 
 
 def structured_model(task: str, learned: Training, learner: str, settings: dict, fitted: Fitted, text: str):
-    """The ``StructuredModel`` of a training, without the features whose weights are all 0; settings: all of them.  Takes
-    the weights over."""
+    """The ``StructuredModel`` of a training, without the features whose weights are all 0; settings: all of them.
+    Takes the weights over."""
     each, others = get_task(task).layout({**learned.about, "n_words": len(learned.words)})
     used, weights = _used(fitted.weights, len(learned.feature_ids), each)
     ids = learned.feature_ids[used]

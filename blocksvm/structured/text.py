@@ -109,8 +109,8 @@ def column_parts(name: str, memory: int) -> Iterator[ColumnText]:
             carried = text[cut:end].copy()
             if len(carried) > most:
                 raise InputError(
-                    f"{shown_name(name)}, line {before + n_lines + 1}: begins a sentence of more than {most / 1e6:,.2f} "
-                    f"MB; put an empty line behind each sentence, or raise {called('memory')}"
+                    f"{shown_name(name)}, line {before + n_lines + 1}: begins a sentence of more than "
+                    f"{most / 1e6:,.2f} MB; put an empty line behind each sentence, or raise {called('memory')}"
                 )
             if len(whole.starts):
                 found = _columns(name, memory // 2, text, whole, before, width)
