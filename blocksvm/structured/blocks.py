@@ -17,19 +17,19 @@ from blocksvm.sources.store.chunks import Chunks
 from blocksvm.structured.learner import order_of
 from blocksvm.structured.protocol import Structure
 
-EXAMPLES = "a block of examples"
 RUN = 64  # examples of a chunk of those in memory
 
 
 @dataclass(frozen=True)
 class Block:
     """Examples in memory: their places (n,) int64 in ``structure``; those of chunk chunks[j] are
-    examples[bounds[j]:bounds[j + 1]]."""
+    examples[bounds[j]:bounds[j + 1]].  n_bytes: what is in memory for it alone."""
 
     structure: Structure
     chunks: np.ndarray
     examples: np.ndarray
     bounds: np.ndarray
+    n_bytes: int = 0
 
 
 class Blocks:
@@ -131,5 +131,5 @@ class Spooled(Blocks):
                 arrays[name][filled[name] : filled[name] + len(array)] = array
                 filled[name] += len(array)
         bounds = np.append(0, np.cumsum(self.counts[chunks]))
-        self.last = Block(self.made(arrays), chunks, np.arange(bounds[-1]), bounds)
+        self.last = Block(self.made(arrays), chunks, np.arange(bounds[-1]), bounds, int(self.sizes[chunks].sum()))
         return self.last

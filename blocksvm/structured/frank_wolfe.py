@@ -32,8 +32,8 @@ from blocksvm.kernels.sparse_rows import add_to
 from blocksvm.memory import Budget
 from blocksvm.sources.store.chunks import Chunks
 from blocksvm.structured import active
-from blocksvm.structured.blocks import EXAMPLES, Block, Blocks
-from blocksvm.structured.learner import Machine, Report, StructuredLearner, key_of, order_of, score
+from blocksvm.structured.blocks import Block, Blocks
+from blocksvm.structured.learner import EXAMPLES, Machine, Report, StructuredLearner, key_of, order_of, score
 from blocksvm.structured.protocol import Row, Structure, combination
 from blocksvm.structured.settings import FRANK_WOLFE as SETTINGS
 
@@ -98,19 +98,20 @@ class FrankWolfe(Machine):
         return blocks.sizes + blocks.counts * self.row_bytes
 
     def _room_for_rows(self, block: Block) -> int:
-        return self.room - int(self.blocks.sizes[block.chunks].sum())
+        return self.room - block.n_bytes
 
     def _require(self, block: Block, n_bytes: int) -> None:
         """InputError, with the whole need, where the rows of a chunk do not fit."""
         taken = self.budget.taken
-        taken[EXAMPLES], taken[DUAL] = int(self.blocks.sizes[block.chunks].sum()), self.left - self.room
+        taken[EXAMPLES], taken[DUAL] = block.n_bytes, self.left - self.room
         taken[DIRECTIONS] = 0
         self.budget.require(DIRECTIONS, n_bytes)
 
-    def _count(self, n_bytes: int) -> None:
-        """Note what was taken at most."""
-        for name, own in ((DUAL, self.dual.held_bytes), (DIRECTIONS, n_bytes)):
-            self.budget.taken[name] = max(own, self.budget.taken.get(name, 0))
+    def _count(self, block: Block, n_bytes: int) -> None:
+        """Note what was taken where that was most."""
+        found = {EXAMPLES: block.n_bytes, DUAL: self.dual.held_bytes, DIRECTIONS: n_bytes}
+        if sum(found.values()) > sum(self.budget.taken.get(name, 0) for name in found):
+            self.budget.taken |= found
 
     def _load(self, block: Block) -> Loaded:
         """The state of a block's examples, of its first chunks where the rows of all do not fit."""
@@ -176,7 +177,7 @@ class FrankWolfe(Machine):
                 break
         self.peak = max(self.peak, peak / n)
         self._store(loaded)
-        self._count(peak)
+        self._count(block, peak)
         if len(loaded.chunks) < len(self.blocks.counts):
             self.loaded = None
         return first

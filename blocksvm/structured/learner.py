@@ -34,6 +34,9 @@ class StructuredLearner:
     make: Callable
 
 
+EXAMPLES = "a block of examples"
+
+
 @dataclass
 class Report:
     """What an epoch, or a visit, saw: examples, those whose output before its update was wrong, the sum of their
@@ -142,7 +145,7 @@ class OnlineMachine(Machine):
         budget.take("weights", 8 * blocks.n_weights)
         budget.require("their mean", 2 * 8 * blocks.n_weights * self.averaged)
         budget.take("their mean", 2 * 8 * blocks.n_weights * self.averaged)
-        self.left = budget.left
+        self.left, self.budget = budget.left, budget
         self.w = np.zeros(blocks.n_weights)
         self.late = np.zeros(blocks.n_weights if self.averaged else 0)  # sum_t (t - 1) (w_t - w_{t-1})
         self.steps = 0
@@ -152,6 +155,7 @@ class OnlineMachine(Machine):
         return self.left
 
     def visit(self, block, epoch, visit, stop):
+        self.budget.taken[EXAMPLES] = max(block.n_bytes, self.budget.taken.get(EXAMPLES, 0))
         order = block.examples[order_of(len(block.examples), self.seed, *key_of(epoch, visit))]
         at_once = self.settings.get("at_once", 1)
         report = Report()

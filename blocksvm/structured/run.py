@@ -15,8 +15,8 @@ from blocksvm.memory import Budget
 from blocksvm.model.structured import StructuredModel, load_structured
 from blocksvm.model.versions import versions
 from blocksvm.structured import get_learner
-from blocksvm.structured.blocks import EXAMPLES, Blocks, Whole
-from blocksvm.structured.learner import Machine, Report
+from blocksvm.structured.blocks import Blocks, Whole
+from blocksvm.structured.learner import EXAMPLES, Machine, Report
 from blocksvm.structured.protocol import Structure
 from blocksvm.structured.settings import RUN
 from blocksvm.structured.task import Task, Training, get_task, own_task
@@ -94,8 +94,6 @@ def fit_structure(
     while progress.epoch < run["epochs"] and not machine.done and not stop():
         if progress.plan is None:
             progress.plan = blocks.partition(machine.costs(blocks), machine.room, run["seed"], progress.epoch)
-        largest = max(int(blocks.sizes[own].sum()) for own in progress.plan)
-        budget.taken[EXAMPLES] = max(largest, budget.taken.get(EXAMPLES, 0))
         while progress.visit < len(progress.plan) and not stop():
             block = blocks.block(progress.plan[progress.visit])
             progress.report.add(machine.visit(block, progress.epoch, progress.visit, at_once))
