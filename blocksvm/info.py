@@ -49,7 +49,7 @@ def main(arguments: list[str]) -> int:
     if options.json:
         from blocksvm.settings import plain
 
-        about = meta if kind in ("store", "structure") else meta | {"settings": own_settings(meta)}
+        about = meta if "method" not in meta else meta | {"settings": own_settings(meta)}
         all_of_it = {"kind": kind, "format_version": version, "bytes": path.stat().st_size, **about}
         if top is not None:
             all_of_it["top"] = [{"label": label, "features": [vars(one) for one in own]} for label, own in top]
@@ -95,6 +95,10 @@ def verify(path, kind: str, quiet: bool) -> None:
         from blocksvm.model.structured import load_structured
 
         load_structured(path)
+    elif kind == "structure-checkpoint":
+        from blocksvm.model.structured_state import verify_structured_checkpoint
+
+        verify_structured_checkpoint(path)
     else:
         from blocksvm.model.state import verify_state
 
@@ -219,6 +223,16 @@ def described(kind: str, meta: dict, n_bytes: int) -> list[tuple[str, str]]:
         ]
     if kind == "structure":
         return structure_lines(meta, n_bytes)
+    if kind == "structure-checkpoint":
+        from blocksvm.settings import shown
+
+        own, told = dict(meta["settings"]), meta["progress"]
+        return [
+            ("checkpoint", f"{megabytes(n_bytes)}, task {own.pop('task')}"),
+            ("learner", own.pop("learner")),
+            ("settings", shown({name: value for name, value in own.items() if name != "template"})),
+            ("position", f"{told['epoch']:,} epochs and {told['visit']:,} blocks, {told['seconds']:.1f}s"),
+        ]
     lines = [
         (kind, megabytes(n_bytes)),
         *method_lines(meta),

@@ -27,7 +27,7 @@ from blocksvm.labels import label_text
 
 LONGEST_NAME = 230  # bytes; file systems allow 255
 LONGEST_STEM = 150  # bytes of an output's name within a temporary one
-HDF5_KINDS = ("store", "model", "checkpoint", "structure")
+HDF5_KINDS = ("store", "model", "checkpoint", "structure-checkpoint", "structure")  # none begins as one after it
 HDF5 = b"\x89HDF\r\n\x1a\n"
 LOOKED_AT = 1 << 16  # bytes at a file's beginning that tell what it is
 # kinds of files that are told by their first bytes -> these
@@ -138,6 +138,7 @@ def _article(kind: str) -> str:
         "json": "a JSON report",
         "support vectors": "a list of support vectors",
         "structure": "a structured model",
+        "structure-checkpoint": "a checkpoint of a structured learner",
     }.get(kind, f"a {kind}")
 
 
@@ -153,7 +154,8 @@ def _is_ours(path: Path, kind: str, labels: tuple) -> bool:
         return True
     if kind in HDF5_KINDS:
         # the attribute that tells the kind lies in the root's header
-        named = re.search(rb"blocksvm\0.{0,64}?(store|model|checkpoint|structure)", start, re.DOTALL)
+        kinds = "|".join(HDF5_KINDS).encode()
+        named = re.search(rb"blocksvm\0.{0,64}?(" + kinds + rb")", start, re.DOTALL)
         return start.startswith(HDF5) and named is not None and named[1].decode() == kind
     if kind == "figure":
         return start.lstrip().startswith(FIGURES)

@@ -6,7 +6,15 @@ import sys
 from collections.abc import Mapping
 
 from blocksvm.cli.console import Interrupted, Parser, catch_signals, run, seed, size
-from blocksvm.cli.options import add_settings, described, given, value_of
+from blocksvm.cli.options import (
+    add_checkpoint,
+    add_settings,
+    checkpoint_of,
+    described,
+    given,
+    resumes,
+    value_of,
+)
 from blocksvm.errors import InputError
 from blocksvm.settings import Settings
 from blocksvm.structured.settings import ALL_LEARNERS, FEATURES, RUN, SCORING
@@ -48,7 +56,10 @@ def train_parser(own: Settings) -> Parser:
                    help="perceptron, pa, pa1, pa2, mira (default), frank-wolfe")  # fmt: skip
     p.add_argument("--help-learner", metavar="NAME", help="tell the settings of one learner")
     p.add_argument("--test", metavar="TEXT", help="evaluate the model on another text")
-    p.add_argument("--overwrite", action="store_true", help="replace an existing model")
+    p.add_argument("--temp", metavar="DIR",
+                   help="folder for examples that do not fit in the memory (default: beside the model)")  # fmt: skip
+    add_checkpoint(p, "the whole state")
+    p.add_argument("--overwrite", action="store_true", help="replace existing outputs")
     add_settings(p, "features", FEATURES)
     add_settings(p, "candidates", SCORING)
     add_settings(p, "the learner's settings", own)
@@ -105,37 +116,57 @@ def train(arguments: list[str]) -> int:
     scoring = SCORING.resolve(given(options, SCORING), "structure")
     output = Path(options.model)
     inputs = [Path(name) for name in (options.text, options.test) if name not in (None, "-")]
-    check_outputs({"structure": output}, options.overwrite, inputs)
+    outputs = {"structure": output}
+    if options.temp is not None and not Path(options.temp).is_dir():
+        raise InputError(f"{options.temp}: no such folder; --temp names an existing one")
+    check_outputs(outputs, options.overwrite, inputs)
+    checkpoint = checkpoint_of(options, "structure-checkpoint")
+    if checkpoint is not None and checkpoint.resolve() in {path.resolve() for path in (output, *inputs)}:
+        raise InputError(f"{checkpoint}: is given twice, as the checkpoint and something else; choose another name")
+    going_on = resumes(options, checkpoint)
     from blocksvm.model.structured import save_structured
+    from blocksvm.outputs import scratch_folder
     from blocksvm.structured.run import fit_structure, structured_model
-    from blocksvm.structured.task import get_task, structure_of
+    from blocksvm.structured.task import get_task, training_of
 
     task = get_task(options.task)
     stop = catch_signals()
-    learned = task.learn(options.text, of_features | scoring, run_settings["memory"])
-    structure = structure_of(learned.examples, options.task)
-    if not options.quiet:
-        print(f"{options.text}: {structure.n_examples:,} examples, {len(learned.feature_ids):,} features, "
-              f"{structure.n_weights:,} weights, {megabytes(structure.n_bytes)}", file=sys.stderr)  # fmt: skip
-    line = Line(sys.stderr, options.quiet)
-
-    def show(number, report, seconds) -> None:
-        line.show(
-            f"epoch {number}: {report.mistakes:,} of {report.examples:,} wrong, loss {report.loss:g}, {seconds:.1f}s"
-        )
-
-    fitted = fit_structure(structure, options.learner, settings, run_settings, show, stop)
-    line.close()
-    if fitted.interrupted:
-        raise Interrupted("interrupted; no model was written")
     about = learner.settings.resolve(settings, options.learner) | of_features | scoring | run_settings
+    if checkpoint is not None:
+        from blocksvm.structured.checkpoint import Checkpoint, fingerprint_of
+
+        files = [options.text, *filter(None, (scoring["quality"], *(scoring["references"] or "").split(",")))]
+        fingerprint = fingerprint_of(files)
+    with scratch_folder(Path(options.temp) if options.temp else output.absolute().parent, output.name) as folder:
+        learned = training_of(options.task, options.text, of_features | scoring, run_settings["memory"], folder)
+        blocks = learned.blocks
+        if not options.quiet:
+            n_bytes = blocks.resident_bytes + int(blocks.sizes.sum())
+            print(f"{options.text}: {blocks.n_examples:,} examples, {len(learned.feature_ids):,} features, "
+                  f"{blocks.n_weights:,} weights, {megabytes(n_bytes)}", file=sys.stderr)  # fmt: skip
+        saver = None
+        if checkpoint is not None:
+            saver = Checkpoint(checkpoint, blocks, {"task": options.task, "learner": options.learner, **about},
+                               fingerprint, going_on, options.checkpoint_seconds)  # fmt: skip
+        line = Line(sys.stderr, options.quiet)
+
+        def show(number, report, seconds) -> None:
+            line.show(f"epoch {number}: {report.mistakes:,} of {report.examples:,} wrong, loss {report.loss:g}, "
+                      f"{seconds:.1f}s")  # fmt: skip
+
+        fitted = fit_structure(blocks, options.learner, settings, run_settings, show, stop, saver)
+        line.close()
+        blocks.close()
+    if fitted.interrupted:
+        saved = "" if checkpoint is None else f"; state saved in {checkpoint}, go on with --resume"
+        raise Interrupted(f"interrupted; no model was written{saved}")
     model = structured_model(options.task, learned, options.learner, about, fitted, options.text)
     save_structured(output, model, options.overwrite)
     for sentence in told(fitted):
         print(sentence)
     print(f"model written to {output} ({output.stat().st_size / 1e6:.1f} MB)")
     if options.test is not None:
-        learned = None  # its memory is needed
+        learned = blocks = saver = None  # their memory is needed
         report(task, model, options.test, run_settings["memory"], False)
     return 0
 

@@ -47,6 +47,15 @@ def agrees(structure, examples, w, k: int = 6) -> None:
             assert structure.loss(i, y) == e.rho[output]
             np.testing.assert_array_equal(dense(structure.features(i, y), len(w)), e.phi[output])
             np.testing.assert_array_equal(dense(structure.difference(i, y), len(w)), e.phi[e.gold] - e.phi[output])
+        ys = [np.array(e.outputs[y], np.int32) for y in {best, worst, len(e.outputs) - 1}]
+        factors = np.linspace(0.25, 1.0, len(ys))
+        wanted = sum(f * (e.phi[e.gold] - e.phi[e.outputs.index(tuple(y))]) for f, y in zip(factors, ys, strict=True))
+        found = np.zeros(len(w))
+        mixed = structure.mixture(i, ys, factors)
+        assert (np.diff(mixed.indices) > 0).all()
+        found[mixed.indices] = mixed.values
+        np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-12)
+        assert all(structure.fits(i, y) for y in ys) and not structure.fits(i, ys[0] + 1000)
         if structure.lists:
             found = [number[tuple(output.tolist())] for output in structure.k_best(w, i, k)]
             assert len(set(found)) == len(found) == min(k, len(e.outputs))

@@ -158,7 +158,8 @@ def test_what_is_no_template_of_arcs(treebank, tmp_path, run_in_process, templat
     assert told.code == 2 and "--template" in told.last_line
 
 
-def test_memory_for_all_arcs(treebank, tmp_path, run_in_process):
-    told = run_in_process(structure.main, "train", treebank / "train", tmp_path / "m.h5", "--task", "trees",
-                          "--memory", "200KB")  # fmt: skip
-    assert told.code == 2 and "features of all arcs take" in told.last_line
+def test_memory_for_the_arcs_of_a_sentence(tmp_path, run_in_process):
+    (tmp_path / "text").write_text("a X 0\n\n" + "".join(f"w X {k}\n" for k in range(40)))
+    told = run_in_process(structure.main, "train", tmp_path / "text", tmp_path / "m.h5", "--task", "trees",
+                          "--memory", "800KB")  # fmt: skip
+    assert told.code == 2 and "line 3: the arcs of this sentence take" in told.last_line

@@ -108,8 +108,8 @@ def add_checkpoint(group, saved: str) -> None:
     group.add_argument("--resume", action="store_true", help="go on from --checkpoint, if it exists")
 
 
-def checkpoint_of(options) -> Path | None:
-    """The file of ``--checkpoint``, found fit to be written; None where there is none."""
+def checkpoint_of(options, kind: str = "checkpoint") -> Path | None:
+    """The file of ``--checkpoint``, of this kind of file, found fit to be written; None where there is none."""
     from pathlib import Path
 
     from blocksvm.outputs import check_output
@@ -120,7 +120,7 @@ def checkpoint_of(options) -> Path | None:
         return None
     path = Path(options.checkpoint)
     # one that is gone on with is told from other files when it is opened
-    check_output(path, options.overwrite or options.resume, None if options.resume else "checkpoint")
+    check_output(path, options.overwrite or options.resume, None if options.resume else kind)
     return path
 
 

@@ -128,3 +128,37 @@ def label_change_entries(features, first, better, worse, n_labels, offset, indic
             indices[n + 1], values[n + 1] = offset + from_minus * n_labels + minus, -1.0
             n += 2
     return n
+
+
+@kernel
+def label_mixture_entries(features, first, better, worse, factors, n_labels, offset, indices, values):
+    """The sum of ``label_change_entries`` of ``better`` (n,) int32 and each of ``worse`` (k, n) int32 by factors (k,)
+    float64: returns how many entries there are.  A label of a token makes one entry a feature, of however many rows."""
+    n = 0
+    weights = np.empty(n_labels)
+    for t in range(better.shape[0]):
+        plus = better[t]
+        from_plus = better[t - 1] if t else n_labels
+        changed = False
+        for k in range(worse.shape[0]):
+            minus = worse[k, t]
+            from_minus = worse[k, t - 1] if t else n_labels
+            if plus != minus:
+                if not changed:
+                    weights[:] = 0.0
+                    changed = True
+                weights[plus] += factors[k]
+                weights[minus] -= factors[k]
+            if plus != minus or from_plus != from_minus:
+                indices[n], values[n] = offset + from_plus * n_labels + plus, factors[k]
+                indices[n + 1], values[n + 1] = offset + from_minus * n_labels + minus, -factors[k]
+                n += 2
+        if changed:
+            for j in range(features.shape[1]):
+                f = np.int64(features[first + t, j])
+                if f >= 0:
+                    for y in range(n_labels):
+                        if weights[y] != 0.0:
+                            indices[n], values[n] = f * n_labels + y, weights[y]
+                            n += 1
+    return n

@@ -55,8 +55,8 @@ def aggressive_update(
     return Update([row], np.array([tau]), int(wrong), rho if wrong else 0.0)
 
 
-def _machine(update, structure, settings, run, budget):
-    return OnlineMachine(structure, settings, run, budget, update)
+def _machine(update, blocks, settings, run, budget):
+    return OnlineMachine(blocks, settings, run, budget, update)
 
 
 PERCEPTRON = StructuredLearner(

@@ -3,124 +3,257 @@
     primal  1/2 ||w||^2 + C sum_i max_y (rho_i(y) - <w, d_i(y)>),      d_i(y) = features(gold) - features(y)
     dual    sum_i l_i - 1/2 ||w||^2,    w = sum_i w_i,  w_i = C sum_y a_i(y) d_i(y),  l_i = C sum_y a_i(y) rho_i(y)
 
-with each a_i a distribution over outputs, which is never kept: of each example there are the sparse row w_i and the
-number l_i.  A step takes the output y that violates most, and moves w_i, l_i towards C d_i(y), C rho_i(y) by the
-share that raises the dual most,
+with each a_i a distribution over outputs.  A step takes the output y that violates most, and moves a_i towards it, and
+w_i, l_i towards C d_i(y), C rho_i(y), by the share that raises the dual most,
 
     share = clip((<w_i - C d, w> - l_i + C rho) / ||w_i - C d||^2, 0, 1)
 
 (Lacoste-Julien, Jaggi, Schmidt, Pletscher, ICML 2013, Algorithm 3, where lambda = 1 / (C n)).  The numerator is the
-example's part of primal - dual: their sum over all examples at one w is the certificate.
+example's part of primal - dual.
+
+What grows with the data is held block by block.  A step needs the sparse row w_i, which is large (CoNLL-2000: 52 MB for
+8,936 sentences after 20 epochs, of which compressing leaves 12); the outputs with a_i(y) > 0 are few and short (8 an
+example, 2.6 MB in all, compressed 1).  So of examples that are not in memory the active outputs are kept
+(``active.py``), as in the caches of Osokin et al. (ICML 2016) and Shah, Kolmogorov, Lampert (CVPR 2015), and the
+rows of a block are made of them when it is visited.  That pays for itself as the block is gone over ``inner_passes``
+times; and the certificate speaks of these very a_i: one reading adds up w and sum_i l_i of them, another one decodes
+every example at that w.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
 from blocksvm.errors import InputError
 from blocksvm.kernels.sparse_rows import add_to
 from blocksvm.memory import Budget
-from blocksvm.structured.learner import Report, StructuredLearner, order_of, score
+from blocksvm.sources.store.chunks import Chunks
+from blocksvm.structured import active
+from blocksvm.structured.blocks import Block, Blocks
+from blocksvm.structured.learner import EXAMPLES, Machine, Report, StructuredLearner, key_of, order_of, score
 from blocksvm.structured.protocol import Row, Structure, combination
 from blocksvm.structured.settings import FRANK_WOLFE as SETTINGS
 
-ROW_OVERHEAD = 400  # bytes of a row's two arrays and its object, beside the entries
+ROW_OVERHEAD = 500  # bytes of a row's two arrays, its object and the example's dict, beside the entries
 DIRECTIONS = "the examples' parts of the weights"
+DUAL = "the dual variables"
+KEPT = 4  # active outputs that take one of so many parts of the memory are held in it
+ACTIVE, ROWS = "active", "rows"  # kinds of chunks of the state
+SAMPLE = 16  # examples by which it is foreseen what rows take
+SPARE = 1.1  # blocks are made for rows so much larger than those of the epoch before
 
 
-class FrankWolfe:
-    """A machine as ``StructuredLearner`` has it; rows, lower (n,) float64: w_i and l_i."""
+@dataclass
+class Loaded:
+    """What is held of the examples of a block while it is visited: their active outputs, w_i, and l_i (n,) float64."""
 
-    def __init__(self, structure: Structure, settings: dict, run: dict, budget: Budget):
-        self.structure = structure
-        self.C, self.tol = settings["C"], settings["tol"]
+    chunks: np.ndarray
+    bounds: np.ndarray
+    active: list[active.Active]
+    rows: list[Row]
+    lower: np.ndarray
+    n_bytes: int
+
+
+def bytes_of(row: Row, own: active.Active) -> int:
+    return ROW_OVERHEAD + row.n_bytes + len(own) * active.OVERHEAD + sum(map(len, own))
+
+
+class FrankWolfe(Machine):
+    def __init__(self, blocks: Blocks, settings: dict, run: dict, budget: Budget):
+        self.blocks = blocks
+        self.C, self.tol, self.inner_passes = settings["C"], settings["tol"], settings["inner_passes"]
         self.seed = run["seed"]
         self.budget = budget
-        self.done = False
-        n = structure.n_examples
-        budget.take("the dual variables", 8 * n)
-        budget.require("weights", 8 * structure.n_weights)
-        budget.take("weights", 8 * structure.n_weights)
-        self.w = np.zeros(structure.n_weights)
-        nothing = Row(np.empty(0, np.int64), np.empty(0))
-        self.rows = [nothing] * n
-        self.lower = np.zeros(n)
+        budget.require("weights", 8 * blocks.n_weights)
+        budget.take("weights", 8 * blocks.n_weights)
+        self.w = np.zeros(blocks.n_weights)
+        self.left = budget.left
+        self.dual = Chunks(blocks.folder, "active", self.left // KEPT)
+        self.loaded: Loaded | None = None  # between visits: where one block has all examples
+        self.kept: dict[int, dict[str, np.ndarray]] = {}  # rows of an interrupted run, by chunk
         self.certified: dict | None = None
-        self._grow(n * ROW_OVERHEAD)
+        self.peak = 0.0  # bytes an example, most of all blocks of this epoch
+        self.row_bytes = self._foreseen()
 
-    def _grow(self, n_bytes: int) -> None:
-        """Count what rows take more (or less) than before; InputError where they do not fit."""
-        if n_bytes > 0:
-            self.budget.require(DIRECTIONS, self.budget.taken.get(DIRECTIONS, 0) + n_bytes)
-        self.budget.take(DIRECTIONS, n_bytes)
+    def _foreseen(self) -> int:
+        """Bytes an example, by the first steps of some."""
+        block = self.blocks.block(np.zeros(1, np.int64))
+        found = []
+        for i in block.examples[:SAMPLE]:
+            row = block.structure.difference(i, block.structure.most_violating(self.w, i))
+            found.append(ROW_OVERHEAD + row.n_bytes + active.OVERHEAD)
+        return int(SPARE * np.mean(found)) + 1
 
-    def epoch(self, number: int, stop: Callable[[], bool]) -> Report:
-        report = Report()
-        gap = loss = 0.0
-        for i in order_of(self.structure.n_examples, self.seed, number):
-            if stop():
-                return report
-            output, own_gap, violation, mistaken = self._step(i)
-            report.examples += 1
-            report.mistakes += mistaken
-            report.loss += self.structure.loss(i, output)
-            report.updates += int(own_gap > 0.0)
-            gap += own_gap
-            loss += violation
-        # at the w of each step: an estimate of what a certificate would say
-        if gap <= self.tol * (0.5 * self._sq_norm() + self.C * loss):
-            self.certified = self._certificate()
-            self.done = self.certified["rel_gap"] <= self.tol
-        else:
-            self.certified = None
-        return report
+    # -------------------------------------------------------------------------------------------- blocks and memory
 
-    def _look(self, i: int):
-        """(output, C d, its loss, what its score + loss lies above the gold one's, the example's part of the gap)."""
-        output = self.structure.most_violating(self.w, i)
-        row = self.structure.difference(i, output)
-        rho = self.structure.loss(i, output)
-        violation = rho - score(row, self.w)
-        if violation < 0.0:  # the gold output lies above it by the rounding of sums
-            output, row, rho, violation = self.structure.gold(i), Row(row.indices[:0], row.values[:0]), 0.0, 0.0
-        gap = self.C * violation + score(self.rows[i], self.w) - self.lower[i]
-        return output, row, rho, violation, gap
+    @property
+    def room(self):
+        return self.left - (self.dual.held_bytes if self.dual.memory is None else self.dual.memory)
 
-    def _step(self, i: int) -> tuple[np.ndarray, float, float, bool]:
-        output, row, rho, violation, gap = self._look(i)
-        mistaken = bool(violation > rho)
+    def costs(self, blocks):
+        return blocks.sizes + blocks.counts * self.row_bytes
+
+    def _room_for_rows(self, block: Block) -> int:
+        return self.room - block.n_bytes
+
+    def _require(self, block: Block, n_bytes: int) -> None:
+        """InputError, with the whole need, where the rows of a chunk do not fit."""
+        taken = self.budget.taken
+        taken[EXAMPLES], taken[DUAL] = block.n_bytes, self.left - self.room
+        taken[DIRECTIONS] = 0
+        self.budget.require(DIRECTIONS, n_bytes)
+
+    def _count(self, block: Block, n_bytes: int) -> None:
+        """Note what was taken where that was most."""
+        found = {EXAMPLES: block.n_bytes, DUAL: self.dual.held_bytes, DIRECTIONS: n_bytes}
+        if sum(found.values()) > sum(self.budget.taken.get(name, 0) for name in found):
+            self.budget.taken |= found
+
+    def _load(self, block: Block) -> Loaded:
+        """The state of a block's examples, of its first chunks where the rows of all do not fit."""
+        found = Loaded(block.chunks, block.bounds, [], [], np.zeros(len(block.examples)), 0)
+        if len(block.chunks) < len(self.blocks.counts):
+            self.kept.clear()  # only the block of all examples goes on with the rows that it had
+        room = self._room_for_rows(block)
+        for j, chunk in enumerate(block.chunks.tolist()):
+            examples = block.examples[block.bounds[j] : block.bounds[j + 1]]
+            own = self._active(chunk)
+            saved = self.kept.pop(chunk, None)
+            if saved is None:
+                made = [active.direction(block.structure, i, a, self.C) for i, a in zip(examples, own, strict=True)]
+                rows, lower = [row for row, _ in made], [value for _, value in made]
+            else:
+                rows, lower = active.unpacked_rows(saved)
+            more = sum(map(bytes_of, rows, own))
+            if found.n_bytes + more > room:
+                if j == 0:
+                    self._require(block, more)
+                found.chunks, found.bounds = block.chunks[:j], block.bounds[: j + 1]
+                break
+            found.active += own
+            found.rows += rows
+            found.lower[block.bounds[j] : block.bounds[j + 1]] = lower
+            found.n_bytes += more
+        return found
+
+    def _active(self, chunk: int) -> list[active.Active]:
+        if chunk not in self.dual.sizes:  # not visited yet
+            return [{} for _ in range(self.blocks.counts[chunk])]
+        return active.unpacked(self.dual.get(chunk))
+
+    def _store(self, loaded: Loaded) -> None:
+        for j, chunk in enumerate(loaded.chunks.tolist()):
+            self.dual.put(chunk, active.packed(loaded.active[loaded.bounds[j] : loaded.bounds[j + 1]]))
+
+    # -------------------------------------------------------------------------------------------- steps
+
+    def visit(self, block, epoch, visit, stop):
+        if self.loaded is None or not np.array_equal(self.loaded.chunks, block.chunks):
+            self.loaded = None
+            self.loaded = self._load(block)
+        loaded, self.certified = self.loaded, None
+        room = self._room_for_rows(block)
+        n = int(loaded.bounds[-1])
+        first = Report()
+        peak = 0
+        for inner in range(self.inner_passes):
+            report = Report()
+            for j in order_of(n, self.seed, *key_of(epoch, visit, inner)):
+                if stop():
+                    return first
+                self._step(block.structure, loaded, int(j), int(block.examples[j]), report)
+                peak = max(peak, loaded.n_bytes)
+                if loaded.n_bytes > room:
+                    break
+            if inner == 0:
+                first = report
+            if loaded.n_bytes > room:  # the others are visited another time, in smaller blocks
+                if len(loaded.chunks) == 1:
+                    self._require(block, loaded.n_bytes)
+                break
+        self.peak = max(self.peak, peak / n)
+        self._store(loaded)
+        self._count(block, peak)
+        if len(loaded.chunks) < len(self.blocks.counts):
+            self.loaded = None
+        return first
+
+    def _step(self, structure: Structure, loaded: Loaded, j: int, i: int, report: Report) -> None:
+        output, row, rho, violation = self._look(structure, i)
+        old, own = loaded.rows[j], loaded.active[j]
+        gap = self.C * violation + score(old, self.w) - loaded.lower[j]
+        report.examples += 1
+        report.mistakes += bool(violation > rho)
+        report.loss += rho
+        report.violation += violation
         if gap <= 0.0:
-            return output, 0.0, violation, mistaken
-        old = self.rows[i]
+            return
+        report.updates += 1
+        report.gap += gap
         away = combination(old, 1.0, row, -self.C)
         curvature = away.sq_norm
         share = min(1.0, gap / curvature) if curvature > 0.0 else 1.0
-        new = combination(old, 1.0 - share, row, share * self.C)
-        self._grow(new.n_bytes - old.n_bytes)
+        loaded.n_bytes -= bytes_of(old, own)
+        loaded.rows[j] = combination(old, 1.0 - share, row, share * self.C)
         add_to(away.indices, away.values, -share, self.w)
-        self.rows[i] = new
-        self.lower[i] += share * (self.C * rho - self.lower[i])
-        return output, gap, violation, mistaken
+        loaded.lower[j] += share * (self.C * rho - loaded.lower[j])
+        active.moved(own, share, output)
+        loaded.n_bytes += bytes_of(loaded.rows[j], own)
 
-    def _sq_norm(self) -> float:
-        return float(self.w @ self.w)
+    def _look(self, structure: Structure, i: int) -> tuple[np.ndarray | None, Row, float, float]:
+        """(output, None where it is as good as the gold one; d, its loss; what its score + loss lies above the gold
+        one's)."""
+        output = structure.most_violating(self.w, i)
+        row = structure.difference(i, output)
+        rho = structure.loss(i, output)
+        violation = rho - score(row, self.w)
+        if violation < 0.0:  # the gold output lies above it by the rounding of sums
+            return None, active.NOTHING, 0.0, 0.0
+        return output if rho > 0.0 or len(row.indices) else None, row, rho, violation
+
+    # -------------------------------------------------------------------------------------------- certificates
+
+    def end_epoch(self, report):
+        # at the w of each step: an estimate of what a certificate would say
+        whole = report.examples == self.blocks.n_examples
+        if whole and report.gap <= self.tol * (0.5 * float(self.w @ self.w) + self.C * report.violation):
+            self.certified = self._certificate()
+            self.done = self.certified["rel_gap"] <= self.tol
+        self.row_bytes, self.peak = int(SPARE * self.peak) + 1, 0.0
 
     def _certificate(self) -> dict:
-        """Primal, dual and their gap over all examples at w = sum_i w_i, added up anew."""
+        """Primal, dual and their gap over all examples at w = sum_i w_i, added up anew of the active outputs."""
         self.w[:] = 0.0
-        for row in self.rows:
-            add_to(row.indices, row.values, 1.0, self.w)
-        loss = gap = 0.0
-        for i in range(self.structure.n_examples):
-            _, _, _, violation, own_gap = self._look(i)
-            loss += violation
-            gap += own_gap
-        half = 0.5 * self._sq_norm()
-        primal = half + self.C * loss
-        dual = float(self.lower.sum()) - half
-        return {"primal": primal, "dual": dual, "rel_gap": float(gap / abs(primal) if primal else gap)}
+        lower = loss = 0.0
+        for block in self._each():
+            found = [own for chunk in block.chunks for own in self._active(int(chunk))]
+            for j, (i, own) in enumerate(zip(block.examples, found, strict=True)):
+                row, value = active.direction(block.structure, i, own, self.C)
+                add_to(row.indices, row.values, 1.0, self.w)
+                lower += value
+                if self.loaded is not None:  # what the steps have left of rounding goes
+                    self.loaded.rows[j], self.loaded.lower[j] = row, value
+        for block in self._each():
+            for i in block.examples:
+                loss += self._look(block.structure, i)[3]
+        sq_norm = float(self.w @ self.w)
+        primal = 0.5 * sq_norm + self.C * loss
+        gap = max(0.0, self.C * loss + sq_norm - lower)
+        return {
+            "primal": primal,
+            "dual": lower - 0.5 * sq_norm,
+            "rel_gap": float(gap / abs(primal) if primal else gap),
+        }
+
+    def _each(self) -> Iterator[Block]:
+        """All examples, a chunk at a time, or in the one block that has them."""
+        n = len(self.blocks.counts)
+        for chunks in [np.arange(n)] if self.loaded is not None else np.arange(n)[:, None]:
+            yield self.blocks.block(chunks)
 
     def weights(self) -> np.ndarray:
         if self.certified is None:
@@ -130,9 +263,40 @@ class FrankWolfe:
         return self.w
 
     def certificate(self) -> dict:
-        """Of exactly the weights that ``weights`` gives."""
         self.weights()
         return self.certified
+
+    # -------------------------------------------------------------------------------------------- state
+
+    def close(self):
+        self.dual.close()
+
+    def arrays(self):
+        return {"weights": self.w}
+
+    def told(self):
+        return {"row_bytes": self.row_bytes, "peak": self.peak, "done": self.done}
+
+    def restore(self, told, arrays):
+        self.w[:] = arrays["weights"]
+        self.row_bytes, self.peak, self.done = told["row_bytes"], told["peak"], told["done"]
+
+    def chunks(self):
+        for chunk in sorted(self.dual.sizes):
+            yield ACTIVE, chunk, self.dual.get(chunk)
+        if self.loaded is not None:
+            for j, chunk in enumerate(self.loaded.chunks.tolist()):
+                own = slice(self.loaded.bounds[j], self.loaded.bounds[j + 1])
+                yield ROWS, chunk, active.packed_rows(self.loaded.rows[own], self.loaded.lower[own])
+
+    def restore_chunk(self, kind, chunk, arrays):
+        block = self.blocks.block(np.array([chunk]))
+        if kind == ACTIVE:
+            active.check(arrays, block)
+            self.dual.put(chunk, arrays)
+        else:
+            active.check_rows(arrays, block, len(self.w))
+            self.kept[chunk] = arrays
 
 
 FRANK_WOLFE = StructuredLearner(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -11,11 +12,12 @@ from blocksvm.errors import InputError
 from blocksvm.model.structured import StructuredModel
 from blocksvm.rows import shown_name
 from blocksvm.structured.evaluation import chunk_counts
-from blocksvm.structured.feature_table import collected, found_again
+from blocksvm.structured.feature_table import found_again
+from blocksvm.structured.parts import Part, Parts
 from blocksvm.structured.sequences import Sequences
-from blocksvm.structured.task import Examples, Learned, Task
+from blocksvm.structured.task import Examples, Task
 from blocksvm.structured.templates import WITH_TAGS, WITHOUT_TAGS, Templates
-from blocksvm.structured.text import ColumnText, codes_in, read_columns
+from blocksvm.structured.text import ColumnText, codes_in, column_parts, read_columns
 
 MOST_LABELS = 1000
 
@@ -43,6 +45,65 @@ def token_lines(text: ColumnText, n_columns: int, answers: np.ndarray) -> Iterat
         yield "\n".join(tokens[text.bounds[s] : text.bounds[s + 1]]) + "\n\n"
 
 
+class LabelledParts(Parts):
+    """Labelled sentences of a text; answers are places among the labels in the order of their first occurrence."""
+
+    def __init__(self, text_name: str, template: str | None, memory: int):
+        self.text_name, self.template, self.memory = text_name, template, memory
+        self.places: dict[str, int] = {}  # label -> its place
+        self.templates: Templates | None = None
+        self.n_columns = 0
+
+    @property
+    def n_templates(self) -> int:
+        return len(self.templates)
+
+    def __iter__(self):
+        for text in column_parts(self.text_name, self.memory):
+            if self.templates is None:
+                self._begin(len(text.columns) - 1)
+            own = [self.places.setdefault(label, len(self.places)) for label in text.columns[-1].words]
+            if len(self.places) > MOST_LABELS:
+                raise InputError(
+                    f"{shown_name(self.text_name)}: has {len(self.places):,} distinct labels or more in its last "
+                    f"column, of which there may be {MOST_LABELS:,}; check that the last column is the label"
+                )
+            lengths = np.diff(text.bounds)
+            answers = np.array(own, np.int32)[text.columns[-1].codes]
+            yield Part(lengths, partial(self.templates.ids, text), lengths, answers)
+
+    def _begin(self, n_columns: int) -> None:
+        if n_columns < 1:
+            raise InputError(
+                f"{shown_name(self.text_name)}: has one column; the last one is the label, put words before it"
+            )
+        template = self.template
+        if template is None:
+            template = WITH_TAGS if n_columns > 1 else WITHOUT_TAGS
+        self.n_columns, self.templates = n_columns, Templates(template, n_columns)
+
+    @property
+    def labels(self) -> list[str]:
+        return sorted(self.places)
+
+    def about(self):
+        return {"labels": self.labels, "template": self.templates.text, "n_columns": self.n_columns}
+
+    def structure(self, table, lengths, answers, n_features):
+        number = {label: k for k, label in enumerate(self.labels)}
+        numbers = np.array([number[label] for label in self.places], np.int32)
+        bounds = np.append(0, np.cumsum(lengths, dtype=np.int64))
+        return Sequences(table, bounds, numbers[answers], n_features, len(number))
+
+    def n_weights(self, n_features):
+        each, others = layout_of(len(self.places))
+        return n_features * each + others
+
+
+def layout_of(n_labels: int) -> tuple[int, int]:
+    return n_labels, (n_labels + 1) * n_labels
+
+
 class Labelling(Task):
     """Of ``chunks`` labels are those of the beginning, inside and outside of chunks, as B-NP, I-NP and O."""
 
@@ -50,33 +111,8 @@ class Labelling(Task):
         self.name = name
         self.measure = "F1" if name == "chunks" else "accuracy"
 
-    def learn(self, text_name, settings, memory):
-        text = read_columns(text_name, memory)
-        n_columns = len(text.columns) - 1
-        if n_columns < 1:
-            raise InputError(f"{shown_name(text_name)}: has one column; the last one is the label, put words before it")
-        labels = sorted(text.columns[-1].words)
-        if len(labels) > MOST_LABELS:
-            raise InputError(
-                f"{shown_name(text_name)}: has {len(labels):,} distinct labels in its last column, more than "
-                f"{MOST_LABELS:,}; check that the last column is the label"
-            )
-        template = settings["template"]
-        if template is None:
-            template = WITH_TAGS if n_columns > 1 else WITHOUT_TAGS
-        templates = Templates(template, n_columns)
-        features, ids = collected(
-            text.n_tokens,
-            len(templates),
-            lambda t: templates.ids(text, t),
-            settings["min_count"],
-            memory - text.n_bytes,
-        )
-        gold = codes_in(text.columns[-1], labels)
-        structure = Sequences(features, text.bounds, gold, len(ids), len(labels))
-        examples = Labelled(structure, text, gold, labels, n_columns)
-        about = {"labels": labels, "template": templates.text, "n_columns": n_columns}
-        return Learned(examples, about, ids)
+    def parts(self, text_name, settings, memory):
+        return LabelledParts(text_name, settings["template"], memory)
 
     def examples(self, model: StructuredModel, text_name: str, memory: int, scoring: Mapping = {}) -> Labelled:
         text = read_columns(text_name, memory)
@@ -96,8 +132,7 @@ class Labelling(Task):
         return Labelled(structure, text, gold, known, n_columns)
 
     def layout(self, meta):
-        n_labels = len(meta["labels"])
-        return n_labels, (n_labels + 1) * n_labels
+        return layout_of(len(meta["labels"]))
 
     def figures(self, examples: Labelled, outputs):
         found = np.concatenate(outputs)

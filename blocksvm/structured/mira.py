@@ -15,6 +15,7 @@ from blocksvm.errors import InputError, called
 from blocksvm.kernels.multipliers import own_slacks, shared_slacks
 from blocksvm.kernels.sparse_rows import products
 from blocksvm.memory import Budget
+from blocksvm.structured.blocks import Blocks
 from blocksvm.structured.learner import OnlineMachine, StructuredLearner, Update, score
 from blocksvm.structured.protocol import Row, Structure
 from blocksvm.structured.settings import MIRA as SETTINGS
@@ -59,16 +60,16 @@ def mira_update(structure: Structure, w: np.ndarray, examples: np.ndarray, setti
     return Update(rows, a, mistakes, suffered)
 
 
-def machine(structure: Structure, settings: dict, run: dict, budget: Budget) -> OnlineMachine:
+def machine(blocks: Blocks, settings: dict, run: dict, budget: Budget) -> OnlineMachine:
     """InputError where more than one output is asked of a structure that gives one."""
-    if settings["k"] > 1 and not structure.lists:
+    if settings["k"] > 1 and not blocks.lists:
         raise InputError(
             f"mira wants the {settings['k']} best outputs, but this structure gives one; say {called('k')} 1"
         )
     n = settings["k"] * settings["at_once"]
     budget.require("the constraints' products", 8 * n * n)
     budget.take("the constraints' products", 8 * n * n)
-    return OnlineMachine(structure, settings, run, budget, mira_update)
+    return OnlineMachine(blocks, settings, run, budget, mira_update)
 
 
 MIRA = StructuredLearner(

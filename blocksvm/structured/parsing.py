@@ -7,14 +7,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from blocksvm.errors import InputError
+from blocksvm.errors import InputError, called
 from blocksvm.model.structured import StructuredModel
 from blocksvm.rows import shown_name
 from blocksvm.structured.arc_templates import DEFAULT, ArcFeatures, ArcTemplates
-from blocksvm.structured.feature_table import collected, found_again
+from blocksvm.structured.feature_table import found_again
 from blocksvm.structured.labelling import token_lines
-from blocksvm.structured.task import Examples, Learned, Task
-from blocksvm.structured.text import ColumnText, read_columns
+from blocksvm.structured.parts import Part, Parts, runs_of
+from blocksvm.structured.task import Examples, Task
+from blocksvm.structured.text import ColumnText, column_parts, read_columns
 from blocksvm.structured.trees import Trees
 
 WITHOUT_TAGS = "hw[0]|d mw[0]|d hw[0]|mw[0]|d hw.suffix3[0]|mw.suffix3[0]|d hw.shape[0]|mw.shape[0]|d mw.suffix3[0]|d"
@@ -58,31 +59,76 @@ def heads_of(text: ColumnText) -> np.ndarray:
     return heads.astype(np.int32)
 
 
+def arcs_of(text: ColumnText) -> np.ndarray:
+    """(n_sentences,) int64: how many arcs each sentence has."""
+    lengths = np.diff(text.bounds)
+    return (lengths + 1) * lengths
+
+
+def arc_bytes(templates: ArcTemplates) -> int:
+    """What an arc takes while features are made."""
+    return 4 * len(templates) + 120
+
+
+class ParsedParts(Parts):
+    """Sentences with their trees, as many at a time as their arcs' features fit in a part of the memory."""
+
+    def __init__(self, text_name: str, template: str | None, memory: int):
+        self.text_name, self.template, self.memory = text_name, template, memory
+        self.templates: ArcTemplates | None = None
+        self.n_columns = 0
+
+    @property
+    def n_templates(self) -> int:
+        return len(self.templates)
+
+    def __iter__(self):
+        for text in column_parts(self.text_name, self.memory):
+            if self.templates is None:
+                self._begin(len(text.columns) - 1)
+            bytes_of = arcs_of(text) * arc_bytes(self.templates)
+            longest = int(bytes_of.max())
+            if longest > self.memory // 4:
+                raise InputError(
+                    f"{text.line_of(text.bounds[np.argmax(bytes_of)])}: the arcs of this sentence take "
+                    f"{longest / 1e6:,.0f} MB, too much of the {self.memory / 1e6:,.0f} MB of {called('memory')}; "
+                    "raise it, or give shorter sentences"
+                )
+            for a, b in runs_of(np.cumsum(bytes_of), self.memory // 4):
+                own = text.part(a, b)
+                yield Part(arcs_of(own), ArcFeatures(self.templates, own).ids, np.diff(own.bounds), heads_of(own))
+
+    def _begin(self, n_columns: int) -> None:
+        if n_columns < 1:
+            raise InputError(
+                f"{shown_name(self.text_name)}: has one column; the last one is the head, put words before it"
+            )
+        template = self.template
+        if template is None:
+            template = DEFAULT if n_columns > 1 else WITHOUT_TAGS
+        self.n_columns, self.templates = n_columns, ArcTemplates(template, n_columns)
+
+    def about(self):
+        return {"labels": [], "template": self.templates.text, "n_columns": self.n_columns}
+
+    def structure(self, table, lengths, answers, n_features):
+        return Trees(table, np.append(0, np.cumsum(lengths, dtype=np.int64)), answers, n_features)
+
+    def n_weights(self, n_features):
+        return n_features
+
+
 class Parsing(Task):
     name = "trees"
     measure = "UAS"
 
-    def learn(self, text_name, settings, memory):
-        text = read_columns(text_name, memory)
-        n_columns = len(text.columns) - 1
-        if n_columns < 1:
-            raise InputError(f"{shown_name(text_name)}: has one column; the last one is the head, put words before it")
-        gold = heads_of(text)
-        template = settings["template"]
-        if template is None:
-            template = DEFAULT if n_columns > 1 else WITHOUT_TAGS
-        arcs = ArcFeatures(self._templates(template, n_columns, text, memory), text)
-        templates = arcs.templates
-        table, ids = collected(arcs.n_arcs, len(templates), arcs.ids, settings["min_count"], memory - arcs.n_bytes)
-        structure = Trees(table, text.bounds, gold, len(ids))
-        about = {"labels": [], "template": templates.text, "n_columns": n_columns}
-        return Learned(Parsed(structure, text, gold, n_columns), about, ids)
+    def parts(self, text_name, settings, memory):
+        return ParsedParts(text_name, settings["template"], memory)
 
     def _templates(self, template: str, n_columns: int, text: ColumnText, memory: int) -> ArcTemplates:
         """InputError where the features of all arcs would not fit in the memory."""
         templates = ArcTemplates(template, n_columns)
-        lengths = np.diff(text.bounds)
-        need = int(((lengths + 1) * lengths).sum()) * (4 * len(templates) + 120)
+        need = int(arcs_of(text).sum()) * arc_bytes(templates)
         if need > memory:
             raise InputError(
                 f"{shown_name(text.name)}: the features of all arcs take {need / 1e6:,.0f} MB, more than the memory of "

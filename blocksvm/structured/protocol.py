@@ -67,6 +67,10 @@ class Structure:
         """Of the pair of example and output."""
         raise NotImplementedError
 
+    def fits(self, i: int, output: np.ndarray) -> bool:
+        """Whether an array that was read from a file may be taken for an output of example i."""
+        return not len(output) or bool(output.min() >= 0 and output.max() < self.choices(i))
+
     def loss(self, i: int, output: np.ndarray) -> float:
         """rho(gold, output) >= 0, and 0 of the gold one."""
         raise NotImplementedError
@@ -86,6 +90,13 @@ class Structure:
     def difference(self, i: int, output: np.ndarray) -> Row:
         """features(gold) - features(output)."""
         return combination(self.features(i, self.gold(i)), 1.0, self.features(i, output), -1.0)
+
+    def mixture(self, i: int, outputs: list[np.ndarray], factors: np.ndarray) -> Row:
+        """The sum of factors[k] times the difference of outputs[k], of which there is one or more."""
+        rows = [self.difference(i, output) for output in outputs]
+        indices = np.concatenate([row.indices for row in rows])
+        values = np.concatenate([factor * row.values for factor, row in zip(factors, rows, strict=True)])
+        return row_of(indices, values, len(indices))
 
     @property
     def n_bytes(self) -> int:

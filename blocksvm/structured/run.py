@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 
@@ -14,17 +15,21 @@ from blocksvm.memory import Budget
 from blocksvm.model.structured import StructuredModel, load_structured
 from blocksvm.model.versions import versions
 from blocksvm.structured import get_learner
-from blocksvm.structured.learner import Report
+from blocksvm.structured.blocks import Blocks, Whole
+from blocksvm.structured.learner import EXAMPLES, Machine, Report
 from blocksvm.structured.protocol import Structure
 from blocksvm.structured.settings import RUN
-from blocksvm.structured.task import Learned, Task, get_task, own_task
+from blocksvm.structured.task import Task, Training, get_task, own_task
+
+AT_ONCE = 1 << 14  # features whose weights are looked at at once
 
 
 @dataclass(frozen=True)
 class Fitted:
-    """weights (n_weights,); certificate: None, or primal, dual and rel_gap of exactly these; epochs; interrupted."""
+    """weights (n_weights,), None where the run was interrupted; certificate: None, or primal, dual and rel_gap of
+    exactly these; epochs; interrupted."""
 
-    weights: np.ndarray
+    weights: np.ndarray | None
     certificate: dict | None
     epochs: int
     seconds: float
@@ -32,45 +37,90 @@ class Fitted:
     budget: Budget
 
 
+@dataclass
+class Progress:
+    """How far a run has come: epochs that are complete, the blocks (rising chunks each) of the one under way, how many
+    of them have been visited, what was seen in it, and the seconds before."""
+
+    epoch: int = 0
+    plan: list[np.ndarray] | None = None
+    visit: int = 0
+    report: Report = field(default_factory=Report)
+    seconds: float = 0.0
+
+
+class Saver(Protocol):
+    """Where a run's state is kept: ``due()``, ``save(machine, progress)``; ``restore(machine)`` gives the progress."""
+
+    def due(self) -> bool: ...
+
+    def save(self, machine: Machine, progress: Progress) -> None: ...
+
+    def restore(self, machine: Machine) -> Progress: ...
+
+
 def fit_structure(
-    structure: Structure,
+    examples: Structure | Blocks,
     learner: str,
     settings: dict,
     run: dict,
     on_epoch: Callable[[int, Report, float], None] = lambda number, report, seconds: None,
     stop: Callable[[], bool] = lambda: False,
+    saver: Saver | None = None,
 ) -> Fitted:
-    """Train weights of a structure; settings: the learner's own, run: those of ``RUN``, where they are not the
-    defaults.
+    """Train weights on examples; settings: the learner's own, run: those of ``RUN``, where they are not the defaults.
 
-    on_epoch(number, report, seconds) is called behind each epoch; where stop() says True the run ends with what there
-    is.  Raises InputError for settings that the learner does not take, and where memory does not suffice.
+    on_epoch(number, report, seconds) is called behind each epoch; where stop() says True the run ends, without weights:
+    at once, or, where its state is saved, behind the visit of the block.  Raises InputError for settings that the
+    learner does not take, and where memory does not suffice.
     """
     began = time.perf_counter()
+    blocks = examples if isinstance(examples, Blocks) else Whole(examples)
     found = get_learner(learner)
     settings = found.settings.resolve(settings, learner)
     run = RUN.resolve(run, "structure")
     budget = Budget(run["memory"])
-    budget.take("the examples", structure.n_bytes)
-    machine = found.make(structure, settings, run, budget)
-    epochs = 0
-    while epochs < run["epochs"] and not machine.done and not stop():
-        report = machine.epoch(epochs, stop)
-        epochs += 1
-        on_epoch(epochs, report, time.perf_counter() - began)
+    budget.take("the examples", blocks.resident_bytes)
+    budget.require(EXAMPLES, int(blocks.sizes.max()))
+    machine = found.make(blocks, settings, run, budget)
+    progress = Progress() if saver is None else saver.restore(machine)
+    began -= progress.seconds
+
+    def save() -> None:
+        progress.seconds = time.perf_counter() - began
+        saver.save(machine, progress)
+
+    at_once = stop if saver is None else lambda: False
+    while progress.epoch < run["epochs"] and not machine.done and not stop():
+        if progress.plan is None:
+            progress.plan = blocks.partition(machine.costs(blocks), machine.room, run["seed"], progress.epoch)
+        while progress.visit < len(progress.plan) and not stop():
+            block = blocks.block(progress.plan[progress.visit])
+            progress.report.add(machine.visit(block, progress.epoch, progress.visit, at_once))
+            progress.visit += 1
+            if saver is not None and saver.due():
+                save()
+        if progress.visit < len(progress.plan) or at_once():
+            break
+        machine.end_epoch(progress.report)
+        report = progress.report
+        progress.epoch, progress.plan, progress.visit, progress.report = progress.epoch + 1, None, 0, Report()
+        on_epoch(progress.epoch, report, time.perf_counter() - began)
+    if saver is not None:
+        save()
     interrupted = stop()
-    weights = machine.weights()
+    # what is not done yet takes a reading of all examples, whose result nobody waits for
+    weights = None if interrupted else machine.weights()
     certificate = None if interrupted else machine.certificate()
-    return Fitted(weights, certificate, epochs, time.perf_counter() - began, interrupted, budget)
+    machine.close()
+    return Fitted(weights, certificate, progress.epoch, time.perf_counter() - began, interrupted, budget)
 
 
-def structured_model(task: str, learned: Learned, learner: str, settings: dict, fitted: Fitted, text: str):
-    """The ``StructuredModel`` of a training, without the features whose weights are all 0; settings: all of them."""
+def structured_model(task: str, learned: Training, learner: str, settings: dict, fitted: Fitted, text: str):
+    """The ``StructuredModel`` of a training, without the features whose weights are all 0; settings: all of them.
+    Takes the weights over."""
     each, others = get_task(task).layout({**learned.about, "n_words": len(learned.words)})
-    n = len(learned.feature_ids)
-    used = fitted.weights[: n * each].reshape(n, each).any(axis=1)
-    used[:1] |= not used.any()  # a model has a feature
-    weights = np.append(fitted.weights[: n * each].reshape(n, each)[used].reshape(-1), fitted.weights[n * each :])
+    used, weights = _used(fitted.weights, len(learned.feature_ids), each)
     ids = learned.feature_ids[used]
     meta = {
         "task": task,
@@ -87,6 +137,24 @@ def structured_model(task: str, learned: Learned, learner: str, settings: dict, 
         "versions": versions(),
     }
     return StructuredModel("", meta, ids, learned.words, weights)
+
+
+def _used(weights: np.ndarray, n: int, each: int) -> tuple[np.ndarray, np.ndarray]:
+    """(of the n features those (n,) bool that have a weight, the weights of these and the others behind them, which are
+    moved to the front of the same memory)."""
+    table = weights[: n * each].reshape(n, each)
+    used = np.empty(n, bool)
+    for start in range(0, n, AT_ONCE):
+        used[start : start + AT_ONCE] = table[start : start + AT_ONCE].any(axis=1)
+    used[:1] |= not used.any()  # a model has a feature
+    filled = 0
+    for start in range(0, n, AT_ONCE):
+        own = table[start : start + AT_ONCE][used[start : start + AT_ONCE]]
+        table[filled : filled + len(own)] = own
+        filled += len(own)
+    others = weights[n * each :].copy()
+    weights[filled * each : filled * each + len(others)] = others
+    return used, weights[: filled * each + len(others)]
 
 
 def opened_model(path: str | Path, task_name: str | None = None) -> tuple[StructuredModel, Task]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from blocksvm.kernels.paths import column_scores, label_change_entries
+from blocksvm.kernels.paths import column_scores, label_change_entries, label_mixture_entries
 from blocksvm.structured.paths import PathStructure
 from blocksvm.structured.protocol import row_of
 
@@ -45,6 +45,9 @@ class Sequences(PathStructure):
     def choices(self, i):
         return self.n_kinds
 
+    def fits(self, i, output):
+        return len(output) == self.length(i) and super().fits(i, output)
+
     def gold(self, i):
         return self.labels[self.bounds[i] : self.bounds[i + 1]]
 
@@ -81,5 +84,16 @@ class Sequences(PathStructure):
         indices, values = np.empty(room, np.int64), np.empty(room)
         n = label_change_entries(
             self.table, self.bounds[i], gold, output, self.n_kinds, self.offset, indices, values
+        )  # fmt: skip
+        return row_of(indices, values, n)
+
+    def mixture(self, i, outputs, factors):
+        gold, worse = self.gold(i), np.stack(outputs)
+        changed = np.count_nonzero(worse != gold, axis=0)
+        labels = np.minimum(changed + 1, self.n_kinds)[changed > 0].sum()
+        room = int(labels) * self.table.shape[1] + 4 * int(changed.sum())
+        indices, values = np.empty(room, np.int64), np.empty(room)
+        n = label_mixture_entries(
+            self.table, self.bounds[i], gold, worse, factors, self.n_kinds, self.offset, indices, values
         )  # fmt: skip
         return row_of(indices, values, n)

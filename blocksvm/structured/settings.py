@@ -27,6 +27,8 @@ MIRA = Settings((
 FRANK_WOLFE = Settings((
     C,
     Setting("tol", "certified relative gap to reach", default=1e-2, least=0.0),
+    Setting("inner_passes", "passes over a block of examples while it is in memory", default=1, kind=int, least=1,
+            most=1000, metavar="N"),
 ))  # fmt: skip
 ONLINE = Settings((WEIGHTS,))
 AGGRESSIVE = Settings((AGAINST, WEIGHTS))

@@ -6,12 +6,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
+from pathlib import Path
 
 import numpy as np
 
 from blocksvm.errors import InputError, said
 from blocksvm.model.structured import StructuredModel
 from blocksvm.named import imported
+from blocksvm.structured.blocks import Blocks, Whole
+from blocksvm.structured.parts import Parts, collected_parts
 from blocksvm.structured.protocol import Checked, Structure
 
 # name -> (file, attribute)
@@ -46,15 +49,30 @@ class Learned:
     words: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
 
 
+@dataclass(frozen=True)
+class Training:
+    """What a run learns from: blocks of examples, and what else ``Learned`` has."""
+
+    blocks: Blocks
+    about: dict
+    feature_ids: np.ndarray
+    words: np.ndarray
+
+
 class Task(ABC):
-    """name; measure: the figure by which predictions are judged."""
+    """name; measure: the figure by which predictions are judged.  A task has ``learn``, or ``parts`` where a text may
+    be larger than the memory."""
 
     name: str
     measure: str
 
-    @abstractmethod
     def learn(self, text_name: str, settings: dict, memory: int) -> Learned:
         """Examples to learn from, with the features that they bring."""
+        raise NotImplementedError
+
+    def parts(self, text_name: str, settings: dict, memory: int) -> Parts | None:
+        """The same, part by part; None where examples are learned from as they are in memory."""
+        return None
 
     @abstractmethod
     def examples(self, model: StructuredModel, text_name: str, memory: int, scoring: Mapping = {}) -> Examples:
@@ -73,6 +91,18 @@ class Task(ABC):
     @abstractmethod
     def figures(self, examples: Examples, outputs: list[np.ndarray]) -> dict:
         """What outputs are worth, of examples whose gold outputs are known."""
+
+
+def training_of(name: str, text_name: str, settings: dict, memory: int, folder: Path | None = None) -> Training:
+    """What the task of this name learns from; folder: where examples go that do not fit in the memory."""
+    task = get_task(name)
+    parts = task.parts(text_name, settings, memory)
+    if parts is None:
+        learned = task.learn(text_name, settings, memory)
+        blocks = Whole(structure_of(learned.examples, name), folder)
+        return Training(blocks, learned.about, learned.feature_ids, learned.words)
+    blocks, feature_ids = collected_parts(parts, settings["min_count"], memory, folder)
+    return Training(blocks, parts.about(), feature_ids, np.empty(0, np.int64))
 
 
 def get_task(name: str) -> Task:

@@ -46,6 +46,9 @@ class Trees(Structure):
     def choices(self, i):
         return self.length(i) + 1
 
+    def fits(self, i, output):
+        return len(output) == self.length(i) and super().fits(i, output)
+
     def gold(self, i):
         return self.heads[self.bounds[i] : self.bounds[i + 1]]
 

@@ -16,12 +16,13 @@ from blocksvm.outputs import written_whole
 from blocksvm.sources.store.meta import parse
 
 # The versions that are read, of each kind of file; the last one is written.
-VERSIONS = {"store": (1, 2), "model": (1, 2), "checkpoint": (1, 2), "structure": (1,)}
+VERSIONS = {"store": (1, 2), "model": (1, 2), "checkpoint": (1, 2), "structure": (1,), "structure-checkpoint": (1,)}
 MAKERS = {
     "store": "python -m blocksvm.split",
     "model": "python -m blocksvm.train",
     "checkpoint": "python -m blocksvm.train --checkpoint",
     "structure": "python -m blocksvm.structure train",
+    "structure-checkpoint": "python -m blocksvm.structure train --checkpoint",
 }
 
 

@@ -296,7 +296,24 @@ STRUCTURE = Record(
     }
 )
 
-SCHEMAS = {"store": STORE, "model": MODEL, "checkpoint": CHECKPOINT, "structure": STRUCTURE}
+# a run of a structured learner
+STRUCTURE_CHECKPOINT = Record(
+    {
+        "settings": OBJECT,
+        "fingerprint": TEXT,
+        "progress": Record({"epoch": SIZE, "visit": SIZE, "report": OBJECT, "seconds": NUMBER}),
+        "machine": OBJECT,
+        "versions": OBJECT,
+    }
+)
+
+SCHEMAS = {
+    "store": STORE,
+    "model": MODEL,
+    "checkpoint": CHECKPOINT,
+    "structure": STRUCTURE,
+    "structure-checkpoint": STRUCTURE_CHECKPOINT,
+}
 
 
 def parse(text: bytes, kind: str) -> dict:

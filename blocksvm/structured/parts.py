@@ -1,0 +1,128 @@
+"""Texts to learn from that are read part by part: their features go to chunks, on disk where memory is too small.
+
+The ids of all features are met first, as places in a table in the order of their first occurrence; what a feature's
+number is, by how often it occurs, is known behind the last part, and looked up when a chunk is read.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from blocksvm.conversion.ids import IdTable
+from blocksvm.errors import InputError
+from blocksvm.sources.store.chunks import Chunks
+from blocksvm.structured.blocks import Blocks, Spooled, Whole
+from blocksvm.structured.protocol import Structure
+
+LARGEST, SMALLEST = 1 << 20, 1 << 14  # bytes of a chunk's features
+IN_MEMORY = 8  # examples that take one of so many parts of the memory are held in it
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some examples: rows (n,) int64 of each in the table of features; ids(t): the ids (n_rows,) int64 of template t,
+    -1 for none; lengths (n,) int32 of each, and answers, int32, one example's behind the other's."""
+
+    rows: np.ndarray
+    ids: Callable[[int], np.ndarray]
+    lengths: np.ndarray
+    answers: np.ndarray
+
+
+class Parts(ABC):
+    """A text, part by part.  ``n_templates`` and ``about`` are known from the first part and behind the last one."""
+
+    n_templates: int
+
+    @abstractmethod
+    def __iter__(self) -> Iterator[Part]:
+        """The parts, each once."""
+
+    @abstractmethod
+    def about(self) -> dict:
+        """What the model's description says of them, as in ``Learned``."""
+
+    @abstractmethod
+    def structure(self, table: np.ndarray, lengths: np.ndarray, answers: np.ndarray, n_features: int) -> Structure:
+        """Examples: table (n_rows, n_templates) int32; lengths and answers as in ``Part``."""
+
+    @abstractmethod
+    def n_weights(self, n_features: int) -> int:
+        """How many weights there are."""
+
+
+def collected_parts(parts: Parts, min_count: int, memory: int, folder: Path | None) -> tuple[Blocks, np.ndarray]:
+    """The examples of all parts, and the ids (n_features,) int64 of their features, the most frequent first.
+
+    Examples that take more than a part of ``memory`` bytes lie in ``folder`` (None: all are held).  InputError where
+    the ids do not fit in the memory, or where no feature occurs ``min_count`` times.
+    """
+    known = IdTable(memory // 3)
+    chunks = Chunks(folder, "examples", memory // IN_MEMORY)
+    most = max(SMALLEST, min(LARGEST, memory // 512))
+    counts: list[int] = []
+    lengths: dict[str, list[int]] = {"table": [], "lengths": [], "answers": []}
+    for part in parts:
+        table = np.empty((int(part.rows.sum()), parts.n_templates), np.int32)
+        for t in range(parts.n_templates):
+            ids = part.ids(t)
+            there = ids >= 0
+            table[~there, t] = -1
+            table[there, t] = known.add(np.ascontiguousarray(ids[there]))
+        rows, tokens = (np.append(0, np.cumsum(own, dtype=np.int64)) for own in (part.rows, part.lengths))
+        for a, b in runs_of(rows[1:] * (4 * parts.n_templates), most):
+            arrays = {
+                "table": table[rows[a] : rows[b]].reshape(-1).copy(),
+                "lengths": part.lengths[a:b].astype(np.int32),
+                "answers": part.answers[tokens[a] : tokens[b]].astype(np.int32),
+            }
+            chunks.put(len(counts), arrays)
+            counts.append(b - a)
+            for name, own in arrays.items():
+                lengths[name].append(len(own))
+    feature_ids, places = _numbered(known, min_count)
+    n_features = len(feature_ids)
+
+    def read(chunk: int) -> dict[str, np.ndarray]:
+        arrays = dict(chunks.get(chunk))
+        arrays["table"] = places[arrays["table"]]
+        return arrays
+
+    def made(arrays: dict[str, np.ndarray]) -> Structure:
+        table = arrays["table"].reshape(-1, parts.n_templates)
+        return parts.structure(table, arrays["lengths"], arrays["answers"], n_features)
+
+    in_all = {name: np.array(own, np.int64) for name, own in lengths.items()}
+    blocks = Spooled(chunks, read, made, np.array(counts), in_all, parts.n_weights(n_features), folder)
+    if chunks.file is None:
+        structure = blocks.block(np.arange(len(counts))).structure
+        chunks.close()
+        return Whole(structure, folder), feature_ids
+    chunks.spill()  # the memory is for blocks
+    blocks.resident_bytes = places.nbytes
+    return blocks, feature_ids
+
+
+def _numbered(known: IdTable, min_count: int) -> tuple[np.ndarray, np.ndarray]:
+    """(ids of the features that occur so often, the number (n + 1,) int32 of each id in the table, -1 for others and at
+    the end)."""
+    order, numbers = known.ranking(min_count)
+    if not len(order):
+        raise InputError(f"no feature occurs {min_count} times; lower the count")
+    return known.known[order], np.append(numbers, np.int32(-1))
+
+
+def runs_of(ends: np.ndarray, most: int) -> Iterator[tuple[int, int]]:
+    """(a, b) of runs of examples that take at most ``most`` bytes, or are one; ends (n,): bytes up to the end of
+    each."""
+    a = 0
+    while a < len(ends):
+        before = int(ends[a - 1]) if a else 0
+        b = max(a + 1, int(np.searchsorted(ends, before + most, side="right")))
+        yield a, b
+        a = b
