@@ -16,7 +16,7 @@ from blocksvm.learners.protocol import COMMON_SETTINGS, SETS, SHARED, of_classes
 from blocksvm.learners.runner import LearnerState, Runner
 from blocksvm.learners.solver import check_weighs_classes, progress_of
 from blocksvm.settings import plain
-from blocksvm.streaming.ranking import Ranking
+from blocksvm.streaming.ranking import RANKING_BYTES, Ranking
 
 
 def spans(start: int, stop: int, length: int) -> list[tuple[int, int, int]]:
@@ -51,6 +51,10 @@ class StreamLearner:
     @property
     def name(self) -> str:
         return self.method["name"]
+
+    def ranking_bytes(self) -> int:
+        """What the ranking of its predictions takes, however many rows come."""
+        return 0 if self.ranking is None else RANKING_BYTES
 
     def feature_bytes(self) -> int:
         """What a feature takes: weights and what the learner keeps beside them, and what saving it takes."""

@@ -28,6 +28,7 @@ from blocksvm.streaming.asking import Asking
 from blocksvm.streaming.earlier import check_continued_stream, continued, go_on, prior_bytes, take_prior
 from blocksvm.streaming.features import StreamFeatures
 from blocksvm.streaming.learner import StreamLearner, learners_of
+from blocksvm.streaming.ranking import AREA_BYTES
 from blocksvm.streaming.targets import targets_of
 
 PREDICTED_AT_ONCE = 1 << 16  # decision values
@@ -161,9 +162,11 @@ class Stream:
         reading = Reading(settings.recipe, offers=("duplicates", "bits"))
         self.ahead = ParsedAhead(reading, settings.skip_bad, settings.memory, settings.jobs, stop, on_format)
         prior_takes = 0 if prior_model is None else prior_bytes(prior_model)
-        left = settings.memory - self.ahead.planned_bytes - prior_takes
+        ranked = sum(learner.ranking_bytes() for learner in self.learners)
+        self.ranking_bytes = ranked + AREA_BYTES if ranked else 0  # areas are found one after the other
+        left = settings.memory - self.ahead.planned_bytes - self.ranking_bytes - prior_takes
         if left < 1_000_000:
-            least = 16 + math.ceil(prior_takes / 1e6)
+            least = math.ceil(self.ahead.least_memory(1_000_000 + self.ranking_bytes + prior_takes) / 1e6)
             raise InputError(
                 f"{said('memory', f'{settings.memory / 1e6:g}MB')} is too small for a stream; give {least}MB or more"
             )
@@ -194,7 +197,9 @@ class Stream:
 
     def plan(self) -> dict[str, int]:
         """Bytes by name, at most."""
-        return {"text": self.ahead.planned_bytes, "features": self.settings.memory - self.ahead.planned_bytes}
+        text, ranking = self.ahead.planned_bytes, self.ranking_bytes
+        ranked = {"ranking": ranking} if ranking else {}
+        return {"text": text} | ranked | {"features": self.settings.memory - text - ranking}
 
     def report(self, final: bool = False) -> StreamReport:
         leading = self.leading
