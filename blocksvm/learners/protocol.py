@@ -78,6 +78,8 @@ SHARED = Settings(
                 below=1.0, metavar="F"),
         Setting("query", "ask for a label with probability B / (B + |margin|) (default: always)", None, above=0.0,
                 most=LARGEST, metavar="B"),
+        Setting("joint", "the place of a map of row and class to joint features, of which one weight vector is learned: "
+                "'module:attribute' (default: none)", None, kind=str, metavar="MAP"),
     )
 )  # fmt: skip
 

@@ -43,7 +43,7 @@ class StreamLearner:
         self.runner = runner
         self.method = method
         self.has_prior = has_prior
-        self.ranking = None if runner.real or runner.rule else Ranking()
+        self.ranking = Ranking() if runner.signed else None
         self.capacity = 0
         self.reserved = self.reserved_prior = np.empty(0)
         self.state = LearnerState(self.reserved, np.zeros(runner.scalar_length()), np.zeros(TALLY_LENGTH))
@@ -184,10 +184,10 @@ def learners_of(settings, classes: Labels | None, has_prior: bool) -> list[Strea
         runner = Runner(
             name, own, {}, average=settings.average, bias=settings.bias or 0.0,
             n_classes=len(classes.values) if classes else 2, rule=settings.multiclass, query=settings.query,
-            key=settings.seed, targets=settings.targets, forget=settings.forget,
+            key=settings.seed, targets=settings.targets, forget=settings.forget, joint=settings.joint,
         )  # fmt: skip
         runner.take_costs(classes)
-        if has_prior and not runner.learner.takes_prior:
+        if has_prior and (runner.joint is not None or not runner.learner.takes_prior):
             raise InputError(f"{called('prior')}: {name} has no use for it; leave it out")
         if settings.class_weight is not None:
             check_class_weight(settings.class_weight, runner, settings.targets)

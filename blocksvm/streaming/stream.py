@@ -41,9 +41,10 @@ class StreamSettings:
     learner: the name, or several with commas between them, '' where a model's goes on; settings: the learners' own, by
     name, each for those that have it; labels: the classes, rising, or None: -1 and +1, or 0 and 1, whichever comes;
     targets: 'numbers' where labels are no classes, 'sets' where they are sets of these, 'none' where they are not
-    looked at; bits: hash ids to 2^bits features, None: a table; query: b of selective sampling, None: ask for every
-    label; forget: the part that learners/forgetting.py takes back in each round; memory: bytes; options: the format's
-    own settings, by name; passes: over the inputs; test: predict only, and learn nothing.
+    looked at; joint: the place of a map of row and class to joint features; bits: hash ids to 2^bits features, None: a
+    table; query: b of selective sampling, None: ask for every label; forget: the part that learners/forgetting.py takes
+    back in each round; memory: bytes; options: the format's own settings, by name; passes: over the inputs; test:
+    predict only, and learn nothing.
     """
 
     learner: str = ""
@@ -56,6 +57,7 @@ class StreamSettings:
     multiclass: str | None = None
     class_weight: Mapping | None = None
     targets: str | None = None
+    joint: str | None = None
     bias: float | None = None
     skip_bad: bool = False
     save_every: int | None = None
@@ -211,7 +213,7 @@ class Stream:
             label, score = (None if c < 0 else labels.values[int(c)] for c in (label, score))
         elif labels is not None:
             label = labels.values[label > 0.0] if labels.binary else labels.values[int(label)]
-            score = score if labels.binary else labels.values[int(score)]
+            score = score if leading.runner.rule is None else labels.values[int(score)]
         return StreamReport(
             **told, features=self.features.n_features, skipped=self.targets.skipped,
             seconds=time.perf_counter() - self.began, label=label, score=score, length=int(tally[LAST_LENGTH]),
@@ -299,13 +301,17 @@ class Stream:
                 f"{shown_name(batch.origin.source.name)}: holds a row of norm {math.sqrt(batch.largest):g}; online "
                 f"learners take up to {LARGEST:g}, scale the values"
             )
-        indices = batch.ids if self.settings.bits is not None else self.features.indices(batch.ids)
+        joint = self.learners[0].runner.joint
+        if joint is not None:
+            joint.check_ids(batch.ids, shown_name(batch.origin.source.name))
+        hashed = self.settings.bits is not None or joint is not None
+        indices = batch.ids if hashed else self.features.indices(batch.ids)
         matrix = (batch.indptr, indices, batch.values)
         every, weights = self.settings.save_every, self.targets.weigh(y, batch.weights, self.settings.class_weight)
         if weights is not None and (weights == 1.0).all():
             weights = None
         # of many classes the decision values of a piece's rows would take more than the piece
-        k, scores = self.learners[0].runner.n_vectors, None
+        k, scores = self.learners[0].runner.n_values, None
         wanted = self.on_predicted is not None or self.asking is not None
         step = max(1, PREDICTED_AT_ONCE // k) if wanted else len(order)
         for start in range(0, len(order), max(1, step)):
