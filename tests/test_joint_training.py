@@ -159,7 +159,7 @@ def test_commands_from_text_to_predictions(given, tmp_path, run_in_process, monk
         for arguments, what in (
             ((predict.main, tmp_path / model, text, tmp_path / "no"), f"if you trust that, say --joint {SHARED}"),
             ((predict.main, tmp_path / model, text, tmp_path / "no", "--joint", "os:path"), "if you trust that"),
-            ((export.main, tmp_path / model, tmp_path / "no", "--format", "liblinear"), "has joint features of rows and labels"),
+            ((export.main, tmp_path / model, tmp_path / "no", "--format", "liblinear"), "has joint features"),
             ((train_command.main, store, tmp_path / "no", "--learner", "pa1", "--prior", tmp_path / model),
              "no weights of features; name another model"),
             ((stream.main, text, "--learner", "pa1", "--prior", tmp_path / model, "--labels", "1,2,3,4"),
