@@ -9,7 +9,6 @@ import numpy as np
 
 from blocksvm.conversion.ids import BYTES_AN_ID, FULLEST, IdTable
 from blocksvm.errors import InputError, called, said
-from blocksvm.learners.joint_features import JOINT_BYTES
 from blocksvm.streaming.learner import StreamLearner
 
 SMALLEST = 4_096  # features at first
@@ -32,7 +31,7 @@ class StreamFeatures:
         joint = learners[0].runner.joint
         known = None if bits is None else 1 << bits
         if joint is not None:
-            known, budget = joint.n_features, budget - JOINT_BYTES
+            known = joint.n_features
         self.holds_copy = copied and (known is None or known * with_copy <= budget)
         if self.holds_copy:
             per_feature = with_copy
@@ -43,7 +42,7 @@ class StreamFeatures:
                 lower = f"lower {called('bits')} or raise" if joint is None else "raise"
                 raise InputError(
                     f"{what}: takes {need / 1e6:,.0f} MB where {called('memory')} leaves "
-                    f"{max(0, budget) / 1e6:,.0f} MB; {lower} {called('memory')}"
+                    f"{budget / 1e6:,.0f} MB; {lower} {called('memory')}"
                 )
             self.table, self.most = None, known
         else:

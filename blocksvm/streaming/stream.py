@@ -17,6 +17,7 @@ from blocksvm.formats import AUTO, format_named
 from blocksvm.formats.protocol import Reading
 from blocksvm.formats.recipe import Recipe
 from blocksvm.labels import Labels
+from blocksvm.learners.joint_features import JOINT_BYTES
 from blocksvm.learners.loops import LAST_LABEL, LAST_LENGTH, LAST_SCORE, MISTAKES, NO_LABEL, NONZEROS, ROWS
 from blocksvm.learners.protocol import COMMON_SETTINGS, LARGEST
 from blocksvm.learners.solver import is_reported
@@ -166,9 +167,11 @@ class Stream:
         prior_takes = 0 if prior_model is None else prior_bytes(prior_model)
         ranked = sum(learner.ranking_bytes() for learner in self.learners)
         self.ranking_bytes = ranked + AREA_BYTES if ranked else 0  # areas are found one after the other
-        left = settings.memory - self.ahead.planned_bytes - self.ranking_bytes - prior_takes
+        self.joint_bytes = 0 if self.leading.runner.joint is None else JOINT_BYTES
+        besides = self.ranking_bytes + self.joint_bytes + prior_takes
+        left = settings.memory - self.ahead.planned_bytes - besides
         if left < 1_000_000:
-            least = math.ceil(self.ahead.least_memory(1_000_000 + self.ranking_bytes + prior_takes) / 1e6)
+            least = math.ceil(self.ahead.least_memory(1_000_000 + besides) / 1e6)
             raise InputError(
                 f"{said('memory', f'{settings.memory / 1e6:g}MB')} is too small for a stream; give {least}MB or more"
             )
@@ -199,9 +202,10 @@ class Stream:
 
     def plan(self) -> dict[str, int]:
         """Bytes by name, at most."""
-        text, ranking = self.ahead.planned_bytes, self.ranking_bytes
-        ranked = {"ranking": ranking} if ranking else {}
-        return {"text": text} | ranked | {"features": self.settings.memory - text - ranking}
+        found = {"text": self.ahead.planned_bytes, "ranking": self.ranking_bytes,
+                 "joint features of some rows": self.joint_bytes}  # fmt: skip
+        found = {name: n_bytes for name, n_bytes in found.items() if n_bytes}
+        return found | {"features": self.settings.memory - sum(found.values())}
 
     def report(self, final: bool = False) -> StreamReport:
         leading = self.leading
