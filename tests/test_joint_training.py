@@ -50,7 +50,7 @@ def from_python(X, y, joint=shared, labels=LABELS, **options):
     return found
 
 
-@pytest.mark.parametrize("learner", ["pa1", "arow"])
+@pytest.mark.parametrize("learner", ["pa1"])
 def test_stores_and_streams_learn_the_same_bits_as_python(given, learner, monkeypatch):
     _, store, text, X, y = given
     expected = from_python(X, y, learner=learner)
