@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 
 from blocksvm.errors import InputError
-from blocksvm.model.files import Model, make_model
+from blocksvm.learners.joint_map import place_of
+from blocksvm.model.files import Model, joint_of, make_model
 from blocksvm.model.takeover import EarlierModels
 from blocksvm.outputs import check_output
 from blocksvm.problems.problem import Certificate
@@ -92,7 +93,9 @@ def fit(
         _begin_with(loop.state, state)
     result = loop.run()
     described = describe_result(loop, result)
-    model = make_model("", earlier.feature_ids(source, 0, plan.n_features), result.w, described, result.support)
+    ids = earlier.feature_ids(source, 0, plan.n_features)
+    joint = joint_of(described, place_of(described), "the model")  # the user has named the map just now
+    model = make_model("", ids, result.w, described, result.support, joint)
     return Fitted(model, result.status, result.certificate, result.alpha, loop, result)
 
 

@@ -31,6 +31,9 @@ def parser() -> Parser:
     )  # fmt: skip
     what.add_argument("--json", action="store_true", help="tell what they are worth as one JSON object")
     what.add_argument("--overwrite", action="store_true", help="replace an existing OUTPUT")
+    p.add_argument_group("the model").add_argument(
+        "--joint", metavar="MAP", help="of a model of joint features: their map's place, whose code may then run"
+    )
     machine = p.add_argument_group("the machine")
     machine.add_argument("--memory", type=size, default=size("1GB"), help="memory to use (default 1GB)")
     return p
@@ -79,11 +82,11 @@ def main(arguments: list[str]) -> int:
     binary = len(description["labels"]) == 2 and not sets
     if is_store:
         by_values = options.scores or real or binary or sets or link is not None
-        scorer = StoreScorer(options.model, options.input, options.memory, by_values)
+        scorer = StoreScorer(options.model, options.input, options.memory, by_values, options.joint)
         pieces = scorer.scores()
     else:
         ready = compile_reader(description["text"]["dtype"], description.get("bits"), options.quiet)
-        scorer = TextScorer(options.model, options.memory, options.format, ready)
+        scorer = TextScorer(options.model, options.memory, options.format, ready, options.joint)
         pieces = scorer.scores([options.input])
     measures = SetMeasures(scorer.model.labels, scorer.model.ranks) if sets else RealMeasures()
     if DISTANCE in description:

@@ -39,6 +39,7 @@ def parser(learner: str, settings: Settings) -> Parser:
         "--order", default="stored", metavar="NAME",
         help="of the rows: stored (default) or shuffled (the default of train)",
     )  # fmt: skip
+    rows.add_argument("--batch", type=int, default=1, metavar="K", help="rows of a round, of pegasos (default 1)")
     rows.add_argument("--seed", type=seed, default=0, help="seed of the shuffled order (default 0)")
     rows.add_argument("--memory", type=size, default=size("1GB"), help="memory to use (default 1GB)")
     more = p.add_argument_group("what to write")
@@ -108,7 +109,7 @@ def main(arguments: list[str]) -> int:
     with Store(options.store) as store:
         report = regret(
             store, options.learner, settings, average=options.average, max_rows=options.max_rows,
-            order=options.order, seed=options.seed, memory=options.memory, tell=line.show,
+            order=options.order, seed=options.seed, memory=options.memory, tell=line.show, batch=options.batch,
         )  # fmt: skip
     line.close()
     if options.json:

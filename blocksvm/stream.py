@@ -211,7 +211,8 @@ def main(arguments: list[str]) -> int:
     for name in learner.split(","):
         takes = settings_named(name, targets).names()
         given_to_it = {setting: value for setting, value in settings_given.items() if setting in takes}
-        compile_solver(name, True, given_to_it | {"targets": targets}, "float64", n_classes, options.quiet)
+        more = {"targets": targets, "joint": settings_given.get("joint")}
+        compile_solver(name, True, given_to_it | more, "float64", n_classes, options.quiet)
     from blocksvm import kernels
     from blocksvm.cli.display import StreamDisplay
     from blocksvm.formats import AUTO

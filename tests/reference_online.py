@@ -879,21 +879,26 @@ class Auto(Learner):
 class Pegasos(Learner):
     """eta_t = 1 / (lam t): w = (1 - eta_t lam) w - eta_t derivative x; then ||w|| <= 1 / sqrt(lam) (Pegasos 2011).
 
-    Of other losses than hinge the ball is that of lam/2 ||w||^2 <= loss at w = 0.
+    Of other losses than hinge the ball is that of lam/2 ||w||^2 <= loss at w = 0.  ``learn_batch``: a round of several
+    rows, by the mean of their gradients at one w.
     """
 
-    def __init__(self, d, *, lam, loss="hinge", unprojected=False):
+    def __init__(self, d, *, lam, loss="hinge", unprojected=False, epsilon=0.1):
         super().__init__(d)
         self.lam = lam
+        self.epsilon = epsilon
         self.loss = LOSSES[loss]
-        self.radius = np.sqrt((1.0 if loss == "hinge" else 2.0 * self.loss(0.0, 1.0)[0]) / lam)
+        self.radius = np.sqrt((1.0 if loss == "hinge" else 2.0 * self.loss(0.0, 1.0, epsilon)[0]) / lam)
         if unprojected:
             self.radius = np.inf
 
     def learn(self, x, y):
+        self.learn_batch(x[None], [y])
+
+    def learn_batch(self, X, y):
         self.t += 1
-        _, derivative = self.loss(self.score(x), y)
-        half = (self.t - 1) / self.t * self.w - derivative / (self.lam * self.t) * x
+        slopes = [self.loss(x @ self.w, label, self.epsilon)[1] for x, label in zip(X, y, strict=True)]
+        half = (self.t - 1) / self.t * self.w - np.mean(np.array(slopes)[:, None] * X, axis=0) / (self.lam * self.t)
         self.w = project(half, self.radius)
 
 

@@ -47,6 +47,12 @@ CASES = [
     ("pegasos", {"lam": 0.05, "unprojected": True}),
     ("pegasos", {"lam": 0.1, "loss": "logistic", "unprojected": True}),
     ("pegasos", {"lam": 0.3, "loss": "squared"}),
+    ("pegasos", {"lam": 0.2, "loss": "epsilon-insensitive", "epsilon": 0.3}),
+    ("pegasos", {"lam": 0.1, "loss": "epsilon-insensitive", "unprojected": True}),
+    ("pegasos", {"lam": 0.1, "loss": "squared-hinge", "unprojected": True}),
+    ("subgradient", {"l1": 0.02, "step": 0.3}),
+    ("subgradient", {"l1": 0.2, "step": 0.1, "loss": "logistic", "decay": "constant"}),
+    ("subgradient", {"l1": 0.0}),
     ("fobos", {"l1": 0.01}),
     ("fobos", {"l1": 0.2, "step": 0.3, "loss": "logistic"}),
     ("fobos", {"l1": 0.0}),
@@ -210,11 +216,24 @@ def dense_bound(name, dense, u, case, t):
         return M, max(R**2, 1 / case["C"]) * (two**2 + 2 * case["C"] * star.sum())
     if name == "PA-II":
         return np.sum(hinge**2), (R**2 + 1 / (2 * case["C"])) * (two**2 + 2 * case["C"] * np.sum(star**2))
-    if name in ("Pegasos, projected", "Pegasos, no projection", "strongly convex, steps 1 / (lambda t)"):
+    if name.startswith("subgradient, "):
+        l1 = case["l1"]
+        left = regret + l1 * (np.abs(W).sum() - t * np.abs(u).sum())
+        squares = np.sum((g + l1 * np.sign(W)) ** 2, axis=1)
+        if name == "subgradient, constant step":
+            return left, two**2 / (2 * eta) + eta / 2 * squares.sum()
+        ranges = np.vstack([dense.W, dense.learner.w])
+        D = np.linalg.norm(np.abs(ranges - u).max(axis=0))
+        return left, D**2 * math.sqrt(t) / (2 * eta) + eta / 2 * np.sum(squares / np.sqrt(np.arange(1, t + 1)))
+    if name == "FOBOS, HF-FOBOS: inequality of each round":
+        return 0.0, min(slack_of_round(dense, u, case, s) for s in range(t))
+    if name.startswith(("Pegasos, ", "strongly convex, ")):
         lam = case["lam"]
         left = regret + lam / 2 * (np.sum(W**2) - t * two**2)
         if name == "Pegasos, no projection":
             return left, 4 * R**2 * (1 + math.log(t)) / (2 * lam)
+        if name == "strongly convex, largest gradient":
+            return left, max(np.sum((lam * W + g) ** 2, axis=1)) * (1 + math.log(t)) / (2 * lam)
         if name != "Pegasos, projected":
             return left, sum(
                 np.sum((lam * w + one) ** 2) / (2 * lam * s) for s, (w, one) in enumerate(zip(W, g, strict=True), 1)
@@ -264,6 +283,19 @@ def dense_bound(name, dense, u, case, t):
     D = math.sqrt(np.sum(np.maximum(high - u, u - low) ** 2))
     assert D >= np.linalg.norm(dense.W - u, axis=1).max()
     return left, 2 * G * D + (D**2 / (2 * eta) + 8 * G**2 * eta) * math.sqrt(t)
+
+
+def slack_of_round(dense, u, case, s):
+    """Right minus left side of the inequality of round s + 1 (Oiwa 2011, Lemma A.2.1), r as it is in the round."""
+    falls = case.get("decay") != "constant"
+    step = case.get("step", 1.0) / (math.sqrt(s + 1) if falls else 1.0)
+    half = case.get("step", 1.0) / math.sqrt(s + 2) if falls and case.get("half_steps") == "next" else step
+    before, after = dense.W[s], dense.W[s + 1] if s + 1 < len(dense.W) else dense.learner.w
+    h = case["l1"] * (np.ones(len(u)) if dense.H[s] is None else dense.H[s])
+    loss = oracle.LOSSES[case.get("loss", "hinge")](u @ dense.X[s], dense.y[s], case.get("epsilon", 0.1))[0]
+    left = 2 * step * (dense.loss[s] - loss) + 2 * half * h @ (np.abs(after) - np.abs(u))
+    G2 = max(np.sum(dense.g[s] ** 2), np.sum(h**2))
+    return np.sum((before - u) ** 2) - np.sum((after - u) ** 2) + 8 * step * half * G2 - left
 
 
 def bregman(g, u, case):

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import re
+import tracemalloc
+
 import numpy as np
 import pytest
+import scipy.sparse
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import log_loss, roc_auc_score
+from stream_cases import learned, text_of
 
+from blocksvm.errors import InputError
 from blocksvm.model.measures import places_of
-from blocksvm.streaming.ranking import KEPT_BITS, Ranking
+from blocksvm.streaming.ranking import KEPT_BITS, RANKING_BYTES, Ranking
 
 SCALES = [1e-30, 1e-3, 1.0, 1e3, 1e30]
 
@@ -53,3 +59,25 @@ def test_the_worst_and_the_best_are_told():
         ranking = Ranking()
         ranking.add(sign * np.array([1.0, 2.0, 1e300, -1e300]), np.array([1, 1, 1, -1]))
         assert ranking.area() == area
+
+
+def test_its_memory_is_counted(tmp_path):
+    """One curve a learner of two classes, and what finding an area takes; the least memory that is told is enough."""
+    text = text_of(tmp_path, scipy.sparse.eye(4, format="csr"), [1, -1, 1, -1])
+    for names, curves in (("pa1", 1), ("pa1,arow,ogd", 3)):
+        stream, _ = learned(text, names, memory=64_000_000)
+        plan = stream.plan()
+        taken = sum(learner.ranking.curve.counts.nbytes for learner in stream.learners)
+        assert taken == curves * RANKING_BYTES
+        tracemalloc.start()
+        stream.learners[0].ranking.area()
+        assert plan["ranking"] >= taken + tracemalloc.get_traced_memory()[1] >= taken
+        tracemalloc.stop()
+        assert sum(plan.values()) == 64_000_000
+        with pytest.raises(InputError, match="too small for a stream; give ") as error:
+            learned(text, names, memory=4_000_000)
+        least = int(re.search(r"give (\d+)MB", str(error.value))[1]) * 1_000_000
+        learned(text, names, memory=least)
+        with pytest.raises(InputError, match="too small"):
+            learned(text, names, memory=least - 1_000_000)
+    assert "ranking" not in learned(text, "pa1", targets="numbers", memory=64_000_000)[0].plan()

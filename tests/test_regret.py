@@ -70,7 +70,9 @@ def test_figures_equal_the_dense_computation(name, case, unit):
 def test_penalties_are_those_of_the_weights_of_each_round():
     X, y, plane = sample(n=70, seed=2, noise=0.1)
     for name, case in [
-        (name, case) for name, case in CASES if name in ("pegasos", "fobos", "hf-fobos") or "adagrad" in name
+        (name, case)
+        for name, case in CASES
+        if name in ("pegasos", "fobos", "hf-fobos", "subgradient") or "adagrad" in name
     ]:
         run, dense = replayed(X, y, name, case), Dense(X, y, name, case)
         if "group" in case:
@@ -137,6 +139,8 @@ def pool(name):
 def test_a_bound_divided_by_a_large_factor_is_violated(name):
     """Or the tests of the bounds could not fail."""
     bound = next(bound for bound in BOUNDS if bound.name == name)
+    if "each round" in name:
+        pytest.skip("what is left of its right side is no bound; test_regret_rounds.py has it fail")
     factor = 100.0 if "FOBOS" in name and "AdaGrad" not in name else 20.0
     smaller = replace(
         bound,
@@ -238,7 +242,7 @@ def test_every_bound_has_a_learner_and_most_learners_are_told_the_truth():
     learners = [*map(get_learner, LEARNERS), *EXACT.values()]
     assert {name for learner in learners for name in learner.bounds} == NAMES
     X, y, _ = sample(n=30, noise=0.1)
-    for name in ("arow", "cw-var", "scw1", "adagrad-rda-squares", "subgradient"):
+    for name in ("arow", "cw-var", "scw1", "adagrad-rda-squares"):
         made = report.regret(Matrix(X, y), name)
         assert made.bounds == []
         assert any(f"no bound is known here for {name}" in note for note in made.notes)
@@ -318,7 +322,8 @@ def test_a_bound_is_that_of_the_comparator_named():
 
 def test_a_regulariser_is_part_of_the_regret_and_its_comparator_is_the_best():
     X, y, _ = sample(n=60, d=4, seed=4, noise=0.2)
-    for name, case in (("fobos", {"l1": 0.1}), ("adagrad-rda", {"l1": 0.1}), ("pegasos", {"lam": 0.05})):
+    for name, case in (("fobos", {"l1": 0.1}), ("adagrad-rda", {"l1": 0.1}), ("pegasos", {"lam": 0.05}),
+                       ("subgradient", {"l1": 0.1})):  # fmt: skip
         made = report.regret(Matrix(X, y), name, case)
 
         def total(w, name=name):
@@ -455,6 +460,12 @@ def test_the_command_refuses_in_one_sentence(store, tmp_path, run_in_process, mo
         ),
         ((store, "--learner", "pegasos"), "pegasos needs --lambda"),
         ((store, "--learner", "pa", "--max-rows", 0), "--max-rows 0: must be 1 or more"),
+        ((store, "--learner", "pa", "--batch", 2), "--batch 2: pa learns row by row; leave it out, or take pegasos"),
+        (
+            (store, "--learner", "pegasos", "--lambda", 1, "--batch", 0),
+            "--batch 0: must be from 1 to the number",
+        ),
+        ((store, "--learner", "pegasos", "--lambda", 1, "--batch", 2, "--average"), "--average: of rounds of several"),
         ((store, "--learner", "pa", "--max-rows", 1), "raise --max-rows"),
         ((store, "--learner", "pa", "--order", "random"), "--order random: choose one of stored, shuffled"),
         ((store, "--learner", "pa", "--memory", "10KB"), "is too small"),

@@ -24,6 +24,7 @@ from scipy.optimize import brentq, minimize
 from scipy.special import xlogy
 
 from blocksvm.analysis import l1_optimum, records
+from blocksvm.analysis.each_round import least_slack
 from blocksvm.analysis.replay import Rows, Run
 from blocksvm.api import fit
 from blocksvm.errors import InputError
@@ -65,7 +66,8 @@ class Comparator:
     constant feature; norm_inf ||u||_inf; entropy: R(u) - R(w_1) of the entropic map; loss, judged with the penalty
     t r(u); linear sum <z_t, u>; hinge, hinge_squares; tau_hinge sum tau_t hinge_t(u); margin (K,): the least y <u, x>
     so far; distance: ||w_t - u|| is at most this (FOBOS), reach: ||w_t - u||_inf;
-    weighted (K,): sum 2 eta_t f_t(u) + 2 eta_t+1/2 r(u); varying: sum f_t(u) + r_t(u) over all rounds (HF-FOBOS).
+    weighted (K,): sum 2 eta_t f_t(u) + 2 eta_t+1/2 r(u); varying: sum f_t(u) + r_t(u) over all rounds (HF-FOBOS); slack
+    (K,): the least that is left in the inequality of one round (each_round.py).
     """
 
     name: str
@@ -90,6 +92,7 @@ class Comparator:
     reach: float | None
     weighted: np.ndarray | None
     varying: float | None
+    slack: np.ndarray | None
 
 
 def measure(run: Run, found: Found, scores: np.ndarray) -> Comparator:
@@ -129,6 +132,7 @@ def measure(run: Run, found: Found, scores: np.ndarray) -> Comparator:
         reach=reach,
         weighted=weighted_of(run, w, scores) if run.steps is not None else None,
         varying=varying_of(run, w, scores) if run.l1_weights_of_rounds is not None else None,
+        slack=least_slack(run, w, scores),
     )
 
 

@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from blocksvm.analysis.bound import (
+    CONSTANT,
     FALLING,
     FROM_ZERO,
     IN_BALL,
@@ -18,6 +19,7 @@ from blocksvm.analysis.bound import (
     Condition,
 )
 from blocksvm.analysis.comparators import Comparator
+from blocksvm.analysis.each_round import MOST_STEPS
 from blocksvm.analysis.replay import Run
 from blocksvm.errors import said
 
@@ -50,6 +52,11 @@ def largest_heights(run: Run) -> np.ndarray:
     return run.settings["l1"] * run.G * run.settings["step"] * Z * math.sqrt(run.d)
 
 
+def logarithmic(run: Run, c: np.ndarray) -> np.ndarray:
+    """(K,) c (1 + ln rounds) / (2 lambda), times the rows of a round: losses are summed over rows."""
+    return run.batch * c * (1.0 + np.log(run.rounds)) / (2.0 * run.settings["lam"])
+
+
 def eta(run: Run) -> float:
     return run.settings["step"]
 
@@ -64,13 +71,19 @@ DELTA = Condition(
 HINGE = Condition("the loss is hinge", lambda run: run.loss_name == "hinge", lambda run: said("loss", run.loss_name))
 FLAT = Condition(
     "the loss has slopes of at most 1",
-    lambda run: run.loss_name in ("hinge", "logistic"),
+    lambda run: run.loss_name in ("hinge", "logistic", "epsilon-insensitive"),
     lambda run: said("loss", run.loss_name),
 )
 GROUPED = Condition(
     "r = group ||w||",
     lambda run: run.regulariser is not None and run.regulariser.kind == "norm",
     lambda run: "r is another one",
+)
+WITH_L1 = Condition("l1 > 0", lambda run: run.truncated, lambda run: said("l1", run.settings["l1"]))
+EACH_ROUND = Condition(
+    f"rows times features are at most {MOST_STEPS:,}",
+    lambda run: run.checks_rounds,
+    lambda run: f"{run.T:,} x {run.d:,}",
 )
 ABOVE_2 = Condition("p > 2", lambda run: run.settings["p"] > 2.0, lambda run: said("p", run.settings["p"]))
 PROJECTED_THERE = Condition("projected on ||w|| <= 1 / sqrt(lambda)", PROJECTED.holds, lambda run: "no projection")
@@ -80,15 +93,14 @@ REGULARISED = (
         "Pegasos, projected", "Pegasos 2011, Theorem 1",
         "regret of lambda/2 ||w||^2 + hinge <= (sqrt(lambda) + R)^2 (1 + ln t) / (2 lambda)",
         "regret", lambda run: run.loss,
-        lambda run, u: u.loss + (math.sqrt(run.settings["lam"]) + run.R) ** 2 * (1.0 + np.log(run.times))
-        / (2.0 * run.settings["lam"]),
+        lambda run, u: u.loss + logarithmic(run, (math.sqrt(run.settings["lam"]) + run.R) ** 2),
         (FROM_ZERO, HINGE, PROJECTED_THERE), (Admission("||u|| <= 1 / sqrt(lambda)", IN_BALL.holds),), regret="loss",
     ),
     Bound(
         "Pegasos, no projection", "Pegasos 2011, Theorem 1",
         "regret of lambda/2 ||w||^2 + loss <= 4 R^2 (1 + ln t) / (2 lambda)",
         "regret", lambda run: run.loss,
-        lambda run, u: u.loss + 4.0 * run.R**2 * (1.0 + np.log(run.times)) / (2.0 * run.settings["lam"]),
+        lambda run, u: u.loss + logarithmic(run, 4.0 * run.R**2),
         (FROM_ZERO, FLAT, UNPROJECTED), regret="loss",
         remark="lambda w_t is a mean of gradients, so that ||lambda w_t + z_t|| <= 2 R",
     ),
@@ -100,6 +112,35 @@ REGULARISED = (
         (FROM_ZERO,), (IN_BALL,), regret="loss",
         remark="||w_{t+1} - u||^2 <= ||w_t - u||^2 - 2 <g_t, w_t - u> / (lambda t) + ||g_t||^2 / (lambda t)^2, and "
         "f_t(w_t) - f_t(u) <= <g_t, w_t - u> - lambda/2 ||w_t - u||^2: the squared distances cancel",
+    ),
+    Bound(
+        "strongly convex, largest gradient", "Hazan, Agarwal, Kale 2007, Theorem 1",
+        "regret of lambda/2 ||w||^2 + loss <= G^2 (1 + ln t) / (2 lambda)",
+        "regret", lambda run: run.loss,
+        lambda run, u: u.loss + logarithmic(run, run.strong_largest**2),
+        (FROM_ZERO,), (IN_BALL,), regret="loss", remark="G: the largest of all ||lambda w_t + z_t||, whatever the loss",
+    ),
+    Bound(
+        "subgradient, constant step", "Shalev-Shwartz 2012, section 2.4",
+        "regret of loss + l1 ||w||_1 <= ||u||^2 / (2 eta) + eta / 2 sum ||z_t + l1 sign(w_t)||^2",
+        "regret", lambda run: run.loss,
+        lambda run, u: u.loss + u.norm**2 / (2.0 * eta(run)) + eta(run) / 2.0 * run.objective_squares,
+        (FROM_ZERO, WITH_L1, CONSTANT), regret="loss", remark="sign(0) = 0 is a subgradient of |w_j|, too",
+    ),
+    Bound(
+        "subgradient, falling step", "Zinkevich 2003, Theorem 1",
+        "regret of loss + l1 ||w||_1 <= D^2 sqrt(t) / (2 c) + c / 2 sum ||z_s + l1 sign(w_s)||^2 / sqrt(s)",
+        "regret", lambda run: run.loss,
+        lambda run, u: u.loss + u.distance**2 * np.sqrt(run.times) / (2.0 * eta(run))
+        + eta(run) / 2.0 * run.objective_falling_squares,
+        (WITH_L1, FALLING), regret="loss", remark="D from the range of each weight over all rounds",
+    ),
+    Bound(
+        "FOBOS, HF-FOBOS: inequality of each round", "Oiwa et al. 2011, Lemma A.2.1",
+        "0 <= the least over all rounds of ||w_t - u||^2 - ||w_t+1 - u||^2 + 8 eta_t eta_t+1/2 G_t^2 "
+        "- 2 eta_t (f_t(w_t) - f_t(u)) - 2 eta_t+1/2 (r_t(w_t+1) - r_t(u))",
+        "0", lambda run: np.zeros(len(run.times)), lambda run, u: u.slack, (L1_ALONE, EACH_ROUND),
+        remark="r_t as it was in each round, G_t the larger of its ||z_t|| and ||l1 h_t||",
     ),
     Bound(
         "FOBOS", "Duchi, Singer 2009",

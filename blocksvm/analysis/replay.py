@@ -9,7 +9,9 @@ from functools import cached_property
 import numpy as np
 import scipy.sparse
 
-from blocksvm.analysis import records
+from blocksvm.analysis import each_round, records
+from blocksvm.analysis.batches import BATCH_BYTES, replay_batches
+from blocksvm.analysis.each_round import WEIGHTS_BYTES
 from blocksvm.analysis.weight_sums import add_weight_sums
 from blocksvm.errors import InputError, called, said
 from blocksvm.kernels.shuffle import windowed_order
@@ -157,11 +159,17 @@ class Run:
         self.mean_weights: np.ndarray | None = None
         self.scores_after: np.ndarray | None = None  # (T,) <w_{t+1}, x_t>, of exact minimisers
         self.potential: np.ndarray | None = None  # (K,) R*(-z_1:t) - R*(0) of a mirror map
-        self.strong_squares: np.ndarray | None = None  # (K,) sum ||lambda w_t + z_t||^2 / t
+        # (K,) sum ||lambda w_t + z_t||^2 / t, and the largest such norm
+        self.strong_squares = self.strong_largest = None
+        # (T,) eta_t+1/2; the rows, of learners whose inequality of each round is checked
+        self.halves = self.rows = None
+        # (K,) of subgradient steps on loss + r: sums of squares of its gradients, and of these / sqrt(t)
+        self.objective_squares = self.objective_falling_squares = None
         # of forward-backward splitting (weight_sums.py): eta_t and eta_t+1/2 l1 (T,), and (K,) sums of eta_t eta_t+1/2
         # and of eta_t+1/2 r(w_t+1), l1 ||h_t||, sum r_t(w_t); (d,) sum over all rounds of the weights of r_t
         self.steps = self.thresholds = self.step_products = self.stepped = self.heights_norm = self.varying = None
         self.l1_weights_of_rounds: np.ndarray | None = None
+        self.batch = 1  # rows of a round
         self.longest = 0.0  # the largest ||w_t||, of a regulariser of it
         self.roots = self.largest_entries = None  # (K,) of AdaGrad (adaptive.py)
 
@@ -241,6 +249,23 @@ class Run:
         """(K,) sum 2 eta_t f_t(w_t) + 2 eta_t+1/2 r(w_t+1), of forward-backward splitting."""
         return 2.0 * self.at(self.steps * self.losses_of(self.loss_name, self.scores)[0]) + 2.0 * self.stepped
 
+    def add_strong(self, sq_norms: np.ndarray, sq_gradients: np.ndarray) -> None:
+        """The penalty of lambda/2 ||w||^2 and the gradients of the whole objective, by ||w_t||^2 and ||lambda w_t +
+        z_t||^2 (T,) of each row's round."""
+        self.penalty = 0.5 * self.settings["lam"] * self.at(sq_norms)
+        self.strong_squares = self.at(sq_gradients / (np.arange(self.T) // self.batch + 1.0))
+        self.strong_largest = np.sqrt(self.largest(sq_gradients))
+
+    @property
+    def rounds(self) -> np.ndarray:
+        """(K,) how many rounds there were up to each time."""
+        return self.times / self.batch
+
+    @property
+    def checks_rounds(self) -> bool:
+        """The inequality of each round is checked: all weights in each round are not too many."""
+        return self.T * self.d <= each_round.MOST_STEPS
+
     @cached_property
     def falling_squares(self) -> np.ndarray:
         """(K,) sum ||z_t||^2 / sqrt(t)."""
@@ -309,7 +334,9 @@ class Run:
 def learner_bytes(runner: Runner, run: Run) -> int:
     """What the learner and the sums over its weights take."""
     r = run.regulariser
-    sums = 96 * (run.d + 1) + 72 * run.T if r is not None and r.rule is not None else 0
+    if run.batch > 1:
+        return BATCH_BYTES * run.d + 16 * run.T
+    sums = (96 + WEIGHTS_BYTES) * (run.d + 1) + 96 * run.T if r is not None and r.rule is not None else 0
     if run.dual_power() is not None:
         sums = 24 * (run.d + 1)
     return runner.state_bytes(run.d, run.T) + sums
@@ -319,6 +346,8 @@ def replay(runner: Runner, rows: Rows, run: Run, tell: Callable[[str], None]) ->
     """Fill the run's records by one epoch."""
     if runner.needs_all_rows:
         return _replay_exact(runner, rows, run, tell)
+    if run.batch > 1:
+        return replay_batches(runner, rows, run, tell)
     state = runner.new_state(run.d)
     p = run.dual_power()
     if p is not None:
@@ -341,10 +370,9 @@ def replay(runner: Runner, rows: Rows, run: Run, tell: Callable[[str], None]) ->
         norms = np.empty(run.T)
         radius = math.inf if run.ball is None else run.ball[1]
         records.pegasos_sq_norms(run.scores, run.slopes, run.sq_norms, r.weight, radius, norms)
-        run.penalty = 0.5 * r.weight * run.at(norms)
         # of the whole objective: ||lambda w_t + z_t||^2
         squares = r.weight**2 * norms + run.slopes * (2.0 * r.weight * run.scores + run.slopes * run.sq_norms)
-        run.strong_squares = run.at(squares / np.arange(1.0, run.T + 1.0))
+        run.add_strong(norms, np.maximum(squares, 0.0))
     if r is not None and r.kind == "norm":
         steps = run.settings["step"] / (np.ones(run.T) if run.constant_step else np.sqrt(np.arange(1.0, run.T + 1.0)))
         norms = np.empty(run.T)

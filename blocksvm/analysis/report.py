@@ -11,6 +11,7 @@ import numpy as np
 from blocksvm.analysis.bounds import Bound, bounds_of
 from blocksvm.analysis.classes import COMPARED, ClassRows, check_of_classes, replay_classes
 from blocksvm.analysis.comparators import CERTIFIED, TOLERANCE, VECTORS, Comparator, Found, comparators, measure
+from blocksvm.analysis.each_round import check_steps
 from blocksvm.analysis.replay import RECORD_BYTES, Rows, Run, in_memory, learner_bytes, log_spaced, replay
 from blocksvm.errors import InputError, called, said
 from blocksvm.labels import SETS, refuse_weights, require_labels
@@ -96,6 +97,7 @@ class RegretReport:
             "settings": plain(run.settings),
             "loss": run.judged_name,
             "rows": run.T,
+            "batch": run.batch,
             "features": run.d,
             "loss_sum": float(run.judged[-1]),
             "mistakes": int(run.mistakes[-1]),
@@ -180,13 +182,14 @@ def regret(
     seed: int = 0,
     memory: int = 1_000_000_000,
     tell: Callable[[str], None] = lambda text: None,
+    batch: int = 1,
 ) -> RegretReport:
     """Replay an online learner over a source of two classes, or more by the multi-prototype rule, and compare it with
     fixed weights found in hindsight.
 
     given: the learner's settings; max_rows: only so many rows, in the order of the replay ('stored' or 'shuffled' by
     ``seed``); average: also measure the mean of the learner's weights; memory in bytes; tell is called with what is
-    under way.  Raises InputError where something does not fit.
+    under way; batch: rows of a round, of pegasos.  Raises InputError where something does not fit.
     """
     several = source.label_kind != SETS and source.labels is not None and not source.labels.binary
     (require_labels if several else require_two_labels)(source)
@@ -205,17 +208,22 @@ def regret(
         if runner.settings.get("costs") is not None:
             raise InputError(f"{called('costs')}: no bound here is about costs; leave it out")
     T = min(source.n_samples, max_rows or source.n_samples)
+    r = runner.learner.regulariser(runner.settings)
+    check_batch(batch, T, runner, average)
+    T -= T % batch
+    if r is not None and r.rule == "subgradient":
+        check_steps(T, source.n_features)
     budget = Budget(memory)
     budget.require("records of the rounds", RECORD_BYTES * T)
     budget.take("records of the rounds", RECORD_BYTES * T)
     rows = (ClassRows if several else Rows)(source, order, seed, budget.left // 2)
     by_solver = runner.settings.get("loss", "hinge") in (*CERTIFIED, "perceptron")
-    r = runner.learner.regulariser(runner.settings)
     by_solver = by_solver and not (r is not None and r.kind == "l1" and r.weight > 0.0)
     in_blocks = not source.in_memory or order != "stored"
     if T < source.n_samples or not (by_solver or source.in_memory) or (runner.needs_all_rows and in_blocks):
         rows = Rows(in_memory(rows, T, budget), "stored", seed, 0)
-    run = Run(runner, rows.source, log_spaced(T))
+    run = Run(runner, rows.source, batch * log_spaced(T // batch))
+    run.batch = batch
     vectors = 8 * VECTORS * (run.d + 1) * (runner.n_vectors if several else 1)
     budget.require("comparators", vectors)
     for_solver = budget.left - vectors  # the learner is gone when the solver begins
@@ -230,6 +238,17 @@ def regret(
     judged = [judge(bound, run, found, best) for bound in bounds_of(run)]
     least = np.min([u.judged for u in found], axis=0)
     return RegretReport(run, found, best, least, judged, _notes(run, found, best, judged), dict(budget.taken), mean)
+
+
+def check_batch(batch: int, T: int, runner, average: bool) -> None:
+    """InputError where rounds of so many of T rows do not fit the learner."""
+    if not 1 <= batch <= T:
+        raise InputError(f"{said('batch', batch)}: must be from 1 to the number of rows, {T:,}")
+    r = runner.learner.regulariser(runner.settings)
+    if batch > 1 and (r is None or r.kind != "l2"):
+        raise InputError(f"{said('batch', batch)}: {runner.name} learns row by row; leave it out, or take pegasos")
+    if batch > 1 and average:
+        raise InputError(f"{called('average')}: of rounds of several rows no mean is kept; leave one of them out")
 
 
 def _plan(rows: Rows, budget: Budget, n_bytes: int) -> None:
@@ -263,6 +282,11 @@ def _notes(run: Run, found: list[Comparator], best: Comparator, judged: list[Jud
     if not run.truncated and (run.settings.get("l1") or run.settings.get("l2")):
         notes.append(
             "loss and regret are of the losses alone: the regulariser's part is not measured for these settings"
+        )
+    if run.batch > 1:
+        notes.append(
+            f"a round is {run.batch:,} rows, predicted by the same weights: losses and regret are sums over rows, "
+            f"{run.batch:,} times those of the rounds' means"
         )
     if run.regulariser is not None and run.regulariser.kind == "norm":
         notes.append(

@@ -12,6 +12,7 @@ import numpy as np
 
 from blocksvm.analysis import records
 from blocksvm.analysis.adaptive import adaptive_settle, adaptive_sums
+from blocksvm.analysis.each_round import add_subgradient
 
 if TYPE_CHECKING:
     from blocksvm.analysis.replay import Rows, Run
@@ -37,6 +38,7 @@ def add_truncated(rows: Rows, run: Run) -> None:
     run.steps = run.settings["step"] / (np.ones(run.T) if run.constant_step else np.sqrt(rounds))
     half = run.settings["step"] / (np.ones(run.T) if run.constant_step else np.sqrt(rounds + ahead))
     run.step_products = run.at(run.steps * half)
+    run.halves, run.rows = half, rows
     moves, run.thresholds = -run.steps * run.slopes, half * run.settings["l1"]
     S = np.concatenate([[0.0], np.cumsum(run.thresholds)])
     running = (S, np.cumsum(S), np.cumsum(np.diff(S, prepend=0.0) * S), np.arange(1.0, run.T + 2.0))
@@ -109,6 +111,6 @@ def add_weight_sums(rows: Rows, run: Run) -> None:
     """What the run's learner needs of these."""
     r = run.regulariser
     if r is not None and r.rule is not None:
-        (add_truncated if r.rule == "thresholds" else add_adaptive)(rows, run)
+        {"thresholds": add_truncated, "subgradient": add_subgradient}.get(r.rule, add_adaptive)(rows, run)
     if run.dual_power() is not None:
         add_potential(rows, run)

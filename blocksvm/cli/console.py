@@ -278,7 +278,8 @@ def compile_kernels(purpose: str, kind: str, quiet: bool, file: str = "") -> Non
         what = " ".join(part for part in purpose.removeprefix("read:").split(":") if part)
         if purpose.startswith("{"):
             asked = json.loads(purpose)
-            what = " ".join([asked["solver"], *map(str, asked["settings"].values())])
+            own = (name if name == "joint" else str(value) for name, value in asked["settings"].items())
+            what = " ".join([asked["solver"], *own])
         print(f"compiling the {what} kernels for {kind} values (first run only, some seconds)", file=sys.stderr)
     child = subprocess.run(
         [sys.executable, "-m", "blocksvm.cli.warmup", purpose, kind],

@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
+from blocksvm.learners.joint_map import JOINT
 from blocksvm.learners.protocol import SETS
 from blocksvm.training.methods import get_method
 from blocksvm.training.run_settings import FREE
@@ -44,6 +45,8 @@ def solver_purpose(name: str, learner: bool, given: Mapping, n_classes: int, **m
         settings["multiclass"] = given.get("multiclass")
     if given.get("targets") == SETS:
         settings["targets"] = SETS
+    if given.get(JOINT) is not None:
+        settings[JOINT] = "blocksvm.cli.warmup:FEW_JOINT"
     if n_classes > 2 and given.get("costs") is not None:
         settings["costs"] = [[0, 1, 1], [1, 0, 1], [1, 1, 0]]
     settings = {key: value for key, value in settings.items() if value is not None}
@@ -101,6 +104,21 @@ def few_rows(kind: str, n_classes: int, weighted: bool = False, copies: int = 1,
     return Matrix(rows, labels, chunk_rows=np.arange(n), weights=weights)
 
 
+class FewJoint:
+    """Joint features of ``few_rows``: x in the place of its class, of which there are no more than three."""
+
+    n_features, n_inputs = 9, 3
+
+    def rows(self, X, n_classes: int):
+        from scipy import sparse
+
+        places = sparse.eye(n_classes, 3, format="csr")
+        return sparse.vstack([sparse.kron(places, row, format="csr") for row in X], "csr")
+
+
+FEW_JOINT = FewJoint()
+
+
 def train(
     kind: str,
     solver: str,
@@ -144,7 +162,8 @@ def train(
     name = {"learner" if learner else "solver": solver}
     with tempfile.TemporaryDirectory(prefix="blocksvm-warmup-") as folder:
         for chunks in (None, 1):
-            valid = few_rows(kind, n_classes, sets=sets) if method.capabilities.linear else None
+            plain = method.capabilities.linear and JOINT not in settings
+            valid = few_rows(kind, n_classes, sets=sets) if plain else None
             fitted = fit(source, valid=valid, max_outer=5, tol=0.0, block_chunks=chunks,
                          **name, **(needed | settings), **schedule)  # fmt: skip
         if not method.capabilities.linear:

@@ -11,6 +11,7 @@ import numpy as np
 from blocksvm.errors import InputError, called
 from blocksvm.formats.recipe import Recipe
 from blocksvm.labels import listed
+from blocksvm.learners.joint_map import place_of
 from blocksvm.model.files import FLOAT64, Model, make_model, save_model
 from blocksvm.model.state import Piecewise
 from blocksvm.model.versions import versions
@@ -68,6 +69,8 @@ def linear_of(model: Model) -> Linear:
         raise InputError(f"{name}: has a kernel, so that there are no weights by feature; export a linear model")
     if DISTANCE in model.meta:
         raise InputError(f"{name}: predicts distances and not scores; export a model of rows with labels")
+    if place_of(model.meta) is not None:
+        raise InputError(f"{name}: has joint features of rows and labels, which other programs do not make")
     recipe, notes = model.recipe, []
     if recipe.bits is not None:
         raise InputError(

@@ -19,6 +19,7 @@ from blocksvm.kernels.memory import strided_dot, value_at
 from blocksvm.learners.layout import layout, parameters
 from blocksvm.learners.protocol import (
     DECAY,
+    EPSILON,
     GRADIENT,
     LAM,
     RADIUS,
@@ -137,13 +138,17 @@ def lam_of_C(settings: dict, known: Mapping) -> dict:
     return settings
 
 
-AT_ZERO = {"hinge": 0.5, "squared-hinge": 1.0, "logistic": math.log(2.0), "squared": 0.5}
+# the loss of w = 0; of hinge half of it, by which the radius is that of strong duality
+AT_ZERO = {"hinge": 0.5, "squared-hinge": 1.0, "logistic": math.log(2.0), "squared": 0.5, "epsilon-insensitive": 1.0}
 
 
 def radius_of_optimum(settings: dict) -> float:
     """Of a ball that holds the least of lambda/2 ||w||^2 + mean loss, which is at most the mean loss of w = 0; of hinge by
     strong duality (Pegasos 2011).  inf where no projection is wanted."""
-    return math.inf if settings["unprojected"] else math.sqrt(2.0 * AT_ZERO[settings["loss"]] / settings["lam"])
+    if settings["unprojected"]:
+        return math.inf
+    free = settings["epsilon"] if settings["loss"] == "epsilon-insensitive" else 0.0
+    return math.sqrt(2.0 * max(0.0, AT_ZERO[settings["loss"]] - free) / settings["lam"])
 
 
 def ball_of_optimum(settings: dict) -> tuple[int, float] | None:
@@ -193,6 +198,7 @@ PEGASOS = OGD.like(
             LAM,
             replace(C, default=None, help="the same as lambda = 1 / (C * rows), where their number is known"),
             replace(GRADIENT[0], choices=tuple(AT_ZERO)),
+            EPSILON,
             Setting("unprojected", "leave out the projection on the ball that holds the optimum", False, kind=bool),
         ),
         (("lam", "C"),),
@@ -205,5 +211,10 @@ PEGASOS = OGD.like(
     ball=ball_of_optimum,
     regulariser=lambda settings: Regulariser("l2", settings["lam"], "lambda / 2 ||w||^2"),
     takes_weights=False,
-    bounds=("Pegasos, projected", "Pegasos, no projection", "strongly convex, steps 1 / (lambda t)"),
+    bounds=(
+        "Pegasos, projected",
+        "Pegasos, no projection",
+        "strongly convex, steps 1 / (lambda t)",
+        "strongly convex, largest gradient",
+    ),
 )

@@ -78,6 +78,8 @@ SHARED = Settings(
                 below=1.0, metavar="F"),
         Setting("query", "ask for a label with probability B / (B + |margin|) (default: always)", None, above=0.0,
                 most=LARGEST, metavar="B"),
+        Setting("joint", "the place of a map of row and class to joint features, of which one weight vector is learned: "
+                "'module:attribute' (default: none)", None, kind=str, metavar="MAP"),
     )
 )  # fmt: skip
 
@@ -88,7 +90,7 @@ COMMON_SETTINGS = SHARED + (PROBLEM_SETTINGS["class_weight"],)  # what all learn
 class Regulariser:
     """r(w) of a learner's objective, where regret can measure it.  kind 'l2': weight / 2 ||w||^2; 'norm': weight ||w||; 'l1': weight
     sum_j h_j |w_j|, with ``heights`` those of the last round, else 1; text: the formula for people; rule: how l1 enters
-    the steps: 'thresholds' that all features share up to their heights, or those of AdaGrad by 'forward-backward'
+    the steps: as a part of 'subgradient's, by 'thresholds' that all features share up to their heights, or those of AdaGrad by 'forward-backward'
     splitting or 'dual averaging'."""
 
     kind: str

@@ -13,8 +13,10 @@ from blocksvm.labels import Labels
 from blocksvm.learners import get_learner
 from blocksvm.learners.costs import CostMatrix, check_costs
 from blocksvm.learners.forgetting import forgetting
+from blocksvm.learners.joint_features import JointFeatures, by_class, loop_of
+from blocksvm.learners.joint_map import JOINT
 from blocksvm.learners.label_sets import SetTable
-from blocksvm.learners.loops import LOSS_SUM, ROWS, TALLY_LENGTH, loops_of
+from blocksvm.learners.loops import LOSS_SUM, NO_LABEL, ROWS, TALLY_LENGTH, loops_of
 from blocksvm.learners.protocol import LARGEST, NO_TARGETS, RULES, SETS, SHARED, Learner, of_classes
 
 
@@ -44,13 +46,33 @@ def known_of(source, bias: float) -> dict:
     }
 
 
+def check_joint(learner: Learner) -> None:
+    """InputError for a learner that can't learn joint features of row and class."""
+    if learner.constant is not None or learner.jointly is not None:
+        raise InputError(f"{learner.name}: its rule is not one for joint features; choose another learner")
+
+
+def joint_features(shared: Mapping, n_classes: int, bias: float) -> JointFeatures:
+    """What the map of these settings makes of rows and classes; InputError where it does not fit."""
+    if shared["multiclass"] is not None:
+        raise InputError(f"{called('multiclass')}: {called(JOINT)} is given, too; leave one of them out")
+    if bias:
+        raise InputError(f"{called('bias')}: all features are the joint map's; leave it out, and let the map make one")
+    found = JointFeatures.of(shared[JOINT], n_classes)
+    found.needs_inputs()
+    return found
+
+
 class Runner:
     """One learner with its settings, for two classes (rule None), for ``n_classes`` by ``rule``, or, by ``targets``,
     for numbers, for sets of ``n_classes`` classes, two or more, by ``rule``, or without labels, to predict rows.
+    joint: of one vector over joint features of row and class, the map that makes these (rule JOINT); ids: the ids of
+    the features that rows have, where these are not the features themselves, to be set before learning.
 
     learner: itself, its name in ``LEARNERS``, or 'module:attribute'; given: its settings; known: settings that the
     data decide (max_norm, n_features, lam); bias: value of the constant feature, whose number is d; key: of the draws
-    of selective sampling; shared: ``SHARED`` but for multiclass, which is the rule: average, query, targets, forget.
+    of selective sampling; shared: ``SHARED`` but for multiclass, which is the rule: average, query, targets, forget,
+    joint.
     Raises InputError for settings that do not fit.
     """
 
@@ -64,7 +86,7 @@ class Runner:
         chosen = chosen.of_targets(shared["targets"])
         self.real = not of_classes(shared["targets"])
         self.predicts_rows = shared["targets"] == NO_TARGETS
-        for name in ("multiclass", "query"):
+        for name in ("multiclass", "query", JOINT):
             if self.real and shared[name] is not None:
                 raise InputError(
                     f"{called(name)}: is for classes, and {said('targets', shared['targets'])} is given; leave it out"
@@ -83,6 +105,11 @@ class Runner:
             raise InputError(f"{called('query')}: is for rows of one label each, not for sets of them; leave it out")
         self.rule = (shared["multiclass"] or RULES[0]) if n_classes > 2 or self.sets else None
         self.n_classes = n_classes
+        self.joint: JointFeatures | None = None
+        self.ids: np.ndarray | None = None
+        if shared[JOINT] is not None:
+            self.joint, self.rule = joint_features(shared, n_classes, bias), JOINT
+            known = {**known, "n_features": self.joint.n_features}
         self.settings = chosen.resolve(given, known)
         check_costs(self.settings, n_classes, shared["targets"], shared["multiclass"])
         self.costs: CostMatrix | None = None
@@ -91,6 +118,9 @@ class Runner:
             if shared["average"]:
                 raise InputError(f"{called('average')}: {called('forget')} is given, too; leave one of them out")
             self.learner = forgetting(self.learner, shared["forget"])
+        if self.joint is not None:
+            check_joint(self.learner)
+            self.check_features(self.joint.n_features)
         if self.ranks and self.learner.jointly:
             raise InputError(
                 f"{self.name}: its rule is for rows of one label each; for sets of them give {said('multiclass', 'rest')}, "
@@ -119,7 +149,17 @@ class Runner:
     @property
     def n_vectors(self) -> int:
         """Weight vectors: 1, or one a class."""
-        return self.n_classes if self.rule else 1
+        return self.n_classes if self.rule and self.joint is None else 1
+
+    @property
+    def n_values(self) -> int:
+        """Decision values of a row: 1, or one a class."""
+        return self.n_vectors if self.joint is None else self.joint.n_values(self.sets)
+
+    @property
+    def signed(self) -> bool:
+        """Of two classes, labels of rows are -1 and +1."""
+        return self.n_values == 1 and not self.real
 
     @property
     def n_learners(self) -> int:
@@ -156,6 +196,9 @@ class Runner:
         numbers."""
         if weights is not None:
             self.check_weights()
+        if self.joint is not None:
+            self._learn_joint(matrix, y[order], order, state, None if weights is None else weights[order], scores, sets)
+            return
         prototypes = self.learner.jointly or self.loops.prototypes
         loop = {None: self.loops.two, "prototype": prototypes, "rest": self.loops.rest}[self.rule]
         loop(*matrix, y, weights, order, d, self.bias, state.prior, state.columns, self.width,
@@ -164,6 +207,24 @@ class Runner:
              *self._more_of_loop(sets))  # fmt: skip
         if not math.isfinite(state.tally[LOSS_SUM]):
             self.diverged(f"by row {int(state.tally[ROWS]):,}")
+
+    def _learn_joint(self, matrix: tuple, y: np.ndarray, order: np.ndarray, state: LearnerState,
+                     weights: np.ndarray | None, scores: np.ndarray | None, sets: SetTable | None) -> None:  # fmt: skip
+        """The same over joint features; y, weights (m,): of the rows of ``order``."""
+        codes = np.where(y == NO_LABEL, NO_LABEL, y > 0) if self.signed else y
+        codes = codes.astype(np.int32)
+        own = None if sets is None else sets.arrays
+        for part, rows in self.joint.pieces(matrix, order, self.ids):
+            found = np.empty((part.stop - part.start, self.n_classes))
+            loop_of(self.learner)(
+                *rows, codes[part], None if weights is None else weights[part], self.n_classes, state.columns,
+                self.width, state.scalars.reshape(1, -1), self.parameters, self.query, self.key, state.tally, found,
+                own, self.costs and self.costs.arrays,
+            )  # fmt: skip
+            if not (np.isfinite(found).all() and math.isfinite(state.tally[LOSS_SUM])):
+                self.diverged(f"by row {int(state.tally[ROWS]):,}")
+            if scores is not None:
+                scores[part] = by_class(found, self.sets).reshape(scores[part].shape)
 
     def _more_of_loop(self, sets: SetTable | None) -> tuple:
         """What the loop takes besides."""

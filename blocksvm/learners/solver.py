@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from hashlib import blake2b
@@ -12,6 +13,7 @@ import numpy as np
 from blocksvm.errors import InputError, called, said
 from blocksvm.labels import SETS as LABEL_SETS
 from blocksvm.labels import Labels, require_labels, require_numbers
+from blocksvm.learners.joint_features import JOINT_BYTES
 from blocksvm.learners.label_sets import SetTable
 from blocksvm.learners.loops import (
     ASKED,
@@ -91,11 +93,16 @@ class OnlineSolver(Solver):
         self.runner = Runner(
             learner, own, known, average=shared.get("average", False), bias=task.bias, n_classes=k,
             rule=shared.get("multiclass"), query=shared.get("query"), targets=shared.get("targets"),
-            forget=shared.get("forget"),
+            forget=shared.get("forget"), joint=shared.get("joint"),
         )  # fmt: skip
         self.runner.take_costs(source.labels)
-        own = self.runner.learner
-        self.capabilities = replace(capabilities, takes_prior=own.takes_prior, takes_weights=own.takes_weights)
+        own, joint = self.runner.learner, self.runner.joint
+        self.capabilities = replace(
+            capabilities, takes_prior=own.takes_prior and joint is None, takes_weights=own.takes_weights,
+            linear=joint is None,
+        )  # fmt: skip
+        if joint is not None:
+            self.n_features = joint.n_features
         self.settings = self.runner.settings | SHARED.resolve(shared, learner.name)
         if self.factors is not None:
             self.settings["class_weight"] = task.settings["class_weight"]
@@ -125,6 +132,12 @@ class OnlineSolver(Solver):
             budget.take("sets of labels", self.member.nbytes + self.sets.nbytes)
         if self.runner.costs is not None:
             budget.take("costs", 4 * self.runner.costs.costs.nbytes)
+        if self.runner.joint is not None:
+            n_bytes = JOINT_BYTES + 8 * source.n_features
+            budget.require("joint features of some rows", n_bytes)
+            budget.take("joint features of some rows", n_bytes)
+            self.runner.ids = source.feature_ids(0, source.n_features)
+            self.runner.joint.check_ids(self.runner.ids, source.name)
 
     def learner_state(self, state: State) -> LearnerState:
         return LearnerState(state["features"].reshape(-1), state["scalars"], state["tally"], self.prior)
@@ -139,7 +152,7 @@ class OnlineSolver(Solver):
         tally = own.tally
         weights = block.weights
         if self.factors is not None:
-            own_factors = self.factors[block.y + (1 if self.runner.rule is None else 0)]
+            own_factors = self.factors[block.y + self.runner.signed]
             weights = own_factors if weights is None else own_factors * weights
         if state["epochs"][SEEN] != self.rows_seen or weights is not None:
             state["epochs"][SEEN] = MIXED
@@ -192,6 +205,10 @@ class OnlineSolver(Solver):
 
     def weights(self, state: State, out: np.ndarray) -> np.ndarray:
         return self.runner.weights(self.learner_state(state), out)
+
+    def decision_values(self, matrix: tuple, w: np.ndarray) -> Iterator[tuple[slice, np.ndarray]] | None:
+        runner = self.runner
+        return None if runner.joint is None else runner.joint.scores(matrix, w[:-1], runner.ids, runner.sets)
 
     def progress(self, state: State) -> dict:
         return progress_of(state["tally"], self.runner.real, self.runner.costs)

@@ -317,6 +317,8 @@ HALF_STEPS = Setting(
     kind=str, choices=("same", "next"),
 )  # fmt: skip
 
+EACH = "FOBOS, HF-FOBOS: inequality of each round"  # a bound
+
 SUBGRADIENT = Learner(
     name="subgradient",
     summary="subgradient steps on loss + l1 ||w||_1, the baseline that FOBOS argues against",
@@ -331,6 +333,10 @@ SUBGRADIENT = Learner(
     parameters=PARAMETER,
     numbers=lambda settings: {"l2": 0.0, "p": 0.0, "cap": math.inf, "ahead": 0.0},
     for_numbers=following_numbers,
+    regulariser=lambda settings: (
+        Regulariser("l1", settings["l1"], "l1 ||w||_1", rule="subgradient") if settings["l1"] else None
+    ),
+    bounds=("subgradient, constant step", "subgradient, falling step"),
 )
 ON_L1 = SUBGRADIENT.like(
     name="fobos",
@@ -349,7 +355,7 @@ ON_L1 = SUBGRADIENT.like(
     initial_scalars={"scale": 1.0},
     sparse=True,
     regulariser=truncation("l1 ||w||_1", heights=False),
-    bounds=("FOBOS", "FOBOS, sum of one-round inequalities"),
+    bounds=("FOBOS", "FOBOS, sum of one-round inequalities", EACH),
 )
 FOBOS = ON_L1.like(
     settings=Settings((*GRADIENT, STEP, DECAY, REGULARISER, L1, L2, HALF_STEPS, GROUP)),
@@ -369,5 +375,5 @@ HF_FOBOS = ON_L1.like(
     )),
     numbers=lambda settings: {"l2": 0.0, "ahead": 0.0},
     regulariser=truncation("l1 sum h_j |w_j| with the heights h of the last round", heights=True),
-    bounds=("HF-FOBOS", "HF-FOBOS, largest heights", "HF-FOBOS, heights"),
+    bounds=("HF-FOBOS", "HF-FOBOS, largest heights", "HF-FOBOS, heights", EACH),
 )  # fmt: skip

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from xxhash import xxh3_128_hexdigest
@@ -16,6 +17,7 @@ from blocksvm.formats import FORMATS
 from blocksvm.formats.recipe import Recipe
 from blocksvm.kernels.table import hash_ids
 from blocksvm.labels import listed
+from blocksvm.learners.joint_map import place_of, trusted
 from blocksvm.model.expansion import read_support, write_support
 from blocksvm.model.names import NamePieces, write_feature_names
 from blocksvm.model.older import of_today
@@ -27,6 +29,9 @@ from blocksvm.problems.expansion import Expansion
 from blocksvm.problems.support import Support
 from blocksvm.sources.store.arrays import read_array, write_array
 from blocksvm.sources.store.files import create_group, create_hdf5, damage_named, open_hdf5, read_meta, write_meta
+
+if TYPE_CHECKING:
+    from blocksvm.learners.joint_features import JointFeatures
 
 INT64 = np.dtype(np.int64)
 FLOAT64 = np.dtype(np.float64)
@@ -106,7 +111,8 @@ class Model:
     feature; labels (negative, positive), numbers or strings, or () where targets are real numbers; meta: settings,
     certificate, versions.  Of k > 2 classes: weights (k, d), intercept (k,), labels the k classes, rising; the
     same where rows have sets of k labels.  support: of a machine with a kernel, the rows that it stands on, whose
-    indices are places in feature_ids; the weights are then 0.
+    indices are places in feature_ids; the weights are then 0.  joint: of a model of joint features of row and class,
+    which are 0 .. d - 1, the map that makes them; weights (d,), of any number of classes.
     """
 
     path: str
@@ -116,6 +122,7 @@ class Model:
     labels: tuple
     meta: dict
     support: Support | None = None
+    joint: JointFeatures | None = None
 
     def __repr__(self) -> str:
         labels = listed(self.labels[:5]) + (", ..." if len(self.labels) > 5 else "")
@@ -148,6 +155,8 @@ class Model:
         """<w, x> + intercept for the rows of a scipy sparse matrix whose columns are feature ids; (n,) float64, or
         (n, k) of k > 2 classes.  Of a machine with a kernel sum_m coefficients[m] K(z_m, x) + intercept; of a model of
         rows without labels ||x - w||."""
+        if place_of(self.meta) is not None:
+            return self._joint_values(X)
         if self.support is not None or DISTANCE in self.meta:
             return self._completed(X)
         columns = np.zeros((X.shape[1], *self.weights.shape[:-1]))
@@ -159,6 +168,21 @@ class Model:
             known = self.feature_ids < X.shape[1]
             columns[self.feature_ids[known]] = self.weights[..., known].T
         return np.asarray(X @ columns, dtype=np.float64) + self.intercept
+
+    def _joint_values(self, X) -> np.ndarray:
+        from scipy import sparse
+
+        if self.joint is None:
+            trusted(place_of(self.meta), None, self.path)
+        X = sparse.csr_matrix(X)
+        if not X.has_canonical_format:
+            X = X.copy()
+            X.sum_duplicates()
+        ids = None if self.bits is None else hashed(np.arange(X.shape[1]), self.bits)
+        matrix = X.indptr.astype(np.int64), X.indices, X.data
+        found = [values for _, values in self.joint.scores(matrix, self.weights, ids, self.multilabel)]
+        values = np.concatenate([np.empty((self.joint.n_values(self.multilabel), 0)), *found], axis=1)
+        return values[0] if len(values) == 1 else values.T
 
     def _completed(self, X) -> np.ndarray:
         """Decision values that depend on the norms of rows."""
@@ -228,8 +252,11 @@ def model_feature_ids(path: str | Path) -> np.ndarray:
         return read_array(file["features"], "ids", INT64, read_meta(file)["n_features"])
 
 
-def load_model(path: str | Path) -> Model:
-    """Open a model made by ``python -m blocksvm.train``; InputError where it is not one or is damaged."""
+def load_model(path: str | Path, joint: str | None = None) -> Model:
+    """Open a model made by ``python -m blocksvm.train``; InputError where it is not one or is damaged.
+
+    joint: the place of the map of a model of joint features, which can predict only where the user says that its code
+    may run."""
     with open_hdf5(Path(path), "model") as file, damage_named(file):
         meta = of_today(read_meta(file))
         d = meta["n_features"]
@@ -238,14 +265,35 @@ def load_model(path: str | Path) -> Model:
         support = read_support(file, meta)
     if not np.isfinite(weights).all():
         raise InputError(f"{path}: a weight is not a number; train the model again")
-    return make_model(os.fspath(path), ids, weights, meta, support)
+    features = None if joint is None else joint_of(meta, joint, path)
+    return make_model(os.fspath(path), ids, weights, meta, support, features)
 
 
-def make_model(path: str, ids: np.ndarray, w: np.ndarray, meta: dict, support: Support | None = None) -> Model:
+def joint_of(meta: dict, joint: str | None, path: str | Path) -> JointFeatures | None:
+    """What makes the features of a model so described, if they are joint ones; joint: the place that the user gave.
+    InputError where that is another one than the model's, or what is there does not fit the model."""
+    if trusted(place_of(meta), joint, path) is None:
+        return None
+    from blocksvm.learners.joint_features import JointFeatures
+
+    found = JointFeatures.of(joint, len(meta["labels"]))
+    found.needs_inputs()
+    if found.n_features != meta["n_features"]:
+        raise InputError(
+            f"{path}: was trained with {meta['n_features']:,} joint features, but {found.name} has "
+            f"{found.n_features:,} now; use the map that it was trained with"
+        )
+    return found
+
+
+def make_model(
+    path: str, ids: np.ndarray, w: np.ndarray, meta: dict, support: Support | None = None,
+    joint: JointFeatures | None = None,
+) -> Model:  # fmt: skip
     """From weights (n_vectors * (d + 1),) as a run has them."""
     by_class = w.reshape(meta["n_vectors"], -1)
     intercepts = by_class[:, -1] * meta["bias"]
     labels = tuple(meta["labels"])
     if len(by_class) == 1:
-        return Model(path, ids, by_class[0, :-1], float(intercepts[0]), labels, meta, support)
+        return Model(path, ids, by_class[0, :-1], float(intercepts[0]), labels, meta, support, joint)
     return Model(path, ids, by_class[:, :-1], intercepts, labels, meta)

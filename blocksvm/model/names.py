@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from blocksvm.errors import InputError
+from blocksvm.learners.joint_map import place_of
 from blocksvm.model.state import open_state
 from blocksvm.sources.store.arrays import read_range, write_array
 from blocksvm.sources.store.files import damage_named, open_hdf5, read_meta
@@ -87,7 +88,7 @@ def strongest(path: str | Path, n: int) -> list[tuple[object, list[Weighted]]]:
             kept = np.lexsort((places[c], -np.abs(weights[c])))[:n]
             places[c], weights[c] = places[c][kept], weights[c][kept]
     labels = meta["labels"]
-    each = labels if n_vectors > 1 else [labels[-1]] if labels else [None]
+    each = labels if n_vectors > 1 else [labels[-1]] if labels and place_of(meta) is None else [None]
     return [
         (label, _named(path, own.tolist(), w.tolist())) for label, own, w in zip(each, places, weights, strict=True)
     ]

@@ -19,7 +19,16 @@ from blocksvm.formats.recipe import Recipe
 from blocksvm.formats.text import LineLimit
 from blocksvm.memory import Budget
 from blocksvm.model.expansion import support_bytes
-from blocksvm.model.files import Model, describe_model, hashed, labels_predicted, load_model, own_format, recipe_of
+from blocksvm.model.files import (
+    Model,
+    describe_model,
+    hashed,
+    joint_of,
+    labels_predicted,
+    load_model,
+    own_format,
+    recipe_of,
+)
 from blocksvm.model.values import classes_of, piece_bytes, pieces_of_values, rows_of_piece
 from blocksvm.problems.distance import Distance
 from blocksvm.problems.expansion import Expansion
@@ -59,12 +68,13 @@ class TextScorer:
     """Scores text row by row, read by the recipe of the model's training text.
 
     format: the text's format, None: the recipe's own, 'auto': what its first bytes look like; on_format is told it
-    before anything is parsed.
+    before anything is parsed; joint: the place of the map of a model of joint features.
     """
 
     def __init__(self, model: str | Path, memory: int, format: str | None = None,
-                 on_format: Callable[[str], None] = lambda name: None):  # fmt: skip
+                 on_format: Callable[[str], None] = lambda name: None, joint: str | None = None):  # fmt: skip
         description = describe_model(model)
+        self.joint = joint_of(description, joint, model)
         d, n_vectors = description["n_features"], description["n_vectors"]
         self.budget = Budget(memory)
         self.piece_bytes = int(min(4_000_000, max(65_536, memory // 64)))
@@ -73,7 +83,7 @@ class TextScorer:
         self.budget.take("decision values", piece_bytes(n_vectors))
         # ids stay for the look-up; while the index is filled there are two copies of them
         need = 8 * width_of(n_vectors) * (d + 2) + 8 * n_vectors * (d + 1) + 8 * d + IdIndex.n_bytes(d)
-        need += support_bytes(description, d)
+        need += support_bytes(description, d) + joint_bytes(self.joint)
         self.budget.require("the model", need)
         self.budget.take("the model", need)
         # a longer line is there up to three times while it is read, then with what is made of it
@@ -110,19 +120,27 @@ class TextScorer:
             for piece in text.pieces(int(share * self.piece_bytes), self._limit(share)):
                 batch = reader.parse(piece)
                 counter.check(batch)
-                positions = self.index.find(batch.ids)
-                positions[positions < 0] = self.w.shape[-1] - 2
                 rows += len(batch)
                 labels = batch.label_array()
-                matrix = batch.indptr, positions, batch.values
-                for part, values in pieces_of_values(matrix, self.w, 1.0):
-                    if self.completion is not None:
-                        self.completion.complete(matrix, part, values)
+                for part, values in self._values(batch.indptr, batch.ids, batch.values):
                     yield Scores(by_row(values), classes_of(values), labels[part])
         if rows == 0:
             raise InputError(
                 f"{shown_name(inputs[0])}: no rows found; expected lines of {format_named(recipe.format).lines}"
             )
+
+    def _values(self, indptr: np.ndarray, ids: np.ndarray, entries: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
+        """(rows, decision values (k, m)) of consecutive rows."""
+        if self.joint is not None:
+            yield from self.joint.scores((indptr, ids, entries), self.w[0, :-2], None, self.model.multilabel)
+            return
+        positions = self.index.find(ids)
+        positions[positions < 0] = self.w.shape[-1] - 2
+        matrix = indptr, positions, entries
+        for part, values in pieces_of_values(matrix, self.w, 1.0):
+            if self.completion is not None:
+                self.completion.complete(matrix, part, values)
+            yield part, values
 
     def _limit(self, share: float) -> LineLimit:
         """Lines as long as what is left of the memory holds."""
@@ -141,14 +159,17 @@ class StoreScorer:
     values are wanted, too.
     """
 
-    def __init__(self, model: str | Path, path: str | Path, memory: int, with_values: bool = True):
+    def __init__(self, model: str | Path, path: str | Path, memory: int, with_values: bool = True,
+                 joint: str | None = None):  # fmt: skip
         self.path = path
         self.with_values = with_values
         self.budget = Budget(memory)
         description = describe_model(model)
+        self.joint = joint_of(description, joint, model)
         d, n_vectors = description["n_features"], description["n_vectors"]
+        self.n_values = n_vectors if self.joint is None else self.joint.n_values(description.get("multilabel", False))
         # source number, label, class; the numbers are sorted with a second copy of them
-        self.row_bytes = 8 + 8 + 8 + 4 + (8 * n_vectors if with_values else 0)
+        self.row_bytes = 8 + 8 + 8 + 4 + (8 * self.n_values if with_values else 0)
         with Store(path) as store:
             need = (8 + 8 * n_vectors) * (d + 1) + IdIndex.n_bytes(d)
             need += 8 * width_of(n_vectors) * (store.n_features + 1)
@@ -156,6 +177,7 @@ class StoreScorer:
                 GATHERED_BYTES
                 + support_bytes(description, store.n_features)
                 + 8 * d * (description.get("kernel") is not None)
+                + joint_bytes(self.joint)
             )
             self.budget.require("the model and the matching of its features", need)
             loaded = load_model(model)
@@ -166,7 +188,14 @@ class StoreScorer:
                     f"note: the model was trained on rows split with {said('normalize', trained.normalize)}, this "
                     f"store's with {own.normalize}: split it likewise, or its decision values are on another scale"
                 )
-            self.own, places = _own_weights(loaded, store)
+            self.ids = None
+            if self.joint is None:
+                self.own, places = _own_weights(loaded, store)
+            else:
+                check_hashes(loaded, store)
+                self.own, places = loaded.weights, np.empty(0, np.int64)
+                ids = store.feature_ids(0, store.n_features)
+                self.ids = ids if loaded.bits == own.bits else hashed(ids, loaded.bits)
             support = loaded.support
             self.completion = (
                 Distance.of(description) if support is None else Expansion.of(support, places, store.n_features)
@@ -175,6 +204,8 @@ class StoreScorer:
             self.model = replace(loaded, feature_ids=np.empty(0, np.int64), weights=np.empty(0), support=None)
             self.arena_bytes = largest_chunk_bytes(store)
             self.budget.take("weights", 8 * width_of(n_vectors) * (store.n_features + 1))
+            if self.joint is not None:
+                self.budget.take("joint features of some rows", joint_bytes(self.joint) + 8 * store.n_features)
             self.budget.take("one chunk", self.arena_bytes + 48 * int(store.chunks.n_rows.max()))
             self.budget.take("decision values", piece_bytes(n_vectors))
             self.budget.require("predictions", self.row_bytes * min(store.n_samples, 1024))
@@ -192,7 +223,7 @@ class StoreScorer:
         """Scores of the rows with source numbers low .. high - 1."""
         sources = _sources_between(store, low, high)
         labels, classes = np.empty(len(sources)), np.empty(len(sources), np.int32)
-        k = len(self.own)
+        k = self.n_values
         found = np.empty((len(sources), k)) if self.with_values else None
         for chunk in range(len(store.chunks)):
             rows = store.read_rows(chunk)
@@ -200,9 +231,7 @@ class StoreScorer:
             if not chosen.any():
                 continue
             block = store.read_block(np.array([chunk]), arena)
-            for part, values in pieces_of_values(block.matrix, self.own, 1.0):
-                if self.completion is not None:
-                    self.completion.complete(block.matrix, part, values)
+            for part, values in self._values(block.matrix):
                 own = chosen[part]
                 places = np.searchsorted(sources, rows["source"][part][own])
                 labels[places] = rows["label"][part][own]
@@ -215,6 +244,16 @@ class StoreScorer:
             values = None if found is None else found[part, 0] if k == 1 else found[part]
             yield Scores(values, classes[part], store.coding.labels_of_rows(labels[part]))
 
+    def _values(self, matrix: tuple) -> Iterator[tuple[slice, np.ndarray]]:
+        """(rows, decision values (k, m)) of consecutive rows."""
+        if self.joint is not None:
+            yield from self.joint.scores(matrix, self.own, self.ids, self.model.multilabel)
+            return
+        for part, values in pieces_of_values(matrix, self.own, 1.0):
+            if self.completion is not None:
+                self.completion.complete(matrix, part, values)
+            yield part, values
+
 
 GATHERED_BYTES = 3 * 8 * (1 << 17)  # ids, positions and weights of a stored piece of ids
 
@@ -225,17 +264,7 @@ def _own_weights(model: Model, store: Store) -> tuple[np.ndarray, np.ndarray]:
 
     InputError where the store's features are hashed otherwise than the model's.
     """
-    bits = Recipe.of_store(store.meta, store.name).bits
-    if bits is not None and bits != model.bits:
-        theirs = f"without {called('bits')}" if model.bits is None else f"with {said('bits', model.bits)}"
-        raise InputError(
-            f"{store.name}: was split with {said('bits', bits)}, the model's text {theirs}; split it likewise"
-        )
-    if model.support is not None and bits is None and model.bits is not None:
-        raise InputError(
-            f"{store.name}: was split without {called('bits')}, the model's text with {said('bits', model.bits)}; "
-            "split it likewise"
-        )
+    bits = check_hashes(model, store)
     index = IdIndex(len(model.feature_ids)).fill([(0, model.feature_ids)])
     places = np.full(0 if model.support is None else len(model.feature_ids), -1)
     theirs = np.atleast_2d(model.weights)
@@ -249,6 +278,31 @@ def _own_weights(model: Model, store: Store) -> tuple[np.ndarray, np.ndarray]:
             mine[start + known] = weights[positions[known]]
     own[:, -1] = model.intercept
     return own, places
+
+
+def joint_bytes(joint) -> int:
+    """What making joint features takes."""
+    if joint is None:
+        return 0
+    from blocksvm.learners.joint_features import JOINT_BYTES
+
+    return JOINT_BYTES
+
+
+def check_hashes(model: Model, store: Store) -> int | None:
+    """The bits that a store's ids are hashed to; InputError where they are hashed otherwise than the model's."""
+    bits = Recipe.of_store(store.meta, store.name).bits
+    if bits is not None and bits != model.bits:
+        theirs = f"without {called('bits')}" if model.bits is None else f"with {said('bits', model.bits)}"
+        raise InputError(
+            f"{store.name}: was split with {said('bits', bits)}, the model's text {theirs}; split it likewise"
+        )
+    if model.support is not None and bits is None and model.bits is not None:
+        raise InputError(
+            f"{store.name}: was split without {called('bits')}, the model's text with {said('bits', model.bits)}; "
+            "split it likewise"
+        )
+    return bits
 
 
 def _source_bounds(store: Store, at_once: int) -> list[int]:

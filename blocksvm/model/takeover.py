@@ -15,6 +15,7 @@ from blocksvm.conversion.ids import IdIndex
 from blocksvm.errors import InputError, brief, called, said
 from blocksvm.formats.recipe import Recipe
 from blocksvm.labels import listed
+from blocksvm.learners.joint_map import JOINT, place_of, trusted
 from blocksvm.memory import Budget
 from blocksvm.model.files import describe_model, load_model, model_feature_ids, model_fingerprint, recipe_of
 from blocksvm.model.state import open_state
@@ -26,7 +27,8 @@ class EarlierModels:
     """The earlier models of one run: ``continue_from`` (a learner's whole state) and ``prior`` (its weights); None:
     none.
 
-    extra_ids (m,) int64, rising: ids that the source does not have; outers: outer iterations that were done before.
+    extra_ids (m,) int64, rising: ids that the source does not have; outers: outer iterations that were done before;
+    n_apart: how many features there are, where they are others than the source's, and their ids 0, 1, ...
     Raises InputError where a model does not fit the run.
     """
 
@@ -37,6 +39,7 @@ class EarlierModels:
         # by content: a run that is resumed, or a model that is continued, must have the same
         self.fingerprints = [None if path is None else model_fingerprint(path) for path in (continue_from, prior)]
         self.extra_ids = np.empty(0, np.int64)
+        self.n_apart: int | None = None
         self.outers = 0
 
     def check(self, solver, method: Mapping, bias: float, labels: list) -> None:
@@ -52,6 +55,7 @@ class EarlierModels:
             self.outers = saved["outer"]
         if self.prior is not None:
             solver.capabilities.require("takes_prior", solver.name, "prior", "dual-cd and most learners take one")
+            check_plain(self.prior, describe_model(self.prior))
             self._check_labels(self.prior, describe_model(self.prior), labels)
         for path in (self.continue_from, self.prior):
             theirs = None if path is None else recipe_of(describe_model(path), path).bits
@@ -88,6 +92,8 @@ class EarlierModels:
 
     def positions(self, ids: np.ndarray) -> np.ndarray:
         """The number (int64) in this run of each feature that is named by its id."""
+        if self.n_apart is not None:
+            return ids
         found = self.index.find(ids).astype(np.int64)
         unknown = found < 0
         found[unknown] = self.source.n_features + np.searchsorted(self.extra_ids, ids[unknown])
@@ -95,6 +101,8 @@ class EarlierModels:
 
     def feature_ids(self, source: Source, start: int, stop: int) -> np.ndarray:
         """The user's ids of the run's features start..stop-1: the source's, then those that only a model knows."""
+        if self.n_apart is not None:
+            return np.arange(start, stop)
         d = source.n_features
         own = source.feature_ids(min(start, d), min(stop, d))
         if stop <= d:
@@ -137,10 +145,17 @@ class EarlierModels:
         return found.ravel()
 
 
+def check_plain(path: Path, saved: Mapping) -> None:
+    """InputError where a model's features are not those of rows."""
+    if place_of(saved) is not None:
+        raise InputError(f"{path}: has joint features of rows and labels, no weights of features; name another model")
+
+
 def continued_settings(path: str | Path, saved: Mapping, takes: Settings, given: Mapping) -> dict:
     """The settings with which the learner of a model goes on: its own (``saved`` is the method of its description),
     with which what is ``given`` (name -> value, None for what is not) must agree."""
     before = takes.restored(saved["settings"])
+    trusted(before.get(JOINT), given.get(JOINT), path)
     for name, value in takes.checked(given, saved["name"]).items():
         was = before.get(name, takes[name].default)
         if was != value:

@@ -7,7 +7,7 @@ tested alone or made elsewhere, and a solver is one file.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -173,7 +173,8 @@ class Solver(Protocol):
     block's part; ``visit`` the arrays declared for a visit.  A pass updates what it is given.  settings: resolved;
     problem: what is minimised, None where nothing is; bias: value of the constant feature; n_vectors: weight vectors,
     1 or one a class; prior: weights
-    (n_vectors * (d + 1),) that it is regularised towards, or (0,), set before ``start``.
+    (n_vectors * (d + 1),) that it is regularised towards, or (0,), set before ``start``; n_features: d, where its
+    features are others than the source's: 0 .. d - 1 are then their ids.
     """
 
     name: str
@@ -186,6 +187,7 @@ class Solver(Protocol):
     visit_arrays: tuple[VisitArray, ...]
     needs_output: bool  # ``weights`` computes into ``out``
     prior: np.ndarray
+    n_features: int | None = None
     # (m, k) bool: the labels of each of the rows' m sets, of a solver that has no problem
     member: np.ndarray | None = None
     # the decision values order the labels of a set, and nothing parts those in it from those outside
@@ -277,6 +279,11 @@ class Solver(Protocol):
 
     def support(self, state: State, blocks: Callable[[], Iterable[Block]]) -> Support | None:
         """Of a solver whose result is no vector of weights: the rows that it stands on."""
+        return None
+
+    def decision_values(self, matrix: tuple, w: np.ndarray) -> Iterator[tuple[slice, np.ndarray]] | None:
+        """Of a solver with features of its own: (rows, decision values (k, m), or (1, m) of two classes) of the
+        consecutive rows of (indptr, indices, entries); w as ``weights`` gives it."""
         return None
 
     def completion(self, state: State) -> Completion | None:

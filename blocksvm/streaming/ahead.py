@@ -18,6 +18,7 @@ from blocksvm.rows import RowBatch
 
 PIECE_BYTES = 2_000_000  # each costs the interpreter some tenths of a millisecond
 END = object()  # of the inputs
+SMALLEST_PIECE, PARTS = 65_536, 40  # all pieces' text together is one part of so many of the memory
 # a piece under way holds its text, ids and values, and what is made of them: so many times its bytes
 BYTES_EACH = EXPANSION + 2
 ENDING_SECONDS = 5.0  # that the reading thread is waited for: it looks several times a second whether it shall end
@@ -47,12 +48,20 @@ class ParsedAhead:
         self.reader: Reader | None = None
         # one is read, one waits, jobs are parsed, one is learned from
         pieces = jobs + 3
-        self.most_bytes = self.piece_bytes = int(min(PIECE_BYTES, max(65_536, memory // (40 * pieces))))
+        self.most_bytes = self.piece_bytes = int(min(PIECE_BYTES, max(SMALLEST_PIECE, memory // (PARTS * pieces))))
         self.line_parts = 20 * pieces
         self.memory = memory
         self.planned_bytes = BYTES_EACH * pieces * self.piece_bytes
         self.spare_text: queue.SimpleQueue = queue.SimpleQueue()
         self.spare_rooms: queue.SimpleQueue = queue.SimpleQueue()
+
+    def least_memory(self, besides: int) -> int:
+        """The least ``memory`` that leaves so many bytes."""
+        pieces = self.jobs + 3
+        shared = PARTS * besides // (PARTS - BYTES_EACH) + 1  # where a piece is a part of the memory
+        return max(
+            besides + BYTES_EACH * pieces * SMALLEST_PIECE, min(shared, besides + BYTES_EACH * pieces * PIECE_BYTES)
+        )
 
     def give_back(self, part: Part) -> None:
         """The memory of a part that is done with may be used again."""

@@ -16,7 +16,7 @@ from blocksvm.learners import get_learner
 from blocksvm.learners.protocol import COMMON_SETTINGS, NUMBERS
 from blocksvm.model.files import FLOAT64, INT64, describe_model, recipe_of
 from blocksvm.model.state import open_state
-from blocksvm.model.takeover import continued_settings
+from blocksvm.model.takeover import check_plain, continued_settings
 from blocksvm.sources.source import Labels
 from blocksvm.streaming.features import StreamFeatures
 from blocksvm.streaming.learner import StreamLearner, spans
@@ -88,7 +88,7 @@ def go_on(path: Path, features: StreamFeatures) -> None:
     """Fill the state of a stream's one learner, which is new, with what it knew; raises InputError where the file is
     damaged."""
     saved = open_state(path)
-    if features.bits is None:
+    if features.table is not None:
         for _, ids in saved.pieces("", "ids", INT64):
             features.indices(ids)
     (learner,) = features.learners
@@ -123,6 +123,7 @@ def take_prior(path: Path, described: dict, stream: Stream) -> None:
             f"{path}: has {f'the labels {listed(theirs)}' if theirs else 'real targets'}, other ones than the stream; "
             f"give them by {called('labels') if theirs else said('targets', NUMBERS)}"
         )
+    check_plain(path, described)
     features, bits = stream.features, recipe_of(described, path).bits
     if bits is not None and bits != features.bits:
         raise InputError(f"{path}: has features hashed to {bits} bits; give {said('bits', bits)}")

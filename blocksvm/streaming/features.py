@@ -17,8 +17,9 @@ SMALLEST = 4_096  # features at first
 class StreamFeatures:
     """Which feature an id is, the same for all ``learners``, and room for it in their memory.
 
-    bits: hash the ids to 2^bits places; None: a table of the ids within ``budget`` bytes.  copied: it shall be possible
-    to save a copy of a learner while learning goes on (``holds_copy``: it is; hashed features may leave no room).
+    bits: hash the ids to 2^bits places; None: a table of the ids within ``budget`` bytes.  Of learners of joint
+    features these are the features, and ids are columns of the map.  copied: it shall be possible to save a copy of a
+    learner while learning goes on (``holds_copy``: it is; hashed features may leave no room).
     Raises InputError where the budget does not hold what is asked for.
     """
 
@@ -27,28 +28,34 @@ class StreamFeatures:
         self.bits = bits
         per_feature = sum(learner.feature_bytes() for learner in learners)
         with_copy = per_feature + max(learner.copy_bytes() for learner in learners)
-        self.holds_copy = copied and (bits is None or (1 << bits) * with_copy <= budget)
+        joint = learners[0].runner.joint
+        known = None if bits is None else 1 << bits
+        if joint is not None:
+            known = joint.n_features
+        self.holds_copy = copied and (known is None or known * with_copy <= budget)
         if self.holds_copy:
             per_feature = with_copy
-        if bits is not None:
-            need = (1 << bits) * per_feature
+        if known is not None:
+            need = known * per_feature
             if need > budget:
+                what = said("bits", bits) if joint is None else joint.name
+                lower = f"lower {called('bits')} or raise" if joint is None else "raise"
                 raise InputError(
-                    f"{said('bits', bits)}: takes {need / 1e6:,.0f} MB where {called('memory')} leaves "
-                    f"{budget / 1e6:,.0f} MB; lower {called('bits')} or raise {called('memory')}"
+                    f"{what}: takes {need / 1e6:,.0f} MB where {called('memory')} leaves "
+                    f"{budget / 1e6:,.0f} MB; {lower} {called('memory')}"
                 )
-            self.table, self.most = None, 1 << bits
+            self.table, self.most = None, known
         else:
             # slots grow by half at a time: up to 1.5 / FULLEST of them for an id
             self.most = max(1024, int(budget / (per_feature + BYTES_AN_ID + 6.0 / FULLEST)))
             self.table = IdTable(self.most * (BYTES_AN_ID + int(6.0 / FULLEST)))
-        self.capacity = self.most if bits is not None else min(self.most, SMALLEST)
+        self.capacity = self.most if known is not None else min(self.most, SMALLEST)
         for learner in learners:
             learner.reserve(self.most, self.capacity)
 
     @property
     def n_features(self) -> int:
-        return (1 << self.bits) if self.table is None else len(self.table)
+        return self.most if self.table is None else len(self.table)
 
     def _grow(self, wanted: int) -> None:
         """Make room for ``wanted`` features."""
@@ -72,8 +79,8 @@ class StreamFeatures:
         return found
 
     def ids(self) -> np.ndarray:
-        """Of each feature: the id, or the place it was hashed to."""
-        return np.arange(1 << self.bits) if self.table is None else self.table.known[: len(self.table)]
+        """Of each feature: the id, or the place it was hashed to, or the joint feature."""
+        return np.arange(self.most) if self.table is None else self.table.known[: len(self.table)]
 
     def frozen(self) -> StreamFeatures:
         """A copy that stays as it is; only what grows at its end is shared."""

@@ -16,7 +16,7 @@ from blocksvm.learners.protocol import COMMON_SETTINGS, SETS, SHARED, of_classes
 from blocksvm.learners.runner import LearnerState, Runner
 from blocksvm.learners.solver import check_weighs_classes, progress_of
 from blocksvm.settings import plain
-from blocksvm.streaming.ranking import Ranking
+from blocksvm.streaming.ranking import RANKING_BYTES, Ranking
 
 
 def spans(start: int, stop: int, length: int) -> list[tuple[int, int, int]]:
@@ -43,7 +43,7 @@ class StreamLearner:
         self.runner = runner
         self.method = method
         self.has_prior = has_prior
-        self.ranking = None if runner.real or runner.rule else Ranking()
+        self.ranking = Ranking() if runner.signed else None
         self.capacity = 0
         self.reserved = self.reserved_prior = np.empty(0)
         self.state = LearnerState(self.reserved, np.zeros(runner.scalar_length()), np.zeros(TALLY_LENGTH))
@@ -51,6 +51,10 @@ class StreamLearner:
     @property
     def name(self) -> str:
         return self.method["name"]
+
+    def ranking_bytes(self) -> int:
+        """What the ranking of its predictions takes, however many rows come."""
+        return 0 if self.ranking is None else RANKING_BYTES
 
     def feature_bytes(self) -> int:
         """What a feature takes: weights and what the learner keeps beside them, and what saving it takes."""
@@ -180,10 +184,10 @@ def learners_of(settings, classes: Labels | None, has_prior: bool) -> list[Strea
         runner = Runner(
             name, own, {}, average=settings.average, bias=settings.bias or 0.0,
             n_classes=len(classes.values) if classes else 2, rule=settings.multiclass, query=settings.query,
-            key=settings.seed, targets=settings.targets, forget=settings.forget,
+            key=settings.seed, targets=settings.targets, forget=settings.forget, joint=settings.joint,
         )  # fmt: skip
         runner.take_costs(classes)
-        if has_prior and not runner.learner.takes_prior:
+        if has_prior and (runner.joint is not None or not runner.learner.takes_prior):
             raise InputError(f"{called('prior')}: {name} has no use for it; leave it out")
         if settings.class_weight is not None:
             check_class_weight(settings.class_weight, runner, settings.targets)

@@ -6,7 +6,9 @@ import numpy as np
 
 from blocksvm.model.measures import RankCurve
 
-KEPT_BITS = 16  # of a float32 decision value: sign, exponent, and 7 bits behind the leading one: 1 MB a curve
+KEPT_BITS = 16  # of a float32 decision value: sign, exponent, and 7 bits behind the leading one
+RANKING_BYTES = 2 * 8 << KEPT_BITS  # of a curve
+AREA_BYTES = 4 * 8 << KEPT_BITS  # while its area is found
 
 
 class Ranking:

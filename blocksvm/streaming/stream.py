@@ -17,6 +17,7 @@ from blocksvm.formats import AUTO, format_named
 from blocksvm.formats.protocol import Reading
 from blocksvm.formats.recipe import Recipe
 from blocksvm.labels import Labels
+from blocksvm.learners.joint_features import JOINT_BYTES
 from blocksvm.learners.loops import LAST_LABEL, LAST_LENGTH, LAST_SCORE, MISTAKES, NO_LABEL, NONZEROS, ROWS
 from blocksvm.learners.protocol import COMMON_SETTINGS, LARGEST
 from blocksvm.learners.solver import is_reported
@@ -28,6 +29,7 @@ from blocksvm.streaming.asking import Asking
 from blocksvm.streaming.earlier import check_continued_stream, continued, go_on, prior_bytes, take_prior
 from blocksvm.streaming.features import StreamFeatures
 from blocksvm.streaming.learner import StreamLearner, learners_of
+from blocksvm.streaming.ranking import AREA_BYTES
 from blocksvm.streaming.targets import targets_of
 
 PREDICTED_AT_ONCE = 1 << 16  # decision values
@@ -40,9 +42,10 @@ class StreamSettings:
     learner: the name, or several with commas between them, '' where a model's goes on; settings: the learners' own, by
     name, each for those that have it; labels: the classes, rising, or None: -1 and +1, or 0 and 1, whichever comes;
     targets: 'numbers' where labels are no classes, 'sets' where they are sets of these, 'none' where they are not
-    looked at; bits: hash ids to 2^bits features, None: a table; query: b of selective sampling, None: ask for every
-    label; forget: the part that learners/forgetting.py takes back in each round; memory: bytes; options: the format's
-    own settings, by name; passes: over the inputs; test: predict only, and learn nothing.
+    looked at; joint: the place of a map of row and class to joint features; bits: hash ids to 2^bits features, None: a
+    table; query: b of selective sampling, None: ask for every label; forget: the part that learners/forgetting.py takes
+    back in each round; memory: bytes; options: the format's own settings, by name; passes: over the inputs; test:
+    predict only, and learn nothing.
     """
 
     learner: str = ""
@@ -55,6 +58,7 @@ class StreamSettings:
     multiclass: str | None = None
     class_weight: Mapping | None = None
     targets: str | None = None
+    joint: str | None = None
     bias: float | None = None
     skip_bad: bool = False
     save_every: int | None = None
@@ -161,9 +165,13 @@ class Stream:
         reading = Reading(settings.recipe, offers=("duplicates", "bits"))
         self.ahead = ParsedAhead(reading, settings.skip_bad, settings.memory, settings.jobs, stop, on_format)
         prior_takes = 0 if prior_model is None else prior_bytes(prior_model)
-        left = settings.memory - self.ahead.planned_bytes - prior_takes
+        ranked = sum(learner.ranking_bytes() for learner in self.learners)
+        self.ranking_bytes = ranked + AREA_BYTES if ranked else 0  # areas are found one after the other
+        self.joint_bytes = 0 if self.leading.runner.joint is None else JOINT_BYTES
+        besides = self.ranking_bytes + self.joint_bytes + prior_takes
+        left = settings.memory - self.ahead.planned_bytes - besides
         if left < 1_000_000:
-            least = 16 + math.ceil(prior_takes / 1e6)
+            least = math.ceil(self.ahead.least_memory(1_000_000 + besides) / 1e6)
             raise InputError(
                 f"{said('memory', f'{settings.memory / 1e6:g}MB')} is too small for a stream; give {least}MB or more"
             )
@@ -194,7 +202,10 @@ class Stream:
 
     def plan(self) -> dict[str, int]:
         """Bytes by name, at most."""
-        return {"text": self.ahead.planned_bytes, "features": self.settings.memory - self.ahead.planned_bytes}
+        found = {"text": self.ahead.planned_bytes, "ranking": self.ranking_bytes,
+                 "joint features of some rows": self.joint_bytes}  # fmt: skip
+        found = {name: n_bytes for name, n_bytes in found.items() if n_bytes}
+        return found | {"features": self.settings.memory - sum(found.values())}
 
     def report(self, final: bool = False) -> StreamReport:
         leading = self.leading
@@ -206,7 +217,7 @@ class Stream:
             label, score = (None if c < 0 else labels.values[int(c)] for c in (label, score))
         elif labels is not None:
             label = labels.values[label > 0.0] if labels.binary else labels.values[int(label)]
-            score = score if labels.binary else labels.values[int(score)]
+            score = score if leading.runner.rule is None else labels.values[int(score)]
         return StreamReport(
             **told, features=self.features.n_features, skipped=self.targets.skipped,
             seconds=time.perf_counter() - self.began, label=label, score=score, length=int(tally[LAST_LENGTH]),
@@ -294,13 +305,17 @@ class Stream:
                 f"{shown_name(batch.origin.source.name)}: holds a row of norm {math.sqrt(batch.largest):g}; online "
                 f"learners take up to {LARGEST:g}, scale the values"
             )
-        indices = batch.ids if self.settings.bits is not None else self.features.indices(batch.ids)
+        joint = self.learners[0].runner.joint
+        if joint is not None:
+            joint.check_ids(batch.ids, shown_name(batch.origin.source.name))
+        hashed = self.settings.bits is not None or joint is not None
+        indices = batch.ids if hashed else self.features.indices(batch.ids)
         matrix = (batch.indptr, indices, batch.values)
         every, weights = self.settings.save_every, self.targets.weigh(y, batch.weights, self.settings.class_weight)
         if weights is not None and (weights == 1.0).all():
             weights = None
         # of many classes the decision values of a piece's rows would take more than the piece
-        k, scores = self.learners[0].runner.n_vectors, None
+        k, scores = self.learners[0].runner.n_values, None
         wanted = self.on_predicted is not None or self.asking is not None
         step = max(1, PREDICTED_AT_ONCE // k) if wanted else len(order)
         for start in range(0, len(order), max(1, step)):

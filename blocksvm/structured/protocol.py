@@ -157,7 +157,7 @@ class Checked(Structure):
         found = self.inner.k_best(w, i, k)
         if not isinstance(found, list | tuple) or not 1 <= len(found) <= k:
             raise InputError(f"{self._where(i, 'k best outputs')} are not a list of 1 to {k}; give such a list")
-        return [self._output(i, output, "k best outputs") for output in found]
+        return [self._output(i, output, "output among the k best") for output in found]
 
     @property
     def n_bytes(self):
@@ -172,6 +172,9 @@ class Checked(Structure):
         output = np.asarray(output)
         if output.ndim != 1 or output.dtype.kind not in "iu":
             raise InputError(f"{self._where(i, what)} is not a one-dimensional array of whole numbers; give such a one")
+        gold = () if len(output) or what == "gold" else self.inner.gold(i)
+        if gold is not None and len(gold):
+            raise InputError(f"{self._where(i, what)} is empty; give an array of choices")
         n = self.inner.choices(i)
         if len(output) and (output.min() < 0 or output.max() >= n):
             wrong = output[(output < 0) | (output >= n)][0]

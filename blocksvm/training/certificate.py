@@ -21,15 +21,14 @@ def evaluate(
     targets, the root of its mean squared error; None if stopped.  completion: what makes the solver's decision values
     of <w, x>, None where they are that."""
     total = rows = 0
-    n_vectors, bias, real = solver.n_vectors, solver.bias, solver.real_targets
     for block in blocks:
-        own = w.reshape(n_vectors, -1)
-        if real:
-            total += sum_squared_errors(own, bias, block, completion, solver.predicts_rows)
+        pieces = values_of(solver, w, block, completion)
+        if solver.real_targets:
+            total += sum_squared_errors(pieces, block.y, solver.predicts_rows)
         elif solver.member is not None:
-            total += count_sets(own, bias, block, solver.member, solver.ranks)
+            total += count_sets(pieces, block.y, solver.member, solver.ranks)
         else:
-            total += count_correct(w, n_vectors, bias, block, completion)
+            total += count_correct(pieces, block.y)
         rows += block.n_samples
         if stopped():
             return None
@@ -39,7 +38,18 @@ def evaluate(
     return Certificate(None, None, None, mean)
 
 
-def completed(pieces: Iterator[tuple[slice, np.ndarray]], block: Block, completion: Completion | None) -> Iterator:
+Pieces = Iterator[tuple[slice, np.ndarray]]  # rows, and their decision values (k, m), or (1, m)
+
+
+def values_of(solver: Solver, w: np.ndarray, block: Block, completion: Completion | None) -> Pieces:
+    """The decision values of a block's rows, at a solver's weights w."""
+    found = solver.decision_values(block.matrix, w)
+    if found is not None:
+        return found
+    return completed(pieces_of_values(block.matrix, w.reshape(solver.n_vectors, -1), solver.bias), block, completion)
+
+
+def completed(pieces: Pieces, block: Block, completion: Completion | None) -> Pieces:
     """The pieces of <w, x> as decision values; completion: as ``evaluate`` has it."""
     for rows, values in pieces:
         if completion is not None:
@@ -47,38 +57,33 @@ def completed(pieces: Iterator[tuple[slice, np.ndarray]], block: Block, completi
         yield rows, values
 
 
-def count_correct(
-    w: np.ndarray, n_vectors: int, bias: float, block: Block, completion: Completion | None = None
-) -> int:
-    """Rows of the block whose label is predicted: the sign for two classes, the largest value for more."""
+def count_correct(pieces: Pieces, y: np.ndarray) -> int:
+    """Rows whose label is predicted: the sign for two classes, the largest value for more."""
     correct = 0
-    for rows, values in completed(pieces_of_values(block.matrix, w.reshape(n_vectors, -1), bias), block, completion):
+    for rows, values in pieces:
         predicted = classes_of(values)
-        correct += int(np.count_nonzero((2 * predicted - 1 if n_vectors == 1 else predicted) == block.y[rows]))
+        correct += int(np.count_nonzero((2 * predicted - 1 if len(values) == 1 else predicted) == y[rows]))
     return correct
 
 
-def count_sets(w: np.ndarray, bias: float, block: Block, member: np.ndarray, ranks: bool) -> int:
-    """Rows of the block whose set of labels is predicted, those of a decision value above 0; or, where the values only
-    rank the labels, those with every label of the set above all others; w (k, d + 1); member (m, k) bool: what the sets
-    hold, by the rows' codes."""
+def count_sets(pieces: Pieces, y: np.ndarray, member: np.ndarray, ranks: bool) -> int:
+    """Rows whose set of labels is predicted, those of a decision value above 0; or, where the values only rank the
+    labels, those with every label of the set above all others; member (m, k) bool: what the sets hold, by the rows'
+    codes y."""
     correct = 0
-    for rows, values in pieces_of_values(block.matrix, w, bias):
-        codes = block.y[rows]
+    for rows, values in pieces:
+        codes = y[rows]
         own = member[codes]
         right = misordered(values.T, own) == 0 if ranks else ((values.T > 0.0) == own).all(axis=1)
         correct += int(np.count_nonzero(right & (codes >= 0)))
     return correct
 
 
-def sum_squared_errors(
-    w: np.ndarray, bias: float, block: Block, completion: Completion | None = None, predicts_rows: bool = False
-) -> float:
-    """Sum of (z_i - y_i)^2 over the block's rows that have a target, z_i = <w, x_i> or what the completion makes of it;
-    w (1, d + 1).  predicts_rows: every row has the target 0."""
+def sum_squared_errors(pieces: Pieces, y: np.ndarray, predicts_rows: bool = False) -> float:
+    """Sum of (z_i - y_i)^2 over the rows that have a target; predicts_rows: every row has the target 0."""
     total = 0.0
-    for rows, values in completed(pieces_of_values(block.matrix, w, bias), block, completion):
-        errors = values[0] if predicts_rows else values[0] - block.y[rows]
+    for rows, values in pieces:
+        errors = values[0] if predicts_rows else values[0] - y[rows]
         total += float(np.square(errors[~np.isnan(errors)]).sum())
     return total
 

@@ -75,8 +75,10 @@ class Plan:
         }
         self.budget = Budget(settings.memory, dict(besides or {}))
         self.earlier.check(self.solver, self.method, settings.bias, self.label_list())
-        self.earlier.match_features(self.budget)
-        self.n_features = source.n_features + len(self.earlier.extra_ids)
+        if self.solver.n_features is None:
+            self.earlier.match_features(self.budget)
+        self.earlier.n_apart = self.solver.n_features
+        self.n_features = self.solver.n_features or source.n_features + len(self.earlier.extra_ids)
         if self.earlier.prior is not None:
             self.budget.take("prior", 8 * width_of(self.solver.n_vectors) * (self.n_features + 1))
         if valid is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
 
@@ -69,5 +70,5 @@ def save_result(
     ids = feature_ids or (lambda start, stop: plan.earlier.feature_ids(plan.source, start, stop))
     told = describe_result(loop, result) | {"calibration": calibration}
     state = {plan.namespace: arrays}
-    with names_of(plan.source) as names:
+    with nullcontext() if plan.solver.n_features else names_of(plan.source) as names:
         save_model(path, ids, whole(result.w), state, told, overwrite, result.support, names)
