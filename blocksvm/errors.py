@@ -6,6 +6,9 @@ messages name it through ``called`` and ``said``, and a command says at its star
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterable
+
 # settings whose option is not "--" and their name
 OPTIONS = {"C": "-C", "lam": "--lambda"}
 
@@ -50,3 +53,17 @@ def said(name: str, value) -> str:
     """A setting with the value given, as its caller wrote them: '--max-norm 0' or 'max_norm=0'."""
     shown = f"{value:g}" if isinstance(value, float) else brief(value)
     return f"{option(name)} {shown}" if _options_spoken else f"{name}={shown}"
+
+
+def nearest(given: str, names: Iterable[str]) -> str | None:
+    """The name that was meant where ``given`` is mistyped or broken off, None where none is like it."""
+    names = list(names)
+    close = difflib.get_close_matches(given, names, n=1)
+    return next(iter(close or [name for name in names if given and name.startswith(given)]), None)
+
+
+def one_of(given: str, names: Iterable[str], more: str = "") -> str:
+    """The end of a sentence on a name that is none of these: 'choose one of pa1, pa2; did you mean pa1?'"""
+    names = list(names)
+    meant = nearest(given, names)
+    return f"choose one of {', '.join(names)}{more}{f'; did you mean {meant}?' if meant else ''}"

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from blocksvm.errors import InputError, called, said
+from blocksvm.errors import InputError, called, one_of, said
 
 REQUIRED = object()  # in place of a default: the setting must be given, or known from the data
 
@@ -62,7 +62,7 @@ class Setting:
             return bool(value)
         if self.kind is str:
             if self.choices and value not in self.choices:
-                raise InputError(f"{said(self.name, value)}: choose one of {', '.join(self.choices)}")
+                raise InputError(f"{said(self.name, value)}: {one_of(str(value), self.choices)}")
             return str(value)
         if self.kind in (float, int):
             return self._number(value)

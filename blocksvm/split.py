@@ -115,7 +115,7 @@ def main(arguments: list[str]) -> int:
             given, **machine, holdout=share, overwrite=options.overwrite, options=chosen_in(options)
         )
     compile_kernels("split", settings.dtype, options.quiet)
-    from blocksvm.cli.display import SplitDisplay, split_summary
+    from blocksvm.cli.display import SplitDisplay, folded, split_summary
 
     with SplitDisplay(sys.stderr, options.quiet) as display:
         display.begin(options.inputs, settings)
@@ -124,7 +124,7 @@ def main(arguments: list[str]) -> int:
             meta = extend(options.inputs, options.store, settings, options.drop, display.show, ready)
         else:
             meta = split(options.inputs, options.store, settings, held_out, display.show, ready)
-    print(split_summary(Path(options.store), meta, display.seconds))
+    print(folded(split_summary(Path(options.store), meta, display.seconds), sys.stdout))
     if held_out is not None:
         print(f"held-out rows in {held_out}")
     if not options.quiet:

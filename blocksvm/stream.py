@@ -214,7 +214,7 @@ def main(arguments: list[str]) -> int:
         more = {"targets": targets, "joint": settings_given.get("joint")}
         compile_solver(name, True, given_to_it | more, "float64", n_classes, options.quiet)
     from blocksvm import kernels
-    from blocksvm.cli.display import StreamDisplay
+    from blocksvm.cli.display import StreamDisplay, folded
     from blocksvm.formats import AUTO
     from blocksvm.learners.protocol import COMMON_SETTINGS
     from blocksvm.log import JsonLines
@@ -290,8 +290,8 @@ def main(arguments: list[str]) -> int:
         ended = {name: value for name, value in vars(stream.report()).items() if name not in ONE_ROW}
         print_json(ended | {kind: str(path) for kind, path in outputs.items()})
         return 0
-    for line in display.summary(stream):
-        print(line, file=sys.stderr if options.predictions == "-" else sys.stdout)
+    to = sys.stderr if options.predictions == "-" else sys.stdout
+    print(folded("\n".join(display.summary(stream)), to), file=to)
     if options.ask:
         print(f"{asked:,} labels are asked for in {outputs['questions']}")
     if predictions and "predictions" in outputs:

@@ -164,7 +164,9 @@ def main(arguments: list[str]) -> int:
     if options.json:
         print_json(session.told())
     else:
-        print("\n".join(lines))
+        from blocksvm.cli.display import folded
+
+        print(folded("\n".join(lines), sys.stdout))
     if not options.quiet:
         print(f"next: python -m blocksvm.predict {options.model} NEW.svm", file=sys.stderr)
     return 0

@@ -4,6 +4,9 @@ tools/bench                                           1,000,000 made-up rows
 tools/bench --data imdb=PATH/aclImdb.tar.gz --data text=FILE.svm,test=FILE2.svm --repeats 5
 tools/bench --tables all                              the other tables of the data set, too
 tools/bench --data zipf,rows=20000,features=100000 --solvers blocksvm,liblinear --roofline
+tools/bench --experiments all --sources FOLDER        every table that README.md and experiments/results show
+
+A run that is broken off goes on where it was, unless the code has changed; python -m experiments lists the experiments.
 """
 
 from __future__ import annotations
@@ -22,14 +25,17 @@ from blocksvm.cli.console import compile_kernels
 from blocksvm.cli.warmup import solver_purpose
 from experiments import report, tables
 from experiments.datasets import Dataset, parse
+from experiments.finished import Finished, digest_of_code
 from experiments.objective import Rows, evaluate
 from experiments.prepare import read_rows
 from experiments.processes import drop_from_cache, find_solvers, must, run_module, split, total_memory
+from experiments.rerun import rerun
 from experiments.solvers import NAMES
 from experiments.solvers.blocksvm import budget
 from experiments.solvers.child import curve_of
 
 HERE = Path(__file__).resolve().parent
+UNFINISHED = "unfinished"  # in a data set's folder: the runs of a measurement that is not whole yet
 
 
 def parser() -> argparse.ArgumentParser:
@@ -47,6 +53,9 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--timeout", type=float, default=3600.0, metavar="S", help="for one run")
     p.add_argument("--tables", default="", metavar="a,b,...", help=f"also these, or all: {', '.join(tables.NAMES)}")
     p.add_argument("--roofline", action="store_true", help="also measure disk, decoding, kernels and an outer loop")
+    p.add_argument("--experiments", metavar="a,b,...", help="instead of all this: these of the registry, or all")
+    p.add_argument("--sources", type=Path, metavar="DIR", help="where the public data lie that experiments need")
+    p.add_argument("--again", action="store_true", help="run experiments again that are finished")
     return p
 
 
@@ -110,8 +119,14 @@ def bench(data: Dataset, folder: Path, solvers: dict[str, dict], options) -> dic
         else "room for the weights and alpha, and an eighth of the text"
     )  # fmt: skip
     judge = Judge(folder, data.C, data.test_text is not None)
+    kept = Finished(folder / UNFINISHED)
+    size = [about[name] for name in ("rows", "nonzeros", "text_bytes")]
 
-    def one(name: str, level: str, memory: int) -> dict:
+    def one(name: str, level: str, memory: int, repeat: int) -> dict:
+        asked = (name, level, memory, repeat, data.C, size, solvers[name].get("version"), digest_of_code())
+        return kept.get(*asked) or kept.put(measured(name, level, memory), *asked)
+
+    def measured(name: str, level: str, memory: int) -> dict:
         if name == "blocksvm":
             drop_from_cache(store)
         arguments = ("--folder", folder, "--level", level, "-C", data.C, "--memory", memory, "--out", weights)
@@ -123,7 +138,7 @@ def bench(data: Dataset, folder: Path, solvers: dict[str, dict], options) -> dic
 
     plenty = min(2 * about["text_bytes"] + 10**9, about["memory"] + total_memory() // 2)
     solvers = {"blocksvm": {"python": sys.executable}} | solvers
-    reference = must(one("blocksvm", f"tol={options.reference_tol!r}", plenty))
+    reference = must(one("blocksvm", f"tol={options.reference_tol!r}", plenty, -1))
     jobs = []
     for name, solver in solvers.items():
         module = import_module(f"experiments.solvers.{name}")
@@ -135,7 +150,7 @@ def bench(data: Dataset, folder: Path, solvers: dict[str, dict], options) -> dic
     runs = []
     for repeat in range(options.repeats):
         for _, name, level in jobs if repeat % 2 == 0 else reversed(jobs):
-            line = one(name, level, about["memory"]) | {"repeat": repeat}
+            line = one(name, level, about["memory"], repeat) | {"repeat": repeat}
             runs.append(line)
             shown = line.get("error") or f"{line['seconds']:8.2f} s   P {line['primal']:.8g}"
             print(f"  {repeat + 1}/{options.repeats} {name:10} {level:22} {shown}", flush=True)
@@ -178,6 +193,8 @@ def write_results(result: dict, folder: Path) -> None:
 
 def main() -> None:
     options = parser().parse_args()
+    if options.experiments is not None:
+        sys.exit(rerun(options.experiments, options.folder, options.sources, options.again))
     if options.repeats < 1:
         raise SystemExit("tools/bench: --repeats must be 1 or more")
     names = [name for name in options.solvers.split(",") if name]
@@ -205,6 +222,7 @@ def main() -> None:
             arguments = (folder / "store.h5", data.train_text, "--json", "--memory", result["data"]["memory"])
             result["roofline"] = must(run_module(sys.executable, "experiments.roofline", *arguments))
         write_results(result, options.results)
+        Finished(folder / UNFINISHED).clear()  # the next time all is measured anew
         told = tables.write_tables(
             others, data, folder, options.results, result["data"]["memory"], options.repeats, options.python_peers
         )

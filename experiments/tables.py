@@ -1,7 +1,6 @@
 """The other tables of a data set that ``tools/bench`` has prepared, each by its own experiment.
 
-``larger`` needs a store larger than memory (tools/make_store.py), ``hf_fobos`` its own corpora (tools/make_corpora.py):
-these two are run by hand, as their first lines say.
+All experiments, with the data of each, are in ``experiments.registry``.
 """
 
 from __future__ import annotations

@@ -91,4 +91,4 @@ def test_the_command(capsys):
     code, out, err = run_in_process(capsys, main, "bash")
     assert (code, err) == (0, "") and out.endswith("complete -o default -F _blocksvm blocksvm\n")
     code, _, err = run_in_process(capsys, main, "tcsh")
-    assert code == 2 and "choose from" in err
+    assert code == 2 and "choose one of bash, zsh, fish" in err

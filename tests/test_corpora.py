@@ -247,3 +247,30 @@ def test_bad_options(reviews, tmp_path):
     assert refused("20news", reviews, out, "--per-class", 3).startswith("--per-class is not for 20news")
     assert refused("books", reviews, out, "--min-documents", 0).endswith("'0' is not a whole number of at least 1")
     assert refused("books", reviews, tmp_path / "none" / "out").endswith("cannot write: No such file or directory")
+
+
+def test_film_reviews_as_rows_and_as_documents(tmp_path):
+    """tools/make_imdb.py: each document is the review of the row at its place, on one line."""
+    names = [
+        f"aclImdb/{part}/{side}_{k}.txt" for part in ("train", "test") for side in ("pos/1", "neg/2") for k in (2, 9)
+    ]
+    archive = write_archive(tmp_path / "a.tar.gz", {name: f"word{k}\tof\na film" for k, name in enumerate(names)})
+    outputs = [tmp_path / name for name in ("train.svm", "test.svm", "both.svm", "both.tsv")]
+    tool = TOOL.with_name("make_imdb.py")
+    command = [
+        sys.executable,
+        tool,
+        archive,
+        *outputs[:2],
+        "--both",
+        outputs[2],
+        "--documents",
+        outputs[3],
+        "--jobs",
+        "1",
+    ]
+    subprocess.run(command, check=True, capture_output=True)
+    train, test, both, documents = (path.read_text().splitlines() for path in outputs)
+    assert train + test == both and len(documents) == 8
+    assert [line.split(" ")[0] for line in both] == [line.split("\t")[0] for line in documents]
+    assert sorted(line.split("\t")[1] for line in documents) == [f"word{k} of a film" for k in range(8)]

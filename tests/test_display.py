@@ -23,7 +23,7 @@ from training_cases import ROOT, command, make_store, random_rows, run_in_proces
 
 from blocksvm.api import fit
 from blocksvm.cli.console import Parser
-from blocksvm.cli.display import StreamDisplay, TrainDisplay, clock, megabytes
+from blocksvm.cli.display import StreamDisplay, TrainDisplay, clock, folded, megabytes
 from blocksvm.cli.display.training import _Table, fitting
 from blocksvm.cli.display.words import counted, fitted
 from blocksvm.cv import Watching
@@ -252,6 +252,22 @@ def test_the_real_command_on_a_terminal_of_80_columns(store, tmp_path, no_color)
     rows = [line for line in re.split(r"[\r\n]+", text) if re.match(r" +\d+ +\d+\.\d ", line)]
     assert rows
     assert all(re.search(r"\d\.\de[-+]\d\d( |$)", row) and len(row.rstrip()) <= 80 for row in rows)
+    # sentences, too, end before the terminal would break them within a number; a command stays one line, to be copied
+    rest = [line for line in re.split(r"[\r\n]+", text) if len(line.rstrip()) > 80]
+    assert all(line.startswith(("next: ", "compiling ")) or str(tmp_path) in line for line in rest), rest
+    assert re.search(r"certified relative gap \S+\s+\(primal \S+, dual\s+\S+\)\s", text)
+
+
+def test_lines_are_folded_at_blanks_on_a_terminal_alone():
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 30, 0, 0))
+    text = "short\nprimal 23991.78295, dual 23782.86472, gap 8.7e-03\n" + "x" * 40
+    with open(theirs, "w") as terminal:
+        lines = folded(text, terminal).split("\n")
+    os.close(ours)
+    assert lines[:3] == ["short", "primal 23991.78295, dual", "  23782.86472, gap 8.7e-03"]
+    assert lines[3:] == ["x" * 40]
+    assert folded(text, io.StringIO()) == text
 
 
 # -- closed streams ------------------------------------------------------------------------------------------------
@@ -384,6 +400,33 @@ def test_a_mistyped_option_names_the_one_that_was_meant(capsys, arguments, words
         small_parser().parse_args(arguments)
     assert ended.value.code == 2
     assert words in capsys.readouterr().err
+
+
+def test_a_mistyped_name_is_answered_with_the_one_that_was_meant(store, tmp_path, capsys):
+    for arguments, meant in (
+        (("--learner", "pa11"), "pa1"),
+        (("--solver", "dual-dc"), "dual-cd"),
+        (("--loss", "hing"), "hinge"),
+        (("--partition", "drawn"), "redrawn"),
+        (("--lerner", "pa1"), "--learner"),
+    ):
+        code, _, err = run_in_process(capsys, train_main, store, tmp_path / "m.h5", *arguments)
+        assert code == 2 and f"; did you mean {meant}?" in err, err
+    _, _, err = run_in_process(capsys, train_main, store, tmp_path / "m.h5", "--solver", "zzz")
+    assert "did you mean" not in err
+    small = Parser("split", "")
+    small.add_argument("--dtype", choices=("float32", "float64"))
+    with pytest.raises(SystemExit):
+        small.parse_args(["--dtype", "flaot32"])
+    assert "invalid choice: 'flaot32'; choose one of float32, float64; did you mean float32?" in capsys.readouterr().err
+
+
+def test_quiet_says_nothing_but_results(store, tmp_path, capsys):
+    code, out, err = run_in_process(capsys, train_main, store, tmp_path / "m.h5", "--quiet")
+    assert (code, err) == (0, "")
+    assert "certified relative gap" in out
+    code, out, err = run_in_process(capsys, train_main, store, tmp_path / "n.h5", "--quiet", "--json")
+    assert (code, err) == (0, "") and json.loads(out)["status"] == "converged"
 
 
 def test_labels_of_plus_and_minus_one_on_the_command_line(store, tmp_path, capsys):

@@ -1,11 +1,12 @@
 """Owns the IMDB benchmark data: labelled reviews of the aclImdb tarball as hashed word 1-3-grams in svmlight text.
 
     make_imdb.py aclImdb.tar.gz train.svm test.svm [--both all.svm] [--rows N] [--bits 22] [--counts] [--ratings]
-                 [--jobs 2]
+                 [--documents all.tsv] [--jobs 2]
 
 Ids run from 1 to 2**bits. A row's values are 1 (--counts: the count) over the row's l2 norm. The row order is
 shuffled and depends only on the reviews' paths and --seed; --both holds the training rows, then the test rows.
---ratings: labels are the stars, 1 to 10, in place of +1 and -1.
+--ratings: labels are the stars, 1 to 10, in place of +1 and -1. --documents: the reviews themselves, 'label<TAB>text' a
+line, training reviews first.
 """
 
 import argparse
@@ -98,6 +99,7 @@ def main() -> None:
     parser.add_argument("train")
     parser.add_argument("test")
     parser.add_argument("--both", metavar="OUT", help="also write training and test rows together")
+    parser.add_argument("--documents", metavar="OUT", help="also write the texts, a line each")
     parser.add_argument("--rows", type=int, metavar="N", help="only the first N shuffled rows of each split")
     parser.add_argument("--bits", type=int, default=22, choices=range(1, 32), metavar="1..31")
     parser.add_argument("--counts", action="store_true", help="weigh n-grams by count, not by presence")
@@ -105,7 +107,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=2)
     args = parser.parse_args()
-    outputs = [path for path in (args.train, args.test, args.both) if path]
+    outputs = [path for path in (args.train, args.test, args.both, args.documents) if path]
     for path in outputs:
         if os.path.exists(path) and not os.path.isfile(path):
             parser.error(f"{path} is not a regular file")
@@ -132,6 +134,10 @@ def main() -> None:
                 for path in (args.train, args.test):
                     with open(temporary[path], "rb") as part:
                         shutil.copyfileobj(part, out, 1 << 20)
+        if args.documents:
+            with open(temporary[args.documents], "wb") as out:
+                for label, text in (review for split in ("train", "test") for review in reviews[split][: args.rows]):
+                    out.write(label.encode() + b"\t" + b" ".join(text.split()) + b"\n")
         for path in outputs:
             os.replace(temporary[path], path)
     finally:

@@ -13,7 +13,7 @@ from blocksvm.analysis import each_round, records
 from blocksvm.analysis.batches import BATCH_BYTES, replay_batches
 from blocksvm.analysis.each_round import WEIGHTS_BYTES
 from blocksvm.analysis.weight_sums import add_weight_sums
-from blocksvm.errors import InputError, called, said
+from blocksvm.errors import InputError, called, one_of, said
 from blocksvm.kernels.shuffle import windowed_order
 from blocksvm.labels import label_text
 from blocksvm.learners.exact import ExactRunner
@@ -40,7 +40,7 @@ class Rows:
 
     def __init__(self, source: Source, order: str, seed: int, memory: int):
         if order not in ORDERS:
-            raise InputError(f"{said('order', order)}: choose one of {', '.join(ORDERS)}")
+            raise InputError(f"{said('order', order)}: {one_of(order, ORDERS)}")
         self.source = source
         self.order = order
         self.seed = seed

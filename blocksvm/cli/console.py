@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import difflib
 import errno
 import json
 import os
@@ -19,7 +18,7 @@ from collections.abc import Callable, Mapping
 
 from blocksvm import __version__
 from blocksvm.cli.standard import OutputClosed, standard_streams
-from blocksvm.errors import InputError, speak_options
+from blocksvm.errors import InputError, nearest, one_of, speak_options
 
 UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 UNITS |= {"KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
@@ -139,8 +138,13 @@ class Parser(argparse.ArgumentParser):
         """'; did you mean --overwrite?', or nothing."""
         names = {name.lstrip("-").lower(): name for name in self._option_string_actions}
         given = text.partition("=")[0].lstrip("-").lower()
-        close = difflib.get_close_matches(given, names, n=1) or [n for n in names if n.startswith(given) and given][:1]
-        return f"; did you mean {names[close[0]]}?" if close else ""
+        close = nearest(given, names)
+        return f"; did you mean {names[close]}?" if close else ""
+
+    def _check_value(self, action, value):
+        if action.choices is not None and value not in action.choices:
+            choices = one_of(str(value), map(str, action.choices))
+            raise argparse.ArgumentError(action, f"invalid choice: '{value}'; {choices}")
 
     def _parse_optional(self, arg_string):
         return None if isinstance(arg_string, Value) else super()._parse_optional(arg_string)

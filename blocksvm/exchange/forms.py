@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from blocksvm.errors import InputError, called, said
+from blocksvm.errors import InputError, called, one_of, said
 from blocksvm.exchange import estimators, liblinear, onnx, table
 from blocksvm.model.files import Model, load_model
 from blocksvm.outputs import check_output, written_whole
@@ -37,7 +37,7 @@ FORMS = {
 def form_of(name: str) -> Form:
     """InputError where there is none of this name, or its library is missing."""
     if name not in FORMS:
-        raise InputError(f"{said('format', name)}: choose one of {', '.join(FORMS)}")
+        raise InputError(f"{said('format', name)}: {one_of(name, FORMS)}")
     FORMS[name].require()
     return FORMS[name]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from blocksvm.errors import InputError, called, said
+from blocksvm.errors import InputError, called, one_of, said
 from blocksvm.named import imported
 
 # name -> where its Format is; loaded when it is first wanted
@@ -31,8 +31,8 @@ def format_named(name: str):
     """The Format of this name, or of a "module:attribute" outside the package; InputError where there is none."""
     place = FORMATS.get(name, name)
     if ":" not in place:
-        known = ", ".join((AUTO, *FORMATS))
-        raise InputError(f"{said('format', name)}: no such format; choose one of {known}, or module:attribute")
+        known = one_of(name, (AUTO, *FORMATS), ", or module:attribute")
+        raise InputError(f"{said('format', name)}: no such format; {known}")
     try:
         return imported(place)
     except ImportError as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 
-from blocksvm.errors import InputError, said
+from blocksvm.errors import InputError, one_of, said
 from blocksvm.formats.choices import OF_INPUTS
 
 MOST_BITS = 31
@@ -34,7 +34,7 @@ class Recipe:
     def __post_init__(self):
         for name, choices in (("duplicates", DUPLICATES), ("normalize", NORMALIZE), ("dtype", DTYPES)):
             if getattr(self, name) not in choices:
-                raise InputError(f"{said(name, getattr(self, name))}: choose one of {', '.join(choices)}")
+                raise InputError(f"{said(name, getattr(self, name))}: {one_of(str(getattr(self, name)), choices)}")
         whole = isinstance(self.bits, int) and not isinstance(self.bits, bool)
         if self.bits is not None and not (whole and 1 <= self.bits <= MOST_BITS):
             raise InputError(f"{said('bits', self.bits)}: choose 1 to {MOST_BITS}")

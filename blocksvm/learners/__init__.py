@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from importlib import import_module
 
-from blocksvm.errors import InputError
+from blocksvm.errors import InputError, one_of
 from blocksvm.named import imported
 
 # name -> (file, attribute)
@@ -49,9 +49,8 @@ def get_learner(name: str):
     from blocksvm.learners.protocol import Learner
 
     if ":" not in name:
-        raise InputError(
-            f"{name}: no such learner; choose one of {', '.join(LEARNERS)}, or name it as module:attribute"
-        )
+        more = ", or name it as module:attribute"
+        raise InputError(f"{name}: no such learner; {one_of(name, LEARNERS, more)}")
     try:
         found = imported(name)
     except ImportError as error:

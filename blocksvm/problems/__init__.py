@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from importlib import import_module
 
-from blocksvm.errors import InputError, said
+from blocksvm.errors import InputError, one_of, said
 from blocksvm.named import imported
 
 LOSSES = {
@@ -22,9 +22,8 @@ LOSSES = {
 def check_loss(name: str) -> str:
     """The name, if it can be that of a loss: one of ``LOSSES``, or MODULE:ATTRIBUTE of one outside the package."""
     if name not in LOSSES and not all(name.partition(":")):
-        raise InputError(
-            f"{said('loss', name)}: unknown; choose one of {', '.join(LOSSES)}, or MODULE:ATTRIBUTE of your own"
-        )
+        more = ", or MODULE:ATTRIBUTE of your own"
+        raise InputError(f"{said('loss', name)}: unknown; {one_of(name, LOSSES, more)}")
     return name
 
 

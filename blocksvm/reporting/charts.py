@@ -162,7 +162,11 @@ def by_learner(runs: Sequence[Run], at: Callable, of: Callable):
 def progress_charts(runs: Sequence[Run]) -> list[Chart]:
     """How far runs came, against time and against bytes read (or rows)."""
     found: list[Chart | None] = []
-    for x, at in ((SECONDS, lambda one: one.seconds), (BYTES, lambda one: one.bytes_read)):
+    axes = [(SECONDS, lambda one: one.seconds)]
+    if any(run.iterations and run.iterations[0].bytes_read < run.iterations[-1].bytes_read for run in runs):
+        # a run whose rows stay in memory reads once, and nothing is to be seen against that
+        axes.append((BYTES, lambda one: one.bytes_read))
+    for x, at in axes:
         what = "time" if x is SECONDS else "bytes read"
         found += [
             chart(f"Gap against {what}", x, GAP, by_iteration(runs, at, lambda one: one.gap, estimated=True),

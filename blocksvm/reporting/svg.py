@@ -8,12 +8,12 @@ from html import escape
 from blocksvm.reporting.charts import Axis, Chart, in_seconds
 from blocksvm.reporting.runs import Iteration, Run
 
-WIDTH, HEIGHT = 440, 290  # of a chart, in units that a phone shows as about a pixel
-LEFT, RIGHT, TOP, BOTTOM = 62, 14, 12, 44
+WIDTH, HEIGHT = 320, 226  # of a chart, in units that a phone shows as about a pixel
+LEFT, RIGHT, TOP, BOTTOM = 60, 18, 12, 50
 COLOURS = 8  # of runs, in page.css; later runs have the same ones with other dashes
 CROWDED = 60  # points, of which more are drawn smaller
 MOST_SPANS = 150  # of a timeline
-HALF_A_LETTER = 3.2  # the room of a label's letters, in units
+HALF_A_LETTER = 4.2  # the room of a label's letters, in units
 
 
 class Frame:
@@ -64,10 +64,10 @@ def _axes(frame: Frame) -> list[str]:
             continue
         taken = x + half
         anchor = "end" if x + half > WIDTH else "middle"
-        parts.append(f'<text x="{x:.1f}" y="{bottom + 17}" text-anchor="{anchor}">{escape(text)}</text>')
+        parts.append(f'<text x="{x:.1f}" y="{bottom + 23}" text-anchor="{anchor}">{escape(text)}</text>')
     parts.append(f'<path class="axis" d="M{LEFT} {TOP}V{bottom}H{right}"/>')
     middle = (LEFT + right) / 2
-    parts.append(f'<text x="{middle:.0f}" y="{HEIGHT - 8}" text-anchor="middle">{escape(frame.x.label)}</text>')
+    parts.append(f'<text x="{middle:.0f}" y="{HEIGHT - 7}" text-anchor="middle">{escape(frame.x.label)}</text>')
     return parts
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from importlib import import_module
 
-from blocksvm.errors import InputError, said
+from blocksvm.errors import InputError, one_of, said
 
 # name -> (file, attribute)
 LEARNERS = {
@@ -23,6 +23,6 @@ LEARNERS = {
 def get_learner(name: str):
     """The ``StructuredLearner`` of this name; InputError where there is none."""
     if name not in LEARNERS:
-        raise InputError(f"{said('learner', name)}: no such learner; choose one of {', '.join(LEARNERS)}")
+        raise InputError(f"{said('learner', name)}: no such learner; {one_of(name, LEARNERS)}")
     module, attribute = LEARNERS[name]
     return getattr(import_module(f"blocksvm.structured.{module}"), attribute)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from blocksvm.errors import InputError, said
+from blocksvm.errors import InputError, one_of, said
 from blocksvm.model.structured import StructuredModel
 from blocksvm.named import imported
 from blocksvm.structured.blocks import Blocks, Whole
@@ -111,8 +111,8 @@ def get_task(name: str) -> Task:
         module, attribute = TASKS[name]
         return getattr(import_module(f"blocksvm.structured.{module}"), attribute)
     if ":" not in name:
-        known = ", ".join(TASKS)
-        raise InputError(f"{said('task', name)}: no such task; choose one of {known}, or name it as module:attribute")
+        known = one_of(name, TASKS, ", or name it as module:attribute")
+        raise InputError(f"{said('task', name)}: no such task; {known}")
     try:
         found = imported(name)
     except ImportError as error:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING
 
-from blocksvm.errors import InputError, called
+from blocksvm.errors import InputError, called, one_of
 from blocksvm.learners import LEARNERS, get_learner
 from blocksvm.named import imported
 
@@ -46,7 +46,7 @@ def get_method(name: str, learner: bool = False) -> Method:
         if isinstance(found, Method):
             return found
     elif name not in LEARNERS:
-        raise InputError(f"{word} {name}: unknown; choose one of {', '.join(LEARNERS if learner else NAMES)}")
+        raise InputError(f"{word} {name}: unknown; {one_of(name, LEARNERS if learner else NAMES)}")
     from blocksvm.learners.solver import method_of  # the learners' loops take memory that block solvers need not
 
     return method_of(get_learner(name))

@@ -1,5 +1,6 @@
 """What a person sees while a command works: a live table on a terminal, plain lines elsewhere; one file a display."""
 
+from blocksvm.cli.display.folding import folded
 from blocksvm.cli.display.line import Line
 from blocksvm.cli.display.splitting import SplitDisplay, split_summary
 from blocksvm.cli.display.streaming import StreamDisplay
@@ -12,6 +13,7 @@ __all__ = [
     "StreamDisplay",
     "TrainDisplay",
     "clock",
+    "folded",
     "label",
     "labels_line",
     "megabytes",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from blocksvm.cli.display.folding import folded
 from blocksvm.cli.display.words import counted, fitted, label, megabytes, rmse, suffered
 from blocksvm.settings import shown
 
@@ -45,7 +46,7 @@ class StreamDisplay:
 
     def _print(self, text: str) -> None:
         if not self.quiet:
-            print(text, file=self.stream, flush=True)
+            print(folded(text, self.stream), file=self.stream, flush=True)
 
     def begin(self, inputs: list[str], settings, stream) -> None:
         """What will be done, and the memory it may take."""

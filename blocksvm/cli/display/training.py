@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from blocksvm.cli.display.folding import folded
 from blocksvm.cli.display.words import clock, counted, fitted, megabytes, rmse
 from blocksvm.settings import shown
 
@@ -98,7 +99,7 @@ class TrainDisplay:
         told = f"the gap has decided all but {event['rows']:,} rows, which are read from now on, {where}"
         self._status(told)
         if self.live is None:
-            print(told, file=self.stream, flush=True)
+            print(folded(told, self.stream), file=self.stream, flush=True)
 
     def _start(self, event: dict) -> None:
         self.tol, self.max_seconds, self.max_outer = event["tol"], event["max_seconds"], event["max_outer"]
@@ -129,7 +130,7 @@ class TrainDisplay:
         ]
         if event["event"] == "resume":
             lines.append(f"resuming at outer iteration {event['outer']}")
-        print("\n".join(lines), file=self.stream)
+        print(folded("\n".join(lines), self.stream), file=self.stream)
         if self.terminal:
             from rich.console import Console
             from rich.live import Live
