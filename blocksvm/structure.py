@@ -204,7 +204,7 @@ def predict(arguments: list[str]) -> int:
 
     from blocksvm.outputs import check_output, written_whole
     from blocksvm.structured.run import opened_model, predicted
-    from blocksvm.structured.task import structure_of
+    from blocksvm.structured.task import looked_at
 
     output = Path(options.output)
     check_output(output, options.overwrite)
@@ -213,7 +213,7 @@ def predict(arguments: list[str]) -> int:
     model, task = opened_model(options.model, options.task)
     stop = catch_signals()
     examples = task.examples(model, options.text, options.memory, given(options, SCORING))
-    outputs = predicted(structure_of(examples, model.meta["task"]), model.weights, stop)
+    outputs = predicted(looked_at(examples.structure, model.meta["task"]), model.weights, stop)
     if stop():
         raise Interrupted("interrupted; nothing was written")
     with written_whole(output, options.overwrite) as partial, open(partial, "w", encoding="utf-8") as file:
@@ -236,12 +236,12 @@ def evaluate(arguments: list[str]) -> int:
 def report(task, model, text: str, memory: int, as_json: bool, scoring: Mapping = {}) -> None:
     """Predict a text and print what that is worth."""
     from blocksvm.structured.run import predicted
-    from blocksvm.structured.task import structure_of
+    from blocksvm.structured.task import looked_at
 
     examples = task.examples(model, text, memory, scoring)
     if examples.gold is None:
         raise InputError(f"{text}: does not tell what is right; predict writes the outputs of such a text")
-    figures = task.figures(examples, predicted(structure_of(examples, model.meta["task"]), model.weights))
+    figures = task.figures(examples, predicted(looked_at(examples.structure, model.meta["task"]), model.weights))
     if as_json:
         import json
 

@@ -16,7 +16,7 @@ from blocksvm.api import fit
 from blocksvm.errors import InputError
 from blocksvm.learners.joint import JointLearner
 from blocksvm.regret import main as regret_main
-from blocksvm.structured.labelling import Labelling
+from blocksvm.structured.labelling import LabelledParts, Labelling
 from blocksvm.structured.protocol import Checked
 from blocksvm.train import main as train_main
 
@@ -191,6 +191,13 @@ class Answering(Checked):
         return [self.answer]
 
 
+class AnsweringParts(LabelledParts):
+    answer = None
+
+    def structure(self, table, lengths, answers, n_features):
+        return Answering(super().structure(table, lengths, answers, n_features), self.answer)
+
+
 class Outside(Labelling):
     """The task of tags with a decoder that always answers the same."""
 
@@ -198,9 +205,9 @@ class Outside(Labelling):
         super().__init__("tags")
         self.answer = answer
 
-    def learn(self, text_name, settings, memory):
-        found = super().learn(text_name, settings, memory)
-        found.examples.structure = Answering(found.examples.structure, self.answer)
+    def parts(self, text_name, settings, memory):
+        found = AnsweringParts(text_name, settings["template"], memory)
+        found.answer = self.answer
         return found
 
 

@@ -56,8 +56,11 @@ class Parts(ABC):
         """How many weights there are."""
 
 
-def collected_parts(parts: Parts, min_count: int, memory: int, folder: Path | None) -> tuple[Blocks, np.ndarray]:
-    """The examples of all parts, and the ids (n_features,) int64 of their features, the most frequent first.
+def collected_parts(
+    parts: Parts, min_count: int, memory: int, folder: Path | None, looked_at: Callable[[Structure], Structure]
+) -> tuple[Blocks, np.ndarray]:
+    """The examples of all parts, their structures through ``looked_at``, and the ids (n_features,) int64 of their
+    features, the most frequent first.
 
     Examples that take more than a part of ``memory`` bytes lie in ``folder`` (None: all are held).  InputError where
     the ids do not fit in the memory, or where no feature occurs ``min_count`` times.
@@ -95,7 +98,7 @@ def collected_parts(parts: Parts, min_count: int, memory: int, folder: Path | No
 
     def made(arrays: dict[str, np.ndarray]) -> Structure:
         table = arrays["table"].reshape(-1, parts.n_templates)
-        return parts.structure(table, arrays["lengths"], arrays["answers"], n_features)
+        return looked_at(parts.structure(table, arrays["lengths"], arrays["answers"], n_features))
 
     in_all = {name: np.array(own, np.int64) for name, own in lengths.items()}
     blocks = Spooled(chunks, read, made, np.array(counts), in_all, parts.n_weights(n_features), folder)

@@ -99,9 +99,11 @@ def training_of(name: str, text_name: str, settings: dict, memory: int, folder: 
     parts = task.parts(text_name, settings, memory)
     if parts is None:
         learned = task.learn(text_name, settings, memory)
-        blocks = Whole(structure_of(learned.examples, name), folder)
+        blocks = Whole(looked_at(learned.examples.structure, name), folder)
         return Training(blocks, learned.about, learned.feature_ids, learned.words)
-    blocks, feature_ids = collected_parts(parts, settings["min_count"], memory, folder)
+    blocks, feature_ids = collected_parts(
+        parts, settings["min_count"], memory, folder, lambda structure: looked_at(structure, name)
+    )
     return Training(blocks, parts.about(), feature_ids, np.empty(0, np.int64))
 
 
@@ -130,6 +132,6 @@ def own_task(name: str, path) -> str:
     raise InputError(f"{path}: was trained for the task {name}; if you trust that, say {said('task', name)}")
 
 
-def structure_of(examples: Examples, task: str) -> Structure:
-    """The structure of examples; of a task outside the package all its answers are looked at before they are used."""
-    return examples.structure if task in TASKS else Checked(examples.structure, task)
+def looked_at(structure: Structure, task: str) -> Structure:
+    """The structure; of a task outside the package all its answers are looked at before they are used."""
+    return structure if task in TASKS else Checked(structure, task)
