@@ -27,6 +27,7 @@ from blocksvm.problems.expansion import Expansion
 from blocksvm.problems.support import Support
 from blocksvm.sources.store.arrays import read_array, write_array
 from blocksvm.sources.store.files import create_group, create_hdf5, damage_named, open_hdf5, read_meta, write_meta
+from blocksvm.sources.store.idf import write_idf
 
 INT64 = np.dtype(np.int64)
 FLOAT64 = np.dtype(np.float64)
@@ -41,18 +42,22 @@ def save_model(
     overwrite: bool = True,
     support: Support | None = None,
     names: NamePieces | None = None,
+    factors: np.ndarray | None = None,
 ) -> None:
     """Write a model: ids (``feature_ids(start, stop)``) and weights of all features in the source's order, the constant
     feature's weight last; of more than two classes one such vector behind the other.
 
     state: what a later run can start from (the dual variables, a learner's memory), {name space: {array: pieces}};
-    support: the rows that a machine with a kernel stands on; names: of the features, where they have some.
+    support: the rows that a machine with a kernel stands on; names: of the features, where they have some; factors:
+    their idf, where values are multiplied by it.
     """
     with create_hdf5(path, "model", overwrite) as file:
         features = create_group(file, "features")
         write_array(features, "ids", meta["n_features"], INT64, feature_ids)
         if names is not None:
             write_feature_names(features, meta["n_features"], names)
+        if factors is not None:
+            write_idf(features, factors)
         write_array(file, "weights", weights.length, weights.dtype, weights.piece)
         write_state(file, state)
         if support is not None:
