@@ -473,5 +473,5 @@ def _rows_of(batch: RowBatch, order: np.ndarray) -> RowBatch:
 def _parsed(reader: Reader, piece: TextPiece, dtype: str) -> RowBatch:
     """Rows of a piece, their values as they will be stored: of the dtype wanted, or None where all are 1."""
     batch = reader.parse(piece)
-    values = None if (batch.values == 1.0).all() else batch.values.astype(dtype)
+    values = None if batch.values is None or (batch.values == 1.0).all() else batch.values.astype(dtype)
     return replace(batch, ids=batch.ids.astype(np.int64, copy=False), values=values)

@@ -179,9 +179,7 @@ class Npz(SavedMatrix):
                 archive = stack.enter_context(zipfile.ZipFile(name))
             except (zipfile.BadZipFile, OSError) as error:
                 raise InputError(f"{name}: cannot be read ({error}); get it again") from error
-            layout = (
-                bytes(Member(stack, archive, "format").take(1).tobytes()).rstrip(b"\0").replace(b"\0", b"").decode()
-            )
+            layout = Member(stack, archive, "format").take(1).tobytes().replace(b"\0", b"").decode(errors="replace")
             if layout not in ARRAYS:
                 raise InputError(f"{name}: is stored as {layout}, which is not read; save X.tocsr() instead")
             shape = Member(stack, archive, "shape")

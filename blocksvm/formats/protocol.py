@@ -114,12 +114,13 @@ def parse_skipping(reader: Reader, piece: TextPiece) -> list[RowBatch]:
     After a bad line only some lines are tried, then twice as many each time, so that a bad line costs little.
     """
     parts: list[RowBatch] = []
-    starts = None
-    line, most = 0, None
+    starts: np.ndarray | None = None  # of lines, once there was a bad one
+    line, most, last = 0, LINES_AFTER_FAULT, 0
     while True:
-        begin = 0 if starts is None else int(starts[line])
-        last = None if most is None else min(line + most, len(starts) - 1)
-        end = piece.end if last is None else int(starts[last])
+        begin, end = 0, piece.end
+        if starts is not None:
+            last = min(line + most, len(starts) - 1)
+            begin, end = int(starts[line]), int(starts[last])
         begins = piece.begins and begin == 0
         batch = reader.parse(TextPiece(piece.source, piece.text[begin:], end - begin, piece.fraction, begins))
         if batch.fault is None:

@@ -184,11 +184,12 @@ class Model:
         matrix = X.indptr.astype(np.int64), X.indices.astype(np.int32), X.data.astype(np.float64)
         if self.support is not None:
             values = np.full((1, X.shape[0]), float(self.intercept))
-            completion = Expansion.of(self.support, places, X.shape[1])
+            completion: Expansion | Distance | None = Expansion.of(self.support, places, X.shape[1])
         else:
             columns = np.zeros(X.shape[1])
             columns[places[places >= 0]] = self.weights[places >= 0]
             values, completion = (X @ columns)[None], Distance.of(self.meta)
+        assert completion is not None
         completion.complete(matrix, slice(0, X.shape[0]), values)
         return values[0]
 
