@@ -229,7 +229,7 @@ def keep(y, n: int) -> tuple[np.ndarray, tuple | None]:
         return _kept_sets(y)
     if y.shape != (n,):
         raise InputError(f"the labels must be {n} finite numbers or strings, one a row")
-    given = y.tolist()
+    given = y.tolist() if y.dtype.kind not in "biuf" else []
     if y.dtype.kind in "US" or any(isinstance(label, str) for label in given):
         given = [label.decode() if isinstance(label, bytes) else label for label in given]
         absent = [label is None or (isinstance(label, float) and np.isnan(label)) for label in given]
