@@ -75,7 +75,7 @@ class Labels:
         """(k,) float64, as the kernels take them; of numbers only."""
         return np.array(self.values, dtype=np.float64) + 0.0
 
-    def codes(self, labels: Sequence) -> np.ndarray:
+    def codes(self, labels: Sequence | np.ndarray) -> np.ndarray:
         """int16: of two labels -1, +1, and 0 for any other; of more 0 .. k - 1, and -1 for any other."""
         if self.kind != NUMBERS:
             code = {value: 2 * c - 1 if self.binary else c for c, value in enumerate(self.values)}
@@ -122,13 +122,14 @@ class Coding:
     @cached_property
     def table(self) -> np.ndarray:
         """(k,) float64: numbers that the kernels look labels up in; empty where that is not the way."""
-        plain = self.own is None and not self.real and self.labels is not None and self.labels.kind == NUMBERS
-        return self.labels.table() if plain else np.empty(0)
+        if self.own is not None or self.real or self.labels is None or self.labels.kind != NUMBERS:
+            return np.empty(0)
+        return self.labels.table()
 
     @cached_property
     def sets(self) -> bool:
         """``y`` is the place of the row's set of labels in the source's table, or -1."""
-        return not self.real and bool(self.own) and kind_of(self.own[0]) == SETS
+        return not self.real and self.own is not None and len(self.own) > 0 and kind_of(self.own[0]) == SETS
 
     @cached_property
     def by_kernel(self) -> bool:
@@ -138,6 +139,7 @@ class Coding:
     @cached_property
     def _code_of_own(self) -> np.ndarray:
         """int16 (m + 1,): the code of each label of the source's table, and behind them that of a row without one."""
+        assert self.labels is not None and self.own is not None
         return np.append(self.labels.codes(self.own), np.int16(self.labels.unknown))
 
     def y(self, kept: np.ndarray) -> np.ndarray:
@@ -227,7 +229,7 @@ def keep(y, n: int) -> tuple[np.ndarray, tuple | None]:
         return _kept_sets(y)
     if y.shape != (n,):
         raise InputError(f"the labels must be {n} finite numbers or strings, one a row")
-    given = y.tolist()
+    given = y.tolist() if y.dtype.kind not in "biuf" else []
     if y.dtype.kind in "US" or any(isinstance(label, str) for label in given):
         given = [label.decode() if isinstance(label, bytes) else label for label in given]
         absent = [label is None or (isinstance(label, float) and np.isnan(label)) for label in given]

@@ -174,10 +174,9 @@ def _is_ours(path: Path, kind: str, labels: tuple) -> bool:
     if kind == "questions":
         return all(re.fullmatch(r".+:\d+", line) for line in lines if line)
     texts = {label_text(label) for label in labels}
-    named = (
+    return all(
         line in texts or all(part in texts for part in line.split(",")) or _is_numbers(line) for line in lines if line
     )
-    return all(named)
 
 
 def _is_event(line: str) -> bool:

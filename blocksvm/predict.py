@@ -73,6 +73,8 @@ def main(arguments: list[str]) -> int:
         open_hdf5(Path(options.input), "store").close()
     sigterm_interrupts()
     compile_kernels("predict", description["values"], options.quiet, options.model)
+    if "idf" in description["text"]:
+        compile_kernels("idf", description["text"]["dtype"], options.quiet)
     from blocksvm.cli.display import Line, megabytes
     from blocksvm.model.measures import RANK_BYTES, ClassMeasures, DistanceMeasures, RealMeasures, SetMeasures
     from blocksvm.model.scoring import StoreScorer, TextScorer

@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
 from blocksvm.errors import InputError
+
+
+class Named(Protocol):
+    """An input: a path, or '-' for standard input."""
+
+    name: str
 
 
 @dataclass(frozen=True)
@@ -18,7 +25,7 @@ class Origin:
     record of each row, 0-based within the batch.
     """
 
-    source: object
+    source: Named
     fraction: float | None
     n_records: int
     records: np.ndarray
@@ -69,16 +76,17 @@ def shown_name(name: str) -> str:
 class RecordCounter:
     """Turns faults within batches into sentences with file and line, in the order of the batches."""
 
-    def __init__(self):
-        self.source = None
+    def __init__(self) -> None:
+        self.source: Named | None = None
         self.records = 0
 
     def place(self, batch: RowBatch, record: int) -> str:
         """'file:line' of a record (0-based) of a batch that follows those that were counted."""
-        if batch.origin.source is not self.source:
-            self.source = batch.origin.source
+        source = batch.origin.source
+        if source is not self.source:
+            self.source = source
             self.records = 0
-        return f"{shown_name(self.source.name)}:{self.records + record + 1}"
+        return f"{shown_name(source.name)}:{self.records + record + 1}"
 
     def at(self, batch: RowBatch, record: int, what: str) -> str:
         """'file:line: what'."""

@@ -13,7 +13,8 @@ EPILOG = """examples:
   python -m blocksvm.split day-*.svm.zst store.h5 --memory 4GB --jobs 8 --holdout 0.1 held-out.h5
   zcat clicks.gz | python -m blocksvm.split - store.h5 --normalize l2
   python -m blocksvm.split today.svm store.h5 --append --drop oldest:10%
-  python -m blocksvm.split reviews.tsv store.h5 --format documents --ngrams word:1-3 --normalize l2
+  python -m blocksvm.split reviews.tsv store.h5 --format documents --ngrams word:1-3 --idf smooth --normalize l2
+  python -m blocksvm.split test.tsv test.h5 --like store.h5
   python -m blocksvm.split clicks.csv store.h5 --label clicked --categorical 'C*' --ignore id --bits 22
 """
 
@@ -38,6 +39,9 @@ def parser() -> Parser:
     )
     rows = p.add_argument_group("the rows")
     add_format(rows)
+    rows.add_argument(
+        "--like", metavar="STORE.h5", help="read these rows as that store's were, with its idf, e.g. for train --valid"
+    )
     rows.add_argument("--bits", type=int, metavar="BITS", help="hash feature ids to 2^BITS (default: they stay)")
     rows.add_argument(
         "--duplicates",
@@ -45,7 +49,15 @@ def parser() -> Parser:
         help="a feature id that occurs twice in a row (default error)",
     )
     rows.add_argument(
-        "--normalize", choices=("none", "l2"), help="l2: scale each row to norm 1 (before --min-count; default none)"
+        "--idf",
+        choices=("none", "smooth", "plain"),
+        help="multiply counts by ln((1 + rows) / (1 + rows with the feature)) + 1, or plainly without the ones in the "
+        "fraction (tf-idf); predict does it again, and leaves other features out (default none)",
+    )
+    rows.add_argument(
+        "--normalize",
+        choices=("none", "l2"),
+        help="l2: scale each row to norm 1 (before --min-count, with --idf behind it; default none)",
     )
     rows.add_argument("--weights", metavar="FILE", help="the weight of each row: a number a line, in the rows' order")
     rows.add_argument(
@@ -87,6 +99,8 @@ def main(arguments: list[str]) -> int:
     share, held_out = holdout_of(options, changes)
     check_inputs(options)
     # what can be refused is refused before anything is compiled
+    if changes and options.like is not None:
+        raise InputError("--like: only when a store is made; rows are added to a store as its own were read")
     if options.weights == "-" and "-" in options.inputs:
         raise InputError("--weights -: standard input holds the rows already; give the weights as a file")
     for name in [*options.inputs, *([options.weights] if options.weights else [])]:
@@ -110,11 +124,16 @@ def main(arguments: list[str]) -> int:
     given = {name: getattr(options, name) for name in COMMON}
     if changes:
         settings = settings_of_store(options.store, given, chosen_in(options), **machine)
+    elif options.like is not None:
+        machine |= {"holdout": share, "overwrite": options.overwrite}
+        settings = settings_of_store(options.like, given, chosen_in(options), like=True, **machine)
     else:
         settings = settings_from(
             given, **machine, holdout=share, overwrite=options.overwrite, options=chosen_in(options)
         )
     compile_kernels("split", settings.dtype, options.quiet)
+    if settings.recipe.weighs:
+        compile_kernels("idf", settings.dtype, options.quiet)
     from blocksvm.cli.display import SplitDisplay, folded, split_summary
 
     with SplitDisplay(sys.stderr, options.quiet) as display:

@@ -206,6 +206,11 @@ def main(arguments: list[str]) -> int:
             raise InputError(f"{name}: no such file")
     stop = catch_signals()
     compile_kernels("split", "float32", options.quiet)
+    if options.continue_from:
+        from blocksvm.model.files import describe_model
+
+        if "idf" in describe_model(options.continue_from)["text"]:
+            compile_kernels("idf", "float32", options.quiet)
     settings_given = given(options, own)
     n_classes = len(known_labels(options))
     for name in learner.split(","):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 import zipfile
 
 import h5py
@@ -15,7 +16,7 @@ from training_cases import run_in_process
 
 from blocksvm.conversion.convert import SplitSettings, split
 from blocksvm.errors import InputError
-from blocksvm.formats import files, numpy_files
+from blocksvm.formats import by_row, files, numpy_files
 from blocksvm.formats.files import magic_of
 from blocksvm.model.files import load_model
 from blocksvm.predict import main as predict
@@ -83,6 +84,38 @@ def test_npz(dtype, compressed, tmp_path, monkeypatch):
     with open_store(tmp_path / "s.h5") as store:
         (source,) = store.meta["sources"]
         assert source["text_bytes"] == (tmp_path / "X.npz").stat().st_size and len(source["fingerprint"]) == 32
+
+
+@pytest.mark.parametrize("layout", ["csc", "coo"])
+@pytest.mark.parametrize("memory", [16_000_000, 1_000_000_000])
+def test_a_matrix_by_columns_or_of_triples_is_sorted_on_disk(layout, memory, tmp_path, monkeypatch):
+    """In several rounds where memory is short; nothing of it is left."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temp"))
+    (tmp_path / "temp").mkdir()
+    X, y = matrix(n=1500, d=70)
+    X.data[X.indptr[5] : X.indptr[9]] = 0
+    X.eliminate_zeros()
+    monkeypatch.setattr(by_row, "MOST_FILES", 2)
+    rounds = []
+    plain = by_row._sorted
+    monkeypatch.setattr(by_row, "_sorted", lambda *given: rounds.append(given[1:4]) or plain(*given))
+    order = np.random.default_rng(1).permutation(X.nnz)
+    other = X.tocsc() if layout == "csc" else X.tocoo()
+    if layout == "coo":
+        other = sparse.coo_array((other.data[order], (other.row[order], other.col[order])), shape=X.shape)
+    sparse.save_npz(tmp_path / "X.npz", other)
+    np.save(tmp_path / "y.npy", y)
+    settings = SplitSettings(keep_order=True, options={"labels_from": str(tmp_path / "y.npy")}, memory=memory)
+    split([str(tmp_path / "X.npz")], tmp_path / "s.h5", settings)
+    assert in_source_order(tmp_path / "s.h5") == expected(X, y)
+    assert len(rounds) == 1 if memory == 1_000_000_000 else len(rounds) > 10
+    write_h5ad(tmp_path / "X.h5ad", X.tocsc(), y, [str(j) for j in range(70)], kind="csc_matrix")
+    settings = SplitSettings(keep_order=True, options={"label": "depth"}, memory=memory)
+    split([str(tmp_path / "X.h5ad")], tmp_path / "c.h5", settings)
+    assert by_name(tmp_path / "c.h5") == [
+        (label, dict(zip(map(str, ids), values, strict=True))) for label, ids, values in expected(X, y)
+    ]
+    assert list((tmp_path / "temp").iterdir()) == []
 
 
 def test_labels_beside_the_matrix(tmp_path):
@@ -190,7 +223,16 @@ def test_wrong_files(tmp_path):
     X, y = matrix()
     npz, npy, h5ad = (tmp_path / f"X.{end}" for end in ("npz", "npy", "h5ad"))
     sparse.save_npz(npz, X.tocsc())
-    refused(npz, "is stored as csc, not by rows; save X.tocsr() instead")
+    with np.load(npz) as saved:
+        parts = dict(saved)
+    np.savez(npz, **parts | {"indices": parts["indices"] + 79})
+    refused(npz, "a row is out of range")
+    np.savez(npz, **parts | {"indptr": parts["indptr"][::-1]})
+    refused(npz, "its indptr does not rise")
+    np.savez(npz, **parts | {"indices": parts["indices"].astype(float)})
+    refused(npz, "its arrays do not fit together")
+    sparse.save_npz(npz, X.tobsr())
+    refused(npz, "is stored as bsr, which is not read; save X.tocsr() instead")
     np.savez(npz, a=np.zeros(3))
     refused(npz, "the array format is not there; save the matrix by scipy.sparse.save_npz")
     bad = X.copy()
@@ -221,8 +263,8 @@ def test_wrong_files(tmp_path):
     npy.write_bytes(npy.read_bytes()[:-5])
     refused(npy, "is no array that numpy.save wrote")
     names = [str(j) for j in range(12)]
-    write_h5ad(h5ad, X, y, names, kind="csc_matrix")
-    refused(h5ad, "its X is stored as csc_matrix, not by rows")
+    write_h5ad(h5ad, X, y, names, kind="coo_matrix")
+    refused(h5ad, "its X is stored as coo_matrix, which is not read")
     write_h5ad(h5ad, X, y, names[:-1] + ["0"])
     refused(h5ad, "var names 0 twice")
     write_h5ad(h5ad, X, y, names[:-1])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.metadata
 import subprocess
 import sys
@@ -100,6 +101,13 @@ def test_licence_and_types():
     text = (ROOT / "LICENSE").read_text()
     assert text.startswith("BSD 3-Clause License") and "The blocksvm developers" in text
     assert (PACKAGE / "py.typed").exists()
+
+
+def test_type_checkers_see_what_is_imported_on_first_use():
+    stub = ast.parse((PACKAGE / "__init__.pyi").read_text())
+    told = {alias.asname: node.module for node in stub.body if isinstance(node, ast.ImportFrom) for alias in node.names}
+    assert told == {name: f"blocksvm.{module}" for name, module in blocksvm._LAZY.items()}
+    assert all(hasattr(importlib.import_module(module), name) for name, module in told.items())
 
 
 # ------------------------------------------------------------------------------------------------ the oldest claimed

@@ -230,7 +230,7 @@ def sigterm_interrupts() -> None:
 
 
 KINDS = ("float32", "float64", "ones")
-PURPOSES = ("split", "predict")
+PURPOSES = ("split", "predict", "idf")
 
 
 def compile_solver(
@@ -258,8 +258,9 @@ def compile_reader(dtype: str, bits: int | None, quiet: bool) -> Callable[[str],
 def compile_kernels(purpose: str, kind: str, quiet: bool, file: str = "") -> None:
     """Where the kernel cache is cold, compile in a child process, whose memory is given back when it ends.
 
-    purpose: 'split', 'predict', 'read:FORMAT:hashed', or a solver as ``warmup.solver_purpose`` has it; kind: 'float32',
-    'float64' or 'ones', as ``file`` (a store or model) says.  Raises InputError where it says something else.
+    purpose: 'split', 'predict', 'idf', 'read:FORMAT:hashed', or a solver as ``warmup.solver_purpose`` has it; kind:
+    'float32', 'float64' or 'ones', as ``file`` (a store or model) says.  Raises InputError where it says something
+    else.
     """
     if kind not in KINDS:
         where = f"{file}: is damaged" if file else "damaged"

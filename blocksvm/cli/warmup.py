@@ -19,8 +19,8 @@ ONES = "".join(f"{1 if i % 3 else -1} {i % 7 + 2}:1 {i % 2}:1\n" for i in range(
 
 
 def warm(purpose: str, kind: str) -> None:
-    """Run what ``purpose`` names for values of ``kind``: 'split', 'predict', 'read:FORMAT:hashed', or a solver as
-    ``solver_purpose`` has it."""
+    """Run what ``purpose`` names for values of ``kind``: 'split', 'predict', 'idf', 'read:FORMAT:hashed', or a solver
+    as ``solver_purpose`` has it."""
     with tempfile.TemporaryDirectory(prefix="blocksvm-warmup-") as name:
         folder = Path(name)
         dtype = "float64" if kind == "float64" else "float32"
@@ -29,6 +29,8 @@ def warm(purpose: str, kind: str) -> None:
                 make_store(folder, content, dtype, holdout=0.3)
         elif purpose == "predict":
             predict(folder, kind, dtype)
+        elif purpose == "idf":
+            weigh(dtype)
         elif purpose.startswith("read:"):
             name, _, hashed = purpose.removeprefix("read:").rpartition(":")
             read(name, hashed == "hashed", dtype)
@@ -84,6 +86,18 @@ def read(name: str, hashed: bool, dtype: str) -> None:
         reader = reader_of(Reading(recipe, named=named))
         piece = TextPiece(TextSource(name, None), text, len(text), None, begins=True)
         reader.parse(piece, reader.room(len(text)))
+
+
+def weigh(dtype: str) -> None:
+    """tf-idf of rows on their way into a store, and of rows that are read by ids and by places."""
+    import numpy as np
+
+    from blocksvm.kernels.idf import weigh_rows
+
+    indptr, places, one = np.array([0, 1]), np.zeros(1, np.int32), np.ones(1)
+    weigh_rows(indptr, places, places, one.astype(dtype), one, True, True, one, indptr)
+    for ids in (np.zeros(1, np.int64), places):
+        weigh_rows(indptr, ids, places, one, one, True, True, np.ones(1), indptr)
 
 
 def few_rows(kind: str, n_classes: int, weighted: bool = False, copies: int = 1, sets: bool = False):

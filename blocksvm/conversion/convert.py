@@ -13,6 +13,7 @@ import numpy as np
 
 from blocksvm.conversion.destination import Destination, Layout, ordered_map
 from blocksvm.conversion.earlier import EarlierRows
+from blocksvm.conversion.idf import FeatureIdf, idf_like, known_idf, require_own
 from blocksvm.conversion.line_table import LineTable
 from blocksvm.conversion.spool import Spool, require_space
 from blocksvm.conversion.weights import RowWeights
@@ -22,7 +23,7 @@ from blocksvm.formats.choices import OF_INPUTS, again
 from blocksvm.formats.files import inputs_of
 from blocksvm.formats.hashing import reader_of
 from blocksvm.formats.protocol import EXPANSION, Reader, Reading
-from blocksvm.formats.recipe import Recipe
+from blocksvm.formats.recipe import NO_IDF, Recipe
 from blocksvm.formats.text import LineLimit, TextPiece, TextSource
 from blocksvm.kernels.shuffle import gather_rows, row_keys
 from blocksvm.outputs import check_output, scratch_folder
@@ -40,10 +41,11 @@ SPOOLED_PER_TEXT = 0.75  # bytes in the shuffle for a byte of text, likewise
 
 @dataclass(frozen=True)
 class SplitSettings:
-    """What a split does.  memory in bytes; format, bits, sum_duplicates, normalize, dtype: the recipe of the features
-    (format 'auto': what the first bytes look like; options: the format's own settings, by name); holdout: fraction of
-    rows for a second store, 0 for none; temp: folder for the shuffle, by default beside the store; weights: a file with
-    each row's weight, a number a line."""
+    """What a split does.  memory in bytes; format, bits, sum_duplicates, idf, normalize, dtype: the recipe of the
+    features (format 'auto': what the first bytes look like; options: the format's own settings, by name); holdout:
+    fraction of rows for a second store, 0 for none; temp: folder for the shuffle, by default beside the store; weights:
+    a file with each row's weight, a number a line; like: a store whose idf is taken, with its recipe
+    (``settings_of_store`` makes such settings)."""
 
     memory: int = 1_000_000_000
     jobs: int = 1
@@ -61,12 +63,14 @@ class SplitSettings:
     bits: int | None = None
     weights: str | None = None
     options: Mapping = field(default_factory=dict)
+    idf: str = NO_IDF
+    like: Path | None = None
 
     @property
     def recipe(self) -> Recipe:
         """How text becomes features."""
         duplicates = "sum" if self.sum_duplicates else "error"
-        return Recipe(self.format, duplicates, self.bits, self.normalize, self.dtype, self.options)
+        return Recipe(self.format, duplicates, self.bits, self.normalize, self.dtype, self.options, self.idf)
 
 
 @dataclass(frozen=True)
@@ -109,7 +113,8 @@ def store_batches(
 
 
 # settings of a store that all of its rows have in common, as the options are called
-COMMON = ("seed", "keep_order", "dtype", "normalize", "min_count", "format", "bits", "duplicates")
+COMMON = ("seed", "keep_order", "dtype", "normalize", "min_count", "format", "bits", "duplicates", "idf")
+OF_PLACES = ("seed", "keep_order", "min_count")  # of these, what says nothing of what a feature's value is
 
 
 def settings_from(chosen: Mapping, **others) -> SplitSettings:
@@ -118,10 +123,13 @@ def settings_from(chosen: Mapping, **others) -> SplitSettings:
     return SplitSettings(sum_duplicates=chosen.pop("duplicates", "error") == "sum", **chosen, **others)
 
 
-def settings_of_store(store: str | Path, given: Mapping, options: Mapping = {}, **machine) -> SplitSettings:
+def settings_of_store(
+    store: str | Path, given: Mapping, options: Mapping = {}, like: bool = False, **machine
+) -> SplitSettings:
     """The settings by which rows are added to a store: its own, with which what is ``given`` (name -> value of some of
     ``COMMON``, None for what is not) and the format's ``options`` must agree; machine: those of ``SplitSettings`` that
-    are free.  InputError names a setting that is another one."""
+    are free.  like: those by which another store is made of other rows, to be predicted, whose text is read and whose
+    features are made as its own were.  InputError names a setting that is another one."""
     path = Path(store)
     with open_hdf5(path, "store") as file:
         meta = read_meta(file)
@@ -135,7 +143,10 @@ def settings_of_store(store: str | Path, given: Mapping, options: Mapping = {}, 
         "format": recipe.format,
         "bits": recipe.bits,
         "duplicates": recipe.duplicates,
+        "idf": recipe.idf,
     }
+    if like:
+        own |= {name: given.get(name) for name in OF_PLACES}
     for name, value in given.items():
         if value is not None and value != own[name] and not (name == "format" and AUTO in (value, own[name])):
             raise InputError(
@@ -150,7 +161,8 @@ def settings_of_store(store: str | Path, given: Mapping, options: Mapping = {}, 
             )
     if own["format"] == AUTO and given.get("format"):
         own["format"] = given["format"]
-    return settings_from(own, **machine, overwrite=True, options=again(recipe.options, options))
+    machine |= {"like": path} if like else {"overwrite": True}
+    return settings_from(own, **machine, options=again(recipe.options, options))
 
 
 def extend(
@@ -173,6 +185,7 @@ def extend(
         raise InputError(f"{path}: nothing to do; give text whose rows are added, or {called('drop')}")
     settings = settings_of_store(path, {}) if settings is None else settings
     with EarlierRows(path, drop, settings.memory) as earlier:
+        require_own(earlier.store, inputs)
         return _convert(inputs, None, path, settings, None, progress, on_format, earlier)
 
 
@@ -212,6 +225,11 @@ class _Split:
         self.on_format = on_format
         self.earlier: EarlierRows | None = earlier  # rows that the first of the outputs has already
         self.recipe = settings.recipe
+        self.known = None  # the idf by which rows are weighed as they are read
+        if self.recipe.weighs and earlier is not None:
+            self.known = known_idf(earlier.store)
+        elif settings.like is not None:
+            self.known = idf_like(settings.like)
         self.began = time.perf_counter()
         self.first = 0 if earlier is None else earlier.store.meta["source_rows"]
         self.rows = self.first  # that were read in the whole life of the store
@@ -248,7 +266,8 @@ class _Split:
                 (folder / str(k)).mkdir()
                 spool = Spool(folder / str(k), self._bits(expected), self.spool_bytes, self.writer)
                 least = settings.min_count if k == 0 else 1
-                destinations.append(Destination(path, self.lane_bytes, spool, settings.dtype, least, self.earlier))
+                idf = FeatureIdf(self.recipe.idf, self.known, self.known is not None) if self.recipe.weighs else None
+                destinations.append(Destination(path, self.lane_bytes, spool, settings.dtype, least, self.earlier, idf))
             if settings.weights is not None:
                 self.weights = stack.enter_context(RowWeights(settings.weights))
             if self.inputs or self.batches is not None:
@@ -259,9 +278,12 @@ class _Split:
                 stack.enter_context(create_hdf5(destination.path, "store", settings.overwrite))
                 for destination in destinations
             ]
-            metas = [
-                self._write(destination, file, pool) for destination, file in zip(destinations, files, strict=True)
-            ]
+            metas: list[dict] = []
+            for destination, file in zip(destinations, files, strict=True):
+                if metas and destination.idf is not None and self.known is None:
+                    # rows that are held out are weighed by what was counted on the others
+                    destination.idf.known = destinations[0].counted_idf()
+                metas.append(self._write(destination, file, pool))
             if self.earlier is not None:
                 self.earlier.require_unchanged()
         return metas[0]
@@ -293,6 +315,7 @@ class _Split:
             "holdout": settings.holdout,
             "dtype": settings.dtype,
             **({} if settings.weights is None else {"weights": settings.weights}),
+            **({"idf": self.recipe.idf} if self.recipe.weighs else {}),
         }
         meta = {
             "settings": now | before.get("settings", {}),
@@ -308,15 +331,25 @@ class _Split:
             ],
             "recipe": before.get("recipe", self.recipe.plain()),
             "source_rows": self.rows,
+            **self._idf_from(destination, before),
         }  # fmt: skip
         if len(table[0]) or self.lines.n_known:
             write_lines(file, *self.lines.tables(table))
         if self.earlier is not None:
             meta["history"] = write_steps(file, self.earlier.steps())
         layout = Layout(
-            settings.keep_order, chunk_nnz, pool, settings.jobs, self.bucket_bytes, self.spool_bytes
+            settings.keep_order, chunk_nnz, pool, settings.jobs, self.bucket_bytes, self.spool_bytes, self.recipe.l2
         )  # fmt: skip
         return destination.write(file, layout, meta, lambda done: self._report("writing", done))
+
+    def _idf_from(self, destination: Destination, before: dict) -> dict:
+        """Of a description: the store on whose rows the idf was counted, where that is another one."""
+        if destination.idf is None or (self.earlier is not None and "idf_from" not in before):
+            return {}
+        if self.earlier is not None:
+            return {"idf_from": before["idf_from"]}
+        source = self.settings.like if self.settings.like is not None else self.outputs[0]
+        return {} if destination.path == source else {"idf_from": str(source)}
 
     def _expected_text(self) -> int | None:
         if self.batches is not None:
@@ -387,7 +420,8 @@ class _Split:
         self.recipe = settled(text, self.recipe)
         if self.on_format is not None:
             self.on_format(self.recipe.format)
-        return reader_of(Reading(self.recipe, named=True, offers=("duplicates", "dtype", "bits")))
+        idf = None if self.known is None else self.known.idf
+        return reader_of(Reading(self.recipe, named=True, offers=("duplicates", "dtype", "bits"), idf=idf))
 
     def _distribute(self, batch: RowBatch, destinations: list[Destination]) -> None:
         """Send the rows of a batch to their store."""
@@ -439,5 +473,5 @@ def _rows_of(batch: RowBatch, order: np.ndarray) -> RowBatch:
 def _parsed(reader: Reader, piece: TextPiece, dtype: str) -> RowBatch:
     """Rows of a piece, their values as they will be stored: of the dtype wanted, or None where all are 1."""
     batch = reader.parse(piece)
-    values = None if (batch.values == 1.0).all() else batch.values.astype(dtype)
+    values = None if batch.values is None or (batch.values == 1.0).all() else batch.values.astype(dtype)
     return replace(batch, ids=batch.ids.astype(np.int64, copy=False), values=values)

@@ -12,14 +12,18 @@ from pathlib import Path
 import numpy as np
 
 from blocksvm.conversion.earlier import EarlierRows
+from blocksvm.conversion.idf import FeatureIdf, KnownIdf
 from blocksvm.conversion.ids import IdTable, NameTable
 from blocksvm.conversion.labels import LabelTable
 from blocksvm.conversion.spool import Spool, SpooledRows, join
 from blocksvm.errors import InputError, said
+from blocksvm.kernels.idf import weigh_rows
 from blocksvm.kernels.shuffle import renumber_rows
 from blocksvm.rows import RowBatch
 from blocksvm.sources.store.schema import ROW, WEIGHTED_ROW, chunk_nonzeros
 from blocksvm.sources.store.writer import StoreWriter
+
+NONE = np.empty(0, np.int64)
 
 
 def ordered_map(pool: ThreadPoolExecutor, function, items: Iterable, ahead: int) -> Iterator:
@@ -41,7 +45,7 @@ def ordered_map(pool: ThreadPoolExecutor, function, items: Iterable, ahead: int)
 class Layout:
     """How rows are brought to their places: in the order in which they came or in that of their keys, chunk_nonzeros
     (None: by the number of rows and nonzeros), by how many jobs of which pool, and the bytes of a bucket in memory and
-    of all that are being filled."""
+    of all that are being filled.  l2: rows that are weighed are scaled to norm 1."""
 
     keep_order: bool
     chunk_nonzeros: int | None
@@ -49,16 +53,42 @@ class Layout:
     jobs: int
     bucket_bytes: int
     spool_bytes: int
+    l2: bool = False
+
+
+@dataclass(frozen=True)
+class Numbering:
+    """What becomes of the positions and labels of spooled rows.
+
+    new_index: of a position in the table of ids, -1 where it is dropped; new_label: of a place in the table of labels,
+    None where labels are numbers; weighted: the records have weights; factors (d,): what the values of each feature are
+    multiplied by, or None, and l2: rows are then scaled to norm 1.
+    """
+
+    new_index: np.ndarray
+    new_label: np.ndarray | None
+    weighted: bool
+    keep_order: bool
+    factors: np.ndarray | None
+    l2: bool
 
 
 class Destination:
     """Rows that go to one store: their ids, names and labels, their shuffle, whether any value or weight is not 1.
 
-    earlier: the rows that it has already, or None; their features and labels come first.
+    earlier: the rows that it has already, or None; their features and labels come first.  idf: what its values are
+    multiplied by, or None.
     """
 
     def __init__(
-        self, path: Path, n_bytes: int, spool: Spool, dtype: str, min_count: int, earlier: EarlierRows | None = None
+        self,
+        path: Path,
+        n_bytes: int,
+        spool: Spool,
+        dtype: str,
+        min_count: int,
+        earlier: EarlierRows | None = None,
+        idf: FeatureIdf | None = None,
     ):
         """n_bytes: for the table and the rows of ``spool`` together; what the table does not take holds rows."""
         self.path = path
@@ -72,6 +102,8 @@ class Destination:
         self.ones = True
         self.weighted = False
         self.earlier = earlier
+        self.idf = idf
+        self.order = np.empty(0, np.int32)  # of the features' positions, once it is written
         if earlier is not None:
             self._take_over(earlier)
 
@@ -98,6 +130,8 @@ class Destination:
         before = len(self.table)
         positions = self.table.add(batch.ids, batch.origin.fraction)
         self._keep_names(batch.names, positions, before)
+        if self.idf is not None:
+            self.table.hold("their idf", self.idf.n_bytes(len(self.table)))
         kept = self.labels.keep(batch.labels)
         self.table.hold("the labels", self.labels.n_bytes)
         self.spool.memory = self.n_bytes - self.table.most_bytes()
@@ -128,22 +162,30 @@ class Destination:
         rows tell; report(fraction) is called as it goes on."""
         n_earlier = 0 if self.earlier is None else self.earlier.n_rows
         n_rows = n_earlier + self.spool.n_rows
-        order, new_index = self.table.ranking(self.min_count, 0 if self.earlier is None else self.earlier.n_features)
-        if len(order) == 0 and len(self.table):
+        first = 0 if self.earlier is None else self.earlier.n_features
+        if self.idf is None:
+            order, new_index = self.table.ranking(self.min_count, first)
+        else:
+            order, new_index = self.idf.ranked(self.table, self.min_count, first, n_rows)
+        if len(order) == 0 and len(self.table) and (self.idf is None or self.idf.known is None):
             raise InputError(
                 f"{said('min_count', self.min_count)}: none of the {len(self.table):,} features occurs in so many "
                 "rows; lower it"
             )
         labels, new_label = self.labels.sorted()
         chunk_nnz = layout.chunk_nonzeros or chunk_nonzeros(self.spool.n_nonzeros, self.spool.n_rows)
-        dtype = None if self.ones else self.dtype
+        weighs = self.idf is not None and not self.idf.weighed
+        dtype = None if self.ones and not weighs else self.dtype
+        numbering = Numbering(
+            new_index, new_label, self.weighted, layout.keep_order, self.idf.factors if weighs else None, layout.l2
+        )
         writer = StoreWriter(file, n_rows, chunk_nnz, dtype, layout.pool, layout.jobs, self.weighted)
         if self.earlier is not None:
             self.earlier.write(writer, new_label, lambda done: report(done / n_rows))
         done = n_earlier
         for rows, indices, values in ordered_map(
             layout.pool,
-            lambda loaded: _renumbered(loaded, new_index, new_label, self.weighted, layout.keep_order),
+            lambda loaded: _renumbered(loaded, numbering),
             in_stored_order(self.spool, dtype, layout)
             if layout.keep_order
             else in_key_order(self.spool, dtype, layout),
@@ -154,7 +196,17 @@ class Destination:
             report(done / n_rows)
         known = self.table.known
         names = None if self.names is None else self.names.in_order(order)
-        return writer.finish(len(order), lambda start, stop: known[order[start:stop]], meta, labels, names)
+        factors = None
+        if self.idf is not None:
+            factors, meta = self.idf.factors, meta | {"idf_fingerprint": self.idf.fingerprint}
+            self.order = order
+        return writer.finish(len(order), lambda start, stop: known[order[start:stop]], meta, labels, names, factors)
+
+    def counted_idf(self) -> KnownIdf:
+        """What its features were found to have, once it is written; for other rows."""
+        ids = self.table.known[self.order]
+        self.table.known, self.order = np.empty(0, np.int64), self.order[:0]
+        return self.idf.of_features([(0, ids)])
 
 
 def in_key_order(spool: Spool, dtype, layout: Layout) -> Iterator[SpooledRows]:
@@ -187,16 +239,10 @@ def in_stored_order(spool: Spool, dtype, layout: Layout) -> Iterator[SpooledRows
         yield join(parts, dtype)
 
 
-def _renumbered(
-    loaded: SpooledRows, new_index: np.ndarray, new_label: np.ndarray | None, weighted: bool, keep_order: bool
-):
-    """(row records, indices, values) of a bucket, in their final order and numbering.
-
-    new_index: of a position in the table of ids, -1 where it is dropped; new_label: of a place in the table of labels,
-    None where labels are numbers; weighted: the records have weights.
-    """
-    n = len(loaded.numbers)
-    order = np.arange(n) if keep_order else np.lexsort((loaded.numbers, loaded.keys))
+def _renumbered(loaded: SpooledRows, numbering: Numbering):
+    """(row records, indices, values) of a bucket, in their final order and numbering."""
+    n, new_label = len(loaded.numbers), numbering.new_label
+    order = np.arange(n) if numbering.keep_order else np.lexsort((loaded.numbers, loaded.keys))
     indptr = np.append(0, np.cumsum(loaded.lengths))
     lengths = np.empty(n, np.int64)
     indices = np.empty(len(loaded.positions), np.int32)
@@ -204,16 +250,24 @@ def _renumbered(
     sq_norms = np.empty(n)
     keys = np.empty((2, int(loaded.lengths.max(initial=0))), np.uint64)
     nnz = renumber_rows(
-        indptr, loaded.positions, loaded.values, order, new_index, lengths, indices, values, sq_norms, keys
+        indptr, loaded.positions, loaded.values, order, numbering.new_index, lengths, indices, values, sq_norms, keys
     )
-    rows = np.empty(n, WEIGHTED_ROW if weighted else ROW)
+    if numbering.factors is not None:
+        own = np.append(0, np.cumsum(lengths))
+        single = values.dtype == np.float32
+        done = weigh_rows(own, indices, indices, values, numbering.factors, numbering.l2, single, sq_norms, NONE)
+        if done < n:
+            number = int(loaded.numbers[order[done]]) + 1
+            raise InputError(f"row {number}: values times their idf lie beyond {values.dtype}; scale the features")
+        lengths, nnz = np.diff(own), own[-1]
+    rows = np.empty(n, WEIGHTED_ROW if numbering.weighted else ROW)
     rows["length"] = lengths
     kept = loaded.labels[order]
     if new_label is not None:
         absent = np.isnan(kept)
         kept = np.where(absent, np.nan, new_label[np.where(absent, 0, kept).astype(np.int64)])
     rows["label"] = kept
-    if weighted:
+    if numbering.weighted:
         rows["weight"] = 1.0 if loaded.weights is None else loaded.weights[order]
     rows["sq_norm"] = sq_norms
     rows["source"] = loaded.numbers[order]

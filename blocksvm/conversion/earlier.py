@@ -191,7 +191,8 @@ class EarlierRows:
     def described(self) -> dict:
         """Of its description what a description of the changed store begins with."""
         meta = self.store.meta
-        return {name: meta[name] for name in ("settings", "sources", "recipe", "source_rows") if name in meta}
+        kept = ("settings", "sources", "recipe", "source_rows", "idf_from")
+        return {name: meta[name] for name in kept if name in meta}
 
 
 def _state_of(path: Path) -> tuple | None:

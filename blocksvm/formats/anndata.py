@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from blocksvm.errors import InputError
+from blocksvm.formats.by_row import ENTRY, by_row
 from blocksvm.formats.choices import chosen
 from blocksvm.formats.files import ENTRY_BYTES, FileReader, SparseRows, finite, labels_as_kept
 from blocksvm.formats.protocol import Reading
@@ -20,7 +21,7 @@ from blocksvm.sources.store.anndata import AnnData
 class H5ad:
     """The format."""
 
-    lines = "an AnnData file whose X lies by rows"
+    lines = "an AnnData file"
     sample = None  # nothing of its own is compiled
 
     def score(self, head: bytes, name: str) -> float:
@@ -44,16 +45,33 @@ class H5ad:
             names = text, ids[rising], begins[rising], ends[rising]
             label = options.get("label")
             wanted = None if label is None else file.labels(label)
-            for first, last, lengths, columns, values in file.entries(max(1, n_bytes // (2 * ENTRY_BYTES))):
+            for first, own in rows_in(file, n_bytes):
+                last = first + len(own.lengths)
                 labels = np.full(last - first, np.nan)
                 if wanted is not None:
                     found = wanted(first, last)
                     labels = found if isinstance(found, list) else labels_as_kept(found, f"{name}: obs {label}")
-                rows = SparseRows(lengths, ids[columns], values, labels, names)
+                rows = SparseRows(own.lengths, ids[own.ids], own.values, labels, names)
                 yield rows, last / file.n_rows
 
     def reader(self, reading: Reading) -> FileReader:
         return FileReader(reading, rows_of)
+
+
+def rows_in(file: AnnData, n_bytes: int) -> Iterator[tuple[int, SparseRows]]:
+    """(first row, rows whose ids are columns, without labels) of runs of X."""
+    if file.by_columns:
+
+        def entries() -> Iterator[np.ndarray]:
+            for rows, columns, values in file.triples(max(1, n_bytes // ENTRY.itemsize)):
+                found = np.empty(len(rows), ENTRY)
+                found["row"], found["column"], found["value"] = rows, columns, values
+                yield found
+
+        yield from by_row(entries(), file.n_rows, file.n_entries, n_bytes)
+        return
+    for first, _, lengths, columns, values in file.entries(max(1, n_bytes // (2 * ENTRY_BYTES))):
+        yield first, SparseRows(lengths, columns, values, np.empty(0))
 
 
 def rows_of(payload: SparseRows, reading: Reading) -> SparseRows:

@@ -1,4 +1,5 @@
-"""Features hashed to fewer: a reader around a format's own, in whose rows the features that meet are added up."""
+"""Features hashed to fewer: a reader around a format's own, in whose rows the features that meet are added up; and the
+reader that a whole recipe asks for."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ import numpy as np
 
 from blocksvm.errors import called
 from blocksvm.formats import format_named
+from blocksvm.formats.idf import WeighingReader
 from blocksvm.formats.protocol import Reader, Reading, Room
 from blocksvm.formats.text import TextPiece
 from blocksvm.kernels.table import hash_rows
@@ -55,8 +57,11 @@ class HashingReader:
 
 
 def reader_of(reading: Reading) -> Reader:
-    """A reader of the format that the recipe names, its features hashed if the recipe says so."""
+    """A reader of the format that the recipe names, its features hashed and weighed if the recipe says so."""
     recipe = reading.recipe
-    reading = replace(reading, named=reading.named and recipe.bits is None)
-    reader = format_named(recipe.format).reader(reading)
-    return reader if recipe.bits is None else HashingReader(reader, reading)
+    plain = replace(recipe, normalize="none") if recipe.weighs else recipe  # rows are scaled when they are weighed
+    own = replace(reading, recipe=plain, named=reading.named and recipe.bits is None)
+    reader = format_named(recipe.format).reader(own)
+    if recipe.bits is not None:
+        reader = HashingReader(reader, own)
+    return reader if reading.idf is None else WeighingReader(reader, recipe, reading.idf)

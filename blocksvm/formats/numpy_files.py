@@ -1,8 +1,9 @@
-"""Matrices that numpy and scipy save: ``npz``, a sparse one by rows (scipy.sparse.save_npz), and ``npy``, a dense one.
+"""Matrices that numpy and scipy save: ``npz``, a sparse one (scipy.sparse.save_npz), and ``npy``, a dense one.
 
 A feature's id is its column, from 0.  Labels are a column of a dense matrix (``label``, counted from 1), an array of
 that name beside the matrix in the .npz (numpy.savez), or lie in a file of their own (``labels_from``), numbers or
-strings.  Neither file is read whole: a .npz is decompressed as far as its rows are read, a .npy is mapped.
+strings.  Neither file is read whole: a .npz is decompressed as far as its rows are read, and where it lies by columns
+or as triples sorted on disk (by_row.py); a .npy is mapped.
 """
 
 from __future__ import annotations
@@ -11,15 +12,18 @@ import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
+from dataclasses import replace
 
 import numpy as np
 
 from blocksvm.errors import InputError, called
+from blocksvm.formats.by_row import ENTRY, by_row
 from blocksvm.formats.choices import chosen
 from blocksvm.formats.files import FileReader, SparseRows, finite, labels_as_kept, runs
 from blocksvm.formats.protocol import Reading
 
 ROWS_AT_ONCE = 1 << 16  # of which the lengths are in memory
+ARRAYS = {"csr": ("indptr", "indices"), "csc": ("indptr", "indices"), "coo": ("row", "col")}  # beside the data
 HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 
 
@@ -95,6 +99,57 @@ def taken(source: Mapped | Member | None, n: int) -> np.ndarray | list:
     return np.full(n, np.nan) if source is None else labels_as_kept(source.take(n), source.where)
 
 
+def ends_of(name: str, indptr: Member, n: int) -> Iterator[tuple[int, np.ndarray]]:
+    """(first, where it and those behind it begin and end) of runs of the n rows, or columns, of a compressed matrix."""
+    end = int(indptr.take(1)[0])
+    for start in range(0, n, ROWS_AT_ONCE):
+        own = np.append(end, indptr.take(min(ROWS_AT_ONCE, n - start)).astype(np.int64))
+        if own[0] < 0 or (np.diff(own) < 0).any():
+            raise InputError(f"{name}: its indptr does not rise; save it again")
+        yield start, own
+        end = int(own[-1])
+
+
+def as_stored(name: str, arrays: list[Member], n_rows: int, n_columns: int, n_bytes: int) -> Iterator[tuple]:
+    """(first row, rows without labels) of runs of a matrix by rows."""
+    indptr, indices, data = arrays
+    for start, ends in ends_of(name, indptr, n_rows):
+        if ends[-1] > data.length:
+            raise InputError(f"{name}: its indptr does not rise; save it again")
+        for first, last in runs(ends, n_bytes):
+            nnz = int(ends[last] - ends[first])
+            ids = indices.take(nnz).astype(np.int64)
+            if nnz and not (0 <= int(ids.min()) and int(ids.max()) < n_columns):
+                raise InputError(f"{name}: a column of the rows from {start + first + 1} on is out of range")
+            values = data.take(nnz).astype(np.float64)
+            yield start + first, SparseRows(np.diff(ends[first : last + 1]), ids, values, np.empty(0))
+
+
+def triples(name: str, layout: str, arrays: list[Member], shape: tuple, at_once: int) -> Iterator[np.ndarray]:
+    """The entries (ENTRY dtype) of a matrix by columns ('csc') or of triples ('coo'), some at a time."""
+    first, second, data = arrays
+
+    def entries(rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        found = np.empty(len(rows), ENTRY)
+        found["row"], found["column"], found["value"] = rows, columns, data.take(len(rows))
+        for axis, key in enumerate(("row", "column")):
+            if len(found) and not (0 <= found[key].min() and found[key].max() < shape[axis]):
+                raise InputError(f"{name}: a {key} is out of range; save it again")
+        return found
+
+    if layout == "coo":
+        for start in range(0, data.length, at_once):
+            n = min(at_once, data.length - start)
+            yield entries(first.take(n), second.take(n))
+        return
+    for start, ends in ends_of(name, first, shape[1]):
+        if ends[-1] > data.length:
+            raise InputError(f"{name}: its indptr does not rise; save it again")
+        for low in range(int(ends[0]), int(ends[-1]), at_once):
+            places = np.arange(low, min(low + at_once, int(ends[-1])))
+            yield entries(second.take(len(places)), start + np.searchsorted(ends, places, side="right") - 1)
+
+
 class SavedMatrix:
     """What both formats have in common."""
 
@@ -124,30 +179,28 @@ class Npz(SavedMatrix):
                 archive = stack.enter_context(zipfile.ZipFile(name))
             except (zipfile.BadZipFile, OSError) as error:
                 raise InputError(f"{name}: cannot be read ({error}); get it again") from error
-            layout = bytes(Member(stack, archive, "format").take(1).tobytes()).rstrip(b"\0").replace(b"\0", b"")
-            if layout != b"csr":
-                raise InputError(
-                    f"{name}: is stored as {layout.decode(errors='replace')}, not by rows; save X.tocsr() instead"
-                )
-            n_rows, n_columns = Member(stack, archive, "shape").take(2).tolist()
-            indptr, indices, data = (Member(stack, archive, key) for key in ("indptr", "indices", "data"))
-            if indptr.length != n_rows + 1 or indices.length != data.length or data.dtype.kind not in "biuf":
+            layout = Member(stack, archive, "format").take(1).tobytes().replace(b"\0", b"").decode(errors="replace")
+            if layout not in ARRAYS:
+                raise InputError(f"{name}: is stored as {layout}, which is not read; save X.tocsr() instead")
+            shape = Member(stack, archive, "shape")
+            if shape.length != 2:
+                raise InputError(f"{name}: holds an array of {shape.length} dimensions; give a matrix")
+            n_rows, n_columns = shape.take(2).tolist()
+            arrays = [Member(stack, archive, key) for key in (*ARRAYS[layout], "data")]
+            kinds = [array.dtype.kind in allowed for array, allowed in zip(arrays, ("iu", "iu", "biuf"), strict=True)]
+            n_entries = arrays[2].length
+            n_first = {"csr": n_rows + 1, "csc": n_columns + 1, "coo": n_entries}[layout]
+            if not all(kinds) or (arrays[0].length, arrays[1].length) != (n_first, n_entries):
                 raise InputError(f"{name}: its arrays do not fit together; save it again")
             labels = labels_for(self._labels(stack, archive, options), n_rows, name)
-            end = int(indptr.take(1)[0])
-            for start in range(0, n_rows, ROWS_AT_ONCE):
-                own = np.append(end, indptr.take(min(ROWS_AT_ONCE, n_rows - start)).astype(np.int64))
-                if own[0] < 0 or (np.diff(own) < 0).any() or own[-1] > data.length:
-                    raise InputError(f"{name}: its indptr does not rise; save it again")
-                for first, last in runs(own, n_bytes):
-                    nnz = int(own[last] - own[first])
-                    ids = indices.take(nnz).astype(np.int64)
-                    if nnz and not (0 <= int(ids.min()) and int(ids.max()) < n_columns):
-                        raise InputError(f"{name}: a column of the rows from {start + first + 1} on is out of range")
-                    values = data.take(nnz).astype(np.float64)
-                    done = (start + last) / n_rows
-                    yield SparseRows(np.diff(own[first : last + 1]), ids, values, taken(labels, last - first)), done
-                end = int(own[-1])
+            if layout == "csr":
+                rows = as_stored(name, arrays, n_rows, n_columns, n_bytes)
+            else:
+                entries = triples(name, layout, arrays, (n_rows, n_columns), max(1, n_bytes // ENTRY.itemsize))
+                rows = by_row(entries, n_rows, n_entries, n_bytes)
+            for first, own in rows:
+                n = len(own.lengths)
+                yield replace(own, labels=taken(labels, n)), (first + n) / n_rows
 
     @staticmethod
     def _labels(stack: ExitStack, archive: zipfile.ZipFile, options: Mapping) -> Mapped | Member | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -12,6 +12,9 @@ from blocksvm.formats.recipe import Recipe
 from blocksvm.formats.text import TextPiece
 from blocksvm.kernels.words import NEWLINE
 from blocksvm.rows import RowBatch
+
+if TYPE_CHECKING:
+    from blocksvm.formats.idf import Idf
 
 LINES_AFTER_FAULT = 64
 # Bytes in memory for a byte of text that is under way, as consumers plan their pieces.  Where a format's rows take
@@ -25,13 +28,15 @@ class Reading:
 
     recipe: how features are made (``format`` and ``bits`` are no matter of a reader); labelled: rows of a format in
     which every row has a label must have theirs; named: ``RowBatch.names`` are wanted; offers: the settings of the
-    recipe that the caller can change, which messages may advise.
+    recipe that the caller can change, which messages may advise; idf: the factors of a recipe that weighs, None where
+    they are counted on these very rows, which then come as they are, unscaled.
     """
 
     recipe: Recipe = Recipe()
     labelled: bool = True
     named: bool = False
     offers: tuple[str, ...] = ()
+    idf: Idf | None = None
 
     def twice(self, feature: str) -> str:
         """The sentence for a feature that occurs twice in a row."""
@@ -109,12 +114,13 @@ def parse_skipping(reader: Reader, piece: TextPiece) -> list[RowBatch]:
     After a bad line only some lines are tried, then twice as many each time, so that a bad line costs little.
     """
     parts: list[RowBatch] = []
-    starts = None
-    line, most = 0, None
+    starts: np.ndarray | None = None  # of lines, once there was a bad one
+    line, most, last = 0, LINES_AFTER_FAULT, 0
     while True:
-        begin = 0 if starts is None else int(starts[line])
-        last = None if most is None else min(line + most, len(starts) - 1)
-        end = piece.end if last is None else int(starts[last])
+        begin, end = 0, piece.end
+        if starts is not None:
+            last = min(line + most, len(starts) - 1)
+            begin, end = int(starts[line]), int(starts[last])
         begins = piece.begins and begin == 0
         batch = reader.parse(TextPiece(piece.source, piece.text[begin:], end - begin, piece.fraction, begins))
         if batch.fault is None:

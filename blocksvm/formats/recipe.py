@@ -12,6 +12,8 @@ MOST_BITS = 31
 NORMALIZE = ("none", "l2")
 DUPLICATES = ("error", "sum")
 DTYPES = ("float32", "float64")
+NO_IDF, SMOOTH = "none", "smooth"
+IDF = (NO_IDF, SMOOTH, "plain")
 
 
 @dataclass(frozen=True)
@@ -19,9 +21,11 @@ class Recipe:
     """The steps from text to features, in their order.
 
     format: name of the format; duplicates: what a feature that occurs twice in a row is, an 'error' or the 'sum' of its
-    values; bits: ids are hashed to 2^bits (None: they stay), and features that meet there are summed; normalize: 'l2'
-    divides each row by its Euclidean norm; dtype: what values are rounded to at the end, 'float32' or 'float64';
-    options: the format's own settings, by name, as JSON holds them.
+    values; bits: ids are hashed to 2^bits (None: they stay), and features that meet there are summed; idf: values are
+    multiplied by their feature's inverse document frequency, 'smooth' or 'plain' (see ``formats/idf.py``), which lies
+    beside the features, and other features are left out; normalize: 'l2' divides each row by its Euclidean norm; dtype:
+    what values are rounded to at the end, 'float32' or 'float64'; options: the format's own settings, by name, as JSON
+    holds them.
     """
 
     format: str = "svmlight"
@@ -30,9 +34,10 @@ class Recipe:
     normalize: str = "none"
     dtype: str = "float32"
     options: Mapping = field(default_factory=dict)
+    idf: str = NO_IDF
 
     def __post_init__(self):
-        for name, choices in (("duplicates", DUPLICATES), ("normalize", NORMALIZE), ("dtype", DTYPES)):
+        for name, choices in (("duplicates", DUPLICATES), ("normalize", NORMALIZE), ("dtype", DTYPES), ("idf", IDF)):
             if getattr(self, name) not in choices:
                 raise InputError(f"{said(name, getattr(self, name))}: {one_of(str(getattr(self, name)), choices)}")
         whole = isinstance(self.bits, int) and not isinstance(self.bits, bool)
@@ -52,14 +57,20 @@ class Recipe:
         return self.normalize == "l2"
 
     @property
+    def weighs(self) -> bool:
+        """Values are multiplied by factors of their features."""
+        return self.idf != NO_IDF
+
+    @property
     def single(self) -> bool:
         return self.dtype == "float32"
 
     def plain(self) -> dict:
-        """As JSON holds it, without what tells of one input only; without options, where there are none, as older
-        programs read it."""
+        """As JSON holds it, without what tells of one input only; without options and idf, where there are none, as
+        older programs read it."""
         saved = asdict(self) | {"options": {name: v for name, v in self.options.items() if name not in OF_INPUTS}}
-        return saved if saved["options"] else {name: saved[name] for name in saved if name != "options"}
+        absent = {"options": {}, "idf": NO_IDF}
+        return {name: value for name, value in saved.items() if name not in absent or value != absent[name]}
 
     @classmethod
     def restored(cls, saved: Mapping, path) -> Recipe:

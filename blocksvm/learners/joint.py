@@ -97,7 +97,9 @@ class JointLearner:
     def _codes(self, y, n: int) -> tuple[np.ndarray, SetTable | None]:
         """(n,) int32 and, of sets, their table."""
         kept, own = keep(y, n)
-        if (bool(own) and kind_of(own[0]) == LABEL_SETS) != self.sets and not np.isnan(kept).all():
+        if (own is not None and len(own) > 0 and kind_of(own[0]) == LABEL_SETS) != self.sets and not np.isnan(
+            kept
+        ).all():
             raise InputError(f"the labels must be {'sets' if self.sets else 'one a row'}; see {called('sets')}")
         place: Mapping = {label: c for c, label in enumerate(self.labels.values)}
         met = [label for label, _ in count(kept, own)[0] or []] if own is None else list(own)

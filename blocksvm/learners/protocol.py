@@ -20,9 +20,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import cast
 
 from blocksvm.errors import InputError, said
-from blocksvm.learners.layout import COMMON, layout
+from blocksvm.learners.layout import COMMON, Layout, layout
 from blocksvm.problems.settings import PROBLEM_SETTINGS
 from blocksvm.settings import REQUIRED, Setting, Settings
 
@@ -135,11 +136,11 @@ class Learner:
     update: Callable
     current: Callable
     mean: Callable
-    columns: tuple
-    scalars: tuple = layout("rounds")
-    parameters: tuple = layout(*COMMON)
+    columns: Layout
+    scalars: Layout = layout("rounds")
+    parameters: Layout = layout(*COMMON)
     more_scalars: Callable[[bool], int] = lambda average: 0
-    numbers: Callable[[dict], dict[str, float]] = lambda settings: {}
+    numbers: Callable[[Mapping], dict[str, float]] = lambda settings: {}
     initial: Callable[[dict], dict[str, float]] = lambda settings: {}
     initial_scalars: Mapping[str, float] = field(default_factory=dict)
     loss: str = "hinge"
@@ -175,7 +176,7 @@ class Learner:
             return self
         setting = next(s for s in self.settings if s.name == self.choice)
         value = given.get(self.choice)
-        return self.variants[setting.default if value is None else setting.checked(value)]
+        return self.variants[cast(str, setting.default if value is None else setting.checked(value))]
 
     def of_targets(self, targets: str | None) -> Learner:
         """The learner for labels of this kind, None: CLASSES; InputError where there is none."""

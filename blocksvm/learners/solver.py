@@ -133,6 +133,11 @@ class OnlineSolver(Solver):
         if self.runner.costs is not None:
             budget.take("costs", 4 * self.runner.costs.costs.nbytes)
         if self.runner.joint is not None:
+            if getattr(source, "meta", {}).get("idf_fingerprint"):
+                raise InputError(
+                    f"{source.name}: its values were multiplied by an idf, which a model of joint features does not "
+                    f"keep; split without {called('idf')}, or leave {called('joint')} out"
+                )
             n_bytes = JOINT_BYTES + 8 * source.n_features
             budget.require("joint features of some rows", n_bytes)
             budget.take("joint features of some rows", n_bytes)

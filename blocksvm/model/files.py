@@ -29,6 +29,7 @@ from blocksvm.problems.expansion import Expansion
 from blocksvm.problems.support import Support
 from blocksvm.sources.store.arrays import read_array, write_array
 from blocksvm.sources.store.files import create_group, create_hdf5, damage_named, open_hdf5, read_meta, write_meta
+from blocksvm.sources.store.idf import write_idf
 
 if TYPE_CHECKING:
     from blocksvm.learners.joint_features import JointFeatures
@@ -46,18 +47,22 @@ def save_model(
     overwrite: bool = True,
     support: Support | None = None,
     names: NamePieces | None = None,
+    factors: np.ndarray | None = None,
 ) -> None:
     """Write a model: ids (``feature_ids(start, stop)``) and weights of all features in the source's order, the constant
     feature's weight last; of more than two classes one such vector behind the other.
 
     state: what a later run can start from (the dual variables, a learner's memory), {name space: {array: pieces}};
-    support: the rows that a machine with a kernel stands on; names: of the features, where they have some.
+    support: the rows that a machine with a kernel stands on; names: of the features, where they have some; factors:
+    their idf, where values are multiplied by it.
     """
     with create_hdf5(path, "model", overwrite) as file:
         features = create_group(file, "features")
         write_array(features, "ids", meta["n_features"], INT64, feature_ids)
         if names is not None:
             write_feature_names(features, meta["n_features"], names)
+        if factors is not None:
+            write_idf(features, factors)
         write_array(file, "weights", weights.length, weights.dtype, weights.piece)
         write_state(file, state)
         if support is not None:
@@ -203,11 +208,12 @@ class Model:
         matrix = X.indptr.astype(np.int64), X.indices.astype(np.int32), X.data.astype(np.float64)
         if self.support is not None:
             values = np.full((1, X.shape[0]), float(self.intercept))
-            completion = Expansion.of(self.support, places, X.shape[1])
+            completion: Expansion | Distance | None = Expansion.of(self.support, places, X.shape[1])
         else:
             columns = np.zeros(X.shape[1])
             columns[places[places >= 0]] = self.weights[places >= 0]
             values, completion = (X @ columns)[None], Distance.of(self.meta)
+        assert completion is not None
         completion.complete(matrix, slice(0, X.shape[0]), values)
         return values[0]
 

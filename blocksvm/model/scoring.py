@@ -29,6 +29,8 @@ from blocksvm.model.files import (
     own_format,
     recipe_of,
 )
+from blocksvm.model.idf import BYTES as IDF_BYTES
+from blocksvm.model.idf import idf_of_model
 from blocksvm.model.values import classes_of, piece_bytes, pieces_of_values, rows_of_piece
 from blocksvm.problems.distance import Distance
 from blocksvm.problems.expansion import Expansion
@@ -84,6 +86,7 @@ class TextScorer:
         # ids stay for the look-up; while the index is filled there are two copies of them
         need = 8 * width_of(n_vectors) * (d + 2) + 8 * n_vectors * (d + 1) + 8 * d + IdIndex.n_bytes(d)
         need += support_bytes(description, d) + joint_bytes(self.joint)
+        need += IDF_BYTES * d * recipe_of(description, model).weighs
         self.budget.require("the model", need)
         self.budget.take("the model", need)
         # a longer line is there up to three times while it is read, then with what is made of it
@@ -98,6 +101,7 @@ class TextScorer:
             self.recipe = replace(self.recipe, format=format, options={})
         self.on_format = on_format
         self.index = IdIndex(d).fill([(0, self.model.feature_ids)])
+        self.idf = idf_of_model(model, self.index.find) if self.recipe.weighs else None
         # unseen features point at a weight of 0, the last entry is the constant
         constant = np.expand_dims(self.model.intercept, -1)
         self.w = side_by_side(n_vectors, d + 2)
@@ -115,7 +119,7 @@ class TextScorer:
         with inputs_of(inputs, self.recipe) as text:
             recipe = settled(text, self.recipe)
             self.on_format(recipe.format)
-            reader = reader_of(Reading(recipe, labelled=False))
+            reader = reader_of(Reading(recipe, labelled=False, idf=self.idf))
             share = EXPANSION / reader.expansion
             for piece in text.pieces(int(share * self.piece_bytes), self._limit(share)):
                 batch = reader.parse(piece)
@@ -187,6 +191,11 @@ class StoreScorer:
                 self.note = (
                     f"note: the model was trained on rows split with {said('normalize', trained.normalize)}, this "
                     f"store's with {own.normalize}: split it likewise, or its decision values are on another scale"
+                )
+            elif description.get("idf_fingerprint") != store.meta.get("idf_fingerprint"):
+                self.note = (
+                    "note: the model's text was multiplied by an idf that this store's was not: split it with "
+                    f"{said('like', description['store'])}, or its decision values are on another scale"
                 )
             self.ids = None
             if self.joint is None:

@@ -295,7 +295,7 @@ class Solver(Protocol):
         """What the model's description says besides what that of any has."""
         return {}
 
-    def problem_at(self, state: State) -> Problem:
+    def problem_at(self, state: State) -> Problem | None:
         """What certificates are about; of several problems it knows those that are at their end."""
         return self.problem
 
@@ -304,7 +304,7 @@ class Solver(Protocol):
         ``gap``: of several problems one that many of them are below of."""
         return gap
 
-    def certified(self, state: State, certificate: Certificate) -> float:
+    def certified(self, state: State, certificate: Certificate) -> float | None:
         """A certificate of the state has been taken; the relative gap that stands beside ``prospect``."""
         return certificate.rel_gap
 

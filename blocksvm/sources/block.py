@@ -93,7 +93,7 @@ class Arena:
 
     def carve(self, *wanted: tuple[int, type]) -> list[np.ndarray]:
         """Arrays of (length, dtype) one behind the other, each on a cache line of its own."""
-        arrays = []
+        arrays: list[np.ndarray] = []
         position = 0
         for length, dtype in wanted:
             n_bytes = length * np.dtype(dtype).itemsize

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Self
+
 import numpy as np
 from xxhash import xxh3_128
 
@@ -55,8 +57,13 @@ class Matrix(SourceBase):
         self.sq_norms = np.empty(n)
         row_sq_norms(self.indptr, self.indices, self.values, self.sq_norms)
         self.weights = _weights(weights, n)
-        self.kept, own = (np.full(n, np.nan), None) if y is None else keep(y, n)
-        counts, unlabelled = ([], n) if y is None else count(self.kept, own)
+        self.kept: np.ndarray = np.full(n, np.nan)
+        own: tuple | None = None
+        counts: list[tuple] | None = []
+        unlabelled = n
+        if y is not None:
+            self.kept, own = keep(y, n)
+            counts, unlabelled = count(self.kept, own)
         coding = Coding(labels_of(counts), own)
         self.y = coding.y(self.kept)
         first = chunk_rows if chunk_rows is not None else self._cut(n)
@@ -65,9 +72,9 @@ class Matrix(SourceBase):
         digest = xxh3_128()
         for array in (self.indptr, self.indices, self.values, self.y, self.weights):
             if array is not None:
-                digest.update(array)
+                digest.update(array.data)
         if counts is None:  # too many labels for codes
-            digest.update(self.kept)
+            digest.update(self.kept.data)
         super().__init__(
             name="the matrix",
             n_samples=n,
@@ -98,7 +105,7 @@ class Matrix(SourceBase):
         kept = [label if own is None else own.index(label) for label, _ in counts]
         return [float(self.weights[self.kept == value].sum()) for value in kept]
 
-    def reader(self, labels: Labels | None = None, real: bool = False) -> Matrix:
+    def reader(self, labels: Labels | None = None, real: bool = False) -> Self:
         other = super().reader(labels, real)
         if other.coding is not self.coding:
             other.y = other.coding.y(self.kept)
@@ -130,7 +137,7 @@ class Matrix(SourceBase):
         np.cumsum(indptr[1:], out=indptr[1:])
         block.sq_norms[:] = self.sq_norms[rows]
         block.y[:] = self.y[rows]
-        if self.weights is not None:
+        if self.weights is not None and block.weights is not None:
             block.weights[:] = self.weights[rows]
         return block
 

@@ -69,6 +69,7 @@ class BlockReader:
             self.pending = None
             self.next_arena = (self.next_arena - 1) % len(self.arenas)
         self.request(chunks)
+        assert self.pending is not None
         began = time.perf_counter()
         while not self.pending[1].done() and not self.source.help():
             wait([self.pending[1]], timeout=0.001)  # the other thread is about to begin

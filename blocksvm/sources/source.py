@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from copy import copy
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, Self
 
 import numpy as np
 
@@ -63,10 +63,9 @@ class Source(Protocol):
     n_features: int
     n_nonzeros: int
     value_bytes: int
-    row_bytes: int  # of a block's row, beside its entries
     max_norm: float
     chunks: ChunkTable
-    labels: Labels | None
+    coding: Coding  # how the labels become ``y``
     label_kind: str
     label_counts: list[tuple] | None
     label_weights: list[float] | None
@@ -77,6 +76,14 @@ class Source(Protocol):
     shuffled: bool  # the rows are in random order already
     in_memory: bool  # a block of everything is no copy
     cost: ReadingCost
+
+    @property
+    def labels(self) -> Labels | None: ...
+
+    @property
+    def row_bytes(self) -> int:
+        """Of a block's row, beside its entries."""
+        ...
 
     def reader(self, labels: Labels | None = None, real: bool = False) -> Source:
         """The same rows for another consumer, with buffers, decoders and costs of its own; to be closed by ``close``,
@@ -181,7 +188,7 @@ class SourceBase:
     def row_bytes(self) -> int:
         return row_bytes(self.coding.real, self.weighted)
 
-    def reader(self, labels: Labels | None = None, real: bool = False) -> SourceBase:
+    def reader(self, labels: Labels | None = None, real: bool = False) -> Self:
         if real and self.label_kind != NUMBERS:
             raise InputError(f"{self.name}: its labels are {self.label_kind}, where real numbers are wanted")
         other = copy(self)

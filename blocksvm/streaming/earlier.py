@@ -8,13 +8,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from blocksvm.conversion.idf import BYTES_KNOWN, KnownIdf
+from blocksvm.conversion.ids import IdIndex
 from blocksvm.errors import InputError, called, said
 from blocksvm.formats import AUTO
 from blocksvm.formats.choices import OF_INPUTS, again
 from blocksvm.labels import listed
 from blocksvm.learners import get_learner
 from blocksvm.learners.protocol import COMMON_SETTINGS, NUMBERS
-from blocksvm.model.files import FLOAT64, INT64, describe_model, recipe_of
+from blocksvm.model.files import FLOAT64, INT64, describe_model, model_feature_ids, recipe_of
+from blocksvm.model.idf import idf_of_model
 from blocksvm.model.state import open_state
 from blocksvm.model.takeover import check_plain, continued_settings
 from blocksvm.sources.source import Labels
@@ -51,6 +54,7 @@ def continued(path: Path, settings: StreamSettings) -> StreamSettings:
         settings={name: value for name, value in found.items() if name not in COMMON_SETTINGS},
         bias=saved["settings"].get("bias", 0.0) if settings.bias is None else settings.bias,
         **_format_of(path, saved, settings),
+        **_weighing_of(path, saved, settings),
         **{name: found.get(name, COMMON_SETTINGS[name].default) for name in COMMON_SETTINGS.names()},
     )
 
@@ -66,6 +70,25 @@ def _format_of(path: Path, saved: dict, settings: StreamSettings) -> dict:
                 f"{path}: was learned with {said(name, recipe.options.get(name))}; leave {called(name)} out"
             )
     return {"format": recipe.format, "options": again(recipe.options, given)}
+
+
+def _weighing_of(path: Path, saved: dict, settings: StreamSettings) -> dict:
+    """What a stream does to values, where the model's were multiplied by an idf: the same."""
+    recipe = recipe_of(saved, path)
+    if not recipe.weighs:
+        return {}
+    if recipe.bits is not None or settings.bits is not None:
+        raise InputError(f"{path}: has an idf of hashed features, with which a stream does not go on; train again")
+    return {"idf": recipe.idf, "normalize": recipe.normalize, "sum_duplicates": recipe.sums}
+
+
+def idf_to_go_on(path: Path | None) -> KnownIdf:
+    """The idf of the model with which a stream goes on."""
+    if path is None:
+        raise InputError(f"{called('idf')}: is counted before anything is learned; go on with a model that has one")
+    ids = model_feature_ids(path)
+    idf = idf_of_model(path, IdIndex(len(ids)).fill([(0, ids)]).find)
+    return KnownIdf(idf, describe_model(path)["idf_fingerprint"], BYTES_KNOWN * len(ids))
 
 
 def check_continued_stream(path: Path, stream: Stream) -> Labels | None:

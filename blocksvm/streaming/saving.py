@@ -36,6 +36,7 @@ def describe(stream: Stream) -> dict:
         "ranks": learner.runner.ranks,
         "prior": None if stream.prior is None else str(stream.prior),
         "prior_fingerprint": stream.prior_fingerprint,
+        "idf_fingerprint": None if stream.idf is None else stream.idf.fingerprint,
         "text": stream.recipe.plain(),
         "values": "float32",
         "certificate": None,
@@ -95,6 +96,7 @@ def save_stream(path: Path, stream: Stream, overwrite: bool = True) -> None:
         {namespace(learner.name, True): state},
         describe(stream),
         overwrite,
+        factors=None if stream.idf is None else stream.idf.idf.factors,
     )
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from blocksvm.errors import InputError, called, said
 from blocksvm.formats import AUTO, format_named
 from blocksvm.formats.protocol import Reading
-from blocksvm.formats.recipe import Recipe
+from blocksvm.formats.recipe import NO_IDF, Recipe
 from blocksvm.labels import Labels
 from blocksvm.learners.joint_features import JOINT_BYTES
 from blocksvm.learners.loops import LAST_LABEL, LAST_LENGTH, LAST_SCORE, MISTAKES, NO_LABEL, NONZEROS, ROWS
@@ -26,7 +26,14 @@ from blocksvm.model.takeover import check_continued
 from blocksvm.rows import RecordCounter, RowBatch, shown_name
 from blocksvm.streaming.ahead import ParsedAhead, Part
 from blocksvm.streaming.asking import Asking
-from blocksvm.streaming.earlier import check_continued_stream, continued, go_on, prior_bytes, take_prior
+from blocksvm.streaming.earlier import (
+    check_continued_stream,
+    continued,
+    go_on,
+    idf_to_go_on,
+    prior_bytes,
+    take_prior,
+)
 from blocksvm.streaming.features import StreamFeatures
 from blocksvm.streaming.learner import StreamLearner, learners_of
 from blocksvm.streaming.ranking import AREA_BYTES
@@ -45,7 +52,7 @@ class StreamSettings:
     looked at; joint: the place of a map of row and class to joint features; bits: hash ids to 2^bits features, None: a
     table; query: b of selective sampling, None: ask for every label; forget: the part that learners/forgetting.py takes
     back in each round; memory: bytes; options: the format's own settings, by name; passes: over the inputs; test:
-    predict only, and learn nothing.
+    predict only, and learn nothing; idf: that of the model with which it goes on.
     """
 
     learner: str = ""
@@ -71,12 +78,13 @@ class StreamSettings:
     options: Mapping = field(default_factory=dict)
     passes: int = 1
     test: bool = False
+    idf: str = NO_IDF
 
     @property
     def recipe(self) -> Recipe:
         """How text becomes features."""
         duplicates = "sum" if self.sum_duplicates else "error"
-        return Recipe(self.format, duplicates, self.bits, self.normalize, "float32", self.options)
+        return Recipe(self.format, duplicates, self.bits, self.normalize, "float32", self.options, self.idf)
 
 
 @dataclass(frozen=True)
@@ -162,9 +170,11 @@ class Stream:
             method = self.leading.method
             check_continued(continue_from, describe_model(continue_from), method, settings.bias or 0.0,
                             self.prior_fingerprint)  # fmt: skip
-        reading = Reading(settings.recipe, offers=("duplicates", "bits"))
+        self.idf = None if not settings.recipe.weighs else idf_to_go_on(continue_from)
+        idf = None if self.idf is None else self.idf.idf
+        reading = Reading(settings.recipe, offers=("duplicates", "bits"), idf=idf)
         self.ahead = ParsedAhead(reading, settings.skip_bad, settings.memory, settings.jobs, stop, on_format)
-        prior_takes = 0 if prior_model is None else prior_bytes(prior_model)
+        prior_takes = (0 if prior_model is None else prior_bytes(prior_model)) + (self.idf.n_bytes if self.idf else 0)
         ranked = sum(learner.ranking_bytes() for learner in self.learners)
         self.ranking_bytes = ranked + AREA_BYTES if ranked else 0  # areas are found one after the other
         self.joint_bytes = 0 if self.leading.runner.joint is None else JOINT_BYTES

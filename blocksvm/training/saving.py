@@ -12,6 +12,7 @@ import numpy as np
 from blocksvm.formats.recipe import Recipe
 from blocksvm.model.expansion import describe_support
 from blocksvm.model.files import save_model
+from blocksvm.model.idf import idf_of_source
 from blocksvm.model.names import names_of
 from blocksvm.model.state import whole
 from blocksvm.model.versions import versions
@@ -37,6 +38,7 @@ def describe_result(loop: OuterLoop, result: Result) -> dict:
         "ranks": solver.ranks,
         "prior": None if plan.earlier.prior is None else str(plan.earlier.prior),
         "prior_fingerprint": plan.earlier.fingerprints[1],
+        "idf_fingerprint": described.get("idf_fingerprint"),
         "text": Recipe.of_store(described, source.name, dtype).plain(),
         "values": {0: "ones", 4: "float32", 8: "float64"}[source.value_bytes],
         "certificate": None if result.certificate is None else asdict(result.certificate),
@@ -70,5 +72,6 @@ def save_result(
     ids = feature_ids or (lambda start, stop: plan.earlier.feature_ids(plan.source, start, stop))
     told = describe_result(loop, result) | {"calibration": calibration}
     state = {plan.namespace: arrays}
+    factors = None if plan.solver.n_features else idf_of_source(plan.source, plan.n_features)
     with nullcontext() if plan.solver.n_features else names_of(plan.source) as names:
-        save_model(path, ids, whole(result.w), state, told, overwrite, result.support, names)
+        save_model(path, ids, whole(result.w), state, told, overwrite, result.support, names, factors)

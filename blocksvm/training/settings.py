@@ -64,8 +64,8 @@ class TrainSettings:
         own = {name: keywords.pop(name) for name in takes.names() if name in keywords}
         if keywords.get("bias") is None:
             keywords["bias"] = saved["settings"].get("bias", 0.0)
-        name = {"learner" if method["learner"] else "solver": method["name"]}
-        return cls.of(**name, **continued_settings(path, method, takes, own), **keywords)
+        named = {"learner" if method["learner"] else "solver": method["name"]}
+        return cls.of(**named, **continued_settings(path, method, takes, own), **keywords)
 
     def __post_init__(self):
         method = get_method(self.solver, self.learner)

@@ -1,8 +1,9 @@
-"""AnnData files (.h5ad, as anndata 0.8 and later write them): the matrix X by rows, a column of obs, names of var."""
+"""AnnData files (.h5ad, as anndata 0.8 and later write them): the matrix X, a column of obs, names of var."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import h5py
 import numpy as np
@@ -13,7 +14,7 @@ LENGTHS_AT_ONCE = 1 << 16
 
 
 class AnnData:
-    """An open file.  n_rows, n_columns: of X; names: of its columns."""
+    """An open file.  n_rows, n_columns: of X; names: of its columns; by_columns: X is read by ``triples``."""
 
     def __init__(self, path: str):
         self.path = path
@@ -24,10 +25,10 @@ class AnnData:
         try:
             self.X = self.file["X"]
             kind = self.X.attrs.get("encoding-type", "array")
-            if kind not in ("csr_matrix", "array"):
-                raise InputError(f"{path}: its X is stored as {kind}, not by rows; write adata with X.tocsr()")
-            self.sparse = kind == "csr_matrix"
-            shape = self.X.attrs["shape"] if self.sparse else self.X.shape
+            if kind not in ("csr_matrix", "csc_matrix", "array"):
+                raise InputError(f"{path}: its X is stored as {kind}, which is not read; write adata with X.tocsr()")
+            self.sparse, self.by_columns = kind == "csr_matrix", kind == "csc_matrix"
+            shape = self.X.shape if kind == "array" else self.X.attrs["shape"]
             self.n_rows, self.n_columns = (int(n) for n in shape)
             var = self.file["var"]
             self.names = [str(name) for name in var[var.attrs["_index"]].asstr()[()].tolist()]
@@ -71,14 +72,36 @@ class AnnData:
 
     def entries(self, n_entries: int) -> Iterator[tuple[int, int, np.ndarray, np.ndarray, np.ndarray]]:
         """(first row, last row, lengths, columns int64, values float64) of runs of rows of about so many entries."""
+        with self._damage_named():
+            if self.sparse:
+                yield from self._stored(self.n_rows, self.n_columns, n_entries)
+            else:
+                yield from self._dense(n_entries)
+
+    def triples(self, n_entries: int) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        """(rows, columns, values float64) of a matrix by columns, about so many at a time, a column at
+        least."""
+        with self._damage_named():
+            for first, last, lengths, rows, values in self._stored(self.n_columns, self.n_rows, n_entries):
+                yield rows, np.repeat(np.arange(first, last), lengths), values
+
+    @property
+    def n_entries(self) -> int:
+        return len(self.X["data"])
+
+    @contextmanager
+    def _damage_named(self):
         try:
-            yield from self._sparse(n_entries) if self.sparse else self._dense(n_entries)
+            yield
+        except InputError:
+            raise
         except (OSError, KeyError, ValueError) as error:
             raise InputError(f"{self.path}: X is damaged ({str(error).splitlines()[0]}); get it again") from error
 
-    def _sparse(self, n_entries: int):
-        for start in range(0, self.n_rows, LENGTHS_AT_ONCE):
-            ends = self.X["indptr"][start : min(start + LENGTHS_AT_ONCE, self.n_rows) + 1].astype(np.int64)
+    def _stored(self, n: int, n_across: int, n_entries: int):
+        """Runs of the n rows of a matrix by rows, or of the n columns of one by columns."""
+        for start in range(0, n, LENGTHS_AT_ONCE):
+            ends = self.X["indptr"][start : min(start + LENGTHS_AT_ONCE, n) + 1].astype(np.int64)
             if (np.diff(ends) < 0).any():
                 raise ValueError("its indptr does not rise")
             row = 0
@@ -89,8 +112,8 @@ class AnnData:
                 values = self.X["data"][ends[row] : ends[stop]].astype(np.float64)
                 if len(columns) != ends[stop] - ends[row] or len(values) != len(columns):
                     raise ValueError("it is shorter than its indptr says")
-                if len(columns) and not (0 <= columns.min() and columns.max() < self.n_columns):
-                    raise ValueError("a column is out of range")
+                if len(columns) and not (0 <= columns.min() and columns.max() < n_across):
+                    raise ValueError(f"a {'column' if self.sparse else 'row'} is out of range")
                 yield start + row, start + stop, np.diff(ends[row : stop + 1]), columns, values
                 row = stop
 

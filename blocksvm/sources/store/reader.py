@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from pathlib import Path
+from typing import Self
 
 import h5py
 import numpy as np
@@ -66,7 +67,7 @@ class Store(SourceBase):
         self.under_way: SharedWork | None = None
         self.pool = ThreadPoolExecutor(max(1, N_DECODERS - 2), thread_name_prefix="blocksvm-decoder")
 
-    def reader(self, labels: Labels | None = None, real: bool = False) -> Store:
+    def reader(self, labels: Labels | None = None, real: bool = False) -> Self:
         """The same rows for another consumer, which shares the file and its tables and nothing else; closed by its
         ``close``, or with this store."""
         if self.fd < 0:
@@ -219,12 +220,12 @@ class Store(SourceBase):
         # enough runs to share, long ones so that few parts have to be decoded beside their place
         length = max(1, min(LONGEST_RUN, len(chunks) // RUNS_WANTED))
         rows, places = np.append(0, np.cumsum(n_rows)).tolist(), np.append(0, np.cumsum(entries)).tolist()
-        chunks = chunks.tolist()
+        numbers = chunks.tolist()
         runs = []
         for start in range(0, len(chunks), length):
             stop = min(start + length, len(chunks))
-            ahead = chunks[stop if start else 0 : stop + CHUNKS_AHEAD] if start % CHUNKS_AHEAD < length else []
-            runs.append((chunks[start:stop], rows[start], places[start], places[stop], ahead))
+            ahead = numbers[stop if start else 0 : stop + CHUNKS_AHEAD] if start % CHUNKS_AHEAD < length else []
+            runs.append((numbers[start:stop], rows[start], places[start], places[stop], ahead))
         return runs
 
     def help(self) -> bool:

@@ -15,6 +15,7 @@ from blocksvm.sources.store import codec
 from blocksvm.sources.store.arrays import blosc_dataset, write_array
 from blocksvm.sources.store.counts import RowCounts
 from blocksvm.sources.store.files import create_group, write_meta
+from blocksvm.sources.store.idf import write_idf
 from blocksvm.sources.store.schema import CHUNK, PART, ROW, WEIGHTED_ROW
 from blocksvm.sources.store.tables import write_labels, write_names
 
@@ -182,11 +183,12 @@ class StoreWriter:
         meta: dict,
         labels: tuple | None = None,
         names: tuple[np.ndarray, Callable] | None = None,
+        factors: np.ndarray | None = None,
     ) -> dict:
         """Write what is open, the tables and the description; returns the whole description.
 
         labels: the distinct labels, rising, where they are strings or sets; names: (lengths, text_at) of the features'
-        names, as ``write_names`` takes them.
+        names, as ``write_names`` takes them; factors (d,): what the values of each feature were multiplied by.
         """
         self._close_chunk()
         while self.pending:
@@ -210,6 +212,8 @@ class StoreWriter:
         write_array(features, "ids", n_features, np.int64, feature_ids)
         if names is not None:
             write_names(features, *names)
+        if factors is not None:
+            write_idf(features, factors)
         if labels is not None:
             write_labels(self.file, labels)
         content = chunks.tobytes() + parts["checksum"].tobytes() + features["ids.xxh3"][()].tobytes()

@@ -1,0 +1,66 @@
+"""Rows of a matrix that is stored in another order, by columns or as triples: sorted on disk, in little memory.
+
+The entries are distributed to files of as many rows each as fit in memory, in several rounds where one does not do; the
+files have no names, so that nothing of them is left whatever happens.  They lie in the system's folder for such files.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
+
+import numpy as np
+
+from blocksvm.formats.files import SparseRows, runs
+
+ENTRY = np.dtype([("row", np.int64), ("column", np.int64), ("value", np.float64)])
+MOST_FILES = 64  # open at once in a round
+
+
+def by_row(entries: Iterable[np.ndarray], n_rows: int, n_entries: int, n_bytes: int) -> Iterator[tuple]:
+    """(first row, ``SparseRows`` without labels) of all rows, one run behind the other, in the order of their columns.
+
+    entries: arrays (ENTRY dtype), ``n_entries`` in all, rows 0 .. n_rows - 1; n_bytes: that entries take in memory,
+    before they are sorted, and about those of a run.
+    """
+    yield from _sorted(entries, 0, n_rows, n_entries, n_bytes)
+
+
+def _sorted(entries: Iterable[np.ndarray], first: int, last: int, n_entries: int, n_bytes: int) -> Iterator[tuple]:
+    wanted = -(-n_entries * ENTRY.itemsize // n_bytes)
+    if wanted <= 1 or last - first <= 1:
+        yield from _in_memory(np.concatenate([np.empty(0, ENTRY), *entries]), first, last, n_bytes)
+        return
+    width = -(-(last - first) // min(MOST_FILES, wanted))
+    starts = range(first, last, width)
+    with ExitStack() as stack:
+        files = [stack.enter_context(tempfile.TemporaryFile(prefix="blocksvm-")) for _ in starts]
+        sizes = np.zeros(len(files), np.int64)
+        for part in entries:
+            bucket = (part["row"] - first) // width
+            part = part[np.argsort(bucket, kind="stable")]
+            counts = np.bincount(bucket, minlength=len(files))
+            sizes += counts
+            ends = np.cumsum(counts)
+            for file, start, end in zip(files, (ends - counts).tolist(), ends.tolist(), strict=True):
+                part[start:end].tofile(file) if end > start else None
+        for file, start, size in zip(files, starts, sizes.tolist(), strict=True):
+            file.seek(0)
+            yield from _sorted(_read(file, n_bytes), start, min(start + width, last), size, n_bytes)
+            file.close()
+
+
+def _read(file, n_bytes: int) -> Iterator[np.ndarray]:
+    while len(part := np.fromfile(file, ENTRY, max(1, n_bytes // ENTRY.itemsize))):
+        yield part
+
+
+def _in_memory(entries: np.ndarray, first: int, last: int, n_bytes: int) -> Iterator[tuple]:
+    entries = entries[np.lexsort((entries["column"], entries["row"]))]
+    lengths = np.bincount(entries["row"] - first, minlength=last - first)
+    indptr = np.append(0, np.cumsum(lengths))
+    columns, values = entries["column"].copy(), entries["value"].copy()
+    for start, stop in runs(indptr, n_bytes):
+        own = slice(indptr[start], indptr[stop])
+        yield first + start, SparseRows(lengths[start:stop], columns[own], values[own], np.empty(0))
