@@ -69,7 +69,8 @@ def main(arguments: list[str]) -> int:
     if is_store:
         open_hdf5(Path(options.input), "store").close()
     sigterm_interrupts()
-    compile_kernels("predict", description["values"], options.quiet, options.model)
+    several = description.get("multilabel", False) or len(description["labels"]) > 2
+    compile_kernels("predict:several" if several else "predict", description["values"], options.quiet, options.model)
     from blocksvm.cli.display import Line, megabytes
     from blocksvm.model.measures import RANK_BYTES, ClassMeasures, DistanceMeasures, RealMeasures, SetMeasures
     from blocksvm.model.scoring import StoreScorer, TextScorer

@@ -114,7 +114,7 @@ def main(arguments: list[str]) -> int:
         settings = settings_from(
             given, **machine, holdout=share, overwrite=options.overwrite, options=chosen_in(options)
         )
-    compile_kernels("split", settings.dtype, options.quiet)
+    compile_kernels("split", settings.dtype, options.quiet, memory=options.memory)
     from blocksvm.cli.display import SplitDisplay, split_summary
 
     with SplitDisplay(sys.stderr, options.quiet) as display:
