@@ -47,6 +47,7 @@ def warm_beside(purpose: str, kind: str) -> None:
     dtype = "float64" if kind == "float64" else "float32"
     with tempfile.TemporaryDirectory(prefix="blocksvm-warmup-") as name:
         if purpose == "split":
+            warm_pairs()
             split_matrices(Path(name), dtype)
         elif purpose.startswith("{"):
             warm_rows()
@@ -84,6 +85,18 @@ def make_store(folder: Path, content: str, dtype: str, holdout: float = 0.0) -> 
     settings = SplitSettings(dtype=dtype, overwrite=True, holdout=holdout)
     split([str(text)], store, settings, held_out if holdout else None)
     return text, store
+
+
+def warm_pairs() -> None:
+    """What svmlight text is parsed with, for its usual pairs: none of them."""
+    import numpy as np
+
+    from blocksvm.kernels.text import usual_pairs
+    from blocksvm.kernels.words import next_separators
+
+    text, places = np.zeros(64, np.uint8), np.zeros(64, np.int64)
+    next_separators(text, 0, 0, 0, places, 0, 2)
+    usual_pairs(text, 16, places, 0, 0, places, np.zeros(1), 0, np.zeros((1, 5), np.int64))
 
 
 def split_matrices(folder: Path, dtype: str) -> None:
