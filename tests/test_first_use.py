@@ -7,7 +7,7 @@ import threading
 
 import numpy as np
 import pytest
-from numba import config
+from numba import config, types
 
 from blocksvm.kernels import disk, inlined, kernel
 from blocksvm.kernels.text import FINE, close_rows
@@ -58,8 +58,8 @@ def test_an_inlined_function_is_called_by_kernels_and_by_python():
 
 @needs_jit
 def test_an_inlined_function_has_no_machine_code():
-    of_both(0.1, np.uint64(0))
-    (compiled,) = doubled.overloads.values()
+    doubled.compile((types.float32,))
+    compiled = doubled.overloads[types.float32,]
     assert compiled.library.get_pointer_to_function(compiled.fndesc.llvm_cpython_wrapper_name) == 0
 
 
