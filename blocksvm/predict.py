@@ -72,7 +72,8 @@ def main(arguments: list[str]) -> int:
     if is_store:
         open_hdf5(Path(options.input), "store").close()
     sigterm_interrupts()
-    compile_kernels("predict", description["values"], options.quiet, options.model)
+    several = description.get("multilabel", False) or len(description["labels"]) > 2
+    compile_kernels("predict:several" if several else "predict", description["values"], options.quiet, options.model)
     if "idf" in description["text"]:
         compile_kernels("idf", description["text"]["dtype"], options.quiet)
     from blocksvm.cli.display import Line, megabytes

@@ -131,7 +131,7 @@ def main(arguments: list[str]) -> int:
         settings = settings_from(
             given, **machine, holdout=share, overwrite=options.overwrite, options=chosen_in(options)
         )
-    compile_kernels("split", settings.dtype, options.quiet)
+    compile_kernels("split", settings.dtype, options.quiet, memory=options.memory)
     if settings.recipe.weighs:
         compile_kernels("idf", settings.dtype, options.quiet)
     from blocksvm.cli.display import SplitDisplay, folded, split_summary

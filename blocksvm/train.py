@@ -29,6 +29,7 @@ EXAMPLES = """examples:
   python -m blocksvm.train store.h5 model.h5 --checkpoint run.ckpt --resume     (go on after an interruption)
 """
 TYPES = {"memory": size, "seed": seed, "max_seconds": duration}
+FEW = 0.25  # of --memory: rows that surely form one block; fewer kernels are compiled for these
 METHOD = ("bias", "schedule", "working_set", "partition", "block_chunks", "order", "memory", "seed")
 END = ("tol", "max_outer", "max_seconds")
 
@@ -139,7 +140,8 @@ def main(arguments: list[str]) -> int:
         chosen["targets"] = "sets"
     compile_solver(
         settings.solver, settings.learner, chosen, values, n_classes, options.quiet, options.store,
-        settings.screens, weighted=weighted, free_bias=settings.free_bias,
+        settings.screens, settings.memory, weighted=weighted, free_bias=settings.free_bias,
+        resident=is_plain(options, settings) and rows_bytes(about) <= FEW * settings.memory,
     )  # fmt: skip
     if options.calibrate:
         compile_solver(
@@ -170,6 +172,18 @@ def main(arguments: list[str]) -> int:
     if not options.quiet:
         print(f"next: python -m blocksvm.predict {options.model} NEW.svm", file=sys.stderr)
     return 0
+
+
+def is_plain(options, settings) -> bool:
+    """Whether nothing plays a part in a run but a store's rows, a solver, and its working set."""
+    besides = ("valid", "warm_start", "continue_from", "prior", "resume", "replay", "calibrate")
+    chosen = settings.block_chunks is not None or settings.partition == "fixed"
+    return settings.capabilities.working_set and not chosen and not any(getattr(options, name) for name in besides)
+
+
+def rows_bytes(about: dict) -> int:
+    """What a store's rows and the solver's state take in memory, roughly."""
+    return 12 * about["n_nonzeros"] + 200 * about["n_samples"] + 50 * about["n_features"]
 
 
 def told(name: str) -> str:

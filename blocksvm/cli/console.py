@@ -230,19 +230,21 @@ def sigterm_interrupts() -> None:
 
 
 KINDS = ("float32", "float64", "ones")
-PURPOSES = ("split", "predict", "idf")
+PURPOSES = ("split", "predict", "predict:several", "idf")
+SECOND_COMPILER = 400_000_000  # --memory from which a second process may compile: it takes up to 280 MB
 
 
 def compile_solver(
     name: str, learner: bool, given: Mapping, kind: str, n_classes: int, quiet: bool, file: str = "",
-    screening: bool = False, **more: bool,
+    screening: bool = False, memory: int = 0, **more: bool,
 ) -> None:  # fmt: skip
     """The same for a solver with settings of its own, on rows of so many classes; screening: and for what certificates
     of small gaps do besides, in a child of its own; more: as ``warmup.train`` has it."""
     from blocksvm.cli.warmup import solver_purpose
 
     for small_gap in (False, True)[: 1 + screening]:
-        compile_kernels(solver_purpose(name, learner, given, n_classes, screening=small_gap, **more), kind, quiet, file)
+        purpose = solver_purpose(name, learner, given, n_classes, screening=small_gap, **more)
+        compile_kernels(purpose, kind, quiet, file, memory)
 
 
 def compile_reader(dtype: str, bits: int | None, quiet: bool) -> Callable[[str], None]:
@@ -255,12 +257,12 @@ def compile_reader(dtype: str, bits: int | None, quiet: bool) -> Callable[[str],
     return ready
 
 
-def compile_kernels(purpose: str, kind: str, quiet: bool, file: str = "") -> None:
+def compile_kernels(purpose: str, kind: str, quiet: bool, file: str = "", memory: int = 0) -> None:
     """Where the kernel cache is cold, compile in a child process, whose memory is given back when it ends.
 
-    purpose: 'split', 'predict', 'idf', 'read:FORMAT:hashed', or a solver as ``warmup.solver_purpose`` has it; kind:
-    'float32', 'float64' or 'ones', as ``file`` (a store or model) says.  Raises InputError where it says something
-    else.
+    purpose: as ``warmup.warm`` has it; kind: 'float32', 'float64' or 'ones', as ``file`` (a store or model) says.
+    memory: bytes that the command will take, some of which a second process may take before, on another processor.
+    Raises InputError where ``file`` says something else.
     """
     if kind not in KINDS:
         where = f"{file}: is damaged" if file else "damaged"
@@ -286,8 +288,9 @@ def compile_kernels(purpose: str, kind: str, quiet: bool, file: str = "") -> Non
             own = (name if name == "joint" else str(value) for name, value in asked["settings"].items())
             what = " ".join([asked["solver"], *own])
         print(f"compiling the {what} kernels for {kind} values (first run only, some seconds)", file=sys.stderr)
+    two = memory >= SECOND_COMPILER and len(os.sched_getaffinity(0)) > 1
     child = subprocess.run(
-        [sys.executable, "-m", "blocksvm.cli.warmup", purpose, kind],
+        [sys.executable, "-m", "blocksvm.cli.warmup", purpose, kind, "2" if two else "1"],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

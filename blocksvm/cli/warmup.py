@@ -1,13 +1,20 @@
-"""Compiles the kernels that a command uses, by running it on a few rows; started by the commands in a child process."""
+"""Compiles the kernels that a command uses, by running it on a few rows; started by the commands in a child process.
+
+Where a second process may help, it begins with what the first one comes to last; neither compiles what the other has
+begun with (kernels/disk.py).
+"""
 
 from __future__ import annotations
 
+import gc
 import json
+import os
 import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
+from blocksvm import kernels
 from blocksvm.learners.joint_map import JOINT
 from blocksvm.learners.protocol import SETS
 from blocksvm.training.methods import get_method
@@ -19,16 +26,16 @@ ONES = "".join(f"{1 if i % 3 else -1} {i % 7 + 2}:1 {i % 2}:1\n" for i in range(
 
 
 def warm(purpose: str, kind: str) -> None:
-    """Run what ``purpose`` names for values of ``kind``: 'split', 'predict', 'idf', 'read:FORMAT:hashed', or a solver
-    as ``solver_purpose`` has it."""
+    """Run what ``purpose`` names for values of ``kind``: 'split', 'predict', 'predict:several' (classes), 'idf',
+    'read:FORMAT:hashed', or a solver as ``solver_purpose`` has it."""
     with tempfile.TemporaryDirectory(prefix="blocksvm-warmup-") as name:
         folder = Path(name)
         dtype = "float64" if kind == "float64" else "float32"
         if purpose == "split":
             for content in (ONES, VALUED):
                 make_store(folder, content, dtype, holdout=0.3)
-        elif purpose == "predict":
-            predict(folder, kind, dtype)
+        elif purpose.startswith("predict"):
+            predict(folder, kind, dtype, several=purpose.endswith("several"))
         elif purpose == "idf":
             weigh(dtype)
         elif purpose.startswith("read:"):
@@ -36,6 +43,24 @@ def warm(purpose: str, kind: str) -> None:
             read(name, hashed == "hashed", dtype)
         else:
             train(kind, **json.loads(purpose))
+
+
+def warm_beside(purpose: str, kind: str) -> None:
+    """A part of the same, for a second process: what ``warm`` compiles last."""
+    dtype = "float64" if kind == "float64" else "float32"
+    with tempfile.TemporaryDirectory(prefix="blocksvm-warmup-") as name:
+        if purpose == "split":
+            warm_pairs()
+            split_matrices(Path(name), dtype)
+        elif purpose.startswith("{"):
+            warm_rows()
+            asked = json.loads(purpose)
+            if asked.get("resident"):
+                warm_working_set(few_rows(kind, asked["n_classes"]), resident=True)
+                # a model is for predicting: little is left to compile
+                if asked["n_classes"] == 2 and kernels.is_ready("split", dtype):
+                    predict(Path(name), kind, dtype)
+                    kernels.mark_ready("predict", kind)
 
 
 def solver_purpose(name: str, learner: bool, given: Mapping, n_classes: int, **more: bool) -> str:
@@ -65,6 +90,32 @@ def make_store(folder: Path, content: str, dtype: str, holdout: float = 0.0) -> 
     settings = SplitSettings(dtype=dtype, overwrite=True, holdout=holdout)
     split([str(text)], store, settings, held_out if holdout else None)
     return text, store
+
+
+def warm_pairs() -> None:
+    """What svmlight text is parsed with, for its usual pairs: none of them."""
+    import numpy as np
+
+    from blocksvm.kernels.text import usual_pairs
+    from blocksvm.kernels.words import next_separators
+
+    text, places = np.zeros(64, np.uint8), np.zeros(64, np.int64)
+    next_separators(text, 0, 0, 0, places, 0, 2)
+    usual_pairs(text, 16, places, 0, 0, places, np.zeros(1), 0, np.zeros((1, 5), np.int64))
+
+
+def split_matrices(folder: Path, dtype: str) -> None:
+    """What ``split`` does with rows once they are read, of which none has to be parsed."""
+    import numpy as np
+
+    from blocksvm.conversion.convert import SplitSettings, split
+
+    columns = (np.arange(80) * 7 % 9).reshape(40, 2)
+    for values in (np.ones(80), np.arange(80) % 5 + 0.5):
+        matrix = {"data": values, "indices": columns.ravel(), "indptr": np.arange(0, 81, 2), "shape": np.array([40, 9])}
+        np.savez(folder / "rows.npz", format=np.array("csr"), label=np.arange(40) % 3, **matrix)
+        settings = SplitSettings(dtype=dtype, overwrite=True, holdout=0.3)
+        split([str(folder / "rows.npz")], folder / "rows.h5", settings, folder / "held.h5")
 
 
 def read(name: str, hashed: bool, dtype: str) -> None:
@@ -143,13 +194,13 @@ def train(
     weighted: bool = False,
     free_bias: bool = False,
     folds: bool = False,
+    resident: bool = False,
 ) -> None:
     """A run of a solver, with several blocks and with one, a held-out source, and what a warm start does; or what
     certificates of small gaps do besides (``screening``), or cross-validation (``folds``); weighted: rows have weights;
-    free_bias: the run's bias is not regularised."""
+    free_bias: the run's bias is not regularised; resident: one block and nothing beside it."""
     import numpy as np
 
-    from blocksvm import kernels
     from blocksvm.api import fit
     from blocksvm.kernels.shuffle import keep_active
     from blocksvm.kernels.table import hash_ids
@@ -161,8 +212,16 @@ def train(
     if screening:
         warm_screening(few_rows(kind, n_classes, weighted), get_method(solver, learner), settings)
         return
-    # what only stores and streams need
     kernels.start()
+    if resident:
+        name = {"learner" if learner else "solver": solver}
+        for tol in (0.0, 0.9):  # with a certificate at once, which chooses the rows of the working set, too
+            fit(few_rows(kind, n_classes, weighted, copies=20), max_outer=3, tol=tol, **name, **settings)
+        keep_active(np.zeros(1, np.int32), np.ones(1, np.uint8))
+        warm_working_set(few_rows(kind, n_classes, weighted), resident=True)
+        warm_rows()
+        return
+    # what only stores and streams need
     keep_active(np.zeros(1, np.int32), np.ones(1, np.uint8))
     warm_rows()
     hash_ids(np.zeros(1, np.int64), 1, np.zeros(1, np.int32))
@@ -200,24 +259,28 @@ def warm_rows() -> None:
     import numpy as np
 
     from blocksvm.kernels.check import fill_rows
+    from blocksvm.kernels.shuffle import windowed_rows
 
     two, bits = np.zeros(2, np.int64), np.zeros(1, np.uint64)
+    windowed_rows(bits[0], two, 1, np.zeros(1, np.int32), np.zeros(2, np.int32))
     fill_rows(np.zeros(64, np.uint8), 28, 0, 0, 0, np.zeros(2), two, bits, two[:1], np.zeros(1, np.int16))
 
 
-def warm_working_set(source) -> None:
-    """What only a working set that is full or restored does."""
+def warm_working_set(source, resident: bool = False) -> None:
+    """What only a working set that is full or restored does; resident: one that has room for every row."""
     import numpy as np
 
     from blocksvm.training.working_set import CopiedRows
 
-    for n_bytes in (700, 10_000):
+    for n_bytes in (10_000,) if resident else (700, 10_000):
         working_set = CopiedRows(source, n_bytes)
         blocks = [source.read_block(np.array([k]), None) for k in range(len(source.chunks))]
         for share in (1.0, -1.0, 2.0):
             working_set.begin_reading(anew=False)
             for block in blocks:
                 working_set.gather(block, np.full(block.n_samples, share))
+            if resident:
+                return
         working_set.make_room()
         saved = working_set.saved()
         CopiedRows(source, n_bytes).restore(saved, iter(blocks))
@@ -259,8 +322,8 @@ def warm_screening(source, method, settings: dict) -> None:
     KeptRows(source, 1, int(block.indptr[1]), [(block, np.zeros(1, np.int32))])
 
 
-def predict(folder: Path, kind: str, dtype: str) -> None:
-    """Text and a store under a model."""
+def predict(folder: Path, kind: str, dtype: str, several: bool = False) -> None:
+    """Text and a store under a model, or one of more classes than two (``several``)."""
     import numpy as np
 
     from blocksvm.api import fit
@@ -276,15 +339,47 @@ def predict(folder: Path, kind: str, dtype: str) -> None:
     for scorer, arguments in ((TextScorer(model, 1 << 30), ([str(text)],)), (StoreScorer(model, store, 1 << 30), ())):
         for _ in scorer.scores(*arguments):
             pass
-    # models of more classes, on stores and on text
+    if not several:
+        return
     own = few_rows(kind, 3)
     indptr, indices, values = own.read_block(np.arange(len(own.chunks)), None).matrix
     for entries in (values, np.ones(len(indices)), None):
         list(pieces_of_values((indptr, indices, entries), side_by_side(3, own.n_features + 1), 1.0))
 
 
-if __name__ == "__main__":
-    from blocksvm.kernels import mark_ready
+def end_with_parent() -> None:
+    """Where the system can, end this process when the one that started it is killed."""
+    import ctypes
+    import signal
+    from contextlib import suppress
 
-    warm(*sys.argv[1:])
-    mark_ready(*sys.argv[1:])
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+
+
+def main(purpose: str, kind: str, processes: str = "1") -> None:
+    """Compile for ``purpose``, with a second process beside this one where ``processes`` is 2."""
+    # the compiler makes many objects and few circles of them: looking for these takes an eighth of its time
+    gc.freeze()
+    gc.set_threshold(100_000, 50, 1_000)
+    second = 0
+    if processes == "2":
+        kernels.start()  # both need the compiler, which takes a third of a second to bring up
+        kernels.share_compiling()
+        second = os.fork()
+        if second == 0:
+            try:
+                end_with_parent()
+                warm_beside(purpose, kind)
+            finally:
+                os._exit(0)
+    try:
+        warm(purpose, kind)
+    finally:
+        if second:
+            os.waitpid(second, 0)
+    kernels.mark_ready(purpose, kind)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

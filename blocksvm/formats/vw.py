@@ -156,7 +156,6 @@ def parse_rows(text, end, labels, weights, indptr, ids, values, lines, undecided
     that is one of them ``values`` has its namespace's scale.
     Returns (rows, lines read, code, position of the fault, numbers undecided, bytes of names that are needed).
     """
-    scratch = np.empty(1, np.uint64)
     recent = np.zeros(RECENT if named else 1, np.int64)  # 1 + the entry that had a name last
     filled = 0
     p = 0
@@ -203,7 +202,7 @@ def parse_rows(text, end, labels, weights, indptr, ids, values, lines, undecided
                 continue
             if words == 3:
                 return rows, line, LONG_HEAD, token, n_open, filled
-            p, code, value = number(text, token, scratch)
+            p, code, value = number(text, token)
             if code == NOT_FINITE or (code == FINE and np.isinf(value)):
                 return rows, line, NOT_FINITE, token, n_open, filled
             if code == BAD_VALUE or p != stop:
@@ -231,7 +230,7 @@ def parse_rows(text, end, labels, weights, indptr, ids, values, lines, undecided
             if byte_at(text, p) == COLON:
                 if space_stop == space:
                     return rows, line, NO_NAMESPACE, space, n_open, filled
-                p, code, scale = number(text, p + 1, scratch)
+                p, code, scale = number(text, p + 1)
                 c = byte_at(text, p)
                 if code == NOT_FINITE:
                     return rows, line, NOT_FINITE, space, n_open, filled
@@ -252,7 +251,7 @@ def parse_rows(text, end, labels, weights, indptr, ids, values, lines, undecided
                 value = 1.0
                 code = FINE
                 if byte_at(text, p) == COLON:
-                    p, code, value = number(text, stop + 1, scratch)
+                    p, code, value = number(text, stop + 1)
                     c = byte_at(text, p)
                     if code == NOT_FINITE:
                         return rows, line, NOT_FINITE, token, n_open, filled

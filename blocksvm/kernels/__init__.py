@@ -2,7 +2,7 @@
 
 This file owns the ways in which functions are compiled: ``kernel`` and ``inlined``, and ``specialised`` and
 ``inlined_with``, which put other functions in the place of those that one calls.  Machine code is kept on disk (disk.py)
-under a fingerprint of all that is compiled into it (identity.py).
+under a fingerprint of all that is compiled into it (identity.py); compiling.py tells numba what not to make.
 
 Conventions of all kernels (asserted by ``Block``): ``indptr`` int64, ``indices`` int32, ``values`` float32 or
 float64 or None (every value is 1), ``w``, ``alpha`` and sums float64, all C-contiguous.  Kernels do not check
@@ -13,20 +13,20 @@ from __future__ import annotations
 
 from types import FunctionType
 
-from blocksvm.kernels.disk import cache_folder, environment, is_ready, mark_ready
+from blocksvm.kernels.disk import cache_folder, environment, is_ready, mark_ready, share_compiling
 
 __all__ = [
-    "cache_folder", "environment", "inlined", "inlined_with", "is_ready", "kernel", "mark_ready", "specialised", "start",
+    "cache_folder", "environment", "inlined", "inlined_with", "is_ready", "kernel", "mark_ready", "share_compiling",
+    "specialised", "start",
 ]  # fmt: skip
 
 
 def kernel(function):
     """Compile ``function`` on first use, without the GIL, and cache the machine code on disk."""
-    import numba
-
+    from blocksvm.kernels.compiling import compiled_kernel
     from blocksvm.kernels.disk import DiskCache
 
-    compiled = numba.njit(nogil=True, error_model="numpy")(function)
+    compiled = compiled_kernel(function)
     if hasattr(compiled, "_cache"):  # plain Python where NUMBA_DISABLE_JIT is set
         compiled._cache = DiskCache(compiled)
     return compiled
@@ -37,9 +37,9 @@ def inlined(function):
 
     Left to itself LLVM calls the larger ones: parsing and the inner loops then take two to three times as long.
     """
-    import numba
+    from blocksvm.kernels.compiling import compiled_inlined
 
-    return numba.njit(nogil=True, error_model="numpy", forceinline=True)(function)
+    return compiled_inlined(function)
 
 
 def specialised(function, name: str, **parts):

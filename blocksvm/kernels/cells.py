@@ -78,7 +78,6 @@ def parse_cells(
     Returns (rows, lines read, code, column and position of the fault, numbers undecided, bytes of names needed).
     """
     n_columns = roles.shape[0]
-    scratch = np.empty(1, np.uint64)
     cell = np.empty(64, np.uint8)
     recent = np.zeros(RECENT if named else 1, np.int64)  # 1 + the entry that had a name last
     filled = prefixes[n_columns - 1, 1]
@@ -154,7 +153,7 @@ def parse_cells(
                     first = byte_at(text, start)
                     code, after = BAD_VALUE, start
                     if first <= 57:  # a digit, a sign or a point
-                        after, code, value = number(text, start, scratch)
+                        after, code, value = number(text, start)
                         if after != stop:
                             code = BAD_VALUE
                     if code == BAD_VALUE or code == NOT_FINITE:

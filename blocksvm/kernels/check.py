@@ -3,7 +3,7 @@
 import numpy as np
 
 from blocksvm.kernels import kernel
-from blocksvm.kernels.words import eight_bytes
+from blocksvm.kernels.words import eight_bytes, float_of_bits
 
 SOUND = 0
 INDEX_OUT_OF_RANGE = 1
@@ -41,8 +41,6 @@ def fill_rows(raw, record_bytes, first_entry, last_entry, first_row, labels, ind
     norm_bits (n,) uint64, the bits of sq_norms; rows (n,) int64 from ``first_row``; y (n,) int16.
     """
     k = labels.shape[0]
-    bits_of_label = np.empty(1, np.uint64)
-    label = bits_of_label.view(np.float64)
     total = first_entry
     largest = np.uint64(0)
     indptr[0] = total
@@ -54,19 +52,19 @@ def fill_rows(raw, record_bytes, first_entry, last_entry, first_row, labels, ind
         largest = max(largest, bits)
         norm_bits[i] = bits
         rows[i] = first_row + i
-        bits_of_label[0] = eight_bytes(raw, at + 4)
+        label = float_of_bits(eight_bytes(raw, at + 4))
         code = 0
         if k == 2:
-            code = np.int64(label[0] == labels[1]) - np.int64(label[0] == labels[0])
+            code = np.int64(label == labels[1]) - np.int64(label == labels[0])
         elif k > 2:
             low, high = 0, k - 1
             while low < high:
                 middle = (low + high) // 2
-                if labels[middle] < label[0]:
+                if labels[middle] < label:
                     low = middle + 1
                 else:
                     high = middle
-            code = low if labels[low] == label[0] else -1
+            code = low if labels[low] == label else -1
         y[i] = code
     if total != last_entry:
         return LENGTHS_DISAGREE

@@ -7,6 +7,7 @@ method cannot decide (more than 19 digits that matter, subnormal results) is rep
 import numpy as np
 
 from blocksvm.kernels import inlined, kernel
+from blocksvm.kernels.words import float_of_bits
 
 SMALLEST_POWER = -342
 LARGEST_POWER = 308
@@ -59,8 +60,8 @@ def leading_zeros(x):
 
 
 @inlined
-def float_of(mantissa, exponent, scratch):
-    """``mantissa * 10^exponent`` (uint64, int) as (ok, float64); scratch (1,) uint64 is overwritten.
+def float_of(mantissa, exponent):
+    """``mantissa * 10^exponent`` (uint64, int) as (ok, float64).
 
     ok is False where the result cannot be decided here: the caller parses the text in another way.
     """
@@ -69,11 +70,11 @@ def float_of(mantissa, exponent, scratch):
         if exponent < 0:
             return True, float(np.int64(mantissa)) / POWERS_OF_TEN[np.uint64(-exponent)]
         return True, float(np.int64(mantissa)) * POWERS_OF_TEN[np.uint64(exponent)]
-    return long_product(mantissa, exponent, scratch)
+    return long_product(mantissa, exponent)
 
 
 @kernel
-def long_product(mantissa, exponent, scratch):
+def long_product(mantissa, exponent):
     """The same by a product of 128 bits."""
     if mantissa == np.uint64(0):
         return True, 0.0
@@ -108,5 +109,4 @@ def long_product(mantissa, exponent, scratch):
         power += 1
     if power >= 2047:
         return True, np.inf
-    scratch[0] = (m & ~(np.uint64(1) << np.uint64(52))) | (np.uint64(power) << np.uint64(52))
-    return True, scratch.view(np.float64)[0]
+    return True, float_of_bits((m & ~(np.uint64(1) << np.uint64(52))) | (np.uint64(power) << np.uint64(52)))

@@ -11,6 +11,7 @@ Code is stored in pickles, which can do anything when they are read.  So the fol
 from __future__ import annotations
 
 import atexit
+import fcntl
 import io
 import os
 import pickle
@@ -19,6 +20,7 @@ import shutil
 import stat
 import sys
 import tempfile
+import time
 import warnings
 from functools import cache
 from hashlib import blake2b
@@ -33,11 +35,14 @@ SWITCHES = (
     "LLVM_REFPRUNE_PASS", "LLVM_REFPRUNE_FLAGS",
 )  # fmt: skip
 CHECKSUM_BYTES = 16
+PATIENCE = 60.0  # seconds for a kernel that another process compiles
 
 # of this process: files of kernels that were loaded or saved, by their sizes; kernels that could not be kept
 _kept: dict[str, int] = {}
 _not_kept: set[str] = set()
 _environment: dict[str, str] = {}
+# kernels that this process compiles while another may want them, by their files; None where it knows of no other
+_claims: dict[str, int] | None = None
 
 
 @cache
@@ -144,6 +149,44 @@ def write_checked(path: Path, content: bytes) -> None:
         raise
 
 
+def share_compiling() -> None:
+    """From now on, this process and those forked from it compile no kernel that another one of them is compiling."""
+    global _claims
+    _claims = {}
+
+
+def claimed(path: Path) -> bytes | None:
+    """What another process writes that is compiling this kernel; None where none is, and others now wait for this one.
+
+    A claim is a lock, so that it ends with its process.  It is not waited for without end: who waits compiles then.
+    """
+    try:
+        file = os.open(path.with_suffix(".claim"), os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError:
+        return None
+    end = time.monotonic() + PATIENCE
+    while time.monotonic() < end:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            break
+        except BlockingIOError:
+            time.sleep(0.005)
+        except OSError:  # a file system without locks
+            break
+    content = read_checked(path)
+    if content is None:
+        _claims[path.name] = file
+    else:
+        give_up(path, file)
+    return content
+
+
+def give_up(path: Path, file: int) -> None:
+    """End a claim: a file descriptor."""
+    path.with_suffix(".claim").unlink(missing_ok=True)
+    os.close(file)
+
+
 class DiskCache:
     """Where numba looks for a kernel's code before it compiles, and puts what it compiled: the interface that its
     dispatchers know (numba.core.caching)."""
@@ -172,6 +215,8 @@ class DiskCache:
         """The kernel compiled for ``sig``, a tuple of numba's types; None where it is not on disk."""
         path = self._path(sig, target_context.codegen())
         content = read_checked(path) if path is not None else None
+        if content is None and path is not None and _claims is not None:
+            content = claimed(path)
         if content is None:
             return None
         from numba.core.compiler import CompileResult
@@ -187,6 +232,7 @@ class DiskCache:
 
     def save_overload(self, sig, data) -> None:
         """Write what was compiled for ``sig``, where that is possible."""
+        path = None
         try:
             path = self._path(sig, data.codegen)
             if path is not None and not data.library.has_dynamic_globals and all(x.can_cache for x in data.lifted):
@@ -201,6 +247,11 @@ class DiskCache:
                 return
         except Exception:  # a full disk, or a release of numba that says it in another way: go on without
             pass
+        finally:
+            if path is not None and _claims:
+                file = _claims.pop(path.name, None)
+                if file is not None:
+                    give_up(path, file)
         _not_kept.add(self._name)
 
     def _path(self, sig, codegen) -> Path | None:

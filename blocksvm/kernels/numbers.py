@@ -75,7 +75,7 @@ def long_number(text, p):
 
 
 @kernel
-def number(text, p, scratch):
+def number(text, p):
     """Parse a number at ``p``: (next position, code, value).  The text ends with a newline."""
     c = byte_at(text, p)
     negative = c == MINUS
@@ -125,10 +125,10 @@ def number(text, p, scratch):
             p += 1
             c = byte_at(text, p)
         exponent += -shown if minus else shown
-    ok, value = float_of(mantissa, exponent, scratch)
+    ok, value = float_of(mantissa, exponent)
     if ok and cut:
         # the true number lies between these two; where they agree, so does it
-        ok, above = float_of(mantissa + np.uint64(1), exponent, scratch)
+        ok, above = float_of(mantissa + np.uint64(1), exponent)
         ok = ok and above == value
     if not ok:
         return p, UNDECIDED, 0.0
@@ -139,11 +139,10 @@ def number(text, p, scratch):
 def numbers_at(text, spans, numbers):
     """The number in ``text[spans[r, 0]:spans[r, 1]]``, nan where that is empty, for r from 0 on: how many there are
     before the first that Python must parse, or that is none or not finite.  The text behind each is readable."""
-    scratch = np.empty(1, np.uint64)
     for r in range(spans.shape[0]):
         numbers[r] = np.nan
         if spans[r, 0] < spans[r, 1]:
-            p, code, value = number(text, spans[r, 0], scratch)
+            p, code, value = number(text, spans[r, 0])
             if code != FINE or p != spans[r, 1] or not np.isfinite(value):
                 return r
             numbers[r] = value + 0.0  # -0 is 0

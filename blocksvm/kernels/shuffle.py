@@ -179,7 +179,7 @@ def renumber_rows(indptr, positions, values, order, new_index, out_lengths, out_
     for t in range(order.shape[0]):
         i = order[t]
         start = indptr[i]
-        n = 0
+        n = np.int64(0)  # not a constant, for which sort_keys would be compiled once more
         ascending = True
         if t + 1 < order.shape[0]:
             for k in range(indptr[order[t + 1]], indptr[order[t + 1] + 1]):

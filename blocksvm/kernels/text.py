@@ -56,10 +56,55 @@ DUPLICATE = 10
 BIG_NORM = 11
 
 SEPARATORS = 1024  # found ahead; they stay in the first-level cache
+RUN = 16  # entries of a row that insertion puts in order
 # Where unusual pairs are many, looking for usual ones between them takes longer than it saves: the rest of a row is read
 # byte by byte once fewer than WORTH came together, and so are rows after one that was read so for the most part, but
 # one in TRIED.
 WORTH, TRIED = 8, 64
+
+
+@inlined
+def sort_pairs(ids, values, start, stop):
+    """Put ``ids[start:stop]``, and the values beside them, in ascending order; stable.
+
+    Runs of ``RUN`` by insertion, then merged by twos, the first of which makes room.  (``np.argsort`` takes a second to compile.)
+    """
+    for begin in range(start, stop, RUN):
+        for k in range(begin + 1, min(begin + RUN, stop)):
+            i = ids[k]
+            v = values[k]
+            j = k - 1
+            while j >= begin and ids[j] > i:
+                ids[j + 1] = ids[j]
+                values[j + 1] = values[j]
+                j -= 1
+            ids[j + 1] = i
+            values[j + 1] = v
+    if stop - start <= RUN:
+        return
+    old_ids = np.empty(stop - start, np.int64)
+    old_values = np.empty(stop - start, np.float64)
+    width = RUN
+    while width < stop - start:
+        for begin in range(start, stop - width, 2 * width):
+            for k in range(width):
+                old_ids[k] = ids[begin + k]
+                old_values[k] = values[begin + k]
+            right = begin + width
+            end = min(right + width, stop)
+            left = 0
+            k = begin
+            while left < width:
+                if right < end and ids[right] < old_ids[left]:
+                    ids[k] = ids[right]
+                    values[k] = values[right]
+                    right += 1
+                else:
+                    ids[k] = old_ids[left]
+                    values[k] = old_values[left]
+                    left += 1
+                k += 1
+        width *= 2
 
 
 @inlined
@@ -74,13 +119,11 @@ def close_row(ids, values, start, stop, sum_duplicates, l2, single):
             ascending = False
             break
     if not ascending:
-        order = np.argsort(ids[start:stop], kind="mergesort")
-        old_ids = ids[start:stop].copy()
-        old_values = values[start:stop].copy()
+        sort_pairs(ids, values, start, stop)
         last = start - 1
-        for k in range(order.shape[0]):
-            i = old_ids[order[k]]
-            v = old_values[order[k]]
+        for k in range(start, stop):
+            i = ids[k]
+            v = values[k]
             if last >= start and ids[last] == i:
                 if not sum_duplicates:
                     return DUPLICATE, last, 0.0
@@ -233,18 +276,16 @@ def parse_rows(text, end, labelled, closing, single, labels, indptr, ids, values
     Returns (rows, lines read, code, position of the fault, numbers undecided, rows closed, largest ||x||^2 of these):
     ``close_rows`` puts the rows that come after those in order.
     """
-    scratch = np.empty(1, np.uint64)
     ends = np.empty(SEPARATORS, np.int64)
     long_numbers = np.empty((SEPARATORS // 2, 5), np.int64)
-    searched = n_ends = e = 0  # text[:searched] was searched; ends[e:n_ends] are to come
+    # these come back from kernels, which would be compiled once for the constant 0 and once for numbers
+    searched = n_ends = e = open_numbers = np.int64(0)  # text[:searched] was searched; ends[e:n_ends] are to come
     trusted = True  # the row before had mostly usual pairs
     closed = 0
     largest = 0.0
-    p = 0
+    p = k = np.int64(0)
     rows = 0
-    k = 0
     line = 0
-    open_numbers = 0
     indptr[0] = 0
     while p < end:
         while is_blank(byte_at(text, p)):
@@ -261,7 +302,7 @@ def parse_rows(text, end, labelled, closing, single, labels, indptr, ids, values
         # the label
         lines[rows] = line
         token = p
-        p, code, value = number(text, p, scratch)
+        p, code, value = number(text, p)
         if byte_at(text, p) == COLON or (c == 113 and byte_at(text, token + 1) == 105 and byte_at(text, token + 2) == 100):
             if labelled:
                 return rows, line, NO_LABEL, token, open_numbers, closed, largest
@@ -286,7 +327,7 @@ def parse_rows(text, end, labelled, closing, single, labels, indptr, ids, values
                 p, e, k, n_long = usual_pairs(text, p, ends, e, n_ends, ids, values, k, long_numbers)
                 for j in range(n_long):
                     at, start, stop = long_numbers[j, 0], long_numbers[j, 1], long_numbers[j, 2]
-                    decided, value = long_product(np.uint64(long_numbers[j, 3]), -long_numbers[j, 4], scratch)
+                    decided, value = long_product(np.uint64(long_numbers[j, 3]), -long_numbers[j, 4])
                     if not decided:
                         open_numbers = leave_open(undecided, open_numbers, at, start, stop)
                     values[at] = -value if byte_at(text, start) == MINUS else value
@@ -327,7 +368,7 @@ def parse_rows(text, end, labelled, closing, single, labels, indptr, ids, values
             if p - token > 18 and id_is_big(text, token, p):
                 return rows, line, BIG_ID, token, open_numbers, closed, largest
             start = p + 1
-            p, code, value = number(text, start, scratch)
+            p, code, value = number(text, start)
             if code == NOT_FINITE:
                 return rows, line, NOT_FINITE, token, open_numbers, closed, largest
             if code == BAD_VALUE or not ends_token(byte_at(text, p)):

@@ -80,6 +80,10 @@ if config.DISABLE_JIT:
         """Number of bits that are set in a uint64."""
         return int(x).bit_count()
 
+    def float_of_bits(x):
+        """The float64 that has the bits of a uint64."""
+        return np.uint64(x).view(np.float64)
+
 else:
 
     @intrinsic
@@ -153,6 +157,15 @@ else:
             return builder.ctpop(args[0])
 
         return types.int64(types.uint64), codegen
+
+    @intrinsic
+    def float_of_bits(typingctx, x):
+        """The float64 that has the bits of a uint64."""
+
+        def codegen(context, builder, signature, args):
+            return builder.bitcast(args[0], ir.DoubleType())
+
+        return types.float64(types.uint64), codegen
 
 
 @inlined
