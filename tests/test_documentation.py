@@ -39,6 +39,7 @@ ELSEWHERE = {"extending.md"}  # run with oracles by test_extending.py
 # page -> the files that its reader is thought to have
 FILES = {
     "README.md": ["train-1.svm.gz", "train-2.svm.gz", "new.svm"],
+    "files.md": ["rows.svm"],
     "formats.md": ["rows.svm", "table.csv"],
     "online.md": ["clicks.svm", "more.svm"],
     "python.md": ["train.svm"],

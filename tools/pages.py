@@ -171,6 +171,51 @@ def settings() -> str:
     return "\n\n".join(parts)
 
 
+def updates() -> str:
+    """The page of the learners' rules, as the files that hold them state them."""
+    from blocksvm.learners import LEARNERS
+
+    parts = ["# Updates of the online learners", "As the files in `blocksvm/learners/` state them: m = y z is the margin "
+             "of a row x with the label y, g a gradient of its loss."]  # fmt: skip
+    for module in dict.fromkeys(module for module, _ in LEARNERS.values()):
+        names = ", ".join(f"`{name}`" for name, (own, _) in LEARNERS.items() if own == module)
+        text = inspect.getdoc(importlib.import_module(f"blocksvm.learners.{module}"))
+        parts += [f"## {module.replace('_', ' ').capitalize()}", names, f"```text\n{text}\n```"]
+    return "\n\n".join(parts)
+
+
+def keys_of(record, before: str = "") -> list[tuple[str, str]]:
+    """(name, what it is) of a description's keys, those of objects in it behind it."""
+    rows = []
+    for name, kind in record.keys.items():
+        optional = "" if kind.needed else "; may be missing"
+        rows.append((code(before + name), cell(getattr(kind, "what", "an object") + optional)))
+        if hasattr(kind, "keys"):
+            rows += keys_of(kind, f"{before}{name}.")
+    return rows
+
+
+def layout() -> str:
+    """The page of the layout of files: what schema.py and its neighbours say, and the keys of each description."""
+    from blocksvm.model import expansion, state
+    from blocksvm.sources.store import arrays, files, history, lines, schema
+    from blocksvm.sources.store.meta import SCHEMAS
+
+    parts = ["# Layout of files", "From the code. How to read them is told on [the page about files](files.md)."]
+    for title, module in (("A store", schema), ("Arrays in any file", arrays), ("Lines of a store's rows", lines),
+                          ("Rows added and left out", history), ("The state of a solver", state),
+                          ("Models that stand on rows", expansion)):  # fmt: skip
+        parts += [f"## {title}", f"```text\n{inspect.getdoc(module)}\n```"]
+    parts.append("## Records of a store's tables")
+    for name, dtype in (("/rows", schema.WEIGHTED_ROW), ("/chunks", schema.CHUNK), ("/parts", schema.PART)):
+        parts += [f"`{name}`" + " (`weight` only where rows have some)" * (name == "/rows"),
+                  table(("field", "dtype"), [(code(field), code(dtype[field].str)) for field in dtype.names])]  # fmt: skip
+    for kind, record in SCHEMAS.items():
+        parts += [f"## The description of a {kind}", f"Versions {', '.join(map(str, files.VERSIONS[kind]))} are read, the "
+                  "last one is written.", table(("key", "what it is"), keys_of(record))]  # fmt: skip
+    return "\n\n".join(parts)
+
+
 # ---------------------------------------------------------------------------------------------- Python
 
 
@@ -206,7 +251,14 @@ def estimators() -> str:
 
 # ---------------------------------------------------------------------------------------------- MkDocs
 
-GENERATED = {"commands.md": commands, "settings.md": settings, "api.md": api, "estimators.md": estimators}
+GENERATED = {
+    "commands.md": commands,
+    "settings.md": settings,
+    "updates.md": updates,
+    "layout.md": layout,
+    "api.md": api,
+    "estimators.md": estimators,
+}
 
 
 def on_files(files, config):
