@@ -39,6 +39,7 @@ ELSEWHERE = {"extending.md"}  # run with oracles by test_extending.py
 # page -> the files that its reader is thought to have
 FILES = {
     "README.md": ["train-1.svm.gz", "train-2.svm.gz", "new.svm"],
+    "faq.md": ["monday.svm", "wider.svm"],
     "files.md": ["rows.svm"],
     "formats.md": ["rows.svm", "table.csv"],
     "online.md": ["clicks.svm", "more.svm"],
@@ -61,15 +62,6 @@ def rows(seed: int, n: int = 300, d: int = 40) -> str:
     return "\n".join(lines) + "\n"
 
 
-def documents(seed: int, n: int = 80) -> str:
-    """A document a line, behind its label."""
-    draw = np.random.default_rng(seed)
-    words = {"sports": "ball goal team coach season", "music": "guitar song choir piano record"}
-    labels = draw.choice(list(words), n)
-    own = {label: (words[label] + " the a of and").split() for label in words}
-    return "".join(f"{label}\t{' '.join(draw.choice(own[label], 12))}\n" for label in labels)
-
-
 def table(seed: int, n: int = 80) -> str:
     """Cells under a header."""
     draw = np.random.default_rng(seed)
@@ -80,12 +72,14 @@ def table(seed: int, n: int = 80) -> str:
 def sentences(seed: int, n: int = 20) -> str:
     """Tokens with their tags and chunks, an empty line behind each sentence."""
     draw = np.random.default_rng(seed)
-    parts = [[("the", "DT", "B-NP"), (noun, "NN", "I-NP"), (verb, "VB", "B-VP"), ("home", "RB", "O")]
-             for noun, verb in zip(draw.choice(["dog", "cat", "bird"], n), draw.choice(["ran", "flew"], n), strict=True)]  # fmt: skip
-    return "\n".join("".join(" ".join(token) + "\n" for token in part) for part in parts) + "\n"
+    nouns, verbs = draw.choice(["dog", "cat", "bird"], n), draw.choice(["ran", "flew"], n)
+    parts = (
+        f"the DT B-NP\n{noun} NN I-NP\n{verb} VB B-VP\nhome RB O\n" for noun, verb in zip(nouns, verbs, strict=True)
+    )
+    return "\n".join(parts) + "\n"
 
 
-MAKERS = {".svm": rows, ".tsv": documents, ".csv": table, ".txt": sentences}
+MAKERS = {".svm": rows, ".csv": table, ".txt": sentences}
 
 
 def make(path: Path, seed: int) -> None:

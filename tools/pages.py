@@ -18,9 +18,12 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "experiments" / "results"
 # a link in the repository -> on the site, whose pages lie in one folder and results in another
-LINKS = (("](../experiments/results/", "](results/"), ("](experiments/results/", "](results/"), ("](docs/", "]("),
-         ("](../README.md", "](index.md"), ("](../CHANGELOG.md", "](changelog.md"), ("](CHANGELOG.md", "](changelog.md"),
-         ("](../docs/", "]("))  # fmt: skip
+LINKS = (
+    ("](../experiments/results/", "](results/"),
+    ("](experiments/results/", "](results/"),
+    ("](docs/", "]("),
+    ("](CHANGELOG.md", "](changelog.md"),
+)
 NOT_RUN = re.compile(r"^(```\w+) no-run$", re.MULTILINE)
 INNER_PRODUCT = re.compile(r"<(\w+, \w+)>")  # in docstrings, where Markdown takes it for a tag
 # what people extend, beside what `import blocksvm` offers
@@ -83,8 +86,8 @@ def commands() -> str:
 
     parts = [
         "# Commands and their options",
-        "Made of the parsers themselves: what `blocksvm COMMAND --help` prints. All commands know `--help`, `--version` "
-        "and `--quiet`. The settings of each solver and learner are on [a page of their own](settings.md).",
+        "Made of the parsers themselves: what `blocksvm COMMAND --help` prints. All commands know `--help`, "
+        "`--version` and `--quiet`. The settings of each solver and learner are on [a page of their own](settings.md).",
     ]
     for name, summary in COMMANDS.items():
         module = importlib.import_module(f"blocksvm.{name}")
@@ -109,9 +112,7 @@ def settings_table(settings) -> str:
     rows = []
     for setting in settings:
         metavar = setting.metavar or {str: "NAME", int: "N", bool: ""}.get(setting.kind, "X")
-        rows.append(
-            (code(f"{option(setting.name)} {metavar}".strip()), code(setting.name), cell(setting.described()))
-        )
+        rows.append((code(f"{option(setting.name)} {metavar}".strip()), code(setting.name), cell(setting.described())))
     return table(("option", "in Python", "what it is"), rows) if rows else "It has no settings.\n"
 
 
@@ -150,9 +151,12 @@ def settings() -> str:
     ]
     for name in LEARNERS:
         learner = get_learner(name)
-        parts += [f"### {name}{' (one row at a time)' * (name in SOLVERS)}", cell(learner.summary) + ".",
-                  f"Source: {cell(learner.source)}. Example: `--learner {learner.example}`.",
-                  settings_table(learner.settings)]  # fmt: skip
+        parts += [
+            f"### {name}{' (one row at a time)' * (name in SOLVERS)}",
+            cell(learner.summary) + ".",
+            f"Source: {cell(learner.source)}. Example: `--learner {learner.example}`.",
+            settings_table(learner.settings),
+        ]
     parts += [
         "## Input formats",
         f"{', '.join(f'`{name}`' for name in FORMATS)}. What they let you choose:",
@@ -175,8 +179,11 @@ def updates() -> str:
     """The page of the learners' rules, as the files that hold them state them."""
     from blocksvm.learners import LEARNERS
 
-    parts = ["# Updates of the online learners", "As the files in `blocksvm/learners/` state them: m = y z is the margin "
-             "of a row x with the label y, g a gradient of its loss."]  # fmt: skip
+    parts = [
+        "# Updates of the online learners",
+        "As the files in `blocksvm/learners/` state them: m = y z is the margin of a row x with the label y, g a "
+        "gradient of its loss.",
+    ]
     for module in dict.fromkeys(module for module, _ in LEARNERS.values()):
         names = ", ".join(f"`{name}`" for name, (own, _) in LEARNERS.items() if own == module)
         text = inspect.getdoc(importlib.import_module(f"blocksvm.learners.{module}"))
@@ -202,17 +209,27 @@ def layout() -> str:
     from blocksvm.sources.store.meta import SCHEMAS
 
     parts = ["# Layout of files", "From the code. How to read them is told on [the page about files](files.md)."]
-    for title, module in (("A store", schema), ("Arrays in any file", arrays), ("Lines of a store's rows", lines),
-                          ("Rows added and left out", history), ("The state of a solver", state),
-                          ("Models that stand on rows", expansion)):  # fmt: skip
+    for title, module in (
+        ("A store", schema),
+        ("Arrays in any file", arrays),
+        ("Lines of a store's rows", lines),
+        ("Rows added and left out", history),
+        ("The state of a solver", state),
+        ("Models that stand on rows", expansion),
+    ):
         parts += [f"## {title}", f"```text\n{inspect.getdoc(module)}\n```"]
     parts.append("## Records of a store's tables")
     for name, dtype in (("/rows", schema.WEIGHTED_ROW), ("/chunks", schema.CHUNK), ("/parts", schema.PART)):
-        parts += [f"`{name}`" + " (`weight` only where rows have some)" * (name == "/rows"),
-                  table(("field", "dtype"), [(code(field), code(dtype[field].str)) for field in dtype.names])]  # fmt: skip
+        fields = [(code(field), code(dtype[field].str)) for field in dtype.names]
+        parts += [f"`{name}`" + " (`weight` only where rows have some)" * (name == "/rows")]
+        parts.append(table(("field", "dtype"), fields))
     for kind, record in SCHEMAS.items():
-        parts += [f"## The description of a {kind}", f"Versions {', '.join(map(str, files.VERSIONS[kind]))} are read, the "
-                  "last one is written.", table(("key", "what it is"), keys_of(record))]  # fmt: skip
+        versions = ", ".join(map(str, files.VERSIONS[kind]))
+        parts += [
+            f"## The description of a {kind}",
+            f"Versions that are read: {versions}; the last one is written.",
+            table(("key", "what it is"), keys_of(record)),
+        ]
     return "\n\n".join(parts)
 
 
@@ -223,8 +240,11 @@ def api() -> str:
     """The page of what `import blocksvm` offers, and of what extensions are made of."""
     import blocksvm
 
-    parts = ["# Python API", "What `import blocksvm` offers; `blocksvm.InputError` is raised for whatever is wrong with "
-             "what the caller gives."]  # fmt: skip
+    parts = [
+        "# Python API",
+        "What `import blocksvm` offers; `blocksvm.InputError` is raised for whatever is wrong with what the caller "
+        "gives.",
+    ]
     parts += [f"::: blocksvm.{module}.{name}" for name, module in blocksvm._LAZY.items()]
     parts += ["## What extensions are made of", *(f"::: {name}" for name in PROTOCOLS)]
     return "\n\n".join(parts)
@@ -234,15 +254,16 @@ def estimators() -> str:
     """The page of scikit-learn estimators, whose constructors are made when they are imported."""
     from blocksvm import estimators as room
 
-    parts = ["# scikit-learn estimators", "Each has `fit`, `predict`, `score`, `get_params`, `set_params`; what they "
-             "share is told on [the page about Python](python.md)."]  # fmt: skip
+    parts = [
+        "# scikit-learn estimators",
+        "Each has `fit`, `predict`, `score`, `get_params`, `set_params`; what they "
+        "share is told on [the page about Python](python.md).",
+    ]
     for name in dir(room):
         owner = getattr(room, name)
         text = inspect.cleandoc(owner.__doc__ or "").split("\nParameters:")[0]
         rows = [(code(p.name), code(repr(p.default)), cell(p.help)) for p in owner.parameters.values()]
-        methods = [
-            word for word in ("partial_fit", "decision_function", "predict_proba") if hasattr(owner, word)
-        ]  # fmt: skip
+        methods = [word for word in ("partial_fit", "decision_function", "predict_proba") if hasattr(owner, word)]
         has = f"Besides it has {', '.join(f'`{word}`' for word in methods)}." if methods else ""
         parts += [f"## {name}", *map(cell, text.split("\n\n")), has]
         parts.append(table(("parameter", "default", "what it is"), rows))
