@@ -39,7 +39,7 @@ def folder(tmp_path_factory):
 
 def commands() -> list[list[str]]:
     """The command lines of the page."""
-    blocks = re.findall(r"```\n(python -m .*?)```", PAGE.read_text(), re.DOTALL)
+    blocks = re.findall(r"```sh\n(python -m .*?)```", PAGE.read_text(), re.DOTALL)
     return [line.split() for block in blocks for line in block.splitlines()]
 
 
