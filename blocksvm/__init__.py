@@ -13,6 +13,9 @@
 ``fit`` takes a scipy CSR matrix with labels as well.  Whatever is wrong with what the user gives raises ``InputError``.
 """
 
+import sys
+from types import ModuleType
+
 __version__ = "0.1.0"
 
 # name -> the module that has it; imported on first use, so that commands start quickly
@@ -53,3 +56,14 @@ def __getattr__(name: str):
     if name not in _LAZY:
         raise AttributeError(f"module 'blocksvm' has no attribute '{name}'")
     return getattr(import_module("blocksvm." + _LAZY[name]), name)
+
+
+class _Package(ModuleType):
+    """``blocksvm.split`` and ``blocksvm.regret`` are functions, also once the commands of these names were imported."""
+
+    def __setattr__(self, name, value):
+        if not (name in _LAZY and isinstance(value, ModuleType)):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from functools import partial
 
 import numpy as np
@@ -123,7 +124,7 @@ def test_what_regret_measures(learner, case):
 
 
 def test_separable_classes_and_the_command(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("blocksvm.regret.compile_solver", compiled_when_needed)
+    monkeypatch.setattr(sys.modules["blocksvm.regret"], "compile_solver", compiled_when_needed)
     X, y = classes(noise=0.0)
     store = make_store(tmp_path, scipy.sparse.csr_matrix(X), y + 1.0, keep_order=True, dtype="float64")
     for learner, bound in (("pa", "PA, separable"), ("perceptron", "perceptron, separable")):

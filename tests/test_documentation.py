@@ -21,10 +21,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import blocksvm
 from blocksvm.__main__ import COMMANDS
-from blocksvm.analysis.report import regret
-from blocksvm.conversion.convert import split
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.append(str(ROOT / "tools"))
@@ -129,9 +126,6 @@ def test_the_code_of_a_page_runs(name, tmp_path, monkeypatch, run_in_process):
         elif kind == "python" and (file := re.match(r"# (\w+\.py)\n", code)):
             (tmp_path / file[1]).write_text(code)
         elif kind == "python":
-            # functions of the package, whose names commands take once their modules are imported
-            monkeypatch.setattr(blocksvm, "split", split)
-            monkeypatch.setattr(blocksvm, "regret", regret)
             exec(compile(code, f"{name}: {code.splitlines()[0]}", "exec"), namespace)  # noqa: S102
     for module in set(sys.modules) - known:
         if getattr(sys.modules[module], "__file__", None) and tmp_path in Path(sys.modules[module].__file__).parents:

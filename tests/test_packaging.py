@@ -53,6 +53,15 @@ def test_listing_imports_nothing_heavy():
         assert (done.returncode, done.stderr) == (0, ""), arguments
 
 
+def test_functions_keep_their_names_beside_commands_of_the_same_name():
+    import blocksvm.regret
+    import blocksvm.split
+
+    assert blocksvm.split.__module__ == "blocksvm.conversion.convert"
+    assert blocksvm.regret.__module__ == "blocksvm.analysis.report"
+    assert callable(sys.modules["blocksvm.split"].main)
+
+
 def test_version(run_in_process):
     told = run_in_process(main, "--version")
     assert (told.code, told.out, told.err) == (0, f"blocksvm {blocksvm.__version__}\n", "")

@@ -177,16 +177,18 @@ class Model:
     def _joint_values(self, X) -> np.ndarray:
         from scipy import sparse
 
-        if self.joint is None:
-            trusted(place_of(self.meta), None, self.path)
+        joint = self.joint
+        if joint is None:
+            trusted(place_of(self.meta), None, self.path)  # says what is missing
+        assert joint is not None
         X = sparse.csr_matrix(X)
         if not X.has_canonical_format:
             X = X.copy()
             X.sum_duplicates()
         ids = None if self.bits is None else hashed(np.arange(X.shape[1]), self.bits)
         matrix = X.indptr.astype(np.int64), X.indices, X.data
-        found = [values for _, values in self.joint.scores(matrix, self.weights, ids, self.multilabel)]
-        values = np.concatenate([np.empty((self.joint.n_values(self.multilabel), 0)), *found], axis=1)
+        found = [values for _, values in joint.scores(matrix, self.weights, ids, self.multilabel)]
+        values = np.concatenate([np.empty((joint.n_values(self.multilabel), 0)), *found], axis=1)
         return values[0] if len(values) == 1 else values.T
 
     def _completed(self, X) -> np.ndarray:
@@ -278,11 +280,12 @@ def load_model(path: str | Path, joint: str | None = None) -> Model:
 def joint_of(meta: dict, joint: str | None, path: str | Path) -> JointFeatures | None:
     """What makes the features of a model so described, if they are joint ones; joint: the place that the user gave.
     InputError where that is another one than the model's, or what is there does not fit the model."""
-    if trusted(place_of(meta), joint, path) is None:
+    place = trusted(place_of(meta), joint, path)
+    if place is None:
         return None
     from blocksvm.learners.joint_features import JointFeatures
 
-    found = JointFeatures.of(joint, len(meta["labels"]))
+    found = JointFeatures.of(place, len(meta["labels"]))
     found.needs_inputs()
     if found.n_features != meta["n_features"]:
         raise InputError(
