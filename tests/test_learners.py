@@ -33,6 +33,8 @@ def values_of(setting) -> list:
         return [setting.checked([[0.0, 1.5], [1e-300, 0.0]])]
     if setting.choices:
         return [choice for choice in setting.choices if choice != setting.default]
+    if setting.kind is str:
+        return ["module:attribute"]
     low = setting.least if setting.least is not None else np.nextafter(setting.above, math.inf)
     high = setting.most if setting.most is not None else np.nextafter(setting.below, -math.inf)
     if setting.kind is int:

@@ -9,7 +9,8 @@ Entropic, EG+- of radius U (Kivinen, Warmuth, Inf. and Comp. 1997):
 p-norm, p >= 2 (Gentile, Machine Learning 2003):
     w_j = eta sign(theta_j) |theta_j|^(p-1) / ||theta||_p^(p-2)
 
-The last two are w_j = factor f(theta_j) with a factor that all features share.  Where an average is wanted a feature
+The last two are w_j = factor f(theta_j) with a factor that all features share; f(theta_j) and what the feature adds to
+the sum in it are kept, and change where theta_j does.  Where an average is wanted a feature
 keeps two numbers more: sum_t w_{t+1} = total + sum f - lagged, as in ``gradient.py``.
 """
 
@@ -19,13 +20,14 @@ import numpy as np
 
 from blocksvm.errors import InputError, called, said
 from blocksvm.kernels import inlined
-from blocksvm.kernels.memory import value_at
+from blocksvm.kernels.memory import strided_dot, value_at
 from blocksvm.learners.gradient import FOLLOWED, OGD
-from blocksvm.learners.layout import layout, parameters
+from blocksvm.learners.layout import layout, parameters, unsigned
 from blocksvm.learners.protocol import GRADIENT, LARGEST, STEP, Setting, Settings, positive
 from blocksvm.learners.rows import averages, derivative_at
 
-COLUMN = layout("theta", averaging=("lagged", "total"))
+COLUMN = layout("value", "theta", "part", averaging=("lagged", "total"))
+AT = unsigned(COLUMN)
 # Z or ||theta||_p^p in units of the shift, its largest since it was last summed anew, the shift, the average's sum
 SCALAR = layout("rounds", "total", "peak", "shift", "sum")
 PARAMETER = parameters("radius", "p", "n_features")
@@ -43,17 +45,11 @@ ENTROPIC, P_NORM = 0, 1  # the kind of map, known when a learner is compiled
 
 @inlined
 def entropic_value(theta, scalars, parameters):
-    """e^(a) - e^(-a) at a = eta theta, in units of e^shift; by expm1, since small differences would cancel."""
+    """(e^a - e^-a with the sign of theta, e^a + e^-a, what the feature adds to Z) at a = |eta theta|, in units of
+    e^shift; by expm1, since small differences would cancel."""
     a = abs(parameters[PARAMETER.step] * theta)
-    value = np.exp(a - scalars[SCALAR.shift]) * -np.expm1(-2.0 * a)
-    return value if theta > 0.0 else -value
-
-
-@inlined
-def entropic_part(theta, scalars, parameters):
-    """What a feature adds to Z, in units of e^shift."""
-    a = abs(parameters[PARAMETER.step] * theta)
-    return np.exp(a - scalars[SCALAR.shift]) * (1.0 + np.exp(-2.0 * a))
+    large, rest = np.exp(a - scalars[SCALAR.shift]), np.expm1(-2.0 * a)
+    return np.copysign(large * -rest, theta), large * (2.0 + rest)
 
 
 @inlined
@@ -77,28 +73,22 @@ def entropic_settle(columns, width, scalars, parameters):
     seen = 0.0
     for place in range(0, columns.shape[0], width):
         if columns[place + COLUMN.theta] != 0.0:
-            total += entropic_part(columns[place + COLUMN.theta], scalars, parameters)
+            value, part = entropic_value(columns[place + COLUMN.theta], scalars, parameters)
+            columns[place + COLUMN.value], columns[place + COLUMN.part] = value, part
+            total += part
             seen += 1.0
+        else:
+            columns[place + COLUMN.value] = 0.0
     scalars[SCALAR.total] = total + 2.0 * (parameters[PARAMETER.n_features] - seen) * np.exp(-largest)
     scalars[SCALAR.peak] = scalars[SCALAR.total]
 
 
 @inlined
 def power_value(theta, scalars, parameters):
-    """sign |theta|^(p-1), theta in units of the shift."""
-    if parameters[PARAMETER.p] == 2.0:
-        return theta / scalars[SCALAR.shift]
-    if theta == 0.0:
-        return 0.0
-    value = (abs(theta) / scalars[SCALAR.shift]) ** (parameters[PARAMETER.p] - 1.0)
-    return value if theta > 0.0 else -value
-
-
-@inlined
-def power_part(theta, scalars, parameters):
-    if parameters[PARAMETER.p] == 2.0:
-        return (theta / scalars[SCALAR.shift]) * (theta / scalars[SCALAR.shift])
-    return (abs(theta) / scalars[SCALAR.shift]) ** parameters[PARAMETER.p] if theta != 0.0 else 0.0
+    """(sign |theta|^(p-1), |theta|^p), theta in units of the shift."""
+    size = abs(theta) / scalars[SCALAR.shift]
+    value = size if parameters[PARAMETER.p] == 2.0 else size ** (parameters[PARAMETER.p] - 1.0)
+    return np.copysign(value, theta), value * size
 
 
 @inlined
@@ -121,9 +111,13 @@ def power_settle(columns, width, scalars, parameters):
         largest = max(largest, abs(columns[place + COLUMN.theta]))
     scalars[SCALAR.shift] = largest
     total = 0.0
-    if largest > 0.0:
-        for place in range(0, columns.shape[0], width):
-            total += power_part(columns[place + COLUMN.theta], scalars, parameters)
+    for place in range(0, columns.shape[0], width):
+        if columns[place + COLUMN.theta] != 0.0:
+            value, part = power_value(columns[place + COLUMN.theta], scalars, parameters)
+            columns[place + COLUMN.value], columns[place + COLUMN.part] = value, part
+            total += part
+        else:
+            columns[place + COLUMN.value] = 0.0
     scalars[SCALAR.total] = total
     scalars[SCALAR.peak] = total
 
@@ -144,11 +138,6 @@ def power_most(scalars, parameters):
 @inlined
 def value_of(kind, theta, scalars, parameters):
     return entropic_value(theta, scalars, parameters) if kind == ENTROPIC else power_value(theta, scalars, parameters)
-
-
-@inlined
-def part_of(kind, theta, scalars, parameters):
-    return entropic_part(theta, scalars, parameters) if kind == ENTROPIC else power_part(theta, scalars, parameters)
 
 
 @inlined
@@ -174,23 +163,16 @@ def close_average(kind, columns, width, scalars, parameters):
     """Move what the average has so far into each feature's total: the shift is about to change."""
     if averages(parameters) and scalars[SCALAR.sum] != 0.0:
         for place in range(0, columns.shape[0], width):
-            if columns[place + COLUMN.theta] != 0.0 or columns[place + COLUMN.lagged] != 0.0:
-                columns[place + COLUMN.total] += (
-                    scalars[SCALAR.sum] * value_of(kind, columns[place + COLUMN.theta], scalars, parameters)
-                    - columns[place + COLUMN.lagged]
-                )
-                columns[place + COLUMN.lagged] = 0.0
+            columns[place + COLUMN.total] += (
+                scalars[SCALAR.sum] * columns[place + COLUMN.value] - columns[place + COLUMN.lagged]
+            )
+            columns[place + COLUMN.lagged] = 0.0
         scalars[SCALAR.sum] = 0.0
 
 
 @inlined
 def mirror_score(kind, indices, values, start, stop, columns, width, scalars, parameters):
-    z = 0.0
-    for k in range(start, stop):
-        theta = columns[np.int64(indices[k]) * width + COLUMN.theta]
-        if theta != 0.0:
-            z += value_at(values, k) * value_of(kind, theta, scalars, parameters)
-    return factor_of(kind, scalars, parameters) * z
+    return factor_of(kind, scalars, parameters) * strided_dot(indices, values, start, stop, columns, width)
 
 
 @inlined
@@ -198,26 +180,30 @@ def mirror_update(kind, indices, values, start, stop, y, z, importance, columns,
     scalars[SCALAR.rounds] += 1.0
     g = derivative_at(z, y, importance, parameters)
     if g != 0.0:
+        start, stop, width_of = np.uint64(start), np.uint64(stop), np.uint64(width)
         largest = 0.0
         for k in range(start, stop):
-            after = columns[np.int64(indices[k]) * width + COLUMN.theta] - g * value_at(values, k)
+            after = columns[np.uint64(indices[k]) * width_of + AT.theta] - g * value_at(values, k)
             largest = max(largest, abs(after))
         fits = largest <= most_of(kind, scalars, parameters)
-        if not fits:
-            close_average(kind, columns, width, scalars, parameters)
-        for k in range(start, stop):
-            place = np.int64(indices[k]) * width
-            before = columns[place + COLUMN.theta]
-            after = before - g * value_at(values, k)
-            columns[place + COLUMN.theta] = after
-            if fits:
-                scalars[SCALAR.total] += part_of(kind, after, scalars, parameters) - part_of(
-                    kind, before, scalars, parameters
-                )
+        if fits:
+            # what a feature adds to the total before its first change
+            _, unseen = value_of(kind, 0.0, scalars, parameters)
+            change = 0.0
+            for k in range(start, stop):
+                place = np.uint64(indices[k]) * width_of
+                before = columns[place + AT.theta]
+                after = before - g * value_at(values, k)
+                value, part = value_of(kind, after, scalars, parameters)
+                change += part - (columns[place + AT.part] if before != 0.0 else unseen)
                 if averages(parameters):
-                    columns[place + COLUMN.lagged] += scalars[SCALAR.sum] * (
-                        value_of(kind, after, scalars, parameters) - value_of(kind, before, scalars, parameters)
-                    )
+                    columns[place + AT.lagged] += scalars[SCALAR.sum] * (value - columns[place + AT.value])
+                columns[place + AT.value], columns[place + AT.theta], columns[place + AT.part] = value, after, part
+            scalars[SCALAR.total] += change
+        else:
+            close_average(kind, columns, width, scalars, parameters)
+            for k in range(start, stop):
+                columns[np.uint64(indices[k]) * width_of + AT.theta] -= g * value_at(values, k)
         scalars[SCALAR.peak] = max(scalars[SCALAR.peak], scalars[SCALAR.total])
         if not fits or scalars[SCALAR.total] < FADED * scalars[SCALAR.peak]:
             settle(kind, columns, width, scalars, parameters)
@@ -228,23 +214,13 @@ def mirror_update(kind, indices, values, start, stop, y, z, importance, columns,
 
 @inlined
 def mirror_current(kind, j, columns, width, scalars, parameters):
-    return (
-        factor_of(kind, scalars, parameters) * value_of(kind, columns[j * width + COLUMN.theta], scalars, parameters)
-        if columns[j * width + COLUMN.theta] != 0.0
-        else 0.0
-    )
+    return factor_of(kind, scalars, parameters) * columns[j * width + COLUMN.value]
 
 
 @inlined
 def mirror_mean(kind, j, columns, width, scalars, parameters):
-    value = (
-        value_of(kind, columns[j * width + COLUMN.theta], scalars, parameters)
-        if columns[j * width + COLUMN.theta] != 0.0
-        else 0.0
-    )
-    return (columns[j * width + COLUMN.total] + scalars[SCALAR.sum] * value - columns[j * width + COLUMN.lagged]) / max(
-        1.0, scalars[SCALAR.rounds]
-    )
+    total = columns[j * width + COLUMN.total] + scalars[SCALAR.sum] * columns[j * width + COLUMN.value]
+    return (total - columns[j * width + COLUMN.lagged]) / max(1.0, scalars[SCALAR.rounds])
 
 
 # -- the functions of the two learners
