@@ -111,8 +111,6 @@ def measure(name: str, text: Path, options) -> dict:
         write_vw(text, vw, 1.0)
     learners, python = options.learners.split(","), options.python_peers
     runs: dict[str, list[dict]] = {}
-    for learner in learners:
-        ours(text, options.bits, learner)  # compiles what is not compiled yet
     for _ in range(options.repeats):
         for learner in learners:
             read_through(text)
@@ -166,6 +164,9 @@ def main() -> None:
     options = p.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
     results = []
+    first = Path(options.data[0].partition("=")[2]).resolve()
+    for learner in options.learners.split(","):
+        ours(first, options.bits, learner)  # compiles what is not compiled yet
     for one in options.data:
         name, _, text = one.partition("=")
         results.append(measure(name, Path(text).resolve(), options))
