@@ -213,6 +213,8 @@ def train(
         warm_screening(few_rows(kind, n_classes, weighted), get_method(solver, learner), settings)
         return
     kernels.start()
+    if free_bias:
+        settings = settings | {"bias": FREE}
     if resident:
         name = {"learner" if learner else "solver": solver}
         for tol in (0.0, 0.9):  # with a certificate at once, which chooses the rows of the working set, too
@@ -227,8 +229,6 @@ def train(
     hash_ids(np.zeros(1, np.int64), 1, np.zeros(1, np.int32))
     method = get_method(solver, learner)
     needed = {s.name: 1.0 for s in method.takes(settings) if s.default is REQUIRED}
-    if free_bias:
-        settings = settings | {"bias": FREE}
     schedule = {"schedule": "4"} if method.capabilities.schedules else {}
     sets = settings.get("targets") == SETS
     source = few_rows(kind, n_classes, weighted, sets=sets)
@@ -280,8 +280,10 @@ def warm_working_set(source, resident: bool = False) -> None:
             for block in blocks:
                 working_set.gather(block, np.full(block.n_samples, share))
             if resident:
-                return
+                break
         working_set.make_room()
+        if resident:
+            return
         saved = working_set.saved()
         CopiedRows(source, n_bytes).restore(saved, iter(blocks))
 
