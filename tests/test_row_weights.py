@@ -120,9 +120,7 @@ def test_kernels_for_weighted_rows_are_compiled_ahead(given, tmp_path, capsys):
         capsys, split_main, folder / "rows.svm", folder / "s.h5", "--weights", folder / "weights.txt"
     )[0] == 0  # fmt: skip
     for number, options in enumerate((("--tol", "1e-6"), ("--bias", "free"), ("--learner", "pa1"))):
-        seen, _ = loaded_and_compiled(
-            "train", [folder / "s.h5", folder / f"{number}.h5", *options], tmp_path / f"cache{number}"
-        )
+        seen, _ = loaded_and_compiled("train", [folder / "s.h5", folder / f"{number}.h5", *options], tmp_path / "cache")
         assert seen["misses"] == []
 
 
