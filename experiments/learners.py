@@ -8,8 +8,8 @@ Each row is predicted before it is learned from, in the order of the text, once;
 whose margin is not above 0.  Runs are interleaved; seconds are those from the first row to the last, start-up aside, of
 which the median is told.  Vowpal Wabbit reads the same rows in its own format, hashed to as many bits, with its
 constant feature; its mistakes are counted in a run that writes its predictions.  scikit-learn's learners get the text
-by ``load_svmlight_file`` in pieces that double up to 1,000 rows, each predicted before ``partial_fit``; seconds include
-the parsing.
+by ``load_svmlight_file`` in pieces that double up to 1,000 rows, each predicted before ``partial_fit``, ids
+folded to as many bits; seconds include the parsing.
 """
 
 from __future__ import annotations
@@ -47,6 +47,7 @@ print(json.dumps({"seconds": seconds, "peak_mb": resource.getrusage(resource.RUS
 SKLEARN = """
 import io, json, resource, sys, time
 import numpy as np
+from scipy.sparse import csr_matrix
 from sklearn.datasets import load_svmlight_file
 from sklearn.linear_model import Perceptron, SGDClassifier
 text, bits, kind = sys.argv[1], int(sys.argv[2]), sys.argv[3]
@@ -57,8 +58,10 @@ with open(text, "rb") as file:
         lines = [line for _, line in zip(range(min(1000, max(1, rows))), file)]
         if not lines:
             break
-        X, y = load_svmlight_file(io.BytesIO(b"".join(lines)), n_features=1 << bits, zero_based=False)
-        X.indices, X.indptr = X.indices.astype(np.int32), X.indptr.astype(np.int32)
+        X, y = load_svmlight_file(io.BytesIO(b"".join(lines)), zero_based=False)
+        folded = X.indices.astype(np.int32) & np.int32((1 << bits) - 1)  # what meets in a row is added up
+        X = csr_matrix((X.data, folded, X.indptr.astype(np.int32)), shape=(X.shape[0], 1 << bits))
+        X.sum_duplicates()
         y = np.where(y > 0, 1, -1)
         mistakes += int((made.decision_function(X) * y <= 0).sum()) if rows else len(y)
         made.partial_fit(X, y, classes=[-1, 1])

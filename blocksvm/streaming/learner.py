@@ -17,6 +17,7 @@ from blocksvm.learners.runner import LearnerState, Runner
 from blocksvm.learners.solver import check_weighs_classes, progress_of
 from blocksvm.settings import plain
 from blocksvm.streaming.ranking import RANKING_BYTES, Ranking
+from blocksvm.vectors import on_lines
 
 
 def spans(start: int, stop: int, length: int) -> list[tuple[int, int, int]]:
@@ -67,7 +68,7 @@ class StreamLearner:
     def reserve(self, most: int, capacity: int) -> None:
         """Room for ``most`` features, of which the first ``capacity`` are used at first."""
         n_vectors = self.runner.n_vectors
-        self.reserved = np.zeros(n_vectors * (most + 1) * self.runner.width)
+        self.reserved = on_lines((n_vectors * (most + 1) * self.runner.width,))
         self.reserved_prior = np.zeros(n_vectors * (most + 1)) if self.has_prior else np.empty(0)
         self._use(capacity)
         self.runner.start(self.state)
