@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -102,3 +103,14 @@ class RecordCounter:
         """Count the records of a batch, whatever was found in it."""
         self.at(batch, 0, "")
         self.records += batch.origin.n_records
+
+
+def runs(bounds: np.ndarray, most: int, most_rows: int | None = None) -> Iterator[tuple[int, int]]:
+    """(first, last) of runs of rows, one after the other, that take at most ``most``, or are one row; bounds (n + 1,)
+    rising: what row i takes lies between bounds[i] and bounds[i + 1]; most_rows: of a run."""
+    row, n = 0, len(bounds) - 1
+    while row < n:
+        stop = int(np.searchsorted(bounds, bounds[row] + most, side="right")) - 1
+        stop = max(row + 1, min(stop, n if most_rows is None else row + most_rows))
+        yield row, stop
+        row = stop

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from blocksvm.analysis.each_round import touch
 from blocksvm.kernels import kernel
 from blocksvm.kernels.memory import value_at
 from blocksvm.learners.protocol import LOSS_NAMES
@@ -49,10 +50,7 @@ def learn_batches(
         if slope != 0.0:
             for k in range(indptr[i], indptr[i + 1]):
                 j = indices[k]
-                if seen[j] == 0:
-                    seen[j] = 1
-                    touched[count] = j
-                    count += 1
+                count = touch(j, seen, touched, count)
                 m[j] += slope / size * value_at(values, k)
         if (first + r + 1) % size:
             continue

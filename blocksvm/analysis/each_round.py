@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from blocksvm.errors import InputError, called
-from blocksvm.kernels import kernel
+from blocksvm.kernels import inlined, kernel
 from blocksvm.kernels.memory import value_at
 from blocksvm.learners.protocol import LOSS_NAMES
 from blocksvm.learners.rows import loss_at, soft
@@ -22,6 +22,16 @@ if TYPE_CHECKING:
 
 MOST_STEPS = 20_000_000_000  # some tens of seconds
 WEIGHTS_BYTES = 40  # of a feature: weights, steps under way, heights, their order; the range of each weight
+
+
+@inlined
+def touch(j, seen, touched, n):
+    """How many features have occurred with j, which goes behind the ``n`` of ``touched`` where it is a new one."""
+    if seen[j] == 0:
+        seen[j] = 1
+        touched[n] = j
+        return n + 1
+    return n
 
 
 @kernel
@@ -43,10 +53,7 @@ def subgradient_rounds(
         _, slope = loss_at(kind, z, float(y[i]), epsilon)
         for k in range(indptr[i], indptr[i + 1]):
             j = indices[k]
-            if seen[j] == 0:
-                seen[j] = 1
-                touched[n] = j
-                n += 1
+            n = touch(j, seen, touched, n)
             step[j] = slope * value_at(values, k)
         length = square = 0.0
         for a in range(n):
@@ -83,10 +90,7 @@ def one_round_slacks(
         if moves[t] != 0.0:
             for k in range(indptr[i], indptr[i + 1]):
                 j = indices[k]
-                if seen[j] == 0:
-                    seen[j] = 1
-                    touched[n] = j
-                    n += 1
+                n = touch(j, seen, touched, n)
                 step[j] = moves[t] * value_at(values, k)
                 if not plain:
                     powers[j] = raised(powers[j], abs(step[j]), parameters)

@@ -12,7 +12,7 @@ from contextlib import ExitStack
 
 import numpy as np
 
-from blocksvm.formats.files import SparseRows, runs
+from blocksvm.formats.files import SparseRows, runs_of
 
 ENTRY = np.dtype([("row", np.int64), ("column", np.int64), ("value", np.float64)])
 MOST_FILES = 64  # open at once in a round
@@ -61,6 +61,6 @@ def _in_memory(entries: np.ndarray, first: int, last: int, n_bytes: int) -> Iter
     lengths = np.bincount(entries["row"] - first, minlength=last - first)
     indptr = np.append(0, np.cumsum(lengths))
     columns, values = entries["column"].copy(), entries["value"].copy()
-    for start, stop in runs(indptr, n_bytes):
+    for start, stop in runs_of(indptr, n_bytes):
         own = slice(indptr[start], indptr[stop])
         yield first + start, SparseRows(lengths[start:stop], columns[own], values[own], np.empty(0))

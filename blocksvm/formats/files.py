@@ -21,7 +21,7 @@ from blocksvm.formats.protocol import EXPANSION, Reading, Room
 from blocksvm.formats.text import TextInputs, TextSource
 from blocksvm.kernels.numbers import FINE
 from blocksvm.kernels.text import BIG_NORM, DUPLICATE, close_rows
-from blocksvm.rows import Origin, RowBatch
+from blocksvm.rows import Origin, RowBatch, runs
 
 DIGESTED = 1 << 22  # bytes of a file that are hashed at a time
 ENTRY_BYTES = 16  # of a row under way
@@ -206,11 +206,6 @@ def labels_as_kept(found: np.ndarray, where: str) -> np.ndarray | list:
     raise InputError(f"{where}: its labels are of the type {found.dtype}; give numbers or strings")
 
 
-def runs(indptr: np.ndarray, n_bytes: int) -> Iterator[tuple[int, int]]:
+def runs_of(indptr: np.ndarray, n_bytes: int) -> Iterator[tuple[int, int]]:
     """(first, last) of runs of rows, one after the other, whose entries take about so many bytes; a row at least."""
-    row, n = 0, len(indptr) - 1
-    while row < n:
-        stop = int(np.searchsorted(indptr, indptr[row] + n_bytes // ENTRY_BYTES, side="right")) - 1
-        stop = max(row + 1, min(stop, n, row + max(1, n_bytes // ENTRY_BYTES)))
-        yield row, stop
-        row = stop
+    return runs(indptr, n_bytes // ENTRY_BYTES, max(1, n_bytes // ENTRY_BYTES))

@@ -19,7 +19,7 @@ import numpy as np
 from blocksvm.errors import InputError, called
 from blocksvm.formats.by_row import ENTRY, by_row
 from blocksvm.formats.choices import chosen
-from blocksvm.formats.files import FileReader, SparseRows, finite, labels_as_kept, runs
+from blocksvm.formats.files import FileReader, SparseRows, finite, labels_as_kept, runs_of
 from blocksvm.formats.protocol import Reading
 
 ROWS_AT_ONCE = 1 << 16  # of which the lengths are in memory
@@ -116,7 +116,7 @@ def as_stored(name: str, arrays: list[Member], n_rows: int, n_columns: int, n_by
     for start, ends in ends_of(name, indptr, n_rows):
         if ends[-1] > data.length:
             raise InputError(f"{name}: its indptr does not rise; save it again")
-        for first, last in runs(ends, n_bytes):
+        for first, last in runs_of(ends, n_bytes):
             nnz = int(ends[last] - ends[first])
             ids = indices.take(nnz).astype(np.int64)
             if nnz and not (0 <= int(ids.min()) and int(ids.max()) < n_columns):

@@ -21,19 +21,10 @@ from blocksvm.kernels.check import SOUND, check_entries
 from blocksvm.kernels.sparse_rows import combined
 from blocksvm.learners.additive import perceptron_update as update
 from blocksvm.learners.joint_map import JointMap, joint_map
-from blocksvm.learners.loops import (
-    COST,
-    ROWS,
-    asks,
-    best_two,
-    cost_of,
-    has_none,
-    importance_of,
-    note,
-    worst_pair,
-)
+from blocksvm.learners.loops import has_none, judged
 from blocksvm.learners.protocol import Learner
 from blocksvm.learners.rows import plain_score as score
+from blocksvm.rows import runs
 
 MOST = np.iinfo(np.int32).max
 PIECE_ENTRIES = 1 << 16  # of all classes' rows, as far as these have no more entries than x, which are made at once
@@ -113,12 +104,8 @@ class JointFeatures:
 
         indptr, indices, entries = matrix
         lengths = indptr[order + 1] - indptr[order]
-        ends = np.cumsum(lengths + 1)  # a row counts, too
-        most = max(1, PIECE_ENTRIES // self.n_classes)
-        start = 0
-        while start < len(order):
-            before = int(ends[start - 1]) if start else 0
-            stop = max(start + 1, int(np.searchsorted(ends, before + most, side="right")))
+        bounds = np.append(0, np.cumsum(lengths + 1))  # a row counts, too
+        for start, stop in runs(bounds, max(1, PIECE_ENTRIES // self.n_classes)):
             part, own = slice(start, stop), lengths[start:stop]
             first = np.concatenate([[0], np.cumsum(own)])
             places = np.repeat(indptr[order[part]] - first[:-1], own) + np.arange(first[-1])
@@ -132,7 +119,6 @@ class JointFeatures:
             X = sparse.csr_matrix((values, columns, first), shape=(stop - start, self.n_inputs))
             X.sort_indices()
             yield part, self.rows(X)
-            start = stop
 
     def scores(
         self, matrix: tuple, w: np.ndarray, ids: np.ndarray | None, sets: bool
@@ -177,15 +163,11 @@ def learn_joint(
         label = np.int64(y[i])
         if has_none(label, False):
             continue
-        predicted, lead = best_two(of_class)
-        right, wrong, z, loss = worst_pair(of_class, label, own, sets, costs, parameters)
-        tally[COST] += cost_of(costs, right, predicted)
-        mistake = predicted != right if sets is None else not z > 0.0
-        importance = importance_of(weights, i)
-        asked = asks(query, key, tally[ROWS], lead)
         length = indptr[(i + 1) * k] - indptr[i * k]
-        note(tally, importance * loss, mistake, z <= 0.0, asked, float(predicted), float(right), length)
-        if asked and importance > 0.0:
+        right, wrong, z, importance = judged(
+            of_class, label, own, sets, costs, weights, i, query, key, tally, length, parameters
+        )
+        if importance > 0.0:
             end = 0
             if wrong >= 0:
                 start, stop = indptr[i * k + right], indptr[i * k + right + 1]

@@ -191,6 +191,20 @@ def note(tally, loss, mistake, below, asked, z, label, length):
     tally[NONZEROS] += length
 
 
+@inlined
+def judged(of_class, label, own, sets, costs, weights, i, query, key, tally, length, parameters):
+    """Count row i of these scores; (right, wrong, z, importance): as ``worst_pair`` has them, and 0.0 where nothing is
+    learned from it."""
+    predicted, lead = best_two(of_class)
+    right, wrong, z, loss = worst_pair(of_class, label, own, sets, costs, parameters)
+    tally[COST] += cost_of(costs, right, predicted)
+    mistake = predicted != right if sets is None else not z > 0.0
+    importance = importance_of(weights, i)
+    asked = asks(query, key, tally[ROWS], lead)
+    note(tally, importance * loss, mistake, z <= 0.0, asked, float(predicted), float(right), length)
+    return right, wrong, z, importance if asked else 0.0
+
+
 def learn_two(
     indptr,
     indices,
@@ -306,14 +320,10 @@ def learn_prototypes(
                 scores[r, c] = of_class[c]
         if has_none(label, False):
             continue
-        predicted, lead = best_two(of_class)
-        right, wrong, z, loss = worst_pair(of_class, label, own, sets, costs, parameters)
-        tally[COST] += cost_of(costs, right, predicted)
-        mistake = predicted != right if sets is None else not z > 0.0
-        importance = importance_of(weights, i)
-        asked = asks(query, key, tally[ROWS], lead)
-        note(tally, importance * loss, mistake, z <= 0.0, asked, float(predicted), float(right), stop - start)
-        if asked and importance > 0.0:
+        right, wrong, z, importance = judged(
+            of_class, label, own, sets, costs, weights, i, query, key, tally, stop - start, parameters
+        )
+        if importance > 0.0:
             end = 0
             if wrong >= 0:
                 end = copy_row(indices, values, start, stop, right * (d + 1), 1.0, 0, bias, d, row_indices, row_values)

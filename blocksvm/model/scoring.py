@@ -31,7 +31,7 @@ from blocksvm.model.files import (
 )
 from blocksvm.model.idf import BYTES as IDF_BYTES
 from blocksvm.model.idf import idf_of_model
-from blocksvm.model.values import classes_of, piece_bytes, pieces_of_values, rows_of_piece
+from blocksvm.model.values import Pieces, classes_of, decision_pieces, piece_bytes, rows_of_piece
 from blocksvm.problems.distance import Distance
 from blocksvm.problems.expansion import Expansion
 from blocksvm.rows import RecordCounter, shown_name
@@ -133,18 +133,14 @@ class TextScorer:
                 f"{shown_name(inputs[0])}: no rows found; expected lines of {format_named(recipe.format).lines}"
             )
 
-    def _values(self, indptr: np.ndarray, ids: np.ndarray, entries: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
+    def _values(self, indptr: np.ndarray, ids: np.ndarray, entries: np.ndarray) -> Pieces:
         """(rows, decision values (k, m)) of consecutive rows."""
         if self.joint is not None:
             yield from self.joint.scores((indptr, ids, entries), self.w[0, :-2], None, self.model.multilabel)
             return
         positions = self.index.find(ids)
         positions[positions < 0] = self.w.shape[-1] - 2
-        matrix = indptr, positions, entries
-        for part, values in pieces_of_values(matrix, self.w, 1.0):
-            if self.completion is not None:
-                self.completion.complete(matrix, part, values)
-            yield part, values
+        yield from decision_pieces((indptr, positions, entries), self.w, 1.0, self.completion)
 
     def _limit(self, share: float) -> LineLimit:
         """Lines as long as what is left of the memory holds."""
@@ -253,15 +249,12 @@ class StoreScorer:
             values = None if found is None else found[part, 0] if k == 1 else found[part]
             yield Scores(values, classes[part], store.coding.labels_of_rows(labels[part]))
 
-    def _values(self, matrix: tuple) -> Iterator[tuple[slice, np.ndarray]]:
+    def _values(self, matrix: tuple) -> Pieces:
         """(rows, decision values (k, m)) of consecutive rows."""
         if self.joint is not None:
             yield from self.joint.scores(matrix, self.own, self.ids, self.model.multilabel)
             return
-        for part, values in pieces_of_values(matrix, self.own, 1.0):
-            if self.completion is not None:
-                self.completion.complete(matrix, part, values)
-            yield part, values
+        yield from decision_pieces(matrix, self.own, 1.0, self.completion)
 
 
 GATHERED_BYTES = 3 * 8 * (1 << 17)  # ids, positions and weights of a stored piece of ids

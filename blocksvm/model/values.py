@@ -6,6 +6,7 @@ However many classes there are, no more than ``PIECE_VALUES`` decision values (o
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,6 +14,10 @@ from blocksvm.kernels.margins import decision_values
 from blocksvm.kernels.several import several_decision_values
 from blocksvm.vectors import together
 
+if TYPE_CHECKING:
+    from blocksvm.solvers.protocol import Completion
+
+Pieces = Iterator[tuple[slice, np.ndarray]]  # rows, and their decision values (k, m), or (1, m)
 PIECE_VALUES = 1 << 15  # 256 kB of them
 
 
@@ -26,7 +31,7 @@ def piece_bytes(n_classes: int) -> int:
     return 24 * max(PIECE_VALUES, n_classes) + 24 * rows_of_piece(n_classes)
 
 
-def pieces_of_values(matrix: tuple, w: np.ndarray, constant: float) -> Iterator[tuple[slice, np.ndarray]]:
+def pieces_of_values(matrix: tuple, w: np.ndarray, constant: float) -> Pieces:
     """(rows, decision values (k, m) float64) of consecutive rows, in order.
 
     matrix: (indptr, indices, values) as a Block has them; w (k, d + 1) float64: a vector for each class, or one alone
@@ -50,6 +55,14 @@ def pieces_of_values(matrix: tuple, w: np.ndarray, constant: float) -> Iterator[
         values = memory[: k * (rows.stop - start)].reshape(k, -1)
         for own, out in zip(w, values, strict=True):
             decision_values(*piece, own, constant, out)
+        yield rows, values
+
+
+def decision_pieces(matrix: tuple, w: np.ndarray, constant: float, completion: Completion | None) -> Pieces:
+    """``pieces_of_values`` as decision values; completion: what makes these of <w, x>, None where they are that."""
+    for rows, values in pieces_of_values(matrix, w, constant):
+        if completion is not None:
+            completion.complete(matrix, rows, values)
         yield rows, values
 
 

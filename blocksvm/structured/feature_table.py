@@ -26,24 +26,32 @@ def collected(
             f"the features of {n_rows:,} places by {n_templates} templates take {-(left - budget) / 1e6:,.2f} MB, more "
             f"than {called('memory')} leaves; raise it, or give fewer templates"
         )
-    table = IdTable(left // 3)
+    known = IdTable(left // 3)
+    features = met(known, n_rows, n_templates, ids_of)
+    feature_ids, places = numbered(known, min_count)
+    for t in range(n_templates):
+        features[:, t] = places[features[:, t]]
+    return features, feature_ids
+
+
+def met(known: IdTable, n_rows: int, n_templates: int, ids_of: Callable[[int], np.ndarray]) -> np.ndarray:
+    """Features (n_rows, n_templates) int32 as places in the table of ids, which takes new ones in; -1 for none."""
     features = np.empty((n_rows, n_templates), np.int32)
     for t in range(n_templates):
         ids = ids_of(t)
         there = ids >= 0
-        column = np.full(n_rows, -1, np.int32)
-        column[there] = table.add(np.ascontiguousarray(ids[there]))
-        features[:, t] = column
-    counts = table.counts[: len(table)]
-    order = np.argsort(~counts, kind="stable")  # the largest first
-    order = order[counts[order] >= min_count]
+        features[~there, t] = -1
+        features[there, t] = known.add(np.ascontiguousarray(ids[there]))
+    return features
+
+
+def numbered(known: IdTable, min_count: int) -> tuple[np.ndarray, np.ndarray]:
+    """(ids (d,) of those that occur ``min_count`` times, the most frequent first; the number (n + 1,) int32 of each
+    place in the table, -1 for others and at the end).  InputError where none is left."""
+    order, numbers = known.ranking(min_count)
     if not len(order):
         raise InputError(f"no feature occurs {min_count} times; lower the count")
-    places = np.full(len(table) + 1, -1, np.int32)  # the last one is that of -1
-    places[order] = np.arange(len(order), dtype=np.int32)
-    for t in range(n_templates):
-        features[:, t] = places[features[:, t]]
-    return features, table.known[order].copy()
+    return known.known[order], np.append(numbers, np.int32(-1))
 
 
 def found_again(n_rows: int, n_templates: int, ids_of: Callable[[int], np.ndarray], known: np.ndarray) -> np.ndarray:

@@ -13,11 +13,11 @@ from blocksvm.model.structured import StructuredModel
 from blocksvm.rows import shown_name
 from blocksvm.structured.evaluation import chunk_counts
 from blocksvm.structured.feature_table import found_again
-from blocksvm.structured.parts import Part, Parts
+from blocksvm.structured.parts import ColumnParts, Part
 from blocksvm.structured.sequences import Sequences
 from blocksvm.structured.task import Examples, Task
 from blocksvm.structured.templates import WITH_TAGS, WITHOUT_TAGS, Templates
-from blocksvm.structured.text import ColumnText, codes_in, column_parts, read_columns
+from blocksvm.structured.text import ColumnText, codes_in, read_columns
 
 MOST_LABELS = 1000
 
@@ -45,23 +45,17 @@ def token_lines(text: ColumnText, n_columns: int, answers: np.ndarray) -> Iterat
         yield "\n".join(tokens[text.bounds[s] : text.bounds[s + 1]]) + "\n\n"
 
 
-class LabelledParts(Parts):
+class LabelledParts(ColumnParts):
     """Labelled sentences of a text; answers are places among the labels in the order of their first occurrence."""
 
-    def __init__(self, text_name: str, template: str | None, memory: int):
-        self.text_name, self.template, self.memory = text_name, template, memory
-        self.places: dict[str, int] = {}  # label -> its place
-        self.templates: Templates | None = None
-        self.n_columns = 0
+    learned, kind, with_tags, without_tags = "label", Templates, WITH_TAGS, WITHOUT_TAGS
 
-    @property
-    def n_templates(self) -> int:
-        return len(self.templates)
+    def __init__(self, text_name: str, template: str | None, memory: int):
+        super().__init__(text_name, template, memory)
+        self.places: dict[str, int] = {}  # label -> its place
 
     def __iter__(self):
-        for text in column_parts(self.text_name, self.memory):
-            if self.templates is None:
-                self._begin(len(text.columns) - 1)
+        for text in self.texts():
             own = [self.places.setdefault(label, len(self.places)) for label in text.columns[-1].words]
             if len(self.places) > MOST_LABELS:
                 raise InputError(
@@ -72,22 +66,12 @@ class LabelledParts(Parts):
             answers = np.array(own, np.int32)[text.columns[-1].codes]
             yield Part(lengths, partial(self.templates.ids, text), lengths, answers)
 
-    def _begin(self, n_columns: int) -> None:
-        if n_columns < 1:
-            raise InputError(
-                f"{shown_name(self.text_name)}: has one column; the last one is the label, put words before it"
-            )
-        template = self.template
-        if template is None:
-            template = WITH_TAGS if n_columns > 1 else WITHOUT_TAGS
-        self.n_columns, self.templates = n_columns, Templates(template, n_columns)
-
     @property
     def labels(self) -> list[str]:
         return sorted(self.places)
 
     def about(self):
-        return {"labels": self.labels, "template": self.templates.text, "n_columns": self.n_columns}
+        return self.described(self.labels)
 
     def structure(self, table, lengths, answers, n_features):
         number = {label: k for k, label in enumerate(self.labels)}

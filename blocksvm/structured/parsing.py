@@ -9,13 +9,13 @@ import numpy as np
 
 from blocksvm.errors import InputError, called
 from blocksvm.model.structured import StructuredModel
-from blocksvm.rows import shown_name
+from blocksvm.rows import runs, shown_name
 from blocksvm.structured.arc_templates import DEFAULT, ArcFeatures, ArcTemplates
 from blocksvm.structured.feature_table import found_again
 from blocksvm.structured.labelling import token_lines
-from blocksvm.structured.parts import Part, Parts, runs_of
+from blocksvm.structured.parts import ColumnParts, Part
 from blocksvm.structured.task import Examples, Task
-from blocksvm.structured.text import ColumnText, column_parts, read_columns
+from blocksvm.structured.text import ColumnText, read_columns
 from blocksvm.structured.trees import Trees
 
 WITHOUT_TAGS = "hw[0]|d mw[0]|d hw[0]|mw[0]|d hw.suffix3[0]|mw.suffix3[0]|d hw.shape[0]|mw.shape[0]|d mw.suffix3[0]|d"
@@ -70,22 +70,13 @@ def arc_bytes(templates: ArcTemplates) -> int:
     return 4 * len(templates) + 120
 
 
-class ParsedParts(Parts):
+class ParsedParts(ColumnParts):
     """Sentences with their trees, as many at a time as their arcs' features fit in a part of the memory."""
 
-    def __init__(self, text_name: str, template: str | None, memory: int):
-        self.text_name, self.template, self.memory = text_name, template, memory
-        self.templates: ArcTemplates | None = None
-        self.n_columns = 0
-
-    @property
-    def n_templates(self) -> int:
-        return len(self.templates)
+    learned, kind, with_tags, without_tags = "head", ArcTemplates, DEFAULT, WITHOUT_TAGS
 
     def __iter__(self):
-        for text in column_parts(self.text_name, self.memory):
-            if self.templates is None:
-                self._begin(len(text.columns) - 1)
+        for text in self.texts():
             bytes_of = arcs_of(text) * arc_bytes(self.templates)
             longest = int(bytes_of.max())
             if longest > self.memory // 4:
@@ -94,22 +85,12 @@ class ParsedParts(Parts):
                     f"{longest / 1e6:,.0f} MB, too much of the {self.memory / 1e6:,.0f} MB of {called('memory')}; "
                     "raise it, or give shorter sentences"
                 )
-            for a, b in runs_of(np.cumsum(bytes_of), self.memory // 4):
+            for a, b in runs(np.append(0, np.cumsum(bytes_of)), self.memory // 4):
                 own = text.part(a, b)
                 yield Part(arcs_of(own), ArcFeatures(self.templates, own).ids, np.diff(own.bounds), heads_of(own))
 
-    def _begin(self, n_columns: int) -> None:
-        if n_columns < 1:
-            raise InputError(
-                f"{shown_name(self.text_name)}: has one column; the last one is the head, put words before it"
-            )
-        template = self.template
-        if template is None:
-            template = DEFAULT if n_columns > 1 else WITHOUT_TAGS
-        self.n_columns, self.templates = n_columns, ArcTemplates(template, n_columns)
-
     def about(self):
-        return {"labels": [], "template": self.templates.text, "n_columns": self.n_columns}
+        return self.described([])
 
     def structure(self, table, lengths, answers, n_features):
         return Trees(table, np.append(0, np.cumsum(lengths, dtype=np.int64)), answers, n_features)

@@ -15,9 +15,12 @@ import numpy as np
 
 from blocksvm.conversion.ids import IdTable
 from blocksvm.errors import InputError
+from blocksvm.rows import runs, shown_name
 from blocksvm.sources.store.chunks import Chunks
 from blocksvm.structured.blocks import Blocks, Spooled, Whole
+from blocksvm.structured.feature_table import met, numbered
 from blocksvm.structured.protocol import Structure
+from blocksvm.structured.text import ColumnText, column_parts
 
 LARGEST, SMALLEST = 1 << 20, 1 << 14  # bytes of a chunk's features
 IN_MEMORY = 8  # examples that take one of so many parts of the memory are held in it
@@ -56,6 +59,48 @@ class Parts(ABC):
         """How many weights there are."""
 
 
+class ColumnParts(Parts):
+    """Column text; the last column is what is learned.
+
+    learned: what it holds, as users say; kind: of templates; with_tags, without_tags: those by default, of texts that
+    have more columns of words than one, and of one.
+    """
+
+    learned: str
+    kind: type
+    with_tags: str
+    without_tags: str
+
+    def __init__(self, text_name: str, template: str | None, memory: int):
+        self.text_name, self.template, self.memory = text_name, template, memory
+        self.templates = None
+        self.n_columns = 0
+
+    @property
+    def n_templates(self) -> int:
+        return len(self.templates)
+
+    def texts(self) -> Iterator[ColumnText]:
+        """The sentences, some at a time; the templates are chosen by the first ones."""
+        for text in column_parts(self.text_name, self.memory):
+            if self.templates is None:
+                self._begin(len(text.columns) - 1)
+            yield text
+
+    def _begin(self, n_columns: int) -> None:
+        if n_columns < 1:
+            raise InputError(
+                f"{shown_name(self.text_name)}: has one column; the last one is the {self.learned}, put words before it"
+            )
+        template = self.template
+        if template is None:
+            template = self.with_tags if n_columns > 1 else self.without_tags
+        self.n_columns, self.templates = n_columns, self.kind(template, n_columns)
+
+    def described(self, labels: list[str]) -> dict:
+        return {"labels": labels, "template": self.templates.text, "n_columns": self.n_columns}
+
+
 def collected_parts(
     parts: Parts, min_count: int, memory: int, folder: Path | None, looked_at: Callable[[Structure], Structure]
 ) -> tuple[Blocks, np.ndarray]:
@@ -71,14 +116,9 @@ def collected_parts(
     counts: list[int] = []
     lengths: dict[str, list[int]] = {"table": [], "lengths": [], "answers": []}
     for part in parts:
-        table = np.empty((int(part.rows.sum()), parts.n_templates), np.int32)
-        for t in range(parts.n_templates):
-            ids = part.ids(t)
-            there = ids >= 0
-            table[~there, t] = -1
-            table[there, t] = known.add(np.ascontiguousarray(ids[there]))
+        table = met(known, int(part.rows.sum()), parts.n_templates, part.ids)
         rows, tokens = (np.append(0, np.cumsum(own, dtype=np.int64)) for own in (part.rows, part.lengths))
-        for a, b in runs_of(rows[1:] * (4 * parts.n_templates), most):
+        for a, b in runs(rows * (4 * parts.n_templates), most):
             arrays = {
                 "table": table[rows[a] : rows[b]].reshape(-1).copy(),
                 "lengths": part.lengths[a:b].astype(np.int32),
@@ -88,7 +128,7 @@ def collected_parts(
             counts.append(b - a)
             for name, own in arrays.items():
                 lengths[name].append(len(own))
-    feature_ids, places = _numbered(known, min_count)
+    feature_ids, places = numbered(known, min_count)
     n_features = len(feature_ids)
 
     def read(chunk: int) -> dict[str, np.ndarray]:
@@ -109,23 +149,3 @@ def collected_parts(
     chunks.spill()  # the memory is for blocks
     blocks.resident_bytes = places.nbytes
     return blocks, feature_ids
-
-
-def _numbered(known: IdTable, min_count: int) -> tuple[np.ndarray, np.ndarray]:
-    """(ids of the features that occur so often, the number (n + 1,) int32 of each id in the table, -1 for others and at
-    the end)."""
-    order, numbers = known.ranking(min_count)
-    if not len(order):
-        raise InputError(f"no feature occurs {min_count} times; lower the count")
-    return known.known[order], np.append(numbers, np.int32(-1))
-
-
-def runs_of(ends: np.ndarray, most: int) -> Iterator[tuple[int, int]]:
-    """(a, b) of runs of examples that take at most ``most`` bytes, or are one; ends (n,): bytes up to the end of
-    each."""
-    a = 0
-    while a < len(ends):
-        before = int(ends[a - 1]) if a else 0
-        b = max(a + 1, int(np.searchsorted(ends, before + most, side="right")))
-        yield a, b
-        a = b

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
-from blocksvm.model.values import classes_of, misordered, pieces_of_values
+from blocksvm.model.values import Pieces, classes_of, decision_pieces, misordered
 from blocksvm.problems.problem import Certificate, Decided, Problem
 from blocksvm.solvers.protocol import Completion, Solver
 from blocksvm.sources.block import Block
@@ -38,23 +38,12 @@ def evaluate(
     return Certificate(None, None, None, mean)
 
 
-Pieces = Iterator[tuple[slice, np.ndarray]]  # rows, and their decision values (k, m), or (1, m)
-
-
 def values_of(solver: Solver, w: np.ndarray, block: Block, completion: Completion | None) -> Pieces:
     """The decision values of a block's rows, at a solver's weights w."""
     found = solver.decision_values(block.matrix, w)
     if found is not None:
         return found
-    return completed(pieces_of_values(block.matrix, w.reshape(solver.n_vectors, -1), solver.bias), block, completion)
-
-
-def completed(pieces: Pieces, block: Block, completion: Completion | None) -> Pieces:
-    """The pieces of <w, x> as decision values; completion: as ``evaluate`` has it."""
-    for rows, values in pieces:
-        if completion is not None:
-            completion.complete(block.matrix, rows, values)
-        yield rows, values
+    return decision_pieces(block.matrix, w.reshape(solver.n_vectors, -1), solver.bias, completion)
 
 
 def count_correct(pieces: Pieces, y: np.ndarray) -> int:

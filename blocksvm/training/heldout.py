@@ -12,12 +12,12 @@ from blocksvm.conversion.ids import IdIndex
 from blocksvm.errors import InputError
 from blocksvm.labels import NUMBERS, SETS, Labels, label_text
 from blocksvm.memory import Budget
-from blocksvm.model.values import piece_bytes, pieces_of_values
+from blocksvm.model.values import decision_pieces, piece_bytes
 from blocksvm.problems.several import membership
 from blocksvm.solvers.protocol import Completion, Solver
 from blocksvm.sources.block import Arena
 from blocksvm.sources.source import Source, largest_chunk_bytes
-from blocksvm.training.certificate import completed, count_correct, count_sets, sum_squared_errors
+from blocksvm.training.certificate import count_correct, count_sets, sum_squared_errors
 from blocksvm.vectors import side_by_side, width_of
 
 
@@ -87,7 +87,7 @@ class HeldOut:
         total = 0.0
         for chunk in range(len(self.source.chunks)):
             block = self.source.read_block(np.array([chunk]), self.arena)
-            pieces = completed(pieces_of_values(block.matrix, own, bias), block, completion)
+            pieces = decision_pieces(block.matrix, own, bias, completion)
             if self.real:
                 total += sum_squared_errors(pieces, block.y, self.predicts_rows)
             elif self.member is not None:

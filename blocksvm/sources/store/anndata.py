@@ -9,6 +9,7 @@ import h5py
 import numpy as np
 
 from blocksvm.errors import InputError
+from blocksvm.rows import runs
 
 LENGTHS_AT_ONCE = 1 << 16
 
@@ -104,10 +105,7 @@ class AnnData:
             ends = self.X["indptr"][start : min(start + LENGTHS_AT_ONCE, n) + 1].astype(np.int64)
             if (np.diff(ends) < 0).any():
                 raise ValueError("its indptr does not rise")
-            row = 0
-            while row < len(ends) - 1:
-                stop = int(np.searchsorted(ends, ends[row] + n_entries, side="right")) - 1
-                stop = min(max(stop, row + 1), len(ends) - 1)
+            for row, stop in runs(ends, n_entries):
                 columns = self.X["indices"][ends[row] : ends[stop]].astype(np.int64)
                 values = self.X["data"][ends[row] : ends[stop]].astype(np.float64)
                 if len(columns) != ends[stop] - ends[row] or len(values) != len(columns):
@@ -115,7 +113,6 @@ class AnnData:
                 if len(columns) and not (0 <= columns.min() and columns.max() < n_across):
                     raise ValueError(f"a {'column' if self.sparse else 'row'} is out of range")
                 yield start + row, start + stop, np.diff(ends[row : stop + 1]), columns, values
-                row = stop
 
     def _dense(self, n_entries: int):
         step = max(1, n_entries // max(1, self.n_columns))
