@@ -5,8 +5,8 @@ Vowpal Wabbit and scikit-learn.
                                    [--python-peers PATH] [--json FILE]
 
 Each row is predicted before it is learned from, in the order of the text, once; labels are two.  A mistake is a row
-whose margin is not above 0.  Runs are interleaved; seconds are those from the first row to the last, start-up aside, of
-which the median is told.  Vowpal Wabbit reads the same rows in its own format, hashed to as many bits, with its
+whose margin is not above 0.  Runs are interleaved; seconds are those from the first row to the last, start-up aside (of
+both, a run without rows to speak of comes first in the same process), of which the median is told.  Vowpal Wabbit reads the same rows in its own format, hashed to as many bits, with its
 constant feature; its mistakes are counted in a run that writes its predictions.  scikit-learn's learners get the text
 by ``load_svmlight_file`` in pieces that double up to 1,000 rows, each predicted before ``partial_fit``, ids
 folded to as many bits; seconds include the parsing.
@@ -44,6 +44,18 @@ with tempfile.NamedTemporaryFile(suffix=".vw") as empty:
 seconds = learn(text, *more, *(["-p", predictions[0]] if predictions else [])) - start_up
 print(json.dumps({"seconds": seconds, "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3}))
 """
+OURS = """
+import sys
+from blocksvm.cli.console import run
+from blocksvm.stream import main
+few, text, log, *arguments = sys.argv[1:]
+for path in (few, text):
+    try:
+        run(main, [path, *arguments, "--quiet", *(["--log", log] if path == text else [])])
+    except SystemExit as ended:
+        if ended.code:
+            raise
+"""
 SKLEARN = """
 import io, json, resource, sys, time
 import numpy as np
@@ -79,11 +91,23 @@ def last_line(command: list) -> dict:
 
 
 def ours(text: Path, bits: int, name: str) -> dict:
-    """One stream by the command: seconds and mistakes by its trace, the most memory it had."""
+    """One stream by the command: seconds and mistakes by its trace, the most memory its process had."""
     with tempfile.TemporaryDirectory() as folder:
-        trace = Path(folder, "trace.jsonl")
-        command = [sys.executable, "-m", "blocksvm.stream", text, "--learner", name, *NEEDS.get(name, []),
-                   "--bits", bits, "--log", trace, "--quiet"]  # fmt: skip
+        trace, few = Path(folder, "trace.jsonl"), Path(folder, "few.svm")
+        few.write_text("1 1:1\n-1 2:1\n")
+        command = [
+            sys.executable,
+            "-c",
+            OURS,
+            few,
+            text,
+            trace,
+            "--learner",
+            name,
+            *NEEDS.get(name, []),
+            "--bits",
+            bits,
+        ]
         child = subprocess.Popen([*map(str, command)], cwd=ROOT, stdout=subprocess.DEVNULL)
         _, status, usage = os.wait4(child.pid, 0)
         if status:

@@ -43,7 +43,7 @@ MADE = tuple(
          f"tools/make_imdb.py {IMDB} {{imdb-train.svm}} {{imdb-test.svm}} --both {{imdb-words.svm}} --documents {{imdb.tsv}}"),
         ("stars-train.svm stars-test.svm",
          f"tools/make_imdb.py {IMDB} {{stars-train.svm}} {{stars-test.svm}} --ratings"),
-        ("imdb-w1.svm", f"tools/make_texts.py imdb-characters {IMDB} {{imdb-w1.svm}} --ngrams word:1"),
+        ("imdb-w1.svm", f"tools/make_texts.py imdb-characters {IMDB} {{imdb-w1.svm}} --ngrams word:1-1"),
         ("imdb-characters.svm", f"tools/make_texts.py imdb-characters {IMDB} {{imdb-characters.svm}}"),
         ("news-words.svm", f"tools/make_texts.py news-words {NEWS} {{news-words.svm}}"),
         ("news-mideast.svm",

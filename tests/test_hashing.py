@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 import reference_online as oracle
@@ -11,6 +13,7 @@ from training_cases import run_in_process, train
 
 from blocksvm.conversion.convert import SplitSettings, split
 from blocksvm.errors import InputError
+from blocksvm.kernels import table
 from blocksvm.kernels.table import hash_ids
 from blocksvm.model.files import load_model
 from blocksvm.predict import main as predict
@@ -62,6 +65,46 @@ def weights_of(stream, folder) -> np.ndarray:
 
 def test_the_rows_do_collide(rows):
     assert sum(len({place_of(i) for i in x}) < 40 for _, x in rows) > 140
+
+
+def places_and_sums(rows: list[tuple[list, list]]) -> list[dict[int, float]]:
+    """Each row's {place: sum of its values}, without sums of 0."""
+    found = []
+    for ids, values in rows:
+        own: dict[int, float] = {}
+        for i, v in zip(ids, values, strict=True):
+            own[place_of(i)] = own.get(place_of(i), 0.0) + v
+        found.append({place: v for place, v in own.items() if v != 0.0})
+    return found
+
+
+@pytest.mark.parametrize("most_counted", [1, 50, None])
+def test_entries_of_a_row_that_meet_are_added_up_whatever_rows_came_before(monkeypatch, most_counted):
+    """most_counted: entries after which the numbers of entries begin anew, for which it takes 2^30 of them."""
+    rng = np.random.default_rng(3)
+    rows = []
+    for length in (0, 1, 30, 200, 5, 200, 0, 90):
+        values = rng.integers(-3, 4, length).astype(float)
+        rows.append(
+            (rng.choice(100_000, length, replace=False).tolist(), np.where(values == 0.0, 1.0, values).tolist())
+        )
+    indptr = np.cumsum([0, *(len(ids) for ids, _ in rows)])
+    ids = np.array([i for own, _ in rows for i in own])
+    values = np.array([v for _, own in rows for v in own])
+    places = np.empty(len(ids), np.int32)
+    hashing = table.hash_rows
+    if most_counted is not None:
+        monkeypatch.setattr(table, "MOST_COUNTED", most_counted)
+        hashing = table.hash_rows.py_func
+    with np.errstate(over="ignore"):  # a hash is a product modulo 2^64
+        done, _ = hashing(indptr, ids, values, BITS, False, False, places)
+    assert done == len(rows)
+    found = [
+        dict(zip(places[start:stop].tolist(), values[start:stop].tolist(), strict=True))
+        for start, stop in itertools.pairwise(indptr)
+    ]
+    assert found == places_and_sums(rows)
+    assert len(places) > indptr[-1]  # some did meet
 
 
 def test_a_radius_holds_on_hashed_rows(text, tmp_path):

@@ -28,6 +28,9 @@ NAMED = (errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EROFS, errno.EFBIG, err
 # chunk, and with Python's 5 ms it was held up for ten times as long as its work takes.
 TURN_SECONDS = 2e-4
 COMPILED_WITH = "svmlight"  # the format of the rows by which all other kernels are compiled
+# Products of vectors here are short, or sparse and ours: after each of them OpenBLAS's other threads would wait in a
+# busy loop for the next one, and take their processors from the threads that read and parse.
+ONE_BLAS_THREAD = ("OPENBLAS_NUM_THREADS", "1")
 SECONDS = {"": 1, "S": 1, "M": 60, "H": 3600, "D": 86400}
 
 
@@ -167,6 +170,7 @@ def run(main: Callable[[list[str]], int | None], arguments: list[str] | None = N
     if main.__module__ == "__main__":
         prog = "blocksvm." + os.path.splitext(os.path.basename(sys.argv[0]))[0]
     before, turns = speak_options(True), sys.getswitchinterval()
+    os.environ.setdefault(*ONE_BLAS_THREAD)  # numpy reads it when it is imported
     sys.setswitchinterval(TURN_SECONDS)
     try:
         with standard_streams():

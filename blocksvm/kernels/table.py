@@ -10,6 +10,10 @@ from blocksvm.kernels.memory import prefetch
 
 LARGEST_COUNT = np.uint32(0xFFFFFFFF)
 BATCH = 128  # ids looked up together
+# Of a row's slots, when its ids are hashed: so many that two places seldom share one, which the processor could not
+# foretell, as long as they stay in the second-level cache.
+FEWEST_SLOTS, SLOTS_AN_ENTRY, MOST_CACHED = 1 << 15, 16, 1 << 16
+MOST_COUNTED = 1 << 30  # a row adds at most as many places, so that int32 holds the number of each
 AHEAD = 24  # how many ids ahead a slot is asked for when the slots are rebuilt
 
 
@@ -139,36 +143,39 @@ def hash_rows(indptr, ids, values, bits, l2, single, places):
     longest = 0
     for r in range(rows):
         longest = max(longest, indptr[r + 1] - indptr[r])
-    n_slots = 1024
-    while n_slots < 2 * longest:
+    n_slots = FEWEST_SLOTS
+    while n_slots < 2 * longest or n_slots < min(SLOTS_AN_ENTRY * longest, MOST_CACHED):
         n_slots *= 2
-    last_slot = n_slots - 1
-    # a slot holds (row + 1, entry) of a place that the row has; what older rows left counts as free
-    slots = np.zeros(n_slots, np.int64)
+    last_slot = np.uint64(n_slots - 1)
+    # a slot holds the entry of a place, counted from ``base``; what older rows left lies before the row's first entry
+    slots = np.full(n_slots, -1, np.int32)
+    base = 0
     largest = 0.0
     filled = start = indptr[0]
     for r in range(rows):
         stop = indptr[r + 1]
-        first = filled
-        own = np.int64(r + 1) << 32
+        if filled - base >= MOST_COUNTED:
+            base = filled
+            slots[:] = -1
+        first = filled - base
         met = False
         for k in range(start, stop):
             place = np.int32(scramble(np.uint64(ids[k])) >> shift)
-            s = np.int64(place) & last_slot
-            found = slots[s]
-            while found >= own and places[found - own] != place:
-                s = (s + 1) & last_slot
-                found = slots[s]
-            if found >= own:
-                values[found - own] += values[k]
+            s = np.uint64(place) & last_slot
+            found = np.int64(slots[s])
+            while found >= first and places[base + found] != place:
+                s = (s + np.uint64(1)) & last_slot
+                found = np.int64(slots[s])
+            if found >= first:
+                values[base + found] += values[k]
                 met = True
             else:
-                slots[s] = own + filled
+                slots[s] = filled - base
                 places[filled] = place
                 values[filled] = values[k]
                 filled += 1
         if met:
-            filled, square = close_joined(places, values, first, filled, l2, single)
+            filled, square = close_joined(places, values, base + first, filled, l2, single)
             if not square < np.inf:
                 return r, largest
             largest = max(largest, square)

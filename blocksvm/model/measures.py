@@ -138,8 +138,9 @@ class RankCurve:
         if not pairs:
             return None
         below = np.cumsum(negative) - negative
-        ties = 0.5 * float(positive @ negative)
-        return (float(positive @ below) + ties) / pairs, ties / pairs
+        # no products by BLAS, whose threads wait in a busy loop for the next one
+        ties = 0.5 * float((positive * negative).sum())
+        return (float((positive * below).sum()) + ties) / pairs, ties / pairs
 
 
 class Probabilities:
