@@ -2,14 +2,14 @@
 Vowpal Wabbit and scikit-learn.
 
     python -m experiments.learners NAME=TEXT.svm ... [--folder DIR] [--learners pa1,arow,...] [--bits 22] [--repeats 3]
-                                   [--python-peers PATH] [--json FILE]
+                                   [--python-peers PATH] [--peers vw] [--json FILE]
 
 Each row is predicted before it is learned from, in the order of the text, once; labels are two.  A mistake is a row
 whose margin is not above 0.  Runs are interleaved; seconds are those from the first row to the last, start-up aside (of
-both, a run without rows to speak of comes first in the same process), of which the median is told.  Vowpal Wabbit reads the same rows in its own format, hashed to as many bits, with its
-constant feature; its mistakes are counted in a run that writes its predictions.  scikit-learn's learners get the text
-by ``load_svmlight_file`` in pieces that double up to 1,000 rows, each predicted before ``partial_fit``, ids
-folded to as many bits; seconds include the parsing.
+both, a run without rows to speak of comes first in the same process), of which the median is told.  Vowpal Wabbit reads
+the same rows in its own format, hashed to as many bits, with its constant feature; its mistakes are counted in a run
+that writes its predictions.  scikit-learn's learners get the text by ``load_svmlight_file`` in pieces that double up to
+1,000 rows, each predicted before ``partial_fit``, ids folded to as many bits; seconds include the parsing.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from experiments.report import machine
 
 NEEDS = {"pegasos": ["--lambda", "1e-4"], "perceptron-bias": ["--max-norm", "10"], "omd": ["--mirror", "p-norm"]}
 VW = {"default": "", "--sgd": "--sgd", "--ftrl": "--ftrl", "--coin": "--coin"}
+SCIKIT_LEARN = ("SGDClassifier", "Perceptron")
 # whose counterpart in Vowpal Wabbit is another than --sgd
 COUNTERPARTS = {"auto": "default", "nag": "default", "ftrl": "--ftrl", "coin": "--coin"}
 PEER = """
@@ -147,7 +148,7 @@ def measure(name: str, text: Path, options) -> dict:
             runs.setdefault(f"vw {kind}", []).append(last_line([python, "-c", PEER, vw, options.bits, more]))
     for kind, more in VW.items():
         runs[f"vw {kind}"][0]["mistakes"] = mistakes_of_vw(vw, options.bits, more, python)
-    for kind in ("SGDClassifier", "Perceptron"):
+    for kind in SCIKIT_LEARN if "scikit-learn" in options.peers else ():
         runs[f"scikit-learn {kind}"] = [last_line([sys.executable, "-c", SKLEARN, text, options.bits, kind])]
     print(f"  {name} done", flush=True)
     return {"name": name, "rows": runs[learners[0]][0]["rows"], "megabytes": text.stat().st_size / 1e6, "runs": runs}
@@ -186,6 +187,7 @@ def main() -> None:
     p.add_argument("--learners", default=",".join(LEARNERS))
     p.add_argument("--bits", type=int, default=22)
     p.add_argument("--repeats", type=int, default=3)
+    p.add_argument("--peers", default="vw,scikit-learn", help="without scikit-learn: vw")
     p.add_argument("--python-peers", type=Path, default=Path(sys.executable), metavar="PATH")
     p.add_argument("--json", type=Path, metavar="FILE")
     options = p.parse_args()

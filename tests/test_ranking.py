@@ -14,7 +14,8 @@ from sklearn.metrics import log_loss, roc_auc_score
 from stream_cases import learned, text_of
 
 from blocksvm.errors import InputError
-from blocksvm.model.measures import places_of
+from blocksvm.learners.loops import NO_LABEL
+from blocksvm.model.measures import RankCurve, places_of
 from blocksvm.streaming.ranking import KEPT_BITS, RANKING_BYTES, Ranking
 
 SCALES = [1e-30, 1e-3, 1.0, 1e3, 1e30]
@@ -30,11 +31,11 @@ def test_bins_are_in_the_values_order(values):
 @pytest.mark.parametrize("scale", SCALES)
 def test_it_is_what_the_definitions_say(scale):
     rng = np.random.default_rng(1)
-    y = np.where(rng.random(3_000) < 0.2, 1, -1)
+    y = np.where(rng.random(3_000) < 0.2, 1, -1).astype(np.int16)
     values = scale * (rng.standard_normal(3_000) + 0.7 * (y > 0))
     ranking = Ranking()
-    for part in np.array_split(np.arange(3_000), [1, 5, 700]):
-        ranking.add(values[part], y[part])
+    for part in np.array_split(np.arange(3_000, dtype=np.int32), [1, 5, 700]):
+        ranking.add(values[part], y, part)
     assert ranking.rows == 3_000
     assert ranking.area() == pytest.approx(roc_auc_score(y, values), abs=2e-3)
     m = np.clip(values, -30.0, 30.0)
@@ -45,19 +46,41 @@ def test_it_is_what_the_definitions_say(scale):
 
 
 def test_ties_count_half_and_one_class_has_no_area():
-    ranking = Ranking()
+    ranking, in_turn = Ranking(), np.arange(4, dtype=np.int32)
     assert (ranking.area(), ranking.log_loss()) == (None, None)
-    ranking.add(np.array([0.5, 0.5]), np.array([1, 1]))
+    ranking.add(np.array([0.5, 0.5]), np.array([1, 1], np.int16), in_turn[:2])
     assert ranking.area() is None
-    ranking.add(np.array([0.5, 0.25, -0.0, 0.0]), np.array([-1, -1, 1, -1]))
+    ranking.add(np.array([0.5, 0.25, -0.0, 0.0]), np.array([-1, -1, 1, -1], np.int16), in_turn)
     # of 9 pairs: 2 + 2 below 0.5 twice, a tie twice; at 0 one tie
     assert ranking.area() == pytest.approx((2 * (2 + 0.5) + 0.5) / 9)
 
 
+def test_rows_without_a_label_are_passed_over_and_rows_come_in_their_order():
+    y, values = np.array([1, NO_LABEL, -1, 1], np.int16), np.array([0.5, -1e300, 3.0, -2.0])
+    ranking, alone = Ranking(), Ranking()
+    ranking.add(values[::-1].copy(), y, np.array([3, 2, 1, 0], np.int32))
+    alone.add(np.array([-2.0, 3.0, 0.5]), np.array([1, -1, 1], np.int16), np.arange(3, dtype=np.int32))
+    assert (ranking.rows, ranking.area(), ranking.log_loss()) == (3, alone.area(), alone.log_loss())
+    np.testing.assert_array_equal(ranking.curve.counts, alone.curve.counts)
+    m = np.array([-2.0, -3.0, 0.5])
+    assert ranking.log_loss() == pytest.approx(np.logaddexp(0.0, -m).mean(), rel=1e-14)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.tuples(st.floats(-1e300, 1e300), st.sampled_from([-1, 1])), min_size=1, max_size=50))
+def test_a_sweep_counts_what_a_curve_does(rows):
+    values, y = np.array([value for value, _ in rows]), np.array([label for _, label in rows], np.int16)
+    ranking, curve = Ranking(), RankCurve(KEPT_BITS)
+    ranking.add(values, y, np.arange(len(y), dtype=np.int32))
+    curve.count(values, y > 0)
+    np.testing.assert_array_equal(ranking.curve.counts, curve.counts)
+
+
 def test_the_worst_and_the_best_are_told():
+    y = np.array([1, 1, 1, -1], np.int16)
     for sign, area in ((1.0, 1.0), (-1.0, 0.0)):
         ranking = Ranking()
-        ranking.add(sign * np.array([1.0, 2.0, 1e300, -1e300]), np.array([1, 1, 1, -1]))
+        ranking.add(sign * np.array([1.0, 2.0, 1e300, -1e300]), y, np.arange(4, dtype=np.int32))
         assert ranking.area() == area
 
 

@@ -137,10 +137,13 @@ class RankCurve:
         pairs = negative.sum() * positive.sum()
         if not pairs:
             return None
-        below = np.cumsum(negative) - negative
+        below = np.cumsum(negative)
+        below -= negative
         # no products by BLAS, whose threads wait in a busy loop for the next one
-        ties = 0.5 * float((positive * negative).sum())
-        return (float((positive * below).sum()) + ties) / pairs, ties / pairs
+        below *= positive
+        negative *= positive
+        ties = 0.5 * float(negative.sum())
+        return (float(below.sum()) + ties) / pairs, ties / pairs
 
 
 class Probabilities:

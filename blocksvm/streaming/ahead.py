@@ -16,7 +16,7 @@ from blocksvm.formats.protocol import EXPANSION, Reader, Reading, parse_skipping
 from blocksvm.formats.text import LineLimit, TextPiece
 from blocksvm.rows import RowBatch
 
-PIECE_BYTES = 2_000_000  # each costs the interpreter some tenths of a millisecond
+PIECE_BYTES = 4_000_000  # each costs the interpreter, and its threads' turns, half a millisecond
 END = object()  # of the inputs
 SMALLEST_PIECE, PARTS = 65_536, 40  # all pieces' text together is one part of so many of the memory
 # a piece under way holds its text, ids and values, and what is made of them: so many times its bytes

@@ -11,7 +11,7 @@ from blocksvm.errors import InputError, called, said
 from blocksvm.labels import Labels
 from blocksvm.learners import get_learner
 from blocksvm.learners.label_sets import SetTable
-from blocksvm.learners.loops import NO_LABEL, TALLY_LENGTH
+from blocksvm.learners.loops import TALLY_LENGTH
 from blocksvm.learners.protocol import COMMON_SETTINGS, SETS, SHARED, of_classes
 from blocksvm.learners.runner import LearnerState, Runner
 from blocksvm.learners.solver import check_weighs_classes, progress_of
@@ -116,9 +116,7 @@ class StreamLearner:
                                            scores=scores, sets=sets)  # fmt: skip
         for rows, done in parts:
             if self.ranking is not None:
-                labels = y[order[before:done]]
-                known = labels != NO_LABEL
-                self.ranking.add(scores[before:done][known], labels[known])
+                self.ranking.add(scores[before:done], y, order[before:done])
             before = done
             yield rows
 

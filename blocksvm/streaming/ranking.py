@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from blocksvm.kernels.two_classes import rank_rows
+from blocksvm.learners.loops import NO_LABEL
 from blocksvm.model.measures import RankCurve
 
 KEPT_BITS = 16  # of a float32 decision value: sign, exponent, and 7 bits behind the leading one
@@ -19,12 +21,12 @@ class Ranking:
         self.rows = 0
         self.log_loss_sum = 0.0
 
-    def add(self, values: np.ndarray, y: np.ndarray) -> None:
-        """Decision values (m,) and labels -1 or +1 (m,) of rows, made before the rows were learned from."""
-        margins = np.where(y > 0, values, -values)
-        self.log_loss_sum += float(np.logaddexp(0.0, -margins).sum())
-        self.rows += len(y)
-        self.curve.count(values, y > 0)
+    def add(self, values: np.ndarray, y: np.ndarray, order: np.ndarray) -> None:
+        """Decision values (m,) of the rows ``order`` (m,) of labels y (n,), -1, +1 or NO_LABEL, made before the rows
+        were learned from."""
+        rows, loss = rank_rows(values, y, order, NO_LABEL, KEPT_BITS, self.curve.counts)
+        self.log_loss_sum += loss
+        self.rows += rows
 
     def area(self) -> float | None:
         """Under the ROC curve; None while there are rows of one class only."""
