@@ -83,8 +83,8 @@ def solver_purpose(name: str, learner: bool, given: Mapping, n_classes: int, **m
 
 
 def first_use() -> list[tuple[str, str]]:
-    """(purpose, kind) of all that ``split``, ``train``, ``predict`` and ``stream`` compile as they are by default, for rows
-    of two classes, whether these stay in memory or not."""
+    """(purpose, kind) of all that ``split``, ``train``, ``predict`` and ``stream`` compile as they are by default, for
+    rows of two classes, whether these stay in memory or not."""
     solvers = [solver_purpose("dual-cd", False, {}, 2, resident=resident) for resident in (True, False)]
     trained = [(purpose, kind) for kind in ("ones", "float32") for purpose in (*solvers, "predict")]
     return [("split", "float32"), *trained, (solver_purpose("auto", True, {}, 2), "float64")]
