@@ -24,12 +24,16 @@ COMMANDS = ("split", "train", "predict")
 # the command itself, and a line with the time at which the first block is about to be visited
 FIRST_ROW = """
 import os, runpy, sys, time
-from blocksvm.training import visitor
-run = visitor.Visitor.visit
+from blocksvm.cli import console
+compiled = console.compile_solver
 def visit(*arguments):
     print(time.time() - float(os.environ["BEGAN"]), file=sys.stderr, flush=True)
     os._exit(0)
-visitor.Visitor.visit = visit
+def then(*arguments, **more):
+    compiled(*arguments, **more)
+    from blocksvm.training import visitor
+    visitor.Visitor.visit = visit
+console.compile_solver = then
 sys.argv = ["train", *sys.argv[1:]]
 runpy.run_module("blocksvm.train", run_name="__main__")
 """

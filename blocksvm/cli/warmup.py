@@ -16,8 +16,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from blocksvm import kernels
+from blocksvm.labels import SETS
 from blocksvm.learners.joint_map import JOINT
-from blocksvm.learners.protocol import SETS
 from blocksvm.training.methods import get_method
 from blocksvm.training.run_settings import FREE
 

@@ -327,17 +327,25 @@ def rebuild_environment(module: str, constants, name: str):
 
 
 def prepare(target_context, outside: list[str]) -> None:
-    """Bring up what code needs that is loaded and not compiled: numba's memory management and ``outside``, the functions
-    and variables that the code finds by name.
+    """Bring up what code needs that is loaded and not compiled: ``outside``, the functions and variables that the code
+    finds by name, among them those of numba's memory management.
 
-    ``target_context.refresh`` loads all that the compiler knows, a quarter of a second of each start, and is needed only
-    where a name would not be found (which would end the process).
+    These are known at once.  ``rtsys.initialize`` and ``target_context.refresh``, which compile some more for the
+    compiler and load all that it knows, a quarter of a second of each start, are needed only where a name would not be
+    found (which would end the process).
     """
-    import llvmlite.binding
-    from numba.core.runtime import rtsys
+    from llvmlite.binding import add_symbol, address_of_symbol
+    from numba.core.runtime import _nrt_python, rtsys
 
-    rtsys.initialize(target_context)
-    if not all(llvmlite.binding.address_of_symbol(name) for name in outside):
+    def found() -> bool:
+        return all(address_of_symbol(name) for name in outside)
+
+    if not found():
+        for name, address in _nrt_python.c_helpers.items():
+            add_symbol(name if name.startswith("_") else f"NRT_{name}", address)
+    if not found():
+        rtsys.initialize(target_context)
+    if not found():
         target_context.refresh()
 
 
