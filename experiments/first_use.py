@@ -4,8 +4,8 @@ from the start of Python to the first trained row.
     python -m experiments.first_use TEXT.svm ... [--repeats 3] [--installed]
 
 Each round has a cache of its own.  CPU is that of a command and all that it starts; where two processors are busy with
-something else, the wall time says little and the CPU time something.  --installed: of what ``pip install .`` puts into a
-new environment, after the time that this takes, with kernels and without; otherwise of the checkout.
+something else, the wall time says little and the CPU time something.  --installed: of what ``pip install .`` puts into
+a new environment, after the time that this takes, with kernels and without; otherwise of the checkout.
 """
 
 from __future__ import annotations
