@@ -1,10 +1,11 @@
 """The first use: split, train and predict with an empty cache of kernels, what they take once it is full, and the time
 from the start of Python to the first trained row.
 
-    python -m experiments.first_use TEXT.svm ... [--repeats 3]
+    python -m experiments.first_use TEXT.svm ... [--repeats 3] [--installed]
 
 Each round has a cache of its own.  CPU is that of a command and all that it starts; where two processors are busy with
-something else, the wall time says little and the CPU time something.
+something else, the wall time says little and the CPU time something.  --installed: of what ``pip install .`` puts into
+a new environment, after the time that this takes, with kernels and without; otherwise of the checkout.
 """
 
 from __future__ import annotations
@@ -24,25 +25,37 @@ COMMANDS = ("split", "train", "predict")
 # the command itself, and a line with the time at which the first block is about to be visited
 FIRST_ROW = """
 import os, runpy, sys, time
-from blocksvm.training import visitor
-run = visitor.Visitor.visit
+from blocksvm.cli import console
+compiled = console.compile_solver
 def visit(*arguments):
     print(time.time() - float(os.environ["BEGAN"]), file=sys.stderr, flush=True)
     os._exit(0)
-visitor.Visitor.visit = visit
+def then(*arguments, **more):
+    compiled(*arguments, **more)
+    from blocksvm.training import visitor
+    visitor.Visitor.visit = visit
+console.compile_solver = then
 sys.argv = ["train", *sys.argv[1:]]
 runpy.run_module("blocksvm.train", run_name="__main__")
 """
 
 
-def timed(cache: Path, arguments: list) -> tuple[float, float]:
+def environment(cache: Path, python: str) -> dict[str, str]:
+    """As a user has it: bytecode is kept, and an installed package is found without being told where."""
+    given = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    own = {"PYTHONPATH": str(ROOT)} if python == sys.executable else {}
+    return given | {"XDG_CACHE_HOME": str(cache)} | own
+
+
+def timed(cache: Path, python: str, arguments: list) -> tuple[float, float]:
     """(wall, CPU) seconds of a command with this cache; RuntimeError where it fails."""
     began = time.perf_counter()
     child = subprocess.Popen(
-        [sys.executable, "-m", *map(str, arguments)],
+        [python, "-m", *map(str, arguments)],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
-        env=os.environ | {"XDG_CACHE_HOME": str(cache), "PYTHONPATH": str(ROOT)},
+        cwd=cache.parent,
+        env=environment(cache, python),
     )
     _, status, used = os.wait4(child.pid, 0)
     child.returncode = os.waitstatus_to_exitcode(status)
@@ -51,30 +64,46 @@ def timed(cache: Path, arguments: list) -> tuple[float, float]:
     return time.perf_counter() - began, used.ru_utime + used.ru_stime
 
 
-def first_row(cache: Path, store: Path, model: Path) -> float:
+def first_row(cache: Path, python: str, store: Path, model: Path) -> float:
     """Seconds from the start of Python to the visit of the first block."""
-    given = {"XDG_CACHE_HOME": str(cache), "PYTHONPATH": str(ROOT), "BEGAN": repr(time.time())}
     done = subprocess.run(
-        [sys.executable, "-c", FIRST_ROW, store, model, "--quiet", "--overwrite"],
+        [python, "-c", FIRST_ROW, store, model, "--quiet", "--overwrite"],
         capture_output=True,
         text=True,
-        env=os.environ | given,
+        cwd=cache.parent,
+        env=environment(cache, python) | {"BEGAN": repr(time.time())},
     )
     return float(done.stderr.splitlines()[-1])
 
 
-def one_round(text: Path) -> dict[str, tuple[float, float]]:
+def install(folder: Path, kernels: str) -> tuple[str, float]:
+    """(Python of a new environment with blocksvm and what it needs, seconds of installing them)
+
+    kernels: 'compiled' or 'none'.  Raises CalledProcessError where pip fails.
+    """
+    subprocess.run([sys.executable, "-m", "venv", folder], check=True)
+    python = str(folder / "bin" / "python")
+    began = time.perf_counter()
+    subprocess.run(
+        [python, "-m", "pip", "install", "--quiet", "--config-settings", f"kernels={kernels}", ROOT],
+        check=True,
+        stderr=subprocess.DEVNULL,
+    )
+    return python, time.perf_counter() - began
+
+
+def one_round(text: Path, python: str) -> dict[str, tuple[float, float]]:
     """{'cold split': (wall, CPU), ..., 'warm predict': ..., 'first row': (wall, nan)}"""
     found = {}
     with tempfile.TemporaryDirectory(prefix="first-use-") as name:
         folder = Path(name)
-        store, model = folder / "rows.h5", folder / "model.h5"
+        text, store, model = text.resolve(), folder / "rows.h5", folder / "model.h5"
         inputs = {"split": (text, store), "train": (store, model), "predict": (model, text, folder / "labels.txt")}
         for state in ("cold", "warm"):
             for command in COMMANDS:
                 arguments = [f"blocksvm.{command}", *inputs[command], "--overwrite"]
-                found[f"{state} {command}"] = timed(folder / "cache", arguments)
-        found["first row"] = (first_row(folder / "cache", store, model), float("nan"))
+                found[f"{state} {command}"] = timed(folder / "cache", python, arguments)
+        found["first row"] = (first_row(folder / "cache", python, store, model), float("nan"))
     return found
 
 
@@ -96,10 +125,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
     parser.add_argument("texts", nargs="+", type=Path, metavar="TEXT.svm")
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--installed", action="store_true")
     options = parser.parse_args()
     print(machine())
-    for text in options.texts:
-        print("\n" + table(text, [one_round(text) for _ in range(options.repeats)]))
+    with tempfile.TemporaryDirectory(prefix="first-use-") as folder:
+        python = sys.executable
+        if options.installed:
+            for kernels in ("none", "compiled"):
+                python, seconds = install(Path(folder, kernels), kernels)
+                print(f"pip install, kernels {kernels}, with all dependencies: {seconds:.1f} s")
+        for text in options.texts:
+            print("\n" + table(text, [one_round(text, python) for _ in range(options.repeats)]))
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ import pytest
 from training_cases import loaded_and_compiled, make_store, random_rows
 
 from blocksvm import predict, train
-from blocksvm.kernels import inlined, inlined_with, kernel, specialised
+from blocksvm.kernels import disk, inlined, inlined_with, kernel, specialised
 from blocksvm.kernels.disk import read_checked, write_checked
 from blocksvm.sources.store.files import read_meta, write_meta
 
@@ -433,6 +433,67 @@ def test_a_missing_or_cut_file_is_made_anew_in_the_child(trained, tmp_path):
     assert found["misses"] == []
     assert "compiling the dual-cd hinge kernels" in err
     assert_warm(probe(tmp_path / "cache", store))
+
+
+@pytest.fixture
+def installed(trained, tmp_path):
+    """(store, package that holds the compiled kernels of a training as an installed wheel does, its folder of them)"""
+    store, warm = trained
+    package = tmp_path / "site" / "blocksvm"
+    shutil.copytree(ROOT / "blocksvm", package, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(warm / "blocksvm", package / "compiled")
+    return store, package.parent, package / "compiled"
+
+
+@needs_jit
+def test_what_the_package_brings_is_not_compiled(installed, tmp_path):
+    store, package, _ = installed
+    before = files_of(package, "*")
+    assert_warm(probe(tmp_path / "cache", store, package, PYTHONDONTWRITEBYTECODE="1"))
+    assert files_of(tmp_path / "cache", "*") == {}
+    assert files_of(package, "*") == before
+
+
+@needs_jit
+@pytest.mark.parametrize("cut", [True, False])
+def test_what_is_damaged_in_the_package_is_compiled_into_the_users_folder(installed, tmp_path, cut):
+    """cut: as the mark shows, so that it is compiled ahead; otherwise when it is called."""
+    store, package, compiled = installed
+    (damaged,) = compiled.glob("*/dual_cd_pass_hinge*.nbc")
+    whole = damaged.read_bytes()
+    damaged.write_bytes(whole[: len(whole) // 2] if cut else b"X" * len(whole))
+    before = files_of(compiled, "*")
+    found, err = probe(tmp_path / "cache", store, package)
+    assert ("compiling the dual-cd hinge kernels" in err) == cut
+    assert found["misses"] == ([] if cut else ["dual_cd_pass_hinge"])
+    assert [path.name for path in files_of(tmp_path / "cache")] == [damaged.name]
+    assert files_of(compiled, "*") == before
+    assert_warm(probe(tmp_path / "cache", store, package))
+
+
+def test_marks_name_files_of_either_folder(tmp_path, monkeypatch):
+    brought = tmp_path / "compiled" / disk.folder_name()
+    own = tmp_path / "own"
+    for folder in (brought, own):
+        folder.mkdir(parents=True)
+    monkeypatch.setattr(disk, "COMPILED", brought.parent)
+    monkeypatch.setattr(disk, "_kept", {"brought.nbc": 4, "own.nbc": 4})
+    monkeypatch.setattr(disk, "_not_kept", set())
+    monkeypatch.setattr(disk, "cache_folder", lambda: own)
+    disk.write_checked(brought / "brought.nbc", b"code")
+    disk.write_checked(own / "own.nbc", b"code")
+    assert not disk.is_ready("split", "float32")
+    disk.mark_ready("split", "float32")
+    assert disk.is_ready("split", "float32") and not disk.is_ready("split", "ones")
+    (mark,) = own.glob("ready-*")
+    mark.rename(brought / mark.name)
+    assert disk.is_ready("split", "float32")
+    (own / "own.nbc").rename(brought / "own.nbc")
+    assert disk.is_ready("split", "float32")
+    monkeypatch.setattr(disk, "cache_folder", lambda: None)  # where no folder of the user's is safe
+    assert disk.is_ready("split", "float32")
+    os.truncate(brought / "own.nbc", 10)
+    assert not disk.is_ready("split", "float32")
 
 
 @needs_jit  # plain Python warns of overflows in its hashes

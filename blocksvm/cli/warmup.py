@@ -1,7 +1,8 @@
 """Compiles the kernels that a command uses, by running it on a few rows; started by the commands in a child process.
 
 Where a second process may help, it begins with what the first one comes to last; neither compiles what the other has
-begun with (kernels/disk.py).
+begun with (kernels/disk.py).  Without arguments it compiles what a first use needs, as wheels are built with
+(tools/compiled_wheel.py).
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from blocksvm import kernels
+from blocksvm.labels import SETS
 from blocksvm.learners.joint_map import JOINT
-from blocksvm.learners.protocol import SETS
 from blocksvm.training.methods import get_method
 from blocksvm.training.run_settings import FREE
 
@@ -79,6 +80,14 @@ def solver_purpose(name: str, learner: bool, given: Mapping, n_classes: int, **m
     settings = {key: value for key, value in settings.items() if value is not None}
     asked = {"solver": name, "learner": learner, "settings": settings, "n_classes": min(n_classes, 3)}
     return json.dumps(asked | {name: True for name, wanted in more.items() if wanted}, sort_keys=True)
+
+
+def first_use() -> list[tuple[str, str]]:
+    """(purpose, kind) of all that ``split``, ``train``, ``predict`` and ``stream`` compile as they are by default, for
+    rows of two classes, whether these stay in memory or not."""
+    solvers = [solver_purpose("dual-cd", False, {}, 2, resident=resident) for resident in (True, False)]
+    trained = [(purpose, kind) for kind in ("ones", "float32") for purpose in (*solvers, "predict")]
+    return [("split", "float32"), *trained, (solver_purpose("auto", True, {}, 2), "float64")]
 
 
 def make_store(folder: Path, content: str, dtype: str, holdout: float = 0.0) -> tuple[Path, Path]:
@@ -359,11 +368,13 @@ def end_with_parent() -> None:
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
 
 
-def main(purpose: str, kind: str, processes: str = "1") -> None:
-    """Compile for ``purpose``, with a second process beside this one where ``processes`` is 2."""
+def main(purpose: str = "", kind: str = "", processes: str = "2") -> None:
+    """Compile for ``purpose``, or for a first use where none is given; with a second process beside this one where
+    ``processes`` is 2."""
     # the compiler makes many objects and few circles of them: looking for these takes an eighth of its time
     gc.freeze()
     gc.set_threshold(100_000, 50, 1_000)
+    asked = [(purpose, kind)] if purpose else first_use()
     second = 0
     if processes == "2":
         kernels.start()  # both need the compiler, which takes a third of a second to bring up
@@ -372,15 +383,19 @@ def main(purpose: str, kind: str, processes: str = "1") -> None:
         if second == 0:
             try:
                 end_with_parent()
-                warm_beside(purpose, kind)
+                if purpose:
+                    warm_beside(purpose, kind)
+                for each in reversed(asked[1:]):
+                    warm(*each)
             finally:
                 os._exit(0)
     try:
-        warm(purpose, kind)
+        for each in asked:
+            warm(*each)
+            kernels.mark_ready(*each)
     finally:
         if second:
             os.waitpid(second, 0)
-    kernels.mark_ready(purpose, kind)
 
 
 if __name__ == "__main__":

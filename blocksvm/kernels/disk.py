@@ -1,11 +1,13 @@
-"""Machine code on disk: the folder that it is kept in, its files, and marks of what is there.
+"""Machine code on disk: the folders that it is kept in, its files, and marks of what is there.
 
 A file holds one kernel compiled for one signature.  Its name is a hash of all that decides about the code: the
 kernel's fingerprint (identity.py), the signature, the processor and numba's switches; so neither the path nor the date
 of a source file matters, copies of the package share the files, and stale code is never found.  A file begins with a
 checksum of the rest: what is damaged counts as absent and is written anew.  What cannot be written is left out.
 
-Code is stored in pickles, which can do anything when they are read.  So the folder must belong to the user alone.
+Code is stored in pickles, which can do anything when they are read.  So the user's folder must belong to the user alone.
+Besides it there may be a folder within the package, filled when its wheel was built (tools/compiled_wheel.py): it is
+trusted as the package's code is, and never written.
 """
 
 from __future__ import annotations
@@ -35,6 +37,7 @@ SWITCHES = (
     "LLVM_REFPRUNE_PASS", "LLVM_REFPRUNE_FLAGS",
 )  # fmt: skip
 CHECKSUM_BYTES = 16
+COMPILED = Path(__file__).parents[1] / "compiled"  # what was compiled when the package's wheel was built
 PATIENCE = 60.0  # seconds for a kernel that another process compiles
 
 # of this process: files of kernels that were loaded or saved, by their sizes; kernels that could not be kept
@@ -46,16 +49,22 @@ _claims: dict[str, int] | None = None
 
 
 @cache
+def folder_name() -> str:
+    """The name of a folder of compiled kernels: a hash of the releases of what compiles them."""
+    digest = blake2b(digest_size=8)
+    for part in (version("numba"), version("llvmlite"), version("numpy"), sys.version):
+        digest.update(part.encode() + b"\0")
+    return f"kernels-{digest.hexdigest()}"
+
+
+@cache
 def cache_folder() -> Path | None:
-    """The folder of the compiled kernels, named by the releases of what compiles them; None where there can be none.
+    """The folder that compiled kernels are written to, named by ``folder_name``; None where there can be none.
 
     ``$XDG_CACHE_HOME/blocksvm`` (by default ``~/.cache/blocksvm``), else a folder in the temporary directory.  Where
     others could change both, a new one that goes with the process, and a RuntimeWarning.
     """
-    digest = blake2b(digest_size=8)
-    for part in (version("numba"), version("llvmlite"), version("numpy"), sys.version):
-        digest.update(part.encode() + b"\0")
-    name = f"kernels-{digest.hexdigest()}"
+    name = folder_name()
     reasons = []
     try:
         root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "blocksvm"
@@ -136,6 +145,18 @@ def read_checked(path: Path) -> bytes | None:
     return content if data[:CHECKSUM_BYTES] == blake2b(content, digest_size=CHECKSUM_BYTES).digest() else None
 
 
+def folders() -> list[Path]:
+    """Where compiled kernels are looked for: the folder that they are written to, then the package's own."""
+    own = cache_folder()
+    return [*([] if own is None else [own]), COMPILED / folder_name()]
+
+
+def read_kept(name: str) -> bytes | None:
+    """What the file of this name holds in the first folder that has it whole; None where none has."""
+    contents = (read_checked(folder / name) for folder in folders())
+    return next((content for content in contents if content is not None), None)
+
+
 def write_checked(path: Path, content: bytes) -> None:
     """Write a file whole or not at all, whoever else writes it meanwhile; OSError where it cannot be written."""
     handle, partial = tempfile.mkstemp(prefix=".", suffix=".partial", dir=path.parent)
@@ -213,10 +234,10 @@ class DiskCache:
 
     def load_overload(self, sig, target_context):
         """The kernel compiled for ``sig``, a tuple of numba's types; None where it is not on disk."""
-        path = self._path(sig, target_context.codegen())
-        content = read_checked(path) if path is not None else None
-        if content is None and path is not None and _claims is not None:
-            content = claimed(path)
+        name = self._file(sig, target_context.codegen())
+        content = read_kept(name) if name is not None else None
+        if content is None and name is not None and _claims is not None and cache_folder() is not None:
+            content = claimed(cache_folder() / name)
         if content is None:
             return None
         from numba.core.compiler import CompileResult
@@ -227,14 +248,15 @@ class DiskCache:
             loaded = CompileResult._rebuild(target_context, *reduced)
         except Exception:  # whatever a pickle of other modules raises: it is compiled and written anew
             return None
-        _kept[path.name] = len(content)
+        _kept[name] = len(content)
         return loaded
 
     def save_overload(self, sig, data) -> None:
         """Write what was compiled for ``sig``, where that is possible."""
         path = None
         try:
-            path = self._path(sig, data.codegen)
+            name = self._file(sig, data.codegen)
+            path = cache_folder() / name if name is not None and cache_folder() is not None else None
             if path is not None and not data.library.has_dynamic_globals and all(x.can_cache for x in data.lifted):
                 from numba.core.serialize import dumps
 
@@ -254,13 +276,13 @@ class DiskCache:
                     give_up(path, file)
         _not_kept.add(self._name)
 
-    def _path(self, sig, codegen) -> Path | None:
-        """The file of one signature; None for a kernel that is not to be kept on disk."""
+    def _file(self, sig, codegen) -> str | None:
+        """The name of one signature's file; None for a kernel that is not to be kept on disk."""
         from numba import config
 
         from blocksvm.kernels.identity import UnidentifiedError, fingerprint
 
-        if not self._enabled or cache_folder() is None:
+        if not self._enabled:
             return None
         if self._fingerprint is None:
             try:
@@ -274,7 +296,7 @@ class DiskCache:
         switches = [str(getattr(config, name, None)) for name in SWITCHES]
         parts = (self._module, self._name, self._fingerprint, [_spelt(kind) for kind in sig], codegen.magic_tuple())
         digest = blake2b(repr((parts, switches)).encode(), digest_size=16)
-        return cache_folder() / f"{re.sub('[^A-Za-z0-9_]', '', self._name)[-60:]}-{digest.hexdigest()}.nbc"
+        return f"{re.sub('[^A-Za-z0-9_]', '', self._name)[-60:]}-{digest.hexdigest()}.nbc"
 
 
 class Loader(pickle.Unpickler):
@@ -305,17 +327,25 @@ def rebuild_environment(module: str, constants, name: str):
 
 
 def prepare(target_context, outside: list[str]) -> None:
-    """Bring up what code needs that is loaded and not compiled: numba's memory management and ``outside``, the functions
-    and variables that the code finds by name.
+    """Bring up what code needs that is loaded and not compiled: ``outside``, the functions and variables that the code
+    finds by name, among them those of numba's memory management.
 
-    ``target_context.refresh`` loads all that the compiler knows, a quarter of a second of each start, and is needed only
-    where a name would not be found (which would end the process).
+    These are known at once.  ``rtsys.initialize`` and ``target_context.refresh``, which compile some more for the
+    compiler and load all that it knows, a quarter of a second of each start, are needed only where a name would not be
+    found (which would end the process).
     """
-    import llvmlite.binding
-    from numba.core.runtime import rtsys
+    from llvmlite.binding import add_symbol, address_of_symbol
+    from numba.core.runtime import _nrt_python, rtsys
 
-    rtsys.initialize(target_context)
-    if not all(llvmlite.binding.address_of_symbol(name) for name in outside):
+    def found() -> bool:
+        return all(address_of_symbol(name) for name in outside)
+
+    if not found():
+        for name, address in _nrt_python.c_helpers.items():
+            add_symbol(name if name.startswith("_") else f"NRT_{name}", address)
+    if not found():
+        rtsys.initialize(target_context)
+    if not found():
         target_context.refresh()
 
 
@@ -348,25 +378,29 @@ def processor() -> str:
     return "\n".join(line for line in lines if line.startswith(("model name", "flags", "Features", "CPU part")))
 
 
-def _mark(purpose: str, kind: str) -> Path | None:
+def _mark(purpose: str, kind: str) -> str:
     named = blake2b(repr((purpose, kind, sources_hash())).encode(), digest_size=16).hexdigest()
-    return None if cache_folder() is None else cache_folder() / f"ready-{named}"
+    return f"ready-{named}"
 
 
 def is_ready(purpose: str, kind: str) -> bool:
     """Whether all that ``purpose`` needs for values of ``kind`` was compiled before and is still there."""
-    mark = _mark(purpose, kind)
-    content = read_checked(mark) if mark is not None else None
+    content = read_kept(_mark(purpose, kind))
     if content is None:
         return False
-    try:
-        for line in content.decode().splitlines():
-            size, name = line.split(" ", 1)
-            if os.stat(mark.parent / name).st_size != int(size) + CHECKSUM_BYTES:
-                return False
-    except OSError:
-        return False
+    for line in content.decode().splitlines():
+        size, name = line.split(" ", 1)
+        if all(size_of(folder / name) != int(size) + CHECKSUM_BYTES for folder in folders()):
+            return False
     return True
+
+
+def size_of(path: Path) -> int:
+    """Bytes of a file; -1 where there is none."""
+    try:
+        return os.stat(path).st_size
+    except OSError:
+        return -1
 
 
 def mark_ready(purpose: str, kind: str) -> None:
@@ -374,10 +408,10 @@ def mark_ready(purpose: str, kind: str) -> None:
 
     Nothing is noted where a kernel could not be kept: the mark promises that nothing is compiled any more.
     """
-    mark = _mark(purpose, kind)
-    if mark is None or _not_kept:
+    if cache_folder() is None or _not_kept:
         return
     try:
-        write_checked(mark, "".join(f"{size} {name}\n" for name, size in sorted(_kept.items())).encode())
+        content = "".join(f"{size} {name}\n" for name, size in sorted(_kept.items()))
+        write_checked(cache_folder() / _mark(purpose, kind), content.encode())
     except OSError:
         return
