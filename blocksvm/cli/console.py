@@ -28,8 +28,8 @@ NAMED = (errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EROFS, errno.EFBIG, err
 # That a thread may run Python code while another wants to: a thread that reads blocks asks for its turn several times a
 # chunk, and with Python's 5 ms it was held up for ten times as long as its work takes.
 TURN_SECONDS = 2e-4
-# Python looks for garbage whenever there are 700 objects more.  Loading a command's modules makes half of so many, and
-# looking through them 150 times takes a tenth of the time to start.
+# Python looks for garbage whenever there are 700 objects more.  Loading a command's modules makes some 100,000, none of
+# them garbage, and looking through them 150 times takes a tenth of the time to start.
 OBJECTS_OF_MODULES = 200_000
 USUAL = gc.get_threshold()
 COMPILED_WITH = "svmlight"  # the format of the rows by which all other kernels are compiled

@@ -236,6 +236,8 @@ def train(
     keep_active(np.zeros(1, np.int32), np.ones(1, np.uint8))
     warm_rows()
     hash_ids(np.zeros(1, np.int64), 1, np.zeros(1, np.int32))
+    if learner and n_classes == 2:
+        warm_two_classes()
     method = get_method(solver, learner)
     needed = {s.name: 1.0 for s in method.takes(settings) if s.default is REQUIRED}
     schedule = {"schedule": "4"} if method.capabilities.schedules else {}
@@ -261,6 +263,18 @@ def train(
             # at another C every row is seen first
             again = needed | settings | {"C": 0.5}
             fit(source, max_outer=1, warm_start=Path(folder) / "model.h5", **name, **again)
+
+
+def warm_two_classes() -> None:
+    """What streams do with rows of two classes, besides learning from them."""
+    import numpy as np
+
+    from blocksvm.kernels.two_classes import sign_labels
+    from blocksvm.streaming.ranking import Ranking
+
+    codes = np.empty(2, np.int16)
+    sign_labels(np.array([-1.0, 1.0]), -1.0, 1.0, codes)
+    Ranking().add(np.zeros(2), codes, np.arange(2, dtype=np.int32))
 
 
 def warm_rows() -> None:
