@@ -7,6 +7,7 @@ import inspect
 import pickle
 import subprocess
 import sys
+import threading
 import tracemalloc
 
 import joblib
@@ -15,6 +16,7 @@ import pytest
 import scipy.sparse
 import sklearn
 import sklearn.svm
+from joblib import effective_n_jobs
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.exceptions import ConvergenceWarning
@@ -35,6 +37,7 @@ from blocksvm.estimators import (
     PassiveAggressiveClassifier,
     PassiveAggressiveRegressor,
 )
+from blocksvm.estimators import rows as of_rows
 from blocksvm.learners import LEARNERS, get_learner
 from blocksvm.sources.matrix import Matrix
 
@@ -401,6 +404,35 @@ def test_a_machine_with_a_kernel_keeps_its_support_vectors():
     assert own.dual_gap_ <= 1e-4 * own.objective_
     with pytest.raises(InputError, match="Only binary classification is supported"):
         KernelSVC().fit(X, THREE)
+
+
+@pytest.mark.parametrize("made", [LinearSVC, KernelSVC, PassiveAggressiveClassifier])
+def test_threads_change_nothing_that_comes_out(made, monkeypatch, tmp_path):
+    monkeypatch.setattr(of_rows, "PIECE", 40)  # a few rows of X
+    values, asked = [], []
+    store = of_rows.store_batches
+    monkeypatch.setattr(of_rows, "store_batches", lambda *given: asked.append(given[2].jobs) or store(*given))
+    for n_jobs in (None, 2, -1):
+        own = made(n_jobs=n_jobs, temp=tmp_path).fit(X, Y)
+        values.append((own.decision_function(X), own.decision_function(X.toarray())))
+        if made is LinearSVC:
+            values[-1] += (own.fit([(X[:50], Y[:50]), (X[50:], Y[50:])]).coef_,)
+    for found in values[1:]:
+        for one, first in zip(found, values[0], strict=True):
+            np.testing.assert_array_equal(one, first)
+    if made is LinearSVC:
+        assert asked == [1, 2, effective_n_jobs(-1)]
+    with pytest.raises(ValueError, match="n_jobs == 0"):
+        made(n_jobs=0).fit(X, Y).decision_function(X)
+
+
+def test_so_many_threads_predict():
+    """Both pieces are under way at once: each waits for the other."""
+    both = threading.Barrier(2)
+    LinearSVC(n_jobs=2)._each(lambda rows: both.wait(30.0), iter([slice(0, 1), slice(1, 2)]))
+    alone = threading.Barrier(2)
+    with pytest.raises(threading.BrokenBarrierError):
+        LinearSVC()._each(lambda rows: alone.wait(0.05), iter([slice(0, 1), slice(1, 2)]))
 
 
 def test_a_line_a_reading(capsys):

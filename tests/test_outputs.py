@@ -331,3 +331,24 @@ def test_the_log_of_a_run_killed_before_its_first_checkpoint_is_begun_anew(tmp_p
     assert done.returncode == 2
     assert "is not a trace written by blocksvm" in done.stderr
     assert log.read_text() == "precious\n"
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="only Linux tells a process' threads")
+@pytest.mark.parametrize("given", [None, "2"])
+def test_a_command_has_no_threads_of_the_linear_algebra_unless_it_is_told_to(given):
+    program = """
+import os
+from blocksvm.cli import console
+
+def main(arguments):
+    import numpy
+    numpy.ones(100_000) @ numpy.ones(100_000)
+    print(os.environ["OPENBLAS_NUM_THREADS"], len(os.listdir("/proc/self/task")))
+
+console.run(main, [])
+"""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("OPENBLAS_", "OMP_"))}
+    more = {} if given is None else {"OPENBLAS_NUM_THREADS": given}
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=kept | more, check=True)
+    asked, threads = done.stdout.split()
+    assert asked == given or (asked, threads) == ("1", "1")

@@ -7,11 +7,12 @@ in an underscore.  An iterable or a store has its labels and weights with it: ``
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
+from joblib import Parallel, delayed, effective_n_jobs
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, is_classifier
 from sklearn.exceptions import ConvergenceWarning
@@ -59,6 +60,8 @@ MACHINE = (
     Parameter("memory", None, "bytes for a store or batches, and for weights and tables (None: 1 GB, and for "
               "matrices no limit)"),
     Parameter("temp", None, "folder for batches, and for rows that a small gap leaves undecided (None: the system's)"),
+    Parameter("n_jobs", None, "threads that make a store of batches, and that predict rows in memory (None: 1, -1: as "
+              "many as there are processors); whatever their number, the results are the same"),
 )  # fmt: skip
 
 
@@ -146,7 +149,9 @@ class Estimator(BaseEstimator):
         seed = self._seed()
         memory = self._given_memory() or OUT_OF_CORE
         batches = None if is_store(X) else Batches(X)
-        opened = open_store(X) if batches is None else opened_batches(batches, memory, self.temp, seed)
+        opened = open_store(X) if batches is None else opened_batches(
+            batches, memory, self.temp, seed, effective_n_jobs(self.n_jobs)
+        )  # fmt: skip
         with opened as source:
             columns = columns_of(source)
             n_features = int(columns.max(initial=-1)) + 1 if batches is None else batches.n_features
@@ -256,10 +261,17 @@ class Estimator(BaseEstimator):
         k = len(coef)
         factor = coef[0] if k == 1 else np.ascontiguousarray(coef.T)
         found = np.empty((X.shape[0], k) if k > 1 else X.shape[0])
-        for rows in pieces_of(X):
+
+        def fill(rows: slice) -> None:
             found[rows] = X[rows] @ factor
+
+        self._each(fill, pieces_of(X))
         found += self.intercept_ if k > 1 else self.intercept_[0]
         return found
+
+    def _each(self, fill: Callable[[slice], None], pieces: Iterator[slice]) -> None:
+        """``fill`` each piece, in ``n_jobs`` threads."""
+        Parallel(self.n_jobs, require="sharedmem")(delayed(fill)(rows) for rows in pieces)
 
     def _values_of_store(self, path) -> np.ndarray:
         coef = np.atleast_2d(self.coef_)

@@ -259,6 +259,9 @@ class KernelSVC(Classifier, Minimiser):
             raise InputError("a machine with a kernel predicts rows in memory; for a store use blocksvm predict")
         X = validate_data(self, X, accept_sparse="csr", dtype=list(FLOATS), reset=False)
         found = np.empty(X.shape[0])
-        for rows in pieces_of(X):
+
+        def fill(rows: slice) -> None:
             found[rows] = self._model.decision_function(compressed(X[rows]))
+
+        self._each(fill, pieces_of(X))
         return found

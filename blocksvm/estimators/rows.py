@@ -135,14 +135,17 @@ class Batches:
 
 
 @contextmanager
-def opened_batches(batches: Batches, memory: int, temp: str | Path | None, seed: int) -> Iterator[Store]:
-    """A temporary store of the batches, in the folder ``temp`` (None: the system's), within ``memory`` bytes."""
+def opened_batches(batches: Batches, memory: int, temp: str | Path | None, seed: int, jobs: int) -> Iterator[Store]:
+    """A temporary store of the batches, in the folder ``temp`` (None: the system's), within ``memory`` bytes, made by
+    ``jobs`` threads."""
     place = Path(tempfile.gettempdir() if temp is None else temp)
     if not place.is_dir():
         raise InputError(f"temp={place}: no such folder; name an existing one")
     with scratch_folder(place, "batches.h5") as folder:
         path = folder / "batches.h5"
-        store_batches(batches, path, SplitSettings(memory=memory, seed=seed, dtype=batches.dtype, temp=folder))
+        store_batches(
+            batches, path, SplitSettings(memory=memory, jobs=jobs, seed=seed, dtype=batches.dtype, temp=folder)
+        )
         with open_store(path) as store:
             yield store
 
