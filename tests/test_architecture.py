@@ -54,7 +54,7 @@ ONLY_IN = {
     "numba": ["kernels"],
     "llvmlite": ["kernels"],
     "sklearn": ["estimators", "exchange/estimators"],
-    "joblib": ["exchange/estimators"],
+    "joblib": ["estimators", "exchange/estimators"],
     "onnx": ["exchange/onnx"],
     "pyarrow": ["exchange/table", "formats/arrow_files"],
     "rich": ["cli"],

@@ -36,9 +36,11 @@ from blocksvm.estimators import (
     LogisticRegression,
     PassiveAggressiveClassifier,
     PassiveAggressiveRegressor,
+    base,
 )
 from blocksvm.estimators import rows as of_rows
 from blocksvm.learners import LEARNERS, get_learner
+from blocksvm.sources.frequency import by_frequency
 from blocksvm.sources.matrix import Matrix
 
 X, Y = random_rows(n=80, d=12, density=0.4, seed=3)
@@ -433,6 +435,41 @@ def test_so_many_threads_predict():
     alone = threading.Barrier(2)
     with pytest.raises(threading.BrokenBarrierError):
         LinearSVC()._each(lambda rows: alone.wait(0.05), iter([slice(0, 1), slice(1, 2)]))
+
+
+@pytest.mark.parametrize("labels", [Y, THREE])
+@pytest.mark.parametrize("made", [LinearSVC, LogisticRegression])
+def test_columns_numbered_by_frequency_are_the_same_problem(made, labels, monkeypatch):
+    """Bit by bit: sums over a row keep their order.  Column 3 is nowhere, column 7 in every row."""
+    wide = X.tolil()
+    wide[:, 3], wide[:, 7] = 0.0, 1.0
+    wide = wide.tocsr()
+    before = [wide.data.copy(), wide.indices.copy(), wide.indptr.copy()]
+    plain = made(tol=1e-9).fit(wide, labels)
+    monkeypatch.setattr(base, "WIDE", 5)
+    asked = []
+    monkeypatch.setattr(base, "Matrix", lambda *a, **k: asked.append(k["numbered_by_frequency"]) or Matrix(*a, **k))
+    own = made(tol=1e-9, warm_start=True).fit(wide, labels)
+    assert asked == [True]
+    for array, old in zip((wide.data, wide.indices, wide.indptr), before, strict=True):
+        np.testing.assert_array_equal(array, old)
+    np.testing.assert_array_equal(own.coef_, plain.coef_)
+    np.testing.assert_array_equal(own.intercept_, plain.intercept_)
+    np.testing.assert_array_equal(own.decision_function(wide), plain.decision_function(wide))
+    assert (own.coef_[:, 3] == 0.0).all() and own.n_features_in_ == 12
+    again = own.fit(wide, labels)
+    np.testing.assert_allclose(again.coef_, plain.coef_, atol=1e-4)
+
+
+def test_features_by_falling_frequency():
+    indices = np.array([5, 1, 1, 7, 5, 1, 0], np.int32)
+    renumbered, columns = by_frequency(indices, 9)
+    assert columns.tolist() == [1, 5, 0, 7]
+    np.testing.assert_array_equal(columns[renumbered], indices)
+    many = np.repeat(np.arange(4, dtype=np.int32), [70_000, 3, 80_000, 66_000])  # more than there are bins
+    assert by_frequency(many, 4)[1].tolist() == [2, 0, 3, 1]
+    source = Matrix(scipy.sparse.csr_matrix(np.eye(6)[[5, 1, 1, 5, 1]]), numbered_by_frequency=True)
+    assert (source.n_features, source.feature_ids(0, 2).tolist()) == (2, [1, 5])
 
 
 def test_a_line_a_reading(capsys):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from blocksvm.errors import InputError, called
-from blocksvm.kernels.table import find, find_or_add, order_by_count, rebuild_slots
+from blocksvm.kernels.table import find, find_or_add, rebuild_slots
+from blocksvm.sources.frequency import by_falling_count
 
 BYTES_AN_ID = 8 + 4  # the id and its count
 FULLEST = 0.6  # share of slots that may be taken: beyond it, a new id is compared with many others first
@@ -111,9 +112,7 @@ class IdTable:
         others.  Gives the slots and counts back."""
         self.slots = np.empty(0, np.int32)
         counts = self.counts[: self.n_known]
-        order = np.empty(self.n_known, np.int32)
-        high = order_by_count(counts, np.empty(1 << 16, np.int64), order)
-        order[:high] = order[:high][np.argsort(~counts[order[:high]], kind="stable")]
+        order = by_falling_count(counts)
         order = order[: np.count_nonzero(counts >= min_count)]
         if first:
             order = np.concatenate([np.arange(first, dtype=np.int32), order[order >= first]])

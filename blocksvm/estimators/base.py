@@ -47,6 +47,7 @@ from blocksvm.sources.store.reader import open_store
 from blocksvm.training.run_settings import FREE, RUN_SETTINGS
 
 OUT_OF_CORE = 1_000_000_000  # bytes for stores and batches, where no memory is named
+WIDE = 1 << 17  # columns from which the weights are more than a second-level cache holds
 IN_MEMORY = 1 << 50  # rows that are in memory already need no limit
 
 INTERCEPT = (
@@ -80,10 +81,12 @@ class Training:
 
 
 class Estimator(BaseEstimator):
-    """Base class; ``takes_sets``: y may be an indicator of several labels, ``most_classes``: 2, or None: any number."""
+    """Base class; ``takes_sets``: y may be an indicator of several labels, ``most_classes``: 2, or None: any number;
+    ``numbered_by_frequency``: the columns of wide matrices are, as passes over the rows are many."""
 
     takes_sets = False
     most_classes: int | None = None
+    numbered_by_frequency = False
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -108,7 +111,10 @@ class Estimator(BaseEstimator):
         multilabel = y.ndim == 2
         if is_classifier(self):
             classes, y = self._coded(y)
-        yield Training(Matrix(compressed(X), y, weights=weights), X.shape[1], None, classes, True, multilabel)
+        X = compressed(X)
+        numbered = self.numbered_by_frequency and X.shape[1] >= WIDE and X.nnz >= X.shape[1] // 4
+        matrix = Matrix(X, y, weights=weights, numbered_by_frequency=numbered)
+        yield Training(matrix, X.shape[1], matrix.columns, classes, True, multilabel)
 
     def _checked(self, X, y, reset: bool = True) -> tuple:
         """Rows and labels as scikit-learn checks them: X dense or CSR, float32 or float64, as it is where it may be."""
@@ -208,7 +214,7 @@ class Estimator(BaseEstimator):
         return api.fit(training.source, **run | given)
 
     def _memory(self, training: Training) -> int:
-        return self._given_memory() or (IN_MEMORY if training.columns is None else OUT_OF_CORE)
+        return self._given_memory() or (IN_MEMORY if training.source.in_memory else OUT_OF_CORE)
 
     def _given_memory(self) -> int | None:
         return RUN_SETTINGS["memory"].checked(self.memory)

@@ -62,6 +62,7 @@ class Minimiser(Estimator):
     method = DUAL_CD
     own: Settings = PROBLEM_SETTINGS
     losses: tuple[str, ...] = ()
+    numbered_by_frequency = True
 
     def _given(self, training: Training) -> dict:
         """The solver's settings."""
@@ -79,7 +80,7 @@ class Minimiser(Estimator):
         capabilities, most = self.method.capabilities, check_max_iter(self.max_iter)
         target = TOL if self.tol is None else self.tol
         run = {"tol": target, "max_outer": most, "max_seconds": self.max_seconds, "bias": self._bias()}
-        in_memory = training.columns is None and self.memory is None
+        in_memory = training.source.in_memory and self.memory is None
         small = in_memory and self.tol is None and training.source.n_nonzeros <= SMALL_NONZEROS
         if capabilities.schedules:
             run["schedule"] = "1"
@@ -242,6 +243,7 @@ class KernelSVC(Classifier, Minimiser):
     method = KERNEL
     own = KERNEL.settings
     most_classes = 2
+    numbered_by_frequency = False  # there are no weights
 
     def _keep(self, training: Training, fitted: api.Fitted) -> None:
         self._keep_classes(training, fitted)

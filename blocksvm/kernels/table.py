@@ -208,6 +208,20 @@ def close_joined(places, values, start, stop, l2, single):
 
 
 @kernel
+def count_places(places, counts):
+    """Add to counts (n,) uint32 how often each place occurs."""
+    for k in range(places.shape[0]):
+        counts[np.uint64(places[k])] += np.uint32(1)
+
+
+@kernel
+def renumber(places, numbers, out):
+    """``out[k] = numbers[places[k]]``, all int32."""
+    for k in range(places.shape[0]):
+        out[k] = numbers[np.uint64(places[k])]
+
+
+@kernel
 def order_by_count(counts, bins, order):
     """Positions by falling count, equal counts in their order: ``order`` (n,) int32.
 

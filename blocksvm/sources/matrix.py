@@ -13,6 +13,7 @@ from blocksvm.kernels.margins import row_sq_norms
 from blocksvm.kernels.shuffle import gather_rows
 from blocksvm.labels import NUMBERS, STRINGS, Coding, Labels, count, keep, kind_of, labels_of
 from blocksvm.sources.block import Arena, Block, carve_block
+from blocksvm.sources.frequency import by_frequency
 from blocksvm.sources.source import ChunkTable, SourceBase
 from blocksvm.sources.store.schema import chunk_nonzeros
 
@@ -25,11 +26,14 @@ class Matrix(SourceBase):
     or None where nothing is trained; weights (n,) the importance of each row, 0 or more, or None: all 1.  The matrix is
     not copied where its indices are int32, sorted and without duplicates and its data float32 or float64; where all its
     data are 1 no values are kept.  chunk_rows: first rows of the chunks, for tests and to follow a store's own; by
-    default chunks of about equal nonzeros.  Raises InputError on
+    default chunks of about equal nonzeros.  numbered_by_frequency: the columns that occur are numbered by falling
+    frequency, for which the indices are copied; which columns they are ``feature_ids`` tells.  Raises InputError on
     values that are not finite, and on labels and weights that are none.
     """
 
-    def __init__(self, X, y=None, chunk_rows: np.ndarray | None = None, weights=None):
+    def __init__(
+        self, X, y=None, chunk_rows: np.ndarray | None = None, weights=None, numbered_by_frequency: bool = False
+    ):
         from scipy import sparse
 
         if not sparse.issparse(X):
@@ -56,6 +60,10 @@ class Matrix(SourceBase):
             raise InputError(f"the matrix is not sound: {what}")
         self.sq_norms = np.empty(n)
         row_sq_norms(self.indptr, self.indices, self.values, self.sq_norms)
+        self.columns = None  # (d,) int64 of the features, None: their numbers
+        if numbered_by_frequency:
+            self.indices, self.columns = by_frequency(self.indices, d)
+            d = len(self.columns)
         self.weights = _weights(weights, n)
         self.kept: np.ndarray = np.full(n, np.nan)
         own: tuple | None = None
@@ -145,10 +153,10 @@ class Matrix(SourceBase):
         return True
 
     def feature_ids(self, start: int, stop: int) -> np.ndarray:
-        return np.arange(start, stop, dtype=np.int64)
+        return np.arange(start, stop, dtype=np.int64) if self.columns is None else self.columns[start:stop]
 
     def feature_id_pieces(self):
-        yield 0, np.arange(self.n_features, dtype=np.int64)
+        yield 0, self.feature_ids(0, self.n_features)
 
 
 class _SameMemory:
