@@ -470,6 +470,8 @@ def test_features_by_falling_frequency():
     assert by_frequency(many, 4)[1].tolist() == [2, 0, 3, 1]
     source = Matrix(scipy.sparse.csr_matrix(np.eye(6)[[5, 1, 1, 5, 1]]), numbered_by_frequency=True)
     assert (source.n_features, source.feature_ids(0, 2).tolist()) == (2, [1, 5])
+    other = Matrix(scipy.sparse.csr_matrix(np.eye(6)[[4, 1, 1, 4, 1]]), numbered_by_frequency=True)
+    assert other.fingerprint != source.fingerprint  # other columns in the same order
 
 
 def test_a_line_a_reading(capsys):

@@ -78,7 +78,7 @@ class Matrix(SourceBase):
         first = np.asarray(first, dtype=np.int64)
         last = np.append(first[1:], n)
         digest = xxh3_128()
-        for array in (self.indptr, self.indices, self.values, self.y, self.weights):
+        for array in (self.indptr, self.indices, self.columns, self.values, self.y, self.weights):
             if array is not None:
                 digest.update(array.data)
         if counts is None:  # too many labels for codes
