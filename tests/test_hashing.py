@@ -107,6 +107,33 @@ def test_entries_of_a_row_that_meet_are_added_up_whatever_rows_came_before(monke
     assert len(places) > indptr[-1]  # some did meet
 
 
+def test_a_place_that_went_with_a_sum_of_zero_comes_again():
+    """Of the first row two entries meet and cancel, so that its last place moves; the next row begins with that one."""
+    of_place: dict[int, list[int]] = {}
+    for i in range(2_000):
+        of_place.setdefault(place_of(i), []).append(i)
+    (a, b, *_), (c, *_), (d, *_) = (of_place[place] for place in (7, 9, 11))
+    indptr, ids = np.array([0, 3, 5]), np.array([a, c, b, c, d])
+    values, places = np.array([1.0, 2.0, -1.0, 5.0, 6.0]), np.empty(5, np.int32)
+    assert table.hash_rows(indptr, ids, values, BITS, False, False, places)[0] == 2
+    assert indptr.tolist() == [0, 1, 3]
+    assert (places[:3].tolist(), values[:3].tolist()) == ([9, 9, 11], [2.0, 5.0, 6.0])
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_rows_of_few_places_and_many_sums_of_zero(seed):
+    rng = np.random.default_rng(seed)
+    rows = [(rng.choice(3_000, 60, replace=False).tolist(), rng.choice([-1.0, 1.0], 60).tolist()) for _ in range(60)]
+    indptr, ids = np.arange(0, 60 * 60 + 1, 60), np.array([i for own, _ in rows for i in own])
+    values, places = np.array([v for _, own in rows for v in own]), np.empty(60 * 60, np.int32)
+    assert table.hash_rows(indptr, ids, values, BITS, False, False, places)[0] == 60
+    found = [
+        dict(zip(places[start:stop].tolist(), values[start:stop].tolist(), strict=True))
+        for start, stop in itertools.pairwise(indptr)
+    ]
+    assert found == places_and_sums(rows)
+
+
 def test_a_radius_holds_on_hashed_rows(text, tmp_path):
     stream, _ = learned(text, "ogd", bits=BITS, settings={"radius": 2.0})
     assert np.linalg.norm(weights_of(stream, tmp_path)) <= 2.0 * (1 + 1e-9)

@@ -147,7 +147,8 @@ def hash_rows(indptr, ids, values, bits, l2, single, places):
     while n_slots < 2 * longest or n_slots < min(SLOTS_AN_ENTRY * longest, MOST_CACHED):
         n_slots *= 2
     last_slot = np.uint64(n_slots - 1)
-    # a slot holds the entry of a place, counted from ``base``; what older rows left lies before the row's first entry
+    # A slot holds the number of a place's entry, counted from ``base``.  Numbers only rise, so what older rows left is
+    # less than that of the row's first entry.
     slots = np.full(n_slots, -1, np.int32)
     base = 0
     largest = 0.0
@@ -175,7 +176,9 @@ def hash_rows(indptr, ids, values, bits, l2, single, places):
                 values[filled] = values[k]
                 filled += 1
         if met:
-            filled, square = close_joined(places, values, base + first, filled, l2, single)
+            joined = filled
+            filled, square = close_joined(places, values, base + first, joined, l2, single)
+            base -= joined - filled  # sums of 0 are gone, their numbers stay behind
             if not square < np.inf:
                 return r, largest
             largest = max(largest, square)
