@@ -93,7 +93,7 @@ def halfway(x: float, nudge: int) -> bytes:
 halves = st.builds(halfway, st.floats(0, 1e308), st.integers(-1, 1))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(st.lists(st.one_of(printed, typed, halves), min_size=1, max_size=30))
 @example([b"+1", b".5", b"5.", b"-0", b"0e999999", b"4.9e-324", b"2.4703282292062327e-324", b"1e-400", b"1e23"])
 @example([b"9007199254740993", b"9007199254740992.9999999999999999", b"1.7976931348623158e308", b"0" * 50 + b"1"])
@@ -168,14 +168,14 @@ def texts(draw) -> bytes:
 JUNK = st.sampled_from([bytes([c]) for c in b"0123456789:.+-eE# \t\n\rqidnaf,x\x00\xff"])
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(texts(), st.booleans(), st.sampled_from(["float32", "float64"]))
 def test_rows_are_the_references(data, add_up, dtype):
     # float32 sums are rounded once here, after each addition there: that has a test of its own
     agrees(data, Recipe(duplicates="sum" if add_up and dtype == "float64" else "error", dtype=dtype))
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(texts(), st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 3), JUNK), max_size=4), st.booleans())
 @example(b"1 qid:a 1:1", [], False)
 @example(b"1 qid:1:2 1:1", [], False)
@@ -194,7 +194,7 @@ def test_faults_are_found_on_the_references_line(data, edits, add_up):
     agrees(re.sub(rb"\r(?!\n|\Z)", b"r", data), Recipe(duplicates="sum" if add_up else "error", dtype="float64"))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(st.lists(JUNK, max_size=40).map(b"".join))
 def test_any_bytes_are_rows_or_a_fault(data):
     agrees(re.sub(rb"\r(?!\n|\Z)", b"r", data), Recipe())

@@ -113,7 +113,7 @@ recipes = st.builds(
 )  # fmt: skip
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(texts(), recipes)
 @example(b"1 2 'tag|a:0.5 x y:2 |b x | x:3 |a x:1", Recipe("vw", "sum"))
 @example(b"1|a x\n1 |a x\n|a x\n'q |a x\n1 2 0 |a x", Recipe("vw"))
@@ -125,7 +125,7 @@ def test_rows_are_the_references(data, recipe):
 JUNK = st.sampled_from([bytes([c]) for c in b"019:.+-e |'\t\n\rnaf\x00\xff"])
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(texts(), st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 3), JUNK), max_size=4), recipes)
 @example(b"1 |a x:1:2", [], Recipe("vw"))
 @example(b"1 2 3 4 |a x", [], Recipe("vw"))

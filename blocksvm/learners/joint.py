@@ -13,7 +13,7 @@ from blocksvm.learners.costs import COST_RULE, COSTS, CostMatrix
 from blocksvm.learners.joint_features import JointFeatures, loop_of
 from blocksvm.learners.joint_map import JointMap
 from blocksvm.learners.label_sets import SetTable
-from blocksvm.learners.loops import NO_LABEL
+from blocksvm.learners.loops import EVEN, NO_LABEL
 from blocksvm.learners.protocol import Learner
 from blocksvm.learners.runner import Runner, check_joint
 from blocksvm.learners.solver import progress_of
@@ -56,7 +56,7 @@ class JointLearner:
         has none.  Returns the decision values (n, k) from before each row was learned from."""
         n = X.shape[0]
         codes, table = self._codes(y, n)
-        weights = None
+        weights = EVEN
         if sample_weight is not None:
             self.runner.check_weights()
             weights = np.ascontiguousarray(sample_weight, dtype=np.float64)

@@ -26,7 +26,7 @@ import numpy as np
 
 from blocksvm.errors import InputError, called
 from blocksvm.labels import require_labels
-from blocksvm.learners.loops import LOSS_SUM, NONZEROS, ROWS, TALLY_LENGTH
+from blocksvm.learners.loops import EVEN, LOSS_SUM, NONZEROS, ROWS, TALLY_LENGTH
 from blocksvm.learners.protocol import STEP, C
 from blocksvm.learners.runner import known_of
 from blocksvm.learners.solver import (
@@ -169,7 +169,7 @@ class KernelOnlineSolver(Solver):
     def learn(self, block: Block, weights: np.ndarray | None, order: np.ndarray, tally: np.ndarray) -> int:
         """Predict each row of ``order``, then learn from it; how many there are."""
         own, done = self.vectors, 0
-        rows = *block.matrix, block.sq_norms, block.rows, block.y, weights
+        rows = *block.matrix, block.sq_norms, block.rows, block.y, EVEN if weights is None else weights
         numbers = self.learner.on_mistakes, *self.learner.numbers(self.settings)
         budget = self.settings["budget"] or self.most_rows
         while True:

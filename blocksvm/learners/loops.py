@@ -40,6 +40,7 @@ ROWS, LOSS_SUM, MISTAKES, ASKED, LAST_SCORE, LAST_LABEL, LAST_LENGTH, NONZEROS, 
 TALLY_LENGTH = 11
 SQUARED_ERRORS = MISTAKES  # where labels are numbers, of which none is a mistake
 
+EVEN = np.empty(0)  # in the place of weights: each row counts as one (no loop is compiled for it alone, as for None)
 NO_LABEL = -2  # y of a row that is predicted only; of numbers nan
 
 ROW_AHEAD = 8
@@ -88,10 +89,8 @@ def copy_row(indices, values, start, stop, offset, sign, at, bias, constant, row
 
 @inlined
 def importance_of(weights, i):
-    """How much row i counts; 1 where rows have no weights, which is known when the loop is compiled."""
-    if weights is None:
-        return 1.0
-    return weights[i]
+    """How much row i counts; weights (n,), or ``EVEN``."""
+    return weights[i] if weights.shape[0] > 0 else 1.0
 
 
 @inlined
@@ -227,7 +226,7 @@ def learn_two(
 ):
     """Predict each row of ``order``, then learn from it.
 
-    weights (n,) float64: the rows' importance, or None: all 1; a row of importance 0 is predicted only.  d: features
+    weights (n,) float64: the rows' importance, or ``EVEN``; a row of importance 0 is predicted only.  d: features
     without the constant one, whose number it is; bias: its value; prior (d + 1,): fixed weights to which the learner's
     are added, or (0,).  scores (n,) float64 by position in ``order``, or (0,): not wanted.  A row of ``NO_LABEL`` is
     predicted, and not counted.  The loss is counted times

@@ -68,7 +68,7 @@ def learn_jointly(
     tally,
     scores,
 ):
-    """What ``loops.learn_prototypes`` is to other learners, whose arguments these are; weights None, prior (0,)."""
+    """What ``loops.learn_prototypes`` is to other learners, whose arguments these are; weights ``EVEN``, prior (0,)."""
     k = columns.shape[0] // (width * (d + 1))
     longest = 0
     for r in range(order.shape[0]):

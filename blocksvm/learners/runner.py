@@ -16,7 +16,7 @@ from blocksvm.learners.forgetting import forgetting
 from blocksvm.learners.joint_features import JointFeatures, by_class, loop_of
 from blocksvm.learners.joint_map import JOINT
 from blocksvm.learners.label_sets import SetTable
-from blocksvm.learners.loops import LOSS_SUM, NO_LABEL, ROWS, TALLY_LENGTH, loops_of
+from blocksvm.learners.loops import EVEN, LOSS_SUM, NO_LABEL, ROWS, TALLY_LENGTH, loops_of
 from blocksvm.learners.protocol import LARGEST, NO_TARGETS, RULES, SETS, SHARED, Learner, of_classes
 
 
@@ -197,11 +197,12 @@ class Runner:
         if weights is not None:
             self.check_weights()
         if self.joint is not None:
-            self._learn_joint(matrix, y[order], order, state, None if weights is None else weights[order], scores, sets)
+            own = EVEN if weights is None else weights[order]
+            self._learn_joint(matrix, y[order], order, state, own, scores, sets)
             return
         prototypes = self.learner.jointly or self.loops.prototypes
         loop = {None: self.loops.two, "prototype": prototypes, "rest": self.loops.rest}[self.rule]
-        loop(*matrix, y, weights, order, d, self.bias, state.prior, state.columns, self.width,
+        loop(*matrix, y, EVEN if weights is None else weights, order, d, self.bias, state.prior, state.columns, self.width,
              state.scalars.reshape(self.n_learners, -1), self.parameters, self.query, self.key, state.tally,
              np.empty((0, 0) if self.rule else 0) if scores is None else scores,
              *self._more_of_loop(sets))  # fmt: skip
@@ -209,15 +210,15 @@ class Runner:
             self.diverged(f"by row {int(state.tally[ROWS]):,}")
 
     def _learn_joint(self, matrix: tuple, y: np.ndarray, order: np.ndarray, state: LearnerState,
-                     weights: np.ndarray | None, scores: np.ndarray | None, sets: SetTable | None) -> None:  # fmt: skip
-        """The same over joint features; y, weights (m,): of the rows of ``order``."""
+                     weights: np.ndarray, scores: np.ndarray | None, sets: SetTable | None) -> None:  # fmt: skip
+        """The same over joint features; y, weights (m,), or ``EVEN``: of the rows of ``order``."""
         codes = np.where(y == NO_LABEL, NO_LABEL, y > 0) if self.signed else y
         codes = codes.astype(np.int32)
         own = None if sets is None else sets.arrays
         for part, rows in self.joint.pieces(matrix, order, self.ids):
             found = np.empty((part.stop - part.start, self.n_classes))
             loop_of(self.learner)(
-                *rows, codes[part], None if weights is None else weights[part], self.n_classes, state.columns,
+                *rows, codes[part], weights[part], self.n_classes, state.columns,
                 self.width, state.scalars.reshape(1, -1), self.parameters, self.query, self.key, state.tally, found,
                 own, self.costs and self.costs.arrays,
             )  # fmt: skip
