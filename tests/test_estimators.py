@@ -464,7 +464,7 @@ def test_columns_numbered_by_frequency_are_the_same_problem(made, labels, monkey
 def test_features_by_falling_frequency():
     indices = np.array([5, 1, 1, 7, 5, 1, 0], np.int32)
     renumbered, columns = by_frequency(indices, 9)
-    assert columns.tolist() == [1, 5, 0, 7]
+    assert columns.tolist() == [1, 5, 7, 0]
     np.testing.assert_array_equal(columns[renumbered], indices)
     many = np.repeat(np.arange(4, dtype=np.int32), [70_000, 3, 80_000, 66_000])  # more than there are bins
     assert by_frequency(many, 4)[1].tolist() == [2, 0, 3, 1]

@@ -211,10 +211,20 @@ def close_joined(places, values, start, stop, l2, single):
 
 
 @kernel
-def count_places(places, counts):
-    """Add to counts (n,) uint32 how often each place occurs."""
+def number_places(places, numbers, first, counts):
+    """Number places as they come: numbers (d,) int32, -1 before, of each place; ``first`` (m,) int32 the place of each
+    number, counts (m,) uint32, 0 before, how often it occurs.  Returns how many there are, at most m."""
+    n = 0
     for k in range(places.shape[0]):
-        counts[np.uint64(places[k])] += np.uint32(1)
+        place = np.uint64(places[k])
+        number = numbers[place]
+        if number < 0:
+            number = np.int32(n)
+            numbers[place] = number
+            first[np.uint64(n)] = places[k]
+            n += 1
+        counts[np.uint64(number)] += np.uint32(1)
+    return n
 
 
 @kernel
