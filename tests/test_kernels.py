@@ -8,9 +8,11 @@ from fractions import Fraction
 import numpy as np
 import pytest
 import reference
+import scipy.sparse
 from training_cases import random_rows
 from weighted_rows import solver_of
 
+from blocksvm.api import fit
 from blocksvm.conversion.ids import IdIndex, IdTable
 from blocksvm.kernels.margins import (
     add_rows,
@@ -21,6 +23,7 @@ from blocksvm.kernels.margins import (
     squared_distance,
     sum_of_squares,
 )
+from blocksvm.kernels.memory import UNSORTED_RUN, hot_run
 from blocksvm.kernels.pegasos import pegasos_pass
 from blocksvm.kernels.shuffle import keep_active, renumber_rows, windowed_order
 from blocksvm.problems import get_loss
@@ -429,3 +432,37 @@ def test_rows_are_renumbered_and_sorted(n_features, values):
         if out_values is not None:
             assert out_values[found].tolist() == [v for _, v in expected]
         assert sq_norms[t] == pytest.approx(sum(v * v for _, v in expected), rel=1e-12)
+
+
+def test_rows_whose_entries_lie_anywhere_are_told_from_those_of_stores():
+    """By their first entries: it decides only which weights are asked for ahead."""
+    indptr = np.array([0, 0, 1, 4, 200])
+    ascending = np.r_[7, 2, 5, 9, np.arange(196)].astype(np.int32)
+    assert hot_run.py_func(indptr, ascending) == 1
+    falling = ascending.copy()
+    falling[[4, 5]] = 1, 0
+    assert hot_run.py_func(indptr, falling) == UNSORTED_RUN
+    falling = ascending.copy()
+    falling[[190, 191]] = falling[[191, 190]]  # not looked at
+    assert hot_run.py_func(indptr, falling) == 1
+    assert hot_run.py_func(indptr[:1], ascending[:0]) == 1
+
+
+@pytest.mark.parametrize("values", [False, True])
+def test_passes_over_rows_whose_entries_lie_anywhere_have_the_same_bits(values):
+    """Where the order of a row's entries changes no sum: each row has two, one of them its own."""
+    n, d = 40, 40_000
+    rng = np.random.default_rng(0)
+    columns = np.stack([rng.integers(0, 10, n), 39_000 + np.arange(n)], axis=1).astype(np.int32)
+    data = rng.uniform(0.5, 1.5, (n, 2)) if values else np.ones((n, 2))
+    y = np.where(np.arange(n) % 3, 1.0, -1.0)
+    found = []
+    for side in (slice(None), slice(None, None, -1)):
+        matrix = scipy.sparse.csr_matrix(
+            (data[:, side].ravel().copy(), columns[:, side].ravel().copy(), np.arange(0, 2 * n + 1, 2)), shape=(n, d)
+        )
+        matrix.has_sorted_indices = matrix.has_canonical_format = True  # no one sorts them
+        found.append(fit(Matrix(matrix, y), C=1.0, tol=1e-6, schedule="3"))
+        assert np.diff(matrix.indices[:2])[0] * (1 if side.step is None else -1) > 0
+    np.testing.assert_array_equal(found[0].model.weights, found[1].model.weights)
+    assert found[0].certificate == found[1].certificate

@@ -20,7 +20,16 @@ from blocksvm.kernels.loss import (
     step,
     value,
 )
-from blocksvm.kernels.memory import ROW_AHEAD, WEIGHTS_AHEAD, add_row, dot, prefetch, prefetch_row, prefetch_weights
+from blocksvm.kernels.memory import (
+    ROW_AHEAD,
+    WEIGHTS_AHEAD,
+    add_row,
+    dot,
+    hot_run,
+    prefetch,
+    prefetch_row,
+    prefetch_weights,
+)
 
 # A projected gradient below this changes nothing that float64 could show (LIBLINEAR's constant).
 NEGLIGIBLE = 1.0e-12
@@ -58,6 +67,7 @@ def dual_cd_pass(indptr, indices, values, y, weights, sq_norms, order, bias, cos
     change = 0.0
     gain = 0.0
     shares = 0.0
+    run = hot_run(indptr, indices)
     for t in range(n):
         if t + ROW_AHEAD < n:
             ahead = order[t + ROW_AHEAD]
@@ -65,7 +75,7 @@ def dual_cd_pass(indptr, indices, values, y, weights, sq_norms, order, bias, cos
             prefetch(sq_norms, ahead)
             prefetch(alpha, ahead)
         if t + WEIGHTS_AHEAD < n:
-            prefetch_weights(indptr, indices, w, order[t + WEIGHTS_AHEAD])
+            prefetch_weights(indptr, indices, w, order[t + WEIGHTS_AHEAD], run)
         i = order[t]
         c = row_cost(cost, weights, y, i)
         if c == 0.0:

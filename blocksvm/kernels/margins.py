@@ -2,7 +2,7 @@
 
 from blocksvm.kernels import inlined, kernel
 from blocksvm.kernels.loss import conjugate, direction, row_cost, value
-from blocksvm.kernels.memory import WEIGHTS_AHEAD, dot, prefetch_weights
+from blocksvm.kernels.memory import WEIGHTS_AHEAD, dot, hot_run, prefetch_weights
 
 
 @kernel
@@ -10,9 +10,10 @@ def decision_values(indptr, indices, values, w, bias, out):
     """``out[i] = <w, x_i> + bias * w[-1]`` for all rows of a block; w (d + 1,), bias: value of the constant feature."""
     n = indptr.shape[0] - 1
     constant = bias * w[w.shape[0] - 1]
+    run = hot_run(indptr, indices)
     for i in range(n):
         if i + WEIGHTS_AHEAD < n:
-            prefetch_weights(indptr, indices, w, i + WEIGHTS_AHEAD)
+            prefetch_weights(indptr, indices, w, i + WEIGHTS_AHEAD, run)
         out[i] = dot(indices, values, indptr[i], indptr[i + 1], w) + constant
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from blocksvm.kernels import kernel
 from blocksvm.kernels.loss import derivative, direction, row_cost, value
 from blocksvm.kernels.margins import sum_of_squares
-from blocksvm.kernels.memory import ROW_AHEAD, WEIGHTS_AHEAD, dot, prefetch_row, prefetch_weights, value_at
+from blocksvm.kernels.memory import ROW_AHEAD, WEIGHTS_AHEAD, dot, hot_run, prefetch_row, prefetch_weights, value_at
 
 # ||v||^2 drifts by rounding: it is summed anew at every t that is a multiple of this.
 RENEW_NORM = 1 << 20
@@ -43,6 +43,7 @@ def pegasos_pass(indptr, indices, values, y, weights, sq_norms, order, batch, bi
     loss = 0.0
     nonzeros = 0
     moved = 0
+    run = hot_run(indptr, indices)
     for begin in range(0, n, batch):
         finish = min(begin + batch, n)
         # A+ = rows of the sub-batch whose loss has a derivative other than 0
@@ -51,7 +52,7 @@ def pegasos_pass(indptr, indices, values, y, weights, sq_norms, order, batch, bi
             if r + ROW_AHEAD < n:
                 prefetch_row(indptr, indices, values, order[r + ROW_AHEAD])
             if r + WEIGHTS_AHEAD < n:
-                prefetch_weights(indptr, indices, v, order[r + WEIGHTS_AHEAD])
+                prefetch_weights(indptr, indices, v, order[r + WEIGHTS_AHEAD], run)
             i = order[r]
             start, stop = indptr[i], indptr[i + 1]
             nonzeros += stop - start
