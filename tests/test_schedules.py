@@ -7,14 +7,28 @@ import json
 
 import numpy as np
 import pytest
-from training_cases import Run, SlowMatrix, make_store, random_rows, train
+from training_cases import Run, SlowMatrix, make_store, random_rows, stop_after, train
 
 from blocksvm.errors import InputError
 from blocksvm.kernels.shuffle import windowed_rows
+from blocksvm.solvers.dual_cd import PASSES, DualCD
 from blocksvm.sources.matrix import Matrix
 from blocksvm.training.partition import FEWEST_WINDOWS, WINDOW_ROWS, Partition
 from blocksvm.training.saving import save_result
-from blocksvm.training.schedule import MOST_PASSES, Auto, Fixed, Overlap, Replay, Situation, Tolerance, make_schedule
+from blocksvm.training.schedule import (
+    GAIN_LEFT,
+    MOST_BY_GAIN,
+    MOST_PASSES,
+    Auto,
+    Fixed,
+    Gain,
+    Overlap,
+    Replay,
+    Situation,
+    Tolerance,
+    make_schedule,
+)
+from blocksvm.training.settings import TrainSettings
 from blocksvm.training.trace import Trace, earlier_run
 
 
@@ -181,8 +195,8 @@ def test_windowed_rows_are_those_of_the_definition():
 # -- schedules -----------------------------------------------------------------------------------------------------
 
 
-def situation(passes=1, finished=False, next_ready=False, disk_seconds=1.0, pass_seconds=0.1):
-    return Situation(passes, finished, next_ready, disk_seconds, pass_seconds)
+def situation(passes=1, finished=False, next_ready=False, disk_seconds=1.0, pass_seconds=0.1, gain=0.0, allowed=2.0):
+    return Situation(passes, finished, next_ready, disk_seconds, pass_seconds, gain=gain, allowed=allowed)
 
 
 def passes_of(schedule, **options) -> int:
@@ -206,6 +220,8 @@ def test_schedules_ask_for_the_passes_they_promise():
     assert passes_of(Auto(), disk_seconds=99.0) == MOST_PASSES
     assert passes_of(Auto(), next_ready=True) == 1
     assert passes_of(Auto(), pass_seconds=0.0) == 1
+    assert passes_of(Gain(), gain=0.021) == passes_of(Gain(), gain=1e-300, allowed=0.0) == MOST_BY_GAIN
+    assert passes_of(Gain(), gain=2.0 * GAIN_LEFT) == passes_of(Gain(), gain=-1.0) == 1
     replay = Replay([3, 1])
     found = []
     for visit in range(3):
@@ -217,6 +233,7 @@ def test_schedules_ask_for_the_passes_they_promise():
 def test_schedules_are_named():
     assert isinstance(make_schedule("auto"), Auto)
     assert isinstance(make_schedule("overlap"), Overlap)
+    assert isinstance(make_schedule("gain"), Gain)
     assert make_schedule("12").passes == 12
     assert make_schedule("tol:0.25").tolerance == 0.25
     for text in ("", "-1", "1.5", "tol", "tol:", "tol:-1", "tol:inf", "AUTO", "99999999999999999999"):
@@ -280,6 +297,52 @@ def test_a_tighter_tolerance_makes_more_passes_and_n_makes_n(store):
     totals = [sum(train(store, schedule=f"tol:{eps}", **settings).result.passes) for eps in (1.0, 0.1, 0.01)]
     assert totals[0] < totals[1] < totals[2]
     assert set(train(store, schedule="3", **settings).result.passes) == {3}
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared-hinge", "logistic"])
+def test_a_run_by_gain_ends_each_visit_where_the_rule_says(store, tmp_path, monkeypatch, loss):
+    """A pass that adds less than a hundredth of tol times the block's part of the primal is the visit's last; on the
+    first reading that part is the losses that the visit began with."""
+    settings = {"schedule": "gain", "block_chunks": 3, "max_outer": 4, "tol": 1e-3, "C": 3.0, "loss": loss}
+    made, inner_pass = [], DualCD.inner_pass
+
+    def noted(self, block, state, visit, order):
+        first = visit["range"][PASSES] == 0
+        result = inner_pass(self, block, state, visit, order)
+        if first:
+            made.append((block.n_samples, []))
+        made[-1][1].append(result)
+        return result
+
+    with monkeypatch.context() as patch:
+        patch.setattr(DualCD, "inner_pass", noted)
+        run = train(store, working_set="none", **settings)
+    readings = run.outer()
+    blocks, visits = run.events[0]["blocks"], iter(made)
+    assert [len(results) for _, results in made] == run.result.passes
+    assert len(set(run.result.passes)) > 2
+    for outer in range(len(readings)):
+        for _ in range(blocks):
+            n, results = next(visits)
+            primal = results[0].loss_sum if outer == 0 else readings[outer - 1]["primal_estimate"] * n / 200
+            enough = [result.gain <= 0.01 * 1e-3 * primal for result in results]
+            assert enough == [False] * (len(results) - 1) + [True] or len(results) == 40
+    for more in ({}, {"working_set": 0.5}):
+        whole = train(store, **settings | more)
+        again = train(store, replay=(whole.result.passes, whole.result.set_passes), **settings | more)
+        assert again.same(whole)
+        for stop in (1, 2, 5, 9, 14):
+            checkpoint = tmp_path / f"{stop}.ckpt"
+            train(store, checkpoint=checkpoint, stop=stop_after(stop), **settings | more)
+            resumed = train(store, checkpoint=checkpoint, resume=True, **settings | more)
+            assert resumed.same(whole)
+            assert resumed.result.passes == whole.result.passes
+            checkpoint.unlink()
+
+
+def test_gain_is_for_solvers_with_a_dual():
+    with pytest.raises(InputError, match="gain: needs a dual that it ascends step by step, which pegasos has not"):
+        TrainSettings.of(solver="pegasos", schedule="gain")
 
 
 def test_a_replay_that_is_not_one_is_refused(tmp_path, store):

@@ -82,8 +82,10 @@ class Progress:
 
     passes: of every visit, set_passes: of every visit to the working set (0: none was made); of such a visit under
     way, first_spread: the range of the projected gradients in its first pass, spread: in its last, seen: the gap
-    that this one saw; cycle: the reading under way; estimates: of the primal, the latest; gap_estimate: of the last
-    outer iteration that visited blocks; checked_gap: relative, certified by the last one where that visited none;
+    that this one saw; of a visit to a block under way, allowed: the gap that the tolerance allows its rows, gain: what
+    its last pass added to the dual; cycle: the reading under way; estimates: of the primal, the latest; gap_estimate:
+    of the last outer iteration that visited blocks; checked_gap: relative, certified by the last one where that
+    visited none;
     certificate: the last one taken, and the outer iteration at whose end it was; leave_out: the bin of distances
     (screening.py) from which on rows are still to be left out, 0 where none are; finished: what the solver said
     after the last pass of a visit under way; outers_before: outer iterations of a run that this one continues.
@@ -96,6 +98,8 @@ class Progress:
     first_spread: float = 0.0
     spread: float = 0.0
     seen: float = 0.0
+    allowed: float = 0.0
+    gain: float = 0.0
     cycle: Cycle = field(default_factory=Cycle)
     seconds_before: float = 0.0
     attempts: Attempts = field(default_factory=Attempts)

@@ -19,6 +19,8 @@ INSTEAD_OF_HELP = 0.5
 TRIED_EVERY = 4  # blocks, a pass over the working set
 MOST_SPENT = 10.0  # of the seconds of a reading: a set so large that its passes take longer gains little over all rows
 SPREAD_LEFT = 0.1  # of the first pass's: a smaller range of the projected gradients ends the passes over the set
+MOST_BY_GAIN = 40  # of one visit by the schedule gain
+GAIN_LEFT = 0.01  # of the gap that the tolerance allows: a pass that adds less to the dual ends the visit
 MOST_FIXED = 1_000_000  # that may be asked for: far beyond what any block has use for
 
 
@@ -26,7 +28,8 @@ MOST_FIXED = 1_000_000  # that may be asked for: far beyond what any block has u
 class Situation:
     """What a schedule may know after a pass: passes done, whether the solver is done with the block, whether the next
     block has been read, and of earlier visits the mean seconds that one block's reading kept the disk busy and the
-    processors idle, and those of one pass (0: unknown); with_set: passes over the working set come after this visit."""
+    processors idle, and those of one pass (0: unknown); with_set: passes over the working set come after this visit;
+    gain: what the last pass added to the dual; allowed: the gap that the tolerance allows the block's rows."""
 
     passes: int
     finished: bool
@@ -34,6 +37,8 @@ class Situation:
     disk_seconds: float
     pass_seconds: float
     with_set: bool = False
+    gain: float = 0.0
+    allowed: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -61,7 +66,11 @@ class SetSituation:
 
 
 class Schedule(Protocol):
+    """tolerance: the range of the projected gradients at which a visit ends, or None; needs: what a solver must have
+    for it, '' where any will do."""
+
     tolerance: float | None
+    needs: str
 
     def go_on(self, situation: Situation) -> bool: ...
 
@@ -71,6 +80,8 @@ class Schedule(Protocol):
 class ByCounts:
     """Passes over the working set by counts alone: one after each block; after a reading until the range of the
     projected gradients is a tenth of the first pass's."""
+
+    needs = ""
 
     def go_on_with_set(self, situation: SetSituation) -> bool:
         if situation.between_blocks:
@@ -87,6 +98,8 @@ class ByTheClock:
     last one added to the dual what makes up for the help with decoding; after a reading, as long as they add more to it
     in a second than reading all rows again promises (the marginal value theorem: Charnov, Theoretical Population
     Biology 9, 1976)."""
+
+    needs = ""
 
     def go_on_with_set(self, situation: SetSituation) -> bool:
         if situation.passes >= MOST_BY_THE_CLOCK:
@@ -117,13 +130,26 @@ class Fixed(ByCounts):
 class Tolerance(ByCounts):
     """Until the block's projected gradients lie within a range ("L-D" of Yu et al.), at most 100 passes."""
 
-    most = 100
+    most, needs = 100, "projected gradients"
 
     def __init__(self, tolerance: float):
         self.tolerance = tolerance
 
     def go_on(self, situation: Situation) -> bool:
         return not situation.finished and situation.passes < self.most
+
+
+class Gain(ByCounts):
+    """Until a pass adds little to the dual, measured by the gap that the run's tolerance allows; at most 40 passes.
+
+    The gap of the rows that still move is a few times what a pass takes off it, so little is left of it then; what the
+    others have left of it the next reading tells.
+    """
+
+    tolerance, needs = None, "a dual that it ascends step by step"
+
+    def go_on(self, situation: Situation) -> bool:
+        return situation.passes < MOST_BY_GAIN and situation.gain > GAIN_LEFT * situation.allowed
 
 
 class Overlap(ByTheClock):
@@ -164,6 +190,8 @@ class Replay:
     back dropped rows when it is reached.
     """
 
+    needs = ""
+
     def __init__(self, passes: list[int], tolerance: float | None = None, set_passes: list[int] | None = None):
         self.choices = passes
         self.set_choices = set_passes or []
@@ -182,12 +210,13 @@ class Replay:
         return self.visit < len(self.set_choices) and situation.passes < self.set_choices[self.visit]
 
 
+NAMED = {"auto": Auto, "overlap": Overlap, "gain": Gain}
+
+
 def make_schedule(text: str) -> Schedule:
-    """A schedule from 'auto', 'overlap', 'tol:EPS' or a number; InputError for anything else."""
-    if text == "auto":
-        return Auto()
-    if text == "overlap":
-        return Overlap()
+    """A schedule from 'auto', 'overlap', 'gain', 'tol:EPS' or a number; InputError for anything else."""
+    if text in NAMED:
+        return NAMED[text]()
     try:
         if text.startswith("tol:"):
             tolerance = float(text[4:])
@@ -198,6 +227,6 @@ def make_schedule(text: str) -> Schedule:
     except ValueError:
         pass
     raise InputError(
-        f"{said('schedule', text)}: expected auto, overlap, tol:EPS with EPS > 0, or a number of passes from 1 to "
-        f"{MOST_FIXED:,}"
+        f"{said('schedule', text)}: expected auto, overlap, gain, tol:EPS with EPS > 0, or a number of passes "
+        f"from 1 to {MOST_FIXED:,}"
     )

@@ -82,10 +82,11 @@ class TrainSettings:
             self.capabilities.require("free_bias", self.solver, "bias=free", "give the value of a constant feature")
         if working_set_share(self.working_set) not in (None, AUTO):
             self.capabilities.require("working_set", self.solver, "working_set")
-        if self.make_schedule().tolerance is not None and not method.capabilities.tolerance:
+        needs = self.make_schedule().needs
+        if needs and not method.capabilities.tolerance:
             raise InputError(
-                f"{said('schedule', self.schedule)}: needs projected gradients, which {self.solver} has not; give a "
-                "number of passes"
+                f"{said('schedule', self.schedule)}: needs {needs}, which {self.solver} has not; give a number of "
+                "passes"
             )
 
     @property

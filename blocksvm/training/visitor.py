@@ -79,13 +79,23 @@ class Visitor:
         def order(number: int, out: np.ndarray) -> None:
             self.supply.blocks.partition.row_order(position.outer, position.visit, number, out)
 
+        share, tol = block.n_samples / self.plan.source.n_samples, self.plan.settings.tol
+
         def wanted(passes: int, result: PassResult | None, seconds: float) -> bool:
             if seconds:
                 self._learn_pace(seconds)
+            if result is not None:
+                if passes == 1:
+                    # before the first reading is whole, the losses on it, which are not below what they come to
+                    last = progress.estimates[-1] if progress.estimates else None
+                    progress.allowed = tol * (result.loss_sum if last is None else abs(last) * share)
+                progress.gain = result.gain
             finished = progress.finished if result is None else result.finished
             ready, disk = self.supply.feed.ready(), self.supply.feed.disk_seconds
             with_set = working_set is not None
-            return schedule.go_on(Situation(passes, finished, ready, disk, self.pass_seconds, with_set))
+            return schedule.go_on(
+                Situation(passes, finished, ready, disk, self.pass_seconds, with_set, progress.gain, progress.allowed)
+            )
 
         visit = Visit(order, wanted, position.passes, self.arrays, progress.finished)
         change = self._make(visit, block, state)
