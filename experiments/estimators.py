@@ -20,7 +20,7 @@ import numpy as np
 
 from experiments.report import machine
 
-OURS = (1e-3, 1e-4, 1e-6, 1e-8)  # the default is 1e-4
+OURS = (1e-3, 1e-4, 1e-6, 1e-8, 1e-9)  # the default is 1e-4
 THEIRS = (0.1, 1e-2, 1e-4)  # LIBLINEAR's own default is 0.1, scikit-learn's 1e-4
 
 

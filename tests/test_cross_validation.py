@@ -322,7 +322,7 @@ def same(found, expected):
 
 
 @pytest.mark.parametrize("in_store", [False, True])
-@pytest.mark.parametrize("stopped", [1, 3, 40, 90, 150])
+@pytest.mark.parametrize("stopped", [1, 40, 150])
 def test_a_cross_validation_goes_on_to_the_same_bits(rows, tmp_path, stopped, in_store):
     """Wherever it was stopped, in a visit or between two, in the first part of the path or a later one."""
     X, y = rows

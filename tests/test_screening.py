@@ -242,7 +242,7 @@ def test_a_run_that_is_stopped_anywhere_goes_on_to_the_same_bits(tmp_path, easy,
     whole = train(store, **options)
     polls_in_all = counted_polls(store, options)
     resumed = 0
-    for polls in np.unique(np.linspace(2, polls_in_all - 1, 7).astype(int)).tolist():
+    for polls in np.unique(np.linspace(2, polls_in_all - 1, 5).astype(int)).tolist():
         checkpoint = tmp_path / f"{polls}.ckpt"
         first = train(store, checkpoint=checkpoint, stop=stop_after(polls), **options)
         assert first.result.status == "interrupted"

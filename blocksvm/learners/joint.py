@@ -13,7 +13,7 @@ from blocksvm.learners.costs import COST_RULE, COSTS, CostMatrix
 from blocksvm.learners.joint_features import JointFeatures, loop_of
 from blocksvm.learners.joint_map import JointMap
 from blocksvm.learners.label_sets import SetTable
-from blocksvm.learners.loops import EVEN, NO_LABEL
+from blocksvm.learners.loops import EVEN, NO_COSTS, NO_LABEL, NO_SETS
 from blocksvm.learners.protocol import Learner
 from blocksvm.learners.runner import Runner, check_joint
 from blocksvm.learners.solver import progress_of
@@ -66,8 +66,8 @@ class JointLearner:
         runner, state = self.runner, self.state
         loop_of(runner.learner)(
             *self.joint.rows(X), codes, weights, self.k, state.columns, runner.width, state.scalars.reshape(1, -1),
-            runner.parameters, runner.query, runner.key, state.tally, scores, table and table.arrays,
-            self.costs and self.costs.arrays,
+            runner.parameters, runner.query, runner.key, state.tally, scores, table.arrays if table else NO_SETS,
+            self.costs.arrays if self.costs else NO_COSTS,
         )  # fmt: skip
         if not np.isfinite(scores).all():
             runner.diverged("in the rows learned from")

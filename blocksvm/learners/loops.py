@@ -31,6 +31,7 @@ from blocksvm.learners.rows import PARAMETER, loss_at
 from blocksvm.learners.rows import plain_current as current
 from blocksvm.learners.rows import plain_mean as mean
 from blocksvm.learners.rows import plain_score as score
+from blocksvm.vectors import LINE
 
 # of a tally: rows, sums, and the row seen last; rows with a margin of 0 or less, of any class that has a margin of its
 # own, and those of them whose label was asked for; where predictions cost, the sum of the costs
@@ -40,7 +41,11 @@ ROWS, LOSS_SUM, MISTAKES, ASKED, LAST_SCORE, LAST_LABEL, LAST_LENGTH, NONZEROS, 
 TALLY_LENGTH = 11
 SQUARED_ERRORS = MISTAKES  # where labels are numbers, of which none is a mistake
 
-EVEN = np.empty(0)  # in the place of weights: each row counts as one (no loop is compiled for it alone, as for None)
+# In the place of weights (each row counts as one), sets and costs where there are none: for None another loop would be
+# compiled.
+EVEN = np.empty(0)
+NO_SETS = np.empty(0, np.int64), np.empty(0, np.int32)
+NO_COSTS = np.empty((0, 0)), np.empty((0, 0)), False
 NO_LABEL = -2  # y of a row that is predicted only; of numbers nan
 
 ROW_AHEAD = 8
@@ -59,7 +64,7 @@ def fetch_ahead(indptr, indices, values, order, r, columns, width):
             if indices[k] >= COLD_FEATURES:
                 place = np.int64(indices[k]) * width
                 prefetch(columns, place)
-                if width > 2:  # two lie within a cache line, more may end in the next one
+                if LINE % width != 0:  # they may end in the next cache line
                     prefetch(columns, place + width - 1)
 
 
@@ -100,10 +105,20 @@ def has_none(label, numbers):
 
 
 @inlined
+def has_sets(sets):
+    return sets[0].shape[0] > 0
+
+
+@inlined
+def has_costs(costs):
+    return costs[0].shape[0] > 0
+
+
+@inlined
 def mark(own, label, sets, value):
-    """``own[c] = value`` for the class of a row, or, where ``sets`` (first, members) are given, the members of set
+    """``own[c] = value`` for the class of a row, or, where there are ``sets`` (first, members), the members of set
     ``label``: members[first[label]] .. members[first[label + 1] - 1]."""
-    if sets is None:
+    if not has_sets(sets):
         own[label] = value
     else:
         for k in range(sets[0][label], sets[0][label + 1]):
@@ -144,7 +159,7 @@ def costly_pair(of_class, right, costs):
 def worst_pair(of_class, label, own, sets, costs, parameters):
     """(right, wrong, z, loss): the classes between which a step is made, -1 for none, the margin that the learner is
     told and its loss; sets, costs: as ``learn_prototypes`` has them; own (k,): zeros, working space."""
-    if costs is None:
+    if not has_costs(costs):
         mark(own, label, sets, 1)
         right, wrong = pair_of(of_class, own)
         mark(own, label, sets, 0)
@@ -159,7 +174,7 @@ def worst_pair(of_class, label, own, sets, costs, parameters):
 
 @inlined
 def cost_of(costs, right, predicted):
-    return 0.0 if costs is None else costs[0][right, predicted]
+    return costs[0][right, predicted] if has_costs(costs) else 0.0
 
 
 @inlined
@@ -197,7 +212,7 @@ def judged(of_class, label, own, sets, costs, weights, i, query, key, tally, len
     predicted, lead = best_two(of_class)
     right, wrong, z, loss = worst_pair(of_class, label, own, sets, costs, parameters)
     tally[COST] += cost_of(costs, right, predicted)
-    mistake = predicted != right if sets is None else not z > 0.0
+    mistake = not z > 0.0 if has_sets(sets) else predicted != right
     importance = importance_of(weights, i)
     asked = asks(query, key, tally[ROWS], lead)
     note(tally, importance * loss, mistake, z <= 0.0, asked, float(predicted), float(right), length)
@@ -293,9 +308,9 @@ def learn_prototypes(
     """The same for k = the number of classes; scores (m, k), or (0, 0).
 
     sets: (first (m + 1,) int64, members int32) where y (n,) is the place of a row's set among m, as ``mark`` has them;
-    or None: y is the row's class.  A row of a set is a mistake where some member is not ranked above all other classes.
+    or ``NO_SETS``: y is the row's class.  A row of a set is a mistake where some member is not ranked above all other classes.
     costs: (costs (k, k), their square roots, by the largest loss or not) of a class (the second index) predicted for
-    another, or None; with them s and the loss are those of Crammer et al., JMLR 2006, sec. 8: no step where s is right.
+    another, or ``NO_COSTS``; with them s and the loss are those of Crammer et al., JMLR 2006, sec. 8: no step where s is right.
     """
     k = columns.shape[0] // (width * (d + 1))
     longest = 0
@@ -387,10 +402,10 @@ def learn_rest(
         if not labelled:
             continue
         predicted, lead = best_two(of_class)
-        right = label if sets is None else pair_of(of_class, own)[0]
+        right = pair_of(of_class, own)[0] if has_sets(sets) else label
         importance = importance_of(weights, i)
         asked = asks(query, key, tally[ROWS], lead)
-        mistake = predicted != right if sets is None else below
+        mistake = below if has_sets(sets) else predicted != right
         note(tally, importance * loss, mistake, below, asked, float(predicted), float(right), stop - start)
         if asked and importance > 0.0:
             for c in range(k):

@@ -16,7 +16,7 @@ from blocksvm.learners.forgetting import forgetting
 from blocksvm.learners.joint_features import JointFeatures, by_class, loop_of
 from blocksvm.learners.joint_map import JOINT
 from blocksvm.learners.label_sets import SetTable
-from blocksvm.learners.loops import EVEN, LOSS_SUM, NO_LABEL, ROWS, TALLY_LENGTH, loops_of
+from blocksvm.learners.loops import EVEN, LOSS_SUM, NO_COSTS, NO_LABEL, NO_SETS, ROWS, TALLY_LENGTH, loops_of
 from blocksvm.learners.protocol import LARGEST, NO_TARGETS, RULES, SETS, SHARED, Learner, of_classes
 
 
@@ -214,13 +214,13 @@ class Runner:
         """The same over joint features; y, weights (m,), or ``EVEN``: of the rows of ``order``."""
         codes = np.where(y == NO_LABEL, NO_LABEL, y > 0) if self.signed else y
         codes = codes.astype(np.int32)
-        own = None if sets is None else sets.arrays
+        own = NO_SETS if sets is None else sets.arrays
         for part, rows in self.joint.pieces(matrix, order, self.ids):
             found = np.empty((part.stop - part.start, self.n_classes))
             loop_of(self.learner)(
                 *rows, codes[part], weights[part], self.n_classes, state.columns,
                 self.width, state.scalars.reshape(1, -1), self.parameters, self.query, self.key, state.tally, found,
-                own, self.costs and self.costs.arrays,
+                own, self.costs.arrays if self.costs else NO_COSTS,
             )  # fmt: skip
             if not (np.isfinite(found).all() and math.isfinite(state.tally[LOSS_SUM])):
                 self.diverged(f"by row {int(state.tally[ROWS]):,}")
@@ -233,8 +233,8 @@ class Runner:
             return (self.real,)
         if self.rule == "prototype" and self.learner.jointly:
             return ()
-        own = None if sets is None else sets.arrays
-        return (own, self.costs and self.costs.arrays) if self.rule == "prototype" else (own,)
+        own = NO_SETS if sets is None else sets.arrays
+        return (own, self.costs.arrays if self.costs else NO_COSTS) if self.rule == "prototype" else (own,)
 
     def take_costs(self, labels: Labels | None) -> None:
         """The costs of its settings, where there are any, for the classes that it learns; InputError where they are
