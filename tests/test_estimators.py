@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import tracemalloc
+import warnings
 
 import joblib
 import numpy as np
@@ -37,6 +38,7 @@ from blocksvm.estimators import (
     PassiveAggressiveClassifier,
     PassiveAggressiveRegressor,
     base,
+    certified,
 )
 from blocksvm.estimators import rows as of_rows
 from blocksvm.learners import LEARNERS, get_learner
@@ -459,6 +461,17 @@ def test_columns_numbered_by_frequency_are_the_same_problem(made, labels, monkey
     assert (own.coef_[:, 3] == 0.0).all() and own.n_features_in_ == 12
     again = own.fit(wide, labels)
     np.testing.assert_allclose(again.coef_, plain.coef_, atol=1e-4)
+
+
+@pytest.mark.parametrize("small", [False, True])
+@pytest.mark.parametrize("most", [1, 7, 150, 200, 299])
+def test_passes_are_at_most_those_allowed(small, most, monkeypatch):
+    """Whatever ends a reading: their number, what a pass adds to the dual, or the projected gradients."""
+    monkeypatch.setattr(certified, "SMALL_NONZEROS", 10_000 if small else 0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        own = LinearSVC(loss="hinge", C=1e4, tol=None if small else 1e-16, max_iter=most, max_seconds=60).fit(X, Y)
+    assert 0.6 * most <= own.n_iter_ <= most
 
 
 def test_features_by_falling_frequency():

@@ -88,12 +88,14 @@ class Minimiser(Estimator):
         if capabilities.working_set:
             run["working_set"] = self.working_set
         if capabilities.working_set and in_memory and self.working_set == "auto":
-            passes = min(PASSES_TO_ROUNDING if small else PASSES, most)
-            run |= {"working_set": "none", "schedule": str(passes), "max_outer": -(-most // passes)}
-            if most >= LEAST_BY_GAIN:
+            run["working_set"] = "none"
+            if small and most >= PASSES_TO_ROUNDING:
+                run |= {"tol": 0.0, "schedule": TO_ROUNDING, "max_outer": most // PASSES_TO_ROUNDING}
+            elif most >= LEAST_BY_GAIN:
                 run |= {"schedule": "gain", "max_outer": most // MOST_BY_GAIN}
-            if small and passes == PASSES_TO_ROUNDING:
-                run |= {"tol": 0.0, "schedule": TO_ROUNDING}
+            else:
+                readings = -(-most // PASSES)
+                run |= {"schedule": str(most // readings), "max_outer": readings}
         elif small and capabilities.certifies:
             run["tol"] = LEAST
         return target, run
