@@ -466,12 +466,21 @@ def test_columns_numbered_by_frequency_are_the_same_problem(made, labels, monkey
 @pytest.mark.parametrize("small", [False, True])
 @pytest.mark.parametrize("most", [1, 7, 150, 200, 299])
 def test_passes_are_at_most_those_allowed(small, most, monkeypatch):
-    """Whatever ends a reading: their number, what a pass adds to the dual, or the projected gradients."""
+    """Whatever ends a reading: their number, or the projected gradients."""
     monkeypatch.setattr(certified, "SMALL_NONZEROS", 10_000 if small else 0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         own = LinearSVC(loss="hinge", C=1e4, tol=None if small else 1e-16, max_iter=most, max_seconds=60).fit(X, Y)
     assert 0.6 * most <= own.n_iter_ <= most
+
+
+def test_a_problem_that_converges_slowly_is_certified_within_max_iter(many):
+    """As readings that ended with the first pass that adds little were not: there are as many passes in all as allowed,
+    and not a fixed number of readings."""
+    rows, y = many
+    own = LinearSVC(loss="hinge", C=100.0, tol=1e-3).fit(rows, y)
+    assert own.certificate_.rel_gap <= 1e-3
+    assert own.n_iter_ <= 1000
 
 
 def test_features_by_falling_frequency():

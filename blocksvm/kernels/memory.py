@@ -21,7 +21,7 @@ WEIGHTS_AHEAD = 3
 # themselves, and asking for them only costs instructions (10 % at 4,096).
 HOT_WEIGHTS = 32_768
 UNSORTED_RUN = 12  # of a row whose entries lie anywhere; with it a pass takes 4.4 ns a nonzero where it took 7.1
-LOOKED_AT = 64  # entries, to tell whether they are sorted
+LOOKED_AT = 64  # entries, of no more rows, to tell whether they are sorted
 
 
 if config.DISABLE_JIT:
@@ -76,7 +76,7 @@ def hot_run(indptr, indices):
     where a row's entries lie by their numbers, as in stores; more where they lie anywhere, as in matrices whose columns
     are numbered anew (a row's first entries tell)."""
     seen = 0
-    for i in range(indptr.shape[0] - 1):
+    for i in range(min(indptr.shape[0] - 1, LOOKED_AT)):
         for k in range(indptr[i] + 1, indptr[i + 1]):
             if indices[k] < indices[k - 1]:
                 return UNSORTED_RUN

@@ -85,10 +85,9 @@ class Progress:
     that this one saw; of a visit to a block under way, allowed: the gap that the tolerance allows its rows, gain: what
     its last pass added to the dual; cycle: the reading under way; estimates: of the primal, the latest; gap_estimate:
     of the last outer iteration that visited blocks; checked_gap: relative, certified by the last one where that
-    visited none;
-    certificate: the last one taken, and the outer iteration at whose end it was; leave_out: the bin of distances
-    (screening.py) from which on rows are still to be left out, 0 where none are; finished: what the solver said
-    after the last pass of a visit under way; outers_before: outer iterations of a run that this one continues.
+    visited none; certificate: the last one taken, and the outer iteration at whose end it was; leave_out: the bin of
+    distances (screening.py) from which on rows are still to be left out, 0 where none are; finished: what the solver
+    said after the last pass of a visit under way; outers_before: outer iterations of a run that this one continues.
     """
 
     position: Position = field(default_factory=Position)

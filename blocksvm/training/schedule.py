@@ -69,19 +69,17 @@ class Schedule(Protocol):
     """tolerance: the range of the projected gradients at which a visit ends, or None; needs: what a solver must have
     for it, '' where any will do."""
 
-    tolerance: float | None
-    needs: str
+    tolerance: float | None = None
+    needs: str = ""
 
     def go_on(self, situation: Situation) -> bool: ...
 
     def go_on_with_set(self, situation: SetSituation) -> bool: ...
 
 
-class ByCounts:
+class ByCounts(Schedule):
     """Passes over the working set by counts alone: one after each block; after a reading until the range of the
     projected gradients is a tenth of the first pass's."""
-
-    needs = ""
 
     def go_on_with_set(self, situation: SetSituation) -> bool:
         if situation.between_blocks:
@@ -93,13 +91,11 @@ class ByCounts:
         return situation.passes < MOST_OF_THE_SET and situation.spread > SPREAD_LEFT * situation.first_spread
 
 
-class ByTheClock:
+class ByTheClock(Schedule):
     """Passes over the working set while the disk reads the next block, and while it is being decoded, as long as the
     last one added to the dual what makes up for the help with decoding; after a reading, as long as they add more to it
     in a second than reading all rows again promises (the marginal value theorem: Charnov, Theoretical Population
     Biology 9, 1976)."""
-
-    needs = ""
 
     def go_on_with_set(self, situation: SetSituation) -> bool:
         if situation.passes >= MOST_BY_THE_CLOCK:
@@ -118,8 +114,6 @@ class ByTheClock:
 class Fixed(ByCounts):
     """A number of passes ("L-N" of Yu et al., KDD 2010)."""
 
-    tolerance = None
-
     def __init__(self, passes: int):
         self.passes = passes
 
@@ -130,7 +124,8 @@ class Fixed(ByCounts):
 class Tolerance(ByCounts):
     """Until the block's projected gradients lie within a range ("L-D" of Yu et al.), at most 100 passes."""
 
-    most, needs = 100, "projected gradients"
+    most = 100
+    needs = "projected gradients"
 
     def __init__(self, tolerance: float):
         self.tolerance = tolerance
@@ -146,7 +141,7 @@ class Gain(ByCounts):
     others have left of it the next reading tells.
     """
 
-    tolerance, needs = None, "a dual that it ascends step by step"
+    needs = "a dual that it ascends step by step"
 
     def go_on(self, situation: Situation) -> bool:
         return situation.passes < MOST_BY_GAIN and situation.gain > GAIN_LEFT * situation.allowed
@@ -154,8 +149,6 @@ class Gain(ByCounts):
 
 class Overlap(ByTheClock):
     """Until the next block has been read (dual cached loops: Matsushima, Vishwanathan, Smola, KDD 2012)."""
-
-    tolerance = None
 
     def go_on(self, situation: Situation) -> bool:
         return not situation.next_ready and situation.passes < MOST_PASSES
@@ -173,8 +166,6 @@ class Auto(ByTheClock):
     what takes long, helping with it.  A further pass is begun when at least half of it is expected to be covered.
     """
 
-    tolerance = None
-
     def go_on(self, situation: Situation) -> bool:
         most = MOST_BESIDE_A_SET if situation.with_set else MOST_PASSES
         if situation.next_ready or situation.passes >= most or situation.pass_seconds <= 0.0:
@@ -183,14 +174,12 @@ class Auto(ByTheClock):
         return left >= 0.5 * situation.pass_seconds
 
 
-class Replay:
+class Replay(Schedule):
     """The passes that an earlier run chose, in the order of its visits.
 
     set_passes: the same of its visits to the working set; tolerance: that of a ``Tolerance`` run, whose solver brings
     back dropped rows when it is reached.
     """
-
-    needs = ""
 
     def __init__(self, passes: list[int], tolerance: float | None = None, set_passes: list[int] | None = None):
         self.choices = passes
