@@ -31,7 +31,7 @@ EXAMPLES = """examples:
 TYPES = {"memory": size, "seed": seed, "max_seconds": duration}
 FEW = 0.25  # of --memory: rows that surely form one block; fewer kernels are compiled for these
 METHOD = ("bias", "schedule", "working_set", "partition", "block_chunks", "order", "memory", "seed")
-END = ("tol", "max_outer", "max_seconds")
+END = ("tol", "max_outer", "max_passes", "max_seconds")
 
 
 def parser(solver: str, settings: Settings) -> Parser:

@@ -340,6 +340,33 @@ def test_a_run_by_gain_ends_each_visit_where_the_rule_says(store, tmp_path, monk
             checkpoint.unlink()
 
 
+@pytest.mark.parametrize("schedule", ["3", "tol:0.05", "gain"])
+def test_passes_over_a_row_are_at_most_those_asked_for(store, tmp_path, schedule):
+    """As without the limit until it is reached; broken off and resumed, too, and resumed with a larger one."""
+    settings = {"schedule": schedule, "block_chunks": 3, "tol": 1e-9, "C": 3.0, "working_set": "none"}
+    unlimited = train(store, max_outer=8, **settings).result.passes
+    ended = train(store, max_passes=7, **settings)
+    blocks = ended.events[0]["blocks"]
+    assert ended.result.status == "max-passes"
+    passes, left = ended.result.passes, 7
+    for visit, n in enumerate(passes):
+        if visit and visit % blocks == 0:
+            left -= max(passes[visit - blocks : visit])
+        assert n == min(unlimited[visit], left)
+        if n < unlimited[visit]:
+            break  # another course from there on
+    assert n < unlimited[visit]
+    readings = np.reshape(ended.result.passes, (-1, blocks))
+    assert readings.max(axis=1).sum() == 7
+    for stop in (1, 4, 9):
+        checkpoint = tmp_path / f"{stop}.ckpt"
+        train(store, checkpoint=checkpoint, stop=stop_after(stop), max_passes=7, **settings)
+        resumed = train(store, checkpoint=checkpoint, resume=True, max_passes=7, **settings)
+        assert resumed.same(ended)
+    further = train(store, checkpoint=checkpoint, resume=True, max_passes=9, **settings)
+    assert np.reshape(further.result.passes, (-1, blocks)).max(axis=1).sum() in (8, 9)
+
+
 def test_gain_is_for_solvers_with_a_dual():
     with pytest.raises(InputError, match="gain: needs a dual that it ascends step by step, which pegasos has not"):
         TrainSettings.of(solver="pegasos", schedule="gain")

@@ -30,14 +30,10 @@ from blocksvm.training.run_settings import RUN_SETTINGS
 from blocksvm.training.settings import TrainSettings
 
 TOL = 1e-4
-# Of a matrix in memory further passes over the rows that still move cost less than readings of all: on texts of 3 to 11
-# million nonzeros five a reading come much nearer to the optimum than one in the same time.  Estimates of the gap are
-# those at the beginning of a reading, so with more of them the last reading is the longer for nothing.
-PASSES = 5
 # Passes over a matrix this small cost next to nothing: there the optimum is sought to rounding, by the projected
 # gradients, since a gap that is 0 to rounding leaves errors of about its square root in w.
 SMALL_NONZEROS = 10_000
-TO_ROUNDING, PASSES_TO_ROUNDING = "tol:1e-13", 100  # of a reading by that schedule, at most
+TO_ROUNDING = "tol:1e-13"
 LEAST = 1e-13  # the gap likewise, where there is no such schedule
 
 TRAINING = (
@@ -88,11 +84,10 @@ class Minimiser(Estimator):
             run["working_set"] = self.working_set
         if capabilities.working_set and in_memory and self.working_set == "auto":
             run["working_set"] = "none"
-            if small and most >= PASSES_TO_ROUNDING:
-                run |= {"tol": 0.0, "schedule": TO_ROUNDING, "max_outer": most // PASSES_TO_ROUNDING}
-            else:
-                readings = -(-most // PASSES)
-                run |= {"schedule": str(most // readings), "max_outer": readings}
+            # further passes over the rows that still move cost less than readings of all
+            run |= {"schedule": "gain", "max_passes": most}
+            if small:
+                run |= {"schedule": TO_ROUNDING, "tol": 0.0}
         elif small and capabilities.certifies:
             run["tol"] = LEAST
         return target, run

@@ -21,6 +21,7 @@ MOST_ROWS = 200  # of a table of iterations
 ENDS = {
     "converged": "converged",
     "max-outer": "ended by its number of outer iterations",
+    "max-passes": "ended by its number of passes",
     "max-seconds": "ended by its time",
     "interrupted": "interrupted",
     None: "going on, or killed",

@@ -210,6 +210,8 @@ class OuterLoop:
             return "converged"
         if done >= settings.outer_limit():
             return "max-outer"
+        if settings.passes_left(progress.passes_made) < 1:
+            return "max-passes"
         return "max-seconds" if self.seconds() > settings.max_seconds else None
 
     # -- the end of an outer iteration ---------------------------------------------------------------------------
@@ -257,6 +259,7 @@ class OuterLoop:
         self.watch.on_event(outer_event(progress, self.seconds(), estimates, certificate, valid))
         position.outer += 1
         position.visit = 0
+        progress.passes_made += max(progress.tally.passes, default=0)
         if self.working_set is not None:
             tally = progress.tally
             self.working_set.end_reading(tally.gain, tally.nnz_visited, tally.set_gain, tally.set_work)

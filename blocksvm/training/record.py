@@ -80,19 +80,21 @@ class Cycle:
 class Progress:
     """What is known of the whole run so far, and goes into checkpoints.
 
-    passes: of every visit, set_passes: of every visit to the working set (0: none was made); of such a visit under
-    way, first_spread: the range of the projected gradients in its first pass, spread: in its last, seen: the gap
-    that this one saw; of a visit to a block under way, allowed: the gap that the tolerance allows its rows, gain: what
-    its last pass added to the dual; cycle: the reading under way; estimates: of the primal, the latest; gap_estimate:
-    of the last outer iteration that visited blocks; checked_gap: relative, certified by the last one where that
-    visited none; certificate: the last one taken, and the outer iteration at whose end it was; leave_out: the bin of
-    distances (screening.py) from which on rows are still to be left out, 0 where none are; finished: what the solver
-    said after the last pass of a visit under way; outers_before: outer iterations of a run that this one continues.
+    passes: of every visit, passes_made: over one row's block at most in the readings that are whole, set_passes: of
+    every visit to the working set (0: none was made); of such a visit under way, first_spread: the range of the
+    projected gradients in its first pass, spread: in its last, seen: the gap that this one saw; of a visit to a block
+    under way, allowed: the gap that the tolerance allows its rows, gain: what its last pass added to the dual; cycle:
+    the reading under way; estimates: of the primal, the latest; gap_estimate: of the last outer iteration that visited
+    blocks; checked_gap: relative, certified by the last one where that visited none; certificate: the last one taken,
+    and the outer iteration at whose end it was; leave_out: the bin of distances (screening.py) from which on rows are
+    still to be left out, 0 where none are; finished: what the solver said after the last pass of a visit under way;
+    outers_before: outer iterations of a run that this one continues.
     """
 
     position: Position = field(default_factory=Position)
     tally: Tally = field(default_factory=Tally)
     passes: list[int] = field(default_factory=list)
+    passes_made: int = 0
     set_passes: list[int] = field(default_factory=list)
     first_spread: float = 0.0
     spread: float = 0.0
@@ -124,11 +126,11 @@ class Progress:
 
 @dataclass(frozen=True)
 class Result:
-    """A run's end.  status 'converged', 'max-outer', 'max-seconds' or 'interrupted'; w (n_vectors * (d + 1),), the
-    constant feature's weight last; alpha (l,) or None; certificate of exactly this w and alpha, or None where
-    interrupted; passes of every visit, set_passes of every one to the working set; memory by name as planned; note: a
-    sentence about what the run has shown; support: of a solver whose result is no vector of weights, the rows that it
-    stands on."""
+    """A run's end.  status 'converged', 'max-outer', 'max-passes', 'max-seconds' or 'interrupted'; w (n_vectors *
+    (d + 1),), the constant feature's weight last; alpha (l,) or None; certificate of exactly this w and alpha, or None
+    where interrupted; passes of every visit, set_passes of every one to the working set; memory by name as planned;
+    note: a sentence about what the run has shown; support: of a solver whose result is no vector of weights, the rows
+    that it stands on."""
 
     status: str
     w: np.ndarray
@@ -158,6 +160,7 @@ def start_event(plan, progress: Progress) -> dict:
         "memory": settings.memory,
         "tol": settings.tol,
         "max_outer": settings.outer_limit(),
+        "max_passes": settings.max_passes,
         "max_seconds": None if math.isinf(settings.max_seconds) else settings.max_seconds,
         "learner_settings": plain(solver.settings) if capabilities.predicts_first else None,
         "store": source.name,

@@ -36,6 +36,8 @@ RUN_SETTINGS = Settings((
     Setting("seed", "seed of all orders", default=0, kind=int, least=-(2**63), most=2**63 - 1),
     Setting("tol", "certified relative gap to reach", default=1e-3, least=0.0),
     Setting("max_outer", "outer iterations at most (epochs, of an online learner)", kind=int, least=1, metavar="N"),
+    Setting("max_passes", "passes over a row at most, in all (those over the working set do not count)", kind=int,
+            least=1, metavar="N"),
     Setting("max_seconds", "time limit in seconds", default=math.inf, above=0.0, infinite=True, metavar="S"),
 ))  # fmt: skip
-LIMITS = ("memory", "tol", "max_outer", "max_seconds")  # may change when a run is resumed
+LIMITS = ("memory", "tol", "max_outer", "max_passes", "max_seconds")  # may change when a run is resumed

@@ -41,6 +41,7 @@ class TrainSettings:
     seed: int = 0
     tol: float = 1e-3
     max_outer: int | None = None
+    max_passes: int | None = None
     max_seconds: float = math.inf
 
     @classmethod
@@ -105,6 +106,10 @@ class TrainSettings:
 
     def outer_limit(self) -> int:
         return self.max_outer if self.max_outer is not None else self.capabilities.default_max_outer
+
+    def passes_left(self, made: int) -> float:
+        """Of those that may be made over a row, after so many."""
+        return math.inf if self.max_passes is None else self.max_passes - made
 
     def working_set_share(self) -> float | None:
         """Of the memory, for the rows kept between readings: a share, ``AUTO``, or None: none are kept."""

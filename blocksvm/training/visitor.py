@@ -80,6 +80,7 @@ class Visitor:
             self.supply.blocks.partition.row_order(position.outer, position.visit, number, out)
 
         share, tol = block.n_samples / self.plan.source.n_samples, self.plan.settings.tol
+        most = self.plan.settings.passes_left(progress.passes_made)
 
         def wanted(passes: int, result: PassResult | None, seconds: float) -> bool:
             if seconds:
@@ -93,7 +94,7 @@ class Visitor:
             finished = progress.finished if result is None else result.finished
             ready, disk = self.supply.feed.ready(), self.supply.feed.disk_seconds
             with_set = working_set is not None
-            return schedule.go_on(
+            return passes < most and schedule.go_on(
                 Situation(passes, finished, ready, disk, self.pass_seconds, with_set, progress.gain, progress.allowed)
             )
 

@@ -300,6 +300,7 @@ def train_summary(result) -> list[str]:
     ends = {
         "converged": "converged",
         "max-outer": "ended by --max-outer",
+        "max-passes": "ended by --max-passes",
         "max-seconds": "ended by --max-seconds",
         "interrupted": "interrupted",
     }
