@@ -20,7 +20,7 @@ import numpy as np
 
 from experiments.report import machine
 
-OURS = (1e-3, 1e-4, 1e-6, 1e-8, 1e-9)  # the default is 1e-4
+OURS = (1e-3, 1e-4, 1e-6, 1e-7, 1e-8, 1e-9)  # the default is 1e-4
 THEIRS = (0.1, 1e-2, 1e-4)  # LIBLINEAR's own default is 0.1, scikit-learn's 1e-4
 
 
@@ -84,6 +84,9 @@ def main() -> None:
     p.add_argument("--repeats", type=int, default=3)
     options = p.parse_args()
     warnings.simplefilter("ignore")
+    from threadpoolctl import threadpool_limits
+
+    threadpool_limits(1)  # others would wait in a busy loop after each product, and count
     about = machine()
     print(f"{about['cpu']}, {about['cores']} cores, {about['date']}; C = {options.C:g}, {options.dtype}, "
           f"{options.repeats} repeats\n")  # fmt: skip

@@ -15,6 +15,7 @@ BATCH = 128  # ids looked up together
 FEWEST_SLOTS, SLOTS_AN_ENTRY, MOST_CACHED = 1 << 15, 16, 1 << 16
 MOST_COUNTED = 1 << 30  # a row adds at most as many places, so that int32 holds the number of each
 AHEAD = 24  # how many ids ahead a slot is asked for when the slots are rebuilt
+PLACES_AHEAD = 64  # how many places ahead what is known of one is asked for when they are numbered
 
 
 @inlined
@@ -211,11 +212,13 @@ def close_joined(places, values, start, stop, l2, single):
 
 
 @kernel
-def number_places(places, numbers, first, counts):
-    """Number places as they come: numbers (d,) int32, -1 before, of each place; ``first`` (m,) int32 the place of each
-    number, counts (m,) uint32, 0 before, how often it occurs.  Returns how many there are, at most m."""
-    n = 0
+def number_places(places, numbers, first, counts, out):
+    """Number places (n,) int32 as they come: ``out[k]``, int32, is the number of ``places[k]``; numbers (d,) int32, -1
+    before, of each place; ``first`` (m,) int32 the place of each number, counts (m,) uint32, 0 before, how often it
+    occurs.  Returns how many there are, at most m."""
+    n, last = 0, places.shape[0] - 1
     for k in range(places.shape[0]):
+        prefetch(numbers, places[min(k + PLACES_AHEAD, last)])
         place = np.uint64(places[k])
         number = numbers[place]
         if number < 0:
@@ -223,15 +226,19 @@ def number_places(places, numbers, first, counts):
             numbers[place] = number
             first[np.uint64(n)] = places[k]
             n += 1
-        counts[np.uint64(number)] += np.uint32(1)
+        out[k] = number
+    for k in range(places.shape[0]):
+        prefetch(counts, out[min(k + PLACES_AHEAD, last)])
+        counts[np.uint64(out[k])] += np.uint32(1)
     return n
 
 
 @kernel
-def renumber(places, numbers, out):
-    """``out[k] = numbers[places[k]]``, all int32."""
+def renumber(numbers, places):
+    """``places[k]`` becomes ``numbers[places[k]]``, both int32."""
     for k in range(places.shape[0]):
-        out[k] = numbers[np.uint64(places[k])]
+        prefetch(numbers, places[min(k + PLACES_AHEAD, places.shape[0] - 1)])
+        places[k] = numbers[np.uint64(places[k])]
 
 
 @kernel
