@@ -16,7 +16,7 @@ from blocksvm.formats.choices import OF_INPUTS, again
 from blocksvm.labels import listed
 from blocksvm.learners import get_learner
 from blocksvm.learners.protocol import COMMON_SETTINGS, NUMBERS
-from blocksvm.model.files import FLOAT64, INT64, describe_model, model_feature_ids, recipe_of
+from blocksvm.model.files import FLOAT64, INT64, describe_model, hashed, model_feature_ids, recipe_of
 from blocksvm.model.idf import idf_of_model
 from blocksvm.model.state import open_state
 from blocksvm.model.takeover import check_plain, continued_settings
@@ -157,7 +157,8 @@ def take_prior(path: Path, described: dict, stream: Stream) -> None:
             raise InputError(f"{path}: does not have {length} {name}; it is damaged, make it again")
     places = np.empty(d, np.int32)
     for start, ids in saved.pieces("", "ids", INT64):
-        places[start : start + len(ids)] = ids if bits is not None else features.indices(ids)
+        own = ids if bits is not None else hashed(ids, features.bits)
+        places[start : start + len(ids)] = features.indices(own)
     for start, weights in saved.pieces("", "weights", FLOAT64):
         if not np.isfinite(weights).all():
             raise InputError(f"{path}: a weight is not a number; train the model again")

@@ -1,5 +1,8 @@
-"""The features that a stream meets: hashed to some bits, or a table of ids that grows, by half at a time, with the
-learners' memory."""
+"""The features that a stream meets: places that ids are hashed to, or a table of ids that grows, by half at a time,
+with the learners' memory.
+
+Where the learners would keep much for each place, places are numbered as they come, too: memory that is touched for the
+first time is dear, and hashing touches all of it however few the features are."""
 
 from __future__ import annotations
 
@@ -9,21 +12,53 @@ import numpy as np
 
 from blocksvm.conversion.ids import BYTES_AN_ID, FULLEST, IdTable
 from blocksvm.errors import InputError, called, said
+from blocksvm.kernels.table import add_places
 from blocksvm.streaming.learner import StreamLearner
 
 SMALLEST = 4_096  # features at first
+# Bytes that learners keep of all places, from which on these are numbered.  An entry's number costs some 4 ns.  The
+# default learner at 22 bits (268 MB) takes a tenth to a half of the time then on texts with a hundredth to a half of
+# that many features, and a tenth more where nearly all places are used; one with 67 MB takes up to a fifth more.
+NUMBERED_FROM = 1 << 28
+BYTES_A_PLACE = 4 + 4  # its number, and the place of a number
+
+
+class PlaceTable:
+    """Places below ``n`` that occur, in order of first occurrence."""
+
+    def __init__(self, n: int):
+        self.numbers = np.zeros(n, np.int32)
+        self.known = np.empty(n, np.int32)  # memory that is not touched is not taken
+        self.n_known = 0
+
+    def __len__(self) -> int:
+        return self.n_known
+
+    def add(self, places: np.ndarray) -> np.ndarray:
+        """Positions (int32) of places, which are overwritten with them where they are int32."""
+        positions = np.ascontiguousarray(places, dtype=np.int32)
+        self.n_known = add_places(positions, self.numbers, self.known, self.n_known)
+        return positions
 
 
 class StreamFeatures:
     """Which feature an id is, the same for all ``learners``, and room for it in their memory.
 
     bits: hash the ids to 2^bits places; None: a table of the ids within ``budget`` bytes.  Of learners of joint
-    features these are the features, and ids are columns of the map.  copied: it shall be possible to save a copy of a
+    features these are the features, and ids are columns of the map.  numbered: places are numbered as they come, or
+    None: where much is kept for each, and there is room.  copied: it shall be possible to save a copy of a
     learner while learning goes on (``holds_copy``: it is; hashed features may leave no room).
     Raises InputError where the budget does not hold what is asked for.
     """
 
-    def __init__(self, learners: list[StreamLearner], bits: int | None, budget: int, copied: bool = False):
+    def __init__(
+        self,
+        learners: list[StreamLearner],
+        bits: int | None,
+        budget: int,
+        copied: bool = False,
+        numbered: bool | None = None,
+    ):
         self.learners = learners
         self.bits = bits
         per_feature = sum(learner.feature_bytes() for learner in learners)
@@ -31,7 +66,13 @@ class StreamFeatures:
         joint = learners[0].runner.joint
         known = None if bits is None else 1 << bits
         if joint is not None:
-            known = joint.n_features
+            known, numbered = joint.n_features, False
+        elif known is not None:
+            kept = 8 * known * sum(learner.runner.feature_numbers() for learner in learners)
+            if numbered is None:
+                numbered = kept >= NUMBERED_FROM and known * (per_feature + BYTES_A_PLACE) <= budget
+            if numbered:
+                per_feature, with_copy = per_feature + BYTES_A_PLACE, with_copy + BYTES_A_PLACE
         self.holds_copy = copied and (known is None or known * with_copy <= budget)
         if self.holds_copy:
             per_feature = with_copy
@@ -44,12 +85,12 @@ class StreamFeatures:
                     f"{what}: takes {need / 1e6:,.0f} MB where {called('memory')} leaves "
                     f"{budget / 1e6:,.0f} MB; {lower} {called('memory')}"
                 )
-            self.table, self.most = None, known
+            self.table, self.most = PlaceTable(known) if numbered else None, known
         else:
             # slots grow by half at a time: up to 1.5 / FULLEST of them for an id
             self.most = max(1024, int(budget / (per_feature + BYTES_AN_ID + 6.0 / FULLEST)))
             self.table = IdTable(self.most * (BYTES_AN_ID + int(6.0 / FULLEST)))
-        self.capacity = self.most if known is not None else min(self.most, SMALLEST)
+        self.capacity = self.most if self.table is None else min(self.most, SMALLEST)
         for learner in learners:
             learner.reserve(self.most, self.capacity)
 
@@ -70,7 +111,9 @@ class StreamFeatures:
             learner.grow(capacity)
 
     def indices(self, ids: np.ndarray) -> np.ndarray:
-        """Features (int32) of ids (int64) that are not hashed, new ones taken in."""
+        """Features (int32) of ids (int64), or of the places that they are hashed to, new ones taken in."""
+        if self.table is None:
+            return ids
         found = self.table.add(ids)
         for learner in self.learners:
             learner.runner.check_features(len(self.table))

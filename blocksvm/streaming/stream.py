@@ -185,7 +185,11 @@ class Stream:
             raise InputError(
                 f"{said('memory', f'{settings.memory / 1e6:g}MB')} is too small for a stream; give {least}MB or more"
             )
-        self.features = StreamFeatures(self.learners, settings.bits, left, settings.save_every is not None)
+        numbered = None
+        if continue_from is not None and settings.bits is not None:  # else it holds all places
+            numbered = describe_model(continue_from)["n_features"] < 1 << settings.bits
+        saves = settings.save_every is not None
+        self.features = StreamFeatures(self.learners, settings.bits, left, saves, numbered)
         if continue_from is not None:
             go_on(continue_from, self.features)
         if prior_model is not None:
@@ -318,9 +322,7 @@ class Stream:
         joint = self.learners[0].runner.joint
         if joint is not None:
             joint.check_ids(batch.ids, shown_name(batch.origin.source.name))
-        hashed = self.settings.bits is not None or joint is not None
-        indices = batch.ids if hashed else self.features.indices(batch.ids)
-        matrix = (batch.indptr, indices, batch.values)
+        matrix = (batch.indptr, self.features.indices(batch.ids), batch.values)
         every, weights = self.settings.save_every, self.targets.weigh(y, batch.weights, self.settings.class_weight)
         if weights is not None and (weights == 1.0).all():
             weights = None

@@ -1,0 +1,108 @@
+"""Hashed features that are numbered as they come: the same learner as with a place for each of 2^bits."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import reference_online as oracle
+from stream_cases import learned, single, text_of, weights_by_id
+from training_cases import random_rows
+
+from blocksvm.api import fit
+from blocksvm.kernels.table import hash_ids
+from blocksvm.model.files import load_model
+from blocksvm.sources.matrix import Matrix
+from blocksvm.streaming import ahead, features
+from blocksvm.streaming.features import PlaceTable
+from blocksvm.streaming.saving import save_stream
+
+BITS = 7
+
+
+@pytest.fixture
+def numbered(monkeypatch):
+    """A switch: number places from now on, or keep all of them."""
+    monkeypatch.setattr(features, "SMALLEST", 3)
+    return lambda on: monkeypatch.setattr(features, "NUMBERED_FROM", 0 if on else 1 << 60)
+
+
+def test_places_are_numbered_as_they_come():
+    rng = np.random.default_rng(0)
+    table, seen = PlaceTable(1000), []
+    for n in (5, 0, 1, 400, 3000):
+        places = rng.integers(0, 1000, n).astype(np.int32)
+        expected = []
+        for place in places.tolist():
+            if place not in seen:
+                seen.append(place)
+            expected.append(seen.index(place))
+        assert table.add(places.copy()).tolist() == expected
+        assert table.add(places.astype(np.int64)).tolist() == expected
+        assert table.known[: len(table)].tolist() == seen
+    assert len(table) == len(seen) > 900
+
+
+@pytest.mark.parametrize("learner", ["auto", "arow", "coin", "omd", "adagrad-rda"])
+@pytest.mark.parametrize("labels", [None, (0.0, 1.0, 2.0)])
+def test_numbered_places_are_the_same_learner(tmp_path, monkeypatch, numbered, learner, labels):
+    """Bit by bit, whatever the pieces; the model knows the places that occurred, the other one all of them."""
+    X, y = random_rows(n=300, d=90, density=0.06, seed=3)
+    y = np.arange(300) % 3.0 if labels else y
+    text, found = text_of(tmp_path, X, y), []
+    settings = {"mirror": "p-norm"} if learner == "omd" else {}
+    for on, piece in ((False, 1_000_000), (True, 1_000_000), (True, 70_000)):
+        numbered(on)
+        monkeypatch.setattr(ahead, "PIECE_BYTES", piece)
+        stream, reports = learned(text, learner, settings=settings, bits=BITS, labels=labels, bias=1.0)
+        save_stream(tmp_path / "m.h5", stream)
+        weights, model = weights_by_id(tmp_path / "m.h5", 1 << BITS)
+        weights = weights.tobytes(), np.asarray(model.intercept).tobytes()
+        found.append((weights, reports[-1].cumulative_loss, reports[-1].mistakes))
+        places = np.empty(90, np.int32)
+        hash_ids(np.arange(1, 91), BITS, places)
+        assert len(model.feature_ids) == (len(set(places.tolist())) if on else 1 << BITS)
+    assert found[0] == found[1] == found[2]
+
+
+@pytest.mark.parametrize("first", [False, True])
+@pytest.mark.parametrize("second", [False, True])
+def test_a_stream_goes_on_with_places_as_they_were(tmp_path, numbered, first, second):
+    """A model of all places and one of those that occurred are gone on with, whatever a new stream would do."""
+    X, y = random_rows(n=200, d=90, density=0.06, seed=4)
+    (tmp_path / "a").mkdir()
+    begin, rest = text_of(tmp_path / "a", X[:120], y[:120]), text_of(tmp_path, X[120:], y[120:])
+    whole = tmp_path / "whole.svm"
+    whole.write_text(begin.read_text() + rest.read_text())
+    numbered(second)
+    save_stream(tmp_path / "whole.h5", learned(whole, "auto", bits=BITS)[0])
+    numbered(first)
+    save_stream(tmp_path / "begin.h5", learned(begin, "auto", bits=BITS)[0])
+    numbered(second)
+    stream, _ = learned(rest, "", continue_from=tmp_path / "begin.h5", bits=BITS)
+    save_stream(tmp_path / "end.h5", stream)
+    one, other = (weights_by_id(tmp_path / f"{name}.h5", 1 << BITS)[0] for name in ("whole", "end"))
+    assert one.tobytes() == other.tobytes()
+    assert (len(load_model(tmp_path / "end.h5").feature_ids) < 1 << BITS) is first
+
+
+@pytest.mark.parametrize("on", [False, True])
+def test_a_prior_model_of_ids_meets_a_stream_that_hashes_them(tmp_path, numbered, on):
+    """Its weights are added up where ids meet."""
+    X, y = random_rows(n=150, d=60, seed=5)
+    fit(Matrix(X, y), tol=1e-2).save(tmp_path / "prior.h5")  # ids 0 .. 59
+    weights, _ = weights_by_id(tmp_path / "prior.h5", 60)
+    places = np.empty(61, np.int32)
+    hash_ids(np.arange(61), 5, places)
+    prior, hashed = np.zeros(32), np.zeros((150, 32))
+    np.add.at(prior, places[:60], weights)
+    np.add.at(hashed.T, places[1:], single(X).toarray().T)  # the text's ids are 1 .. 60
+    numbered(on)
+    text, settings = text_of(tmp_path, X, y), {"l1": 0.05}
+    stream, _ = learned(text, "fobos", settings=settings, bits=5, prior=tmp_path / "prior.h5")
+    save_stream(tmp_path / "m.h5", stream)
+    dense = oracle.FOBOS(32, l1=0.05)
+    score = dense.score
+    dense.score = lambda x: score(x) + prior @ x
+    oracle.run(dense, hashed.astype(np.float32).astype(np.float64), y)
+    found, _ = weights_by_id(tmp_path / "m.h5", 32)
+    np.testing.assert_allclose(found, prior + dense.w, rtol=1e-9, atol=1e-10)
