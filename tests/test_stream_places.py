@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 import pytest
 import reference_online as oracle
@@ -15,6 +17,7 @@ from blocksvm.sources.matrix import Matrix
 from blocksvm.streaming import ahead, features
 from blocksvm.streaming.features import PlaceTable
 from blocksvm.streaming.saving import save_stream
+from blocksvm.streaming.stream import Stream, StreamSettings
 
 BITS = 7
 
@@ -106,3 +109,46 @@ def test_a_prior_model_of_ids_meets_a_stream_that_hashes_them(tmp_path, numbered
     oracle.run(dense, hashed.astype(np.float32).astype(np.float64), y)
     found, _ = weights_by_id(tmp_path / "m.h5", 32)
     np.testing.assert_allclose(found, prior + dense.w, rtol=1e-9, atol=1e-10)
+
+
+def test_features_are_found_in_the_order_of_the_pieces():
+    """Whichever thread parsed them: each finds those whose turn has come, no piece twice, none before another."""
+    found, pieces = [], 200
+    turns = ahead.Turns(lambda part: found.append(part.n_features))
+    order = np.random.default_rng(1).permutation(pieces).tolist()
+
+    def take(numbers):
+        for number in numbers:
+            turns.take(number, [ahead.Part(None, n_features=2 * number), ahead.Part(None, n_features=2 * number + 1)])
+
+    threads = [threading.Thread(target=take, args=(order[at::4],)) for at in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == list(range(2 * pieces))
+    assert not turns.parsed
+
+
+def test_what_a_save_holds_is_not_ahead_of_what_was_learned(tmp_path, monkeypatch):
+    """Pieces to come have had their features found; those are in no model before their rows are learned from."""
+    monkeypatch.setattr(ahead, "PIECE_BYTES", 1)
+    monkeypatch.setattr(ahead, "SMALLEST_PIECE", 4_000)
+    X, y = random_rows(n=2_000, d=4_000, density=0.003, seed=6)
+    text, saved = text_of(tmp_path, X, y), []
+    lines = text.read_text().splitlines()
+
+    def save(stream):
+        saved.append((stream.rows, stream.features.n_features, set(stream.features.ids().tolist())))
+
+    stream = Stream(StreamSettings("pa1", {}, save_every=100, jobs=3), save=save)
+    assert stream.run([str(text)])
+    assert len(saved) == 20
+    counts = [n for _, n, _ in saved]
+    assert counts == sorted(counts)
+    assert counts[0] < counts[10] < counts[-1]
+    for rows, n, ids in saved:  # a piece has some 13 rows
+        seen = {int(entry.split(":")[0]) for line in lines[:rows] for entry in line.split()[1:]}
+        further = {int(entry.split(":")[0]) for line in lines[: rows + 20] for entry in line.split()[1:]}
+        assert seen <= ids <= further
+        assert n == len(ids)

@@ -9,6 +9,9 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 
+import numpy as np
+
+from blocksvm.errors import InputError
 from blocksvm.formats import AUTO, format_named, settled
 from blocksvm.formats.files import RowPiece, inputs_of
 from blocksvm.formats.hashing import reader_of
@@ -24,12 +27,37 @@ BYTES_EACH = EXPANSION + 2
 ENDING_SECONDS = 5.0  # that the reading thread is waited for: it looks several times a second whether it shall end
 
 
-@dataclass(frozen=True)
+@dataclass
 class Part:
-    """Parsed rows, and the memory (text, room) in which they lie, if it is to be given back."""
+    """Parsed rows, and the memory (text, room) in which they lie, if it is to be given back; once it is their turn,
+    indices (nnz,) int32: their features, and n_features: how many had come up to these rows, or fault: why there are
+    none."""
 
     batch: RowBatch
     memory: tuple | None = None
+    indices: np.ndarray | None = None
+    n_features: int = 0
+    fault: InputError | None = None
+
+
+class Turns:
+    """Has features found for pieces in their order, by the threads that parse them: who parsed the one whose turn it is
+    goes on with those behind it that were parsed before.  So what of two pieces in a row is parsed has its features."""
+
+    def __init__(self, find: Callable[[Part], None]):
+        self.find = find
+        self.lock = threading.Lock()
+        self.following = 0
+        self.parsed: dict[int, list[Part]] = {}
+
+    def take(self, number: int, parts: list[Part]) -> None:
+        """Piece ``number`` has been parsed."""
+        with self.lock:
+            self.parsed[number] = parts
+            while self.following in self.parsed:
+                for part in self.parsed.pop(self.following):
+                    self.find(part)
+                self.following += 1
 
 
 class ParsedAhead:
@@ -37,8 +65,11 @@ class ParsedAhead:
 
     reading: how rows are made, of the format that its recipe names, or, of 'auto', of the one that the first bytes
     look like; skip_bad: go on behind a bad line; memory: bytes, of which pieces take a small share; jobs: threads that
-    parse.  stop() is polled while nothing comes; on_format is told the format before anything is parsed.
+    parse.  stop() is polled while nothing comes; on_format is told the format before anything is parsed.  find: takes
+    a part and tells its features, or why there are none; to be set before rows are read.
     """
+
+    find: Callable[[Part], None]
 
     def __init__(self, reading: Reading, skip_bad: bool, memory: int, jobs: int, stop: Callable[[], bool],
                  on_format: Callable[[str], None] = lambda name: None):  # fmt: skip
@@ -73,6 +104,7 @@ class ParsedAhead:
     def pieces(self, inputs: list[str]) -> Iterator[list[Part]]:
         """Parsed pieces; rows come as soon as they were read.  Instead of waiting for a piece the consumer parses one
         that no thread of the pool has begun.  Raises InputError for what cannot be read."""
+        self.turns = Turns(self.find)
         ready: queue.Queue = queue.Queue(1)
         closed = threading.Event()
         with ThreadPoolExecutor(self.jobs, thread_name_prefix="blocksvm-parse") as pool:
@@ -80,7 +112,7 @@ class ParsedAhead:
                 target=self._read, args=(inputs, pool, ready, closed), name="blocksvm-read", daemon=True
             )
             reading.start()
-            under_way: deque = deque()  # (piece, its future), as they were read
+            under_way: deque = deque()  # (piece, its number, its future), as they were read
             end = None
             try:
                 while True:
@@ -94,10 +126,10 @@ class ParsedAhead:
                         else:
                             end = item
                     if under_way:
-                        if not under_way[0][1].done():
+                        if not under_way[0][2].done():
                             self._help(under_way)
-                        if wait([under_way[0][1]], timeout=0.001).done:
-                            yield under_way.popleft()[1].result()
+                        if wait([under_way[0][2]], timeout=0.001).done:
+                            yield under_way.popleft()[2].result()
                     elif end is not None:
                         if end is not END:
                             raise end
@@ -123,8 +155,9 @@ class ParsedAhead:
         try:
             with inputs_of(inputs, self.reading.recipe, closed.is_set) as text:
                 limit = self._begin(text)
-                for piece in text.pieces(self.piece_bytes, limit, eager=True, digested=False, spare=self.spare_text):
-                    if not put((piece, pool.submit(self._parse, piece))):
+                pieces = text.pieces(self.piece_bytes, limit, eager=True, digested=False, spare=self.spare_text)
+                for number, piece in enumerate(pieces):
+                    if not put((piece, number, pool.submit(self._make, piece, number))):
                         return
             put(END)
         except BaseException as error:
@@ -141,12 +174,18 @@ class ParsedAhead:
 
     def _help(self, under_way: deque) -> None:
         """Parse the first piece that no thread has begun."""
-        for at, (piece, future) in enumerate(under_way):
+        for at, (piece, number, future) in enumerate(under_way):
             if future.cancel():
                 own: Future = Future()
-                own.set_result(self._parse(piece))
-                under_way[at] = piece, own
+                own.set_result(self._make(piece, number))
+                under_way[at] = piece, number, own
                 return
+
+    def _make(self, piece: TextPiece | RowPiece, number: int) -> list[Part]:
+        """A piece parsed, and its features, if it is its turn."""
+        parts = self._parse(piece)
+        self.turns.take(number, parts)
+        return parts
 
     def _parse(self, piece: TextPiece | RowPiece) -> list[Part]:
         if isinstance(piece, RowPiece):

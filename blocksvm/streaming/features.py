@@ -13,6 +13,7 @@ import numpy as np
 from blocksvm.conversion.ids import BYTES_AN_ID, FULLEST, IdTable
 from blocksvm.errors import InputError, called, said
 from blocksvm.kernels.table import add_places
+from blocksvm.streaming.ahead import Part
 from blocksvm.streaming.learner import StreamLearner
 
 SMALLEST = 4_096  # features at first
@@ -90,13 +91,10 @@ class StreamFeatures:
             # slots grow by half at a time: up to 1.5 / FULLEST of them for an id
             self.most = max(1024, int(budget / (per_feature + BYTES_AN_ID + 6.0 / FULLEST)))
             self.table = IdTable(self.most * (BYTES_AN_ID + int(6.0 / FULLEST)))
+        self.n_features = self.most if self.table is None else 0  # that learners know
         self.capacity = self.most if self.table is None else min(self.most, SMALLEST)
         for learner in learners:
             learner.reserve(self.most, self.capacity)
-
-    @property
-    def n_features(self) -> int:
-        return self.most if self.table is None else len(self.table)
 
     def _grow(self, wanted: int) -> None:
         """Make room for ``wanted`` features."""
@@ -110,20 +108,37 @@ class StreamFeatures:
         for learner in self.learners:
             learner.grow(capacity)
 
-    def indices(self, ids: np.ndarray) -> np.ndarray:
-        """Features (int32) of ids (int64), or of the places that they are hashed to, new ones taken in."""
+    def find(self, part: Part) -> None:
+        """Tell the features of a part's rows, new ones taken in.  What learners know stays as it is, so that rows
+        before it may be learned from meanwhile: ``hold`` follows."""
+        try:
+            part.indices, part.n_features = self._positions(part.batch.ids)
+        except InputError as error:
+            part.fault = error
+
+    def _positions(self, ids: np.ndarray) -> tuple[np.ndarray, int]:
+        """Features (int32) of ids (int64), or of the places that they are hashed to; and how many there are then."""
+        return (ids, self.most) if self.table is None else (self.table.add(ids), len(self.table))
+
+    def hold(self, n_features: int) -> None:
+        """Have the learners know so many features."""
         if self.table is None:
-            return ids
-        found = self.table.add(ids)
+            return
         for learner in self.learners:
-            learner.runner.check_features(len(self.table))
-        if len(self.table) > self.capacity:
-            self._grow(len(self.table))
+            learner.runner.check_features(n_features)
+        if n_features > self.capacity:
+            self._grow(n_features)
+        self.n_features = n_features
+
+    def indices(self, ids: np.ndarray) -> np.ndarray:
+        """Features (int32) of ids that are known before rows are read."""
+        found, n_features = self._positions(ids)
+        self.hold(n_features)
         return found
 
     def ids(self) -> np.ndarray:
         """Of each feature: the id, or the place it was hashed to, or the joint feature."""
-        return np.arange(self.most) if self.table is None else self.table.known[: len(self.table)]
+        return np.arange(self.most) if self.table is None else self.table.known[: self.n_features]
 
     def frozen(self) -> StreamFeatures:
         """A copy that stays as it is; only what grows at its end is shared."""

@@ -190,6 +190,7 @@ class Stream:
             numbered = describe_model(continue_from)["n_features"] < 1 << settings.bits
         saves = settings.save_every is not None
         self.features = StreamFeatures(self.learners, settings.bits, left, saves, numbered)
+        self.ahead.find = self.features.find
         if continue_from is not None:
             go_on(continue_from, self.features)
         if prior_model is not None:
@@ -287,7 +288,7 @@ class Stream:
     def _learn_part(self, part: Part, counter: RecordCounter) -> None:
         batch = part.batch
         # rows before a bad line are learned from, as they would be had the line come in another piece
-        self._learn(batch, counter)
+        self._learn(part, counter)
         if batch.fault is not None and self.settings.skip_bad:
             self.targets.skip(counter.at(batch, *batch.fault))
             counter.count(batch)
@@ -308,7 +309,8 @@ class Stream:
                 )
             )  # fmt: skip
 
-    def _learn(self, batch: RowBatch, counter: RecordCounter) -> None:
+    def _learn(self, part: Part, counter: RecordCounter) -> None:
+        batch = part.batch
         if len(batch) == 0:
             return
         if batch.weights is not None:
@@ -322,7 +324,10 @@ class Stream:
         joint = self.learners[0].runner.joint
         if joint is not None:
             joint.check_ids(batch.ids, shown_name(batch.origin.source.name))
-        matrix = (batch.indptr, self.features.indices(batch.ids), batch.values)
+        if part.fault is not None:
+            raise part.fault
+        self.features.hold(part.n_features)
+        matrix = (batch.indptr, part.indices, batch.values)
         every, weights = self.settings.save_every, self.targets.weigh(y, batch.weights, self.settings.class_weight)
         if weights is not None and (weights == 1.0).all():
             weights = None
@@ -331,19 +336,19 @@ class Stream:
         wanted = self.on_predicted is not None or self.asking is not None
         step = max(1, PREDICTED_AT_ONCE // k) if wanted else len(order)
         for start in range(0, len(order), max(1, step)):
-            part = order[start : start + step]
+            rows = order[start : start + step]
             if wanted:
-                scores = np.empty(len(part) if k == 1 else (len(part), k))
+                scores = np.empty(len(rows) if k == 1 else (len(rows), k))
             parts = [
-                learner.learn(matrix, y, part, weights=weights, every=every, scores=scores, sets=self.targets.sets)
+                learner.learn(matrix, y, rows, weights=weights, every=every, scores=scores, sets=self.targets.sets)
                 for learner in self.learners
             ]
             self._learn_from(zip(*parts, strict=True), every)
             if self.on_predicted is not None:
                 self.on_predicted(scores, self.targets.told())
             if self.asking is not None:
-                unlabelled = y[part] == NO_LABEL
-                self.asking.look(scores[unlabelled], part[unlabelled], batch, counter)
+                unlabelled = y[rows] == NO_LABEL
+                self.asking.look(scores[unlabelled], rows[unlabelled], batch, counter)
 
     def _learn_from(self, parts: Iterator[tuple[int, ...]], every: int | None) -> None:
         """Have rows learned from by each learner; reports and saves at the numbers that the parts end with."""
