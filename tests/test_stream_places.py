@@ -132,8 +132,7 @@ def test_features_are_found_in_the_order_of_the_pieces():
 
 def test_what_a_save_holds_is_not_ahead_of_what_was_learned(tmp_path, monkeypatch):
     """Pieces to come have had their features found; those are in no model before their rows are learned from."""
-    monkeypatch.setattr(ahead, "PIECE_BYTES", 1)
-    monkeypatch.setattr(ahead, "SMALLEST_PIECE", 4_000)
+    monkeypatch.setattr(ahead, "PIECE_BYTES", 20_000)
     X, y = random_rows(n=2_000, d=4_000, density=0.003, seed=6)
     text, saved = text_of(tmp_path, X, y), []
     lines = text.read_text().splitlines()
@@ -147,8 +146,8 @@ def test_what_a_save_holds_is_not_ahead_of_what_was_learned(tmp_path, monkeypatc
     counts = [n for _, n, _ in saved]
     assert counts == sorted(counts)
     assert counts[0] < counts[10] < counts[-1]
-    for rows, n, ids in saved:  # a piece has some 13 rows
+    for rows, n, ids in saved:  # a piece has some 70 rows
         seen = {int(entry.split(":")[0]) for line in lines[:rows] for entry in line.split()[1:]}
-        further = {int(entry.split(":")[0]) for line in lines[: rows + 20] for entry in line.split()[1:]}
+        further = {int(entry.split(":")[0]) for line in lines[: rows + 80] for entry in line.split()[1:]}
         assert seen <= ids <= further
         assert n == len(ids)
