@@ -30,14 +30,14 @@ ENDING_SECONDS = 5.0  # that the reading thread is waited for: it looks several 
 @dataclass
 class Part:
     """Parsed rows, and the memory (text, room) in which they lie, if it is to be given back; once it is their turn,
-    indices (nnz,) int32: their features, and n_features: how many had come up to these rows, or fault: why there are
+    indices (nnz,) int32: their features, and n_features: how many had come up to these rows, or error: why there are
     none."""
 
     batch: RowBatch
     memory: tuple | None = None
     indices: np.ndarray | None = None
     n_features: int = 0
-    fault: InputError | None = None
+    error: InputError | None = None
 
 
 class Turns:

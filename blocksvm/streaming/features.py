@@ -114,7 +114,7 @@ class StreamFeatures:
         try:
             part.indices, part.n_features = self._positions(part.batch.ids)
         except InputError as error:
-            part.fault = error
+            part.error = error
 
     def _positions(self, ids: np.ndarray) -> tuple[np.ndarray, int]:
         """Features (int32) of ids (int64), or of the places that they are hashed to; and how many there are then."""

@@ -324,8 +324,8 @@ class Stream:
         joint = self.learners[0].runner.joint
         if joint is not None:
             joint.check_ids(batch.ids, shown_name(batch.origin.source.name))
-        if part.fault is not None:
-            raise part.fault
+        if part.error is not None:
+            raise part.error
         self.features.hold(part.n_features)
         matrix = (batch.indptr, part.indices, batch.values)
         every, weights = self.settings.save_every, self.targets.weigh(y, batch.weights, self.settings.class_weight)
