@@ -119,7 +119,7 @@ class Visitor:
         between_blocks: blocks of this reading are still to come; seconds(): since the reading began.
         """
         progress, schedule = self.progress, self.plan.schedule
-        position, members = progress.position, working_set.members
+        position = progress.position
         if isinstance(schedule, Replay):
             schedule.begin_visit(len(progress.set_passes))
 
@@ -157,7 +157,9 @@ class Visitor:
             )
 
         done = position.passes
-        if len(members) and (done or wanted(0, None, 0.0)):
+        # the members are listed only where they are passed over
+        members = working_set.members if done or wanted(0, None, 0.0) else ()
+        if len(members):
             visit = Visit(order, wanted, done, self.arrays, False, len(members))
             change = self._make(visit, working_set.block, state)
             working_set.share[members] = change.arrays[SHARE][members]

@@ -13,7 +13,7 @@ from typing import Protocol
 import numpy as np
 
 from blocksvm.errors import InputError
-from blocksvm.kernels.working_set import bring_back, compact, renew, take_in
+from blocksvm.kernels.working_set import bring_back, compact, list_members, renew, take_in
 from blocksvm.sources.block import INDEX_BYTES, Block
 from blocksvm.sources.source import Source, bytes_of_blocks, new_block
 
@@ -167,9 +167,9 @@ class CopiedRows:
     @property
     def members(self) -> np.ndarray:
         if self.listed is None:
-            n = int(self.used[0])
-            found = np.flatnonzero(self.member[:n]).astype(np.int32)
-            self.listed = found[np.argsort(self.held.rows[found])]
+            self.listed = np.empty(int(self.used[1]), np.int32)
+            found = list_members(self.slots, self.member, self.listed)
+            assert found == len(self.listed)
         return self.listed
 
     def begin_reading(self, anew: bool) -> None:
