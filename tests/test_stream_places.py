@@ -11,6 +11,7 @@ from stream_cases import learned, single, text_of, weights_by_id
 from training_cases import random_rows
 
 from blocksvm.api import fit
+from blocksvm.errors import InputError
 from blocksvm.kernels.table import hash_ids
 from blocksvm.model.files import load_model
 from blocksvm.sources.matrix import Matrix
@@ -151,3 +152,20 @@ def test_what_a_save_holds_is_not_ahead_of_what_was_learned(tmp_path, monkeypatc
         further = {int(entry.split(":")[0]) for line in lines[: rows + 80] for entry in line.split()[1:]}
         assert seen <= ids <= further
         assert n == len(ids)
+
+
+@pytest.mark.parametrize("on", [False, True])
+@pytest.mark.parametrize("how", ["prior", "continue_from"])
+@pytest.mark.parametrize("wrong", [-1, 1 << BITS, 1 << 40])
+def test_features_of_a_damaged_model_are_no_places(tmp_path, numbered, on, how, wrong):
+    """They would be looked up beside the tables."""
+    text = text_of(tmp_path, *random_rows(n=40, d=30, seed=7))
+    numbered(True)
+    stream, _ = learned(text, "pa1", bits=BITS)
+    ids = stream.features.ids().astype(np.int64)
+    ids[3] = wrong
+    stream.features.ids = lambda: ids
+    save_stream(tmp_path / "m.h5", stream)
+    numbered(on)
+    with pytest.raises(InputError, match="m.h5: has features that are no places of 7 bits; it is damaged"):
+        learned(text, "" if how == "continue_from" else "pa1", bits=BITS, **{how: tmp_path / "m.h5"})

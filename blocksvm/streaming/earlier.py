@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,7 +19,7 @@ from blocksvm.learners import get_learner
 from blocksvm.learners.protocol import COMMON_SETTINGS, NUMBERS
 from blocksvm.model.files import FLOAT64, INT64, describe_model, hashed, model_feature_ids, recipe_of
 from blocksvm.model.idf import idf_of_model
-from blocksvm.model.state import open_state
+from blocksvm.model.state import SavedState, open_state
 from blocksvm.model.takeover import check_plain, continued_settings
 from blocksvm.sources.source import Labels
 from blocksvm.streaming.features import StreamFeatures
@@ -107,12 +108,20 @@ def check_continued_stream(path: Path, stream: Stream) -> Labels | None:
     return Labels(tuple(saved["labels"])) if saved["labels"] else None
 
 
+def feature_ids(saved: SavedState, path: Path, bits: int | None) -> Iterator[tuple[int, np.ndarray]]:
+    """Pieces of a model's feature ids, each with its start; InputError where they are no places of so many bits."""
+    for start, ids in saved.pieces("", "ids", INT64):
+        if bits is not None and len(ids) and not 0 <= ids.min() <= ids.max() < 1 << bits:
+            raise InputError(f"{path}: has features that are no places of {bits} bits; it is damaged, make it again")
+        yield start, ids
+
+
 def go_on(path: Path, features: StreamFeatures) -> None:
     """Fill the state of a stream's one learner, which is new, with what it knew; raises InputError where the file is
     damaged."""
     saved = open_state(path)
     if features.table is not None:
-        for _, ids in saved.pieces("", "ids", INT64):
+        for _, ids in feature_ids(saved, path, features.bits):
             features.indices(ids)
     (learner,) = features.learners
     runner, state = learner.runner, learner.state
@@ -156,7 +165,7 @@ def take_prior(path: Path, described: dict, stream: Stream) -> None:
         if saved.lengths.get("", {}).get(name) != length:
             raise InputError(f"{path}: does not have {length} {name}; it is damaged, make it again")
     places = np.empty(d, np.int32)
-    for start, ids in saved.pieces("", "ids", INT64):
+    for start, ids in feature_ids(saved, path, bits):
         own = ids if bits is not None else hashed(ids, features.bits)
         places[start : start + len(ids)] = features.indices(own)
     for start, weights in saved.pieces("", "weights", FLOAT64):
