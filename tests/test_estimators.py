@@ -466,7 +466,7 @@ def test_columns_numbered_by_frequency_are_the_same_problem(made, labels, monkey
 @pytest.mark.parametrize("small", [False, True])
 @pytest.mark.parametrize("most", [1, 7, 150, 200, 299])
 def test_passes_are_at_most_those_allowed(small, most, monkeypatch):
-    """Whatever ends a reading: their number, or the projected gradients."""
+    """Whatever ends a reading: what a pass adds to the dual, or the projected gradients."""
     monkeypatch.setattr(certified, "SMALL_NONZEROS", 10_000 if small else 0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)

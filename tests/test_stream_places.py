@@ -1,4 +1,5 @@
-"""Hashed features that are numbered as they come: the same learner as with a place for each of 2^bits."""
+"""Hashed features that are numbered as they come: the same learner as with a place for each of 2^bits; and features
+that are found before their rows are learned from."""
 
 from __future__ import annotations
 

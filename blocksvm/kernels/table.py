@@ -212,28 +212,6 @@ def close_joined(places, values, start, stop, l2, single):
 
 
 @kernel
-def number_places(places, numbers, first, counts, out):
-    """Number places (n,) int32 as they come: ``out[k]``, int32, is the number of ``places[k]``; numbers (d,) int32, -1
-    before, of each place; ``first`` (m,) int32 the place of each number, counts (m,) uint32, 0 before, how often it
-    occurs.  Returns how many there are, at most m."""
-    n, last = 0, places.shape[0] - 1
-    for k in range(places.shape[0]):
-        prefetch(numbers, places[min(k + PLACES_AHEAD, last)])
-        place = np.uint64(places[k])
-        number = numbers[place]
-        if number < 0:
-            number = np.int32(n)
-            numbers[place] = number
-            first[np.uint64(n)] = places[k]
-            n += 1
-        out[k] = number
-    for k in range(places.shape[0]):
-        prefetch(counts, out[min(k + PLACES_AHEAD, last)])
-        counts[np.uint64(out[k])] += np.uint32(1)
-    return n
-
-
-@kernel
 def add_places(places, numbers, known, n_known):
     """``places[k]``, int32, becomes its number: those that are new are numbered as they come behind the ``n_known`` of
     before.  numbers (d,) int32: of each place its number + 1, or 0; known (d,) int32: the place of each number.
@@ -250,6 +228,15 @@ def add_places(places, numbers, known, n_known):
             numbers[place] = number
         places[k] = number - np.int32(1)
     return n_known
+
+
+@kernel
+def count_numbers(numbers, counts):
+    """Add to counts (m,) uint32 how often each of ``numbers`` (n,) int32 below m occurs."""
+    last = numbers.shape[0] - 1
+    for k in range(numbers.shape[0]):
+        prefetch(counts, numbers[min(k + PLACES_AHEAD, last)])
+        counts[np.uint64(numbers[k])] += np.uint32(1)
 
 
 @kernel

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from blocksvm.kernels.table import number_places, order_by_count, renumber
+from blocksvm.kernels.table import add_places, count_numbers, order_by_count, renumber
 
 
 def by_falling_count(counts: np.ndarray) -> np.ndarray:
@@ -22,12 +22,13 @@ def by_falling_count(counts: np.ndarray) -> np.ndarray:
 def by_frequency(indices: np.ndarray, d: int) -> tuple[np.ndarray, np.ndarray]:
     """(indices, columns): int32 indices of d columns, numbered anew by falling frequency, those of equal frequency as
     they come; and (m,) int64 which column each of the m that occur is."""
-    most = min(d, len(indices))
-    numbers, first, counts = np.full(d, -1, np.int32), np.empty(most, np.int32), np.zeros(most, np.uint32)
-    numbered = np.empty(len(indices), np.int32)
-    n = number_places(indices, numbers, first, counts, numbered)
-    order = by_falling_count(counts[:n])
+    numbered = indices.copy()
+    numbers, known = np.zeros(d, np.int32), np.empty(min(d, len(indices)), np.int32)
+    n = add_places(numbered, numbers, known, 0)
+    counts = np.zeros(n, np.uint32)
+    count_numbers(numbered, counts)
+    order = by_falling_count(counts)
     # of those that come, and not of all columns, so that what is looked up lies close together
     numbers[order] = np.arange(n, dtype=np.int32)
     renumber(numbers, numbered)
-    return numbered, first[order].astype(np.int64)
+    return numbered, known[order].astype(np.int64)

@@ -1,4 +1,5 @@
-"""Text parsed ahead of who learns from it: a thread that reads, a pool that parses, memory that goes round."""
+"""Text parsed ahead of who learns from it: a thread that reads, a pool that parses and finds features in the order of
+the pieces, memory that goes round."""
 
 from __future__ import annotations
 

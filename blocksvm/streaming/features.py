@@ -18,8 +18,9 @@ from blocksvm.streaming.learner import StreamLearner
 
 SMALLEST = 4_096  # features at first
 # Bytes that learners keep of all places, from which on these are numbered.  An entry's number costs some 4 ns.  The
-# default learner at 22 bits (268 MB) takes a tenth to a half of the time then on texts with a hundredth to a half of
-# that many features, and as long where nearly all places are used; those of 34 to 168 MB up to a third more there.
+# default learner at 22 bits (268 MB) takes a tenth to three quarters of the time then on texts with a hundredth to a
+# half of that many features, and as long where nearly all places are used; those of 34 to 168 MB up to a third more
+# there.
 NUMBERED_FROM = 1 << 28
 BYTES_A_PLACE = 4 + 4  # its number, and the place of a number
 

@@ -186,7 +186,7 @@ class Stream:
                 f"{said('memory', f'{settings.memory / 1e6:g}MB')} is too small for a stream; give {least}MB or more"
             )
         numbered = None
-        if continue_from is not None and settings.bits is not None:  # else it holds all places
+        if continue_from is not None and settings.bits is not None:  # a model of all places goes on with all of them
             numbered = describe_model(continue_from)["n_features"] < 1 << settings.bits
         saves = settings.save_every is not None
         self.features = StreamFeatures(self.learners, settings.bits, left, saves, numbered)
