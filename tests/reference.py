@@ -653,6 +653,83 @@ def dual_cd_with_rest(X, y, C_rows, loss, outer_orders, beyond=0.2, visits=3, be
     return w, alpha, visited, estimates
 
 
+def dual_cd_with_direction(X, y, C_rows, loss, orders, every=8, alike=0.1, first=0, steps=3, least=0.1):
+    """One visit of coordinate descent with a direction in common: D stays at its maximum along a_i + tau t_i.
+
+    X dense, with the constant feature where there is one.  Before pass ``first`` or, where all a are 0 there, the one
+    after it, s_i = min(a_i, U_i - a_i) of each ``every``-th row of its order is fixed, t_i = s_i y_i and
+    c = sum s_i x_i.  Where the mean of <x_i, x_j> over pairs of these rows, weighted by s_i s_j, is below ``alike``
+    times the mean of ||x_i||^2, there is no direction.  A pass starts with the tau that maximises D along it, and
+    after each row's step with the curvature ||x||^2 - <x, c>^2 / H (not below ``least`` of ||x||^2) tau changes by
+    -m <x, c> / H.  Then the rows go tau t, clipped; those that were clipped leave the direction, and further steps,
+    ``steps`` in all, bring D back to its maximum along it.  After a pass in which D fell there is none any longer.
+
+    Returns a list of (w, alpha, s) after each pass.  Rows are dropped as in ``dual_cd_visit``.
+    """
+    X = np.asarray(X.todense() if hasattr(X, "todense") else X, dtype=float)
+    U, D = box(loss, C_rows)
+    n = len(y)
+    w, alpha, s = np.zeros(X.shape[1]), np.zeros(n), np.zeros(n)
+    active, chosen, useful, found, after = [True] * n, False, False, [], 0.0
+    above, below = float("inf"), -float("inf")
+
+    def best():
+        t, c = s * y, s @ X
+        H = c @ c + np.sum(s * s * D)
+        slope = np.sum(t * (D * alpha - 1.0)) + w @ c
+        return c, H, -slope / H
+
+    for number, order in enumerate(orders):
+        order = [i for i in order if active[i]]
+        if not chosen and number >= first and alpha.any():
+            chosen = True
+            sample = order[::every]
+            s[sample] = np.minimum(alpha, U - alpha)[sample]
+            products = (s[:, None] * X) @ (s[:, None] * X).T
+            pairs = np.sum(s) ** 2 - np.sum(s * s)
+            if pairs > 0.0:
+                mean = (products.sum() - np.trace(products)) / pairs
+                useful = mean / (np.sum(s * np.sum(X * X, axis=1)) / np.sum(s)) >= alike
+        direct = useful and s.any()
+        if direct:
+            c, H, tau = best()
+        high, low = -float("inf"), float("inf")
+        for i in order:
+            z = X[i] @ w + (tau * (X[i] @ c) if direct else 0.0)
+            G = y[i] * z - 1.0 + D[i] * alpha[i]
+            if (alpha[i] == 0.0 and G > above) or (alpha[i] == U[i] and G < below):
+                active[i] = False
+                continue
+            PG = min(G, 0.0) if alpha[i] == 0.0 else max(G, 0.0) if alpha[i] == U[i] else G
+            high, low = max(high, PG), min(low, PG)
+            if abs(PG) > 1e-12:
+                q = X[i] @ X[i]
+                left = max(q - (X[i] @ c) ** 2 / H, least * q) if direct else q
+                new = min(max(alpha[i] - G / (left + D[i]), 0.0), U[i]) if left + D[i] > 0.0 else U[i]
+                move = (new - alpha[i]) * y[i]
+                alpha[i] = new
+                w += move * X[i]
+                if direct:
+                    tau -= move * (X[i] @ c) / H
+        above = high if high > 0.0 else float("inf")
+        below = low if low < 0.0 else -float("inf")
+        before = after
+        for step in range(steps if direct else 0):
+            if step:
+                if not s.any():
+                    break
+                c, H, tau = best()
+            wanted = alpha + tau * s * y
+            new = np.clip(wanted, 0.0, U)
+            w += ((new - alpha) * y) @ X
+            s[new != wanted] = 0.0
+            alpha = new
+        after = dual(X, y, alpha, C_rows, loss)
+        useful = useful and (not direct or after >= before)
+        found.append((w.copy(), alpha.copy(), s.copy()))
+    return found
+
+
 # -- support vector regression (Ho, Lin, JMLR 13, 2012) ------------------------------------------------------------
 
 

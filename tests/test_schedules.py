@@ -299,11 +299,15 @@ def test_a_tighter_tolerance_makes_more_passes_and_n_makes_n(store):
     assert set(train(store, schedule="3", **settings).result.passes) == {3}
 
 
-@pytest.mark.parametrize("loss", ["hinge", "squared-hinge", "logistic"])
-def test_a_run_by_gain_ends_each_visit_where_the_rule_says(store, tmp_path, monkeypatch, loss):
+@pytest.mark.parametrize(
+    ("loss", "bias"),
+    [("hinge", 0.0), ("hinge", 3.0), ("squared-hinge", 0.0), ("squared-hinge", 3.0), ("logistic", 0.0)],
+)
+def test_a_run_by_gain_ends_each_visit_where_the_rule_says(store, tmp_path, monkeypatch, loss, bias):
     """A pass that adds less than a hundredth of tol times the block's part of the primal is the visit's last; on the
     first reading that part is the losses that the visit began with."""
     settings = {"schedule": "gain", "block_chunks": 3, "max_outer": 4, "tol": 1e-3, "C": 3.0, "loss": loss}
+    settings["bias"] = bias
     made, inner_pass = [], DualCD.inner_pass
 
     def noted(self, block, state, visit, order):

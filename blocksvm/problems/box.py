@@ -46,4 +46,5 @@ def functions_of(name: str, upper, diagonal) -> dict:
     return {
         **with_bounds(name, upper, diagonal, stationarity, step, feasible),
         "direction": direction,
+        "quadratic": True,
     }

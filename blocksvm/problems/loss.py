@@ -45,8 +45,9 @@ class Loss:
 
     Every run begins with a = 0, which must be allowed.  targets: one of the constants above; summary: one line of help;
     settings: the loss's own numbers; curvature: times c the largest second derivative by z, where the first one has no
-    bound; ball: ||w*||^2 <= ball * sum C where that is known to hold without a prior and with every bias regularised
-    (None: of two classes, 2 value(0) / c, since 1/2 ||w*||^2 <= P(w*) <= P(0)).
+    bound; quadratic: the conjugate is one polynomial of a, of degree 2 at most; ball: ||w*||^2 <= ball * sum C where
+    that is known to hold without a prior and with every bias regularised (None: of two classes, 2 value(0) / c, since
+    1/2 ||w*||^2 <= P(w*) <= P(0)).
     """
 
     name: str
@@ -61,6 +62,7 @@ class Loss:
     targets: str = TWO_CLASSES
     settings: Settings = Settings()
     curvature: float = 0.0
+    quadratic: bool = False
     ball: float | None = None
 
     def compiled(self, loop: Callable) -> Callable:

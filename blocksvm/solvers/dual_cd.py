@@ -57,6 +57,7 @@ REST_FROM = 3  # outer iterations done before any row may rest: the first ones m
 LONGEST_REST = 31
 
 NO_PAUSES, NO_SHARES = np.empty(0, np.uint8), np.empty(0)  # without a working set
+FREQUENT, ALONG, NO_DIRECTION = "frequent", "along", np.empty(0)  # of solvers/common_direction.py
 
 # Of a free bias: what the constant feature's weight is regularised towards, how far that was from it before the last
 # outer iteration, and the multiple of that by which it moved.
@@ -255,7 +256,7 @@ class DualCD(Solver):
         return self.one_pass(
             *block.matrix, block.y, block.weights, block.sq_norms, order, problem.bias, self.cost, problem.own,
             *shrinking, state["w"], state["alpha"], visit["active"], state["rest"], state.get("pauses", NO_PAUSES),
-            visit.get(SHARE, NO_SHARES),
+            visit.get(SHARE, NO_SHARES), visit.get(FREQUENT, NO_DIRECTION), visit.get(ALONG, NO_DIRECTION),
         )  # fmt: skip
 
     def shares(self, block: Block, scores: np.ndarray, state: State, out: np.ndarray) -> None:
@@ -371,6 +372,11 @@ def make(task: Task) -> Solver:
         return SeveralDualCD(task)
     if settings["multiclass"] is not None:
         raise InputError(f"{called('multiclass')}: is for more than two classes; leave it out")
+    # with a working set a gap may decide rows for good, for which D must not fall
+    if task.several_passes and not task.working_set and get_loss(settings["loss"]).quadratic:
+        from blocksvm.solvers.common_direction import DualCDWithDirection
+
+        return DualCDWithDirection(task)
     return DualCD(task)
 
 

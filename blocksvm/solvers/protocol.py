@@ -145,7 +145,8 @@ class Task:
     settings: its own, all resolved; source: the rows; bias: value of the constant feature; tolerance: the range of
     projected gradients at which a visit may end, or None; working_set: rows are kept between readings, so it shall tell
     which can still move; free_bias: the constant feature's weight is not regularised; tol: the relative gap at which a
-    problem is at its end; stop(): tells whether the run shall end, for solvers whose passes take long.
+    problem is at its end; several_passes: a visit mostly has more than one; stop(): tells whether the run shall end,
+    for solvers whose passes take long.
     """
 
     settings: dict
@@ -155,6 +156,7 @@ class Task:
     working_set: bool = False
     free_bias: bool = False
     tol: float = 0.0
+    several_passes: bool = False
     stop: Callable[[], bool] = field(default=lambda: False)
 
 

@@ -62,6 +62,7 @@ class Plan:
                 settings.working_set_share() is not None,
                 settings.free_bias,
                 settings.tol,
+                schedule.several_passes,
                 self._stops(stop),
             )
         )

@@ -67,10 +67,11 @@ class SetSituation:
 
 class Schedule(Protocol):
     """tolerance: the range of the projected gradients at which a visit ends, or None; needs: what a solver must have
-    for it, '' where any will do."""
+    for it, '' where any will do; several_passes: a visit mostly has more than one."""
 
     tolerance: float | None = None
     needs: str = ""
+    several_passes: bool = False
 
     def go_on(self, situation: Situation) -> bool: ...
 
@@ -142,6 +143,7 @@ class Gain(ByCounts):
     """
 
     needs = "a dual that it ascends step by step"
+    several_passes = True
 
     def go_on(self, situation: Situation) -> bool:
         return situation.passes < MOST_BY_GAIN and situation.gain > GAIN_LEFT * situation.allowed
