@@ -30,6 +30,10 @@ ALIKE = 0.1
 # Along the direction after a pass: its own, and to the maximum, from which what it did not see of c keeps it, and rows
 # that left the direction.
 STEPS = 3
+# At a kink of the loss a row that is a little off costs the primal in proportion, and the dual its square: with the
+# hinge loss visits go on until there is less to gain (up to twice as fast to a gap of 1e-4; a tenth slower without a
+# direction, and of no use where the loss is smooth).
+GAIN_OF_GAP_AT_KINKS = 0.1
 
 
 class DualCDWithDirection(DualCD):
@@ -39,6 +43,8 @@ class DualCDWithDirection(DualCD):
         super().__init__(task)
         compiled = self.problem.loss.compiled
         self.choose, self.aim, self.follow = compiled(choose_direction), compiled(aim), compiled(follow)
+        if self.problem.loss.curvature == 0.0:
+            self.gain_of_gap = GAIN_OF_GAP_AT_KINKS
         n_features = task.source.n_features
         self.visit_arrays += (
             VisitArray(ROOM),

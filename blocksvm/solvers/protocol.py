@@ -176,7 +176,8 @@ class Solver(Protocol):
     problem: what is minimised, None where nothing is; bias: value of the constant feature; n_vectors: weight vectors,
     1 or one a class; prior: weights
     (n_vectors * (d + 1),) that it is regularised towards, or (0,), set before ``start``; n_features: d, where its
-    features are others than the source's: 0 .. d - 1 are then their ids.
+    features are others than the source's: 0 .. d - 1 are then their ids; gain_of_gap: what the dual has to gain where
+    rows have left a gap between them and the optimum, as a part of it that schedules go by.
     """
 
     name: str
@@ -190,6 +191,7 @@ class Solver(Protocol):
     needs_output: bool  # ``weights`` computes into ``out``
     prior: np.ndarray
     n_features: int | None = None
+    gain_of_gap: float = 1.0
     # (m, k) bool: the labels of each of the rows' m sets, of a solver that has no problem
     member: np.ndarray | None = None
     # the decision values order the labels of a set, and nothing parts those in it from those outside

@@ -89,7 +89,8 @@ class Visitor:
                 if passes == 1:
                     # before the first reading is whole, the losses on it, which are not below what they come to
                     last = progress.estimates[-1] if progress.estimates else None
-                    progress.allowed = tol * (result.loss_sum if last is None else abs(last) * share)
+                    allowed = tol * (result.loss_sum if last is None else abs(last) * share)
+                    progress.allowed = self.plan.solver.gain_of_gap * allowed
                 progress.gain = result.gain
             finished = progress.finished if result is None else result.finished
             ready, disk = self.supply.feed.ready(), self.supply.feed.disk_seconds
