@@ -125,6 +125,20 @@ def test_rows_that_are_not_alike_are_visited_as_without(loss):
         np.testing.assert_array_equal(with_direction.state[name], without.state[name])
 
 
+def test_blocks_with_fewer_entries_than_w_are_visited_as_without():
+    X, y = texts()
+    for width, chosen in ((X.nnz - 1, 1.0), (X.nnz, 0.0)):
+        wide = sparse.csr_matrix((X.data, X.indices, X.indptr), shape=(len(y), width))
+        with_direction, without = Visit(wide, y, bias=1.0), Visit(wide, y, bias=1.0, solver=DualCD)
+        rng = np.random.default_rng(0)
+        for _ in range(3):
+            order = rng.permutation(len(y))
+            with_direction.make_pass(order)
+            without.make_pass(order)
+        assert with_direction.visit[ALONG][kernels.CHOSEN] == chosen
+        assert np.array_equal(with_direction.state["w"], without.state["w"]) == (chosen == 0.0)
+
+
 @pytest.mark.parametrize("loss", ["hinge", "squared-hinge"])
 @pytest.mark.parametrize("most", [0, 1, 5])
 def test_what_passes_do_not_see_of_the_direction_costs_time_and_nothing_else(loss, most, monkeypatch):

@@ -37,7 +37,10 @@ GAIN_OF_GAP_AT_KINKS = 0.1
 
 
 class DualCDWithDirection(DualCD):
-    """``DualCD``, whose visits choose a direction as soon as rows have moved."""
+    """``DualCD``, whose visits choose a direction as soon as rows have moved.
+
+    A choice looks at as many numbers as w has, so blocks of fewer entries have none.
+    """
 
     def __init__(self, task: Task):
         super().__init__(task)
@@ -71,7 +74,7 @@ class DualCDWithDirection(DualCD):
         own = (problem.bias, self.cost, problem.own)
         alpha, room = state["alpha"], visit[ROOM]
         moved = state["sums"][OUTERS] > 0 or visit["range"][PASSES] > 0
-        if reading and moved and not along[CHOSEN]:
+        if reading and moved and not along[CHOSEN] and len(block.indices) >= len(w):
             alike = self.choose(*rows, order, EVERY, *own, w, alpha, room, *common)
             along[CHOSEN] = 1.0 if alike >= ALIKE else -1.0
         aiming = (block.y, block.weights, *own, alpha, room, visit[COMMON], visit[FREQUENT], along)
