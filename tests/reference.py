@@ -662,7 +662,8 @@ def dual_cd_with_direction(X, y, C_rows, loss, orders, every=8, alike=0.1, first
     times the mean of ||x_i||^2, there is no direction.  A pass starts with the tau that maximises D along it, and
     after each row's step with the curvature ||x||^2 - <x, c>^2 / H (not below ``least`` of ||x||^2) tau changes by
     -m <x, c> / H.  Then the rows go tau t, clipped; those that were clipped leave the direction, and further steps,
-    ``steps`` in all, bring D back to its maximum along it.  After a pass in which D fell there is none any longer.
+    ``steps`` in all, bring D back to its maximum along it.  After a pass in which D fell there is none any longer, nor
+    where rows have left no more than a millionth of ||c||^2.
 
     Returns a list of (w, alpha, s) after each pass.  Rows are dropped as in ``dual_cd_visit``.
     """
@@ -690,7 +691,8 @@ def dual_cd_with_direction(X, y, C_rows, loss, orders, every=8, alike=0.1, first
             if pairs > 0.0:
                 mean = (products.sum() - np.trace(products)) / pairs
                 useful = mean / (np.sum(s * np.sum(X * X, axis=1)) / np.sum(s)) >= alike
-        direct = useful and s.any()
+            square = np.sum((s @ X) ** 2)
+        direct = useful and np.sum((s @ X) ** 2) > 1e-6 * square
         if direct:
             c, H, tau = best()
         high, low = -float("inf"), float("inf")
@@ -716,7 +718,7 @@ def dual_cd_with_direction(X, y, C_rows, loss, orders, every=8, alike=0.1, first
         before = after
         for step in range(steps if direct else 0):
             if step:
-                if not s.any():
+                if np.sum((s @ X) ** 2) <= 1e-6 * square:
                     break
                 c, H, tau = best()
             wanted = alpha + tau * s * y

@@ -208,6 +208,29 @@ def test_a_row_is_no_direction():
     assert case.visit[ALONG][kernels.CHOSEN] == -1.0
 
 
+def test_what_rounding_leaves_of_a_direction_is_none():
+    X, y = texts()
+    case = Visit(X, y, bias=1.0)
+    rng = np.random.default_rng(0)
+    for _ in range(2):
+        case.make_pass(rng.permutation(len(y)))
+    along, before = case.visit[ALONG], {name: case.state[name].copy() for name in ("w", "alpha")}
+    assert along[kernels.SQUARE] > kernels.LEAST_SQUARE * along[kernels.AT_FIRST] > 0.0
+    along[kernels.SQUARE] = kernels.LEAST_SQUARE * along[kernels.AT_FIRST]
+    along[kernels.INNER] = 1.0
+    plain = Visit(X, y, bias=1.0, solver=DualCD)
+    for name, array in before.items():
+        plain.state[name][:] = array
+    plain.visit["range"][:] = case.visit["range"]
+    plain.visit["active"][:] = case.visit["active"]
+    order = rng.permutation(len(y))
+    case.make_pass(order)
+    plain.make_pass(order)
+    assert along[kernels.CURVATURE] == along[kernels.TAU] == 0.0
+    for name in before:
+        np.testing.assert_array_equal(case.state[name], plain.state[name])
+
+
 @pytest.mark.parametrize("loss", ["hinge", "squared-hinge"])
 @pytest.mark.parametrize("chunks", [4, 40])
 def test_runs_replay_and_resume_bit_by_bit_and_certify(loss, chunks, tmp_path):

@@ -22,15 +22,16 @@ from blocksvm.kernels.loss import conjugate, direction, feasible, row_cost
 from blocksvm.kernels.memory import add_row, dot, value_at
 
 # Entries of ``along`` (float64): H, or 0 where there is no direction; tau of the pass, or of a step after it; <w, c>
-# and ||c||^2; what w has still to gain of c; <x, c> of the constant feature alone; in how many features c is not 0;
-# whether there has been a choice.
-CURVATURE, TAU, INNER, SQUARE, GONE, CONSTANT, SUPPORT, CHOSEN, LENGTH = range(9)
+# and ||c||^2, and that at first; what w has still to gain of c; <x, c> of the constant feature alone; in how many
+# features c is not 0; whether there has been a choice.
+CURVATURE, TAU, INNER, SQUARE, AT_FIRST, GONE, CONSTANT, SUPPORT, CHOSEN, LENGTH = range(10)
 
 # Features are numbered by falling frequency, and what rows have in common is frequent: passes look at so many of c's
 # entries, which stay in the second-level cache.  What they miss by that the steps after the pass bring in.
 MOST_FREQUENT = 16_384
 
 LEAST_LEFT = 0.1  # of a row's curvature is never taken for less
+LEAST_SQUARE = 1e-6  # of ||c||^2 at first: where rows have left less, their going leaves too much of rounding in it
 
 
 @inlined
@@ -122,6 +123,7 @@ def choose_direction(indptr, indices, values, y, weights, sq_norms, order, every
             square += common[j] * common[j]
     along[SUPPORT] = found
     along[SQUARE] = square
+    along[AT_FIRST] = square
     look_again(w, common, support, along)
     pairs = total * total - squares
     if pairs <= 0.0 or norms <= 0.0:
@@ -131,7 +133,7 @@ def choose_direction(indptr, indices, values, y, weights, sq_norms, order, every
 
 def aim(y, weights, bias, cost, p, alpha, room, common, frequent, along):
     """H, and the tau that is best as the rows and w stand, into ``along``, and c's ``frequent`` features: for a pass, or
-    for a further step."""
+    for a further step.  Both are 0 where next to nothing is left of c."""
     for j in range(frequent.shape[0] - 1):
         frequent[j] = common[j]
     along[CONSTANT] = bias * common[common.shape[0] - 1]
@@ -147,8 +149,9 @@ def aim(y, weights, bias, cost, p, alpha, room, common, frequent, along):
             below = conjugate(alpha[i] - s, target, c, p)
             curvature += (above - here) + (below - here)
             slope += direction(target, p) * 0.5 * (above - below)
-    along[CURVATURE] = curvature if along[SQUARE] > 0.0 else 0.0
-    along[TAU] = -slope / curvature if along[CURVATURE] > 0.0 else 0.0
+    enough = along[SQUARE] > LEAST_SQUARE * along[AT_FIRST]
+    along[CURVATURE] = curvature if enough else 0.0
+    along[TAU] = -slope / curvature if enough else 0.0
 
 
 def follow(indptr, indices, values, y, weights, sq_norms, bias, cost, p, w, alpha, room, common, along):
