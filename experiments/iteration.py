@@ -75,7 +75,7 @@ def ours(path: Path, C: float) -> dict[str, tuple[float, float]]:
                 windowed_order(np.uint64(k), n, window, order, np.empty(-(-n // window), np.int32))
                 one_pass(
                     *block.matrix, block.y, block.weights, block.sq_norms, order, 0.0, costs, problem.own,
-                    np.inf, -np.inf, np.inf, 0, w, alpha, active, rest, rest[:0], w[:0],
+                    np.inf, -np.inf, np.inf, 0, w, alpha, active, rest, rest[:0], *(3 * [w[:0]]),
                 )  # fmt: skip
                 seconds.append(time.perf_counter() - began)
             found[name] = (seconds[0], statistics.median(seconds[1:]))

@@ -135,7 +135,7 @@ def kernels(store: Store, block: Block) -> dict[str, float]:
             began = time.perf_counter()
             _, _, _, nonzeros, *_ = one_pass(
                 *block.matrix, block.y, block.weights, block.sq_norms, order, 0.0, problem.cost_by_sign(), problem.own,
-                np.inf, -np.inf, np.inf, 0, w, alpha, active, rest, rest[:0], w[:0],
+                np.inf, -np.inf, np.inf, 0, w, alpha, active, rest, rest[:0], *(3 * [w[:0]]),
             )  # fmt: skip
             rates.append(nonzeros / 1e6 / (time.perf_counter() - began))
         found[f"dual_cd_{name}"] = median(rates[SETTLED:])

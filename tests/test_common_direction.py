@@ -10,7 +10,7 @@ from training_cases import random_rows, stop_after, train
 
 import blocksvm.kernels.common_direction as kernels
 from blocksvm.api import fit
-from blocksvm.solvers.common_direction import ALIKE, EVERY, FREQUENT, ROOM, DualCDWithDirection
+from blocksvm.solvers.common_direction import EVERY, FALLS, FREQUENT, MOST_FALLS, ROOM, DualCDWithDirection
 from blocksvm.solvers.dual_cd import ALONG, DualCD, make
 from blocksvm.solvers.protocol import Task
 from blocksvm.sources.matrix import Matrix
@@ -164,6 +164,7 @@ def test_what_passes_do_not_see_of_the_direction_costs_time_and_nothing_else(los
         last, before = case.dual(), last
         assert done.gain == pytest.approx(last - before, rel=1e-8, abs=1e-10)
         assert last > before - 1e-9
+    assert case.visit[ALONG][kernels.CHOSEN] == 1.0 and np.count_nonzero(case.visit[ROOM]) < n // 8
 
 
 @pytest.mark.parametrize("loss", ["hinge", "squared-hinge"])
@@ -193,7 +194,6 @@ def test_only_visits_of_several_passes_and_quadratic_conjugates_have_one():
     assert type(make(Task({"loss": "logistic"}, source, several_passes=True))) is DualCD
     assert type(make(Task({"loss": "hinge"}, source))) is DualCD
     assert type(make(Task({"loss": "hinge"}, source, working_set=True, several_passes=True))) is DualCD
-    assert ALIKE > 0.0
 
 
 def test_a_row_is_no_direction():
@@ -206,6 +206,47 @@ def test_a_row_is_no_direction():
     case.visit["range"][3] = 19
     case.make_pass(np.arange(20))
     assert case.visit[ALONG][kernels.CHOSEN] == -1.0
+
+
+def test_entries_of_c_that_cancel_come_back_when_rows_leave():
+    """Rows (1, +1) and (1, -1) by turns: c's second entry is 0, to the last bit, until the first of them leaves."""
+    n = 64
+    X = sparse.csr_matrix(np.column_stack([np.ones(n), np.tile([1.0, -1.0], n // 2)]))
+    y = np.where(np.arange(n) % 3 == 0, -1.0, 1.0)
+    case = Visit(X, y, "squared-hinge", 1.0)
+    case.solver.choose = every_row(case.solver.choose)
+    case.state["alpha"][:] = 0.25
+    case.state["w"][:] = np.append((0.25 * y) @ X.toarray(), 0.25 * y.sum())
+    case.state["sums"][0] = n * (0.25**2 / 4.0 - 0.25)
+    case.visit["range"][2] = 1.0
+    rng = np.random.default_rng(0)
+    case.make_pass(np.arange(n))
+    assert case.visit[ALONG][kernels.SUPPORT] == 2
+    for _ in range(4):
+        alpha = case.state["alpha"]
+        np.testing.assert_allclose(case.state["w"][:2], (alpha * y) @ X.toarray(), rtol=1e-12, atol=1e-12)
+        assert case.dual() == pytest.approx(reference.dual(
+            np.hstack([X.toarray(), np.ones((n, 1))]), y, alpha, np.ones(n), "squared-hinge"), rel=1e-12
+        )  # fmt: skip
+        case.make_pass(rng.permutation(n))
+    assert np.count_nonzero(case.visit[ROOM]) < n, "some have left"
+
+
+def test_after_three_falls_of_the_dual_a_run_goes_on_without():
+    X, y = texts()
+    case, plain = Visit(X, y, bias=1.0), Visit(X, y, bias=1.0, solver=DualCD)
+    case.state[FALLS][0] = MOST_FALLS
+    rng = np.random.default_rng(0)
+    for _ in range(3):
+        order = rng.permutation(len(y))
+        assert case.make_pass(order) == plain.make_pass(order)
+    np.testing.assert_array_equal(case.state["w"], plain.state["w"])
+    # a fall is counted
+    again = Visit(X, y, bias=1.0)
+    follow, again.solver.follow = again.solver.follow, lambda *a: (follow(*a)[0], -1e9)
+    for _ in range(3):
+        again.make_pass(rng.permutation(len(y)))
+    assert again.state[FALLS][0] == 1.0 and again.visit[ALONG][kernels.CHOSEN] == -1.0
 
 
 def test_what_rounding_leaves_of_a_direction_is_none():
@@ -240,6 +281,7 @@ def test_runs_replay_and_resume_bit_by_bit_and_certify(loss, chunks, tmp_path):
     settings |= {"working_set": "none", "tol": 1e-6 if loss == "squared-hinge" else 2e-3}
     whole = train(source, **settings)
     assert whole.result.status == "converged"
+    assert max(whole.result.passes) > 2
     dense = np.hstack([X.todense(), np.ones((400, 1))])
     np.testing.assert_allclose(whole.w, np.asarray((whole.alpha * y) @ dense).ravel(), rtol=1e-10, atol=1e-11)
     certificate = whole.result.certificate

@@ -258,11 +258,6 @@ def train(
             # a certificate that chooses the rows of the working set, and what happens where room is short
             fit(source, max_outer=5, tol=0.9, block_chunks=1, **name, **(needed | settings), schedule="1")
             warm_working_set(source)
-        if method.capabilities.tolerance and n_classes == 2 and not sets:
-            # visits of several passes, along what their rows have in common
-            alike = few_rows(kind, n_classes, weighted, copies=20)
-            several = {"bias": 1.0, "schedule": "gain", "working_set": "none"} | needed | settings
-            fit(alike, max_outer=3, tol=0.0, **name, **several)
         if method.capabilities.warm_starts:
             fitted.save(Path(folder) / "model.h5")
             # at another C every row is seen first

@@ -10,7 +10,8 @@ is made with every row's own (deflation: Nicolaides, SIAM Journal on Numerical A
 dimension: Xu, SIAM Review 34, 1992).  With H = ||c||^2 + sum s_i^2 conjugate_i'' the best one after a move m of
 a_i direction_i is -m <x_i, c> / H, and the curvature that the row meets is ||x_i||^2 - <x_i, c>^2 / H.  s_i is how far
 a_i may go up and down at least, so that all t_i are possible at first.  The rows' own a_i follow when the
-pass is over (``follow``); a row that meets its bound then leaves the direction.
+pass is over (``follow``); a row that meets its bound then leaves the direction.  What a pass leaves out, how far a_i
+itself has gone along the direction, the steps after it bring in.
 
 Each conjugate must be one quadratic polynomial (``Loss.quadratic``): then its differences over +-s_i are exact.
 """
@@ -19,11 +20,12 @@ import numpy as np
 
 from blocksvm.kernels import inlined, kernel
 from blocksvm.kernels.loss import conjugate, direction, feasible, row_cost
+from blocksvm.kernels.margins import sum_of_products
 from blocksvm.kernels.memory import add_row, dot, value_at
 
 # Entries of ``along`` (float64): H, or 0 where there is no direction; tau of the pass, or of a step after it; <w, c>
-# and ||c||^2, and that at first; what w has still to gain of c; <x, c> of the constant feature alone; in how many
-# features c is not 0; whether there has been a choice.
+# and ||c||^2, and that at first; what w has still to gain of c; <x, c> of the constant feature alone; how many features
+# its rows have; 0 before a choice, then 1 where there is a direction, else -1.
 CURVATURE, TAU, INNER, SQUARE, AT_FIRST, GONE, CONSTANT, SUPPORT, CHOSEN, LENGTH = range(10)
 
 # Features are numbered by falling frequency, and what rows have in common is frequent: passes look at so many of c's
@@ -88,8 +90,8 @@ def choose_direction(indptr, indices, values, y, weights, sq_norms, order, every
     """The direction of the rows in ``order`` (m,) int32, of each ``every``-th of them.
 
     room (n,) and common (m + 1,) float64, both zeros, become s and c, of which the rows' m features and the constant one
-    are kept; support (m,) int32: in which of the former it is not 0; along (LENGTH,) float64; the other arguments are
-    those of ``dual_cd_pass``.  Returns how alike its rows are: the mean of <x_i, x_j> over pairs of them, weighted by
+    are kept; support (m,) int32: which features its rows have; along (LENGTH,) float64; the other arguments are those
+    of ``dual_cd_pass``.  Returns how alike its rows are: the mean of <x_i, x_j> over pairs of them, weighted by
     s_i s_j, as a part of the mean of ||x_i||^2 (0 where fewer than two can move).
     """
     last = common.shape[0] - 1
@@ -107,21 +109,27 @@ def choose_direction(indptr, indices, values, y, weights, sq_norms, order, every
         s = min(a - feasible(-np.inf, target, c, p), feasible(np.inf, target, c, p) - a)
         if s > 0.0:
             room[i] = s
-            add_row(indices, values, indptr[i], indptr[i + 1], s, common)
-            common[last] += s * bias
+            for k in range(indptr[i], indptr[i + 1]):
+                common[indices[k]] = 1.0
             q = sq_norms[i] + bias * bias
             total += s
             squares += s * s
             norms += s * q
             own += s * s * q
+    # all features of its rows: an entry of c that is 0 now is not when one of them leaves
     found = 0
-    square = common[last] * common[last]
     for j in range(last):
         if common[j] != 0.0:
             support[found] = j
             found += 1
-            square += common[j] * common[j]
+            common[j] = 0.0
     along[SUPPORT] = found
+    for t in range(0, order.shape[0], every):
+        i = order[t]
+        if room[i] > 0.0:
+            add_row(indices, values, indptr[i], indptr[i + 1], room[i], common)
+            common[last] += room[i] * bias
+    square = sum_of_products(common, common)
     along[SQUARE] = square
     along[AT_FIRST] = square
     look_again(w, common, support, along)
@@ -150,15 +158,16 @@ def aim(y, weights, bias, cost, p, alpha, room, common, frequent, along):
             curvature += (above - here) + (below - here)
             slope += direction(target, p) * 0.5 * (above - below)
     enough = along[SQUARE] > LEAST_SQUARE * along[AT_FIRST]
-    along[CURVATURE] = curvature if enough else 0.0
-    along[TAU] = -slope / curvature if enough else 0.0
+    # the conjugates are convex: what lies below ||c||^2 is rounding
+    along[CURVATURE] = max(curvature, along[SQUARE]) if enough else 0.0
+    along[TAU] = -slope / along[CURVATURE] if enough else 0.0
 
 
 def follow(indptr, indices, values, y, weights, sq_norms, bias, cost, p, w, alpha, room, common, along):
     """The rows' own a_i go the step tau along the direction; w follows later (``arrive``).
 
-    A row that would pass its bound stops there, and is no part of the direction any longer.  Returns (change of
-    sum_i conjugate_i, increase of D).
+    A row that would pass its bound stops there, and one that the pass has left at its bound stays, since it may be
+    at rest; neither is a part of the direction any longer.  Returns (change of sum_i conjugate_i, increase of D).
     """
     constant = w.shape[0] - 1
     last = common.shape[0] - 1
@@ -178,6 +187,8 @@ def follow(indptr, indices, values, y, weights, sq_norms, bias, cost, p, w, alph
         a = alpha[i]
         wanted = a + tau * s * sign
         new = feasible(wanted, target, c, p)
+        if a == feasible(-np.inf, target, c, p) or a == feasible(np.inf, target, c, p):
+            new = a
         more = conjugate(new, target, c, p) - conjugate(a, target, c, p)
         change += more
         gain -= more

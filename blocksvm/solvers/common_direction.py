@@ -17,7 +17,7 @@ from blocksvm.kernels.common_direction import (
     look_again,
 )
 from blocksvm.solvers.dual_cd import ALONG, FREQUENT, OUTERS, PASSES, DualCD
-from blocksvm.solvers.protocol import State, Task, VisitArray
+from blocksvm.solvers.protocol import State, StateArray, Task, VisitArray
 from blocksvm.sources.block import Block
 
 ROOM, COMMON, SUPPORT = "room", "common", "support"
@@ -34,6 +34,8 @@ STEPS = 3
 # hinge loss visits go on until there is less to gain (up to twice as fast to a gap of 1e-4; a tenth slower without a
 # direction, and of no use where the loss is smooth).
 GAIN_OF_GAP_AT_KINKS = 0.1
+FALLS = "falls"
+MOST_FALLS = 3  # of D, in passes with a direction: from then on the run goes on without, whose passes always raise it
 
 
 class DualCDWithDirection(DualCD):
@@ -48,6 +50,7 @@ class DualCDWithDirection(DualCD):
         self.choose, self.aim, self.follow = compiled(choose_direction), compiled(aim), compiled(follow)
         if self.problem.loss.curvature == 0.0:
             self.gain_of_gap = GAIN_OF_GAP_AT_KINKS
+        self.state_arrays += (StateArray(FALLS, "scalar", 1, in_model=False),)
         n_features = task.source.n_features
         self.visit_arrays += (
             VisitArray(ROOM),
@@ -74,11 +77,13 @@ class DualCDWithDirection(DualCD):
         own = (problem.bias, self.cost, problem.own)
         alpha, room = state["alpha"], visit[ROOM]
         moved = state["sums"][OUTERS] > 0 or visit["range"][PASSES] > 0
-        if reading and moved and not along[CHOSEN] and len(block.indices) >= len(w):
+        useful = state[FALLS][0] < MOST_FALLS and len(block.indices) >= len(w)
+        if reading and moved and useful and not along[CHOSEN]:
             alike = self.choose(*rows, order, EVERY, *own, w, alpha, room, *common)
             along[CHOSEN] = 1.0 if alike >= ALIKE else -1.0
         aiming = (block.y, block.weights, *own, alpha, room, visit[COMMON], visit[FREQUENT], along)
         if along[CHOSEN] > 0.0:
+            look_again(w, *common)
             self.aim(*aiming)
         if not along[CURVATURE] > 0.0:
             plain = {name: array for name, array in visit.items() if name not in (FREQUENT, ALONG)}
@@ -88,9 +93,12 @@ class DualCDWithDirection(DualCD):
         for step in range(STEPS):
             if step:
                 self.aim(*aiming)
+            if not along[CURVATURE] > 0.0:
+                break
             more, ascent = self.follow(*rows, *own, w, alpha, room, visit[COMMON], along)
             change, gain = change + more, gain + ascent
         arrive(w, *common)
         if gain < 0.0:  # bounds stood in the way of more than the direction brought
             along[CHOSEN], along[CURVATURE] = -1.0, 0.0
+            state[FALLS] += 1.0
         return *figures, change, gain, shares

@@ -177,7 +177,8 @@ class Visitor:
         """A visit of which ``visit.go_on`` tells whether the schedule wants another pass; ``arrays`` are kept where it
         was broken off."""
         progress, wanted, stopped = self.progress, visit.go_on, False
-        if visit.arrays is not None and any(len(visit.arrays[name]) != block.n_samples for name in self._by_row):
+        wanted_lengths = {a.name: a.length or block.n_samples for a in self.plan.solver.visit_arrays}
+        if visit.arrays is not None and wanted_lengths != {name: len(a) for name, a in visit.arrays.items()}:
             raise InputError(OF_ANOTHER_RUN)
 
         def go_on(passes: int, result: PassResult | None, seconds: float) -> bool:
