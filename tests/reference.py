@@ -653,17 +653,17 @@ def dual_cd_with_rest(X, y, C_rows, loss, outer_orders, beyond=0.2, visits=3, be
     return w, alpha, visited, estimates
 
 
-def dual_cd_with_direction(X, y, C_rows, loss, orders, every=8, alike=0.1, first=0, steps=3, least=0.1):
+def dual_cd_with_direction(X, y, C_rows, loss, orders, every=8, alike=0.1, steps=3, least=0.1):
     """One visit of coordinate descent with a direction in common: D stays at its maximum along a_i + tau t_i.
 
-    X dense, with the constant feature where there is one. Before pass ``first`` or, where all a are 0 there, the one
-    after it, s_i = min(a_i, U_i - a_i) of each ``every``-th row of its order is fixed, t_i = s_i y_i and c = sum s_i
-    x_i. Where the mean of <x_i, x_j> over pairs of these rows, weighted by s_i s_j, is below ``alike`` times the mean
-    of ||x_i||^2, there is no direction. A pass starts with the tau that maximises D along it, and after each row's step
-    with the curvature ||x||^2 - <x, c>^2 / H (not below ``least`` of ||x||^2) tau changes by -m <x, c> / H. Then the
-    rows go tau t, clipped, but for those that are at a bound; both these and those that were clipped leave the
-    direction, and further steps, ``steps`` in all, bring D back to its maximum along it. After a pass in which D fell
-    there is none any longer, nor where rows have left no more than a millionth of ||c||^2.
+    X dense, with the constant feature where there is one. Before the first pass that finds an a that is not 0, s_i =
+    min(a_i, U_i - a_i) of each ``every``-th row of its order is fixed, t_i = s_i y_i and c = sum s_i x_i. Where the
+    mean of <x_i, x_j> over pairs of these rows, weighted by s_i s_j, is below ``alike`` times the mean of ||x_i||^2,
+    there is no direction. A pass starts with the tau that maximises D along it, and after each row's step with the
+    curvature ||x||^2 - <x, c>^2 / H (not below ``least`` of ||x||^2) tau changes by -m <x, c> / H. Then the rows go
+    tau t, clipped, but for those that are at a bound; both these and those that were clipped leave the direction, and
+    further steps, ``steps`` in all, bring D back to its maximum along it. After a pass in which D fell there is none
+    any longer, nor where rows have left no more than a millionth of ||c||^2.
 
     Returns a list of (w, alpha, s) after each pass.  Rows are dropped as in ``dual_cd_visit``.
     """
@@ -680,9 +680,9 @@ def dual_cd_with_direction(X, y, C_rows, loss, orders, every=8, alike=0.1, first
         slope = np.sum(t * (D * alpha - 1.0)) + w @ c
         return c, H, -slope / H
 
-    for number, order in enumerate(orders):
+    for order in orders:
         order = [i for i in order if active[i]]
-        if not chosen and number >= first and alpha.any():
+        if not chosen and alpha.any():
             chosen = True
             sample = order[::every]
             s[sample] = np.minimum(alpha, U - alpha)[sample]

@@ -52,8 +52,8 @@ def dual_cd_pass(indptr, indices, values, y, weights, sq_norms, order, bias, cos
     one is 3 visits more than twice as long, at most ``rest_visits``; share (n,) float64, each visited row's share of the
     gap as ``share_of_gap`` has it, before its own step.
 
-    With a direction that the rows have in common (both of length 0 without one): frequent and along as
-    kernels/common_direction.py has them; w and alpha are to follow along[TAU] after the pass.
+    With a direction that the rows have in common: frequent and along as kernels/common_direction.py has them (both of
+    length 0, or along[CURVATURE] = 0, without one); w and alpha are to follow along[TAU] after the pass.
 
     Returns (pg_max, pg_min, rows dropped, nonzeros, loss sum of the margins seen before each row's own step, the part
     of it that belongs to rows put to rest, change of sum_i conjugate_i, increase of D, sum of the shares).
@@ -61,7 +61,7 @@ def dual_cd_pass(indptr, indices, values, y, weights, sq_norms, order, bias, cos
     d = w.shape[0] - 1
     n = order.shape[0]
     with_set = share.shape[0] > 0
-    with_common = frequent.shape[0] > 0
+    with_common = along.shape[0] > 0 and along[CURVATURE] > 0.0
     curvature = along[CURVATURE] if with_common else 0.0
     tau = along[TAU] if with_common else 0.0
     pg_max = -np.inf

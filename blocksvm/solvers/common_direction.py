@@ -60,16 +60,7 @@ class DualCDWithDirection(DualCD):
             VisitArray(ALONG, length=LENGTH),
         )
 
-    def visit_rows(
-        self,
-        block: Block,
-        state: State,
-        visit: State,
-        order: np.ndarray,
-        shrinking: tuple,
-        reading: bool,
-        first: bool,
-    ) -> tuple:
+    def visit_rows(self, block: Block, state: State, visit: State, order: np.ndarray, *how) -> tuple:
         """The pass of ``DualCD``, with every row's step one along the direction, and then the rows go it."""
         problem, along, w = self.problem, visit[ALONG], state["w"]
         common = (visit[COMMON], visit[SUPPORT], along)
@@ -78,17 +69,15 @@ class DualCDWithDirection(DualCD):
         alpha, room = state["alpha"], visit[ROOM]
         moved = state["sums"][OUTERS] > 0 or visit["range"][PASSES] > 0
         useful = state[FALLS][0] < MOST_FALLS and len(block.indices) >= len(w)
-        if reading and moved and useful and not along[CHOSEN]:
+        if moved and useful and not along[CHOSEN]:
             alike = self.choose(*rows, order, EVERY, *own, w, alpha, room, *common)
             along[CHOSEN] = 1.0 if alike >= ALIKE else -1.0
         aiming = (block.y, block.weights, *own, alpha, room, visit[COMMON], visit[FREQUENT], along)
         if along[CHOSEN] > 0.0:
-            look_again(w, *common)
             self.aim(*aiming)
+        *figures, change, gain, shares = super().visit_rows(block, state, visit, order, *how)
         if not along[CURVATURE] > 0.0:
-            plain = {name: array for name, array in visit.items() if name not in (FREQUENT, ALONG)}
-            return super().visit_rows(block, state, plain, order, shrinking, reading, first)
-        *figures, change, gain, shares = super().visit_rows(block, state, visit, order, shrinking, reading, first)
+            return *figures, change, gain, shares
         look_again(w, *common)
         for step in range(STEPS):
             if step:

@@ -177,9 +177,10 @@ class Visitor:
         """A visit of which ``visit.go_on`` tells whether the schedule wants another pass; ``arrays`` are kept where it
         was broken off."""
         progress, wanted, stopped = self.progress, visit.go_on, False
-        wanted_lengths = {a.name: a.length or block.n_samples for a in self.plan.solver.visit_arrays}
-        if visit.arrays is not None and wanted_lengths != {name: len(a) for name, a in visit.arrays.items()}:
-            raise InputError(OF_ANOTHER_RUN)
+        if visit.arrays is not None:
+            lengths = {array.name: array.length or block.n_samples for array in self.plan.solver.visit_arrays}
+            if lengths != {name: len(array) for name, array in visit.arrays.items()}:
+                raise InputError(OF_ANOTHER_RUN)
 
         def go_on(passes: int, result: PassResult | None, seconds: float) -> bool:
             nonlocal stopped
