@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import itertools
 import json
 import re
 import shutil
@@ -24,7 +25,7 @@ from blocksvm.reporting import charts
 from blocksvm.reporting.page import page_of
 from blocksvm.reporting.runs import load_runs, told_apart
 from blocksvm.reporting.server import Pages
-from blocksvm.reporting.svg import MOST_SPANS, merged
+from blocksvm.reporting.svg import HALF_A_LETTER, LANES_WIDTH, MOST_SPANS, WIDTH, drawn, merged, timeline
 from blocksvm.sources.store.reader import Store
 from blocksvm.training.trace import TRACED
 
@@ -272,6 +273,24 @@ def test_a_timeline_accounts_for_all_seconds(tmp_path, events):
     assert len(merged(run.iterations * 1000)) <= 2 * MOST_SPANS
     assert sum(one.lasted for one in run.iterations) == pytest.approx(run.iterations[-1].seconds)
     assert any(one.training > 0.0 for one in run.iterations)
+
+
+@pytest.mark.parametrize("factor", [1.0, 0.999, 0.99, 1.0 / 60.0, 1e-3, 7.0, 3600.0])
+def test_labels_along_x_lie_within_the_drawing_and_apart(tmp_path, events, factor):
+    # a run that ends where a tick is, and a little before and after it
+    last = [event for event in events if event["event"] == "outer"][-1]["seconds"]
+    factor *= 30.0 / last
+    events = [event | {"seconds": event["seconds"] * factor} if "seconds" in event else event for event in events]
+    (run,) = load_runs([written(tmp_path / "run.jsonl", events)])
+    drawings = [(timeline(run), LANES_WIDTH), *((drawn(chart), WIDTH) for chart in charts.progress_charts([run]))]
+    assert len(drawings) >= 4
+    for drawing, width in drawings:
+        along = re.findall(r'<text x="([\d.]+)" y="(\d+)" text-anchor="middle">([^<]+)</text>', drawing)
+        last = max(int(y) for _, y, text in along if text[0].isdigit())
+        labels = [(float(x), HALF_A_LETTER * len(text)) for x, y, text in along if int(y) == last]
+        assert len(labels) >= 2
+        assert all(x - half >= -0.1 and x + half <= width + 0.1 for x, half in labels)
+        assert all(x + half < y - other for (x, half), (y, other) in itertools.pairwise(labels))
 
 
 def luminance(colour):

@@ -95,11 +95,18 @@ def traces(tmp_path_factory):
     """Two trainings of different C, as if read from disk each time, and a stream of two learners."""
     folder, paths = tmp_path_factory.mktemp("page"), []
     store_path = make_store(folder, *random_rows(n=200, d=30, seed=71, dtype=np.float32), chunk_nonzeros=128)
-    for name, C in (("narrow", 1.0), ("wide", 0.1)):
+    for name, C, end in (("narrow", 1.0, 0.03), ("wide", 0.1, 0.02)):
         events = []
         with Store(store_path) as store, Store(store_path) as valid:
             fit(store, C=C, tol=1e-3, memory=10**7, valid=valid, on_event=events.append)
-        events = [event | ({"bytes_read": 12_500} if event["event"] == "outer" else {}) for event in events]
+        # as long as a round number of seconds, so that the last tick is where the drawing ends
+        last = next(event["seconds"] for event in reversed(events) if event["event"] == "outer")
+        events = [
+            event | {"bytes_read": 12_500, "seconds": event["seconds"] * end / last}
+            if event["event"] == "outer"
+            else event
+            for event in events
+        ]
         paths.append(trace(folder / f"{name}.jsonl", [event for event in events if event["event"] in TRACED]))
     events = [{"event": "start", "learner": "pa1,arow", "learners": {"pa1": {"C": 1.0}, "arow": {"r": 1.0}}}]
     for k in range(12):

@@ -14,6 +14,7 @@ COLOURS = 8  # of runs, in page.css; later runs have the same ones with other da
 CROWDED = 60  # points, of which more are drawn smaller
 MOST_SPANS = 150  # of a timeline
 HALF_A_LETTER = 4.2  # the room of a label's letters, in units
+BESIDE = 4.0  # between a label and the next one
 
 
 class Frame:
@@ -55,19 +56,27 @@ def _axes(frame: Frame) -> list[str]:
         y = frame.down(tick)
         parts.append(f'<path class="grid" d="M{LEFT} {y:.1f}H{right}"/>')
         parts.append(f'<text x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{escape(frame.y.written(tick))}</text>')
-    taken = -1e9
-    for tick in frame.x.ticks(*frame.x_range):
-        x, text = frame.across(tick), frame.x.written(tick)
-        parts.append(f'<path class="grid" d="M{x:.1f} {TOP}V{bottom}"/>')
-        half = HALF_A_LETTER * len(text) + 4.0
-        if x - half < taken:  # the label before has this room
-            continue
-        taken = x + half
-        anchor = "end" if x + half > WIDTH else "middle"
-        parts.append(f'<text x="{x:.1f}" y="{bottom + 23}" text-anchor="{anchor}">{escape(text)}</text>')
+    ticks = [(frame.across(tick), frame.x.written(tick)) for tick in frame.x.ticks(*frame.x_range)]
+    parts += (f'<path class="grid" d="M{x:.1f} {TOP}V{bottom}"/>' for x, _ in ticks)
+    parts += _labels(ticks, bottom + 23, WIDTH)
     parts.append(f'<path class="axis" d="M{LEFT} {TOP}V{bottom}H{right}"/>')
     middle = (LEFT + right) / 2
     parts.append(f'<text x="{middle:.0f}" y="{HEIGHT - 7}" text-anchor="middle">{escape(frame.x.label)}</text>')
+    return parts
+
+
+def _labels(ticks: Sequence[tuple[float, str]], y: float, width: float) -> list[str]:
+    """What ticks along x are called: each in the middle below its tick, or as near to it as a drawing of this width
+    has room, and left out where the one before has that room."""
+    parts = []
+    taken = 0.0
+    for x, text in ticks:
+        half = HALF_A_LETTER * len(text)
+        middle = min(x, width - half)
+        if middle - half < taken:
+            continue
+        taken = middle + half + BESIDE
+        parts.append(f'<text x="{middle:.1f}" y="{y}" text-anchor="middle">{escape(text)}</text>')
     return parts
 
 
@@ -119,10 +128,10 @@ def timeline(run: Run) -> str:
             parts += _span(iterations, kinds, left, top, lambda seconds: LANES_LEFT + (seconds - begin) * scale)
     bottom = 8 + 2 * LANE + 14
     axis = Axis("seconds", False, in_seconds)
-    for tick in axis.ticks(begin, max(end, begin + 1e-9)):
-        x = LANES_LEFT + (tick - begin) * scale
-        parts.append(f'<path class="axis" d="M{x:.1f} {bottom}v5"/>')
-        parts.append(f'<text x="{x:.1f}" y="{bottom + 20}" text-anchor="middle">{escape(axis.written(tick))}</text>')
+    ends = begin, max(end, begin + 1e-9)
+    ticks = [(LANES_LEFT + (tick - begin) * scale, axis.written(tick)) for tick in axis.ticks(*ends)]
+    parts += (f'<path class="axis" d="M{x:.1f} {bottom}v5"/>' for x, _ in ticks)
+    parts += _labels(ticks, bottom + 20, LANES_WIDTH)
     label = escape(f"{run.name}: where the seconds went")
     return (
         f'<div class="scrolled"><svg class="timeline" viewBox="0 0 {LANES_WIDTH} {bottom + 28}" role="img" '
