@@ -6,10 +6,11 @@ Vowpal Wabbit and scikit-learn.
 
 Each row is predicted before it is learned from, in the order of the text, once; labels are two.  A mistake is a row
 whose margin is not above 0.  Runs are interleaved; seconds are those from the first row to the last, start-up aside (of
-both, a run without rows to speak of comes first in the same process), of which the median is told.  Vowpal Wabbit reads
-the same rows in its own format, hashed to as many bits, with its constant feature; its mistakes are counted in a run
-that writes its predictions.  scikit-learn's learners get the text by ``load_svmlight_file`` in pieces that double up to
-1,000 rows, each predicted before ``partial_fit``, ids folded to as many bits; seconds include the parsing.
+both, a run without rows to speak of comes first in the same process), of which the median is told; memory is at hand.
+Vowpal Wabbit reads the same rows in its own format, hashed to as many bits, with its constant feature; its mistakes are
+counted in a run that writes its predictions.  scikit-learn's learners get the text by ``load_svmlight_file`` in pieces
+that double up to 1,000 rows, each predicted before ``partial_fit``, ids folded to as many bits; seconds include the
+parsing.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from pathlib import Path
 from statistics import median
 
 from experiments.prepare import write_vw
-from experiments.processes import ROOT, read_through
+from experiments.processes import ROOT, read_through, touch_memory
 from experiments.report import machine
 
 NEEDS = {"pegasos": ["--lambda", "1e-4"], "perceptron-bias": ["--max-norm", "10"], "omd": ["--mirror", "p-norm"]}
@@ -142,9 +143,11 @@ def measure(name: str, text: Path, options) -> dict:
     for _ in range(options.repeats):
         for learner in learners:
             read_through(text)
+            touch_memory()
             runs.setdefault(learner, []).append(ours(text, options.bits, learner))
         for kind, more in VW.items():
             read_through(vw)
+            touch_memory()
             runs.setdefault(f"vw {kind}", []).append(last_line([python, "-c", PEER, vw, options.bits, more]))
     for kind, more in VW.items():
         runs[f"vw {kind}"][0]["mistakes"] = mistakes_of_vw(vw, options.bits, more, python)

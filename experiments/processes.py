@@ -10,6 +10,8 @@ import time
 from importlib import import_module
 from pathlib import Path
 
+import numpy as np
+
 ROOT = Path(__file__).resolve().parent.parent
 
 
@@ -72,6 +74,12 @@ def read_through(path: Path) -> None:
     with open(path, "rb", buffering=0) as file:
         while file.read(1 << 22):
             pass
+
+
+def touch_memory(n_bytes: int = 1 << 31) -> None:
+    """Use memory and free it, so that the next process finds some at hand.  A virtual machine gives back to its host
+    what was free for some seconds, and gets it again at 0.3 GB a second: that says nothing of a program."""
+    np.ones(n_bytes // 8)
 
 
 def split(text: Path, store: Path, *more: str) -> float:

@@ -3,6 +3,7 @@
     python -m experiments.streams TEXT.svm TEXT.vw [--bits 22] [--repeats 5] [--python-peers PATH]
 
 TEXT.vw: the same rows in Vowpal Wabbit's format, as ``experiments.prepare TEXT FOLDER --vw FILE`` writes them.
+Each run finds its text in the system's cache and memory at hand.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import tempfile
 from pathlib import Path
 from statistics import median
 
-from experiments.processes import ROOT, read_through
+from experiments.processes import ROOT, read_through, touch_memory
 from experiments.report import machine
 
 OURS = (("pa1", ["-C", "0.1"]), ("ogd", []), ("arow", []), ("adagrad-fobos", []))
@@ -64,9 +65,11 @@ def main() -> None:
     for _ in range(options.repeats):
         for name, more in OURS:
             read_through(text)
+            touch_memory()
             seconds.setdefault(f"blocksvm {name}", []).append(ours(text, options.bits, name, more))
         for name, more in THEIRS:
             read_through(vw)
+            touch_memory()
             taken = theirs(vw, options.bits, more, options.python_peers)
             seconds.setdefault(f"Vowpal Wabbit {name}", []).append(taken)
     m, size = machine(), text.stat().st_size / 1e6

@@ -5,7 +5,8 @@ memory, beside LIBLINEAR's training alone in memory to the same primal objective
 
 A share of 8 is a budget of 1 byte a nonzero, 16 a feature that occurs, 20 a row and 5 MB: an eighth of the rows as they
 are decoded; 32 a quarter of the first of these; 'mem' room for everything.  All runs are interleaved, each a process of
-its own; stores are read from the system's cache.  LIBLINEAR has the ids of the text, as its users do.
+its own, which finds memory at hand; stores are read from the system's cache.  LIBLINEAR has the ids of the text, as its
+users do.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from pathlib import Path
 import numpy as np
 
 from experiments.objective import Rows, evaluate
-from experiments.processes import must, read_through, run_module, split
+from experiments.processes import must, read_through, run_module, split, touch_memory
 from experiments.report import machine
 from experiments.solvers.blocksvm import train
 
@@ -89,10 +90,12 @@ def measure(name: str, text: Path, folder: Path, options) -> dict:
         for share, kind in list(runs) if repeat % 2 == 0 else list(runs)[::-1]:
             if kind == "none" and (share != shares[0] or options.only_set):
                 continue
+            touch_memory()
             line = ours(store, budget(store, share), options.tol, kind)
             runs[share, kind].append(line)
             print(f"  {name} {share} {kind} {line['seconds']:.2f} s, {line['readings']:.1f} readings", flush=True)
         primal = statistics.median(line["primal"] for line in runs[shares[0], "auto"])
+        touch_memory()
         line, level = liblinear(folder, rows, primal, level)
         peer.append(line)
         print(f"  {name} LIBLINEAR {line['seconds']:.2f} s, eps {LEVELS[level]}", flush=True)

@@ -14,6 +14,7 @@ from blocksvm.kernels.shuffle import windowed_rows
 from blocksvm.solvers.dual_cd import PASSES, DualCD
 from blocksvm.sources.matrix import Matrix
 from blocksvm.training.partition import FEWEST_WINDOWS, WINDOW_ROWS, Partition
+from blocksvm.training.record import Progress
 from blocksvm.training.saving import save_result
 from blocksvm.training.schedule import (
     GAIN_LEFT,
@@ -343,6 +344,48 @@ def test_a_run_by_gain_ends_each_visit_where_the_rule_says(store, tmp_path, monk
             assert resumed.same(whole)
             assert resumed.result.passes == whole.result.passes
             checkpoint.unlink()
+
+
+@pytest.mark.parametrize("schedule", ["gain", "40", "tol:1e-7"])
+def test_rows_that_one_visit_has_settled_are_certified_next(rows, tmp_path, monkeypatch, schedule):
+    """Whatever the schedule: it is the last pass's gain that tells.  Without the rule another reading follows."""
+    settings = {"schedule": schedule, "tol": 1e-4, "C": 0.3, "loss": "squared-hinge", "working_set": "none"}
+    run = train(Matrix(*rows), **settings)
+    (passes,) = run.result.passes
+    assert passes > 1 and run.result.certificate.rel_gap <= 1e-4
+    assert train(Matrix(*rows), replay=(run.result.passes, run.result.set_passes), **settings).same(run)
+    for stop in (1, 3):
+        checkpoint = tmp_path / f"{stop}.ckpt"
+        train(Matrix(*rows), checkpoint=checkpoint, stop=stop_after(stop), **settings)
+        assert train(Matrix(*rows), checkpoint=checkpoint, resume=True, **settings).same(run)
+    # where rows lie in several blocks a certificate waits for the estimates
+    assert len(train(Matrix(*rows, chunk_rows=CHUNK_ROWS), block_chunks=10, **settings).result.passes) >= 4
+    with monkeypatch.context() as patch:
+        patch.setattr(Progress, "settled", lambda progress: False)
+        further = train(Matrix(*rows), **settings)
+    assert len(further.result.passes) > 1 and further.result.passes[0] == passes
+
+
+def test_a_certificate_that_comes_too_early_is_no_more_than_that(rows, monkeypatch):
+    settings = {"schedule": "gain", "tol": 1e-6, "C": 1.0, "loss": "hinge", "working_set": "none", "max_outer": 99}
+    plain = train(Matrix(*rows), **settings)
+    monkeypatch.setattr(Progress, "settled", lambda progress: True)
+    run = train(Matrix(*rows), **settings)
+    assert run.result.certificate.rel_gap <= 1e-6
+    n = len(run.result.passes)
+    assert n > 1 and run.result.passes == plain.result.passes[:n]
+    assert run.loop.progress.attempts.last == 0, "nothing was learned of estimates"
+
+
+@pytest.mark.parametrize(("gain", "settled"), [(0.009, True), (0.011, False), (0.0, False), (-0.001, False)])
+def test_what_settled_means(gain, settled):
+    """A gain of 0 is that of a solver that has no dual, and one below 0 a fall along a direction in common."""
+    progress = Progress(gain=gain, allowed=1.0)
+    for passes in ([], [1], [2, 2]):
+        progress.tally.passes = passes
+        assert not progress.settled()
+    progress.tally.passes = [2]
+    assert progress.settled() == settled
 
 
 @pytest.mark.parametrize("schedule", ["3", "tol:0.05", "gain"])

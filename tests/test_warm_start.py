@@ -162,6 +162,26 @@ def test_pegasos_takes_no_other_solvers_scalars_for_its_own(store, tmp_path):
     assert start["scalars"][2] == 201.0, "t is that after one pass over the rows"
 
 
+@pytest.mark.parametrize("blocks", [None, 3])
+def test_by_gain_the_first_reading_tells_how_much_is_left(store, tmp_path, blocks):
+    """It makes one pass a visit, and where little is left the run ends soon; resumed in the middle of it, too."""
+    settings = {"schedule": "gain", "tol": 1e-5, "loss": "squared-hinge", "working_set": "none", "block_chunks": blocks}
+    first = train(store, C=1.0, **settings)
+    model = model_of(first, store, tmp_path / "model.h5")
+    again = train(store, C=1.0, warm_start=model, **settings)
+    n = again.events[0]["blocks"]
+    assert again.result.status == "converged" and again.result.passes[:n] == [1] * n
+    assert 3 * sum(again.result.passes) < sum(first.result.passes)
+    other = train(store, C=2.0, warm_start=model, **settings)
+    assert other.result.passes[:n] == [1] * n
+    assert max(first.result.passes[:n]) > 1 and max(other.result.passes[n:]) > 1
+    for stop in (1, 2, 4):
+        checkpoint = tmp_path / f"{stop}.ckpt"
+        train(store, C=2.0, warm_start=model, checkpoint=checkpoint, stop=stop_after(stop), **settings)
+        resumed = train(store, C=2.0, warm_start=model, checkpoint=checkpoint, resume=True, **settings)
+        assert resumed.same(other) and resumed.result.passes == other.result.passes
+
+
 def test_what_cannot_be_a_start_is_refused(store, rows, tmp_path):
     X, y = rows
     pegasos = model_of(train(store, solver="pegasos", max_outer=1), store, tmp_path / "pegasos.h5")

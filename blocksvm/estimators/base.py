@@ -234,7 +234,8 @@ class Estimator(BaseEstimator):
             coef = np.array(weights)
         else:
             coef = np.zeros((len(weights), training.n_features))
-            coef[:, training.columns] = weights
+            for own, found in zip(coef, weights, strict=True):
+                own[training.columns] = found
         self.coef_ = coef if is_classifier(self) else coef[0]
         self.intercept_ = np.array(intercept, dtype=np.float64)
         self._keep_classes(training, fitted)

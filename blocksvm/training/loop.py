@@ -119,6 +119,7 @@ class OuterLoop:
             self._open(broken_off)
             if self.warm_start is not None and plan.resume is None:
                 start_warm(self.warm_start, plan, self.state, self.supply.every_row())
+                self.progress.warm = True
             # from here on nothing of the user's is found wrong
             self.watch.on_event(start_event(plan, self.progress))
             status = self._iterate()
@@ -227,8 +228,10 @@ class OuterLoop:
         else:
             primal, dual, gap = solver.estimates(self.state, progress.tally.loss_sum, seen)
         prospect = solver.prospect(gap)
+        settled = self.working_set is None and progress.settled()
         if certificate is None and (
             position.check
+            or settled
             or (self.working_set is None and progress.attempts.worthwhile(position.outer, prospect, plan.settings.tol))
         ):
             self.emit("certifying")
@@ -241,11 +244,12 @@ class OuterLoop:
                 return "interrupted"
             if isinstance(found, Missed):
                 share, whole = found.share, found.gap / found.share
-                progress.attempts.learn(position.outer, prospect, whole / (dual + whole))
+                reached = whole / (dual + whole)
             else:
                 certificate, share = found, 1.0
-                estimated = progress.gap_estimate if position.check else prospect
-                progress.attempts.learn(position.outer, estimated, solver.certified(self.state, found))
+                reached = solver.certified(self.state, found)
+            if not settled:  # of several passes the first one's losses tell nothing of the last one's gap
+                progress.attempts.learn(position.outer, progress.gap_estimate if position.check else prospect, reached)
         solver.end_outer(self.state, position.outer)
         progress.estimates = [*progress.estimates[-STILL:], primal]
         if certificate is not None:

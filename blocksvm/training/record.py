@@ -18,6 +18,7 @@ from blocksvm.problems.problem import Certificate
 from blocksvm.problems.support import Support
 from blocksvm.settings import plain
 from blocksvm.training.certificate import Attempts
+from blocksvm.training.schedule import GAIN_LEFT
 
 
 @dataclass
@@ -88,7 +89,7 @@ class Progress:
     blocks; checked_gap: relative, certified by the last one where that visited none; certificate: the last one taken,
     and the outer iteration at whose end it was; leave_out: the bin of distances (screening.py) from which on rows are
     still to be left out, 0 where none are; finished: what the solver said after the last pass of a visit under way;
-    outers_before: outer iterations of a run that this one continues.
+    outers_before: outer iterations of a run that this one continues; warm: it began at another one's end.
     """
 
     position: Position = field(default_factory=Position)
@@ -112,12 +113,19 @@ class Progress:
     leave_out: int = 0
     finished: bool = False
     outers_before: int = 0
+    warm: bool = False
 
     @classmethod
     def restored(cls, saved: dict) -> Progress:
         """From its description in a checkpoint."""
         parts = {"position": Position, "tally": Tally, "attempts": Attempts, "cycle": Cycle}
         return cls(**{name: parts[name](**value) if name in parts else value for name, value in saved.items()})
+
+    def settled(self) -> bool:
+        """Whether all rows have had several passes in one visit, of which the last brought next to nothing: then a
+        certificate tells what another pass over all rows would, and costs less."""
+        several = len(self.tally.passes) == 1 and self.tally.passes[0] > 1
+        return several and 0.0 < self.gain <= GAIN_LEFT * self.allowed
 
     def outers_done(self) -> int:
         """By this run: what a run that it continues has done does not count."""

@@ -29,7 +29,8 @@ class Situation:
     """What a schedule may know after a pass: passes done, whether the solver is done with the block, whether the next
     block has been read, and of earlier visits the mean seconds that one block's reading kept the disk busy and the
     processors idle, and those of one pass (0: unknown); with_set: passes over the working set come after this visit;
-    gain: what the last pass added to the dual; allowed: the gap that the tolerance allows the block's rows."""
+    gain: what the last pass added to the dual; allowed: the gap that the tolerance allows the block's rows; looking:
+    the run began at another's end, and how much of the gap is left its first reading tells."""
 
     passes: int
     finished: bool
@@ -39,6 +40,7 @@ class Situation:
     with_set: bool = False
     gain: float = 0.0
     allowed: float = 0.0
+    looking: bool = False
 
 
 @dataclass(frozen=True)
@@ -146,6 +148,8 @@ class Gain(ByCounts):
     several_passes = True
 
     def go_on(self, situation: Situation) -> bool:
+        if situation.looking:
+            return False
         return situation.passes < MOST_BY_GAIN and situation.gain > GAIN_LEFT * situation.allowed
 
 

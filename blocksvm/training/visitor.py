@@ -95,9 +95,11 @@ class Visitor:
             finished = progress.finished if result is None else result.finished
             ready, disk = self.supply.feed.ready(), self.supply.feed.disk_seconds
             with_set = working_set is not None
+            looking = progress.warm and not progress.outers_done()
             return passes < most and schedule.go_on(
-                Situation(passes, finished, ready, disk, self.pass_seconds, with_set, progress.gain, progress.allowed)
-            )
+                Situation(passes, finished, ready, disk, self.pass_seconds, with_set, progress.gain, progress.allowed,
+                          looking)
+            )  # fmt: skip
 
         visit = Visit(order, wanted, position.passes, self.arrays, progress.finished)
         change = self._make(visit, block, state)
