@@ -41,8 +41,8 @@ runpy.run_module("blocksvm.train", run_name="__main__")
 
 
 def environment(cache: Path, python: str) -> dict[str, str]:
-    """As a user has it: bytecode is kept, and an installed package is found without being told where."""
-    given = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    """As a user has it: bytecode is kept, and an installed package is found without being told where, and no other."""
+    given = {k: value for k, value in os.environ.items() if k not in ("PYTHONDONTWRITEBYTECODE", "PYTHONPATH")}
     own = {"PYTHONPATH": str(ROOT)} if python == sys.executable else {}
     return given | {"XDG_CACHE_HOME": str(cache)} | own
 

@@ -228,12 +228,8 @@ class OuterLoop:
         else:
             primal, dual, gap = solver.estimates(self.state, progress.tally.loss_sum, seen)
         prospect = solver.prospect(gap)
-        settled = self.working_set is None and progress.settled()
-        if certificate is None and (
-            position.check
-            or settled
-            or (self.working_set is None and progress.attempts.worthwhile(position.outer, prospect, plan.settings.tol))
-        ):
+        promising = self.working_set is None and progress.promises(prospect, plan.settings.tol)
+        if certificate is None and (position.check or promising):
             self.emit("certifying")
             if position.check:
                 self.reading.begin()
@@ -248,8 +244,7 @@ class OuterLoop:
             else:
                 certificate, share = found, 1.0
                 reached = solver.certified(self.state, found)
-            if not settled:  # of several passes the first one's losses tell nothing of the last one's gap
-                progress.attempts.learn(position.outer, progress.gap_estimate if position.check else prospect, reached)
+            progress.learn(progress.gap_estimate if position.check else prospect, reached)
         solver.end_outer(self.state, position.outer)
         progress.estimates = [*progress.estimates[-STILL:], primal]
         if certificate is not None:

@@ -127,6 +127,16 @@ class Progress:
         several = len(self.tally.passes) == 1 and self.tally.passes[0] > 1
         return several and 0.0 < self.gain <= GAIN_LEFT * self.allowed
 
+    def promises(self, estimated_gap: float | None, tol: float) -> bool:
+        """Whether a certificate can be expected to reach the tolerance, without a working set."""
+        return self.settled() or self.attempts.worthwhile(self.position.outer, estimated_gap, tol)
+
+    def learn(self, estimated_gap: float | None, rel_gap: float | None) -> None:
+        """What a certificate says of the visits' estimates; of several passes the first one's losses, which they are
+        made of, tell nothing of the last one's gap."""
+        if not self.settled():
+            self.attempts.learn(self.position.outer, estimated_gap, rel_gap)
+
     def outers_done(self) -> int:
         """By this run: what a run that it continues has done does not count."""
         return self.position.outer - 1 - self.outers_before
