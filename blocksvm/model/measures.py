@@ -133,7 +133,8 @@ class RankCurve:
 
     def area(self) -> tuple[float, float] | None:
         """(area, error), or None where there are no rows of one of the classes."""
-        negative, positive = (own.astype(np.float64) for own in self.counts)
+        occupied = np.flatnonzero(self.counts.any(axis=0))
+        negative, positive = (own[occupied].astype(np.float64) for own in self.counts)
         pairs = negative.sum() * positive.sum()
         if not pairs:
             return None
