@@ -104,6 +104,32 @@ def test_the_list_tells_all_of_them(monkeypatch, capsys, tmp_path):
     assert "no such experiment: kernle" in capsys.readouterr().err
 
 
+def test_how_long_an_experiment_takes_is_told_by_another_machines_times(monkeypatch, tmp_path):
+    monkeypatch.setattr(listing, "TIMES", tmp_path / "times.json")
+    two, one = (Experiment(name, "", pieces, ()) for name, pieces in (("two", ("a", "b")), ("one", ("c",))))
+    monkeypatch.setattr(listing, "BY_NAME", {"two": two, "one": one})
+    here, elsewhere = rerun.Rerun(tmp_path / "here"), rerun.Rerun(tmp_path / "elsewhere")
+    assert listing.shown(one, here).endswith("last run not here")
+    for experiment, piece, seconds in (("two", "a", 61.0), ("one", "c", 7.4)):
+        kept = {"experiment": experiment, "piece": piece, "seconds": seconds, "ended": "2026-01-02 03:04"}
+        elsewhere.finished.put(kept, piece)
+    listing.keep_times(elsewhere)
+    times = listing.kept_times()
+    assert list(times) == ["one"], "of two one piece was run"
+    assert (times["one"]["seconds"], times["one"]["when"]) == (7, "2026-01-02 03:04")
+    told = listing.shown(one, here)
+    assert "last run not here; elsewhere 7 s (" in told and told.endswith(", 2026-01-02 03:04)")
+    assert listing.shown(one, elsewhere).endswith("last run 7 s, 2026-01-02 03:04")
+    elsewhere.finished.put({"experiment": "two", "piece": "b", "seconds": 59.0, "ended": "2026-01-02 03:05"}, "b")
+    listing.keep_times(elsewhere)
+    assert list(listing.kept_times()) == ["one", "two"]
+    assert "elsewhere 2.0 min (" in listing.shown(two, here)
+
+
+def test_the_times_that_are_kept_are_of_experiments():
+    assert set(listing.kept_times()) <= {experiment.name for experiment in EXPERIMENTS}
+
+
 def test_what_is_broken_off_goes_on(monkeypatch, tmp_path, capsys):
     """Two pieces over a file made of a packed source: each command runs once, however often the run is broken off."""
     sources = tmp_path / "sources" / "deep"
