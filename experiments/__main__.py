@@ -68,9 +68,7 @@ def main() -> None:
     p.add_argument("experiment", nargs="*", metavar="NAME", help=f"only these: {', '.join(BY_NAME)}")
     p.add_argument("--folder", type=Path, default=DEFAULT_FOLDER, help="where runs keep what they have done")
     p.add_argument("--names", action="store_true", help="a line each: the name and what it shows")
-    p.add_argument(
-        "--keep-times", action="store_true", help="write how long they took to results/times.json"
-    )
+    p.add_argument("--keep-times", action="store_true", help="write how long they took to results/times.json")
     options = p.parse_args()
     unknown = set(options.experiment) - set(BY_NAME)
     if unknown:
