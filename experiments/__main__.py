@@ -40,13 +40,13 @@ def duration(seconds: float) -> str:
     return f"{seconds / 60:.1f} min" if seconds >= 60 else f"{seconds:.0f} s"
 
 
-def shown(experiment: Experiment, runner: Rerun) -> str:
-    """One experiment, some lines."""
+def shown(experiment: Experiment, runner: Rerun, times: dict[str, dict]) -> str:
+    """One experiment, some lines; times: those that are kept."""
     names = list(dict.fromkeys((*experiment.needs, *(name for piece in experiment.pieces for name in files_of(piece)))))
     sources = sources_of(names)
     data = ", ".join(names) or "none, or it makes its own"
     told = runner.last(experiment)
-    last, elsewhere = "not here", kept_times().get(experiment.name)
+    last, elsewhere = "not here", times.get(experiment.name)
     if told is not None:
         seconds, when, pieces = told
         of = len(experiment.pieces)
@@ -81,7 +81,8 @@ def main() -> None:
     runner = Rerun(options.folder)
     if options.keep_times:
         keep_times(runner)
-    print("\n\n".join(shown(experiment, runner) for experiment in found))
+    times = kept_times()
+    print("\n\n".join(shown(experiment, runner, times) for experiment in found))
 
 
 if __name__ == "__main__":

@@ -109,7 +109,7 @@ def test_how_long_an_experiment_takes_is_told_by_another_machines_times(monkeypa
     two, one = (Experiment(name, "", pieces, ()) for name, pieces in (("two", ("a", "b")), ("one", ("c",))))
     monkeypatch.setattr(listing, "BY_NAME", {"two": two, "one": one})
     here, elsewhere = rerun.Rerun(tmp_path / "here"), rerun.Rerun(tmp_path / "elsewhere")
-    assert listing.shown(one, here).endswith("last run not here")
+    assert listing.shown(one, here, {}).endswith("last run not here")
     for experiment, piece, seconds in (("two", "a", 61.0), ("one", "c", 7.4)):
         kept = {"experiment": experiment, "piece": piece, "seconds": seconds, "ended": "2026-01-02 03:04"}
         elsewhere.finished.put(kept, piece)
@@ -117,13 +117,13 @@ def test_how_long_an_experiment_takes_is_told_by_another_machines_times(monkeypa
     times = listing.kept_times()
     assert list(times) == ["one"], "of two one piece was run"
     assert (times["one"]["seconds"], times["one"]["when"]) == (7, "2026-01-02 03:04")
-    told = listing.shown(one, here)
+    told = listing.shown(one, here, times)
     assert "last run not here; elsewhere 7 s (" in told and told.endswith(", 2026-01-02 03:04)")
-    assert listing.shown(one, elsewhere).endswith("last run 7 s, 2026-01-02 03:04")
+    assert listing.shown(one, elsewhere, times).endswith("last run 7 s, 2026-01-02 03:04")
     elsewhere.finished.put({"experiment": "two", "piece": "b", "seconds": 59.0, "ended": "2026-01-02 03:05"}, "b")
     listing.keep_times(elsewhere)
     assert list(listing.kept_times()) == ["one", "two"]
-    assert "elsewhere 2.0 min (" in listing.shown(two, here)
+    assert "elsewhere 2.0 min (" in listing.shown(two, here, listing.kept_times())
 
 
 def test_the_times_that_are_kept_are_of_experiments():
