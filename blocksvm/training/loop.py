@@ -119,7 +119,7 @@ class OuterLoop:
             self._open(broken_off)
             if self.warm_start is not None and plan.resume is None:
                 start_warm(self.warm_start, plan, self.state, self.supply.every_row())
-                self.progress.warm = True
+                self.progress.warm_started = True
             # from here on nothing of the user's is found wrong
             self.watch.on_event(start_event(plan, self.progress))
             status = self._iterate()

@@ -89,7 +89,8 @@ class Progress:
     blocks; checked_gap: relative, certified by the last one where that visited none; certificate: the last one taken,
     and the outer iteration at whose end it was; leave_out: the bin of distances (screening.py) from which on rows are
     still to be left out, 0 where none are; finished: what the solver said after the last pass of a visit under way;
-    outers_before: outer iterations of a run that this one continues; warm: it began at another one's end.
+    outers_before: outer iterations of a run that this one continues; warm_started: it began
+    at another one's end.
     """
 
     position: Position = field(default_factory=Position)
@@ -113,7 +114,7 @@ class Progress:
     leave_out: int = 0
     finished: bool = False
     outers_before: int = 0
-    warm: bool = False
+    warm_started: bool = False
 
     @classmethod
     def restored(cls, saved: dict) -> Progress:

@@ -29,8 +29,9 @@ class Situation:
     """What a schedule may know after a pass: passes done, whether the solver is done with the block, whether the next
     block has been read, and of earlier visits the mean seconds that one block's reading kept the disk busy and the
     processors idle, and those of one pass (0: unknown); with_set: passes over the working set come after this visit;
-    gain: what the last pass added to the dual; allowed: the gap that the tolerance allows the block's rows; looking:
-    the run began at another's end, and how much of the gap is left its first reading tells."""
+    gain: what the last pass added to the dual; allowed: the gap that the tolerance allows the block's rows;
+    first_of_warm_start: the first reading of a run that began at another's end, which tells how much of the gap is
+    left."""
 
     passes: int
     finished: bool
@@ -40,7 +41,7 @@ class Situation:
     with_set: bool = False
     gain: float = 0.0
     allowed: float = 0.0
-    looking: bool = False
+    first_of_warm_start: bool = False
 
 
 @dataclass(frozen=True)
@@ -148,7 +149,7 @@ class Gain(ByCounts):
     several_passes = True
 
     def go_on(self, situation: Situation) -> bool:
-        if situation.looking:
+        if situation.first_of_warm_start:
             return False
         return situation.passes < MOST_BY_GAIN and situation.gain > GAIN_LEFT * situation.allowed
 

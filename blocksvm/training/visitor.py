@@ -95,10 +95,10 @@ class Visitor:
             finished = progress.finished if result is None else result.finished
             ready, disk = self.supply.feed.ready(), self.supply.feed.disk_seconds
             with_set = working_set is not None
-            looking = progress.warm and not progress.outers_done()
+            first_of_warm_start = progress.warm_started and not progress.outers_done()
             return passes < most and schedule.go_on(
                 Situation(passes, finished, ready, disk, self.pass_seconds, with_set, progress.gain, progress.allowed,
-                          looking)
+                          first_of_warm_start)
             )  # fmt: skip
 
         visit = Visit(order, wanted, position.passes, self.arrays, progress.finished)
