@@ -4,7 +4,8 @@
         [--table TABLE.csv --label COLUMN --categorical COLUMNS --ignore COLUMNS]
 
 DOCUMENTS.tsv: 'label<TAB>text' a line; TABLE.csv: a table with a header.  Of both the first 8 MB are read, by
-scikit-learn the first rows of them, as it takes long.  The figures are of the processor's time, runs in turn.
+scikit-learn the first rows of them, as it takes long.  The same table is read as Parquet, too, and one of numbers
+alone, beside pyarrow, which makes no rows.  The figures are of the processor's time, runs in turn.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import argparse
 import csv
 import io
+import tempfile
 import time
 from pathlib import Path
 from statistics import median
@@ -19,6 +21,7 @@ from statistics import median
 import numpy as np
 
 from blocksvm.formats import format_named
+from blocksvm.formats.files import FileInputs
 from blocksvm.formats.hashing import reader_of
 from blocksvm.formats.protocol import Reading
 from blocksvm.formats.recipe import Recipe
@@ -27,6 +30,7 @@ from experiments.report import machine
 
 BYTES = 8_000_000
 PEER_ROWS = 2_000
+NUMBERS = 200_000, 30  # rows and columns of the table of numbers
 NGRAMS = ("word:1", "word:1-3", "char:4-5", "char_wb:3-5")
 
 
@@ -143,6 +147,8 @@ def main() -> None:
         f"| table | blocksvm, hashed, MB/s | blocksvm, named, MB/s | {arrow}DictReader, FeatureHasher, MB/s | times |"
     )
     print("\n" + table(header, [row]))
+    if reads:
+        print("\n" + parquet_table(text, chosen, options))
 
 
 def pyarrow_alone(text: bytes):
@@ -155,6 +161,55 @@ def pyarrow_alone(text: bytes):
     pyarrow.set_cpu_count(1)
     options = columns.ReadOptions(use_threads=False)
     return lambda: columns.read_csv(io.BytesIO(text), options)
+
+
+def parquet_rows(name: Path, bits: int | None, given: dict):
+    """A call that reads a Parquet file to rows once, and returns their entries."""
+    options = format_named("parquet").settled(given, b"", str(name))
+    reader = reader_of(Reading(Recipe("parquet", "error", bits, "l2", options=options), named=bits is None))
+
+    def read() -> int:
+        pieces = FileInputs([str(name)], "parquet", options).pieces(BYTES // 2, None, digested=False)
+        return sum(len(reader.parse(piece).ids) for piece in pieces)
+
+    return read
+
+
+def parquet_columns(name: Path):
+    """A call that reads it to columns."""
+    import pyarrow.parquet as parquet
+
+    def read() -> None:
+        with parquet.ParquetFile(name) as file:
+            for _ in file.iter_batches(use_threads=False):
+                pass
+
+    return read
+
+
+def parquet_table(text: bytes, given: dict, options) -> str:
+    """Millions of entries a second: of the table, and of one of numbers that are never 0."""
+    import pyarrow
+    from pyarrow import csv as columns
+    from pyarrow import parquet
+
+    rows, width = NUMBERS
+    rng = np.random.default_rng(0)
+    numbers = {given["label"]: rng.integers(0, 2, rows)}
+    numbers |= {f"x{k}": rng.normal(size=rows).astype(np.float32) for k in range(width)}
+    tables = {"the same": columns.read_csv(io.BytesIO(text)), f"{width} float32": pyarrow.table(numbers)}
+    found = []
+    with tempfile.TemporaryDirectory() as folder:
+        for name, own in tables.items():
+            path = Path(folder, f"{len(found)}.parquet")
+            parquet.write_table(own, path)
+            asked = given if not found else {"label": given["label"]}
+            calls = {"hashed": parquet_rows(path, options.bits, asked), "named": parquet_rows(path, None, asked)}
+            entries = calls["hashed"]()  # compiles, too
+            calls["named"]()
+            calls["pyarrow"] = parquet_columns(path)
+            found.append(compared(name, calls, dict.fromkeys(calls, entries), options.repeats))
+    return table("| Parquet | blocksvm, hashed, M entries/s | named | pyarrow, to columns alone | times |", found)
 
 
 if __name__ == "__main__":
