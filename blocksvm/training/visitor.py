@@ -154,6 +154,7 @@ class Visitor:
                     self.set_gain_rate,
                     rate,
                     not any(progress.tally.set_passes[-TRIED_EVERY:]),
+                    any(progress.tally.set_passes[-1:]),
                     passes > 0 and progress.seen <= enough,
                     progress.cycle.set_seconds / max(seconds() - progress.cycle.set_seconds, 1e-9),
                 )
