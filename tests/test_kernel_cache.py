@@ -201,6 +201,18 @@ def test_loaded_code_finds_what_it_calls(tmp_path, mine):
         assert answer(alone, tmp_path / "cache", mine) == expected[1][names.index(name)]
 
 
+@needs_jit
+def test_code_from_disk_is_linked_into_what_is_compiled_later(tmp_path, mine):
+    """Its bitcode, which loading leaves unread, is read then."""
+    assert answer("import helper; print(json.dumps(helper.more(3.0)))", tmp_path, mine) == 30.0
+    code = (
+        "import helper; loaded = helper.more(3.0)\n"
+        "@loops.kernel\ndef twice(x):\n    return helper.more(x) + helper.more(x + 1.0)\n"
+        "print(json.dumps([loaded, sum(helper.more.stats.cache_hits.values()), twice(3.0)]))"
+    )
+    assert answer(code, tmp_path, mine) == [30.0, 1, 70.0]
+
+
 # --- fingerprints ---------------------------------------------------------------------------------------------------
 
 

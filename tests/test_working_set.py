@@ -23,6 +23,7 @@ from blocksvm.sources.store.reader import open_store
 from blocksvm.train import main as train_main
 from blocksvm.training.checks import next_is_a_check
 from blocksvm.training.record import Progress
+from blocksvm.training.schedule import Auto, SetSituation
 from blocksvm.training.trace import earlier_run
 from blocksvm.training.working_set import KEPT, LOWERED, CopiedRows, RowsOfTheBlock, figures_of, largest_first
 
@@ -447,3 +448,16 @@ def test_passes_that_were_in_vain_are_not_made_again():
     following(1.05e-7, visited=True)
     assert following(1.05e-7)
     assert not following(1.05e-7)
+
+
+@pytest.mark.parametrize(
+    ("disk_seconds", "followed", "passes"),
+    [(0.0, False, True), (0.0, True, False), (0.4, True, False), (0.6, True, True)],
+)
+def test_a_fast_disk_leaves_time_for_a_pass_after_every_second_block(disk_seconds, followed, passes):
+    def situation(**changed):
+        given = {"next_ready": False, "disk_seconds": disk_seconds, "gain_rate": 2.0, "followed": followed}
+        return SetSituation(0, True, pass_seconds=1.0, first_spread=1.0, spread=1.0, cycle_rate=1.0, **given | changed)
+
+    assert Auto().go_on_with_set(situation()) == passes
+    assert not Auto().go_on_with_set(situation(next_ready=True)), "no pass where the next block is there"

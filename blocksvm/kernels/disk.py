@@ -37,6 +37,7 @@ SWITCHES = (
     "LLVM_REFPRUNE_PASS", "LLVM_REFPRUNE_FLAGS",
 )  # fmt: skip
 CHECKSUM_BYTES = 16
+CONTENT = 2  # of a file: (names that the code needs, names that it defines, what numba knows of it)
 COMPILED = Path(__file__).parents[1] / "compiled"  # what was compiled when the package's wheel was built
 PATIENCE = 60.0  # seconds for a kernel that another process compiles
 
@@ -240,12 +241,8 @@ class DiskCache:
             content = claimed(cache_folder() / name)
         if content is None:
             return None
-        from numba.core.compiler import CompileResult
-
         try:
-            outside, reduced = Loader(io.BytesIO(content)).load()
-            prepare(target_context, outside)
-            loaded = CompileResult._rebuild(target_context, *reduced)
+            loaded = rebuilt(target_context, *Loader(io.BytesIO(content)).load())
         except Exception:  # whatever a pickle of other modules raises: it is compiled and written anew
             return None
         _kept[name] = len(content)
@@ -261,9 +258,9 @@ class DiskCache:
                 from numba.core.serialize import dumps
 
                 module = data.library._final_module
-                values = (*module.functions, *module.global_variables)
-                outside = sorted(one.name for one in values if one.is_declaration and not one.name.startswith("llvm."))
-                content = dumps((outside, data._reduce()))
+                outside = sorted(name for name in _names(module, True) if not name.startswith("llvm."))
+                defined = sorted(_names(data.library._get_module_for_linking(), False))
+                content = dumps((outside, defined, data._reduce()))
                 write_checked(path, content)
                 _kept[path.name] = len(content)
                 return
@@ -294,7 +291,8 @@ class DiskCache:
             # that starts anew in each process: they must differ where the code differs.
             self._dispatcher.py_func.__qualname__ = f"{self._name}_{self._fingerprint[:16]}"
         switches = [str(getattr(config, name, None)) for name in SWITCHES]
-        parts = (self._module, self._name, self._fingerprint, [_spelt(kind) for kind in sig], codegen.magic_tuple())
+        types = [_spelt(kind) for kind in sig]
+        parts = (CONTENT, self._module, self._name, self._fingerprint, types, codegen.magic_tuple())
         digest = blake2b(repr((parts, switches)).encode(), digest_size=16)
         return f"{re.sub('[^A-Za-z0-9_]', '', self._name)[-60:]}-{digest.hexdigest()}.nbc"
 
@@ -324,6 +322,41 @@ def rebuild_environment(module: str, constants, name: str):
         found.env_name = name
         Environment._memo[name] = found
     return found
+
+
+def rebuilt(target_context, outside: list[str], defined: list[str], reduced: tuple):
+    """A kernel of what its file holds."""
+    from numba.core.compiler import CompileResult
+
+    from blocksvm.kernels.compiling import load_library
+
+    prepare(target_context, outside)
+    serialized, *others = reduced
+    library = load_library(target_context.codegen(), serialized, defined)
+    found = CompileResult._rebuild(Rebuilding(target_context, library), serialized, *others)
+    return found._replace(target_context=target_context)
+
+
+class Rebuilding:
+    """numba's target while one library is rebuilt, which is made already."""
+
+    def __init__(self, target_context, library):
+        self.target_context = target_context
+        self.library = library
+
+    def __getattr__(self, name: str):
+        return getattr(self.target_context, name)
+
+    def codegen(self):
+        return self
+
+    def unserialize_library(self, serialized):
+        return self.library
+
+
+def _names(module, declared: bool) -> list[str]:
+    """Of functions and variables that a module of LLVM declares, or of those that it defines."""
+    return [one.name for one in (*module.functions, *module.global_variables) if one.is_declaration == declared]
 
 
 def prepare(target_context, outside: list[str]) -> None:

@@ -17,8 +17,9 @@ NEXT_CYCLE = 0.5  # what the next reading is expected to add in a second, of wha
 # bring this much of what the reading with all passes does in a second.
 INSTEAD_OF_HELP = 0.5
 TRIED_EVERY = 4  # blocks, a pass over the working set
-# Where the disk leaves less than half of a pass idle, the set is passed over after every second block: passes after each
-# take longer than the visits, and those between which more other rows have moved bring more.
+# Where the disk leaves the processors idle for less of a pass than this, the set is passed over after every second block:
+# passes after each take longer than the visits, and those between which more other rows have moved bring more.
+FILLED = 0.5
 MOST_SPENT = 10.0  # of the seconds of a reading: a set so large that its passes take longer gains little over all rows
 SPREAD_LEFT = 0.1  # of the first pass's: a smaller range of the projected gradients ends the passes over the set
 MOST_BY_GAIN = 40  # of one visit by the schedule gain
@@ -52,9 +53,10 @@ class SetSituation:
     blocks of the reading are to come (else all rows have passed by), whether the next block has been read, and the
     seconds that its reading is expected to leave all processors idle and that a pass takes (0: unknown); spread of
     the projected gradients in the first pass and in the last; what the last pass added to the dual in a second, and
-    what the reading with all passes since did; due: there was no pass for some blocks; followed: the set was passed over
-    after the block before this one; enough: the set's own share of the gap, as the last pass saw it, no longer stands in the way of the tolerance; spent: seconds of the passes over
-    the set since the reading began, as a multiple of all others since."""
+    what the reading with all passes since did; due: there was no pass for some blocks; followed: there was one after
+    the block before this one; enough: the set's own share of the gap, as the last pass saw it, no longer stands in the
+    way of the tolerance; spent: seconds of the passes over the set since the reading began, as a multiple
+    of all others since."""
 
     passes: int
     between_blocks: bool
@@ -110,7 +112,7 @@ class ByTheClock(Schedule):
         if situation.between_blocks:
             worthwhile = situation.gain_rate > INSTEAD_OF_HELP * situation.cycle_rate
             idle = situation.disk_seconds > situation.passes * situation.pass_seconds
-            if situation.followed and situation.disk_seconds < 0.5 * situation.pass_seconds:
+            if situation.followed and situation.disk_seconds < FILLED * situation.pass_seconds:
                 return False
             return not situation.next_ready and (idle or worthwhile or (situation.due and situation.passes == 0))
         if situation.passes == 0:
