@@ -49,12 +49,15 @@ class BlockReader:
         self.pending = (chunks.tobytes(), self.pool.submit(self._read, chunks, arena))
 
     def _read(self, chunks: np.ndarray, arena: Arena | None) -> Block:
-        began, decoding = time.perf_counter(), self.source.cost.seconds_decoding
+        began, busy = time.perf_counter(), self._busy()
         block = self.source.read_block(chunks, arena)
-        # decoding is work of processors, of one or of several at once
-        idle = max(0.0, time.perf_counter() - began - (self.source.cost.seconds_decoding - decoding))
+        idle = max(0.0, time.perf_counter() - began - (self._busy() - busy))
         self.disk_seconds = idle if not self.disk_seconds else 0.8 * self.disk_seconds + 0.2 * idle
         return block
+
+    def _busy(self) -> float:
+        """Seconds that processors have had work to do for reading, one or several at once."""
+        return self.source.cost.seconds_decoding + self.source.cost.seconds_at_hand
 
     def ready(self) -> bool:
         """The block asked for last has been read (or nothing is being read)."""

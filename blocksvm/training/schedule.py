@@ -17,7 +17,7 @@ NEXT_CYCLE = 0.5  # what the next reading is expected to add in a second, of wha
 # bring this much of what the reading with all passes does in a second.
 INSTEAD_OF_HELP = 0.5
 TRIED_EVERY = 4  # blocks, a pass over the working set
-# Where the disk leaves the processors idle for less of a pass than this, the set is passed over after every second block:
+# Where the disk leaves processors idle for less of a pass than this, the set is passed over after every second block:
 # passes after each take longer than the visits, and those between which more other rows have moved bring more.
 FILLED = 0.5
 MOST_SPENT = 10.0  # of the seconds of a reading: a set so large that its passes take longer gains little over all rows
