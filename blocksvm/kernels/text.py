@@ -171,20 +171,20 @@ def close_row(ids, values, start, stop, sum_duplicates, l2, single):
 @inlined
 def close_rising_row(ids, values, bits, l2, single):
     """The same of one row with a loop for each step, so that most take several entries in one instruction: (whether its
-    ids rise and all is finite, ||x||^2).  Zeros stay.  bits: the values as int64.  If it is no such row, nothing has
-    been done to it but rounding."""
+    ids rise and all is finite, whether there are zeros, which stay, ||x||^2).  bits: the values as int64.  If it is no
+    such row, nothing has been done to it but rounding."""
     n = ids.shape[0]
     rising = True
     for k in range(n - 1):
         rising &= ids[k] < ids[k + 1]
     if not rising:
-        return False, 0.0
+        return False, False, 0.0
     if l2:
         largest = np.int64(0)
         for k in range(n):
             largest = max(largest, bits[k] & MAGNITUDE)  # numbers without a sign are in the order of their bits
         if not 0 < largest < INFINITE:
-            return False, 0.0
+            return False, False, 0.0
         scale = float_of_bits(np.uint64(largest))
         for k in range(n):
             values[k] = values[k] / scale
@@ -194,13 +194,16 @@ def close_rising_row(ids, values, bits, l2, single):
         norm = np.sqrt(norm)
         for k in range(n):
             values[k] = values[k] / norm
-    if single:
-        for k in range(n):
-            values[k] = float(np.float32(values[k]))
     total = 0.0
+    zeros = False
     for k in range(n):
-        total += values[k] * values[k]
-    return total < np.inf, total
+        v = values[k]
+        if single:
+            v = float(np.float32(v))
+        values[k] = v
+        zeros |= v == 0.0
+        total += v * v
+    return total < np.inf, zeros, total
 
 
 @inlined
@@ -453,21 +456,17 @@ def close_rows(indptr, first, rows, ids, values, sum_duplicates, l2, single):
         last = filled + stop - start
         code, square = UNLIKE, 0.0
         if last - filled >= LONG:
-            own = values[filled:last]
-            rising, square = close_rising_row(ids[filled:last], own, bits[filled:last], l2, single)
+            rising, zeros, square = close_rising_row(ids[filled:last], values[filled:last], bits[filled:last], l2, single)
             if rising:
                 code = FINE
-                zeros = False
-                for k in range(own.shape[0]):
-                    zeros |= own[k] == 0.0
-                if zeros:
-                    kept = filled
-                    for k in range(filled, last):
-                        if values[k] != 0.0:
-                            ids[kept] = ids[k]
-                            values[kept] = values[k]
-                            kept += 1
-                    last = kept
+            if rising and zeros:
+                kept = filled
+                for k in range(filled, last):
+                    if values[k] != 0.0:
+                        ids[kept] = ids[k]
+                        values[kept] = values[k]
+                        kept += 1
+                last = kept
         if code == UNLIKE:
             code, last, square = close_row(ids, values, filled, last, sum_duplicates, l2, single)
             if code != FINE:
