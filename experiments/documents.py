@@ -170,7 +170,8 @@ def parquet_rows(name: Path, bits: int | None, given: dict):
 
     def read() -> int:
         pieces = FileInputs([str(name)], "parquet", options).pieces(BYTES // 2, None, digested=False)
-        return sum(len(reader.parse(piece).ids) for piece in pieces)
+        room = reader.room(0)  # memory goes round, as where rows are read
+        return sum(len(reader.parse(piece, room).ids) for piece in pieces)
 
     return read
 

@@ -67,7 +67,7 @@ def test_features_are_those_of_the_csv(ending, tmp_path, monkeypatch):
         split([str(tmp_path / name)], tmp_path / "s.h5", SplitSettings(options=options, overwrite=True))
         found[name] = rows_of(tmp_path / "s.h5"), in_source_order(tmp_path / "s.h5")
     assert found[f"t.{ending}"] == found["t.csv"]  # names, ids and values
-    monkeypatch.setattr("blocksvm.formats.arrow_files.ROW_COST", 5_000)  # a few rows a piece
+    monkeypatch.setattr("blocksvm.formats.arrow_files.CELL_COST", 100_000)  # a few rows a piece
     before = found["t.csv"]
     split([str(tmp_path / f"t.{ending}")], tmp_path / "s.h5", SplitSettings(options=options, overwrite=True, jobs=3))
     assert (rows_of(tmp_path / "s.h5"), in_source_order(tmp_path / "s.h5")) == before
@@ -134,6 +134,9 @@ def test_wrong_tables(tmp_path):
     refused(path, "the value of x is not a finite number")
     with pytest.raises(InputError, match=rf"{path}:42: "):
         split([str(path)], tmp_path / "s.h5")
+    write(path, pa.table({"label": [1.0, 2.0], "x": [1.0, 1e200]}))
+    with pytest.raises(InputError, match=rf"{path}:2: the squares of the row's values add up to more than float64"):
+        split([str(path)], tmp_path / "s.h5", SplitSettings(dtype="float64"))
     write(path, pa.table({"label": [1.0], "when": pa.array([0], pa.timestamp("ms"))}))
     refused(path, "the column when is of the type timestamp[ms], which makes no features; leave it out by ignore")
     write(path, pa.table({"label": [1.0], "tags": [["a", "b", "a"]]}))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import queue
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -20,9 +21,9 @@ from blocksvm.conversion.weights import RowWeights
 from blocksvm.errors import InputError, called, said
 from blocksvm.formats import AUTO, format_named, settled
 from blocksvm.formats.choices import OF_INPUTS, again
-from blocksvm.formats.files import inputs_of
+from blocksvm.formats.files import RowPiece, inputs_of
 from blocksvm.formats.hashing import reader_of
-from blocksvm.formats.protocol import EXPANSION, Reader, Reading
+from blocksvm.formats.protocol import EXPANSION, Reader, Reading, Room
 from blocksvm.formats.recipe import NO_IDF, Recipe
 from blocksvm.formats.text import LineLimit, TextPiece, TextSource
 from blocksvm.kernels.shuffle import gather_rows, row_keys
@@ -388,12 +389,20 @@ class _Split:
             share = EXPANSION / reader.expansion
             limit = LineLimit.share(settings.memory, int(20 * (settings.jobs + 2) / share))
             pieces = text.pieces(int(share * self.piece_bytes), limit)
-            for batch in ordered_map(pool, lambda piece: _parsed(reader, piece, settings.dtype), pieces, settings.jobs):
+            spare: queue.SimpleQueue = queue.SimpleQueue()
+
+            def parsed(piece) -> tuple[RowBatch, Room | None]:
+                room = _room(reader, spare) if isinstance(piece, RowPiece) else None
+                return _parsed(reader, piece, settings.dtype, room), room
+
+            for batch, room in ordered_map(pool, parsed, pieces, settings.jobs):
                 counter.check(batch)
                 if not self.sources or self.sources[-1][0] is not batch.origin.source:
                     self.sources.append((batch.origin.source, self.rows))
                 self.lines.add(self.rows, batch)
                 yield batch
+                if room is not None:
+                    spare.put(room)
 
     def _spool(self, batches: Iterable[RowBatch], destinations: list[Destination]) -> None:
         """Read all batches, and send their rows to the shuffle of their store."""
@@ -470,8 +479,16 @@ def _rows_of(batch: RowBatch, order: np.ndarray) -> RowBatch:
     )
 
 
-def _parsed(reader: Reader, piece: TextPiece, dtype: str) -> RowBatch:
+def _room(reader: Reader, spare: queue.SimpleQueue) -> Room:
+    """Memory that another piece of a file of rows has left, or none yet: it grows with the rows."""
+    try:
+        return spare.get_nowait()
+    except queue.Empty:
+        return reader.room(0)
+
+
+def _parsed(reader: Reader, piece: TextPiece, dtype: str, room: Room | None) -> RowBatch:
     """Rows of a piece, their values as they will be stored: of the dtype wanted, or None where all are 1."""
-    batch = reader.parse(piece)
+    batch = reader.parse(piece, room)
     values = None if batch.values is None or (batch.values == 1.0).all() else batch.values.astype(dtype)
     return replace(batch, ids=batch.ids.astype(np.int64, copy=False), values=values)

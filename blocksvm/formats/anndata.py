@@ -12,7 +12,7 @@ import numpy as np
 from blocksvm.errors import InputError
 from blocksvm.formats.by_row import ENTRY, by_row
 from blocksvm.formats.choices import chosen
-from blocksvm.formats.files import ENTRY_BYTES, FileReader, SparseRows, finite, labels_as_kept
+from blocksvm.formats.files import ENTRY_BYTES, Features, FileReader, RowRoom, SparseRows, finite, labels_as_kept
 from blocksvm.formats.protocol import Reading
 from blocksvm.kernels.names import hash_of
 from blocksvm.sources.store.anndata import AnnData
@@ -42,7 +42,9 @@ class H5ad:
             if len(again):
                 raise InputError(f"{name}: var names {file.names[again[0]]} twice; rename one (var_names_make_unique)")
             text = np.frombuffer(b"".join(encoded), np.uint8)
-            names = text, ids[rising], begins[rising], ends[rising]
+            features = Features(text, ids[rising], begins[rising], ends[rising])
+            places = np.empty(len(ids), np.int64)
+            places[rising] = np.arange(len(ids))
             label = options.get("label")
             wanted = None if label is None else file.labels(label)
             for first, own in rows_in(file, n_bytes):
@@ -51,7 +53,7 @@ class H5ad:
                 if wanted is not None:
                     found = wanted(first, last)
                     labels = found if isinstance(found, list) else labels_as_kept(found, f"{name}: obs {label}")
-                rows = SparseRows(own.lengths, ids[own.ids], own.values, labels, names)
+                rows = SparseRows(own.lengths, places[own.ids], own.values, labels, features)
                 yield rows, last / file.n_rows
 
     def reader(self, reading: Reading) -> FileReader:
@@ -74,7 +76,7 @@ def rows_in(file: AnnData, n_bytes: int) -> Iterator[tuple[int, SparseRows]]:
         yield first, SparseRows(lengths, columns, values, np.empty(0))
 
 
-def rows_of(payload: SparseRows, reading: Reading) -> SparseRows:
+def rows_of(payload: SparseRows, reading: Reading, room: RowRoom) -> SparseRows:
     return finite(payload, payload.name_at)
 
 

@@ -10,238 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-import numpy as np
-
-from blocksvm.errors import InputError, called
-from blocksvm.formats.cells import CATEGORIES_GO_ON, named_by, told
+from blocksvm.errors import InputError
+from blocksvm.formats.arrow_columns import Columns, arrow
 from blocksvm.formats.choices import chosen
-from blocksvm.formats.files import FileReader, SparseRows, finite
-from blocksvm.formats.protocol import Reading
-from blocksvm.kernels.names import hash_of
-from blocksvm.kernels.table_columns import hash_spans, put_in_rows
+from blocksvm.formats.files import FileReader, RowFault, RowRoom, SparseRows
+from blocksvm.formats.protocol import EXPANSION, Reading
 
-ROW_COST = 6  # bytes under way for a byte of a row as pyarrow has it
-SMALLEST_ROW = 16
+TEXT_COST = 6  # bytes of a piece for a byte of text, which becomes more in memory
+CELL_COST = 48  # bytes under way for a number: in its column, as an entry with its feature, and where its name is
 BUFFER = 1 << 16  # bytes of each column that are read at a time
-
-
-def arrow():
-    """pyarrow; InputError where it is not installed."""
-    try:
-        import pyarrow
-    except ImportError as error:
-        raise InputError(
-            "reading Parquet and Arrow needs pyarrow; install it as pip install blocksvm[arrow]"
-        ) from error
-    return pyarrow
-
-
-class Entries:
-    """The entries of a batch's columns, one column behind the other."""
-
-    def __init__(self):
-        self.rows, self.ids, self.values = [], [], []
-        self.names: list[np.ndarray] = []  # of features, and how long each is
-        self.lengths: list[np.ndarray] = []
-        self.named_ids: list[np.ndarray] = []
-
-    def add(self, rows: np.ndarray, ids: np.ndarray, values: np.ndarray) -> None:
-        known = values != 0.0
-        self.rows.append(rows[known])
-        self.ids.append(ids[known])
-        self.values.append(values[known])
-
-    def know(self, ids: np.ndarray, names: np.ndarray, lengths: np.ndarray) -> None:
-        """Names (bytes) of so many bytes each, of features by their ids."""
-        self.named_ids.append(ids)
-        self.names.append(names)
-        self.lengths.append(lengths)
-
-    def sparse(self, n: int, labels) -> SparseRows:
-        """The rows, their entries in the order of the columns."""
-        lengths = np.zeros(n, np.int64)
-        for rows in self.rows:
-            lengths += np.bincount(rows, minlength=n)
-        places = np.cumsum(lengths) - lengths
-        ids, values = np.empty(int(lengths.sum()), np.int64), np.empty(int(lengths.sum()))
-        for own in zip(self.rows, self.ids, self.values, strict=True):
-            put_in_rows(*own, places, ids, values)
-        ends = np.cumsum(np.concatenate([np.empty(0, np.int64), *self.lengths]), dtype=np.int64)
-        known = np.concatenate([np.empty(0, np.int64), *self.named_ids])
-        rising, at = np.unique(known, return_index=True)
-        begins = np.append(0, ends)[at]
-        names = np.concatenate([np.empty(0, np.uint8), *self.names]), rising, begins, ends[at]
-        return SparseRows(lengths, ids, values, labels, names)
-
-
-def of_bits(hashes: np.ndarray) -> np.ndarray:
-    return (hashes >> np.uint64(1)).astype(np.int64)
-
-
-def joined(names: list[bytes]) -> tuple[np.ndarray, np.ndarray]:
-    """(the names one behind the other, their lengths)"""
-    return np.frombuffer(b"".join(names), np.uint8), np.array([len(name) for name in names], np.int64)
-
-
-def bytes_of(text) -> tuple[np.ndarray, np.ndarray]:
-    """(bytes, ends (m + 1,) int64, from 0) of an array of large strings."""
-    _, offsets, data = text.buffers()
-    ends = (
-        np.frombuffer(offsets, np.int64)[text.offset : text.offset + len(text) + 1] if len(text) else np.zeros(1, int)
-    )
-    own = np.frombuffer(data, np.uint8)[ends[0] : ends[-1]] if ends[-1] > ends[0] else np.empty(0, np.uint8)
-    return own, ends - ends[0]
-
-
-def prefixed(prefix: bytes, data: np.ndarray, ends: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(strings with a prefix before each, one behind the other; their lengths)"""
-    lengths, m, p = np.diff(ends), len(ends) - 1, len(prefix)
-    text = np.empty(len(data) + m * p, np.uint8)
-    begins = ends[:-1] + p * np.arange(m)
-    text[begins[:, None] + np.arange(p)] = np.frombuffer(prefix, np.uint8)
-    text[np.arange(len(data)) + np.repeat(p * np.arange(1, m + 1), lengths)] = data
-    return text, lengths + p
-
-
-class Columns:
-    """A table's columns by what becomes of them."""
-
-    def __init__(self, schema, options: Mapping, labelled: bool):
-        pa = arrow()
-        self.types = pa.types
-        names = list(schema.names)
-        again = [name for k, name in enumerate(names) if name in names[:k]]
-        if again:
-            raise InputError(f"the column {again[0]} is there twice; rename one")
-        self.label = options["label"] if options["label"] in names else None
-        if self.label is None and labelled:
-            wanted = options["label"]
-            raise InputError(
-                f"no column is called {wanted}; name that of the labels by {called('label')}; {told(names)}"
-            )
-        others = [name for name in names if name != self.label]
-        patterns = ",".join(one for one in options["categorical"].split(",") if one != "auto" or "auto" in names)
-        self.categories = named_by(patterns, others, "categorical")
-        left_out = named_by(options["ignore"], others, "ignore", missing=not labelled)
-        self.kept = [name for name in others if name not in left_out]
-        self.wanted = [name for name in names if name in self.kept or name == self.label]
-        for name in self.kept:
-            self.entry_of(schema.field(name).type, name)
-
-    def entry_of(self, type_, name: str):
-        """The function that makes entries of a column of this type; InputError where there is none."""
-        t = self.types
-        if t.is_null(type_):
-            return self._nothing
-        if t.is_map(type_):
-            if self._is_text(type_.key_type) and self._is_number(type_.item_type):
-                return self._map
-        elif t.is_list(type_) or t.is_large_list(type_) or t.is_fixed_size_list(type_):
-            item = type_.value_type
-            if t.is_floating(item) and name not in self.categories:
-                return self._vector
-            if self._is_text(item) or t.is_integer(item):
-                return self._bag
-        elif self._is_number(type_):
-            return self._category if name in self.categories else self._number
-        elif self._is_text(type_) or t.is_dictionary(type_):
-            return self._category
-        raise InputError(
-            f"the column {name} is of the type {type_}, which makes no features; leave it out by {called('ignore')}"
-        )
-
-    def _is_number(self, type_) -> bool:
-        t = self.types
-        return t.is_integer(type_) or t.is_floating(type_) or t.is_boolean(type_) or t.is_decimal(type_)
-
-    def _is_text(self, type_) -> bool:
-        t = self.types
-        return t.is_string(type_) or t.is_large_string(type_) or t.is_string_view(type_)
-
-    # -- what a column's entries are: (column, its name, entries) ---------------------------------------------------
-
-    def _nothing(self, column, name: str, entries: Entries) -> None:
-        pass
-
-    def _number(self, column, name: str, entries: Entries) -> None:
-        values = floats(column)
-        rows = np.flatnonzero(~np.isnan(values))
-        (own,) = of_bits(np.array([hash_of(name.encode(), np.uint64(0))]))
-        entries.know(np.array([own]), *joined([name.encode()]))
-        entries.add(rows, np.full(len(rows), own), values[rows])
-
-    def _category(self, column, name: str, entries: Entries) -> None:
-        rows = np.flatnonzero(column.is_valid().to_numpy(zero_copy_only=False))
-        self._categories(column.drop_null(), rows, name, np.ones(len(rows)), entries)
-
-    def _bag(self, column, name: str, entries: Entries) -> None:
-        rows, items = listed(column)
-        self._categories(items.drop_null(), rows[valid(items)], name, np.ones(len(items) - items.null_count), entries)
-
-    def _map(self, column, name: str, entries: Entries) -> None:
-        ends = column.offsets.to_numpy()
-        first, last = int(ends[0]), int(ends[-1])
-        rows = np.repeat(np.arange(len(column)), np.diff(ends))
-        values = floats(column.items.slice(first, last - first))
-        known = ~np.isnan(values) & valid(column)[rows]  # what is null may have items
-        keys = column.keys.slice(first, last - first).filter(arrow().array(known))
-        self._categories(keys, rows[known], name, values[known], entries)
-
-    def _vector(self, column, name: str, entries: Entries) -> None:
-        rows, items = listed(column)
-        values = floats(items)
-        lengths = np.bincount(rows, minlength=len(column))
-        places = np.arange(len(rows)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-        names = [f"{name}[{k}]".encode() for k in range(int(lengths.max(initial=0)))]
-        ids = of_bits(np.array([hash_of(one, np.uint64(0)) for one in names], np.uint64))
-        entries.know(ids, *joined(names))
-        known = ~np.isnan(values)
-        entries.add(rows[known], ids[places[known]], values[known])
-
-    def _categories(self, items, rows: np.ndarray, name: str, values: np.ndarray, entries: Entries) -> None:
-        """Entries of items (m,) without nulls, one for each of ``rows``."""
-        pa = arrow()
-        encoded = items if self.types.is_dictionary(items.type) else items.dictionary_encode()
-        text = encoded.dictionary.cast(pa.large_string())
-        codes = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
-        if text.null_count:  # a dictionary may have a null in it
-            text = text.fill_null("")
-        data, ends = bytes_of(text)
-        hashes = np.empty(len(text), np.uint64)
-        padded = np.append(data, np.zeros(8, np.uint8))
-        hash_spans(padded, ends, hash_of(name.encode(), CATEGORIES_GO_ON), hashes)
-        entries.know(of_bits(hashes), *prefixed(name.encode() + b"=", data, ends))
-        known = np.diff(ends)[codes] > 0
-        entries.add(rows[known], of_bits(hashes)[codes[known]], values[known])
-
-    def labels(self, batch) -> np.ndarray | list:
-        """The rows' labels; InputError for a column of another kind."""
-        if self.label is None:
-            return np.full(len(batch), np.nan)
-        column = batch.column(self.label)
-        if self._is_number(column.type):
-            return floats(column) + 0.0  # -0 is 0
-        if self._is_text(column.type) or self.types.is_dictionary(column.type):
-            return column.cast(arrow().string()).to_pylist()
-        raise InputError(f"the column {self.label} is of the type {column.type}; labels are numbers or strings")
-
-
-def floats(column) -> np.ndarray:
-    """A column of numbers as float64 (n,), nan where there is none."""
-    column = column.cast(arrow().float64(), safe=False)
-    return np.array(column.to_numpy(zero_copy_only=False), np.float64)
-
-
-def valid(column) -> np.ndarray:
-    return column.is_valid().to_numpy(zero_copy_only=False)
-
-
-def listed(column) -> tuple[np.ndarray, object]:
-    """(row of each item, items) of a column of lists."""
-    import pyarrow.compute as compute
-
-    lengths = compute.list_value_length(column).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
-    return np.repeat(np.arange(len(column)), lengths), column.flatten()
+UNPACKED = 16  # times as many bytes as packed ones a dictionary may have
 
 
 class ArrowFiles:
@@ -273,16 +51,32 @@ class ArrowFiles:
         return FileReader(reading, rows_of)
 
 
-def columns_of(name: str, schema, options: Mapping) -> Columns:
-    """InputError with the file's name where its columns are not as they should be."""
-    try:
-        return Columns(schema, options, labelled=False)
-    except InputError as error:
-        raise InputError(f"{name}: {error}") from error
+class File:
+    """A file's name and columns."""
+
+    def __init__(self, name: str, schema, options: Mapping):
+        self.name = name
+        self.options = options
+        self.columns = self._columns(schema, options, labelled=False)
+        self.read: Columns | None = None  # as a reader wants those that are wanted
+
+    def _columns(self, schema, options: Mapping, labelled: bool) -> Columns:
+        """InputError with the file's name where they are not as they should be."""
+        try:
+            return Columns(schema, options, labelled)
+        except InputError as error:
+            raise InputError(f"{self.name}: {error}") from error
+
+    def columns_of(self, batch, labelled: bool) -> Columns:
+        """The columns of its batches, which are the same in all of them."""
+        if self.read is None:
+            self.read = self._columns(batch.schema, self.options | {"ignore": None}, labelled)
+        return self.read
 
 
-def rows_at_once(n_bytes: int, row_bytes: float) -> int:
-    return max(1, int(n_bytes / (ROW_COST * max(SMALLEST_ROW, row_bytes))))
+def rows_at_once(n_bytes: int, text_bytes: float, cells: float) -> int:
+    """How many rows of so many bytes of text, as the file has it, and of so many cells fit in a piece."""
+    return max(1, int(n_bytes / (TEXT_COST * text_bytes + CELL_COST * max(1.0, cells) / EXPANSION)))
 
 
 def parquet_batches(name: str, options: Mapping, n_bytes: int) -> Iterator[tuple[tuple, float]]:
@@ -291,42 +85,97 @@ def parquet_batches(name: str, options: Mapping, n_bytes: int) -> Iterator[tuple
     import pyarrow.parquet as parquet
 
     # else pyarrow reads the columns of a row group whole
-    with parquet.ParquetFile(name, pre_buffer=False, buffer_size=BUFFER) as file:
+    options_of_reading = {"pre_buffer": False, "buffer_size": BUFFER}
+    with parquet.ParquetFile(name, **options_of_reading) as file:
         about = file.metadata
-        columns = columns_of(name, file.schema_arrow, options)
-        sizes = sum(about.row_group(k).total_byte_size for k in range(about.num_row_groups))
-        step = rows_at_once(n_bytes, sizes / max(1, about.num_rows))
+        own = File(name, file.schema_arrow, options)
+        step = rows_at_once(n_bytes, *row_size(about))
+        dictionaries = own.columns.words & dictionaries_in(about, n_bytes // 2)
+    # strings that the file has once are read once
+    with parquet.ParquetFile(name, metadata=about, read_dictionary=sorted(dictionaries), **options_of_reading) as file:
         done = 0
-        for batch in file.iter_batches(step, columns=columns.wanted, use_threads=False):
+        for batch in file.iter_batches(step, columns=own.columns.wanted, use_threads=False):
             done += len(batch)
-            yield (name, batch, options), done / about.num_rows
+            yield (own, batch), done / about.num_rows
+
+
+def row_size(about) -> tuple[float, float]:
+    """(bytes of strings in the file, cells) of a row of a Parquet file, in the mean."""
+    text = cells = 0
+    for k in range(about.num_row_groups):
+        group = about.row_group(k)
+        for j in range(group.num_columns):
+            column = group.column(j)
+            cells += column.num_values
+            if column.physical_type == "BYTE_ARRAY":
+                text += column.total_uncompressed_size
+    return text / max(1, about.num_rows), cells / max(1, about.num_rows)
+
+
+def dictionaries_in(about, n_bytes: int) -> set[str]:
+    """The columns of strings that have dictionaries, of so many bytes together at most; small ones first.
+
+    A column that was found to have too many different strings while it was written goes on without its dictionary,
+    which the file does not say; then, though, its strings take more than the four bytes each that tell their lengths.
+    """
+    sizes: dict[str, int] = {}
+    plain = set()
+    for k in range(about.num_row_groups):
+        group = about.row_group(k)
+        for j in range(group.num_columns):
+            column = group.column(j)
+            path = column.path_in_schema
+            if column.physical_type != "BYTE_ARRAY" or "." in path:
+                continue
+            if not column.has_dictionary_page or column.total_uncompressed_size >= 4 * column.num_values:
+                plain.add(path)
+            else:
+                packed = column.data_page_offset - column.dictionary_page_offset
+                most = min(column.total_uncompressed_size, UNPACKED * packed)
+                sizes[path] = max(sizes.get(path, 0), most)
+    found = set()
+    for path in sorted(set(sizes) - plain, key=sizes.__getitem__):
+        n_bytes -= sizes[path]
+        if n_bytes < 0:
+            break
+        found.add(path)
+    return found
 
 
 def ipc_batches(name: str, options: Mapping, n_bytes: int) -> Iterator[tuple[tuple, float]]:
     """The batches of a mapped file, cut where they are long."""
     pa = arrow()
     with pa.memory_map(name) as mapped, pa.ipc.open_file(mapped) as file:
-        columns = columns_of(name, file.schema, options)
+        own = File(name, file.schema, options)
         for k in range(file.num_record_batches):
-            batch = file.get_batch(k).select(columns.wanted)
-            step = rows_at_once(n_bytes, batch.nbytes / max(1, len(batch)))
+            batch = file.get_batch(k).select(own.columns.wanted)
+            step = rows_at_once(n_bytes, *batch_row_size(batch))
             for start in range(0, len(batch), step):
-                yield (name, batch.slice(start, step), options), (k + 1) / file.num_record_batches
+                yield (own, batch.slice(start, step)), (k + 1) / file.num_record_batches
 
 
-def rows_of(payload: tuple, reading: Reading) -> SparseRows:
-    name, batch, options = payload
-    entries = Entries()
+def batch_row_size(batch) -> tuple[float, float]:
+    """(bytes of strings, cells) of a row, at most."""
+    types = arrow().types
+    text = cells = 0.0
+    for column in batch.columns:
+        type_ = column.type
+        if types.is_primitive(type_) or types.is_decimal(type_):
+            cells += len(column)
+        else:
+            text += column.nbytes
+    return text / max(1, len(batch)), cells / max(1, len(batch))
+
+
+def rows_of(payload: tuple, reading: Reading, room: RowRoom) -> SparseRows:
+    file, batch = payload
+    columns = file.columns_of(batch, reading.labelled)
     try:
-        columns = Columns(batch.schema, options | {"ignore": None}, reading.labelled)
-        for own in columns.kept:
-            column = batch.column(own)
-            columns.entry_of(column.type, own)(column, own, entries)
-        labels = columns.labels(batch)
+        return columns.rows(batch, room)
+    except RowFault:
+        raise
     except InputError as error:
-        raise InputError(f"{name}: {error}") from error
-    rows = entries.sparse(len(batch), labels)
-    return finite(rows, rows.name_at)
+        raise InputError(f"{file.name}: {error}") from error
 
 
 PARQUET = ArrowFiles("parquet", "a Parquet table", parquet_batches)

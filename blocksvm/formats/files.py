@@ -20,11 +20,13 @@ from blocksvm.formats import AUTO, format_named
 from blocksvm.formats.protocol import EXPANSION, Reading, Room
 from blocksvm.formats.text import TextInputs, TextSource
 from blocksvm.kernels.numbers import FINE
+from blocksvm.kernels.table import hash_ids
 from blocksvm.kernels.text import BIG_NORM, DUPLICATE, close_rows
 from blocksvm.rows import Origin, RowBatch, runs
 
 DIGESTED = 1 << 22  # bytes of a file that are hashed at a time
 ENTRY_BYTES = 16  # of a row under way
+MOST_PLACED = 4096  # features that are hashed to places before their rows are
 
 
 @dataclass(frozen=True)
@@ -37,29 +39,44 @@ class RowPiece:
 
 
 @dataclass(frozen=True)
+class Features:
+    """Features with names: ids (d,) int64, rising, none twice; the name of ids[j] is text[first[j]:last[j]]."""
+
+    text: np.ndarray
+    ids: np.ndarray
+    first: np.ndarray
+    last: np.ndarray
+
+    def places(self, bits: int) -> np.ndarray:
+        """Their places among 2^bits (int32) where these are few and no two of them meet; else the ids themselves."""
+        if len(self.ids) > MOST_PLACED:
+            return self.ids
+        places = np.empty(len(self.ids), np.int32)
+        hash_ids(self.ids, bits, places)
+        rising = np.sort(places)
+        return self.ids if (rising[1:] == rising[:-1]).any() else places
+
+    def name(self, j: int) -> str:
+        return self.text[self.first[j] : self.last[j]].tobytes().decode()
+
+
+@dataclass(frozen=True)
 class SparseRows:
     """Rows as they were read: lengths (n,) int64 >= 0, ids (nnz,) int64, values (nnz,) float64, labels (n,) float64
     with nan or a list with None.
 
-    names: of features that have some (bytes, ids (d,) int64 rising, first (d,), last (d,) int64): that of ids[j] is
-    bytes[first[j]:last[j]].
+    features: where they have names, all of them; ids are their places then, in 0 .. d - 1.
     """
 
     lengths: np.ndarray
     ids: np.ndarray
     values: np.ndarray
     labels: np.ndarray | list
-    names: tuple | None = None
-
-    def name_of(self, feature_id: int) -> str:
-        """The name of a feature that has one."""
-        text, ids, first, last = self.names
-        j = int(np.searchsorted(ids, feature_id))
-        return text[first[j] : last[j]].tobytes().decode()
+    features: Features | None = None
 
     def name_at(self, entry: int) -> str:
-        """The name of an entry's feature."""
-        return self.name_of(int(self.ids[entry]))
+        """The name of an entry's feature, if it has one."""
+        return self.features.name(int(self.ids[entry]))
 
 
 class FileInputs:
@@ -129,8 +146,27 @@ def fingerprint_of(name: str) -> str:
     return digest.hexdigest()
 
 
+class RowRoom(Room):
+    """Memory for the rows of a piece, as much as the largest so far took: arrays by name, and those of a ``Room``."""
+
+    def __init__(self) -> None:
+        super().__init__(0, 0)
+        self.arrays: dict[str, np.ndarray] = {}
+
+    def take(self, name: str, n: int, dtype: type) -> np.ndarray:
+        """An array (n,), of no certain content."""
+        if name not in self.arrays or len(self.arrays[name]) < n:
+            self.arrays[name] = np.empty(n, dtype)
+        return self.arrays[name][:n]
+
+    def taken(self, name: str, array: np.ndarray, at: np.ndarray) -> np.ndarray:
+        """``array[at]``"""
+        return np.take(array, at, out=self.take(name, len(at), array.dtype.type), mode="clip")
+
+
 class FileReader:
-    """Payloads to rows; ``rows_of(payload, reading)`` gives ``SparseRows``, or raises ``RowFault``."""
+    """Payloads to rows; ``rows_of(payload, reading, room)`` gives ``SparseRows``, or raises ``RowFault``.  They may lie
+    in memory of the room."""
 
     expansion = EXPANSION
 
@@ -138,41 +174,47 @@ class FileReader:
         self.reading = reading
         self.rows_of = rows_of
 
-    def room(self, n_bytes: int) -> Room:
-        return Room(0, 0)
+    def room(self, n_bytes: int) -> RowRoom:
+        return RowRoom()
 
-    def parse(self, piece: RowPiece, room: Room | None = None) -> RowBatch:
+    def parse(self, piece: RowPiece, room: RowRoom | None = None) -> RowBatch:
         recipe = self.reading.recipe
+        room = RowRoom() if room is None else room
         fault = None
         try:
-            rows = self.rows_of(piece.payload, self.reading)
+            rows = self.rows_of(piece.payload, self.reading, room)
         except RowFault as wrong:
             rows, fault = wrong.before, (len(wrong.before.lengths), str(wrong))
         n = len(rows.lengths)
         indptr = np.append(0, np.cumsum(rows.lengths, dtype=np.int64))
-        ids, values, labels, names = rows.ids, rows.values, rows.labels, rows.names
+        ids, values, labels, features = rows.ids, rows.values, rows.labels, rows.features
         done, code, entry, largest = close_rows(
             indptr, 0, n, ids, values, recipe.sums, recipe.l2, recipe.single
         )  # fmt: skip
         if code != FINE:
-            fault = done, self._row_fault(code, rows, ids[entry])
+            fault = done, self._row_fault(code, rows, int(entry))
         nnz = indptr[done]
         ids = ids[:nnz]
-        if names is not None and self.reading.named:
-            places = np.searchsorted(names[1], ids)
-            names = (names[0], names[2][places], names[3][places])
-        else:
-            names = None
+        names = None
+        if features is not None:
+            if self.reading.named:
+                names = (
+                    features.text,
+                    room.taken("first of names", features.first, ids),
+                    room.taken("last of names", features.last, ids),
+                )
+            own = features.ids if recipe.bits is None else features.places(recipe.bits)
+            ids = room.taken("places of ids" if own.dtype == np.int32 else "ids", own, ids)
         origin = Origin(piece.source, piece.fraction, n, np.arange(done))
         return RowBatch(
             labels[:done], indptr[: done + 1], ids, values[:nnz], origin, names=names, fault=fault, largest=largest
         )
 
-    def _row_fault(self, code: int, rows: SparseRows, feature_id: int) -> str:
-        """The sentence for what ``close_rows`` found."""
+    def _row_fault(self, code: int, rows: SparseRows, entry: int) -> str:
+        """The sentence for what ``close_rows`` found; entry: at fault, if it is one that is."""
         if code == BIG_NORM:
             return "the squares of the row's values add up to more than float64 holds; scale the features"
-        feature = f"feature id {feature_id}" if rows.names is None else rows.name_of(feature_id)
+        feature = f"feature id {rows.ids[entry]}" if rows.features is None else rows.name_at(entry)
         return self.reading.twice(feature) if code == DUPLICATE else self.reading.too_large(feature)
 
 
@@ -193,7 +235,7 @@ def finite(rows: SparseRows, told) -> SparseRows:
     ends = np.cumsum(rows.lengths)
     row = int(np.searchsorted(ends, entry, side="right"))
     begin = int(ends[row] - rows.lengths[row])
-    before = SparseRows(rows.lengths[:row], rows.ids[:begin], rows.values[:begin], rows.labels[:row], rows.names)
+    before = SparseRows(rows.lengths[:row], rows.ids[:begin], rows.values[:begin], rows.labels[:row], rows.features)
     raise RowFault(f"the value of {told(entry)} is not a finite number; leave it out or give it one", before)
 
 

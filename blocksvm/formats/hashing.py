@@ -33,7 +33,11 @@ class HashingReader:
     def parse(self, piece: TextPiece, room: Room | None = None) -> RowBatch:
         recipe = self.recipe
         batch = self.reader.parse(piece, room)
+        if batch.ids.dtype == np.int32:  # its reader knew all features, and that no two of them meet
+            return batch
         places = np.empty(len(batch.ids), np.int32) if room is None else room.places
+        if len(places) < len(batch.ids):  # of a room whose size is known now
+            places = room.places = np.empty(len(batch.ids), np.int32)
         rows, largest = hash_rows(
             batch.indptr, batch.ids, batch.values, recipe.bits, recipe.l2, recipe.single, places
         )  # fmt: skip

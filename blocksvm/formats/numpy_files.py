@@ -19,7 +19,7 @@ import numpy as np
 from blocksvm.errors import InputError, called
 from blocksvm.formats.by_row import ENTRY, by_row
 from blocksvm.formats.choices import chosen
-from blocksvm.formats.files import FileReader, SparseRows, finite, labels_as_kept, runs_of
+from blocksvm.formats.files import FileReader, RowRoom, SparseRows, finite, labels_as_kept, runs_of
 from blocksvm.formats.protocol import Reading
 
 ROWS_AT_ONCE = 1 << 16  # of which the lengths are in memory
@@ -211,7 +211,7 @@ class Npz(SavedMatrix):
         return None
 
     @staticmethod
-    def rows_of(payload: SparseRows, reading: Reading) -> SparseRows:
+    def rows_of(payload: SparseRows, reading: Reading, room: RowRoom) -> SparseRows:
         return finite(payload, lambda entry: f"column {payload.ids[entry]}")
 
 
@@ -242,7 +242,7 @@ class Npy(SavedMatrix):
             yield (matrix[start:stop], column, taken(labels, stop - start)), stop / n_rows
 
     @staticmethod
-    def rows_of(payload: tuple, reading: Reading) -> SparseRows:
+    def rows_of(payload: tuple, reading: Reading, room: RowRoom) -> SparseRows:
         dense, column, labels = payload
         dense = np.array(dense, np.float64)
         if column is not None:

@@ -37,6 +37,7 @@ from blocksvm.kernels.words import (
     byte_at,
     eight_bytes,
     ends_token,
+    float_of_bits,
     is_blank,
     is_blank_or_newline,
     is_digit,
@@ -54,9 +55,12 @@ BIG_ID = 6
 BIG_VALUE = 9
 DUPLICATE = 10
 BIG_NORM = 11
+UNLIKE = 12  # for a row that is closed in the general way
 
 SEPARATORS = 1024  # found ahead; they stay in the first-level cache
 RUN = 16  # entries of a row that insertion puts in order
+LONG = 6  # entries of a row for which a loop for each step is worth it
+MAGNITUDE, INFINITE = np.int64(0x7FFFFFFFFFFFFFFF), np.int64(0x7FF0000000000000)  # of a float64's bits
 # Where unusual pairs are many, looking for usual ones between them takes longer than it saves: the rest of a row is read
 # byte by byte once fewer than WORTH came together, and so are rows after one that was read so for the most part, but
 # one in TRIED.
@@ -162,6 +166,44 @@ def close_row(ids, values, start, stop, sum_duplicates, l2, single):
     if np.isinf(total):
         return BIG_NORM, stop, 0.0
     return FINE, kept, total
+
+
+@inlined
+def close_rising_row(ids, values, bits, l2, single):
+    """The same of one row with a loop for each step, so that most take several entries in one instruction: (whether its
+    ids rise and all is finite, whether there are zeros, which stay, ||x||^2).  bits: the values as int64.  If it is no
+    such row, nothing has been done to it but rounding."""
+    n = ids.shape[0]
+    rising = True
+    for k in range(n - 1):
+        rising &= ids[k] < ids[k + 1]
+    if not rising:
+        return False, False, 0.0
+    if l2:
+        largest = np.int64(0)
+        for k in range(n):
+            largest = max(largest, bits[k] & MAGNITUDE)  # numbers without a sign are in the order of their bits
+        if not 0 < largest < INFINITE:
+            return False, False, 0.0
+        scale = float_of_bits(np.uint64(largest))
+        for k in range(n):
+            values[k] = values[k] / scale
+        norm = 0.0
+        for k in range(n):
+            norm += values[k] * values[k]
+        norm = np.sqrt(norm)
+        for k in range(n):
+            values[k] = values[k] / norm
+    total = 0.0
+    zeros = False
+    for k in range(n):
+        v = values[k]
+        if single:
+            v = float(np.float32(v))
+        values[k] = v
+        zeros |= v == 0.0
+        total += v * v
+    return total < np.inf, zeros, total
 
 
 @inlined
@@ -402,6 +444,7 @@ def close_rows(indptr, first, rows, ids, values, sum_duplicates, l2, single):
 
     l2: divide a row by its Euclidean norm; single: round to float32 (values stay in a float64 array).
     """
+    bits = values.view(np.int64)
     filled = start = indptr[first]
     largest = 0.0
     for r in range(first, rows):
@@ -410,11 +453,26 @@ def close_rows(indptr, first, rows, ids, values, sum_duplicates, l2, single):
             for k in range(start, stop):
                 ids[filled + k - start] = ids[k]
                 values[filled + k - start] = values[k]
-        code, after, square = close_row(ids, values, filled, filled + stop - start, sum_duplicates, l2, single)
-        if code != FINE:
-            return r, code, after, largest
+        last = filled + stop - start
+        code, square = UNLIKE, 0.0
+        if last - filled >= LONG:
+            rising, zeros, square = close_rising_row(ids[filled:last], values[filled:last], bits[filled:last], l2, single)
+            if rising:
+                code = FINE
+            if rising and zeros:
+                kept = filled
+                for k in range(filled, last):
+                    if values[k] != 0.0:
+                        ids[kept] = ids[k]
+                        values[kept] = values[k]
+                        kept += 1
+                last = kept
+        if code == UNLIKE:
+            code, last, square = close_row(ids, values, filled, last, sum_duplicates, l2, single)
+            if code != FINE:
+                return r, code, last, largest
         largest = max(largest, square)
         start = stop
-        filled = after
+        filled = last
         indptr[r + 1] = filled
     return rows, FINE, -1, largest

@@ -16,7 +16,7 @@ from blocksvm.errors import InputError
 from blocksvm.formats import AUTO, format_named, settled
 from blocksvm.formats.files import RowPiece, inputs_of
 from blocksvm.formats.hashing import reader_of
-from blocksvm.formats.protocol import EXPANSION, Reader, Reading, parse_skipping
+from blocksvm.formats.protocol import EXPANSION, Reader, Reading, Room, parse_skipping
 from blocksvm.formats.text import LineLimit, TextPiece
 from blocksvm.rows import RowBatch
 
@@ -99,7 +99,8 @@ class ParsedAhead:
         """The memory of a part that is done with may be used again."""
         if part.memory is not None:
             text, room = part.memory
-            self.spare_text.put(text)
+            if text is not None:
+                self.spare_text.put(text)
             self.spare_rooms.put(room)
 
     def pieces(self, inputs: list[str]) -> Iterator[list[Part]]:
@@ -190,12 +191,16 @@ class ParsedAhead:
 
     def _parse(self, piece: TextPiece | RowPiece) -> list[Part]:
         if isinstance(piece, RowPiece):
-            return [Part(self.reader.parse(piece))]
+            room = self._room()
+            return [Part(self.reader.parse(piece, room), (None, room))]
         if self.skip_bad or piece.end > self.piece_bytes + 1:
             made = parse_skipping(self.reader, piece) if self.skip_bad else [self.reader.parse(piece)]
             return [Part(batch) for batch in made]
-        try:
-            room = self.spare_rooms.get_nowait()
-        except queue.Empty:
-            room = self.reader.room(self.piece_bytes + 1)
+        room = self._room()
         return [Part(self.reader.parse(piece, room), (piece.text, room))]
+
+    def _room(self) -> Room:
+        try:
+            return self.spare_rooms.get_nowait()
+        except queue.Empty:
+            return self.reader.room(self.piece_bytes + 1)
