@@ -76,7 +76,8 @@ def rows_of(table, label: str, categories=(), add_up=False, l2=False, single=Tru
             largest = max((abs(own[2]) for own in joined), default=0.0)
             squares = 0.0
             for own in joined:
-                squares += (own[2] / largest) ** 2 if largest > 0.0 else 0.0
+                part = own[2] / largest if largest > 0.0 else 0.0
+                squares += part * part  # math's power may differ from the product in the last bit
             norm = math.sqrt(squares)
         closed, total = [], 0.0
         for id_, name, value in joined:
