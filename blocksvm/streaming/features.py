@@ -17,10 +17,10 @@ from blocksvm.streaming.ahead import Part
 from blocksvm.streaming.learner import StreamLearner
 
 SMALLEST = 4_096  # features at first
-# Bytes that learners keep of all places, from which on these are numbered: three numbers of each at 22 bits.  An entry's
-# number costs some 4 ns; without it a learner of three to eight numbers takes up to five times as long on short texts,
-# a fifth to twice as long on longer ones, and as long where nearly all places are used.  One of two numbers, or one,
-# takes a tenth less without.
+# Bytes that learners keep of all places, from which on these are numbered: three numbers of each at 22 bits.  An
+# entry's number costs some 4 ns; without it a learner of three to eight numbers takes up to five times as long on short
+# texts, up to twice as long on longer ones, and as long where nearly all places are used.  One of two numbers takes a
+# tenth less without.
 NUMBERED_FROM = 3 << 25
 BYTES_A_PLACE = 4 + 4  # its number, and the place of a number
 
