@@ -106,10 +106,10 @@ def warm_pairs() -> None:
     import numpy as np
 
     from blocksvm.kernels.text import usual_pairs
-    from blocksvm.kernels.words import next_separators
+    from blocksvm.kernels.words import more_separators
 
     text, places = np.zeros(64, np.uint8), np.zeros(64, np.int64)
-    next_separators(text, 0, 0, 0, places, 0, 2)
+    more_separators(text, 0, 0, 0, places, 0, 2)
     usual_pairs(text, 16, places, 0, 0, places, np.zeros(1), 0, np.zeros((1, 5), np.int64))
 
 

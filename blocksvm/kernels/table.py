@@ -160,21 +160,28 @@ def hash_rows(indptr, ids, values, bits, l2, single, places):
             base = filled
             slots[:] = -1
         first = filled - base
+        own, begin, n = np.uint64(filled), np.uint64(start), np.uint64(stop - start)
+        for j in range(n):  # several at once
+            places[own + j] = np.int32(scramble(np.uint64(ids[begin + j])) >> shift)
+        if filled < start:
+            for j in range(n):
+                values[own + j] = values[begin + j]
         met = False
-        for k in range(start, stop):
-            place = np.int32(scramble(np.uint64(ids[k])) >> shift)
+        for j in range(n):
+            place = places[own + j]
             s = np.uint64(place) & last_slot
             found = np.int64(slots[s])
             while found >= first and places[base + found] != place:
                 s = (s + np.uint64(1)) & last_slot
                 found = np.int64(slots[s])
             if found >= first:
-                values[base + found] += values[k]
+                values[base + found] += values[own + j]
                 met = True
             else:
                 slots[s] = filled - base
-                places[filled] = place
-                values[filled] = values[k]
+                if met:
+                    places[filled] = place
+                    values[filled] = values[own + j]
                 filled += 1
         if met:
             joined = filled

@@ -210,17 +210,20 @@ def close_rising_row(ids, values, bits, l2, single):
 def close_plain_row(ids, values, start, stop, single):
     """The same for a row whose ids ascend and whose values are not 0, neither scaled nor added up: (whether it is one,
     ||x||^2).  If it is none, its values may be rounded already, which does no harm to what remains to be done."""
+    # sweeps that each do several entries at once, but for the sum, whose additions wait for one another
+    first, n, one = np.uint64(start), np.uint64(stop - start), np.uint64(1)
     if single:
-        for k in range(start, stop):
-            values[k] = float(np.float32(values[k]))
-    in_order = True
-    last = -1
+        for j in range(n):
+            values[first + j] = float(np.float32(values[first + j]))
+    faults = np.int64(0)
+    for j in range(one, n):
+        faults |= np.int64(ids[first + j] <= ids[first + j - one])
+    for j in range(n):
+        faults |= np.int64(values[first + j] == 0.0)
     total = 0.0
-    for k in range(start, stop):
-        in_order &= (ids[k] > last) & (values[k] != 0.0)
-        last = ids[k]
-        total += values[k] * values[k]
-    return in_order and total < np.inf, total
+    for j in range(n):
+        total += values[first + j] * values[first + j]
+    return faults == 0 and total < np.inf, total
 
 
 @inlined

@@ -193,10 +193,20 @@ def find_separators(text, begin, end, found, n):
     return p, n
 
 
-@kernel
+@inlined
 def next_separators(text, p, searched, end, found, first, n):
     """Drop separators before ``p`` from ``found[first:n]`` and see to it that two are there: (position up to which
     ``text[:end]`` was searched, first, n).  Behind the last one ``end`` stands twice."""
+    while first < n and found[np.uint64(first)] < p:
+        first += 1
+    if first + 2 <= n:
+        return searched, first, n
+    return more_separators(text, p, searched, end, found, first, n)
+
+
+@kernel
+def more_separators(text, p, searched, end, found, first, n):
+    """The same, where fewer than two are there."""
     while True:
         while first < n and found[np.uint64(first)] < p:
             first += 1

@@ -58,7 +58,7 @@ def charge(z, y, importance, parameters):
 def score_both(indices, values, start, stop, columns, width, scalars, parameters):
     """<w, x> by either learner's weights, in one sweep of the row, kept among the scalars."""
     of_nag, of_coin, place_of_coin = 0.0, 0.0, np.uint64(coin_place(parameters))
-    for k in range(start, stop):
+    for k in range(np.uint64(start), np.uint64(stop)):
         place = np.uint64(indices[k]) * np.uint64(width)
         x = value_at(values, k)
         of_nag += nag_product(x, place, columns)

@@ -42,8 +42,9 @@ def coin_update(indices, values, start, stop, y, z, importance, columns, width, 
         g = derivative * x
         if g == 0.0 or abs(x) < SMALLEST:
             continue
-        w, total = columns[place + AT.weight], columns[place + AT.total]
-        wealth = (columns[place + AT.wealth] if total != 0.0 else first) - g * w
+        w, total, had = columns[place + AT.weight], columns[place + AT.total], columns[place + AT.wealth]
+        # whether a feature is new cannot be foretold: a choice between two numbers that were read
+        wealth = (had if total != 0.0 else first) - g * w
         wealth = wealth if wealth > 0.0 else first
         theta = columns[place + AT.theta] - g
         scale = max(columns[place + AT.scale], abs(x))

@@ -50,22 +50,21 @@ NO_LABEL = -2  # y of a row that is predicted only; of numbers nan
 
 ROW_AHEAD = 8
 WEIGHTS_AHEAD = 3
-COLD_FEATURES = 8_192  # features numbered below it stay in the cache, where they are numbered by frequency
 
 
 @inlined
-def fetch_ahead(indptr, indices, values, order, r, columns, width):
-    """Ask for the memory of rows to come, and for what the learner knows of their rarer features."""
+def fetch_ahead(indptr, indices, values, order, r, columns, width, on_lines):
+    """Ask for the memory of rows to come, and for what the learner knows of their features; on_lines: which of these
+    does not go on in the next cache line."""
     if r + ROW_AHEAD < order.shape[0]:
         prefetch_row(indptr, indices, values, order[r + ROW_AHEAD])
     if r + WEIGHTS_AHEAD < order.shape[0]:
         row = order[r + WEIGHTS_AHEAD]
-        for k in range(indptr[row], indptr[row + 1]):
-            if indices[k] >= COLD_FEATURES:
-                place = np.int64(indices[k]) * width
-                prefetch(columns, place)
-                if LINE % width != 0:  # they may end in the next cache line
-                    prefetch(columns, place + width - 1)
+        for k in range(np.uint64(indptr[row]), np.uint64(indptr[row + 1])):
+            place = np.uint64(indices[k]) * np.uint64(width)
+            prefetch(columns, place)
+            if not on_lines:
+                prefetch(columns, place + np.uint64(width) - np.uint64(1))
 
 
 @inlined
@@ -254,8 +253,9 @@ def learn_two(
     row_indices = np.empty(longest + 1, np.int32)
     row_values = np.empty(longest + 1)
     state = scalars[0]
+    on_lines = LINE % width == 0  # a division that an entry would wait for
     for r in range(order.shape[0]):
-        fetch_ahead(indptr, indices, values, order, r, columns, width)
+        fetch_ahead(indptr, indices, values, order, r, columns, width, on_lines)
         i = order[r]
         start, stop = indptr[i], indptr[i + 1]
         label = float(y[i])

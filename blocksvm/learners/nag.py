@@ -94,7 +94,7 @@ def nag_product(x, place, columns):
 @inlined
 def nag_score(indices, values, start, stop, columns, width, scalars, parameters):
     z = 0.0
-    for k in range(start, stop):
+    for k in range(np.uint64(start), np.uint64(stop)):
         z += nag_product(value_at(values, k), np.uint64(indices[k]) * np.uint64(width), columns)
     return z
 

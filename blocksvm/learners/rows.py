@@ -10,7 +10,7 @@ import numpy as np
 
 from blocksvm.kernels import inlined
 from blocksvm.kernels.memory import strided_dot, value_at
-from blocksvm.learners.layout import layout, parameters
+from blocksvm.learners.layout import layout, parameters, unsigned
 from blocksvm.learners.protocol import LOSS_NAMES
 
 # what every learner has at the same position
@@ -19,6 +19,7 @@ PARAMETER = parameters()
 
 # the plain memory: w, and where an average is wanted what it lags behind by
 COLUMN = layout("weight", averaging=("lagged",))
+AT = unsigned(COLUMN)
 
 # A scale that all weights share is multiplied in when it falls below the first of these; where averages are wanted below
 # the second, since they are differences of numbers that are 1 / scale times as large.
@@ -84,7 +85,7 @@ def averages(parameters):
 def sum_of_squared_values(values, start, stop):
     """||x||^2 of a row."""
     total = 0.0
-    for k in range(start, stop):
+    for k in range(np.uint64(start), np.uint64(stop)):
         v = value_at(values, k)
         total += v * v
     return total
@@ -123,10 +124,10 @@ def mean_of(weight, lagged, columns, scalars):
 @inlined
 def add_plain(indices, values, start, stop, factor, columns, width, scalars, parameters):
     """``w += factor x``."""
-    for k in range(start, stop):
-        place = np.int64(indices[k]) * width
+    for k in range(np.uint64(start), np.uint64(stop)):
+        place = np.uint64(indices[k]) * np.uint64(width)
         change = factor * value_at(values, k)
-        change_weight(place + COLUMN.weight, place + COLUMN.lagged, change, columns, scalars, parameters)
+        change_weight(place + AT.weight, place + AT.lagged, change, columns, scalars, parameters)
 
 
 @inlined

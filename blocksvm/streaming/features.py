@@ -17,11 +17,11 @@ from blocksvm.streaming.ahead import Part
 from blocksvm.streaming.learner import StreamLearner
 
 SMALLEST = 4_096  # features at first
-# Bytes that learners keep of all places, from which on these are numbered.  An entry's number costs some 4 ns.  The
-# default learner at 22 bits (268 MB) takes a tenth to three quarters of the time then on texts with a hundredth to a
-# half of that many features, and as long where nearly all places are used; those of 34 to 168 MB up to a third more
-# there.
-NUMBERED_FROM = 1 << 28
+# Bytes that learners keep of all places, from which on these are numbered: three numbers of each at 22 bits.  An
+# entry's number costs some 4 ns; without it a learner of three to eight numbers takes up to five times as long on short
+# texts, up to twice as long on longer ones, and as long where nearly all places are used.  One of two numbers takes a
+# tenth less without.
+NUMBERED_FROM = 3 << 25
 BYTES_A_PLACE = 4 + 4  # its number, and the place of a number
 
 
