@@ -21,6 +21,7 @@ from blocksvm.solvers.protocol import SHARE, Task
 from blocksvm.sources.matrix import Matrix
 from blocksvm.sources.store.reader import open_store
 from blocksvm.train import main as train_main
+from blocksvm.training.certificate import FACTOR_WITH_A_SET, FACTOR_WITH_FEW_PASSES, Attempts
 from blocksvm.training.checks import next_is_a_check
 from blocksvm.training.record import Progress
 from blocksvm.training.schedule import Auto, SetSituation
@@ -461,3 +462,19 @@ def test_a_fast_disk_leaves_time_for_a_pass_after_every_second_block(disk_second
 
     assert Auto().go_on_with_set(situation()) == passes
     assert not Auto().go_on_with_set(situation(next_ready=True)), "no pass where the next block is there"
+
+
+def test_the_first_certificate_is_tried_by_how_often_the_set_was_passed_over():
+    attempts = Attempts(factor=FACTOR_WITH_A_SET)
+    often, seldom = FACTOR_WITH_A_SET, FACTOR_WITH_FEW_PASSES
+    for passes, factor in (([1, 0, 1, 0], seldom), ([1, 2, 0, 1], often), ([], often)):
+        attempts.with_set(passes)
+        assert attempts.factor == factor
+        assert attempts.worthwhile(3, 0.99e-3 / factor, 1e-3) and not attempts.worthwhile(3, 1.01e-3 / factor, 1e-3)
+    attempts.without_set()
+    attempts.with_set([1, 0, 1, 0])
+    assert attempts.factor == Attempts.factor, "a set that was left empty once says nothing any more"
+    attempts = Attempts(factor=FACTOR_WITH_A_SET)
+    attempts.learn(4, 2e-3, 1e-3)
+    attempts.with_set([1, 0, 1, 0])
+    assert attempts.factor == 0.5, "nor what was measured elsewhere, once a certificate was taken"

@@ -22,6 +22,8 @@ def next_is_a_check(
     attempts, outer = progress.attempts, progress.position.outer - 1
     if working_set.idle:
         attempts.without_set()
+    else:
+        attempts.with_set(progress.tally.set_passes[:-1])  # the last ones came behind all blocks
     if progress.certified_outer == outer:
         # passes over the set that has just been chosen may be all that is missing, where it holds most of the gap, and
         # where they have not just been made in vain: a free bias moves when all rows are visited, and only then
