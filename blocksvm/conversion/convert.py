@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import queue
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -23,7 +22,7 @@ from blocksvm.formats import AUTO, format_named, settled
 from blocksvm.formats.choices import OF_INPUTS, again
 from blocksvm.formats.files import RowPiece, inputs_of
 from blocksvm.formats.hashing import reader_of
-from blocksvm.formats.protocol import EXPANSION, Reader, Reading, Room
+from blocksvm.formats.protocol import EXPANSION, Reader, Reading, Room, SpareRooms
 from blocksvm.formats.recipe import NO_IDF, Recipe
 from blocksvm.formats.text import LineLimit, TextPiece, TextSource
 from blocksvm.kernels.shuffle import gather_rows, row_keys
@@ -389,10 +388,11 @@ class _Split:
             share = EXPANSION / reader.expansion
             limit = LineLimit.share(settings.memory, int(20 * (settings.jobs + 2) / share))
             pieces = text.pieces(int(share * self.piece_bytes), limit)
-            spare: queue.SimpleQueue = queue.SimpleQueue()
+            spare = SpareRooms()
 
             def parsed(piece) -> tuple[RowBatch, Room | None]:
-                room = _room(reader, spare) if isinstance(piece, RowPiece) else None
+                # that of rows from a file grows with them
+                room = spare.take(reader, 0) if isinstance(piece, RowPiece) else None
                 return _parsed(reader, piece, settings.dtype, room), room
 
             for batch, room in ordered_map(pool, parsed, pieces, settings.jobs):
@@ -402,7 +402,7 @@ class _Split:
                 self.lines.add(self.rows, batch)
                 yield batch
                 if room is not None:
-                    spare.put(room)
+                    spare.give_back(room)
 
     def _spool(self, batches: Iterable[RowBatch], destinations: list[Destination]) -> None:
         """Read all batches, and send their rows to the shuffle of their store."""
@@ -477,14 +477,6 @@ def _rows_of(batch: RowBatch, order: np.ndarray) -> RowBatch:
         weights=None if batch.weights is None else batch.weights[order],
         names=names,
     )
-
-
-def _room(reader: Reader, spare: queue.SimpleQueue) -> Room:
-    """Memory that another piece of a file of rows has left, or none yet: it grows with the rows."""
-    try:
-        return spare.get_nowait()
-    except queue.Empty:
-        return reader.room(0)
 
 
 def _parsed(reader: Reader, piece: TextPiece, dtype: str, room: Room | None) -> RowBatch:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import queue
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
@@ -87,6 +88,23 @@ class Reader(Protocol):
         room: memory for the rows, which are then valid until it is used again.
         """
         ...
+
+
+class SpareRooms:
+    """Memory that pieces are done with, for those to come; threads share it."""
+
+    def __init__(self) -> None:
+        self.rooms: queue.SimpleQueue[Room] = queue.SimpleQueue()
+
+    def take(self, reader: Reader, n_bytes: int) -> Room:
+        """One that was given back, or a new one of this reader for a piece of so many bytes."""
+        try:
+            return self.rooms.get_nowait()
+        except queue.Empty:
+            return reader.room(n_bytes)
+
+    def give_back(self, room: Room) -> None:
+        self.rooms.put(room)
 
 
 class Format(Protocol):

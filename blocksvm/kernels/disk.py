@@ -325,7 +325,7 @@ def rebuild_environment(module: str, constants, name: str):
 
 
 def rebuilt(target_context, outside: list[str], defined: list[str], reduced: tuple):
-    """A kernel of what its file holds."""
+    """A kernel made of what its file holds."""
     from numba.core.compiler import CompileResult
 
     from blocksvm.kernels.compiling import load_library
@@ -338,7 +338,7 @@ def rebuilt(target_context, outside: list[str], defined: list[str], reduced: tup
 
 
 class Rebuilding:
-    """numba's target while one library is rebuilt, which is made already."""
+    """Stands for numba's target while a kernel is rebuilt, and gives it a library that was made already."""
 
     def __init__(self, target_context, library):
         self.target_context = target_context

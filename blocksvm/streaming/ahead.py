@@ -16,7 +16,7 @@ from blocksvm.errors import InputError
 from blocksvm.formats import AUTO, format_named, settled
 from blocksvm.formats.files import RowPiece, inputs_of
 from blocksvm.formats.hashing import reader_of
-from blocksvm.formats.protocol import EXPANSION, Reader, Reading, Room, parse_skipping
+from blocksvm.formats.protocol import EXPANSION, Reader, Reading, SpareRooms, parse_skipping
 from blocksvm.formats.text import LineLimit, TextPiece
 from blocksvm.rows import RowBatch
 
@@ -85,7 +85,7 @@ class ParsedAhead:
         self.memory = memory
         self.planned_bytes = BYTES_EACH * pieces * self.piece_bytes
         self.spare_text: queue.SimpleQueue = queue.SimpleQueue()
-        self.spare_rooms: queue.SimpleQueue = queue.SimpleQueue()
+        self.spare_rooms = SpareRooms()
 
     def least_memory(self, besides: int) -> int:
         """The least ``memory`` that leaves so many bytes."""
@@ -101,7 +101,7 @@ class ParsedAhead:
             text, room = part.memory
             if text is not None:
                 self.spare_text.put(text)
-            self.spare_rooms.put(room)
+            self.spare_rooms.give_back(room)
 
     def pieces(self, inputs: list[str]) -> Iterator[list[Part]]:
         """Parsed pieces; rows come as soon as they were read.  Instead of waiting for a piece the consumer parses one
@@ -191,16 +191,10 @@ class ParsedAhead:
 
     def _parse(self, piece: TextPiece | RowPiece) -> list[Part]:
         if isinstance(piece, RowPiece):
-            room = self._room()
+            room = self.spare_rooms.take(self.reader, self.piece_bytes + 1)
             return [Part(self.reader.parse(piece, room), (None, room))]
         if self.skip_bad or piece.end > self.piece_bytes + 1:
             made = parse_skipping(self.reader, piece) if self.skip_bad else [self.reader.parse(piece)]
             return [Part(batch) for batch in made]
-        room = self._room()
+        room = self.spare_rooms.take(self.reader, self.piece_bytes + 1)
         return [Part(self.reader.parse(piece, room), (piece.text, room))]
-
-    def _room(self) -> Room:
-        try:
-            return self.spare_rooms.get_nowait()
-        except queue.Empty:
-            return self.reader.room(self.piece_bytes + 1)
