@@ -54,7 +54,7 @@ def warm_beside(purpose: str, kind: str) -> None:
             warm_pairs()
             split_matrices(Path(name), dtype)
         elif purpose.startswith("{"):
-            warm_rows()
+            warm_rows(kind)
             asked = json.loads(purpose)
             if asked.get("resident"):
                 warm_working_set(few_rows(kind, asked["n_classes"]), resident=True)
@@ -216,7 +216,7 @@ def train(
     from blocksvm.settings import REQUIRED
 
     if folds:
-        warm_folds(few_rows(kind, n_classes, weighted, 20), settings)
+        warm_folds(few_rows(kind, n_classes, weighted, 20), kind, settings)
         return
     if screening:
         warm_screening(few_rows(kind, n_classes, weighted), get_method(solver, learner), settings)
@@ -230,11 +230,11 @@ def train(
             fit(few_rows(kind, n_classes, weighted, copies=20), max_outer=3, tol=tol, **name, **settings)
         keep_active(np.zeros(1, np.int32), np.ones(1, np.uint8))
         warm_working_set(few_rows(kind, n_classes, weighted), resident=True)
-        warm_rows()
+        warm_rows(kind)
         return
     # what only stores and streams need
     keep_active(np.zeros(1, np.int32), np.ones(1, np.uint8))
-    warm_rows()
+    warm_rows(kind)
     hash_ids(np.zeros(1, np.int64), 1, np.zeros(1, np.int32))
     if learner and n_classes == 2:
         warm_two_classes()
@@ -277,16 +277,24 @@ def warm_two_classes() -> None:
     Ranking().add(np.zeros(2), codes, np.arange(2, dtype=np.int32))
 
 
-def warm_rows() -> None:
+def warm_rows(kind: str) -> None:
     """What only the rows of a store need."""
     import numpy as np
 
     from blocksvm.kernels.check import fill_rows
+    from blocksvm.kernels.decoding import decode_chunks
     from blocksvm.kernels.shuffle import windowed_rows
 
     two, bits = np.zeros(2, np.int64), np.zeros(1, np.uint64)
     windowed_rows(bits[0], two, 1, np.zeros(1, np.int32), np.zeros(2, np.int32))
-    fill_rows(np.zeros(64, np.uint8), 28, 0, 0, 0, np.zeros(2), two, bits, two[:1], np.zeros(1, np.int16))
+    raw, code = np.zeros(64, np.uint8), np.zeros(1, np.int16)
+    fill_rows(raw, 28, 0, 0, 0, np.zeros(2), two, bits, two[:1], code)
+    indices, values = np.zeros(1, np.int32), None if kind == "ones" else np.zeros(1, kind)
+    tables = [np.zeros((0, columns), np.uint64) for columns in (6, 5)]
+    decode_chunks(
+        bits, 0, 0, *tables, two[:0], 0, 28, np.zeros(2), 1, 0, 0, 0, two, indices, values, bits, two[:1], code, raw,
+        raw, indices, values, two, np.zeros(2),
+    )  # fmt: skip
 
 
 def warm_working_set(source, resident: bool = False) -> None:
@@ -311,14 +319,14 @@ def warm_working_set(source, resident: bool = False) -> None:
         CopiedRows(source, n_bytes).restore(saved, iter(blocks))
 
 
-def warm_folds(source, settings: dict) -> None:
+def warm_folds(source, kind: str, settings: dict) -> None:
     """Cross-validation, with a path in two parts and rows in one block and in several."""
     import numpy as np
 
     from blocksvm.kernels.shuffle import line_keys
     from blocksvm.validation.cross import cross_validate
 
-    warm_rows()
+    warm_rows(kind)
     line_keys(np.full(1, 10, np.uint8), 1, np.uint64(1), np.zeros(1, np.uint64))
     run = {"at_once": 1, "max_outer": 5, "tol": 0.0, "schedule": "3", **settings}
     # with a certificate at once, which chooses the rows of the working set, too

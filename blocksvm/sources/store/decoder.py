@@ -1,7 +1,9 @@
 """How threads read a block, alone or together: chunks from the disk, verified, decoded, checked, to their place.
 
 Chunks are read at their offsets and decoded outside HDF5's lock and the GIL, so that one thread reads while another
-trains.  Everything is verified against its checksum and checked before a kernel may see it.
+trains.  Everything is verified against its checksum and checked before a kernel may see it.  What the system has in
+memory is read by one kernel, some chunks at a time (kernels/decoding.py); what a disk must be waited for, and what that
+kernel finds fault with, chunk by chunk from Python.
 """
 
 from __future__ import annotations
@@ -22,9 +24,11 @@ from blocksvm.kernels.check import (
     check_entries,
     fill_rows,
 )
+from blocksvm.kernels.decoding import decode_chunks
 from blocksvm.sources.block import Block
 from blocksvm.sources.source import ReadingCost
 from blocksvm.sources.store import codec
+from blocksvm.sources.store.libraries import functions
 
 FAULTS = {
     INDEX_OUT_OF_RANGE: "a feature index is out of range",
@@ -88,6 +92,9 @@ class Decoder:
         self.raw = memoryview(bytearray())  # compressed bytes of the part being decoded
         self.padded_indices = np.empty(0, np.int32)  # for a part whose padding has no room in the block
         self.padded_values = None
+        self.functions = functions()
+        self.packed = np.empty(0, np.uint8)  # the same as raw, for a kernel
+        self.vector = np.empty(2, np.int64)
         self.spent = ReadingCost()
         self.latest_bytes, self.latest_seconds = 0, 1.0  # of the chunk read last; at first, a disk is expected
         self.waits = getattr(os, "RWF_NOWAIT", 0) == 0  # the system can't tell whether it has the bytes in memory
@@ -104,8 +111,70 @@ class Decoder:
         """Fill the block from position (row, entry) with the chunks; nothing at or behind entry ``end`` is touched.
         ahead: chunks that will be wanted soon."""
         self._announce_all(ahead)
-        for chunk in chunks:
-            row, entry = self._decode_chunk(block, chunk, row, entry, end)
+        done = 0
+        while done < len(chunks):
+            if self.functions is not None:
+                at_hand, row, entry = self._decode_at_hand(block, chunks[done:], row, entry, end)
+                done += at_hand
+                if done == len(chunks):
+                    return
+            row, entry = self._decode_chunk(block, chunks[done], row, entry, end)
+            done += 1
+
+    def _decode_at_hand(self, block: Block, chunks: list[int], row: int, entry: int, end: int) -> tuple[int, int, int]:
+        """Decode the first of the chunks as ``decode`` does, in one call, up to one of which the system does not have
+        all bytes in memory, or with which something is wrong; returns (how many, the position behind them)."""
+        began = time.perf_counter()
+        store, coding, spent = self.store, self.store.coding, np.zeros(2)
+        chosen = np.array(chunks)
+        ends = row + np.cumsum(store.chunks.n_rows[chosen])
+        n = int(ends[-1]) - row
+        records = np.empty(n, store.row_dtype)
+        codes = block.y[row : row + n] if coding.by_kernel else np.empty(n, np.int16)
+        if not len(self.packed):
+            self.packed = np.empty(store.largest_part + 8, np.uint8)
+        indices, values = self._padded(block)
+        done = decode_chunks(
+            self.functions, store.fd, 0 if self.waits else os.RWF_NOWAIT, *store.kernel_tables, chosen,
+            store.rows_offset, records.itemsize, coding.table, store.n_features, row, entry, end, block.indptr,
+            block.indices, block.values, block.sq_norms.view(np.uint64), block.rows, codes, records.view(np.uint8),
+            self.packed, indices, values, self.vector, spent,
+        )  # fmt: skip
+        if not done:
+            return 0, row, entry
+        stop = int(ends[done - 1])
+        records = records[: stop - row]
+        if self._fault_of(records):
+            return 0, row, entry
+        self._fill_more(block, records, slice(row, stop))
+        self.latest_bytes, self.latest_seconds = int(spent[0]), float(spent[1])
+        self.spent.bytes_read += self.latest_bytes
+        self.spent.seconds_reading += self.latest_seconds
+        if not self.waits:
+            self.spent.seconds_at_hand += self.latest_seconds
+        self.spent.seconds_decoding += time.perf_counter() - began - self.latest_seconds
+        return done, stop, int(block.indptr[stop])
+
+    def _fill_more(self, block: Block, records: np.ndarray, here: slice) -> None:
+        """What a block's rows have of their records besides what ``fill_rows`` takes from them."""
+        store = self.store
+        if not store.coding.by_kernel:
+            block.y[here] = store.coding.y(records["label"])
+        if store.numbered:
+            block.rows[here] = records["source"]
+        if store.weighted:
+            block.weights[here] = records["weight"]
+
+    def _fault_of(self, records: np.ndarray) -> str:
+        """What is wrong with the records of rows, or nothing."""
+        if self.store.weighted and not (np.isfinite(records["weight"]) & (records["weight"] >= 0.0)).all():
+            return "a row's weight is not a number of 0 or more"
+        own = self.store.coding.own
+        if own is not None:
+            places = records["label"][~np.isnan(records["label"])]
+            if not ((places >= 0.0) & (places < len(own)) & (places == np.floor(places))).all():
+                return "a row's label is not in the table of labels"
+        return ""
 
     def _announce_all(self, chunks: list[int]) -> None:
         """Ask the system to read chunks soon, so that the disk works while others are decoded.
@@ -163,13 +232,8 @@ class Decoder:
         self._pread(store.rows_offset + first * rows.itemsize, rows.nbytes, raw, chunk)
         if codec.checksum(raw) != int(store.rows_checksum[chunk]):
             raise self._broken(chunk, "checksum of its rows does not match")
-        if store.weighted and not (np.isfinite(rows["weight"]) & (rows["weight"] >= 0.0)).all():
-            raise self._broken(chunk, "a row's weight is not a number of 0 or more")
-        own = store.coding.own
-        if own is not None:
-            places = rows["label"][~np.isnan(rows["label"])]
-            if not ((places >= 0.0) & (places < len(own)) & (places == np.floor(places))).all():
-                raise self._broken(chunk, "a row's label is not in the table of labels")
+        if fault := self._fault_of(rows):
+            raise self._broken(chunk, fault)
         return rows
 
     def _decode_chunk(self, block: Block, chunk: int, row: int, entry: int, end: int) -> tuple[int, int]:
@@ -191,12 +255,7 @@ class Decoder:
             rows.view(np.uint8), rows.itemsize, entry, stop, int(store.chunks.first_row[chunk]), coding.table,
             block.indptr[row : row + n + 1], block.sq_norms[here].view(np.uint64), block.rows[here], codes,
         )  # fmt: skip
-        if not coding.by_kernel:
-            block.y[here] = coding.y(rows["label"])
-        if store.numbered:
-            block.rows[here] = rows["source"]
-        if store.weighted:
-            block.weights[here] = rows["weight"]
+        self._fill_more(block, rows, here)
         if code == SOUND:
             values = None if block.values is None else block.values[entry:stop]
             code = check_entries(block.indices[entry:stop], values, store.n_features)
