@@ -12,11 +12,13 @@ from scipy import sparse
 from training_cases import random_rows, train
 from weighted_rows import solver_of
 
+from blocksvm.api import fit
 from blocksvm.errors import InputError
 from blocksvm.problems import get_loss
 from blocksvm.problems.problem import Problem
 from blocksvm.solvers.dual_cd import DualCD
 from blocksvm.sources.matrix import Matrix
+from blocksvm.sources.reading import BlockReader
 from blocksvm.training import certificate, certifier
 from blocksvm.training.certificate import Attempts, Missed, certify
 from blocksvm.training.loop import OuterLoop, Watch
@@ -262,3 +264,22 @@ def test_a_visit_that_the_time_breaks_off_makes_the_certificate_before_it_out_of
     block = source.read_block(np.arange(len(source.chunks)), None)
     found, _ = certify(plan.solver.problem_at(loop.state), result.w, loop.state["alpha"], [block], lambda: False)
     assert result.certificate.rel_gap == pytest.approx(found.rel_gap, rel=1e-9)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_the_thread_that_reads_shares_a_certificate_of_rows_in_memory(n_classes, monkeypatch):
+    """Each row's decision value is its own: whoever makes it, certificate and weights are the same."""
+    draw = np.random.default_rng(0)
+    X = sparse.random(301, 40, 0.2, "csr", rng=draw)
+    y = np.arange(301) % n_classes
+    fitted, shared = [], []
+    beside = BlockReader.beside
+    monkeypatch.setattr(BlockReader, "beside", lambda *given: shared.append(beside(*given)) or shared[-1])
+    for threshold in (10**9, 0):
+        monkeypatch.setattr(certifier, "BY_TWO", threshold)
+        assert not shared
+        fitted.append(fit(Matrix(X, y), max_outer=3, tol=1e-9, schedule="1"))
+    assert shared and all(other is not None for other in shared)
+    one, two = fitted
+    assert one.certificate == two.certificate
+    assert one.result.w.tobytes() == two.result.w.tobytes()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 
 import numpy as np
@@ -62,6 +62,10 @@ class BlockReader:
     def ready(self) -> bool:
         """The block asked for last has been read (or nothing is being read)."""
         return self.pending is None or self.pending[1].done()
+
+    def beside(self, work: Callable, *arguments) -> Future | None:
+        """Have the reading thread do something else, where it has nothing to read any more."""
+        return None if self.kept is None else self.pool.submit(work, *arguments)
 
     def take(self, chunks: np.ndarray) -> Block:
         if self.kept is not None:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from blocksvm.problems.problem import Certificate
+from blocksvm.problems.problem import Certificate, CertificateSums
 from blocksvm.solvers.protocol import State
 from blocksvm.sources.block import Block
 from blocksvm.training.certificate import Missed, certify, evaluate
@@ -17,6 +17,7 @@ from blocksvm.training.supply import Supply
 from blocksvm.training.visits import part_of, put_rows
 from blocksvm.training.working_set import WorkingSet
 
+BY_TWO = 1_000_000  # nonzeros of a block from which on two threads share it, where the one that reads has nothing to do
 LARGEST_DRIFT = 1e-9  # relative to ||w||^2: w is recomputed from alpha where the two have drifted apart by more
 
 
@@ -75,7 +76,7 @@ class Certifier:
             found = certify(
                 solver.problem_at(self.state), self.weights(), alpha, self.supply.all_blocks(blocks, then), self.stop,
                 enough,
-                solver.prior, decided=decided, **seen,
+                solver.prior, decided=decided, scores_of=self._scores, **seen,
             )  # fmt: skip
             if found is None or isinstance(found, Missed):
                 return found
@@ -85,6 +86,16 @@ class Certifier:
                 return certificate
             solver.rebuild(self.state, self.supply.all_blocks(blocks), decided)
             rebuilt = True
+
+    def _scores(self, sums: CertificateSums, block: Block) -> np.ndarray:
+        """A block's decision values; each is of its row alone, whoever makes it."""
+        half = int(np.searchsorted(block.indptr, block.n_nonzeros // 2))
+        other = None
+        if block.n_nonzeros >= BY_TWO:
+            other = self.supply.feed.beside(sums.scores, block[half:])
+        if other is None:
+            return sums.scores(block)
+        return np.concatenate([sums.scores(block[:half]), other.result()])
 
     def _gather(self, block: Block, scores: np.ndarray) -> None:
         solver, part = self.plan.solver, part_of(self.plan.solver, block, self.state)
