@@ -89,11 +89,10 @@ class Decoder:
 
     def __init__(self, store):
         self.store = store
-        self.raw = memoryview(bytearray())  # compressed bytes of the part being decoded
+        self.packed = np.empty(0, np.uint8)  # the part being decoded, as the file has it
         self.padded_indices = np.empty(0, np.int32)  # for a part whose padding has no room in the block
         self.padded_values = None
         self.functions = functions()
-        self.packed = np.empty(0, np.uint8)  # the same as raw, for a kernel
         self.vector = np.empty(2, np.int64)
         self.spent = ReadingCost()
         self.latest_bytes, self.latest_seconds = 0, 1.0  # of the chunk read last; at first, a disk is expected
@@ -131,14 +130,12 @@ class Decoder:
         n = int(ends[-1]) - row
         records = np.empty(n, store.row_dtype)
         codes = block.y[row : row + n] if coding.by_kernel else np.empty(n, np.int16)
-        if not len(self.packed):
-            self.packed = np.empty(store.largest_part + 8, np.uint8)
         indices, values = self._padded(block)
         done = decode_chunks(
             self.functions, store.fd, 0 if self.waits else os.RWF_NOWAIT, *store.kernel_tables, chosen,
             store.rows_offset, records.itemsize, coding.table, store.n_features, row, entry, end, block.indptr,
             block.indices, block.values, block.sq_norms.view(np.uint64), block.rows, codes, records.view(np.uint8),
-            self.packed, indices, values, self.vector, spent,
+            self._room_for_part(), indices, values, self.vector, spent,
         )  # fmt: skip
         if not done:
             return 0, row, entry
@@ -283,18 +280,16 @@ class Decoder:
         indices_offset, middle, values_offset, values_size, checksum = record
         # values that hardly compress were stored as they are, and are read straight to their place
         stored = values is not None and values_size == values.nbytes
-        size = middle if stored else middle + values_size
-        if len(self.raw) < size:
-            self.raw = memoryview(bytearray(size + size // 4))
-        self._pread(indices_offset, middle, self.raw, chunk)
-        raw_values = memoryview(values).cast("B") if stored else self.raw[middle:size]
+        raw = memoryview(self._room_for_part())
+        self._pread(indices_offset, middle, raw, chunk)
+        raw_values = memoryview(values).cast("B") if stored else raw[middle : middle + values_size]
         if values is not None:
             self._pread(values_offset, values_size, raw_values, chunk)
         reading = time.perf_counter() - began
-        if codec.checksum(self.raw[:middle], raw_values) != checksum:
+        if codec.checksum(raw[:middle], raw_values) != checksum:
             raise self._broken(chunk, "checksum does not match")
         try:
-            codec.decode(self.raw[:middle], indices)
+            codec.decode(raw[:middle], indices)
             if values is not None and not stored:
                 codec.decode(raw_values, values)
         except ValueError as error:
@@ -304,6 +299,12 @@ class Decoder:
             if values is not None:
                 block.values[start:stop] = values[: stop - start]
         return reading
+
+    def _room_for_part(self) -> np.ndarray:
+        """Bytes for the largest part of the store, and eight more."""
+        if not len(self.packed):
+            self.packed = np.empty(self.store.largest_part + 8, np.uint8)
+        return self.packed
 
     def _padded(self, block: Block) -> tuple[np.ndarray, np.ndarray | None]:
         """Room for a whole part outside the block."""
