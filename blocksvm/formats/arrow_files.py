@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from blocksvm.errors import InputError
 from blocksvm.formats.arrow_columns import Columns, arrow
 from blocksvm.formats.choices import chosen
-from blocksvm.formats.files import FileReader, RowFault, RowRoom, SparseRows
+from blocksvm.formats.files import ClosedRows, FileReader, RowFault, RowRoom, SparseRows
 from blocksvm.formats.protocol import EXPANSION, Reading
 
 TEXT_COST = 6  # bytes of a piece for a byte of text, which becomes more in memory
@@ -167,11 +167,11 @@ def batch_row_size(batch) -> tuple[float, float]:
     return text / max(1, len(batch)), cells / max(1, len(batch))
 
 
-def rows_of(payload: tuple, reading: Reading, room: RowRoom) -> SparseRows:
+def rows_of(payload: tuple, reading: Reading, room: RowRoom) -> SparseRows | ClosedRows:
     file, batch = payload
     columns = file.columns_of(batch, reading.labelled)
     try:
-        return columns.rows(batch, room)
+        return columns.rows(batch, reading, room)
     except RowFault:
         raise
     except InputError as error:
