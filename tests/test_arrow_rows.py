@@ -15,7 +15,7 @@ from hypothesis import strategies as st  # noqa: E402
 from reference_formats import mix  # noqa: E402
 
 from blocksvm.errors import InputError  # noqa: E402
-from blocksvm.formats import arrow_columns, arrow_files  # noqa: E402
+from blocksvm.formats import arrow_files, table_rows  # noqa: E402
 from blocksvm.formats.files import FileInputs  # noqa: E402
 from blocksvm.formats.hashing import reader_of  # noqa: E402
 from blocksvm.formats.protocol import Reading  # noqa: E402
@@ -214,9 +214,9 @@ def test_wide_tables_go_through_in_parts(tmp_path, monkeypatch):
     expected, fault = arrow_reference.rows_of(table, "label", (), True, True)
     assert fault is None
     for side_by_side in (1, 1 << 12, 1 << 20):
-        monkeypatch.setattr(arrow_columns, "SIDE_BY_SIDE", side_by_side)
+        monkeypatch.setattr(table_rows, "SIDE_BY_SIDE", side_by_side)
         same(read(tmp_path / "t.parquet", recipe)[0], expected)
-    monkeypatch.setattr(arrow_columns.Batch, "_side_by_side", lambda self, places: None)
+    monkeypatch.setattr(table_rows.Batch, "_side_by_side", lambda self, places: None)
     same(read(tmp_path / "t.parquet", recipe)[0], expected)
 
 
@@ -269,7 +269,7 @@ def test_ids_in_order(seed, n, width):
     random = np.random.default_rng(seed)
     ids = (random.integers(0, 2**62, n, np.int64) * 2) >> (63 - width)
     expected = np.argsort(ids, kind="stable")
-    assert arrow_columns.order_of(ids).tolist() == expected.tolist()
+    assert table_rows.order_of(ids).tolist() == expected.tolist()
     bits_ = max(1, n.bit_length() - 1)
     shared = np.bincount(ids >> (63 - bits_)).max(initial=0)
     assert order_ids(ids, bits_, np.empty((1 << bits_) + 1, np.int64), np.empty(n, np.int64)) == (shared <= MOST_ALIKE)

@@ -111,6 +111,9 @@ class Columns:
         self.lying = np.array(self.numbers, np.int64)[self.plain]
         kinds = [schema.field(k).type.to_pandas_dtype() if plain else np.float64 for k, _, plain in numbers]
         self.kinds = np.array([KINDS[np.dtype(kind)] for kind in kinds], np.int64)
+        # of a cell that is decoded, in the mean: codes of words take four
+        widths = [np.dtype(kind).itemsize for kind in kinds] + [4] * (len(found) - len(kinds))
+        self.cell_bytes = sum(widths) / max(1, len(widths))
         # what is known of features, as long as it does not change: of neighbours that are numbers, of lists by their
         # columns, of categories by them and their words, and of all of a batch
         self.of_numbers = [
@@ -345,8 +348,8 @@ def codes_of(indices, n_words: int) -> np.ndarray:
 
 
 def words_of(name: str, data, begins, ends, more: int = 0) -> Words:
-    """The features of a column's words, ``data[begins[k]:ends[k]]``; an empty one has none.  more: codes that have none,
-    too, behind those of words."""
+    """The features of a column's words, ``data[begins[k]:ends[k]]``; an empty one has none.  more: codes that have
+    none, too, behind those of words."""
     lengths = ends - begins
     prefix = np.frombuffer(name.encode() + b"=", np.uint8)
     names = np.empty(int(lengths.sum()) + len(begins) * len(prefix), np.uint8)

@@ -17,7 +17,10 @@ from blocksvm.formats.files import ClosedRows, FileReader, RowFault, RowRoom, Sp
 from blocksvm.formats.protocol import EXPANSION, Reading
 
 TEXT_COST = 6  # bytes of a piece for a byte of text, which becomes more in memory
-CELL_COST = 48  # bytes under way for a number: in its column, as an entry with its feature, and where its name is
+CELL_COST = 44  # bytes under way for a number: in its column, and as an entry with its feature
+DECODED = 32  # of these, in columns: pyarrow keeps a run of rows until it has decoded the next one
+NAMED = 20  # more bytes for an entry that has an id and a name in the place of a hashed feature
+AT_ONCE = 4  # pieces, at most, that are decoded at once: a column takes some microseconds, however few its rows are
 BUFFER = 1 << 16  # bytes of each column that are read at a time
 UNPACKED = 16  # times as many bytes as packed ones a dictionary may have
 
@@ -48,7 +51,8 @@ class ArrowFiles:
             raise InputError(f"{name}: cannot be read ({first}); get it again") from error
 
     def reader(self, reading: Reading) -> FileReader:
-        return FileReader(reading, rows_of)
+        cost = CELL_COST if reading.recipe.bits is not None else CELL_COST + NAMED
+        return FileReader(reading, rows_of, -(-EXPANSION * cost // CELL_COST))
 
 
 class File:
@@ -94,9 +98,12 @@ def parquet_batches(name: str, options: Mapping, n_bytes: int) -> Iterator[tuple
     # strings that the file has once are read once
     with parquet.ParquetFile(name, metadata=about, read_dictionary=sorted(dictionaries), **options_of_reading) as file:
         done = 0
-        for batch in file.iter_batches(step, columns=own.columns.wanted, use_threads=False):
-            done += len(batch)
-            yield (own, batch), done / about.num_rows
+        at_once = max(1, min(AT_ONCE, int(DECODED / 2 / own.columns.cell_bytes)))
+        for batch in file.iter_batches(at_once * step, columns=own.columns.wanted, use_threads=False):
+            for start in range(0, len(batch), step):
+                piece = batch.slice(start, step)
+                done += len(piece)
+                yield (own, piece), done / about.num_rows
 
 
 def row_size(about) -> tuple[float, float]:

@@ -180,10 +180,9 @@ class FileReader:
     """Payloads to rows; ``rows_of(payload, reading, room)`` gives ``SparseRows``, or ``ClosedRows``, or raises
     ``RowFault``.  They may lie in memory of the room."""
 
-    expansion = EXPANSION
-
-    def __init__(self, reading: Reading, rows_of):
+    def __init__(self, reading: Reading, rows_of, expansion: int = EXPANSION):
         self.reading = reading
+        self.expansion = expansion
         self.rows_of = rows_of
 
     def room(self, n_bytes: int) -> RowRoom:

@@ -38,7 +38,7 @@ from blocksvm.kernels.table_rows import (
 
 SIDE_BY_SIDE = 1 << 20  # bytes of columns that become rows at once: they stay in the second-level cache
 FEWEST_ROWS = 16
-TILE = 1 << 16  # the same where rows are closed, too
+TILE = 1 << 18  # the same where rows are closed, too
 MOST_ROWS = 128  # of them side by side
 MEETING = 16  # one in so many features may be hashed to the place of another, for rows to be hashed as they are made
 KINDS = {
@@ -71,8 +71,8 @@ class Words(Vocabulary):
 
 @dataclass(frozen=True)
 class Numbers:
-    """A column (n,) of numbers, of any type, for each of a vocabulary: where they lie, (5, k) int64 as ``close_columns``
-    takes it, and a call that makes arrays of them, nan where there is none."""
+    """A column (n,) of numbers, of any type, for each of a vocabulary: where they lie, (5, k) int64 as
+    ``close_columns`` takes it, and a call that makes arrays of them, nan where there is none."""
 
     vocabulary: Vocabulary
     where: np.ndarray
@@ -206,8 +206,8 @@ class FeatureTable:
         return places, meets
 
     def closing(self, parts: list[Part]) -> tuple:
-        """What ``close_columns`` takes of the features of parts that lie side by side: (order of the columns of numbers,
-        features, begins, sizes, codes_to_features, pairs, owners)"""
+        """What ``close_columns`` takes of the features of parts that lie side by side: (order of the columns of
+        numbers, features, begins, sizes, codes_to_features, pairs, owners)"""
         if self.layout is None:
             numbers = [self.places[k][:-1] for k, part in enumerate(parts) if not isinstance(part, Categories)]
             features = np.concatenate([np.empty(0, np.int32), *numbers])
@@ -281,7 +281,7 @@ class Batch:
         return finite(rows, rows.name_at)
 
     def _closed(self, labels, known: FeatureTable) -> ClosedRows | None:
-        """The rows of columns that lie side by side; None where some value, or the sum of its squares, is not finite."""
+        """The rows of columns that lie side by side; None where a value, or the sum of its squares, is not finite."""
         recipe = self.reading.recipe
         order, features, begins, sizes, codes_to_features, pairs, owners = known.closing(self.parts)
         final, meets = known.final(recipe.bits)
@@ -299,8 +299,8 @@ class Batch:
         firsts, lasts = room.take("first of names", named, np.int64), room.take("last of names", named, np.int64)
         text = known.features
         status, largest = close_columns(
-            *where, features, begins, sizes, codes_to_features, pairs, width, owners, final, meets, text.first, text.last,
-            recipe.l2, recipe.single, indptr, ids, values, firsts, lasts,
+            *where, features, begins, sizes, codes_to_features, pairs, width, owners, final, meets,
+            text.first, text.last, recipe.l2, recipe.single, indptr, ids, values, firsts, lasts,
         )  # fmt: skip
         if status == BAD_CODE:
             raise InputError("cannot be read (a code lies beyond its dictionary); get it again")

@@ -9,6 +9,7 @@ import numpy as np
 from blocksvm.kernels import inlined, kernel
 from blocksvm.kernels.foreign_memory import memory
 from blocksvm.kernels.table import close_joined
+from blocksvm.kernels.words import trailing_zeros
 
 # what the items of a column are; the numbers of an Arrow column that numpy has, too, as they lie
 FLOAT64, FLOAT32, INT64, INT32, INT16, INT8, UINT64, UINT32, UINT16, UINT8 = range(10)
@@ -54,10 +55,17 @@ def read_column(address, kind, stride, bitmap, first, missing, out):
     if bitmap == 0:
         return
     bits = memory(bitmap + first // 8, (first % 8 + n + 7) // 8, np.uint8)
-    for r in range(n):
-        at = np.uint64(first % 8 + r)
-        valid = (bits[at >> np.uint64(3)] >> (at & np.uint64(7))) & 1
-        out[r] = out[r] if valid else missing
+    for begin in range(0, n, 64):
+        m = min(64, n - begin)
+        shift, i = (first + begin) % 8, (first % 8 + begin) // 8
+        valid = np.uint64(bits[i]) >> np.uint64(shift)
+        for at in range(8 - shift, m, 8):
+            i += 1
+            valid |= np.uint64(bits[i]) << np.uint64(at)
+        gone = ~valid & (~np.uint64(0) >> np.uint64(64 - m))
+        while gone != np.uint64(0):
+            out[begin + np.int64(trailing_zeros(gone))] = missing
+            gone &= gone - np.uint64(1)
 
 
 @inlined
@@ -252,6 +260,16 @@ def close_columns(
                         firsts[np.uint64(start + j)] = first_of_name[np.uint64(features[np.uint64(j)])]
                         lasts[np.uint64(start + j)] = last_of_name[np.uint64(features[np.uint64(j)])]
                 filled = stop
+            elif 2 * counts[r] > m:
+                for j in range(m):  # what is no entry is written over by the next one, without a branch
+                    v = in_order[np.uint64(j), np.uint64(r)]
+                    feature = np.uint64(features[np.uint64(j)])
+                    ids[np.uint64(filled)] = final[feature]
+                    values[np.uint64(filled)] = v
+                    if named:
+                        firsts[np.uint64(filled)] = first_of_name[feature]
+                        lasts[np.uint64(filled)] = last_of_name[feature]
+                    filled += v != 0.0
             else:
                 for j in range(m):
                     v = in_order[np.uint64(j), np.uint64(r)]
