@@ -242,6 +242,8 @@ class Columns:
         """The items of a column by the features of its words."""
         encoded = items if self.types.is_dictionary(items.type) else items.dictionary_encode()
         dictionary, indices = encoded.dictionary, encoded.indices
+        if not is_plain(indices.type, self.types):
+            indices = indices.cast(arrow().int64(), safe=False)
         batch.owners.append(indices)
         before = self.dictionaries.get(name)
         if before is not None and len(before[0]) == len(dictionary) and before[0].equals(dictionary):
@@ -282,8 +284,8 @@ def floats(column) -> np.ndarray:
 
 
 def is_plain(type_, types) -> bool:
-    """Whether numpy has the type's numbers as they lie."""
-    return types.is_float64(type_) or types.is_float32(type_) or types.is_integer(type_)
+    """Whether kernels have the type's numbers as they lie."""
+    return types.is_float64(type_) or types.is_float32(type_) or types.is_int64(type_) or types.is_int32(type_)
 
 
 def numbers_in(column, plain: bool) -> np.ndarray:

@@ -24,15 +24,9 @@ from blocksvm.kernels.table_rows import (
     BAD_CODE,
     FLOAT32,
     FLOAT64,
-    INT8,
-    INT16,
     INT32,
     INT64,
     SOUND,
-    UINT8,
-    UINT16,
-    UINT32,
-    UINT64,
     close_columns,
 )
 
@@ -42,12 +36,11 @@ TILE = 1 << 18  # the same where rows are closed, too
 MOST_ROWS = 128  # of them side by side
 MEETING = 16  # one in so many features may be hashed to the place of another, for rows to be hashed as they are made
 KINDS = {
-    np.dtype(name): kind
-    for name, kind in {
-        "float64": FLOAT64, "float32": FLOAT32, "int64": INT64, "int32": INT32, "int16": INT16, "int8": INT8,
-        "uint64": UINT64, "uint32": UINT32, "uint16": UINT16, "uint8": UINT8,
-    }.items()
-}  # fmt: skip
+    np.dtype(np.float64): FLOAT64,
+    np.dtype(np.float32): FLOAT32,
+    np.dtype(np.int64): INT64,
+    np.dtype(np.int32): INT32,
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -289,6 +282,7 @@ class Batch:
         numbers = [part.where for part in self.parts if not isinstance(part, Categories)]
         categories = [part.where for part in self.parts if isinstance(part, Categories)]
         where = np.concatenate([np.concatenate([nothing, *numbers], axis=1)[:, order], *categories], axis=1)
+        where = np.ascontiguousarray(where)  # each line of it in one piece, as kernels are compiled for
         k = where.shape[1]
         width = min(MOST_ROWS, max(FEWEST_ROWS, TILE // (8 * max(1, k)) // FEWEST_ROWS * FEWEST_ROWS))
         room, most = self.room, self.n * k + 1  # memory that is not touched is not taken

@@ -11,8 +11,7 @@ from blocksvm.kernels.foreign_memory import memory
 from blocksvm.kernels.table import close_joined
 from blocksvm.kernels.words import trailing_zeros
 
-# what the items of a column are; the numbers of an Arrow column that numpy has, too, as they lie
-FLOAT64, FLOAT32, INT64, INT32, INT16, INT8, UINT64, UINT32, UINT16, UINT8 = range(10)
+FLOAT64, FLOAT32, INT64, INT32 = range(4)  # what the items of a column are; each takes a quarter of a second to compile
 # what came of it
 SOUND, UNSOUND, BAD_CODE = range(3)
 
@@ -38,20 +37,8 @@ def read_column(address, kind, stride, bitmap, first, missing, out):
         spread(memory(address + 4 * first * stride, span, np.float32), stride, missing, out)
     elif kind == INT64:
         spread(memory(address + 8 * first * stride, span, np.int64), stride, missing, out)
-    elif kind == INT32:
-        spread(memory(address + 4 * first * stride, span, np.int32), stride, missing, out)
-    elif kind == INT16:
-        spread(memory(address + 2 * first * stride, span, np.int16), stride, missing, out)
-    elif kind == INT8:
-        spread(memory(address + first * stride, span, np.int8), stride, missing, out)
-    elif kind == UINT64:
-        spread(memory(address + 8 * first * stride, span, np.uint64), stride, missing, out)
-    elif kind == UINT32:
-        spread(memory(address + 4 * first * stride, span, np.uint32), stride, missing, out)
-    elif kind == UINT16:
-        spread(memory(address + 2 * first * stride, span, np.uint16), stride, missing, out)
     else:
-        spread(memory(address + first * stride, span, np.uint8), stride, missing, out)
+        spread(memory(address + 4 * first * stride, span, np.int32), stride, missing, out)
     if bitmap == 0:
         return
     bits = memory(bitmap + first // 8, (first % 8 + n + 7) // 8, np.uint8)
@@ -74,6 +61,8 @@ def scale_tile(tile, n, l2, single, largest, norms, squares, counts):
     and round them to float32 (single): whether all is finite.  squares, counts (n,): ||x||^2 of each, and how many
     entries it has."""
     for r in range(n):
+        largest[r] = 1.0
+        norms[r] = 1.0
         squares[r] = 0.0
         counts[r] = 0
     if l2:
@@ -93,27 +82,14 @@ def scale_tile(tile, n, l2, single, largest, norms, squares, counts):
                 norms[r] += v * v
         for r in range(n):
             norms[r] = np.sqrt(norms[r]) if norms[r] > 0.0 else 1.0
-    if l2 and single:
-        for j in range(tile.shape[0]):
-            for r in range(n):
-                v = np.float64(np.float32(tile[j, r] / norms[r]))  # float() of it would stay as narrow
-                tile[j, r] = v
-                squares[r] += v * v
-                counts[r] += v != 0.0
-    elif l2:
-        for j in range(tile.shape[0]):
-            for r in range(n):
-                v = tile[j, r] / norms[r]
-                tile[j, r] = v
-                squares[r] += v * v
-                counts[r] += v != 0.0
-    else:
-        for j in range(tile.shape[0]):
-            for r in range(n):
-                v = np.float64(np.float32(tile[j, r])) if single else tile[j, r]
-                tile[j, r] = v
-                squares[r] += v * v
-                counts[r] += v != 0.0
+    for j in range(tile.shape[0]):
+        for r in range(n):
+            v = tile[j, r] / norms[r]  # by 1: as it was
+            if single:
+                v = np.float64(np.float32(v))
+            tile[j, r] = v
+            squares[r] += v * v
+            counts[r] += v != 0.0
     sound = True
     for r in range(n):
         sound &= squares[r] < np.inf
@@ -133,22 +109,33 @@ def sort_side_by_side(keys, n, pairs):
 
 
 @inlined
-def join_meeting(ids, values, start, stop, l2, single):
-    """Add up the entries of a row whose features are the same, where the first stands: as ``hash_rows`` does, (new stop,
-    ||x||^2), or (stop, -1) where there are none."""
+def join_meeting(ids, values, start, stop, features, meets, meeting, l2, single):
+    """Add up the entries of one row that are hashed to the same place, where the first stands, as ``hash_rows`` does.
+
+    features: those of the row's entries; meets: which are hashed to the place of another; meeting (stop - start,) is
+    working space.  Returns (new stop, ||x||^2), or (stop, -1) where no two of them are in the row.
+    """
+    n = 0
+    joined = False
+    for k in range(start, stop):
+        if meets[features[k - start]]:
+            meeting[n] = k
+            n += 1
+            for i in range(n - 1):
+                if ids[meeting[i]] == ids[k]:
+                    values[meeting[i]] += values[k]
+                    ids[k] = -1
+                    joined = True
+                    n -= 1
+                    break
+    if not joined:
+        return stop, -1.0
     filled = start
     for k in range(start, stop):
-        at = start
-        while at < filled and ids[at] != ids[k]:
-            at += 1
-        if at < filled:
-            values[at] += values[k]
-        else:
+        if ids[k] >= 0:
             ids[filled] = ids[k]
             values[filled] = values[k]
             filled += 1
-    if filled == stop:
-        return stop, -1.0
     return close_joined(ids, values, start, filled, l2, single)
 
 
@@ -205,21 +192,18 @@ def close_columns(
     norms = np.empty(width, np.float64)
     squares = np.empty(width, np.float64)
     counts = np.empty(width, np.int64)
+    own = np.empty(k + 1, np.int32)
+    meeting = np.empty(k, np.int64)
     named = firsts.shape[0] > 0
     most = 0.0
     filled = 0
     indptr[0] = 0
     for begin in range(0, n_rows, width):
         n = min(width, n_rows - begin)
-        for j in range(m):
-            read_column(addresses[j], kinds[j], strides[j], bitmaps[j], offsets[j] + begin, 0.0, numbers[j, :n])
-        if k > m:
-            for j in range(m):
-                own = features[j]
-                for r in range(n):
-                    keys[j, r] = own if numbers[j, r] != 0.0 else n_features
-            for j in range(m, k):
-                read_column(addresses[j], kinds[j], strides[j], bitmaps[j], offsets[j] + begin, np.nan, codes[:n])
+        for j in range(k):
+            items, missing = (numbers[j, :n], 0.0) if j < m else (codes[:n], np.nan)
+            read_column(addresses[j], kinds[j], strides[j], bitmaps[j], offsets[j] + begin, missing, items)
+            if j >= m:
                 first, size = begins[j - m], float(sizes[j - m])
                 for r in range(n):
                     code = codes[r]
@@ -229,6 +213,11 @@ def close_columns(
                         return BAD_CODE, most
                     else:
                         keys[j, r] = n_features
+            elif k > m:
+                feature = features[j]
+                for r in range(n):
+                    keys[j, r] = feature if items[r] != 0.0 else n_features
+        if k > m:
             sort_side_by_side(keys, n, pairs)
             for j in range(k):
                 for r in range(n):
@@ -237,60 +226,30 @@ def close_columns(
             return UNSOUND, most
         for r in range(n):
             start = filled
-            stop = start + counts[r]
-            if k > m:
-                j = 0
-                while filled < stop:
-                    v = in_order[np.uint64(j), np.uint64(r)]
-                    feature = np.uint64(keys[np.uint64(j), np.uint64(r)])
-                    ids[np.uint64(filled)] = final[feature]
-                    values[np.uint64(filled)] = v
-                    if named:
-                        firsts[np.uint64(filled)] = first_of_name[feature]
-                        lasts[np.uint64(filled)] = last_of_name[feature]
-                    filled += v != 0.0
-                    j += 1
-            elif counts[r] == m:
+            if k == m and counts[r] == m:
                 for j in range(m):
+                    own[j] = features[j]
                     values[np.uint64(start + j)] = in_order[np.uint64(j), np.uint64(r)]
-                for j in range(m):
-                    ids[np.uint64(start + j)] = final[np.uint64(features[np.uint64(j)])]
-                if named:
-                    for j in range(m):
-                        firsts[np.uint64(start + j)] = first_of_name[np.uint64(features[np.uint64(j)])]
-                        lasts[np.uint64(start + j)] = last_of_name[np.uint64(features[np.uint64(j)])]
-                filled = stop
-            elif 2 * counts[r] > m:
-                for j in range(m):  # what is no entry is written over by the next one, without a branch
+                filled += m
+            else:  # what is no entry is written over by the next one, without a branch
+                at = np.uint64(0)
+                for j in range(k):
                     v = in_order[np.uint64(j), np.uint64(r)]
-                    feature = np.uint64(features[np.uint64(j)])
-                    ids[np.uint64(filled)] = final[feature]
-                    values[np.uint64(filled)] = v
-                    if named:
-                        firsts[np.uint64(filled)] = first_of_name[feature]
-                        lasts[np.uint64(filled)] = last_of_name[feature]
-                    filled += v != 0.0
-            else:
-                for j in range(m):
-                    v = in_order[np.uint64(j), np.uint64(r)]
-                    if v != 0.0:
-                        feature = np.uint64(features[np.uint64(j)])
-                        ids[np.uint64(filled)] = final[feature]
-                        values[np.uint64(filled)] = v
-                        if named:
-                            firsts[np.uint64(filled)] = first_of_name[feature]
-                            lasts[np.uint64(filled)] = last_of_name[feature]
-                        filled += 1
+                    own[at] = keys[np.uint64(j), np.uint64(r)] if k > m else features[np.uint64(j)]
+                    values[np.uint64(start) + at] = v
+                    at += np.uint64(v != 0.0)
+                filled += np.int64(at)
+            for j in range(filled - start):
+                ids[np.uint64(start + j)] = final[np.uint64(own[j])]
+            if named:
+                for j in range(filled - start):
+                    firsts[np.uint64(start + j)] = first_of_name[np.uint64(own[j])]
+                    lasts[np.uint64(start + j)] = last_of_name[np.uint64(own[j])]
             most = max(most, squares[r])
             if meets.shape[0] > 0:
-                n_meeting = 0
-                for j in range(k):
-                    if in_order[j, r] != 0.0:
-                        n_meeting += np.int64(meets[keys[j, r] if k > m else features[j]])
-                if n_meeting > 1:
-                    filled, square = join_meeting(ids, values, start, stop, l2, single)
-                    if not square < np.inf:
-                        return UNSOUND, most
-                    most = max(most, square)
+                filled, square = join_meeting(ids, values, start, filled, own, meets, meeting, l2, single)
+                if not square < np.inf:
+                    return UNSOUND, most
+                most = max(most, square)
             indptr[begin + r + 1] = filled
     return SOUND, most
