@@ -12,15 +12,18 @@ parquet = pytest.importorskip("pyarrow.parquet")
 import arrow_reference  # noqa: E402
 from hypothesis import given, settings  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
+from reference import closed_columns  # noqa: E402
 from reference_formats import mix  # noqa: E402
 
+from blocksvm.cli import warmup  # noqa: E402
 from blocksvm.errors import InputError  # noqa: E402
-from blocksvm.formats import arrow_columns, arrow_files  # noqa: E402
+from blocksvm.formats import arrow_files, table_rows  # noqa: E402
 from blocksvm.formats.files import FileInputs  # noqa: E402
 from blocksvm.formats.hashing import reader_of  # noqa: E402
 from blocksvm.formats.protocol import Reading  # noqa: E402
 from blocksvm.formats.recipe import Recipe  # noqa: E402
 from blocksvm.kernels.table_columns import MOST_ALIKE, fill_rows, order_ids  # noqa: E402
+from blocksvm.kernels.table_rows import SOUND, close_columns, read_column  # noqa: E402
 
 WORDS = ["a", "b", "grün", "", "a longer word than eight bytes", "c0", "x"]
 OPTIONS = {"label": "label", "categorical": "auto", "ignore": None}
@@ -214,9 +217,9 @@ def test_wide_tables_go_through_in_parts(tmp_path, monkeypatch):
     expected, fault = arrow_reference.rows_of(table, "label", (), True, True)
     assert fault is None
     for side_by_side in (1, 1 << 12, 1 << 20):
-        monkeypatch.setattr(arrow_columns, "SIDE_BY_SIDE", side_by_side)
+        monkeypatch.setattr(table_rows, "SIDE_BY_SIDE", side_by_side)
         same(read(tmp_path / "t.parquet", recipe)[0], expected)
-    monkeypatch.setattr(arrow_columns.Batch, "_side_by_side", lambda self, places: None)
+    monkeypatch.setattr(table_rows.Batch, "_side_by_side", lambda self, places: None)
     same(read(tmp_path / "t.parquet", recipe)[0], expected)
 
 
@@ -269,7 +272,7 @@ def test_ids_in_order(seed, n, width):
     random = np.random.default_rng(seed)
     ids = (random.integers(0, 2**62, n, np.int64) * 2) >> (63 - width)
     expected = np.argsort(ids, kind="stable")
-    assert arrow_columns.order_of(ids).tolist() == expected.tolist()
+    assert table_rows.order_of(ids).tolist() == expected.tolist()
     bits_ = max(1, n.bit_length() - 1)
     shared = np.bincount(ids >> (63 - bits_)).max(initial=0)
     assert order_ids(ids, bits_, np.empty((1 << bits_) + 1, np.int64), np.empty(n, np.int64)) == (shared <= MOST_ALIKE)
@@ -305,3 +308,102 @@ def test_rows_of_columns_side_by_side(more):
             assert got == sorted(found)
     numbers_[2, 7] = -np.inf
     assert not fill_rows(numbers_, features, categories, begins, more_ids, more_values, lengths, ids, values, 0)[1]
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 3, 7, 10, 39, 64, 100])
+def test_a_sorting_network_sorts(n):
+    """Any keys: all of zeros and ones, where these are few."""
+    pairs = table_rows.sorting_network(n)
+    random = np.random.default_rng(n)
+    keys = random.integers(0, 50, (n, 200))
+    if n <= 10:
+        keys = (np.arange(1 << n) >> np.arange(n)[:, None]) & 1
+    expected = np.sort(keys, axis=0)
+    for low, high in pairs.tolist():
+        keys[low], keys[high] = np.minimum(keys[low], keys[high]), np.maximum(keys[low], keys[high])
+    assert (keys == expected).all()
+
+
+@pytest.mark.parametrize("kind", [np.float64, np.float32, np.int64, np.int32])
+@pytest.mark.parametrize(("first", "stride"), [(0, 1), (3, 1), (8, 1), (13, 1), (2, 3)])
+def test_columns_are_read_where_they_lie(kind, first, stride):
+    random = np.random.default_rng(first)
+    for n in (1, 5, 64, 70, 200):
+        items = random.integers(-9, 9, (first + n) * stride).astype(kind)
+        if np.dtype(kind).kind == "f":
+            items[random.random(len(items)) < 0.2] = np.nan
+        valid = random.random(first + n) < 0.8
+        bits_ = np.packbits(valid, bitorder="little")
+        plain = items[first * stride :: stride][:n].astype(np.float64)
+        for bitmap, own in ((0, plain), (bits_.ctypes.data, np.where(valid[first:], plain, np.nan))):
+            out = np.empty(n)
+            read_column(items.ctypes.data, table_rows.KINDS[np.dtype(kind)], stride, bitmap, first, 7.0, out)
+            assert out.tolist() == np.where(np.isnan(own), 7.0, own).tolist()
+
+
+@pytest.mark.parametrize("l2", [False, True])
+@pytest.mark.parametrize("single", [False, True])
+@pytest.mark.parametrize(("m", "c", "n"), [(0, 0, 3), (4, 0, 50), (0, 3, 50), (5, 4, 50), (30, 9, 130), (3, 2, 0)])
+def test_rows_closed_in_one_sweep(m, c, n, l2, single):
+    """To the last bit, with names and without."""
+    random = np.random.default_rng(100 * m + c)
+    d = m + 5 * c
+    places = random.permutation(d).astype(np.int32)
+    features = np.sort(places[:m])
+    numbers_ = random.choice([0.0, -0.0, np.nan, 1.5, -2.5e-30, 1e20, 3.0], (m, n)) * random.normal(size=(m, n))
+    codes = random.integers(0, 6, (c, n), np.int32)  # 5: none
+    lookup = np.append(places[m:].reshape(c, 5), np.full((c, 1), d, np.int32), axis=1).astype(np.int32)
+    categories = lookup[np.arange(c)[:, None], codes]
+    categories = np.where(categories == d, -1, categories)
+    final = random.permutation(1000)[:d].astype(np.int32)
+    owners = np.full(d + 1, m, np.int32)
+    owners[features], owners[d] = np.arange(m), m + 1
+    addresses = [row.ctypes.data for row in (*numbers_, *codes)]
+    kinds = [table_rows.KINDS[np.dtype(np.float64)]] * m + [table_rows.KINDS[np.dtype(np.int32)]] * c
+    where = np.array([addresses, kinds, [1] * (m + c), [0] * (m + c), [0] * (m + c)], np.int64).reshape(5, m + c)
+    pairs = table_rows.sorting_network(m + c if c else 0)
+    expected, largest = closed_columns(numbers_, features, categories, final, l2, single)
+    names = np.arange(d) * 10, np.arange(d) * 10 + 3
+    for width, size in ((16, n * (m + c) + 1), (64, 0)):
+        indptr, total = np.empty(n + 1, np.int64), n * (m + c) + 1
+        ids, values = np.empty(total, np.int32), np.empty(total)
+        firsts, lasts = np.empty(size, np.int64), np.empty(size, np.int64)
+        status, found = close_columns(
+            *where, features, np.arange(c) * 6, np.full(c, 6), lookup.ravel(), pairs, width, owners, final,
+            np.empty(0, bool), *names, l2, single, indptr, ids, values, firsts, lasts,
+        )  # fmt: skip
+        assert status == SOUND and found == largest
+        for r, own in enumerate(expected):
+            a = slice(indptr[r], indptr[r + 1])
+            assert list(zip(ids[a].tolist(), values[a].tolist(), strict=True)) == [(i, v) for i, _, v in own]
+            if size:
+                assert firsts[a].tolist() == [10 * j for _, j, _ in own]
+                assert lasts[a].tolist() == [10 * j + 3 for _, j, _ in own]
+
+
+@pytest.mark.parametrize("bits_", [4, 6, 9])
+def test_features_that_meet_are_added_up_as_hashing_does(tmp_path, monkeypatch, bits_):
+    """However many do, as rows are made or after it."""
+    random = np.random.default_rng(bits_)
+    columns = {f"c{k}": pa.array(some(random, numbers(random, 400))) for k in range(12)}
+    columns |= {f"w{k}": pa.array(some(random, words(random, 400))) for k in range(3)}
+    parquet.write_table(pa.table({"label": np.zeros(400)} | columns), tmp_path / "t.parquet")
+    found = []
+    for meeting in (0, 1 << 40):
+        monkeypatch.setattr(table_rows, "MEETING", meeting)
+        for normalize in ("l2", "none"):
+            recipe = Recipe("parquet", "error", bits_, normalize, "float32", OPTIONS)
+            found.append(read(tmp_path / "t.parquet", recipe, named=False))
+    assert found[:2] == found[2:]
+
+
+@pytest.mark.parametrize("name", ["parquet", "arrow"])
+@pytest.mark.parametrize("hashed", [False, True])
+def test_a_sample_compiles_what_a_table_needs(tmp_path, name, hashed):
+    warmup.read(tmp_path, name, hashed, "float32")
+    compiled = [one for one in (close_columns, read_column) if hasattr(one, "signatures")]
+    before = [len(one.signatures) for one in compiled]
+    table = table_of(1, 50, ["float64", "float32", "int64", "uint8", "bool", "string"])
+    parquet.write_table(table, tmp_path / "t.parquet")
+    read(tmp_path / "t.parquet", Recipe("parquet", "error", 20 if hashed else None, "l2", "float32", OPTIONS))
+    assert [len(one.signatures) for one in compiled] == before

@@ -13,6 +13,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from blocksvm import kernels
@@ -41,7 +42,7 @@ def warm(purpose: str, kind: str) -> None:
             weigh(dtype)
         elif purpose.startswith("read:"):
             name, _, hashed = purpose.removeprefix("read:").rpartition(":")
-            read(name, hashed == "hashed", dtype)
+            read(folder, name, hashed == "hashed", dtype)
         else:
             train(kind, **json.loads(purpose))
 
@@ -127,25 +128,42 @@ def split_matrices(folder: Path, dtype: str) -> None:
         split([str(folder / "rows.npz")], folder / "rows.h5", settings, folder / "held.h5")
 
 
-def read(name: str, hashed: bool, dtype: str) -> None:
+def read(folder: Path, name: str, hashed: bool, dtype: str) -> None:
     """A format's own example, with names and without, its ids hashed or not."""
-    import numpy as np
-
     from blocksvm.formats import format_named
     from blocksvm.formats.hashing import reader_of
     from blocksvm.formats.protocol import Reading
     from blocksvm.formats.recipe import Recipe
-    from blocksvm.formats.text import TextPiece, TextSource
 
     found = format_named(name)
-    if found.sample is None:  # its rows are closed as those of svmlight text
+    own = hasattr(found, "write_sample")
+    if not own and found.sample is None:  # its rows are closed as those of svmlight text
         found, name = format_named("svmlight"), "svmlight"
     recipe = Recipe(name, "sum", 4 if hashed else None, "l2", dtype)
-    text = np.frombuffer(found.sample, np.uint8).copy()
+    if own:
+        recipe = replace(recipe, options=found.settled({}, b"", name))
+        found.write_sample(str(folder / "rows"))
     for named in (False, True):
         reader = reader_of(Reading(recipe, named=named))
-        piece = TextPiece(TextSource(name, None), text, len(text), None, begins=True)
-        reader.parse(piece, reader.room(len(text)))
+        for piece in file_pieces(folder / "rows", recipe) if own else [text_piece(found.sample, name)]:
+            reader.parse(piece, reader.room(0 if own else piece.end))
+
+
+def file_pieces(path: Path, recipe):
+    """Of a file of rows."""
+    from blocksvm.formats.files import FileInputs
+
+    return FileInputs([str(path)], recipe.format, recipe.options).pieces(1 << 16, None, digested=False)
+
+
+def text_piece(sample: bytes, name: str):
+    """The whole of a text."""
+    import numpy as np
+
+    from blocksvm.formats.text import TextPiece, TextSource
+
+    text = np.frombuffer(sample, np.uint8).copy()
+    return TextPiece(TextSource(name, None), text, len(text), None, begins=True)
 
 
 def weigh(dtype: str) -> None:

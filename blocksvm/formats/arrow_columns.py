@@ -1,28 +1,38 @@
-"""What becomes of a table's columns: the entries of each, and a batch's rows of all of them.
-
-Features have places in a table of those of the batch, by rising ids, until rows are closed: so a row in the order of
-its places is one in the order of its ids, and what is known of a feature is looked up once.  Columns with an entry a
-row at most lie side by side, some rows at a time, and rows are made of them at once (kernels/table_columns.py); numbers
-stand in the order of their ids there, so that rows of numbers alone need no sorting.
-"""
+"""What becomes of a table's columns: their numbers where they lie, and the features of all else."""
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Mapping
-from dataclasses import dataclass
 from itertools import groupby
 
 import numpy as np
 
 from blocksvm.errors import InputError, called
 from blocksvm.formats.cells import CATEGORIES_GO_ON, named_by, told
-from blocksvm.formats.files import Features, RowRoom, SparseRows, finite
+from blocksvm.formats.files import ClosedRows, RowRoom, SparseRows
+from blocksvm.formats.protocol import Reading
+from blocksvm.formats.table_rows import (
+    KINDS,
+    Batch,
+    Categories,
+    FeatureTable,
+    Matrix,
+    Numbers,
+    Several,
+    Vocabulary,
+    Words,
+    of_bits,
+    vocabulary_of,
+)
+from blocksvm.kernels.foreign_memory import where_columns_lie
 from blocksvm.kernels.names import hash_of
-from blocksvm.kernels.table_columns import fill_rows, named_values, order_ids, put_in_rows
+from blocksvm.kernels.table_columns import named_values
 
-SIDE_BY_SIDE = 1 << 20  # bytes of columns that become rows at once: they stay in the second-level cache
-FEWEST_ROWS = 16
 DENSE = 2  # lists of numbers are columns where these have at most so many times as many cells as there are numbers
+POINTER = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
+    ("PyCapsule_GetPointer", ctypes.pythonapi)
+)
 
 
 def arrow():
@@ -34,199 +44,6 @@ def arrow():
             "reading Parquet and Arrow needs pyarrow; install it as pip install blocksvm[arrow]"
         ) from error
     return pyarrow
-
-
-@dataclass(frozen=True)
-class Numbers:
-    """A column (n,) of numbers, of any type, nan where there is none, for each of ``features`` (k,)."""
-
-    features: np.ndarray
-    columns: list[np.ndarray]
-
-    def entries(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        return Matrix(self.features, np.stack(self.columns, axis=1, dtype=np.float64, casting="same_kind")).entries()
-
-    def put(self, numbers: np.ndarray, at: list[int], first: int, last: int) -> None:
-        """The rows first .. last - 1 of the columns to the places ``at`` in numbers (., width)."""
-        for column, j in zip(self.columns, at, strict=True):
-            numbers[j, : last - first] = column[first:last]
-
-
-@dataclass(frozen=True)
-class Matrix:
-    """The same as values (n, k)."""
-
-    features: np.ndarray
-    values: np.ndarray
-
-    def put(self, numbers: np.ndarray, at: list[int], first: int, last: int) -> None:
-        numbers[at, : last - first] = self.values[first:last].T
-
-    def entries(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        values = np.asarray(self.values, np.float64)
-        rows, columns = np.nonzero((values != 0.0) & ~np.isnan(values))
-        return rows, self.features[columns], values[rows, columns]
-
-
-@dataclass(frozen=True)
-class Categories:
-    """The feature of each row, ``features[codes]``; the last one, -1, is none, and so may others be."""
-
-    features: np.ndarray
-    codes: np.ndarray
-
-    def entries(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        features = self.features[self.codes]
-        rows = np.flatnonzero(features >= 0)
-        return rows, features[rows], np.ones(len(rows))
-
-
-@dataclass(frozen=True)
-class Several:
-    """Any number of entries a row: rows (rising), features and values of all."""
-
-    rows: np.ndarray
-    features: np.ndarray
-    values: np.ndarray
-
-    def entries(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        known = (self.features >= 0) & (self.values != 0.0) & ~np.isnan(self.values)
-        return self.rows[known], self.features[known], self.values[known]
-
-
-class Batch:
-    """The columns of some rows, in their order, and the features that they have: each has a number, as they come."""
-
-    def __init__(self, n: int, room: RowRoom):
-        self.n = n
-        self.room = room
-        self.parts: list[Numbers | Matrix | Categories | Several] = []
-        self.ids: list[np.ndarray] = []
-        self.names: list[np.ndarray] = []  # bytes of them
-        self.lengths: list[np.ndarray] = []
-        self.n_features = 0
-
-    def know(self, ids: np.ndarray, names: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-        """The numbers of more features."""
-        self.ids.append(ids)
-        self.names.append(names)
-        self.lengths.append(lengths)
-        self.n_features += len(ids)
-        return np.arange(self.n_features - len(ids), self.n_features)
-
-    def _table(self) -> tuple[Features, np.ndarray]:
-        """(the features, the place among them of each number, and -1 behind the last)"""
-        ids = np.concatenate([np.empty(0, np.int64), *self.ids])
-        ends = np.cumsum(np.concatenate([np.empty(0, np.int64), *self.lengths]), dtype=np.int64)
-        order = order_of(ids)
-        rising = ids[order]
-        new = np.append(True, rising[1:] != rising[:-1])[: len(ids)]
-        places = np.full(len(ids) + 1, -1)
-        places[order] = np.cumsum(new) - 1
-        own = order[new]
-        begins = np.append(0, ends)[own]
-        names = np.concatenate([np.empty(0, np.uint8), *self.names])
-        return Features(names, rising[new], begins, ends[own]), places
-
-    def rows(self, labels) -> SparseRows:
-        """The rows; RowFault for the first value that is not finite."""
-        features, places = self._table()
-        if len(features.ids) == self.n_features:
-            found = self._side_by_side(places)
-            if found is not None:
-                return SparseRows(*found, labels, features)
-        rows = SparseRows(*in_rows(self._entries(self.parts, places), self.n), labels, features)
-        return finite(rows, rows.name_at)
-
-    @staticmethod
-    def _entries(parts, places: np.ndarray) -> list[tuple]:
-        """(rows, places of the features, values) of the entries of each."""
-        found = []
-        for part in parts:
-            rows, features, values = part.entries()
-            found.append((rows, places[features], values))
-        return found
-
-    def _side_by_side(self, places: np.ndarray) -> tuple | None:
-        """(lengths, places of the features, values) of the rows where no feature is of two columns; None where a value
-        is not finite."""
-        of_numbers = [part for part in self.parts if isinstance(part, (Numbers, Matrix))]
-        of_categories = [part for part in self.parts if isinstance(part, Categories)]
-        more = self._entries([part for part in self.parts if isinstance(part, Several)], places)
-        more_lengths, more_ids, more_values = more[0] if len(more) == 1 else in_rows(more, self.n)
-        if len(more) == 1:
-            more_lengths = np.bincount(more_lengths, minlength=self.n)  # they are rows
-        begins = np.append(0, np.cumsum(more_lengths))
-        if not np.isfinite(more_values).all():
-            return None
-        own = [places[part.features] for part in of_numbers]
-        features = np.concatenate([np.empty(0, np.int64), *own])
-        order = np.argsort(features)
-        column = np.empty(len(order), np.int64)
-        column[order] = np.arange(len(order))
-        ends = np.cumsum([len(one) for one in own], dtype=np.int64)
-        columns = [column[end - len(one) : end].tolist() for one, end in zip(own, ends, strict=True)]
-        chosen = [places[part.features] for part in of_categories]
-        m, c = len(features), len(of_categories)
-        step = min(self.n, max(FEWEST_ROWS, SIDE_BY_SIDE // (8 * max(1, m + c))))
-        # neighbours lie a multiple of 64 bytes apart, but not of 4096: their cache lines would be in each other's way
-        width = -(-step // 512) * 512 + 8
-        take = self.room.take
-        numbers = take("numbers", m * width, np.float64).reshape(m, width)
-        categories = take("categories", c * width, np.int64).reshape(c, width)
-        most = self.n * (m + c) + len(more_ids) + 1  # memory that is not touched is not taken
-        lengths, ids, values = (
-            np.empty(self.n, np.int64),
-            take("places", most, np.int64),
-            take("values", most, np.float64),
-        )
-        filled = 0
-        for first in range(0, self.n, step):
-            last = min(self.n, first + step)
-            n = last - first
-            for one, at in zip(of_numbers, columns, strict=True):
-                one.put(numbers, at, first, last)
-            for j, part in enumerate(of_categories):
-                categories[j, :n] = chosen[j][part.codes[first:last]]
-            filled, sound = fill_rows(
-                numbers, features[order], categories, begins[first : last + 1], more_ids, more_values,
-                lengths[first:last], ids, values, filled,
-            )  # fmt: skip
-            if not sound:
-                return None
-        return lengths, ids[:filled], values[:filled]
-
-
-def order_of(ids: np.ndarray) -> np.ndarray:
-    """The order in which ids (n,), 63 bits of a hash each, rise; equal ones as they come."""
-    bits = max(1, len(ids).bit_length() - 1)
-    order = np.empty(len(ids), np.int64)
-    if order_ids(ids, bits, np.empty((1 << bits) + 1, np.int64), order):
-        return order
-    return np.argsort(ids, kind="stable")
-
-
-def in_rows(entries: list[tuple], n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(lengths, ids, values) of rows, whose entries are in the order of the columns."""
-    lengths = np.zeros(n, np.int64)
-    for rows, _, _ in entries:
-        lengths += np.bincount(rows, minlength=n)
-    places = np.cumsum(lengths) - lengths
-    total = int(lengths.sum())
-    ids, values = np.empty(total, np.int64), np.empty(total)
-    for own in entries:
-        put_in_rows(*own, places, ids, values)
-    return lengths, ids, values
-
-
-def of_bits(hashes: np.ndarray) -> np.ndarray:
-    return (hashes >> np.uint64(1)).astype(np.int64)
-
-
-def named(names: list[bytes]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(ids, bytes of the names one behind the other, their lengths) of features of numbers"""
-    ids = of_bits(np.array([hash_of(one, np.uint64(0)) for one in names], np.uint64))
-    return ids, np.frombuffer(b"".join(names), np.uint8), np.array([len(one) for one in names], np.int64)
 
 
 def rising(ends: np.ndarray) -> np.ndarray:
@@ -284,11 +101,27 @@ class Columns:
             if name in kept:
                 type_ = schema.field(k).type
                 found.append((self.part_of(type_, name), (k, name, is_plain(type_, t))))
-        # (maker, [(number of the column, name, whether numpy has its numbers as they lie)]) of neighbours with the same
-        self.makers = [(make, [own for _, own in same]) for make, same in groupby(found, lambda one: one[0])]
+        # (maker, [(number of the column, name)]) of neighbours with the same
+        self.makers = [(make, [own[:2] for _, own in same]) for make, same in groupby(found, lambda one: one[0])]
         self.words = {name for _, (k, name, _) in found if self._is_text(schema.field(k).type)}
-        # what is known of columns of numbers, once for all batches
-        self.of_numbers = named([name.encode() for make, (_, name, _) in found if make is None])
+        # of columns of numbers: which they are, and of those that numpy has as they lie, which of them they are
+        numbers = [own for make, own in found if make is None]
+        self.numbers = [k for k, _, _ in numbers]
+        self.plain = np.array([plain for _, _, plain in numbers], bool)
+        self.lying = np.array(self.numbers, np.int64)[self.plain]
+        kinds = [schema.field(k).type.to_pandas_dtype() if plain else np.float64 for k, _, plain in numbers]
+        self.kinds = np.array([KINDS[np.dtype(kind)] for kind in kinds], np.int64)
+        # of a cell that is decoded, in the mean: codes of words take four
+        widths = [np.dtype(kind).itemsize for kind in kinds] + [4] * (len(found) - len(kinds))
+        self.cell_bytes = sum(widths) / max(1, len(widths))
+        # what is known of features, as long as it does not change: of neighbours that are numbers, of lists by their
+        # columns, of categories by them and their words, and of all of a batch
+        self.of_numbers = [
+            vocabulary_of([name.encode() for _, name in own]) if make is None else None for make, own in self.makers
+        ]
+        self.vectors: dict[str, Vocabulary] = {}
+        self.dictionaries: dict[str, tuple] = {}
+        self.known: FeatureTable | None = None
 
     def part_of(self, type_, name: str):
         """The function that makes entries of a column of this type, None of numbers; InputError where there are none
@@ -321,21 +154,49 @@ class Columns:
         t = self.types
         return t.is_string(type_) or t.is_large_string(type_) or t.is_string_view(type_)
 
-    def rows(self, batch, room: RowRoom) -> SparseRows:
+    def rows(self, batch, reading: Reading, room: RowRoom) -> SparseRows | ClosedRows:
         """The rows of a batch; RowFault for the first value that is not finite."""
-        own = Batch(len(batch), room)
-        features = own.know(*self.of_numbers)
-        columns, done = batch.columns, 0
-        for make, makers in self.makers:
+        try:
+            batch.validate()
+        except arrow().ArrowInvalid as error:
+            raise InputError("cannot be read (a column ends early); get it again") from error
+        own = Batch(len(batch), reading, room)
+        where, done = self._where(batch, own), 0
+        for (make, makers), vocabulary in zip(self.makers, self.of_numbers, strict=True):
             if make is None:  # side by side
-                values = [numbers_in(columns[k], plain) for k, _, plain in makers]
-                own.parts.append(Numbers(features[done : done + len(values)], values))
-                done += len(values)
+                first, done = done, done + len(makers)
+                own.parts.append(Numbers(vocabulary, where[:, first:done], self._arrays(batch, first, done)))
                 continue
-            for k, name, _ in makers:
-                if (part := make(columns[k], name, own)) is not None:
+            for k, name in makers:
+                if (part := make(batch.column(k), name, own)) is not None:
                     own.parts.append(part)
-        return own.rows(self.labels(batch))
+        known = self.known
+        if known is None or not known.is_of(own.parts):
+            known = self.known = FeatureTable(own.parts)
+        return own.rows(self.labels(batch), known)
+
+    def _where(self, batch, own: Batch) -> np.ndarray:
+        """Where the columns of numbers lie, (5, m) as ``close_columns`` takes it."""
+        where = np.zeros((5, len(self.numbers)), np.int64)
+        where[1], where[2] = self.kinds, 1
+        if len(self.lying):
+            _, table = exported = batch.__arrow_c_array__()
+            own.owners.append(exported)
+            found = np.empty((3, len(self.lying)), np.int64)
+            where_columns_lie(POINTER(table, b"arrow_array"), self.lying, *found)
+            where[0, self.plain], where[3:, self.plain] = found[0], found[1:]
+        for j in np.flatnonzero(~self.plain).tolist():
+            values = floats(batch.column(self.numbers[j]))
+            own.owners.append(values)
+            where[0, j] = values.ctypes.data
+        return where
+
+    def _arrays(self, batch, first: int, last: int):
+        """A call that makes arrays of the columns of numbers first .. last - 1."""
+        plain = self.plain[first:last].tolist()
+        return lambda: [
+            numbers_in(batch.column(k), own) for k, own in zip(self.numbers[first:last], plain, strict=True)
+        ]
 
     # -- the entries of a column -------------------------------------------------------------------------------------
 
@@ -343,12 +204,12 @@ class Columns:
         return None
 
     def _category(self, column, name: str, batch: Batch) -> Categories:
-        return Categories(*self._encoded(column, name, batch))
+        return self._encoded(column, name, batch)
 
     def _bag(self, column, name: str, batch: Batch) -> Several:
         rows, items = listed(column)
-        features, codes = self._encoded(items, name, batch)
-        return Several(rows, features[codes], np.ones(len(rows)))
+        found = self._encoded(items, name, batch)
+        return Several(found.vocabulary, rows, found.vocabulary.features[found.codes()], np.ones(len(rows)))
 
     def _map(self, column, name: str, batch: Batch) -> Several:
         ends = rising(column.offsets.to_numpy())
@@ -356,57 +217,52 @@ class Columns:
         rows = np.repeat(np.arange(len(column)), np.diff(ends))
         values = floats(column.items.slice(first, last - first))
         known = ~np.isnan(values) & valid(column)[rows]  # what is null may have items
-        keys = column.keys.slice(first, last - first).filter(arrow().array(known))
-        features, codes = self._encoded(keys, name, batch)
-        return Several(rows[known], features[codes], values[known])
+        found = self._encoded(column.keys.slice(first, last - first).filter(arrow().array(known)), name, batch)
+        return Several(found.vocabulary, rows[known], found.vocabulary.features[found.codes()], values[known])
 
     def _vector(self, column, name: str, batch: Batch) -> Matrix | Several:
         rows, items = listed(column)
         values = numbers_in(items, is_plain(items.type, self.types))
         lengths = np.bincount(rows, minlength=len(column))
         longest = int(lengths.max(initial=0))
-        features = batch.know(*named([f"{name}[{k}]".encode() for k in range(longest)]))
+        vocabulary = self.vectors.get(name)
+        if vocabulary is None or len(vocabulary.ids) != longest:
+            vocabulary = self.vectors[name] = vocabulary_of([f"{name}[{k}]".encode() for k in range(longest)])
         if len(values) == len(column) * longest:
-            return Matrix(features, values.reshape(len(column), longest))
+            return Matrix(vocabulary, values.reshape(len(column), longest))
         values = np.asarray(values, np.float64)
         places = np.arange(len(rows)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
         if len(column) * longest > DENSE * len(values):
-            return Several(rows, features[places], values)
+            return Several(vocabulary, rows, places, values)
         matrix = np.full((len(column), longest), np.nan)
         matrix[rows, places] = values
-        return Matrix(features, matrix)
+        return Matrix(vocabulary, matrix)
 
-    def _encoded(self, items, name: str, batch: Batch) -> tuple[np.ndarray, np.ndarray]:
-        """(features by codes, and -1 for the last code; the codes of the items, the last one of nulls)"""
+    def _encoded(self, items, name: str, batch: Batch) -> Categories:
+        """The items of a column by the features of its words."""
         encoded = items if self.types.is_dictionary(items.type) else items.dictionary_encode()
         dictionary, indices = encoded.dictionary, encoded.indices
-        codes = own_values(indices, indices.type.to_pandas_dtype())
-        null, most = None, len(dictionary)
-        if indices.null_count:
-            null = ~valid(indices)
-            codes = codes.astype(np.int64)
-            codes[null] = 0
-            most = max(1, most)
-        if len(codes) and not (codes.min() >= 0 and codes.max() < most):
-            raise InputError("cannot be read (a code lies beyond its dictionary); get it again")
-        if null is not None:
-            codes[null] = len(dictionary)
+        if not is_plain(indices.type, self.types):
+            indices = indices.cast(arrow().int64(), safe=False)
+        batch.owners.append(indices)
+        before = self.dictionaries.get(name)
+        if before is not None and len(before[0]) == len(dictionary) and before[0].equals(dictionary):
+            return Categories(before[1], where_codes_lie(indices), lambda: codes_of(indices, len(dictionary)))
         data, begins, ends = strings_in(dictionary)
-        if len(begins) > len(codes):  # only what occurs
-            codes = codes.astype(np.int64, copy=False)
-            occurs = np.zeros(len(begins) + 1, bool)
-            occurs[codes] = True
-            used = np.flatnonzero(occurs[:-1])
-            new = np.full(len(occurs), len(used))
-            new[used] = np.arange(len(used))
-            codes, begins, ends = new[codes], begins[used], ends[used]
-        lengths = ends - begins
-        prefix = np.frombuffer(name.encode() + b"=", np.uint8)
-        names = np.empty(int(lengths.sum()) + len(begins) * len(prefix), np.uint8)
-        hashes = np.empty(len(begins), np.uint64)
-        named_values(data, begins, ends, prefix, hash_of(name.encode(), CATEGORIES_GO_ON), names, hashes)
-        features = batch.know(of_bits(hashes), names, lengths + len(prefix))
-        return np.append(np.where(lengths > 0, features, -1), -1), codes
+        if len(begins) <= len(indices):
+            words = words_of(name, data, begins, ends)
+            self.dictionaries[name] = dictionary, words
+            return Categories(words, where_codes_lie(indices), lambda: codes_of(indices, len(dictionary)))
+        codes = codes_of(indices, len(dictionary)).astype(np.int64, copy=False)
+        occurs = np.zeros(len(begins) + 1, bool)
+        occurs[codes] = True
+        used = np.flatnonzero(occurs[:-1])
+        new = np.full(len(occurs), len(used))
+        new[used] = np.arange(len(used))
+        codes = new[codes]
+        batch.owners.append(codes)
+        where = np.array([[codes.ctypes.data], [KINDS[codes.dtype]], [1], [0], [0]])
+        return Categories(words_of(name, data, begins[used], ends[used], 1), where, lambda: codes)
 
     def labels(self, batch) -> np.ndarray | list:
         """The rows' labels; InputError for a column of another kind."""
@@ -414,7 +270,8 @@ class Columns:
             return np.full(len(batch), np.nan)
         column = batch.column(self.label)
         if self._is_number(column.type):
-            return floats(column) + 0.0  # -0 is 0
+            plain = is_plain(column.type, self.types)
+            return numbers_in(column, plain).astype(np.float64, copy=False) + 0.0  # -0 is 0
         if self._is_text(column.type) or self.types.is_dictionary(column.type):
             return column.cast(arrow().string()).to_pylist()
         raise InputError(f"the column {self.label} is of the type {column.type}; labels are numbers or strings")
@@ -427,8 +284,8 @@ def floats(column) -> np.ndarray:
 
 
 def is_plain(type_, types) -> bool:
-    """Whether numpy has the type's numbers as they lie."""
-    return types.is_float64(type_) or types.is_float32(type_) or types.is_integer(type_)
+    """Whether kernels have the type's numbers as they lie."""
+    return types.is_float64(type_) or types.is_float32(type_) or types.is_int64(type_) or types.is_int32(type_)
 
 
 def numbers_in(column, plain: bool) -> np.ndarray:
@@ -466,3 +323,39 @@ def listed(column) -> tuple[np.ndarray, object]:
     if (lengths < 0).any() or lengths.sum() != len(items):
         raise InputError("cannot be read (lists do not end where others begin); get it again")
     return np.repeat(np.arange(len(column)), lengths), items
+
+
+def where_codes_lie(indices) -> np.ndarray:
+    """Where the codes of a dictionary's items lie, (5, 1) as ``close_columns`` takes it."""
+    bits, items = indices.buffers()
+    address = 0 if items is None else items.address
+    bitmap = bits.address if indices.null_count else 0
+    return np.array([[address], [KINDS[np.dtype(indices.type.to_pandas_dtype())]], [1], [bitmap], [indices.offset]])
+
+
+def codes_of(indices, n_words: int) -> np.ndarray:
+    """The codes of a dictionary's items, ``n_words`` of nulls; InputError where one has no word."""
+    codes = own_values(indices, indices.type.to_pandas_dtype())
+    null, most = None, n_words
+    if indices.null_count:
+        null = ~valid(indices)
+        codes = codes.astype(np.int64)
+        codes[null] = 0
+        most = max(1, most)
+    if len(codes) and not (codes.min() >= 0 and codes.max() < most):
+        raise InputError("cannot be read (a code lies beyond its dictionary); get it again")
+    if null is not None:
+        codes[null] = n_words
+    return codes
+
+
+def words_of(name: str, data, begins, ends, more: int = 0) -> Words:
+    """The features of a column's words, ``data[begins[k]:ends[k]]``; an empty one has none.  more: codes that have
+    none, too, behind those of words."""
+    lengths = ends - begins
+    prefix = np.frombuffer(name.encode() + b"=", np.uint8)
+    names = np.empty(int(lengths.sum()) + len(begins) * len(prefix), np.uint8)
+    hashes = np.empty(len(begins), np.uint64)
+    named_values(data, begins, ends, prefix, hash_of(name.encode(), CATEGORIES_GO_ON), names, hashes)
+    features = np.append(np.where(lengths > 0, np.arange(len(begins)), -1), -1)
+    return Words(of_bits(hashes), names, lengths + len(prefix), features, len(begins) + more)

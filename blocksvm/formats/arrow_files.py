@@ -13,11 +13,14 @@ from collections.abc import Iterator, Mapping
 from blocksvm.errors import InputError
 from blocksvm.formats.arrow_columns import Columns, arrow
 from blocksvm.formats.choices import chosen
-from blocksvm.formats.files import FileReader, RowFault, RowRoom, SparseRows
+from blocksvm.formats.files import ClosedRows, FileReader, RowFault, RowRoom, SparseRows
 from blocksvm.formats.protocol import EXPANSION, Reading
 
 TEXT_COST = 6  # bytes of a piece for a byte of text, which becomes more in memory
-CELL_COST = 48  # bytes under way for a number: in its column, as an entry with its feature, and where its name is
+CELL_COST = 44  # bytes under way for a number: in its column, and as an entry with its feature
+DECODED = 32  # of these, in columns: pyarrow keeps a run of rows until it has decoded the next one
+NAMED = 20  # more bytes for an entry that has an id and a name in the place of a hashed feature
+AT_ONCE = 4  # pieces, at most, that are decoded at once: a column takes some microseconds, however few its rows are
 BUFFER = 1 << 16  # bytes of each column that are read at a time
 UNPACKED = 16  # times as many bytes as packed ones a dictionary may have
 
@@ -25,16 +28,22 @@ UNPACKED = 16  # times as many bytes as packed ones a dictionary may have
 class ArrowFiles:
     """The two formats; batches(name, options, n_bytes): the pieces of a file."""
 
-    sample = None  # nothing of its own is compiled
+    sample = None  # of text
 
-    def __init__(self, name: str, lines: str, batches):
+    def __init__(self, name: str, lines: str, batches, write):
         self.name = name
         self.lines = lines
         self.batches = batches
+        self.write = write
 
     def score(self, head: bytes, name: str) -> float:
         """Its first bytes are told before text is read."""
         return 0.0
+
+    def write_sample(self, name: str) -> None:
+        """A table by which all is compiled that one of numbers and words needs."""
+        columns = {"label": [1, 0, 1], "number": [0.5, None, 2.0], "word": ["a", "b", None]}
+        self.write(arrow().table(columns), name)
 
     def settled(self, given: Mapping, head: bytes, name: str) -> dict:
         return chosen(self.name, given)
@@ -48,7 +57,8 @@ class ArrowFiles:
             raise InputError(f"{name}: cannot be read ({first}); get it again") from error
 
     def reader(self, reading: Reading) -> FileReader:
-        return FileReader(reading, rows_of)
+        cost = CELL_COST if reading.recipe.bits is not None else CELL_COST + NAMED
+        return FileReader(reading, rows_of, -(-EXPANSION * cost // CELL_COST))
 
 
 class File:
@@ -94,9 +104,12 @@ def parquet_batches(name: str, options: Mapping, n_bytes: int) -> Iterator[tuple
     # strings that the file has once are read once
     with parquet.ParquetFile(name, metadata=about, read_dictionary=sorted(dictionaries), **options_of_reading) as file:
         done = 0
-        for batch in file.iter_batches(step, columns=own.columns.wanted, use_threads=False):
-            done += len(batch)
-            yield (own, batch), done / about.num_rows
+        at_once = max(1, min(AT_ONCE, int(DECODED / 2 / own.columns.cell_bytes)))
+        for batch in file.iter_batches(at_once * step, columns=own.columns.wanted, use_threads=False):
+            for start in range(0, len(batch), step):
+                piece = batch.slice(start, step)
+                done += len(piece)
+                yield (own, piece), done / about.num_rows
 
 
 def row_size(about) -> tuple[float, float]:
@@ -167,16 +180,27 @@ def batch_row_size(batch) -> tuple[float, float]:
     return text / max(1, len(batch)), cells / max(1, len(batch))
 
 
-def rows_of(payload: tuple, reading: Reading, room: RowRoom) -> SparseRows:
+def rows_of(payload: tuple, reading: Reading, room: RowRoom) -> SparseRows | ClosedRows:
     file, batch = payload
     columns = file.columns_of(batch, reading.labelled)
     try:
-        return columns.rows(batch, room)
+        return columns.rows(batch, reading, room)
     except RowFault:
         raise
     except InputError as error:
         raise InputError(f"{file.name}: {error}") from error
 
 
-PARQUET = ArrowFiles("parquet", "a Parquet table", parquet_batches)
-ARROW = ArrowFiles("arrow", "an Arrow table (IPC file)", ipc_batches)
+def write_parquet(table, name: str) -> None:
+    from pyarrow import parquet
+
+    parquet.write_table(table, name)
+
+
+def write_ipc(table, name: str) -> None:
+    with arrow().ipc.new_file(name, table.schema) as file:
+        file.write_table(table)
+
+
+PARQUET = ArrowFiles("parquet", "a Parquet table", parquet_batches, write_parquet)
+ARROW = ArrowFiles("arrow", "an Arrow table (IPC file)", ipc_batches, write_ipc)

@@ -79,6 +79,18 @@ class SparseRows:
         return self.features.name(int(self.ids[entry]))
 
 
+@dataclass(frozen=True)
+class ClosedRows:
+    """Rows that are as a ``RowBatch`` of the reading has them, without a fault."""
+
+    labels: np.ndarray | list
+    indptr: np.ndarray
+    ids: np.ndarray
+    values: np.ndarray
+    names: tuple | None
+    largest: float
+
+
 class FileInputs:
     """Files of rows, one behind the other, as ``TextInputs`` are of text."""
 
@@ -165,13 +177,12 @@ class RowRoom(Room):
 
 
 class FileReader:
-    """Payloads to rows; ``rows_of(payload, reading, room)`` gives ``SparseRows``, or raises ``RowFault``.  They may lie
-    in memory of the room."""
+    """Payloads to rows; ``rows_of(payload, reading, room)`` gives ``SparseRows``, or ``ClosedRows``, or raises
+    ``RowFault``.  They may lie in memory of the room."""
 
-    expansion = EXPANSION
-
-    def __init__(self, reading: Reading, rows_of):
+    def __init__(self, reading: Reading, rows_of, expansion: int = EXPANSION):
         self.reading = reading
+        self.expansion = expansion
         self.rows_of = rows_of
 
     def room(self, n_bytes: int) -> RowRoom:
@@ -185,6 +196,12 @@ class FileReader:
             rows = self.rows_of(piece.payload, self.reading, room)
         except RowFault as wrong:
             rows, fault = wrong.before, (len(wrong.before.lengths), str(wrong))
+        if isinstance(rows, ClosedRows):
+            n = len(rows.indptr) - 1
+            origin = Origin(piece.source, piece.fraction, n, np.arange(n))
+            return RowBatch(
+                rows.labels, rows.indptr, rows.ids, rows.values, origin, names=rows.names, largest=rows.largest
+            )
         n = len(rows.lengths)
         indptr = np.append(0, np.cumsum(rows.lengths, dtype=np.int64))
         ids, values, labels, features = rows.ids, rows.values, rows.labels, rows.features

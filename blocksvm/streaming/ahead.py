@@ -14,13 +14,14 @@ import numpy as np
 
 from blocksvm.errors import InputError
 from blocksvm.formats import AUTO, format_named, settled
-from blocksvm.formats.files import RowPiece, inputs_of
+from blocksvm.formats.files import FileInputs, RowPiece, inputs_of
 from blocksvm.formats.hashing import reader_of
 from blocksvm.formats.protocol import EXPANSION, Reader, Reading, SpareRooms, parse_skipping
 from blocksvm.formats.text import LineLimit, TextPiece
 from blocksvm.rows import RowBatch
 
 PIECE_BYTES = 4_000_000  # each costs the interpreter, and its threads' turns, half a millisecond
+ROWS_READ = 4  # pieces of rows that may wait: a table's come several at a time, in memory that they share
 END = object()  # of the inputs
 SMALLEST_PIECE, PARTS = 65_536, 40  # all pieces' text together is one part of so many of the memory
 # a piece under way holds its text, ids and values, and what is made of them: so many times its bytes
@@ -157,6 +158,8 @@ class ParsedAhead:
         try:
             with inputs_of(inputs, self.reading.recipe, closed.is_set) as text:
                 limit = self._begin(text)
+                if isinstance(text, FileInputs):
+                    ready.maxsize = ROWS_READ
                 pieces = text.pieces(self.piece_bytes, limit, eager=True, digested=False, spare=self.spare_text)
                 for number, piece in enumerate(pieces):
                     if not put((piece, number, pool.submit(self._make, piece, number))):
