@@ -151,7 +151,7 @@ def main() -> None:
     results = []
     for one in options.data:
         name, _, text = one.partition("=")
-        results.append(measure(name, Path(text).resolve(), options.folder / name, options))
+        results.append(measure(name, Path(text).resolve(), options.folder.resolve() / name, options))
         if options.json:
             options.json.write_text(json.dumps(results, indent=1) + "\n")
     print("\n" + table(results, options))
