@@ -273,9 +273,9 @@ def _last_newline(buffer: np.ndarray, end: int) -> int:
     step = 1 << 16
     for stop in range(end, 0, -step):
         start = max(0, stop - step)
-        found = np.flatnonzero(buffer[start:stop] == NEWLINE)
-        if len(found):
-            return start + int(found[-1])
+        found = buffer[start:stop].tobytes().rfind(b"\n")
+        if found >= 0:
+            return start + found
     return -1
 
 

@@ -132,6 +132,25 @@ def strided_dot(indices, values, start, stop, F, W):
 
 
 @inlined
+def products(numbers, first, others, n):
+    """``sum_k numbers[k] * numbers[others + k]`` of ``first <= k < first + n``, from unsigned positions; four partial sums
+    as there."""
+    one, two, three = np.uint64(1), np.uint64(2), np.uint64(3)
+    s0, s1, s2, s3 = 0.0, 0.0, 0.0, 0.0
+    k, end = first, first + n
+    while k + three < end:
+        s0 += numbers[k] * numbers[others + k]
+        s1 += numbers[k + one] * numbers[others + k + one]
+        s2 += numbers[k + two] * numbers[others + k + two]
+        s3 += numbers[k + three] * numbers[others + k + three]
+        k += np.uint64(4)
+    while k < end:
+        s0 += numbers[k] * numbers[others + k]
+        k += one
+    return (s0 + s1) + (s2 + s3)
+
+
+@inlined
 def dot(indices, values, start, stop, w):
     """``sum_k values[k] * w[indices[k]]``: the stride of 1 is known when it is compiled."""
     return strided_dot(indices, values, start, stop, w, 1)

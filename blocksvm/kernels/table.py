@@ -221,19 +221,20 @@ def close_joined(places, values, start, stop, l2, single):
 @kernel
 def add_places(places, numbers, known, n_known):
     """``places[k]``, int32, becomes its number: those that are new are numbered as they come behind the ``n_known`` of
-    before.  numbers (d,) int32: of each place its number + 1, or 0; known (d,) int32: the place of each number.
-    Returns how many there are."""
+    before.  numbers (d,) int32: of each place its number + 1, or 0; known (d + 1,) int32: the place of each number,
+    and behind them anything.  Returns how many there are."""
     last = places.shape[0] - 1
     for k in range(places.shape[0]):
         prefetch(numbers, places[min(k + PLACES_AHEAD, last)])
         place = np.uint64(places[k])
-        number = numbers[place]
-        if number == 0:
-            known[np.uint64(n_known)] = places[k]
-            n_known += 1
-            number = np.int32(n_known)
-            numbers[place] = number
-        places[k] = number - np.int32(1)
+        number = np.int64(numbers[place])
+        # whether a place is new cannot be foretold: so what is written for a new one is written for all of them
+        new = number == 0
+        known[np.uint64(n_known)] = places[k]
+        n_known += new
+        number = n_known if new else number
+        numbers[place] = number
+        places[k] = number - 1
     return n_known
 
 

@@ -207,10 +207,28 @@ def close_rising_row(ids, values, bits, l2, single):
 
 
 @inlined
+def sum_of_squared(values, first, last):
+    """||x||^2 of a row, from unsigned positions; in four parts, since additions to one number wait for one another."""
+    one, two, three = np.uint64(1), np.uint64(2), np.uint64(3)
+    s0, s1, s2, s3 = 0.0, 0.0, 0.0, 0.0
+    k = first
+    while k + three < last:
+        s0 += values[k] * values[k]
+        s1 += values[k + one] * values[k + one]
+        s2 += values[k + two] * values[k + two]
+        s3 += values[k + three] * values[k + three]
+        k += np.uint64(4)
+    while k < last:
+        s0 += values[k] * values[k]
+        k += one
+    return (s0 + s1) + (s2 + s3)
+
+
+@inlined
 def close_plain_row(ids, values, start, stop, single):
     """The same for a row whose ids ascend and whose values are not 0, neither scaled nor added up: (whether it is one,
     ||x||^2).  If it is none, its values may be rounded already, which does no harm to what remains to be done."""
-    # sweeps that each do several entries at once, but for the sum, whose additions wait for one another
+    # sweeps that each do several entries at once
     first, n, one = np.uint64(start), np.uint64(stop - start), np.uint64(1)
     if single:
         for j in range(n):
@@ -220,9 +238,7 @@ def close_plain_row(ids, values, start, stop, single):
         faults |= np.int64(ids[first + j] <= ids[first + j - one])
     for j in range(n):
         faults |= np.int64(values[first + j] == 0.0)
-    total = 0.0
-    for j in range(n):
-        total += values[first + j] * values[first + j]
+    total = sum_of_squared(values, first, first + n)
     return faults == 0 and total < np.inf, total
 
 

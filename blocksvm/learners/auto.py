@@ -16,11 +16,22 @@ from dataclasses import dataclass
 import numpy as np
 
 from blocksvm.kernels import inlined
-from blocksvm.kernels.memory import value_at
+from blocksvm.kernels.memory import products, value_at
 from blocksvm.learners.coin import COIN, coin_mean, coin_update
 from blocksvm.learners.layout import layout, parameters
-from blocksvm.learners.nag import NAG, nag_current, nag_mean, nag_product, nag_update
-from blocksvm.learners.protocol import NUMBERS, Learner, Settings
+from blocksvm.learners.nag import (
+    AT,
+    NAG,
+    NAG_ROOM,
+    keep_shares,
+    nag_current,
+    nag_mean,
+    nag_product,
+    nag_update_kept,
+    scale_with,
+    shares_of,
+)
+from blocksvm.learners.protocol import NUMBERS, Kept, Learner, Settings
 from blocksvm.learners.rows import ROUNDS, averages
 
 # of_nag, of_coin: what the two make of the row that was scored last, which had ``entries``
@@ -67,16 +78,36 @@ def score_both(indices, values, start, stop, columns, width, scalars, parameters
 
 
 @inlined
+def keep_both(indices, values, start, stop, columns, width, scalars, parameters, room):
+    """The same, with what nag's update needs of the row kept in ``room``."""
+    n, begin = np.uint64(stop - start), np.uint64(start)
+    of_coin, place_of_coin = 0.0, np.uint64(coin_place(parameters))
+    for k in range(n):
+        place = np.uint64(indices[begin + k]) * np.uint64(width)
+        x = value_at(values, begin + k)
+        room[k] = scale_with(x, place, columns)
+        room[n + k] = columns[place + AT.scaled]
+        of_coin += x * columns[place + place_of_coin]
+    keep_shares(values, begin, n, room)
+    of_nag = products(room, np.uint64(0), n, n)
+    scalars[SCALAR.of_nag], scalars[SCALAR.of_coin], scalars[SCALAR.entries] = of_nag, of_coin, stop - start
+
+
+@inlined
+def auto_score_kept(indices, values, start, stop, columns, width, scalars, parameters, room):
+    keep_both(indices, values, start, stop, columns, width, scalars, parameters, room)
+    return scalars[SCALAR.of_nag] if nag_leads(scalars) else scalars[SCALAR.of_coin]
+
+
+@inlined
 def auto_score(indices, values, start, stop, columns, width, scalars, parameters):
     score_both(indices, values, start, stop, columns, width, scalars, parameters)
     return scalars[SCALAR.of_nag] if nag_leads(scalars) else scalars[SCALAR.of_coin]
 
 
 @inlined
-def auto_update(indices, values, start, stop, y, z, importance, columns, width, scalars, parameters):
+def auto_update_kept(indices, values, start, stop, y, z, importance, columns, width, scalars, parameters, room):
     scalars[SCALAR.rounds] += 1.0
-    if scalars[SCALAR.entries] != stop - start:  # a row made of two, as for more than two classes: it was not scored
-        score_both(indices, values, start, stop, columns, width, scalars, parameters)
     of_nag, of_coin = scalars[SCALAR.of_nag], scalars[SCALAR.of_coin]
     # z has a prior model's part, too, which is the same for both
     if nag_leads(scalars):
@@ -86,8 +117,8 @@ def auto_update(indices, values, start, stop, y, z, importance, columns, width, 
     scalars[SCALAR.nag_charged] += charge(of_nag, y, importance, parameters)
     scalars[SCALAR.coin_charged] += charge(of_coin, y, importance, parameters)
     own = scalars[NAG_SCALARS:]
-    nag_update(
-        indices, values, start, stop, y, of_nag, importance, columns, width, own, parameters[NAG_PARAMETERS:]
+    nag_update_kept(
+        indices, values, start, stop, y, of_nag, importance, columns, width, own, parameters[NAG_PARAMETERS:], room
     )  # fmt: skip
     theirs = scalars[COIN_SCALARS:]
     coin_update(
@@ -99,6 +130,14 @@ def auto_update(indices, values, start, stop, y, z, importance, columns, width, 
         theirs[ROUNDS] -= 1.0
     else:
         own[ROUNDS] -= 1.0
+
+
+@inlined
+def auto_update(indices, values, start, stop, y, z, importance, columns, width, scalars, parameters):
+    if scalars[SCALAR.entries] != stop - start:  # a row made of two, as for more than two classes: it was not scored
+        score_both(indices, values, start, stop, columns, width, scalars, parameters)
+    room = shares_of(indices, values, start, stop, columns, width)
+    auto_update_kept(indices, values, start, stop, y, z, importance, columns, width, scalars, parameters, room)
 
 
 @inlined
@@ -146,6 +185,7 @@ AUTO = Together(
     fading_scalars=("nag_charged", "coin_charged"),
     score=auto_score,
     update=auto_update,
+    kept=Kept(auto_score_kept, auto_update_kept, int(NAG_ROOM)),
     current=auto_current,
     mean=auto_mean,
     columns=layout(

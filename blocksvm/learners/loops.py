@@ -19,14 +19,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from blocksvm.kernels import inlined, specialised
+from blocksvm.kernels import inlined, inlined_with, specialised
 from blocksvm.kernels.memory import prefetch, prefetch_row, strided_dot, value_at
 from blocksvm.kernels.shuffle import GOLDEN
 from blocksvm.kernels.table import scramble
 
 # what stands for a learner's own functions in the loops, until ``loops_of`` puts those in their place
 from blocksvm.learners.additive import perceptron_update as update
-from blocksvm.learners.protocol import Learner
+from blocksvm.learners.protocol import Kept, Learner
 from blocksvm.learners.rows import PARAMETER, loss_at
 from blocksvm.learners.rows import plain_current as current
 from blocksvm.learners.rows import plain_mean as mean
@@ -218,6 +218,19 @@ def judged(of_class, label, own, sets, costs, weights, i, query, key, tally, len
     return right, wrong, z, importance if asked else 0.0
 
 
+@inlined
+def score_alone(indices, values, start, stop, columns, width, scalars, parameters, room):
+    return score(indices, values, start, stop, columns, width, scalars, parameters)
+
+
+@inlined
+def update_alone(indices, values, start, stop, y, z, importance, columns, width, scalars, parameters, room):
+    update(indices, values, start, stop, y, z, importance, columns, width, scalars, parameters)
+
+
+ROOM = 0  # numbers that a learner keeps of each entry of a row between score and update
+
+
 def learn_two(
     indptr,
     indices,
@@ -247,11 +260,12 @@ def learn_two(
     the importance; a margin of 0 counts as a mistake; of ``numbers`` the squared error is counted in their place.
     """
     longest = 0
-    if bias != 0.0:
+    if bias != 0.0 or ROOM > 0:
         for r in range(order.shape[0]):
             longest = max(longest, indptr[order[r] + 1] - indptr[order[r]])
     row_indices = np.empty(longest + 1, np.int32)
     row_values = np.empty(longest + 1)
+    room = np.empty(ROOM * (longest + 1))
     state = scalars[0]
     on_lines = LINE % width == 0  # a division that an entry would wait for
     for r in range(order.shape[0]):
@@ -261,10 +275,10 @@ def learn_two(
         label = float(y[i])
         if bias != 0.0:
             end = copy_row(indices, values, start, stop, 0, 1.0, 0, bias, d, row_indices, row_values)
-            z = score(row_indices, row_values, 0, end, columns, width, state, parameters)
+            z = score_alone(row_indices, row_values, 0, end, columns, width, state, parameters, room)
         else:
             end = 0
-            z = score(indices, values, start, stop, columns, width, state, parameters)
+            z = score_alone(indices, values, start, stop, columns, width, state, parameters, room)
         if prior.shape[0] > 0:
             z += strided_dot(indices, values, start, stop, prior, 1) + bias * prior[d]
         if scores.shape[0] > 0:
@@ -279,9 +293,13 @@ def learn_two(
         note(tally, importance * loss, mistake, below, asked, z, label, stop - start)
         if asked and importance > 0.0:
             if bias != 0.0:
-                update(row_indices, row_values, 0, end, label, z, importance, columns, width, state, parameters)
+                update_alone(
+                    row_indices, row_values, 0, end, label, z, importance, columns, width, state, parameters, room
+                )
             else:
-                update(indices, values, start, stop, label, z, importance, columns, width, state, parameters)
+                update_alone(
+                    indices, values, start, stop, label, z, importance, columns, width, state, parameters, room
+                )
 
 
 def learn_prototypes(
@@ -452,12 +470,21 @@ class Loops(NamedTuple):
 
 
 @cache
-def _loops(name: str, score, update, current, mean) -> Loops:
-    made = [
+def _loops(name: str, score, update, current, mean, kept: Kept | None) -> Loops:
+    if kept is None:
+        kept = Kept(
+            inlined_with(score_alone, f"score_alone_{name}", score=score),
+            inlined_with(update_alone, f"update_alone_{name}", update=update),
+            0,
+        )
+    two = specialised(
+        learn_two, f"learn_two_{name}", score_alone=kept.score, update_alone=kept.update, ROOM=kept.numbers
+    )
+    more = [
         specialised(loop, f"{loop.__name__}_{name}", score=score, update=update)
-        for loop in (learn_two, learn_prototypes, learn_rest)
+        for loop in (learn_prototypes, learn_rest)
     ]
-    return Loops(*made, specialised(read_weights, f"read_weights_{name}", current=current, mean=mean))
+    return Loops(two, *more, specialised(read_weights, f"read_weights_{name}", current=current, mean=mean))
 
 
 def loops_of(learner: Learner) -> Loops:
@@ -465,4 +492,4 @@ def loops_of(learner: Learner) -> Loops:
     them."""
     functions = learner.score, learner.update, learner.current, learner.mean
     name = "_".join(f"{function.__module__.rpartition('.')[2]}_{function.__name__}" for function in functions[:3])
-    return _loops(name, *functions)
+    return _loops(name, *functions, learner.kept)

@@ -15,9 +15,9 @@ never goes past the loss's minimum: w_j += a y rate_j x_j; with q = sum_j rate_j
 import numpy as np
 
 from blocksvm.kernels import inlined
-from blocksvm.kernels.memory import value_at
+from blocksvm.kernels.memory import products, value_at
 from blocksvm.learners.layout import layout, unsigned
-from blocksvm.learners.protocol import Learner, Setting, Settings, following_numbers, positive
+from blocksvm.learners.protocol import Kept, Learner, Setting, Settings, following_numbers, positive
 from blocksvm.learners.rows import (
     EPSILON_INSENSITIVE,
     HINGE,
@@ -37,6 +37,7 @@ COLUMN = layout("scaled", "scale", "squares", averaging=("lagged",))
 AT = unsigned(COLUMN)
 SCALAR = layout("rounds", "norms", "importance")  # N, t
 SMALLEST = 1e-305  # where s_j sqrt(G_j) is not above it G_j counts as 0, so that no step overflows
+NAG_ROOM = np.uint64(3)  # numbers that the two-class loop keeps of each entry of a row: its X_j, and two more
 LEAST = np.finfo(np.float64).tiny  # in the place of the scale of a feature that has not been seen
 
 
@@ -100,11 +101,39 @@ def nag_score(indices, values, start, stop, columns, width, scalars, parameters)
 
 
 @inlined
-def grown_scale(x, place, columns):
-    """s_j, which x makes as large as itself."""
-    scale = max(max(columns[place + AT.scale], abs(x)), LEAST)
-    columns[place + AT.scale] = scale
-    return scale
+def scale_with(x, place, columns):
+    """s_j, as large as x at least."""
+    return max(max(columns[place + AT.scale], abs(x)), LEAST)
+
+
+@inlined
+def keep_shares(values, start, n, room):
+    """The row's X_j = x_j / s_j in the place of s_j: several at once."""
+    for k in range(n):
+        room[k] = value_at(values, start + k) / room[k]
+
+
+@inlined
+def shares_of(indices, values, start, stop, columns, width):
+    """Room with the X_j of a row that comes without any."""
+    n, start, width = np.uint64(stop - start), np.uint64(start), np.uint64(width)
+    room = np.empty(NAG_ROOM * n)
+    for k in range(n):
+        room[k] = scale_with(value_at(values, start + k), np.uint64(indices[start + k]) * width, columns)
+    keep_shares(values, start, n, room)
+    return room
+
+
+@inlined
+def nag_score_kept(indices, values, start, stop, columns, width, scalars, parameters, room):
+    """The same, with the row's X_j kept in ``room`` for the update."""
+    n, start, width = np.uint64(stop - start), np.uint64(start), np.uint64(width)
+    for k in range(n):
+        place = np.uint64(indices[start + k]) * width
+        room[k] = scale_with(value_at(values, start + k), place, columns)
+        room[n + k] = columns[place + AT.scaled]
+    keep_shares(values, start, n, room)
+    return products(room, np.uint64(0), n, n)
 
 
 @inlined
@@ -119,14 +148,15 @@ def average_growth(indices, values, start, stop, columns, width, past):
 
 
 @inlined
-def average_moves(indices, start, factor, moves, columns, width, past):
-    for k in range(np.uint64(moves.shape[0])):
+def average_moves(indices, start, n, factor, room, columns, width, past):
+    for k in range(n):
         place = np.uint64(indices[start + k]) * width
-        columns[place + AT.lagged] += past * (factor * moves[k] / columns[place + AT.scale])
+        columns[place + AT.lagged] += past * (factor * room[n + k] / columns[place + AT.scale])
 
 
 @inlined
-def nag_update(indices, values, start, stop, y, z, importance, columns, width, scalars, parameters):
+def nag_update_kept(indices, values, start, stop, y, z, importance, columns, width, scalars, parameters, room):
+    """The same with the row's X_j in ``room``, of which the rest is working space."""
     scalars[SCALAR.rounds] += 1.0
     scalars[SCALAR.importance] += importance
     kind = parameters[PARAMETER.loss]
@@ -136,42 +166,44 @@ def nag_update(indices, values, start, stop, y, z, importance, columns, width, s
         average_growth(indices, values, start, stop, columns, width, scalars[ROUNDS] - 1.0)
     n = np.uint64(stop - start)
     start, width = np.uint64(start), np.uint64(width)
-    total, q = 0.0, 0.0
     if derivative == 0.0:
-        for k in range(start, start + n):
-            x = value_at(values, k)
-            share = x / grown_scale(x, np.uint64(indices[k]) * width, columns)
-            total += share * share
-        scalars[SCALAR.norms] += importance * total
+        for k in range(n):
+            place = np.uint64(indices[start + k]) * width
+            columns[place + AT.scale] = scale_with(value_at(values, start + k), place, columns)
+        scalars[SCALAR.norms] += importance * products(room, np.uint64(0), np.uint64(0), n)
         return
     # roots and quotients in a sweep of their own, of memory that lies in a row: several at once
-    room = np.empty((3, n))
-    numbers, shares, moves = room[0], room[1], room[2]
+    two_n = n + n
     for k in range(n):
         place = np.uint64(indices[start + k]) * width
         x = value_at(values, start + k)
         g = derivative * x
         squares = columns[place + AT.squares] + importance * g * g
+        scale = scale_with(x, place, columns)
         columns[place + AT.squares] = squares
-        numbers[k], shares[k], moves[k] = x, grown_scale(x, place, columns), squares
+        columns[place + AT.scale] = scale
+        room[n + k], room[two_n + k] = squares, scale
     for k in range(n):
-        scale, root = shares[k], np.sqrt(moves[k])
-        move = numbers[k] / root
-        moves[k] = move if scale * root > SMALLEST else 0.0
-        shares[k] = numbers[k] / scale
-    for k in range(n):
-        total += shares[k] * shares[k]
-        q += shares[k] * moves[k]
-    scalars[SCALAR.norms] += importance * total
+        root = np.sqrt(room[n + k])
+        move = value_at(values, start + k) / root
+        room[n + k] = move if room[two_n + k] * root > SMALLEST else 0.0
+    scalars[SCALAR.norms] += importance * products(room, np.uint64(0), np.uint64(0), n)
+    q = products(room, np.uint64(0), n, n)
     if q == 0.0:
         return
     pace = parameters[PARAMETER.step] * np.sqrt(scalars[SCALAR.importance] / scalars[SCALAR.norms])
     factor = signed_step(kind, z, y, epsilon, q * pace, importance) * pace
     for k in range(n):
         place = np.uint64(indices[start + k]) * width
-        columns[place + AT.scaled] += factor * moves[k]
+        columns[place + AT.scaled] += factor * room[n + k]
     if averages(parameters):
-        average_moves(indices, start, factor, moves, columns, width, scalars[ROUNDS] - 1.0)
+        average_moves(indices, start, n, factor, room, columns, width, scalars[ROUNDS] - 1.0)
+
+
+@inlined
+def nag_update(indices, values, start, stop, y, z, importance, columns, width, scalars, parameters):
+    room = shares_of(indices, values, start, stop, columns, width)
+    nag_update_kept(indices, values, start, stop, y, z, importance, columns, width, scalars, parameters, room)
 
 
 @inlined
@@ -202,6 +234,7 @@ NAG = Learner(
     fades=("squares",),
     score=nag_score,
     update=nag_update,
+    kept=Kept(nag_score_kept, nag_update_kept, int(NAG_ROOM)),
     current=nag_current,
     mean=nag_mean,
     columns=COLUMN,

@@ -101,6 +101,16 @@ class Regulariser:
     rule: str | None = None
 
 
+@dataclass(frozen=True)
+class Kept:
+    """``score`` and ``update`` for the loop over two classes where the one hands what it found on to the other: both get
+    ``room`` behind their other arguments, ``numbers`` float64 for each entry of the row, which stays as it is between."""
+
+    score: Callable
+    update: Callable
+    numbers: int
+
+
 @dataclass(frozen=True, kw_only=True)
 class Learner:
     """One learner, all of it.
@@ -114,6 +124,7 @@ class Learner:
     loss: what is suffered, where that is no setting; for_numbers(learner): the learner that takes its place where labels
     are numbers, None where it learns classes alone; for_rows(learner): that which predicts rows by w itself, whose score
     is the distance and whose label is 0.
+    kept: the two functions as the loop over two classes calls them, where they share what they find.
     jointly: the loop over rows of several classes, where ``update`` is not what a step over all of them is.
     fades, fading_scalars: the columns and scalars that forgetting.py takes back towards what they began with (scalars: 0).
     choice: a setting whose value chooses the learner among ``variants``; complete(settings, known): the settings
@@ -147,6 +158,7 @@ class Learner:
     for_numbers: Callable[[Learner], Learner] | None = None
     for_rows: Callable[[Learner], Learner] | None = None
     jointly: Callable | None = None
+    kept: Kept | None = None
     fades: tuple[str, ...] = ()
     fading_scalars: tuple[str, ...] = ()
     choice: str | None = None

@@ -23,7 +23,7 @@ def by_frequency(indices: np.ndarray, d: int) -> tuple[np.ndarray, np.ndarray]:
     """(indices, columns): int32 indices of d columns, numbered anew by falling frequency, those of equal frequency as
     they come; and (m,) int64 which column each of the m that occur is."""
     numbered = indices.copy()
-    numbers, known = np.zeros(d, np.int32), np.empty(min(d, len(indices)), np.int32)
+    numbers, known = np.zeros(d, np.int32), np.empty(min(d, len(indices)) + 1, np.int32)
     n = add_places(numbered, numbers, known, 0)
     counts = np.zeros(n, np.uint32)
     count_numbers(numbered, counts)

@@ -1,13 +1,13 @@
-"""Text parsed ahead of who learns from it: a thread that reads, a pool that parses and finds features in the order of
-the pieces, memory that goes round."""
+"""Text parsed ahead of who learns from it: threads that read a piece in turn, parse it, and find features in the order
+of the pieces; memory that goes round."""
 
 from __future__ import annotations
 
+import os
 import queue
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -20,13 +20,13 @@ from blocksvm.formats.protocol import EXPANSION, Reader, Reading, SpareRooms, pa
 from blocksvm.formats.text import LineLimit, TextPiece
 from blocksvm.rows import RowBatch
 
-PIECE_BYTES = 4_000_000  # each costs the interpreter, and its threads' turns, half a millisecond
-ROWS_READ = 4  # pieces of rows that may wait: a table's come several at a time, in memory that they share
+PIECE_BYTES = 4_000_000  # of a table: fewer rows at once take longer to decode
+TEXT_BYTES = 1_000_000  # of text: more leave the caches before they are learned from, less cost the interpreter more
 END = object()  # of the inputs
 SMALLEST_PIECE, PARTS = 65_536, 40  # all pieces' text together is one part of so many of the memory
 # a piece under way holds its text, ids and values, and what is made of them: so many times its bytes
 BYTES_EACH = EXPANSION + 2
-ENDING_SECONDS = 5.0  # that the reading thread is waited for: it looks several times a second whether it shall end
+ENDING_SECONDS = 5.0  # that a thread is waited for: one that reads looks several times a second whether it shall end
 
 
 @dataclass
@@ -43,23 +43,45 @@ class Part:
 
 
 class Turns:
-    """Has features found for pieces in their order, by the threads that parse them: who parsed the one whose turn it is
-    goes on with those behind it that were parsed before.  So what of two pieces in a row is parsed has its features."""
+    """Has features found for pieces in their order, by the threads that parse them: while one of them finds, the others
+    leave it what they have parsed, and wait for nothing.
+
+    What is handed in for a piece is its parts, or how the pieces end: ``END``, or an exception.
+    """
 
     def __init__(self, find: Callable[[Part], None]):
         self.find = find
-        self.lock = threading.Lock()
+        self.changed = threading.Condition()
+        self.finding = False  # by some thread
         self.following = 0
-        self.parsed: dict[int, list[Part]] = {}
+        self.parsed: dict[int, list[Part] | object] = {}
+        self.found: deque[list[Part] | object] = deque()
 
-    def take(self, number: int, parts: list[Part]) -> None:
+    def take(self, number: int, parsed: list[Part] | object) -> None:
         """Piece ``number`` has been parsed."""
-        with self.lock:
-            self.parsed[number] = parts
-            while self.following in self.parsed:
-                for part in self.parsed.pop(self.following):
+        with self.changed:
+            self.parsed[number] = parsed
+            if self.finding:
+                return
+            self.finding = True
+        try:
+            while True:
+                with self.changed:
+                    if self.following not in self.parsed:
+                        self.finding = False
+                        return
+                    parsed = self.parsed.pop(self.following)
+                for part in parsed if isinstance(parsed, list) else ():
                     self.find(part)
-                self.following += 1
+                with self.changed:
+                    self.found.append(parsed)
+                    self.following += 1
+                    self.changed.notify_all()
+        except BaseException as error:
+            with self.changed:
+                self.finding = False
+                self.found.append(error)
+                self.changed.notify_all()
 
 
 class ParsedAhead:
@@ -79,8 +101,8 @@ class ParsedAhead:
         if reading.recipe.format != AUTO:
             format_named(reading.recipe.format)  # a wrong name is said before anything is opened
         self.reader: Reader | None = None
-        # one is read, one waits, jobs are parsed, one is learned from
-        pieces = jobs + 3
+        # jobs are parsed, one is learned from, others wait
+        self.n_pieces = pieces = jobs + 3
         self.most_bytes = self.piece_bytes = int(min(PIECE_BYTES, max(SMALLEST_PIECE, memory // (PARTS * pieces))))
         self.line_parts = 20 * pieces
         self.memory = memory
@@ -90,7 +112,7 @@ class ParsedAhead:
 
     def least_memory(self, besides: int) -> int:
         """The least ``memory`` that leaves so many bytes."""
-        pieces = self.jobs + 3
+        pieces = self.n_pieces
         shared = PARTS * besides // (PARTS - BYTES_EACH) + 1  # where a piece is a part of the memory
         return max(
             besides + BYTES_EACH * pieces * SMALLEST_PIECE, min(shared, besides + BYTES_EACH * pieces * PIECE_BYTES)
@@ -105,68 +127,93 @@ class ParsedAhead:
             self.spare_rooms.give_back(room)
 
     def pieces(self, inputs: list[str]) -> Iterator[list[Part]]:
-        """Parsed pieces; rows come as soon as they were read.  Instead of waiting for a piece the consumer parses one
-        that no thread of the pool has begun.  Raises InputError for what cannot be read."""
-        self.turns = Turns(self.find)
-        ready: queue.Queue = queue.Queue(1)
-        closed = threading.Event()
-        with ThreadPoolExecutor(self.jobs, thread_name_prefix="blocksvm-parse") as pool:
-            reading = threading.Thread(
-                target=self._read, args=(inputs, pool, ready, closed), name="blocksvm-read", daemon=True
-            )
-            reading.start()
-            under_way: deque = deque()  # (piece, its number, its future), as they were read
-            end = None
-            try:
-                while True:
-                    while end is None and len(under_way) <= self.jobs:
-                        try:
-                            item = ready.get(timeout=0.0 if under_way else 0.1)
-                        except queue.Empty:
-                            break
-                        if isinstance(item, tuple):
-                            under_way.append(item)
-                        else:
-                            end = item
-                    if under_way:
-                        if not under_way[0][2].done():
-                            self._help(under_way)
-                        if wait([under_way[0][2]], timeout=0.001).done:
-                            yield under_way.popleft()[2].result()
-                    elif end is not None:
-                        if end is not END:
-                            raise end
-                        return
-                    elif self.stop():
-                        return
-            finally:
-                closed.set()
-                reading.join(ENDING_SECONDS)
-
-    def _read(self, inputs: list[str], pool: ThreadPoolExecutor, ready: queue.Queue, closed: threading.Event) -> None:
-        """The reading thread: pieces, each with the future of its parsing, then END or an exception."""
-
-        def put(item) -> bool:
-            while not closed.is_set():
-                try:
-                    ready.put(item, timeout=0.1)
-                    return True
-                except queue.Full:
-                    continue
-            return False
-
+        """Parsed pieces; rows come as soon as they were read.  Instead of waiting for a piece the consumer reads and
+        parses one, unless reading may wait for a pipe.  Raises InputError for what cannot be read."""
+        self.turns = turns = Turns(self.find)
+        self.under_way = 0  # pieces that have a place
+        self.n_read = n_taken = 0
+        self.ended = False
+        self.closed = threading.Event()
+        self.reading_lock = threading.Lock()
+        self.texts = self._texts(inputs)
+        piped = any(not os.path.isfile(name) for name in inputs)
+        # of a pipe one thread may wait for text while others parse
+        workers = [threading.Thread(target=self._work, name=f"blocksvm-parse-{k}", daemon=True)
+                   for k in range(self.jobs + piped)]  # fmt: skip
+        for worker in workers:
+            worker.start()
         try:
-            with inputs_of(inputs, self.reading.recipe, closed.is_set) as text:
-                limit = self._begin(text)
-                if isinstance(text, FileInputs):
-                    ready.maxsize = ROWS_READ
-                pieces = text.pieces(self.piece_bytes, limit, eager=True, digested=False, spare=self.spare_text)
-                for number, piece in enumerate(pieces):
-                    if not put((piece, number, pool.submit(self._make, piece, number))):
-                        return
-            put(END)
-        except BaseException as error:
-            put(error)
+            while True:
+                if not turns.found and not piped and self._takes_place(0.0):
+                    self._advance()
+                with turns.changed:
+                    if not turns.found:
+                        turns.changed.wait(0.1)
+                    found = turns.found.popleft() if turns.found else None
+                if isinstance(found, list):
+                    n_taken += 1
+                    yield found
+                    self._leave_place()
+                elif found is END:
+                    return
+                elif found is not None:
+                    raise found
+                elif n_taken == self.n_read and self.stop():
+                    return
+        finally:
+            self.closed.set()
+            with turns.changed:
+                turns.changed.notify_all()
+            for worker in workers:
+                worker.join(ENDING_SECONDS)
+            if self.reading_lock.acquire(blocking=False):
+                self.texts.close()
+
+    def _texts(self, inputs: list[str]) -> Generator[TextPiece | RowPiece]:
+        with inputs_of(inputs, self.reading.recipe, self.closed.is_set) as text:
+            limit = self._begin(text)
+            yield from text.pieces(self.piece_bytes, limit, eager=True, digested=False, spare=self.spare_text)
+
+    def _takes_place(self, seconds: float | None) -> bool:
+        """Whether one more piece may come under way, so that all of them fit in what is planned; in so many seconds."""
+        with self.turns.changed:
+            if not self.turns.changed.wait_for(lambda: self.closed.is_set() or self.under_way < self.n_pieces, seconds):
+                return False
+            self.under_way += 1
+        return True
+
+    def _leave_place(self) -> None:
+        with self.turns.changed:
+            self.under_way -= 1
+            self.turns.changed.notify_all()
+
+    def _work(self) -> None:
+        """A thread that reads and parses."""
+        while not (self.ended or self.closed.is_set()):
+            self._takes_place(None)
+            self._advance()
+
+    def _advance(self) -> None:
+        """Read a piece, for which there is a place, and parse it.  Who parses it has read it: so its text lies in the
+        caches of that processor."""
+        with self.reading_lock:
+            if self.ended or self.closed.is_set():
+                self._leave_place()
+                return
+            piece: TextPiece | RowPiece | None = None
+            made: list[Part] | object = END
+            try:
+                piece = next(self.texts, None)
+            except BaseException as error:
+                made = error
+            self.ended = piece is None
+            number, self.n_read = self.n_read, self.n_read + 1
+        if piece is not None:
+            try:
+                made = self._parse(piece)
+            except BaseException as error:
+                made = error
+        self.turns.take(number, made)
 
     def _begin(self, text) -> LineLimit:
         """Choose the reader, and cut pieces so that its rows fit in what is planned."""
@@ -174,23 +221,9 @@ class ParsedAhead:
         self.on_format(self.reading.recipe.format)
         self.reader = reader_of(self.reading)
         share = BYTES_EACH / (self.reader.expansion + BYTES_EACH - EXPANSION)
-        self.piece_bytes = int(share * self.most_bytes)
+        most = self.most_bytes if isinstance(text, FileInputs) else min(self.most_bytes, TEXT_BYTES)
+        self.piece_bytes = int(share * most)
         return LineLimit.share(self.memory, int(self.line_parts / share))
-
-    def _help(self, under_way: deque) -> None:
-        """Parse the first piece that no thread has begun."""
-        for at, (piece, number, future) in enumerate(under_way):
-            if future.cancel():
-                own: Future = Future()
-                own.set_result(self._make(piece, number))
-                under_way[at] = piece, number, own
-                return
-
-    def _make(self, piece: TextPiece | RowPiece, number: int) -> list[Part]:
-        """A piece parsed, and its features, if it is its turn."""
-        parts = self._parse(piece)
-        self.turns.take(number, parts)
-        return parts
 
     def _parse(self, piece: TextPiece | RowPiece) -> list[Part]:
         if isinstance(piece, RowPiece):

@@ -30,7 +30,7 @@ class PlaceTable:
 
     def __init__(self, n: int):
         self.numbers = np.zeros(n, np.int32)
-        self.known = np.empty(n, np.int32)  # memory that is not touched is not taken
+        self.known = np.empty(n + 1, np.int32)  # memory that is not touched is not taken
         self.n_known = 0
 
     def __len__(self) -> int:

@@ -83,6 +83,7 @@ class StreamLearner:
     def grow(self, capacity: int) -> None:
         """Use more features; the constant one's and the later classes' numbers move back."""
         before = self.capacity
+        used = self.runner.n_vectors * (before + 1)
         for array, width in ((self.reserved, self.runner.width), (self.reserved_prior, 1)):
             if len(array) == 0:
                 continue
@@ -91,7 +92,8 @@ class StreamLearner:
                 constant = array[old + before * width : old + (before + 1) * width].copy()
                 if c:
                     array[new : new + before * width] = array[old : old + before * width]
-                array[new + before * width : new + capacity * width] = 0.0
+                # what was never used is 0 as it is, and memory that is not touched is not taken
+                array[new + before * width : min(new + capacity * width, used * width)] = 0.0
                 array[new + capacity * width : new + (capacity + 1) * width] = constant
         self._use(capacity)
         # new features begin as the learner says; those of before were moved away
