@@ -95,4 +95,5 @@ def forgetting(learner: Learner, part: float) -> Learner:
                         WEIGHT_FADES=0 in fades and learner.current is plain_current, **parts)  # fmt: skip
     kept = {name: getattr(learner, name) for name in Learner.__dataclass_fields__}
     changes = {"columns": layout(*names, "up_to"), "score": scored, "update": changed, "current": read, "mean": read}
+    changes["kept"] = None  # what the row had before columns faded
     return Forgetting(**(kept | changes), inner=learner, part=part)

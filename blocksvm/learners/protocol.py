@@ -179,7 +179,10 @@ class Learner:
     describe: Callable[[Mapping, Mapping], dict] = lambda settings, scalars: {}
 
     def like(self, **changes) -> Learner:
-        """A learner that differs from this one in some entries."""
+        """A learner that differs from this one in some entries; with another score or update nothing is kept between
+        the two, unless it is said how."""
+        if "score" in changes or "update" in changes:
+            changes.setdefault("kept", None)
         return replace(self, **changes)
 
     def of(self, given: Mapping) -> Learner:
