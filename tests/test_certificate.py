@@ -270,7 +270,7 @@ def test_a_visit_that_the_time_breaks_off_makes_the_certificate_before_it_out_of
 def test_the_thread_that_reads_shares_a_certificate_of_rows_in_memory(n_classes, monkeypatch):
     """Each row's decision value is its own: whoever makes it, certificate and weights are the same."""
     draw = np.random.default_rng(0)
-    X = sparse.random(301, 40, 0.2, "csr", rng=draw)
+    X = sparse.csr_matrix(draw.random((301, 40)) * (draw.random((301, 40)) < 0.2))
     y = np.arange(301) % n_classes
     fitted, shared = [], []
     beside = BlockReader.beside
