@@ -3,6 +3,7 @@
 import subprocess
 import sys
 
+import h5py
 import numpy as np
 import pytest
 import reference
@@ -206,6 +207,8 @@ def test_another_normalisation_is_said(trained, tmp_path):
     assert "--normalize none, this store's with l2" in done.stderr
 
 
+# one run of twenty ends in a fault of memory within HDF5 itself, where the damage is in its own tables of names
+@pytest.mark.skipif(h5py.version.hdf5_version_tuple < (1, 14, 5), reason="HDF5 crashes on damaged files")
 @pytest.mark.parametrize("name", ["model", "checkpoint"])
 def test_a_damaged_model_or_checkpoint_is_one_sentence_or_the_same(trained, tmp_path, name):
     """Bytes flipped one at a time: what is read is an InputError or exactly what was written."""
