@@ -279,7 +279,7 @@ def test_the_thread_that_reads_shares_a_certificate_of_rows_in_memory(n_classes,
         monkeypatch.setattr(certifier, "BY_TWO", threshold)
         assert not shared
         fitted.append(fit(Matrix(X, y), max_outer=3, tol=1e-9, schedule="1"))
-    assert shared and all(other is not None for other in shared)
+    assert shared and all(other.done() for other in shared)
     one, two = fitted
     assert one.certificate == two.certificate
     assert one.result.w.tobytes() == two.result.w.tobytes()

@@ -93,7 +93,7 @@ def forgetting(learner: Learner, part: float) -> Learner:
                                FADING_SCALARS=scalars, **parts)  # fmt: skip
     read = inlined_with(forgetting_current, f"forgetting_{learner.current.__name__}", current=learner.current,
                         WEIGHT_FADES=0 in fades and learner.current is plain_current, **parts)  # fmt: skip
-    kept = {name: getattr(learner, name) for name in Learner.__dataclass_fields__}
-    changes = {"columns": layout(*names, "up_to"), "score": scored, "update": changed, "current": read, "mean": read}
-    changes["kept"] = None  # what the row had before columns faded
-    return Forgetting(**(kept | changes), inner=learner, part=part)
+    own = {name: getattr(learner, name) for name in Learner.__dataclass_fields__}
+    changes = {"columns": layout(*names, "up_to"), "score": scored, "update": changed, "current": read, "mean": read,
+               "kept": None}  # columns fade between the two  # fmt: skip
+    return Forgetting(**(own | changes), inner=learner, part=part)

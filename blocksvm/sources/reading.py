@@ -63,9 +63,9 @@ class BlockReader:
         """The block asked for last has been read (or nothing is being read)."""
         return self.pending is None or self.pending[1].done()
 
-    def beside(self, work: Callable, *arguments) -> Future | None:
-        """Have the reading thread do something else, where it has nothing to read any more."""
-        return None if self.kept is None else self.pool.submit(work, *arguments)
+    def beside(self, work: Callable, *arguments) -> Future:
+        """Have the reading thread do something else: it has nothing to read any more once a block is ``kept``."""
+        return self.pool.submit(work, *arguments)
 
     def take(self, chunks: np.ndarray) -> Block:
         if self.kept is not None:

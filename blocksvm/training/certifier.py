@@ -89,12 +89,11 @@ class Certifier:
 
     def _scores(self, sums: CertificateSums, block: Block) -> np.ndarray:
         """A block's decision values; each is of its row alone, whoever makes it."""
-        half = int(np.searchsorted(block.indptr, block.n_nonzeros // 2))
-        other = None
-        if block.n_nonzeros >= BY_TWO:
-            other = self.supply.feed.beside(sums.scores, block[half:])
-        if other is None:
+        feed = self.supply.feed
+        if feed.kept is None or block.n_nonzeros < BY_TWO:
             return sums.scores(block)
+        half = int(np.searchsorted(block.indptr, block.n_nonzeros // 2))
+        other = feed.beside(sums.scores, block[half:])
         return np.concatenate([sums.scores(block[:half]), other.result()])
 
     def _gather(self, block: Block, scores: np.ndarray) -> None:
