@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import bz2
+import fcntl
 import gzip
 import lzma
 import math
+import os
 import random
 import re
 import struct
+from contextlib import suppress
 from decimal import Decimal, getcontext
 
 import numpy as np
@@ -22,6 +25,7 @@ from xxhash import xxh3_128_hexdigest
 from blocksvm.errors import InputError
 from blocksvm.formats.protocol import Reading
 from blocksvm.formats.recipe import Recipe
+from blocksvm.formats.stored import PIPE_BYTES, Pipe
 from blocksvm.formats.svmlight import SVMLIGHT
 from blocksvm.formats.text import LineLimit, TextInputs, TextPiece, TextSource
 from blocksvm.kernels import kernel, words
@@ -407,3 +411,31 @@ def test_a_line_longer_than_memory_allows_is_told_with_the_memory_that_would_do(
     with TextInputs([str(path)]) as text:
         pieces = list(text.pieces(100, LineLimit.share(int(told[1]) * 1_000_000, 40)))
     assert sum(piece.end for piece in pieces) == 5_000_015
+
+
+def test_all_that_a_pipe_has_ready_is_read_at_once():
+    """Linux' pipes are made larger, so that pieces of text need not be small; the end is told once and for good."""
+    reading, writing = os.pipe()
+    with Pipe(reading, lambda: False, owned=True) as pipe:
+        with suppress(AttributeError, OSError):  # no Linux; or the user has too many pipes
+            size = fcntl.fcntl(reading, fcntl.F_GETPIPE_SZ)
+            fcntl.fcntl(reading, fcntl.F_SETPIPE_SZ, PIPE_BYTES)  # allowed here: so it was before
+            assert size == PIPE_BYTES
+        for part in (b"ab\n" * 5_000, b"cd\n" * 5_000):
+            os.write(writing, part)
+        room = bytearray(100_000)
+        assert pipe.readinto(room) == 30_000
+        assert room[14_997:15_003] == b"ab\ncd\n"
+        os.write(writing, b"last")
+        assert pipe.readinto(memoryview(room)[:3]) == 3
+        os.close(writing)
+        assert (pipe.readinto(room), room[0]) == (1, ord("t"))
+        assert (pipe.readinto(room), pipe.readinto(room)) == (0, 0)
+
+
+def test_a_pipe_that_is_stopped_gives_nothing_more():
+    reading, writing = os.pipe()
+    os.write(writing, b"ready")
+    with Pipe(reading, lambda: True, owned=True) as pipe:
+        assert pipe.readinto(bytearray(9)) == 0
+    os.close(writing)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bz2
+import fcntl
 import gzip
 import io
 import lzma
@@ -10,6 +11,7 @@ import os
 import select
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from blocksvm.errors import InputError
@@ -19,6 +21,7 @@ from blocksvm.sources.store.files import open_hdf5
 STORED_PIECE = 1 << 14  # compressed bytes at a time: what zstd makes of them must fit in memory
 UNPACKED_PIECE = 1 << 18  # bytes that other decoders give at a time
 POLL_MILLISECONDS = 100
+PIPE_BYTES = 1 << 20  # that wait in a pipe, where the system lets it grow: Linux gives 64 kB, which are a piece each
 
 
 class Pipe(io.RawIOBase):
@@ -34,15 +37,24 @@ class Pipe(io.RawIOBase):
         self.owned = owned
         self.ready = select.poll()
         self.ready.register(descriptor, select.POLLIN)
+        self.ended = False
+        with suppress(AttributeError, OSError):  # no Linux; no pipe, or the user has too many
+            fcntl.fcntl(descriptor, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer) -> int:
-        while not self.stop():
-            if self.ready.poll(POLL_MILLISECONDS):
-                return os.readv(self.descriptor, [buffer])
-        return 0
+        """All that is ready, as far as there is room; waits for the first byte alone."""
+        view, filled = memoryview(buffer), 0
+        while not self.ended and filled < len(view) and (filled or not self.stop()):
+            if self.ready.poll(0 if filled else POLL_MILLISECONDS):
+                n = os.readv(self.descriptor, [view[filled:]])
+                filled += n
+                self.ended = n == 0
+            elif filled:
+                break
+        return filled
 
     def close(self) -> None:
         if self.owned and not self.closed:
