@@ -20,6 +20,7 @@ from blocksvm.training.schedule import (
     GAIN_LEFT,
     MOST_BY_GAIN,
     MOST_PASSES,
+    WORTH_ANOTHER,
     Auto,
     Fixed,
     Gain,
@@ -31,6 +32,7 @@ from blocksvm.training.schedule import (
 )
 from blocksvm.training.settings import TrainSettings
 from blocksvm.training.trace import Trace, earlier_run
+from blocksvm.training.visits import ThisThread
 
 
 @pytest.fixture(scope="module")
@@ -196,8 +198,8 @@ def test_windowed_rows_are_those_of_the_definition():
 # -- schedules -----------------------------------------------------------------------------------------------------
 
 
-def situation(passes=1, finished=False, next_ready=False, disk_seconds=1.0, pass_seconds=0.1, gain=0.0, allowed=2.0):
-    return Situation(passes, finished, next_ready, disk_seconds, pass_seconds, gain=gain, allowed=allowed)
+def situation(passes=1, finished=False, next_ready=False, disk_seconds=1.0, pass_seconds=0.1, allowed=2.0, **more):
+    return Situation(passes, finished, next_ready, disk_seconds, pass_seconds, allowed=allowed, **more)
 
 
 def passes_of(schedule, **options) -> int:
@@ -221,6 +223,11 @@ def test_schedules_ask_for_the_passes_they_promise():
     assert passes_of(Auto(), disk_seconds=99.0) == MOST_PASSES
     assert passes_of(Auto(), next_ready=True) == 1
     assert passes_of(Auto(), pass_seconds=0.0) == 1
+    quick = {"next_ready": True, "visit_rate": 1.0}
+    assert passes_of(Auto(), gain_rate=1.01 * WORTH_ANOTHER, **quick) == MOST_PASSES
+    assert passes_of(Auto(), gain_rate=0.99 * WORTH_ANOTHER, **quick) == 1
+    assert passes_of(Auto(), gain_rate=9.0, with_set=True, **quick) == 1
+    assert passes_of(Auto(), gain_rate=9.0, first_of_warm_start=True, **quick) == 1
     assert passes_of(Gain(), gain=0.021) == passes_of(Gain(), gain=1e-300, allowed=0.0) == MOST_BY_GAIN
     assert passes_of(Gain(), gain=2.0 * GAIN_LEFT) == passes_of(Gain(), gain=-1.0) == 1
     replay = Replay([3, 1])
@@ -277,9 +284,28 @@ def test_what_the_clock_chose_is_recorded_and_replayed(rows, tmp_path, solver, s
 
 
 def test_overlap_makes_one_pass_where_nothing_is_read(rows):
-    for schedule in ("auto", "overlap"):
-        run = train(Matrix(*rows), schedule=schedule, max_outer=3, tol=0.0)
-        assert run.result.passes == [1, 1, 1]
+    assert train(Matrix(*rows), schedule="overlap", max_outer=3, tol=0.0).result.passes == [1, 1, 1]
+
+
+class ByAnotherClock(ThisThread):
+    """Says of each pass that it took so many seconds."""
+
+    def __init__(self, seconds: float):
+        self.seconds = seconds
+
+    def make(self, solver, visit, block, state):
+        go_on = visit.go_on
+        visit.go_on = lambda passes, result, took: go_on(passes, result, took and self.seconds)
+        return super().make(solver, visit, block, state)
+
+
+def test_auto_makes_further_passes_where_waiting_costs_more(rows):
+    settings = {"schedule": "auto", "working_set": "none", "block_chunks": 5, "max_outer": 3, "tol": 0.0}
+    source = Matrix(*rows, chunk_rows=CHUNK_ROWS)
+    passes = train(source, executor=ByAnotherClock(1e-9), **settings).result.passes
+    assert passes[0] == 1, "how long a block is waited for is not known yet"
+    assert 1 < max(passes) <= MOST_PASSES
+    assert set(train(source, executor=ByAnotherClock(1000.0), **settings).result.passes) == {1}
 
 
 @pytest.mark.parametrize("loss", ["hinge", "squared-hinge"])

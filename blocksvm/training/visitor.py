@@ -44,10 +44,12 @@ class Visitor:
         self.stop = stop
         self.report = report
         self.arrays: State | None = None
-        self.pass_seconds = 0.0  # running mean, for the schedules that go by time
+        # running means, for the schedules that go by time
+        self.pass_seconds = 0.0
+        self.waiting_seconds = 0.0  # for a block, helping to decode it included
         self.set_pass_seconds = 0.0  # of the last pass over the working set
         self.set_gain_rate = 0.0  # what it added to the dual in a second
-        self.first_pass = True
+        self.first_pass = self.first_block = True
 
     def packed(self, working_set: WorkingSet | None) -> State | None:
         """``arrays`` for a checkpoint: of a visit to the working set, what its members have, wherever they lie."""
@@ -71,6 +73,7 @@ class Visitor:
 
     def visit(self, block: Block, state: State, working_set: WorkingSet | None) -> bool:
         """Have one block visited, and its rows gathered; False where the run was stopped meanwhile."""
+        gained = spent = 0.0  # in this visit
         progress, schedule = self.progress, self.plan.schedule
         position = progress.position
         if isinstance(schedule, Replay):
@@ -83,9 +86,13 @@ class Visitor:
         most = self.plan.settings.passes_left(progress.passes_made)
 
         def wanted(passes: int, result: PassResult | None, seconds: float) -> bool:
+            nonlocal gained, spent
+            gain_rate = 0.0
             if seconds:
                 self._learn_pace(seconds)
             if result is not None:
+                gained, spent = gained + result.gain, spent + seconds
+                gain_rate = result.gain / max(seconds, 1e-9)
                 if passes == 1:
                     # before the first reading is whole, the losses on it, which are not below what they come to
                     last = progress.estimates[-1] if progress.estimates else None
@@ -98,7 +105,7 @@ class Visitor:
             first_of_warm_start = progress.warm_started and not progress.outers_done()
             return passes < most and schedule.go_on(
                 Situation(passes, finished, ready, disk, self.pass_seconds, with_set, progress.gain, progress.allowed,
-                          first_of_warm_start)
+                          first_of_warm_start, gain_rate, gained / max(spent + self.waiting_seconds, 1e-9))
             )  # fmt: skip
 
         visit = Visit(order, wanted, position.passes, self.arrays, progress.finished)
@@ -200,6 +207,13 @@ class Visitor:
         stopped = stopped or any(not result.whole for result in change.results)
         self.arrays = change.arrays if stopped else None
         return change
+
+    def learn_wait(self, took: float) -> None:
+        """The running mean of the wait for a block; nothing was done while the first one was read."""
+        if self.first_block:
+            self.first_block = False
+        else:
+            self.waiting_seconds = took if not self.waiting_seconds else 0.8 * self.waiting_seconds + 0.2 * took
 
     def _learn_pace(self, took: float) -> None:
         """The running mean of a pass; the first one of a process also loads the kernel, and tells nothing."""
