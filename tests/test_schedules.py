@@ -284,7 +284,9 @@ def test_what_the_clock_chose_is_recorded_and_replayed(rows, tmp_path, solver, s
 
 
 def test_overlap_makes_one_pass_where_nothing_is_read(rows):
-    assert train(Matrix(*rows), schedule="overlap", max_outer=3, tol=0.0).result.passes == [1, 1, 1]
+    for schedule in ("auto", "overlap"):
+        run = train(Matrix(*rows), schedule=schedule, max_outer=3, tol=0.0)
+        assert run.result.passes == [1, 1, 1]
 
 
 class ByAnotherClock(ThisThread):

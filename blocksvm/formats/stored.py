@@ -39,7 +39,8 @@ class Pipe(io.RawIOBase):
         self.ready.register(descriptor, select.POLLIN)
         self.ended = False
         with suppress(AttributeError, OSError):  # no Linux; no pipe, or the user has too many
-            fcntl.fcntl(descriptor, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
+            if fcntl.fcntl(descriptor, fcntl.F_GETPIPE_SZ) < PIPE_BYTES:
+                fcntl.fcntl(descriptor, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
 
     def readable(self) -> bool:
         return True

@@ -52,7 +52,7 @@ class BlockReader:
         began, busy = time.perf_counter(), self._busy()
         block = self.source.read_block(chunks, arena)
         idle = max(0.0, time.perf_counter() - began - (self._busy() - busy))
-        self.disk_seconds = idle if not self.disk_seconds else 0.8 * self.disk_seconds + 0.2 * idle
+        self.disk_seconds = running_mean(self.disk_seconds, idle)
         return block
 
     def _busy(self) -> float:
@@ -86,6 +86,11 @@ class BlockReader:
         if self.resident:
             self.kept = block
         return block
+
+
+def running_mean(before: float, seconds: float) -> float:
+    """The mean with one more measurement, the latest counting most; ``before``: without it, 0 where there was none."""
+    return 0.8 * before + 0.2 * seconds if before else seconds
 
 
 def iterate_blocks(source: Source, memory: int) -> Iterator[Block]:

@@ -16,15 +16,16 @@ from blocksvm.training.record import Progress
 
 class Feed(BlockReader):
     """The blocks at hand; bytes read, and the seconds of reading, decoding and waiting, go into the tally of the
-    progress."""
+    progress.  waited: seconds that the last block was waited for."""
 
     def __init__(self, blocks: Blocks, progress: Progress):
         super().__init__(blocks.source, blocks.arena_bytes, blocks.partition.resident)
         self.progress = progress
+        self.waited = 0.0
         self.told = ReadingCost()  # of what reading has cost, what is in a tally already
 
     def take(self, chunks: np.ndarray) -> Block:
-        waited = self.seconds_waiting
+        before = self.seconds_waiting
         block = super().take(chunks)
         # the block was read while the one before it was trained on; at this moment nothing is being read
         tally, cost = self.progress.tally, replace(self.source.cost)
@@ -32,7 +33,8 @@ class Feed(BlockReader):
         tally.seconds_reading += cost.seconds_reading - self.told.seconds_reading
         tally.seconds_decoding += cost.seconds_decoding - self.told.seconds_decoding
         self.told = cost
-        tally.seconds_waiting += self.seconds_waiting - waited
+        self.waited = self.seconds_waiting - before
+        tally.seconds_waiting += self.waited
         return block
 
     def all_blocks(self, blocks: list[np.ndarray], then: list[np.ndarray] | None = None) -> Iterator[Block]:

@@ -54,9 +54,7 @@ class Reading:
         while position.visit < len(blocks):
             more = position.visit + 1 < len(blocks)
             if not position.of_the_set:
-                waited = run.supply.feed.seconds_waiting
                 block = run.supply.feed.take(blocks[position.visit])
-                self.visitor.learn_wait(run.supply.feed.seconds_waiting - waited)
                 run.supply.feed.request(blocks[position.visit + 1] if more else following[0])
                 if not self.visitor.visit(block, run.state, run.working_set):
                     return self._broken_off()

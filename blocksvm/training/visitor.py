@@ -10,6 +10,7 @@ import numpy as np
 from blocksvm.errors import InputError
 from blocksvm.solvers.protocol import SHARE, PassResult, State
 from blocksvm.sources.block import Block
+from blocksvm.sources.reading import running_mean
 from blocksvm.training.plan import Plan
 from blocksvm.training.record import Progress
 from blocksvm.training.schedule import TRIED_EVERY, Replay, SetSituation, Situation
@@ -72,7 +73,9 @@ class Visitor:
         return [array.name for array in self.plan.solver.visit_arrays if not array.length]
 
     def visit(self, block: Block, state: State, working_set: WorkingSet | None) -> bool:
-        """Have one block visited, and its rows gathered; False where the run was stopped meanwhile."""
+        """Have one block visited, which was taken last, and its rows gathered; False where the run was stopped
+        meanwhile."""
+        self._learn_wait(self.supply.feed.waited)
         gained = spent = 0.0  # in this visit
         progress, schedule = self.progress, self.plan.schedule
         position = progress.position
@@ -208,19 +211,19 @@ class Visitor:
         self.arrays = change.arrays if stopped else None
         return change
 
-    def learn_wait(self, took: float) -> None:
+    def _learn_wait(self, took: float) -> None:
         """The running mean of the wait for a block; nothing was done while the first one was read."""
         if self.first_block:
             self.first_block = False
         else:
-            self.waiting_seconds = took if not self.waiting_seconds else 0.8 * self.waiting_seconds + 0.2 * took
+            self.waiting_seconds = running_mean(self.waiting_seconds, took)
 
     def _learn_pace(self, took: float) -> None:
         """The running mean of a pass; the first one of a process also loads the kernel, and tells nothing."""
         if self.first_pass:
             self.first_pass = False
         else:
-            self.pass_seconds = took if not self.pass_seconds else 0.8 * self.pass_seconds + 0.2 * took
+            self.pass_seconds = running_mean(self.pass_seconds, took)
 
     def _count(self, change: Change) -> None:
         tally = self.progress.tally
