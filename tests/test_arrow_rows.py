@@ -18,10 +18,12 @@ from reference_formats import mix  # noqa: E402
 from blocksvm.cli import warmup  # noqa: E402
 from blocksvm.errors import InputError  # noqa: E402
 from blocksvm.formats import arrow_files, table_rows  # noqa: E402
+from blocksvm.formats.arrow_columns import POINTER  # noqa: E402
 from blocksvm.formats.files import FileInputs  # noqa: E402
 from blocksvm.formats.hashing import reader_of  # noqa: E402
 from blocksvm.formats.protocol import Reading  # noqa: E402
 from blocksvm.formats.recipe import Recipe  # noqa: E402
+from blocksvm.kernels.foreign_memory import where_columns_lie  # noqa: E402
 from blocksvm.kernels.table_columns import MOST_ALIKE, fill_rows, order_ids  # noqa: E402
 from blocksvm.kernels.table_rows import SOUND, close_columns, read_column  # noqa: E402
 
@@ -322,6 +324,26 @@ def test_a_sorting_network_sorts(n):
     for low, high in pairs.tolist():
         keys[low], keys[high] = np.minimum(keys[low], keys[high]), np.maximum(keys[low], keys[high])
     assert (keys == expected).all()
+
+
+@pytest.mark.parametrize(("first", "rows"), [(0, 20), (3, 9), (20, 0)])
+def test_columns_lie_where_their_owner_says(first, rows):
+    """In a batch and in a part of one: the addresses of pyarrow's own buffers."""
+    made = [
+        pa.array([None, *range(19)], pa.int64()),
+        pa.array(np.arange(20.0, dtype=np.float32)),
+        pa.array([*np.arange(19.0), None], pa.float64()),
+    ]
+    batch = pa.record_batch(made, names=["a", "b", "c"]).slice(first, rows)
+    _, table = exported = batch.__arrow_c_array__()
+    columns, found = np.array([2, 1, 0]), np.empty((3, 3), np.int64)
+    where_columns_lie(POINTER(table, b"arrow_array"), columns, *found)
+    del exported
+    for j, (address, valid, offset) in zip(columns, found.T.tolist(), strict=True):
+        column = batch.column(int(j))
+        bits, items = column.buffers()
+        assert (address, offset) == (items.address, first)
+        assert valid == (0 if bits is None else bits.address) or (valid == 0 and column.null_count == 0)
 
 
 @pytest.mark.parametrize("kind", [np.float64, np.float32, np.int64, np.int32])
