@@ -7,9 +7,9 @@ A share of 8 is a budget of 1 byte a nonzero, 16 a feature that occurs, 20 a row
 are decoded; 32 a quarter of the first of these; 'mem' room for everything.  All runs are interleaved, each a process of
 its own, which finds memory at hand; stores are read from the system's cache.  LIBLINEAR has the ids of the text, as its
 users do.  Its time begins when its rows are in memory; runs in memory are also told without the seconds in which they
-waited for theirs.  LIBLINEAR stops at 300 iterations, which is compiled in; --longer: where it has not got to the primal
-by then, its code in scikit-learn's LinearSVC goes on, by a quarter of the iterations more each time, without the seconds that
-this takes for one of them.
+waited for theirs.  LIBLINEAR stops at 300 iterations, which is compiled in; --longer: where it has not got to the
+primal by then, its code in scikit-learn's LinearSVC goes on, by a quarter of the iterations more each time, without the
+seconds that this takes for one of them.
 """
 
 from __future__ import annotations
