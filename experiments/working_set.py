@@ -66,33 +66,33 @@ def ours(store: Path, memory: int, tol: float, working_set: str) -> dict:
     }
 
 
+def trained(solver: str, setting: str, folder: Path, rows: Rows, primal: float) -> dict:
+    """A peer's run, its primal objective, and whether this has ``reached`` ours."""
+    weights = folder / "w.npy"
+    given = ("--folder", folder, "--level", setting, "-C", 1.0, "--memory", 0, "--out", weights)
+    line = must(run_module(sys.executable, f"experiments.solvers.{solver}", *given))
+    found, _ = evaluate(rows, np.load(weights), 1.0)
+    return line | {"primal": found, "reached": found <= primal}
+
+
 def liblinear(folder: Path, rows: Rows, primal: float, level: int) -> tuple[dict, int]:
     """(its run at the loosest level, from this one on, that reaches the primal objective, or at the tightest; level)"""
-    weights = folder / "w.npy"
     while True:
-        given = ("--folder", folder, "--level", f"eps={LEVELS[level]}", "-C", 1.0, "--memory", 0, "--out", weights)
-        line = must(run_module(sys.executable, "experiments.solvers.liblinear", *given))
-        found, _ = evaluate(rows, np.load(weights), 1.0)
-        line |= {"primal": found, "reached": found <= primal}
+        line = trained("liblinear", f"eps={LEVELS[level]}", folder, rows, primal)
         if line["reached"] or level + 1 == len(LEVELS) or line.get("warnings"):
             return line, level
         level += 1
 
 
 def longer(folder: Path, rows: Rows, primal: float) -> dict:
-    """The first run of LIBLINEAR's code in scikit-learn, by its iterations, that reaches the primal objective."""
-    weights, start_up = folder / "w.npy", 0.0
-    for iterations in (1, *ITERATIONS):
-        given = ("--folder", folder, "--level", f"tol=1e-12,max_iter={iterations}", "-C", 1.0, "--memory", 0)
-        line = must(run_module(sys.executable, "experiments.solvers.linear_svc", *given, "--out", weights))
-        if iterations == 1:
-            start_up = line["seconds"]
-            continue
-        found, _ = evaluate(rows, np.load(weights), 1.0)
-        line |= {"primal": found, "reached": found <= primal, "seconds": line["seconds"] - start_up}
+    """The first run of LIBLINEAR's code in scikit-learn, by its iterations, that reaches the primal objective, or the
+    longest; its seconds without those of a run of one iteration."""
+    start_up = trained("linear_svc", "tol=1e-12,max_iter=1", folder, rows, primal)["seconds"]
+    for iterations in ITERATIONS:
+        line = trained("linear_svc", f"tol=1e-12,max_iter={iterations}", folder, rows, primal)
         if line["reached"]:
             break
-    return line
+    return line | {"seconds": line["seconds"] - start_up}
 
 
 def measure(name: str, text: Path, folder: Path, options) -> dict:
@@ -134,19 +134,19 @@ def table(results: list[dict], options) -> str:
     head = ["data", "nonzeros", "LIBLINEAR"]
     head += [f"1/{c.split()[0]}, {'no set' if 'none' in c else 'set'}".replace("1/mem", "in memory") for c in columns]
     about = machine()
+    beyond = ", or, where it stops before, its code in scikit-learn, whose time follows" if options.longer else ""
     lines = [
         f"Seconds to a certified relative gap of {options.tol:g} (readings of all rows, certificates included), "
         f"medians of {options.repeats}; then how many times as long LIBLINEAR takes in memory, training alone, to the "
-        f"primal objective of the 1/{shares[0]} run. {about['cpu']}, {about['cores']} cores, {about['ram_gb']} GB, "
-        f"{about['date']}.\n",
+        f"primal objective of the 1/{shares[0]} run{beyond}. {about['cpu']}, {about['cores']} cores, "
+        f"{about['ram_gb']} GB, {about['date']}.\n",
         "| " + " | ".join(head) + " |",
         "|---" * len(head) + "|",
     ]
     for result in results:
         stopped = peer = statistics.median(line["seconds"] for line in result["liblinear"])
         mark = "" if result["liblinear"][-1]["reached"] else " (not reached)"
-        if result["longer"] is not None:  # what follows is told against it
-            more = result["longer"]
+        if (more := result["longer"]) is not None:
             end = "" if more["reached"] else ", not reached"
             mark, peer = f"{mark}; {more['seconds']:.2f} s in {more['iterations']} iterations{end}", more["seconds"]
         cells = [result["name"], f"{result['nonzeros'] / 1e6:.1f} M", f"{stopped:.2f} s{mark}"]
