@@ -238,11 +238,11 @@ def test_what_is_left_out_is_in_the_certificate(easy, case):
 @pytest.mark.parametrize("case", ["in memory from the start", "kept in memory", "in a smaller store"])
 def test_a_run_that_is_stopped_anywhere_goes_on_to_the_same_bits(tmp_path, easy, case):
     store = easy[2]
-    options = {"schedule": "1", "tol": 1e-6} | CASES[case]
+    options = {"schedule": "1", "tol": 1e-8} | CASES[case]
     whole = train(store, **options)
     polls_in_all = counted_polls(store, options)
     resumed = 0
-    for polls in np.unique(np.linspace(2, polls_in_all - 1, 5).astype(int)).tolist():
+    for polls in np.unique(np.linspace(2, polls_in_all - 1, 8).astype(int)).tolist():
         checkpoint = tmp_path / f"{polls}.ckpt"
         first = train(store, checkpoint=checkpoint, stop=stop_after(polls), **options)
         assert first.result.status == "interrupted"

@@ -24,7 +24,7 @@ from blocksvm.train import main as train_main
 from blocksvm.training.certificate import FACTOR_WITH_A_SET, FACTOR_WITH_FEW_PASSES, Attempts
 from blocksvm.training.checks import next_is_a_check
 from blocksvm.training.record import Progress
-from blocksvm.training.schedule import Auto, SetSituation
+from blocksvm.training.schedule import MOST_OF_THE_SET, Auto, SetSituation
 from blocksvm.training.trace import earlier_run
 from blocksvm.training.working_set import KEPT, LOWERED, CopiedRows, RowsOfTheBlock, figures_of, largest_first
 
@@ -306,10 +306,10 @@ def test_it_saves_readings(rows):
     assert 0 < event["set_rows"] < 600
     assert 0 < event["set_nonzeros"] < X.nnz
     assert 0.0 < event["set_share"] <= 1.0
-    # by counts alone: one pass after each block, at most ten behind the last one, and as many where it was chosen anew
+    # by counts alone: one pass after each block, more behind the last one, and as many where it was chosen anew
     for event in with_set.outer():
         assert set(event["set_passes"][-10:-1]) <= {1} or not event["passes"]
-        assert max(event["set_passes"], default=0) <= 10
+        assert max(event["set_passes"], default=0) <= MOST_OF_THE_SET
 
 
 def test_in_memory_its_rows_are_copied_where_there_is_room(rows):
@@ -440,7 +440,7 @@ def test_passes_that_were_in_vain_are_not_made_again():
         progress.position.renewed = not visited
         if not visited:
             progress.certified_outer, progress.certificate = progress.position.outer - 1, {"rel_gap": gap}
-        return next_is_a_check(progress, working_set, None, gap, 1e-7)
+        return next_is_a_check(progress, working_set, None, gap, 1e-7, 1000.0)
 
     assert following(1.9e-7)
     assert following(1.5e-7)
@@ -449,6 +449,26 @@ def test_passes_that_were_in_vain_are_not_made_again():
     following(1.05e-7, visited=True)
     assert following(1.05e-7)
     assert not following(1.05e-7)
+
+
+def test_a_gap_within_reach_is_looked_at_once_the_visits_have_come_to_ten_times_the_work():
+    progress = Progress()
+    progress.attempts.factor, progress.attempts.last = 1.0, 1
+    working_set = SimpleNamespace(idle=False, left_out=0.0, seen=1.0)
+
+    def following(gap: float, work: int) -> bool:
+        progress.position.outer += 1
+        progress.attempts.last = progress.position.outer  # by the estimate alone none is due
+        progress.tally.nnz_visited, progress.tally.set_nnz_visited = work // 4, work - work // 4
+        progress.count_work(looked=False)
+        return next_is_a_check(progress, working_set, None, gap, 1e-6, 1000.0)
+
+    assert not following(3.9e-6, 9_999)
+    assert following(3.9e-6, 1)
+    assert not following(4.1e-6, 0), "far from the tolerance it would be in vain"
+    progress.count_work(looked=True)
+    assert progress.work_since == 0
+    assert not following(3.9e-6, 9_000)
 
 
 @pytest.mark.parametrize(

@@ -248,6 +248,7 @@ def train(
             fit(few_rows(kind, n_classes, weighted, copies=20), max_outer=3, tol=tol, **name, **settings)
         keep_active(np.zeros(1, np.int32), np.ones(1, np.uint8))
         warm_working_set(few_rows(kind, n_classes, weighted), resident=True)
+        warm_extrapolation(few_rows(kind, n_classes, weighted), get_method(solver, learner), settings)
         warm_rows(kind)
         return
     # what only stores and streams need
@@ -276,6 +277,7 @@ def train(
             # a certificate that chooses the rows of the working set, and what happens where room is short
             fit(source, max_outer=5, tol=0.9, block_chunks=1, **name, **(needed | settings), schedule="1")
             warm_working_set(source)
+            warm_extrapolation(source, method, settings)
         if method.capabilities.warm_starts:
             fitted.save(Path(folder) / "model.h5")
             # at another C every row is seen first
@@ -335,6 +337,21 @@ def warm_working_set(source, resident: bool = False) -> None:
             return
         saved = working_set.saved()
         CopiedRows(source, n_bytes).restore(saved, iter(blocks))
+
+
+def warm_extrapolation(source, method, settings: dict) -> None:
+    """What only a visit of many passes to the working set does."""
+    import numpy as np
+
+    from blocksvm.solvers.extrapolation import DualCDWithExtrapolation
+    from blocksvm.solvers.protocol import Task
+
+    own = {name: value for name, value in settings.items() if name != "bias"}
+    solver = method.make(Task(own, source, working_set=method.capabilities.working_set))
+    if isinstance(solver, DualCDWithExtrapolation):
+        state = {a.name: np.zeros(a.shape(source.n_features, source.n_samples), a.dtype) for a in solver.state_arrays}
+        block, nothing = source.read_block(np.arange(len(source.chunks)), None), np.zeros(source.n_samples)
+        solver.step(block, state, np.zeros(1, np.int32), nothing, nothing)
 
 
 def warm_folds(source, kind: str, settings: dict) -> None:

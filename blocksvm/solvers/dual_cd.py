@@ -377,6 +377,10 @@ def make(task: Task) -> Solver:
         from blocksvm.solvers.common_direction import DualCDWithDirection
 
         return DualCDWithDirection(task)
+    if task.working_set and get_loss(settings["loss"]).quadratic:
+        from blocksvm.solvers.extrapolation import DualCDWithExtrapolation
+
+        return DualCDWithExtrapolation(task)
     return DualCD(task)
 
 

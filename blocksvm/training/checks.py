@@ -12,13 +12,18 @@ OUTSIDE = 0.1  # of the gap: where the rows that are no members have more of it,
 STANDING = 0.8  # of the gap that is left: passes over the set that leave more were in vain
 STILL = 3  # outer iterations without progress after which a primal method has come to rest
 BY_THE_SET = 0.5  # what passes over a working set that holds nearly all of the gap leave of it
+# Late in a run the gap falls slowly, rises now and then, and the visits' estimate tells it only roughly.  Within this
+# multiple of the tolerance a certificate is also taken once the visits since the last one have come to so many times
+# its work, in nonzeros.
+WITHIN_REACH = 4.0
+WORK_OF_VISITS = 10.0
 
 
 def next_is_a_check(
-    progress: Progress, working_set: WorkingSet, screening: Screening | None, gap: float, tol: float
+    progress: Progress, working_set: WorkingSet, screening: Screening | None, gap: float, tol: float, reading: float
 ) -> bool:
     """Whether the next outer iteration certifies and visits no block: where it may well end the run, or decide many
-    rows.  gap: relative, as the last one's visits suggest it."""
+    rows.  gap: relative, as the last one's visits suggest it; reading: the work of a certificate, in nonzeros."""
     attempts, outer = progress.attempts, progress.position.outer - 1
     if working_set.idle:
         attempts.without_set()
@@ -35,7 +40,8 @@ def next_is_a_check(
     progress.checked_gap = None
     if screening is not None and screening.is_due(gap * abs(progress.estimates[-1])):
         return True
-    return attempts.worthwhile(outer, gap, tol)
+    reached = gap * attempts.factor <= WITHIN_REACH * tol
+    return attempts.worthwhile(outer, gap, tol) or (reached and progress.work_since >= WORK_OF_VISITS * reading)
 
 
 def at_rest(solver: Solver, state: State, estimates: list[float], tol: float) -> bool:

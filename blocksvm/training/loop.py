@@ -26,6 +26,7 @@ from blocksvm.training.heldout import held_out_figures
 from blocksvm.training.plan import Plan
 from blocksvm.training.reading import Reading
 from blocksvm.training.record import Progress, Result, Tally, end_event, outer_event, start_event
+from blocksvm.training.screening import FAR
 from blocksvm.training.supply import Supply
 from blocksvm.training.visitor import Visitor
 from blocksvm.training.visits import Executor, ThisThread
@@ -250,6 +251,7 @@ class OuterLoop:
         if certificate is not None:
             progress.certificate = asdict(certificate)
             progress.certified_outer = position.outer
+        progress.count_work(looked=share is not None)
         valid = held_out_figures(plan.held_out, self.weights, solver.bias, lambda: solver.completion(self.state))
         estimates = {"primal_estimate": primal, "dual_estimate": dual, "gap_estimate": gap,
                      "certificate_share": share, "rows_read": self.supply.blocks.source.n_samples,
@@ -264,10 +266,12 @@ class OuterLoop:
             self.working_set.end_reading(tally.gain, tally.nnz_visited, tally.set_gain, tally.set_work)
             progress.gap_estimate = None if position.check else prospect
             screening = self.supply.screening
-            if position.check and screening is not None and certificate and certificate.rel_gap > plan.settings.tol:
+            far = certificate and certificate.rel_gap > FAR * plan.settings.tol
+            if position.check and screening is not None and far:
                 progress.leave_out = screening.first_decided(certificate, self.supply.blocks)
             position.renewed = position.check
-            position.check = next_is_a_check(progress, self.working_set, screening, prospect, plan.settings.tol)
+            work = self.supply.blocks.work_of_reading
+            position.check = next_is_a_check(progress, self.working_set, screening, prospect, plan.settings.tol, work)
         progress.tally = Tally()
         return None
 

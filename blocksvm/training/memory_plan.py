@@ -33,6 +33,12 @@ class Blocks:
     set_bytes: int | None
     decided_bytes: int | None = None
 
+    @property
+    def work_of_reading(self) -> float:
+        """Of all rows, in nonzeros visited."""
+        in_memory = self.partition.resident or self.source.in_memory
+        return self.source.n_nonzeros * (1.0 if in_memory else working_set.READING_WORK)
+
 
 def row_work_bytes(solver: Solver) -> int:
     """What a row of the block at work takes beside the block: its place in the order, its state, margins."""

@@ -83,14 +83,15 @@ class Progress:
 
     passes: of every visit, passes_made: over one row's block at most in the readings that are whole, set_passes: of
     every visit to the working set (0: none was made); of such a visit under way, first_spread: the range of the
-    projected gradients in its first pass, spread: in its last, seen: the gap that this one saw; of a visit to a block
-    under way, allowed: the gap that the tolerance allows its rows, gain: what its last pass added to the dual; cycle:
-    the reading under way; estimates: of the primal, the latest; gap_estimate: of the last outer iteration that visited
-    blocks; checked_gap: relative, certified by the last one where that visited none; certificate: the last one taken,
-    and the outer iteration at whose end it was; leave_out: the bin of distances (screening.py) from which on rows are
-    still to be left out, 0 where none are; finished: what the solver said after the last pass of a visit under way;
-    outers_before: outer iterations of a run that this one continues; warm_started: it began
-    at another one's end.
+    projected gradients in its first pass, spread: in its last, seen: the gap that this one saw, further: its passes
+    that are made in any case; of a visit to a block under way, allowed: the gap that the tolerance allows its rows,
+    gain: what its last pass added to the dual; cycle: the reading under way; estimates: of the primal, the latest;
+    gap_estimate: of the last outer iteration that visited blocks; checked_gap: relative, certified by the last one
+    where that visited none; certificate: the last one taken, and the outer iteration at whose end it was;
+    work_since: nonzeros visited since all rows were last looked at for one; leave_out: the bin of distances
+    (screening.py) from which on rows are still to be left out, 0 where none are; finished: what the solver said
+    after the last pass of a visit under way; outers_before: outer iterations of a run that this one continues;
+    warm_started: it began at another one's end.
     """
 
     position: Position = field(default_factory=Position)
@@ -101,6 +102,7 @@ class Progress:
     first_spread: float = 0.0
     spread: float = 0.0
     seen: float = 0.0
+    further: int = 0
     allowed: float = 0.0
     gain: float = 0.0
     cycle: Cycle = field(default_factory=Cycle)
@@ -111,6 +113,7 @@ class Progress:
     checked_gap: float | None = None
     certificate: dict | None = None
     certified_outer: int = 0
+    work_since: int = 0
     leave_out: int = 0
     finished: bool = False
     outers_before: int = 0
@@ -137,6 +140,10 @@ class Progress:
         made of, tell nothing of the last one's gap."""
         if not self.settled():
             self.attempts.learn(self.position.outer, estimated_gap, rel_gap)
+
+    def count_work(self, looked: bool) -> None:
+        """At the end of an outer iteration; looked: it has begun a certificate, finished or not."""
+        self.work_since = 0 if looked else self.work_since + self.tally.nnz_visited + self.tally.set_nnz_visited
 
     def outers_done(self) -> int:
         """By this run: what a run that it continues has done does not count."""

@@ -39,6 +39,7 @@ WORTHWHILE = (
 # their bounds out of reach, and then at each quarter of the gap: the distance is halved.
 NEAR_ENOUGH = 0.3
 NEXT_TRY = 0.25
+FAR = 10.0  # times the tolerance: from a smaller gap on it is not worth a reading any more
 
 
 class Stopped(Exception):

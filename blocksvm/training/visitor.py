@@ -151,8 +151,10 @@ class Visitor:
                 progress.cycle.set_seconds += took
                 progress.spread, progress.seen = result.spread, result.seen
                 progress.first_spread = result.spread if passes == 1 else progress.first_spread
+                if result.further:
+                    progress.further = passes - 1 + result.further
             ready, rate = self.supply.feed.ready(), progress.cycle.gain / max(seconds(), 1e-9)
-            return schedule.go_on_with_set(
+            return passes < progress.further or schedule.go_on_with_set(
                 SetSituation(
                     passes,
                     between_blocks,
@@ -171,6 +173,7 @@ class Visitor:
             )
 
         done = position.passes
+        progress.further = progress.further if done else 0
         # the members are listed only where they are passed over
         members = working_set.members if done or wanted(0, None, 0.0) else ()
         if len(members):
