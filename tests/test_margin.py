@@ -69,7 +69,8 @@ def test_both_bounds_enclose_the_margin_of_a_plain_solver(bias, seed):
     assert look.lower >= (1.0 - 1e-6) * look.upper
     # gamma = 1 / ||w|| = (sum alpha)^(-1/2), ||w||^2 = sum alpha
     assert 1.0 / (look.norm * look.scale) == pytest.approx(expected, rel=1e-6)
-    assert look.sum_alpha**-0.5 == pytest.approx(expected, rel=1e-5)
+    # sum alpha = D + 1/2 ||w||^2, and ||w - w*|| <= sqrt(2 gap) <= ||w*|| sqrt(1e-6)
+    assert look.sum_alpha**-0.5 == pytest.approx(expected, rel=1e-3)
     assert look.errors == 0
     assert look.at_bound == 0
     assert look.primal_infeasibility <= 1e-12
