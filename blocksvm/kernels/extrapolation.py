@@ -12,12 +12,20 @@ largest at theta = slope / curvature; with the projection onto the bounds theta 
 
 import numpy as np
 
+from blocksvm.kernels import inlined
 from blocksvm.kernels.loss import conjugate, direction, feasible, row_cost, stationarity
 from blocksvm.kernels.memory import ROW_AHEAD, add_row, dot, prefetch_row
 
 FARTHEST = 1.0e4  # times what the passes have moved
 HALVINGS = 6
 ENOUGH = 0.1  # of what the gradient promises for the step that is left within the bounds
+
+
+@inlined
+def ask_ahead(indptr, indices, values, members, t, count):
+    """Ask for the memory of a row that follows the t-th of ``count``."""
+    if t + ROW_AHEAD < count:
+        prefetch_row(indptr, indices, values, members[t + ROW_AHEAD])
 
 
 def extrapolate(indptr, indices, values, y, weights, members, bias, cost, p, w, alpha, moved, scores):
@@ -62,37 +70,31 @@ def extrapolate(indptr, indices, values, y, weights, members, bias, cost, p, w, 
         members[found], members[t] = i, members[found]
         found += 1
         nonzeros += indptr[i + 1] - indptr[i]
-    passes = 1
-    theta = 0.0
-    if slope > 0.0:
-        for t in range(found):
-            i = members[t]
-            if t + ROW_AHEAD < found:
-                prefetch_row(indptr, indices, values, members[t + ROW_AHEAD])
-            move = moved[i] * direction(float(y[i]), p)
-            add_row(indices, values, indptr[i], indptr[i + 1], move, w)
-            w[d] += move * bias
-        for t in range(found):
-            i = members[t]
-            if t + ROW_AHEAD < found:
-                prefetch_row(indptr, indices, values, members[t + ROW_AHEAD])
-            z = dot(indices, values, indptr[i], indptr[i + 1], w) + bias * w[d]
-            curvature += moved[i] * direction(float(y[i]), p) * (z - scores[i])
-        passes += 2
-        theta = min(slope / curvature, FARTHEST) if curvature > 0.0 else FARTHEST
+    if not slope > 0.0:
+        return 0.0, nonzeros // 2, 0.0, 0.0
+    for t in range(found):
+        i = members[t]
+        ask_ahead(indptr, indices, values, members, t, found)
+        move = moved[i] * direction(float(y[i]), p)
+        add_row(indices, values, indptr[i], indptr[i + 1], move, w)
+        w[d] += move * bias
+    for t in range(found):
+        i = members[t]
+        ask_ahead(indptr, indices, values, members, t, found)
+        z = dot(indices, values, indptr[i], indptr[i + 1], w) + bias * w[d]
+        curvature += moved[i] * direction(float(y[i]), p) * (z - scores[i])
+    passes = 3  # half ones
+    theta = min(slope / curvature, FARTHEST) if curvature > 0.0 else FARTHEST
     change = 0.0
     gain = 0.0
-    before = 1.0
-    bounded = False  # w has been moved by 1.0 along the direction without regard to the bounds
+    before = 1.0  # how far along the direction w is, at first without regard to the bounds
+    bounded = False
     for halving in range(HALVINGS + 1):
-        if slope <= 0.0:
-            break
         if halving == HALVINGS:
             theta = 0.0
         for t in range(found):
             i = members[t]
-            if t + ROW_AHEAD < found:
-                prefetch_row(indptr, indices, values, members[t + ROW_AHEAD])
+            ask_ahead(indptr, indices, values, members, t, found)
             target = float(y[i])
             c = row_cost(cost, weights, y, i)
             new = feasible(alpha[i] + theta * moved[i], target, c, p)
@@ -110,8 +112,7 @@ def extrapolate(indptr, indices, values, y, weights, members, bias, cost, p, w, 
         promised = 0.0
         for t in range(found):
             i = members[t]
-            if t + ROW_AHEAD < found:
-                prefetch_row(indptr, indices, values, members[t + ROW_AHEAD])
+            ask_ahead(indptr, indices, values, members, t, found)
             target = float(y[i])
             c = row_cost(cost, weights, y, i)
             new = feasible(alpha[i] + theta * moved[i], target, c, p)
@@ -127,7 +128,7 @@ def extrapolate(indptr, indices, values, y, weights, members, bias, cost, p, w, 
         before = theta
         bounded = True
         theta *= 0.5
-    if theta == 0.0 or slope <= 0.0:
+    if theta == 0.0:
         return 0.0, nonzeros * passes // 2, 0.0, 0.0
     for t in range(found):
         i = members[t]

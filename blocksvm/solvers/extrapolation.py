@@ -1,5 +1,5 @@
-"""Dual coordinate descent that goes on, now and then, in the direction in which many passes over a working set have
-moved the dual variables (kernels/extrapolation.py has the mathematics): for small tolerances."""
+"""Dual coordinate descent that goes on, where many passes over a working set follow each other, in the direction in
+which they have moved the dual variables (kernels/extrapolation.py has the mathematics)."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from blocksvm.solvers.dual_cd import ABOVE, BELOW, CONJUGATE, DROPPED, OF_THE_SE
 from blocksvm.solvers.protocol import PassResult, State, Task, VisitArray
 from blocksvm.sources.block import Block
 
-# After so many passes of one visit to the working set comes a step along what the last half of them did; and
-# so many passes follow it at least: it leaves the margins rough, and with them the primal.
+# After each EVERY passes of one visit to the working set comes a step along what the last LAG of them did, and at least
+# SMOOTHING passes follow it: it leaves the margins rough, and with them the primal.
 EVERY, LAG, SMOOTHING = 16, 8, 8
 MOVED, SCORES = "moved", "scores"
 

@@ -10,8 +10,9 @@ from blocksvm.errors import InputError, said
 
 MOST_PASSES = 10  # of one visit, where nothing else ends it
 MOST_BESIDE_A_SET = 3  # of one visit by auto, where passes over the working set can fill the time, which do more
-MOST_OF_THE_SET = 24  # passes over the working set after a reading, by the schedules that go by counts: time for a step
-# (solvers/extrapolation.py) and the passes after it
+# Passes over the working set after a reading, by the schedules that go by counts: enough for a step along what they
+# have done (solvers/extrapolation.py) and the passes after it.
+MOST_OF_THE_SET = 24
 MOST_BY_THE_CLOCK = 50  # the same, by those that go by the clock, and between two blocks
 NEXT_CYCLE = 0.5  # what the next reading is expected to add in a second, of what this one with its passes does
 # Whoever does not pass over the working set while the next block is being decoded helps to decode it: the passes must

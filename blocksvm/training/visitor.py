@@ -173,7 +173,8 @@ class Visitor:
             )
 
         done = position.passes
-        progress.further = progress.further if done else 0
+        if not done:
+            progress.further = 0
         # the members are listed only where they are passed over
         members = working_set.members if done or wanted(0, None, 0.0) else ()
         if len(members):
