@@ -11,7 +11,7 @@ import pytest
 import reference
 import reference_losses
 from hypothesis import given, settings, strategies
-from training_cases import Run, make_store, random_rows, run_in_process, stop_after, train
+from training_cases import ByAnotherClock, Run, SlowMatrix, make_store, random_rows, run_in_process, stop_after, train
 
 from blocksvm.api import fit
 from blocksvm.errors import InputError
@@ -24,7 +24,7 @@ from blocksvm.train import main as train_main
 from blocksvm.training.certificate import FACTOR_WITH_A_SET, FACTOR_WITH_FEW_PASSES, Attempts
 from blocksvm.training.checks import next_is_a_check
 from blocksvm.training.record import Progress
-from blocksvm.training.schedule import MOST_OF_THE_SET, Auto, SetSituation
+from blocksvm.training.schedule import LEAST_READ, MOST_OF_THE_SET, Auto, Fixed, Overlap, SetSituation
 from blocksvm.training.trace import earlier_run
 from blocksvm.training.working_set import KEPT, LOWERED, CopiedRows, RowsOfTheBlock, figures_of, largest_first
 
@@ -312,6 +312,22 @@ def test_it_saves_readings(rows):
         assert max(event["set_passes"], default=0) <= MOST_OF_THE_SET
 
 
+@pytest.mark.parametrize("schedule", ["auto", "overlap"])
+def test_tiny_blocks_do_not_multiply_the_passes(schedule):
+    """The set is passed over after some blocks that come to half of its nonzeros, however many these are."""
+    X, y = easy_rows()
+    source = SlowMatrix(X, y, chunk_rows=np.arange(0, 600, 5), seconds=0.0003)
+    settings = {"block_chunks": 1, "working_set": "0.5", "memory": 10**8, "tol": 0.0, "max_outer": 3, "C": 10.0}
+    run = train(source, schedule=schedule, executor=ByAnotherClock(1000.0), **settings)
+    tiny = 0
+    for event in run.outer()[1:]:  # the set is full
+        if event["blocks"]:
+            after = sum(passes > 0 for passes in event["set_passes"][:-1])
+            assert 0 < after * LEAST_READ * event["set_nonzeros"] <= 1.5 * X.nnz
+            tiny += event["nnz_visited"] / event["blocks"] < 0.25 * LEAST_READ * event["set_nonzeros"]
+    assert tiny, "blocks are far smaller than the set"
+
+
 def test_in_memory_its_rows_are_copied_where_there_is_room(rows):
     X, y = easy_rows()
     options = {"schedule": "1", "tol": 1e-4, "C": 10.0}
@@ -498,3 +514,13 @@ def test_the_first_certificate_is_tried_by_how_often_the_set_was_passed_over():
     attempts.learn(4, 2e-3, 1e-3)
     attempts.with_set([1, 0, 1, 0])
     assert attempts.factor == 0.5, "nor what was measured elsewhere, once a certificate was taken"
+
+
+@pytest.mark.parametrize("schedule", [Auto(), Overlap(), Fixed(1)], ids=lambda one: type(one).__name__)
+def test_by_the_clock_a_pass_between_blocks_waits_for_blocks_of_some_size(schedule):
+    def asked(read: float, disk_seconds: float = 0.0) -> bool:
+        return schedule.go_on_with_set(SetSituation(0, True, False, disk_seconds, 1.0, 1.0, 1.0, 9.0, 1.0, read=read))
+
+    assert asked(0.99 * LEAST_READ) == isinstance(schedule, Fixed), "by counts there is one after each"
+    assert asked(LEAST_READ)
+    assert asked(0.0, disk_seconds=2.0), "nothing else could be done meanwhile"

@@ -51,15 +51,16 @@ class Partition:
             return [chunks]
         if self.block_chunks:
             return [chunks[k : k + self.block_chunks] for k in range(0, len(chunks), self.block_chunks)]
-        ends = np.cumsum(self.cost[chunks])
+        cost = self.cost[chunks]
+        ends = np.cumsum(cost)
         n_blocks = -(-int(ends[-1]) // self.capacity)
         while True:
             # a chunk belongs to the block in which its middle falls
-            share = (ends - self.cost[chunks] / 2) * (n_blocks / ends[-1])
+            share = (ends - cost / 2) * (n_blocks / ends[-1])
             number = np.minimum(share.astype(np.int64), n_blocks - 1)
-            blocks = np.split(chunks, np.flatnonzero(np.diff(number)) + 1)
-            if max(int(self.cost[block].sum()) for block in blocks) <= self.capacity:
-                return blocks
+            firsts = np.flatnonzero(np.diff(number)) + 1
+            if np.add.reduceat(cost, np.append(0, firsts)).max() <= self.capacity:
+                return np.split(chunks, firsts)
             n_blocks += 1
 
     def blocks(self, outer: int) -> list[np.ndarray]:

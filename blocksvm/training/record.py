@@ -84,7 +84,8 @@ class Progress:
     passes: of every visit, passes_made: over one row's block at most in the readings that are whole, set_passes: of
     every visit to the working set (0: none was made); of such a visit under way, first_spread: the range of the
     projected gradients in its first pass, spread: in its last, seen: the gap that this one saw, further: its passes
-    that are made in any case; of a visit to a block under way, allowed: the gap that the tolerance allows its rows,
+    that are made in any case; nnz_since_set: nonzeros of the blocks visited since the last one that had a pass; of a
+    visit to a block under way, allowed: the gap that the tolerance allows its rows,
     gain: what its last pass added to the dual; cycle: the reading under way; estimates: of the primal, the latest;
     gap_estimate: of the last outer iteration that visited blocks; checked_gap: relative, certified by the last one
     where that visited none; certificate: the last one taken, and the outer iteration at whose end it was;
@@ -103,6 +104,7 @@ class Progress:
     spread: float = 0.0
     seen: float = 0.0
     further: int = 0
+    nnz_since_set: int = 0
     allowed: float = 0.0
     gain: float = 0.0
     cycle: Cycle = field(default_factory=Cycle)

@@ -104,7 +104,7 @@ class Visitor:
                 progress.gain = result.gain
             finished = progress.finished if result is None else result.finished
             ready, disk = self.supply.feed.ready(), self.supply.feed.disk_seconds
-            with_set = working_set is not None
+            with_set = working_set is not None and not working_set.idle
             first_of_warm_start = progress.warm_started and not progress.outers_done()
             return passes < most and schedule.go_on(
                 Situation(passes, finished, ready, disk, self.pass_seconds, with_set, progress.gain, progress.allowed,
@@ -117,6 +117,7 @@ class Visitor:
         if self.arrays is not None:
             return False
         progress.tally.blocks += 1
+        progress.nnz_since_set += block.n_nonzeros
         progress.tally.passes.append(change.passes)
         progress.passes.append(change.passes)
         position.passes = 0
@@ -142,6 +143,7 @@ class Visitor:
 
         primal = abs(progress.estimates[-1]) if progress.estimates else 0.0
         enough = SPARED * self.plan.settings.tol * primal
+        read = progress.nnz_since_set / max(1, working_set.n_nonzeros) if between_blocks else 0.0
 
         def wanted(passes: int, result: PassResult | None, took: float) -> bool:
             if result is not None:
@@ -169,6 +171,7 @@ class Visitor:
                     any(progress.tally.set_passes[-1:]),
                     passes > 0 and progress.seen <= enough,
                     progress.cycle.set_seconds / max(seconds() - progress.cycle.set_seconds, 1e-9),
+                    read,
                 )
             )
 
@@ -185,6 +188,7 @@ class Visitor:
             if self.arrays is not None:
                 return False
             done = change.passes
+            progress.nnz_since_set = 0
         progress.tally.set_passes.append(done)
         progress.set_passes.append(done)
         position.passes = 0

@@ -53,6 +53,11 @@ class WorkingSet(Protocol):
     @property
     def members(self) -> np.ndarray: ...
 
+    @property
+    def n_nonzeros(self) -> int:
+        """Of the members."""
+        ...
+
     def begin_reading(self, anew: bool) -> None:
         """All rows will pass by once more; anew: no row is a member before it has."""
         ...
@@ -79,8 +84,7 @@ def figures_of(working_set: WorkingSet | None) -> dict:
     """For a trace: members, their nonzeros, and their part of the gap that the last reading saw; null without a set."""
     if working_set is None:
         return {"set_rows": None, "set_nonzeros": None, "set_share": None}
-    members, seen = working_set.members, working_set.seen
-    nnz = int(np.diff(working_set.block.indptr)[members].sum()) if len(members) else 0
+    members, seen, nnz = working_set.members, working_set.seen, working_set.n_nonzeros
     share = 1.0 - working_set.left_out / seen if seen > 0.0 and len(members) else 0.0
     return {"set_rows": len(members), "set_nonzeros": nnz, "set_share": share}
 
@@ -171,6 +175,10 @@ class CopiedRows:
             found = list_members(self.slots, self.member, self.listed)
             assert found == len(self.listed)
         return self.listed
+
+    @property
+    def n_nonzeros(self) -> int:
+        return int(self.used[2])
 
     def begin_reading(self, anew: bool) -> None:
         if not self.under_way:  # one that was broken off is begun again as it was
@@ -286,6 +294,10 @@ class RowsOfTheBlock:
         self.share = np.full(source.n_samples, -1.0)
         self.members = np.empty(0, np.int32)
         self.seen = self.left_out = 0.0
+
+    @property
+    def n_nonzeros(self) -> int:
+        return int(np.diff(self.block.indptr)[self.members].sum()) if len(self.members) else 0
 
     def begin_reading(self, anew: bool) -> None:
         pass
