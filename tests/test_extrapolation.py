@@ -16,6 +16,8 @@ from blocksvm.solvers.protocol import Task
 from blocksvm.sources.matrix import Matrix
 from blocksvm.sources.store.reader import open_store
 from blocksvm.training.schedule import MOST_OF_THE_SET
+from blocksvm.training.visitor import LATE, SPARED, SPARED_LATE
+from blocksvm.training.visits import ThisThread
 
 
 class Case:
@@ -195,3 +197,37 @@ def test_broken_off_and_resumed_it_is_the_same_run(tmp_path, polls):
     np.testing.assert_array_equal(second.result.alpha, whole.result.alpha)
     np.testing.assert_array_equal(second.result.w, whole.result.w)
     assert second.result.set_passes == whole.result.set_passes
+
+
+class WhatPassesSaw(ThisThread):
+    """Keeps of each visit to the working set the gap that each of its passes saw."""
+
+    def __init__(self):
+        self.visits = []
+
+    def make(self, solver, visit, block, state):
+        change = super().make(solver, visit, block, state)
+        if visit.n_rows is not None:
+            self.visits.append([result.seen for result in change.results])
+        return change
+
+
+def test_no_step_is_made_where_the_set_has_little_of_the_tolerance_left():
+    """Passes end at a quarter of the gap that is allowed, and just before a step at half of it."""
+    rng = np.random.default_rng(7)
+    X, _ = random_rows(n=600, d=60, density=0.3, seed=7, zero_rows=0)
+    y = np.where(X @ rng.normal(size=60) > 0.0, 1.0, -1.0)
+    saw, primal, late = WhatPassesSaw(), 0.0, 0
+    run = train(Matrix(X, y), memory=10**8, schedule="1", tol=0.01, C=1.0, executor=saw)
+    visits = iter(saw.visits)
+    for event in run.outer():
+        for made in filter(None, event["set_passes"]):
+            seen = [gap / max(0.01 * primal, 1e-300) for gap in next(visits)]
+            assert made == len(seen)
+            enough = [k for k, left in enumerate(seen, 1) if left <= (SPARED if k < LATE else SPARED_LATE)]
+            if enough and enough[0] <= LATE:
+                assert made == enough[0]
+                late += made == LATE and seen[-1] > SPARED
+        primal = abs(event["primal_estimate"])
+    assert late, "no visit ended before a step that a quarter would have led to"
+    assert EVERY == LATE + 1

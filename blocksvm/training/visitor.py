@@ -19,7 +19,10 @@ from blocksvm.training.visits import Change, Executor, Visit
 from blocksvm.training.working_set import WorkingSet
 
 OF_ANOTHER_RUN = "the checkpoint's visit is of another run: it has other rows; start afresh"
-SPARED = 0.25  # of the gap that the tolerance allows: passes that have less to gain end
+# Of the gap that the tolerance allows: passes that have less to gain end; and from this pass over the working set on,
+# since a step along what they have done (solvers/extrapolation.py), with the passes that must follow it, costs half as
+# much again as all before it.
+SPARED, SPARED_LATE, LATE = 0.25, 0.5, 15
 
 
 class Visitor:
@@ -142,7 +145,7 @@ class Visitor:
             out[:] = members[out]
 
         primal = abs(progress.estimates[-1]) if progress.estimates else 0.0
-        enough = SPARED * self.plan.settings.tol * primal
+        allowed = self.plan.settings.tol * primal
         read = progress.nnz_since_set / max(1, working_set.n_nonzeros) if between_blocks else 0.0
 
         def wanted(passes: int, result: PassResult | None, took: float) -> bool:
@@ -169,7 +172,7 @@ class Visitor:
                     rate,
                     not any(progress.tally.set_passes[-TRIED_EVERY:]),
                     any(progress.tally.set_passes[-1:]),
-                    passes > 0 and progress.seen <= enough,
+                    passes > 0 and progress.seen <= (SPARED if passes < LATE else SPARED_LATE) * allowed,
                     progress.cycle.set_seconds / max(seconds() - progress.cycle.set_seconds, 1e-9),
                     read,
                 )
