@@ -216,6 +216,7 @@ def test_schedules_ask_for_the_passes_they_promise():
     assert passes_of(Overlap()) == MOST_PASSES
     assert passes_of(Overlap(), next_ready=True) == 1
     assert passes_of(Overlap(), with_set=True) == 1, "the passes over the set fill the wait"
+    assert passes_of(Overlap(), with_set=True, set_empty=True) == MOST_PASSES
     assert passes_of(Auto(), disk_seconds=1.0, pass_seconds=0.25) == 4
     assert passes_of(Auto(), disk_seconds=0.55, pass_seconds=0.25) == 2
     assert passes_of(Auto(), disk_seconds=0.65, pass_seconds=0.25) == 3, "half a pass is covered by the waiting"

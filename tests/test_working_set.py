@@ -475,7 +475,8 @@ def test_a_gap_within_reach_is_looked_at_once_the_visits_have_come_to_ten_times_
     def following(gap: float, work: int) -> bool:
         progress.position.outer += 1
         progress.attempts.last = progress.position.outer  # by the estimate alone none is due
-        progress.tally.nnz_visited, progress.tally.set_nnz_visited = work // 4, work - work // 4
+        tally = progress.tally
+        tally.blocks, tally.inner_passes, tally.nnz_visited, tally.set_work = 3, 30, 10 * (work // 4), work - work // 4
         progress.count_work(looked=False)
         return next_is_a_check(progress, working_set, None, gap, 1e-6, 1000.0)
 

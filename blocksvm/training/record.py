@@ -89,10 +89,10 @@ class Progress:
     gain: what its last pass added to the dual; cycle: the reading under way; estimates: of the primal, the latest;
     gap_estimate: of the last outer iteration that visited blocks; checked_gap: relative, certified by the last one
     where that visited none; certificate: the last one taken, and the outer iteration at whose end it was;
-    work_since: nonzeros visited since all rows were last looked at for one; leave_out: the bin of distances
-    (screening.py) from which on rows are still to be left out, 0 where none are; finished: what the solver said
-    after the last pass of a visit under way; outers_before: outer iterations of a run that this one continues;
-    warm_started: it began at another one's end.
+    work_since: nonzeros visited since all rows were last looked at for one, those of further passes over a block aside;
+    leave_out: the bin of distances (screening.py) from which on rows are still to be left out, 0 where none are;
+    finished: what the solver said after the last pass of a visit under way; outers_before: outer iterations of a run
+    that this one continues; warm_started: it began at another one's end.
     """
 
     position: Position = field(default_factory=Position)
@@ -144,8 +144,11 @@ class Progress:
             self.attempts.learn(self.position.outer, estimated_gap, rel_gap)
 
     def count_work(self, looked: bool) -> None:
-        """At the end of an outer iteration; looked: it has begun a certificate, finished or not."""
-        self.work_since = 0 if looked else self.work_since + self.tally.nnz_visited + self.tally.set_nnz_visited
+        """At the end of an outer iteration; looked: it has begun a certificate, finished or not.  Further passes, which
+        fill the time that a disk takes, do not count."""
+        tally = self.tally
+        visited = tally.nnz_visited * tally.blocks // max(1, tally.inner_passes)
+        self.work_since = 0 if looked else self.work_since + visited + tally.set_work
 
     def outers_done(self) -> int:
         """By this run: what a run that it continues has done does not count."""

@@ -45,7 +45,8 @@ class Situation:
     gain: what the last pass added to the dual; allowed: the gap that the tolerance allows the block's rows;
     first_of_warm_start: the first reading of a run that began at another's end, which tells how much of the gap is
     left; gain_rate: what the last pass added to the dual in a second; visit_rate: the same of all passes of the visit,
-    the wait for a block, as long as it is on average, counted with them."""
+    the wait for a block, as long as it is on average, counted with them; set_empty: there is a working set, which stays
+    empty in this reading."""
 
     passes: int
     finished: bool
@@ -58,6 +59,7 @@ class Situation:
     first_of_warm_start: bool = False
     gain_rate: float = 0.0
     visit_rate: float = 0.0
+    set_empty: bool = False
 
 
 @dataclass(frozen=True)
@@ -182,7 +184,8 @@ class Overlap(ByTheClock):
     block."""
 
     def go_on(self, situation: Situation) -> bool:
-        return not situation.with_set and not situation.next_ready and situation.passes < MOST_PASSES
+        alone = not situation.with_set or situation.set_empty
+        return alone and not situation.next_ready and situation.passes < MOST_PASSES
 
     def go_on_with_set(self, situation: SetSituation) -> bool:
         if situation.between_blocks:

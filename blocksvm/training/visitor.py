@@ -107,11 +107,12 @@ class Visitor:
                 progress.gain = result.gain
             finished = progress.finished if result is None else result.finished
             ready, disk = self.supply.feed.ready(), self.supply.feed.disk_seconds
-            with_set = working_set is not None and not working_set.idle
+            with_set = working_set is not None
             first_of_warm_start = progress.warm_started and not progress.outers_done()
             return passes < most and schedule.go_on(
                 Situation(passes, finished, ready, disk, self.pass_seconds, with_set, progress.gain, progress.allowed,
-                          first_of_warm_start, gain_rate, gained / max(spent + self.waiting_seconds, 1e-9))
+                          first_of_warm_start, gain_rate, gained / max(spent + self.waiting_seconds, 1e-9),
+                          with_set and working_set.idle)
             )  # fmt: skip
 
         visit = Visit(order, wanted, position.passes, self.arrays, progress.finished)
@@ -159,7 +160,9 @@ class Visitor:
                 if result.further:
                     progress.further = passes - 1 + result.further
             ready, rate = self.supply.feed.ready(), progress.cycle.gain / max(seconds(), 1e-9)
-            return passes < progress.further or schedule.go_on_with_set(
+            # between blocks the visits smooth what a step has left rough
+            forced = not between_blocks and passes < progress.further
+            return forced or schedule.go_on_with_set(
                 SetSituation(
                     passes,
                     between_blocks,
