@@ -272,8 +272,8 @@ def test_what_the_clock_chose_is_recorded_and_replayed(rows, tmp_path, solver, s
     train(source, schedule="1", **settings)  # kernels are loaded: that would count as a slow first pass
     run = train(source, schedule=schedule, **settings)
     assert len(run.result.passes) == 4 * 4
-    of_set = [sum(event["set_passes"]) for event in run.outer()]
-    assert max(run.result.passes) > 1 or sum(of_set) > 4 * 4, "a slow source leaves time for more passes"
+    filled = run.result.set_passes if (solver, schedule) == ("dual-cd", "overlap") else run.result.passes
+    assert max(filled) > 1, "a slow source leaves time for more passes"
     assert run.result.passes == [n for event in run.outer() for n in event["passes"]] == run.events[-1]["passes"]
     assert [sum(event["passes"]) for event in run.outer()] == [event["inner_passes"] for event in run.outer()]
     for path in files_of(run, source, tmp_path):

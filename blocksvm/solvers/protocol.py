@@ -108,8 +108,8 @@ class PassResult:
     first, its progress at doubling numbers of rows; whole: False where the solver stopped in the middle, as
     ``Task.stop`` told it to: a later pass in the same order goes on from there, by what the visit's arrays hold;
     gain: increase of the dual; spread: range of the projected gradients seen; seen: sum of the rows' shares of the gap
-    (of a solver with a working set), each before its own step; further: so many passes, this one with them, are made
-    whatever they gain."""
+    (of a solver with a working set), each before its own step; further: behind a reading, so many passes, this one
+    with them, are made whatever they gain."""
 
     rows_visited: int
     nnz_visited: int

@@ -85,10 +85,10 @@ class Progress:
     every visit to the working set (0: none was made); of such a visit under way, first_spread: the range of the
     projected gradients in its first pass, spread: in its last, seen: the gap that this one saw, further: its passes
     that are made in any case; nnz_since_set: nonzeros of the blocks visited since the last one that had a pass; of a
-    visit to a block under way, allowed: the gap that the tolerance allows its rows,
-    gain: what its last pass added to the dual; cycle: the reading under way; estimates: of the primal, the latest;
-    gap_estimate: of the last outer iteration that visited blocks; checked_gap: relative, certified by the last one
-    where that visited none; certificate: the last one taken, and the outer iteration at whose end it was;
+    visit to a block under way, allowed: the gap that the tolerance allows its rows, gain: what its last pass added to
+    the dual; cycle: the reading under way; estimates: of the primal, the latest; gap_estimate: of the last outer
+    iteration that visited blocks; checked_gap: relative, certified by the last one where that visited none;
+    certificate: the last one taken, and the outer iteration at whose end it was;
     work_since: nonzeros visited since all rows were last looked at for one, those of further passes over a block aside;
     leave_out: the bin of distances (screening.py) from which on rows are still to be left out, 0 where none are;
     finished: what the solver said after the last pass of a visit under way; outers_before: outer iterations of a run

@@ -88,6 +88,11 @@ class SetSituation:
     spent: float = 0.0
     read: float = float("inf")
 
+    @property
+    def waited_for(self) -> bool:
+        """Whether the disk leaves processors idle for so much of a pass that it fills the time."""
+        return self.disk_seconds >= FILLED * self.pass_seconds
+
 
 class Schedule(Protocol):
     """tolerance: the range of the projected gradients at which a visit ends, or None; needs: what a solver must have
@@ -128,8 +133,7 @@ class ByTheClock(Schedule):
         if situation.between_blocks:
             worthwhile = situation.gain_rate > INSTEAD_OF_HELP * situation.cycle_rate
             idle = situation.disk_seconds > situation.passes * situation.pass_seconds
-            too_soon = situation.followed or situation.read < LEAST_READ
-            if too_soon and situation.disk_seconds < FILLED * situation.pass_seconds:
+            if not situation.waited_for and (situation.followed or situation.read < LEAST_READ):
                 return False
             return not situation.next_ready and (idle or worthwhile or (situation.due and situation.passes == 0))
         if situation.passes == 0:
@@ -189,7 +193,7 @@ class Overlap(ByTheClock):
 
     def go_on_with_set(self, situation: SetSituation) -> bool:
         if situation.between_blocks:
-            worthwhile = situation.read >= LEAST_READ or situation.disk_seconds >= FILLED * situation.pass_seconds
+            worthwhile = situation.waited_for or situation.read >= LEAST_READ
             return worthwhile and not situation.next_ready and situation.passes < MOST_BY_THE_CLOCK
         return super().go_on_with_set(situation)
 

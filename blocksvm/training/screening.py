@@ -32,14 +32,13 @@ from blocksvm.training.memory_plan import Blocks
 
 # Relative to P, added to the gap: the w at hand is w(a) but for its drift, and D grows but for rounding.
 SLACK = 1e-9
-WORTHWHILE = (
-    0.5  # of the entries that are read: so few must be left for all rows to be read once more, to leave the rest
-)
-# out.  A certificate is taken for the sake of that when the gap, as it is estimated, puts rows at this distance beyond
-# their bounds out of reach, and then at each quarter of the gap: the distance is halved.
+# Of the entries that are read: so few must be left for all rows to be read once more, to leave the rest out.
+WORTHWHILE = 0.5
+# A certificate is taken for the sake of that when the gap, as it is estimated, puts rows at this distance beyond their
+# bounds out of reach, and then at each quarter of the gap: the distance is halved.
 NEAR_ENOUGH = 0.3
 NEXT_TRY = 0.25
-FAR = 10.0  # times the tolerance: from a smaller gap on it is not worth a reading any more
+FAR = 10.0  # times the tolerance: from a smaller gap on, leaving rows out is not worth a reading any more
 
 
 class Stopped(Exception):
