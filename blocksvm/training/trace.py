@@ -11,7 +11,7 @@ from pathlib import Path
 from blocksvm.errors import InputError, called
 from blocksvm.log import JsonLines
 from blocksvm.model.state import open_state
-from blocksvm.outputs import open_text, written_whole
+from blocksvm.outputs import open_text, written_text
 from blocksvm.training.settings import SCREENED_FROM
 
 TRACED = ("start", "resume", "progress", "outer", "left-out", "end")
@@ -32,8 +32,8 @@ class Trace:
             kept = _before(path, resumed_outer)
         if kept:
             # replaced whole: a kill in between loses nothing
-            with written_whole(path) as partial:
-                partial.write_text("".join(kept), encoding="utf-8")
+            with written_text(path) as file:
+                file.write("".join(kept))
         self.lines = JsonLines(path, open_text(path, overwrite, going_on=resumed_outer is not None), warn)
 
     def write(self, event: dict) -> None:

@@ -15,6 +15,7 @@ from blocksvm.sources.store import codec
 from blocksvm.sources.store.files import first_line, member, read_table
 
 PIECE = 1 << 17  # elements
+SUMS = ".xxh3"  # ends the names of arrays of checksums
 
 
 def blosc_dataset(group, name: str, shape, dtype, chunk: int, maxshape=None) -> h5py.Dataset:
@@ -40,7 +41,7 @@ def write_array(group, name: str, length: int, dtype, piece_at: Callable[[int, i
         raw = codec.encode(piece)
         dataset.id.write_direct_chunk((start,), raw)
         checksums.append(codec.checksum(raw))
-    group.create_dataset(name + ".xxh3", data=np.array(checksums, dtype=np.uint64))
+    group.create_dataset(name + SUMS, data=np.array(checksums, dtype=np.uint64))
 
 
 def read_pieces(group, name: str, dtype, begin: int = 0, end: int | None = None) -> Iterator[tuple[int, np.ndarray]]:
@@ -49,7 +50,7 @@ def read_pieces(group, name: str, dtype, begin: int = 0, end: int | None = None)
     where = f"{group.file.filename}: {group.name.rstrip('/')}/{name}"
     try:
         dataset = member(group, name)
-        checksums = read_table(group, name + ".xxh3", np.dtype(np.uint64))
+        checksums = read_table(group, name + SUMS, np.dtype(np.uint64))
         (length,), (chunk,) = dataset.shape, dataset.chunks
         if dataset.dtype != dtype or chunk > PIECE or len(checksums) != -(-length // chunk):
             raise ValueError("not of the expected type or length")
@@ -67,6 +68,16 @@ def read_pieces(group, name: str, dtype, begin: int = 0, end: int | None = None)
         except (OSError, ValueError, RuntimeError) as error:
             raise InputError(f"{where}, piece {k}: is damaged ({first_line(error)}); make the file again") from error
         yield start, piece[: min(chunk, length - start)]
+
+
+def verify_arrays(group) -> None:
+    """Read the arrays of a group, and of those in it, against their checksums; InputError names one that is damaged."""
+    for name in group:
+        if group.get(name, getclass=True) is h5py.Group:
+            verify_arrays(member(group, name, h5py.Group))
+        elif name + SUMS in group:
+            for _ in read_pieces(group, name, member(group, name).dtype):
+                pass
 
 
 def read_array(group, name: str, dtype, length: int | None) -> np.ndarray:

@@ -1,10 +1,10 @@
-"""Files as wholes: kinds and versions, opening with a sentence for every failure, writing under a temporary name."""
+"""Our HDF5 files as wholes: kinds and versions, descriptions, opening with a sentence for every failure."""
 
 from __future__ import annotations
 
 import json
 import os
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 import h5py
@@ -12,7 +12,6 @@ import numpy as np
 from xxhash import xxh3_64_hexdigest
 
 from blocksvm.errors import InputError
-from blocksvm.outputs import written_whole
 from blocksvm.sources.store.meta import parse
 
 # The versions that are read, of each kind of file; the last one is written.
@@ -26,36 +25,11 @@ MAKERS = {
 }
 
 
-def _new_file(path: Path) -> h5py.File:
-    """An empty HDF5 file that does not note when it was written, as older releases of h5py let it."""
-    creation, access = h5py.h5p.create(h5py.h5p.FILE_CREATE), h5py.h5p.create(h5py.h5p.FILE_ACCESS)
-    creation.set_obj_track_times(False)
-    access.set_libver_bounds(h5py.h5f.LIBVER_V110, h5py.h5f.LIBVER_V110)
-    return h5py.File(h5py.h5f.create(os.fsencode(path), h5py.h5f.ACC_TRUNC, creation, access))
-
-
 def create_group(file: h5py.File, name: str) -> h5py.Group:
     """A group that does not note when it was written."""
     creation = h5py.h5p.create(h5py.h5p.GROUP_CREATE)
     creation.set_obj_track_times(False)
     return h5py.Group(h5py.h5g.create(file.id, name.encode(), gcpl=creation))
-
-
-@contextmanager
-def create_hdf5(path: Path, kind: str, overwrite: bool = True):
-    """A new HDF5 file of the given kind, under its final name only when it is whole; without ``overwrite`` InputError
-    where there is a file of that name by then."""
-    with written_whole(path, overwrite) as partial:
-        file = _new_file(partial)
-        try:
-            write_text_attribute(file, "blocksvm", kind)
-            file.attrs["format_version"] = VERSIONS[kind][-1]
-            yield file
-            file.close()
-        except BaseException:
-            with suppress(OSError, RuntimeError):  # closing fails for the same reason, and the file goes anyway
-                file.close()
-            raise
 
 
 def write_text_attribute(file: h5py.File, name: str, text: str) -> None:
