@@ -66,8 +66,9 @@ def main(arguments: list[str]) -> int:
             raise InputError(f"{options.input}: no such file")
         if Path(options.input).is_file():
             from blocksvm.formats.files import HDF5, magic_of
+            from blocksvm.inputs import open_input
 
-            with open(options.input, "rb") as file:
+            with open_input(options.input) as file:
                 is_store = file.read(8) == HDF5 and magic_of(options.input) is None
     if is_store:
         open_hdf5(Path(options.input), "store").close()

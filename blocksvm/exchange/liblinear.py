@@ -15,6 +15,7 @@ import numpy as np
 
 from blocksvm.errors import InputError
 from blocksvm.exchange.linear import Linear, linear_of, model_of
+from blocksvm.inputs import open_input
 from blocksvm.labels import listed
 from blocksvm.memory import Budget
 from blocksvm.model.files import Model
@@ -77,7 +78,7 @@ def read(path: Path, memory: int) -> Model:
 
     InputError with file and line for what is none, and where its weights take more than ``memory`` bytes.
     """
-    with open(path, "rb") as file:
+    with open_input(path) as file:
         header, line = _header(path, file)
         solver, k, n = header["solver_type"], header["nr_class"], header["nr_feature"]
         labels = header.get("label")

@@ -20,6 +20,7 @@ from typing import IO
 from xxhash import xxh3_128
 
 from blocksvm.errors import InputError, switched_on
+from blocksvm.inputs import replaced
 from blocksvm.outputs.checks import destination, status_of
 from blocksvm.outputs.temporary import remove_abandoned, temporary_name
 
@@ -179,6 +180,8 @@ def take_names(files: Sequence[NewFile]) -> None:
         for path in old:
             with suppress(OSError):
                 path.unlink()
+    for file in files:
+        replaced(file.path)
     for folder in {file.target.parent for file in files}:
         _sync_folder(folder, files[0].path)
 

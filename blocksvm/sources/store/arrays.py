@@ -11,8 +11,9 @@ import h5py
 import numpy as np
 
 from blocksvm.errors import InputError
+from blocksvm.outputs import system_number
 from blocksvm.sources.store import codec
-from blocksvm.sources.store.files import first_line, member, read_table
+from blocksvm.sources.store.files import damage, first_line, member, read_table
 
 PIECE = 1 << 17  # elements
 SUMS = ".xxh3"  # ends the names of arrays of checksums
@@ -47,7 +48,6 @@ def write_array(group, name: str, length: int, dtype, piece_at: Callable[[int, i
 def read_pieces(group, name: str, dtype, begin: int = 0, end: int | None = None) -> Iterator[tuple[int, np.ndarray]]:
     """(start, piece) for each piece of an array that has entries from ``begin`` to ``end``, verified; InputError where
     it is damaged or missing."""
-    where = f"{group.file.filename}: {group.name.rstrip('/')}/{name}"
     try:
         dataset = member(group, name)
         checksums = read_table(group, name + SUMS, np.dtype(np.uint64))
@@ -66,7 +66,7 @@ def read_pieces(group, name: str, dtype, begin: int = 0, end: int | None = None)
                 raise ValueError("checksum does not match")
             codec.decode(raw, piece)
         except (OSError, ValueError, RuntimeError) as error:
-            raise InputError(f"{where}, piece {k}: is damaged ({first_line(error)}); make the file again") from error
+            raise damaged(group, f"{name}, piece {k}", error) from error
         yield start, piece[: min(chunk, length - start)]
 
 
@@ -113,7 +113,9 @@ def require_length(group, name: str, length: int | None) -> int:
     return found[0]
 
 
-def damaged(group, name: str, error: BaseException) -> InputError:
-    """What is said of an array that cannot be read."""
+def damaged(group, name: str, error: BaseException) -> Exception:
+    """What is raised for an array that cannot be read."""
+    if system_number(error) is not None:
+        return damage(group.file.filename, error)
     where = f"{group.file.filename}: {group.name.rstrip('/')}/{name}"
     return InputError(f"{where}: is missing or damaged ({first_line(error)}); make the file again")
