@@ -3,6 +3,8 @@ has left."""
 
 from __future__ import annotations
 
+import errno
+import io
 import os
 import re
 import shutil
@@ -13,7 +15,9 @@ from contextlib import contextmanager, suppress
 from functools import cache
 from itertools import count
 from pathlib import Path
+from typing import IO
 
+import numpy as np
 from xxhash import xxh3_64_hexdigest
 
 UNKNOWN = "unknown"  # start of a process of which the system does not tell it
@@ -80,7 +84,22 @@ def scratch_folder(place: Path, name: str) -> Iterator[Path]:
     try:
         yield Path(folder)
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        for _ in range(2):  # what stays is removed by a later run, when this process has ended
+            with suppress(OSError):
+                shutil.rmtree(folder)
+
+
+def put_array(file: IO[bytes], array: np.ndarray) -> None:
+    """Write the elements of an array to a temporary file."""
+    file.write(np.ascontiguousarray(array).data)
+
+
+def take_array(file: io.BufferedReader, dtype, n: int, place: Path) -> np.ndarray:
+    """The next n elements of a temporary file; OSError, which names ``place``, where it has fewer."""
+    array = np.empty(n, dtype)
+    if file.readinto(array.view(np.uint8)) != array.nbytes:
+        raise OSError(errno.EIO, "a temporary file is shorter than what was written to it", str(place))
+    return array
 
 
 def temporary_name(target: Path) -> Path:
