@@ -51,11 +51,15 @@ class Spool:
     """Rows in ``2**bits`` buckets by the upper ``bits`` of their keys below ``skipped`` bits.
 
     Holds up to ``memory`` bytes (which the owner may change at any time), then appends to one file a bucket in
-    ``folder``: half of it is written by ``writer``, one job at a time, while the other half fills.
+    ``folder`` (``name`` begins their names): half of it is written by ``writer``, one job at a time, while the other
+    half fills.
     """
 
-    def __init__(self, folder: Path, bits: int, memory: int, writer: ThreadPoolExecutor, skipped: int = 0):
+    def __init__(
+        self, folder: Path, bits: int, memory: int, writer: ThreadPoolExecutor, skipped: int = 0, name: str = "rows"
+    ):
         self.folder = folder
+        self.name = name
         self.writer = writer
         self.bits = bits
         self.skipped = skipped
@@ -111,7 +115,7 @@ class Spool:
 
     def _path(self, bucket: int) -> Path:
         # by both: a spool of no bits is distributed again with as many skipped
-        return self.folder / f"rows-{self.skipped}-{self.bits}-{bucket}"
+        return self.folder / f"{self.name}-{self.skipped}-{self.bits}-{bucket}"
 
     def _spill(self) -> None:
         """Begin to write what is held, when the last time's is written."""

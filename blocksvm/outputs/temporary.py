@@ -4,7 +4,6 @@ has left."""
 from __future__ import annotations
 
 import errno
-import io
 import os
 import re
 import shutil
@@ -70,7 +69,7 @@ def remove_abandoned(folder: Path, name: str) -> None:
             found = pattern.fullmatch(entry.name)
             if found and is_abandoned(found[1]):
                 if entry.is_dir(follow_symlinks=False):
-                    shutil.rmtree(entry.path, ignore_errors=True)
+                    _remove(entry.path)
                 else:
                     with suppress(OSError):
                         os.unlink(entry.path)
@@ -84,9 +83,19 @@ def scratch_folder(place: Path, name: str) -> Iterator[Path]:
     try:
         yield Path(folder)
     finally:
-        for _ in range(2):  # what stays is removed by a later run, when this process has ended
-            with suppress(OSError):
-                shutil.rmtree(folder)
+        _remove(folder)
+
+
+def _remove(folder: str) -> None:
+    """Remove a folder with all that is in it; what cannot be removed goes with a later run."""
+    for remove in (os.rmdir, shutil.rmtree, shutil.rmtree):  # an empty one need not be opened
+        try:
+            remove(folder)
+        except FileNotFoundError:
+            return
+        except OSError:
+            continue
+        return
 
 
 def put_array(file: IO[bytes], array: np.ndarray) -> None:
@@ -94,7 +103,7 @@ def put_array(file: IO[bytes], array: np.ndarray) -> None:
     file.write(np.ascontiguousarray(array).data)
 
 
-def take_array(file: io.BufferedReader, dtype, n: int, place: Path) -> np.ndarray:
+def take_array(file, dtype, n: int, place: Path) -> np.ndarray:
     """The next n elements of a temporary file; OSError, which names ``place``, where it has fewer."""
     array = np.empty(n, dtype)
     if file.readinto(array.view(np.uint8)) != array.nbytes:
