@@ -30,6 +30,7 @@ from blocksvm.api import fit
 from blocksvm.errors import InputError
 from blocksvm.learners.protocol import LOSS_NAMES
 from blocksvm.memory import Budget
+from blocksvm.outputs import scratch_folder
 from blocksvm.sources.matrix import Matrix
 
 CERTIFIED = ("hinge", "squared-hinge")
@@ -243,7 +244,7 @@ def named(what: str):
 
 def certified(run: Run, rows: Rows, memory: int, tell: Callable[[str], None], more: Mapping) -> Iterator[Found]:
     """The batch solver's weights along the path, each from the one before."""
-    with tempfile.TemporaryDirectory(prefix="blocksvm-regret-") as folder:
+    with scratch_folder(Path(tempfile.gettempdir()), "regret") as folder:
         previous = None
         for number, C in enumerate(path(run)):
             tell(f"comparator for C = {C:.3g}")
