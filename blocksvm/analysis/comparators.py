@@ -253,7 +253,7 @@ def certified(run: Run, rows: Rows, memory: int, tell: Callable[[str], None], mo
                     rows.source, C=C, loss=run.judged_name, bias=run.bias, tol=TOLERANCE, schedule="5",
                     max_outer=OUTERS, memory=memory, warm_start=previous, **more,
                 )  # fmt: skip
-            previous = Path(folder) / f"{number}.h5"
+            previous = folder / f"{number}.h5"
             fitted.save(previous)
             vectors = np.atleast_2d(fitted.model.weights)
             constant = np.atleast_1d(fitted.model.intercept / run.bias if run.bias else np.zeros(len(vectors)))
