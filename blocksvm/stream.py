@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import nullcontext
 
 from blocksvm.cli.console import (
     Interrupted,
@@ -31,6 +32,7 @@ from blocksvm.cli.options import (
 from blocksvm.cli.standard import is_closed
 from blocksvm.errors import InputError
 from blocksvm.learners import LEARNERS
+from blocksvm.named import names_of
 from blocksvm.settings import Settings
 
 DEFAULT = "auto"
@@ -131,7 +133,8 @@ def learner_of(arguments: list[str]) -> tuple[str, Settings, str | None]:
     name = DEFAULT if name is None else name
     own = Settings()
     for one in name.split(","):
-        more = settings_named(one, targets)
+        with names_of(continued) if continued is not None else nullcontext():
+            more = settings_named(one, targets)
         own += more.without(*own.names())
     return name, own + COMMON_SETTINGS, targets
 

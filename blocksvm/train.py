@@ -17,6 +17,7 @@ from blocksvm.cli.console import (
 )
 from blocksvm.cli.options import SOLVER_WORDS, add_checkpoint, add_settings, checkpoint_of, given, refusal, value_of
 from blocksvm.errors import InputError, option
+from blocksvm.named import names_of
 from blocksvm.problems.settings import WITH_CLASSES
 from blocksvm.settings import Settings
 from blocksvm.training.methods import NAMES
@@ -88,6 +89,8 @@ def solver_of(arguments: list[str]) -> tuple[str, Settings]:
 
         method = describe_model(continued)["method"]
         name, learner = method["name"], method["learner"]
+        with names_of(continued):
+            get_method(name, learner)
     method = get_method(name, learner)
     choices = {setting.name: value_of(arguments, option(setting.name)) for setting in method.settings}
     return name, method.takes(choices)

@@ -11,7 +11,8 @@ PACKAGE = Path(__file__).parents[1] / "blocksvm"
 
 # Each room (a folder, or a file at the top) may import from rooms below it, and from its own.
 LEVELS = [
-    ["errors", "named", "vectors", "__init__"],
+    ["errors", "vectors", "__init__"],
+    ["named"],
     ["settings", "kernels", "memory", "rows", "labels"],
     ["outputs", "log"],
     ["sources"],

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from blocksvm.errors import InputError, option
 from blocksvm.formats import AUTO, FORMATS
 from blocksvm.formats.choices import all_choices
+from blocksvm.named import by_user
 from blocksvm.settings import Settings
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ def value_of(arguments: Sequence[str], *flags: str) -> str | None:
                 found = value
             elif number + 1 < len(arguments):
                 found = arguments[number + 1]
+    by_user(found)
     return found
 
 

@@ -26,6 +26,7 @@ from blocksvm.formats.protocol import EXPANSION, Reader, Reading, Room, SpareRoo
 from blocksvm.formats.recipe import NO_IDF, Recipe
 from blocksvm.formats.text import LineLimit, TextPiece, TextSource
 from blocksvm.kernels.shuffle import gather_rows, row_keys
+from blocksvm.named import by_user, names_of
 from blocksvm.outputs import check_output, scratch_folder
 from blocksvm.rows import RecordCounter, RowBatch, shown_name
 from blocksvm.sources.store.files import create_hdf5, open_hdf5, read_meta
@@ -65,6 +66,9 @@ class SplitSettings:
     options: Mapping = field(default_factory=dict)
     idf: str = NO_IDF
     like: Path | None = None
+
+    def __post_init__(self):
+        by_user(self.format)
 
     @property
     def recipe(self) -> Recipe:
@@ -162,7 +166,10 @@ def settings_of_store(
     if own["format"] == AUTO and given.get("format"):
         own["format"] = given["format"]
     machine |= {"like": path} if like else {"overwrite": True}
-    return settings_from(own, **machine, options=again(recipe.options, options))
+    by_user(given.get("format"))
+    with names_of(path):
+        format_named(own["format"]) if own["format"] != AUTO else None
+        return settings_from(own, **machine, options=again(recipe.options, options))
 
 
 def extend(

@@ -16,6 +16,7 @@ from blocksvm.learners.label_sets import SetTable
 from blocksvm.learners.loops import EVEN, NO_COSTS, NO_LABEL, NO_SETS
 from blocksvm.learners.protocol import Learner
 from blocksvm.learners.runner import Runner, check_joint
+from blocksvm.named import by_user
 from blocksvm.learners.solver import progress_of
 
 __all__ = ["JointLearner", "JointMap"]
@@ -34,6 +35,7 @@ class JointLearner:
                  average: bool = False, **settings):  # fmt: skip
         if len(set(labels)) < 2 or len({kind_of(label) for label in labels}) > 1:
             raise InputError(f"{called('labels')}: name two different labels or more, all numbers or all strings")
+        by_user(joint, learner, settings)
         self.labels = Labels(tuple(sorted(set(labels))))
         self.k, self.sets = len(self.labels.values), sets
         self.joint = JointFeatures.of(joint, self.k)

@@ -13,7 +13,6 @@ from xxhash import xxh3_128_hexdigest
 
 from blocksvm.conversion.ids import IdIndex
 from blocksvm.errors import InputError, said
-from blocksvm.formats import FORMATS
 from blocksvm.formats.recipe import Recipe
 from blocksvm.kernels.table import hash_ids
 from blocksvm.labels import listed
@@ -24,6 +23,7 @@ from blocksvm.model.older import of_today
 from blocksvm.model.probabilities import link_of
 from blocksvm.model.state import Piecewise, write_state
 from blocksvm.model.values import sets_of
+from blocksvm.named import by_user
 from blocksvm.problems.distance import DISTANCE, Distance
 from blocksvm.problems.expansion import Expansion
 from blocksvm.problems.support import Support
@@ -83,14 +83,6 @@ def recipe_of(meta: dict, path: str | Path) -> Recipe:
     """How text becomes the features of a model, from its description."""
     text = meta["text"] if meta.get("bits") is None else {**meta["text"], "bits": meta["bits"]}
     return Recipe.restored(text, path)
-
-
-def own_format(name: str, path: str | Path) -> str:
-    """The format that a model's recipe names; InputError where it is one outside the package, whose code would run
-    because a file says so."""
-    if name in FORMATS:
-        return name
-    raise InputError(f"{path}: was trained on text of the format {name}; if you trust that, say {said('format', name)}")
 
 
 def labels_predicted(values: np.ndarray, labels: tuple, sets: bool = False, ranks: bool = False) -> np.ndarray:
@@ -265,6 +257,7 @@ def load_model(path: str | Path, joint: str | None = None) -> Model:
 
     joint: the place of the map of a model of joint features, which can predict only where the user says that its code
     may run."""
+    by_user(joint)
     with open_hdf5(Path(path), "model") as file, damage_named(file):
         meta = of_today(read_meta(file))
         d = meta["n_features"]

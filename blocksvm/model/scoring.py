@@ -26,12 +26,12 @@ from blocksvm.model.files import (
     joint_of,
     labels_predicted,
     load_model,
-    own_format,
     recipe_of,
 )
 from blocksvm.model.idf import BYTES as IDF_BYTES
 from blocksvm.model.idf import idf_of_model
 from blocksvm.model.values import Pieces, classes_of, decision_pieces, piece_bytes, rows_of_piece
+from blocksvm.named import by_user, names_of
 from blocksvm.problems.distance import Distance
 from blocksvm.problems.expansion import Expansion
 from blocksvm.rows import RecordCounter, shown_name
@@ -76,6 +76,7 @@ class TextScorer:
     def __init__(self, model: str | Path, memory: int, format: str | None = None,
                  on_format: Callable[[str], None] = lambda name: None, joint: str | None = None):  # fmt: skip
         description = describe_model(model)
+        by_user(format, joint)
         self.joint = joint_of(description, joint, model)
         d, n_vectors = description["n_features"], description["n_vectors"]
         self.budget = Budget(memory)
@@ -96,7 +97,8 @@ class TextScorer:
         self.recipe = recipe_of(description, model)
         self.recipe = replace(self.recipe, options=again(self.recipe.options, {}))
         if format is None:
-            own_format(self.recipe.format, model)
+            with names_of(model):
+                format_named(self.recipe.format)
         elif format != self.recipe.format:
             self.recipe = replace(self.recipe, format=format, options={})
         self.on_format = on_format

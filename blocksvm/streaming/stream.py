@@ -23,6 +23,7 @@ from blocksvm.learners.protocol import COMMON_SETTINGS, LARGEST
 from blocksvm.learners.solver import is_reported
 from blocksvm.model.files import describe_model, model_fingerprint
 from blocksvm.model.takeover import check_continued
+from blocksvm.named import by_user
 from blocksvm.rows import RecordCounter, RowBatch, shown_name
 from blocksvm.streaming.ahead import ParsedAhead, Part
 from blocksvm.streaming.asking import Asking
@@ -79,6 +80,9 @@ class StreamSettings:
     passes: int = 1
     test: bool = False
     idf: str = NO_IDF
+
+    def __post_init__(self):
+        by_user(self.learner, self.joint, self.format, self.settings)
 
     @property
     def recipe(self) -> Recipe:
