@@ -7,17 +7,19 @@ source keeps.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
-from blocksvm.errors import InputError, said
+from blocksvm.errors import CONTROLS, InputError, printable, said
 
 NUMBERS, STRINGS, SETS = "numbers", "strings", "sets"
 KINDS = (NUMBERS, STRINGS, SETS)
 MOST_LABELS = 10_000  # more distinct ones are not classes
+MENDED = "mend it, or leave the row out"
 LABEL_BYTES = 200  # that a distinct label takes in a table beside its text, members and copies, at most
 
 
@@ -27,13 +29,31 @@ def kind_of(label) -> str:
 
 
 def label_text(label) -> str:
-    """A label as a person writes it: 1, -1, 0.1, spam, a,b (a set)."""
+    """A label as a person writes it, on one line: 1, -1, 0.1, spam, a,b (a set)."""
     if isinstance(label, str):
-        return label
+        return printable(label)
     if isinstance(label, tuple):
         return ",".join(label_text(member) for member in label)
     label = float(label)
     return str(int(label)) if label.is_integer() and abs(label) < 1e15 else repr(label)
+
+
+def label_fault(labels: np.ndarray | list) -> tuple[int, str] | None:
+    """(row, sentence) of a label, as a batch or a caller in Python gives them, that can't be one; None: there is
+    none."""
+    if isinstance(labels, np.ndarray):
+        infinite = np.isinf(labels)
+        bad = labels[infinite.argmax()] if infinite.any() else None
+        return None if bad is None else (int(infinite.argmax()), f"the label {bad} is not a finite number; {MENDED}")
+    for label in set(labels):
+        for member in label if isinstance(label, tuple) else (label,):
+            if isinstance(member, str) and CONTROLS.search(member):
+                what = f"the label {member[:40]!r} has a line break or another control character in it, and "
+                return labels.index(label), what + "predictions are a label a line; take it out"
+            # nan by itself says that a row has no label
+            if isinstance(member, float) and (math.isinf(member) or (member != member and isinstance(label, tuple))):
+                return labels.index(label), f"the label {member} is not a finite number; {MENDED}"
+    return None
 
 
 def listed(labels) -> str:
@@ -232,6 +252,7 @@ def keep(y, n: int) -> tuple[np.ndarray, tuple | None]:
     given = y.tolist() if y.dtype.kind not in "biuf" else []
     if y.dtype.kind in "US" or any(isinstance(label, str) for label in given):
         given = [label.decode() if isinstance(label, bytes) else label for label in given]
+        _refuse(given)
         absent = [label is None or (isinstance(label, float) and np.isnan(label)) for label in given]
         if not all(none or isinstance(label, str) for label, none in zip(given, absent, strict=True)):
             raise InputError("the labels must be all numbers or all strings; write the numbers as strings")
@@ -242,9 +263,15 @@ def keep(y, n: int) -> tuple[np.ndarray, tuple | None]:
         numbers = y.astype(np.float64)
     except (TypeError, ValueError) as error:
         raise InputError("the labels must be numbers or strings") from error
-    if np.isinf(numbers).any():
-        raise InputError(f"the labels must be {n} finite numbers or strings, one a row")
+    _refuse(numbers)
     return numbers, None
+
+
+def _refuse(given: np.ndarray | list) -> None:
+    """InputError for the first label that is none."""
+    found = label_fault(given)
+    if found is not None:
+        raise InputError(f"row {found[0]} of y: {found[1]}")
 
 
 _SETS_GIVEN = (tuple, list, set, frozenset)
@@ -267,8 +294,7 @@ def _keep_sets(given: list, n: int) -> tuple[np.ndarray, tuple]:
         sets = [None if own is None else tuple(sorted(set(own if words else map(float, own)))) for own in sets]
     except (TypeError, ValueError):
         raise InputError("the sets of labels must hold all numbers or all strings") from None
-    if not words and not np.isfinite(np.array([member for own in sets for member in own or ()])).all():
-        raise InputError("the sets of labels must hold finite numbers or strings")
+    _refuse(sets)
     table = tuple(sorted({own for own in sets if own is not None}))
     place = {own: float(k) for k, own in enumerate(table)}
     return np.array([np.nan if own is None else place[own] for own in sets]), table

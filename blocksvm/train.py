@@ -16,6 +16,7 @@ from blocksvm.cli.console import (
     size,
 )
 from blocksvm.cli.options import SOLVER_WORDS, add_checkpoint, add_settings, checkpoint_of, given, refusal, value_of
+from blocksvm.cli.standard import drawing
 from blocksvm.errors import InputError, option
 from blocksvm.named import names_of
 from blocksvm.problems.settings import WITH_CLASSES
@@ -152,7 +153,7 @@ def main(arguments: list[str]) -> int:
             weighted=about.get("weighted", False),
         )  # fmt: skip
     if not options.quiet:
-        print("loading", end="\r", file=sys.stderr) if sys.stderr.isatty() else None
+        print("loading", end="\r", file=drawing(sys.stderr)) if sys.stderr.isatty() else None
     from blocksvm.cli.session import Session
 
     session = Session(options, settings, outputs, stop)

@@ -12,8 +12,8 @@ PACKAGE = Path(__file__).parents[1] / "blocksvm"
 # Each room (a folder, or a file at the top) may import from rooms below it, and from its own.
 LEVELS = [
     ["errors", "vectors", "__init__"],
-    ["named"],
-    ["settings", "kernels", "memory", "rows", "labels"],
+    ["named", "labels"],
+    ["settings", "kernels", "memory", "rows"],
     ["outputs", "log"],
     ["sources"],
     ["formats", "problems"],

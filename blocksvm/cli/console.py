@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping
 from blocksvm import __version__
 from blocksvm.cli.standard import OutputClosed, standard_streams
 from blocksvm.errors import InputError, nearest, one_of, speak_options
-from blocksvm.named import by_user, named_by_user, begin_anew
+from blocksvm.named import begin_anew, by_user, named_by_user
 
 UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 UNITS |= {"KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}

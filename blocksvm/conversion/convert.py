@@ -26,6 +26,7 @@ from blocksvm.formats.protocol import EXPANSION, Reader, Reading, Room, SpareRoo
 from blocksvm.formats.recipe import NO_IDF, Recipe
 from blocksvm.formats.text import LineLimit, TextPiece, TextSource
 from blocksvm.kernels.shuffle import gather_rows, row_keys
+from blocksvm.labels import label_fault
 from blocksvm.named import by_user, names_of
 from blocksvm.outputs import check_output, scratch_folder
 from blocksvm.rows import RecordCounter, RowBatch, shown_name
@@ -414,6 +415,9 @@ class _Split:
     def _spool(self, batches: Iterable[RowBatch], destinations: list[Destination]) -> None:
         """Read all batches, and send their rows to the shuffle of their store."""
         for batch in batches:
+            wrong = None if self.batches is None else label_fault(batch.labels)  # text was looked at as it was read
+            if wrong is not None:
+                raise InputError(f"row {self.rows + wrong[0]} of the batches: {wrong[1]}")
             self._distribute(self._weighted(batch), destinations)
             destinations[0].table.hold("the rows' lines", self.lines.n_bytes)
             self._report("reading", batch.origin.fraction)

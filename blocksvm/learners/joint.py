@@ -16,8 +16,8 @@ from blocksvm.learners.label_sets import SetTable
 from blocksvm.learners.loops import EVEN, NO_COSTS, NO_LABEL, NO_SETS
 from blocksvm.learners.protocol import Learner
 from blocksvm.learners.runner import Runner, check_joint
-from blocksvm.named import by_user
 from blocksvm.learners.solver import progress_of
+from blocksvm.named import by_user
 
 __all__ = ["JointLearner", "JointMap"]
 

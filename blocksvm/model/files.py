@@ -12,7 +12,7 @@ import numpy as np
 from xxhash import xxh3_128_hexdigest
 
 from blocksvm.conversion.ids import IdIndex
-from blocksvm.errors import InputError, said
+from blocksvm.errors import InputError
 from blocksvm.formats.recipe import Recipe
 from blocksvm.kernels.table import hash_ids
 from blocksvm.labels import listed

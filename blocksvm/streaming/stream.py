@@ -291,6 +291,7 @@ class Stream:
 
     def _learn_part(self, part: Part, counter: RecordCounter) -> None:
         batch = part.batch
+        counter.check_labels(batch)
         # rows before a bad line are learned from, as they would be had the line come in another piece
         self._learn(part, counter)
         if batch.fault is not None and self.settings.skip_bad:
