@@ -19,6 +19,7 @@ from blocksvm.errors import CONTROLS, InputError, printable, said
 NUMBERS, STRINGS, SETS = "numbers", "strings", "sets"
 KINDS = (NUMBERS, STRINGS, SETS)
 MOST_LABELS = 10_000  # more distinct ones are not classes
+MOST_EXACT = 2.0**53
 MENDED = "mend it, or leave the row out"
 LABEL_BYTES = 200  # that a distinct label takes in a table beside its text, members and copies, at most
 
@@ -240,11 +241,15 @@ def keep(y, n: int) -> tuple[np.ndarray, tuple | None]:
     """(what a source keeps of n labels given from Python, its table or None): real numbers, booleans or strings; nan
     or None where a row has none; or sets (also as tuples, lists or frozensets) of numbers or of strings, None where a
     row has not even an empty one, or as an array (n, k) of 0 and 1.  Raises InputError for anything else."""
+    if hasattr(y, "to_numpy") and np.asarray(y).dtype == object:  # pandas.NA is missing
+        y = y.to_numpy(dtype=object, na_value=None)
     if not isinstance(y, np.ndarray) or y.dtype == object:
         given = list(y)
         if any(isinstance(label, _SETS_GIVEN) for label in given):
             return _keep_sets(given, n)
     y = np.asarray(y)
+    if y.shape == (n, 1):  # a column of labels; which rows have the only one of one label, says nothing
+        y = y[:, 0]
     if y.ndim == 2 and len(y) == n and np.isin(y, (0, 1)).all():
         return _kept_sets(y)
     if y.shape != (n,):
@@ -259,12 +264,30 @@ def keep(y, n: int) -> tuple[np.ndarray, tuple | None]:
         table = tuple(sorted({label for label, none in zip(given, absent, strict=True) if not none}))
         place = {label: float(k) for k, label in enumerate(table)}
         return np.array([np.nan if none else place[label] for label, none in zip(given, absent, strict=True)]), table
-    try:
-        numbers = y.astype(np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError("the labels must be numbers or strings") from error
+    numbers = numbers_of(y)
     _refuse(numbers)
     return numbers, None
+
+
+def numbers_of(y: np.ndarray) -> np.ndarray:
+    """Labels (n,) of any type as float64; InputError for what are no real numbers, and for whole ones that become
+    another one."""
+    try:
+        if y.dtype.kind == "c" or any(
+            isinstance(label, complex) for label in (y.tolist() if y.dtype == object else ())
+        ):
+            raise TypeError
+        numbers = y.astype(np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InputError("the labels must be numbers or strings") from error
+    if y.dtype.kind in "iuO":
+        for row in np.flatnonzero(np.isfinite(numbers) & (np.abs(numbers) >= MOST_EXACT)).tolist():
+            if int(y[row]) != int(numbers[row]):
+                raise InputError(
+                    f"row {row} of y: the label {y[row]} is beyond the whole numbers that double precision has (to "
+                    "2**53), where labels would become one; give them as strings"
+                )
+    return numbers
 
 
 def _refuse(given: np.ndarray | list) -> None:

@@ -80,20 +80,23 @@ def folder(tmp_path_factory):
     return folder
 
 
-@pytest.mark.parametrize(
-    ("kind", "commands"),
-    [
-        ("words-model.h5", [(info, "{0}"), (info, "{0} --top 2"), (info, "{0} --json"), (predict, "{0} words.csv"), (predict, "{0} words.h5 out"),
-                            (predict, "{0} words.csv out --scores"), (export, "{0} out --format table"),
-                            (train, "words.h5 out --warm-start {0}"), (train, "words.h5 out --prior {0}")]),
-        ("words.h5", [(info, "{0}"), (info, "{0} --json"), (train, "{0} out --max-outer 1"), (predict, "words-model.h5 {0} out"),
-                      (split, "words.csv {0} --append"), (cv, "{0} --path 1 --folds 2")]),
-        ("tags.h5", [(info, "{0}"), (structure, "predict {0} columns out"), (structure, "evaluate {0} columns")]),
+READERS = {
+    "words-model.h5": [
+        (info, "{0}"), (info, "{0} --top 2"), (info, "{0} --json"), (predict, "{0} words.csv"),
+        (predict, "{0} words.h5 out"), (predict, "{0} words.csv out --scores"),
+        (export, "{0} out --format table"), (train, "words.h5 out --warm-start {0}"),
+        (train, "words.h5 out --prior {0}"),
     ],
-)  # fmt: skip
-def test_no_text_of_a_description_reaches_a_terminal_as_it_is(
-    folder, tmp_path, run_in_process, monkeypatch, kind, commands
-):
+    "words.h5": [
+        (info, "{0}"), (info, "{0} --json"), (train, "{0} out --max-outer 1"), (predict, "words-model.h5 {0} out"),
+        (split, "words.csv {0} --append"), (cv, "{0} --path 1 --folds 2"),
+    ],
+    "tags.h5": [(info, "{0}"), (structure, "predict {0} columns out"), (structure, "evaluate {0} columns")],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", READERS)
+def test_no_text_of_a_description_reaches_a_terminal_as_it_is(folder, tmp_path, run_in_process, monkeypatch, kind):
     for command in ("train", "cv"):
         monkeypatch.setattr(f"blocksvm.{command}.compile_solver", lambda *a, **k: None)
     monkeypatch.setattr("blocksvm.predict.compile_kernels", lambda *a, **k: None)
@@ -102,7 +105,7 @@ def test_no_text_of_a_description_reaches_a_terminal_as_it_is(
     places = texts_of(described(folder / kind)) + ([("labels", 0)] if kind == "words-model.h5" else [])
     told = exact = 0
     for place in dict.fromkeys(places):
-        for command, arguments in commands:
+        for command, arguments in READERS[kind]:
             shutil.copy(folder / kind, here / kind)
             (here / "out").unlink(missing_ok=True)
             rewrite_meta(here / kind, lambda meta, place=place: put(meta, place, EVIL))
@@ -136,7 +139,7 @@ def test_a_prediction_stays_a_line(folder, tmp_path, run_in_process):
     assert load_model(model).labels == ("a\nb", "spam")  # in Python they are as they are
 
 
-# -- labels that are none --------------------------------------------------------------------------------------------------
+# -- labels that are none ----------------------------------------------------------------------------------------------
 
 
 def rows_with(folder, label: float, words: str | None = None):

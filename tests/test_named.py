@@ -92,7 +92,8 @@ READERS = {
     ],
     "store.h5": [
         (info, "store.h5 --verify"), (train, "store.h5 out --max-outer 1"), (split, "rows.svm store.h5 --append"),
-        (split, "rows.svm out --like store.h5"), (predict, "model.h5 store.h5 out"), (cv, "store.h5 --path 1 --folds 2"),
+        (split, "rows.svm out --like store.h5"), (predict, "model.h5 store.h5 out"),
+        (cv, "store.h5 --path 1 --folds 2"),
         (train, "store.h5 out --learner pa1 --valid store.h5"),
     ],
     "run.ckpt": [
