@@ -118,8 +118,18 @@ def main(arguments: list[str]) -> int:
             measures.count(scores)
             line.show(f"{measures.rows:,} rows predicted")
     line.close()
+    empty = getattr(scorer, "empty", 0)
+    if empty and not options.quiet:
+        print(f"{options.input}: {empty:,} blank line{'s' if empty > 1 else ''} or comments have no prediction: the "
+              "predictions are those of the rows, in their order", file=sys.stderr)  # fmt: skip
     if options.json:
-        told = {"model": options.model, "input": options.input, "output": options.output, "rows": measures.rows}
+        told = {
+            "model": options.model,
+            "input": options.input,
+            "output": options.output,
+            "rows": measures.rows,
+            "lines_without_row": empty,
+        }
         print_json(told | measures.figures())
         return 0
     results = sys.stderr if output is None else sys.stdout

@@ -69,6 +69,7 @@ def by_row(values: np.ndarray) -> np.ndarray:
 class TextScorer:
     """Scores text row by row, read by the recipe of the model's training text.
 
+    empty: lines of the text without a row, blank ones and comments, once it is read.
     format: the text's format, None: the recipe's own, 'auto': what its first bytes look like; on_format is told it
     before anything is parsed; joint: the place of the map of a model of joint features.
     """
@@ -117,16 +118,18 @@ class TextScorer:
     def scores(self, inputs: list[str]) -> Iterator[Scores]:
         """Scores piece by piece; InputError with file and line for bad text."""
         counter = RecordCounter()
-        rows = 0
+        rows, self.empty = 0, 0
         with inputs_of(inputs, self.recipe) as text:
             recipe = settled(text, self.recipe)
             self.on_format(recipe.format)
+            self.empty -= recipe.options.get("header") == "yes"
             reader = reader_of(Reading(recipe, labelled=False, idf=self.idf))
             share = EXPANSION / reader.expansion
             for piece in text.pieces(int(share * self.piece_bytes), self._limit(share)):
                 batch = reader.parse(piece)
                 counter.check(batch)
                 rows += len(batch)
+                self.empty += batch.origin.n_records - len(batch)
                 labels = batch.label_array()
                 for part, values in self._values(batch.indptr, batch.ids, batch.values):
                     yield Scores(by_row(values), classes_of(values), labels[part])

@@ -58,7 +58,7 @@ class StreamSettings:
 
     learner: str = ""
     settings: Mapping = field(default_factory=dict)
-    labels: tuple[float, ...] | None = None
+    labels: tuple | None = None
     bits: int | None = None
     query: float | None = None
     forget: float | None = None
