@@ -47,7 +47,7 @@ def main(arguments: list[str]) -> int:
     from blocksvm.model.files import describe_model
     from blocksvm.model.probabilities import known_link, link_of
     from blocksvm.outputs import check_output, written_whole
-    from blocksvm.sources.store.files import open_hdf5
+    from blocksvm.sources.store.files import MAKERS, open_hdf5, text_attribute
 
     description = describe_model(options.model)
     link = link_of(description, options.model) if options.probabilities else known_link(description)
@@ -70,7 +70,10 @@ def main(arguments: list[str]) -> int:
             with open(options.input, "rb") as file:
                 is_store = file.read(8) == HDF5 and magic_of(options.input) is None
     if is_store:
-        open_hdf5(Path(options.input), "store").close()
+        with open_hdf5(Path(options.input), *MAKERS) as file:
+            kind = text_attribute(file, "blocksvm")
+        if kind != "store":
+            raise InputError(f"{options.input}: is a {kind}, and rows are predicted; give text, or a store")
     sigterm_interrupts()
     several = description.get("multilabel", False) or len(description["labels"]) > 2
     compile_kernels("predict:several" if several else "predict", description["values"], options.quiet, options.model)

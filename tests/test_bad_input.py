@@ -63,9 +63,9 @@ def refused(tmp_path, run_in_process):
         (b"--1 2:3", "'--1' is not a number"),
         (b"1e 2:3", "'1e' is not a number"),
         (b"2:3 4:5", "the line has no label (it begins with '2:3')"),
-        (b"nan 2:3", "'nan': not a finite number"),
-        (b"-inf 2:3", "'-inf': not a finite number"),
-        (b"1e999 2:3", "'1e999': not a finite number"),
+        (b"nan 2:3", "the label 'nan' is not a finite number"),
+        (b"-inf 2:3", "the label '-inf' is not a finite number"),
+        (b"1e999 2:3", "the label '1e999' is not a finite number"),
         (b"1 2:nan", "'2:nan': not a finite number"),
         (b"1 2:-Infinity", "'2:-Infinity': not a finite number"),
         (b"1 2:1e39", "the value of feature id 2 lies beyond float32; use --dtype float64 or scale the feature"),
@@ -330,7 +330,10 @@ def test_paths_that_cannot_be_are_told(tmp_path, refused):
     out = refused.folder / "s.h5"
     assert refused(tmp_path / "none.svm", out) == f"{tmp_path / 'none.svm'}: no such file"
     (tmp_path / "folder").mkdir()
-    assert refused(tmp_path / "folder", out) == f"{tmp_path / 'folder'}: the folder has no files"
+    assert (
+        refused(tmp_path / "folder", out)
+        == f"{tmp_path / 'folder'}: the folder has no files; name those that are meant"
+    )
     assert refused(tmp_path / "*.none", out) == f"{tmp_path / '*.none'}: no file fits"
     assert refused(rows / "below", out) == f"{rows / 'below'}: no such file"
     below = rows / "s.h5"

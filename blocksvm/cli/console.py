@@ -218,7 +218,9 @@ def _exit_code(main: Callable[[list[str]], int | None], prog: str, arguments: li
         if error.errno not in NAMED:
             raise
         name = f"{error.filename}: " if error.filename else ""
-        text = f"{name}{(error.strerror or str(error)).lower()}; free some space or choose another place"
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+        advice = "free some space or choose another place" if full else "give the permission, or name another place"
+        text = f"{name}{(error.strerror or str(error)).lower()}; {advice}"
         return _fail(prog, text, 2)
 
 

@@ -49,9 +49,9 @@ def add_choices(parser) -> None:
 
 
 def files_named(names: Sequence[str], quiet: bool = False) -> list[str]:
-    """The inputs that are meant, in the order of their names: of a pattern that the shell has left ('day-*.svm': * and ?
-    alone, since a name may well have brackets) all files that fit it, of a folder all files in it; without hidden and
-    temporary ones, which standard error tells.  InputError where there are none, and where a folder has folders in it,
+    """The inputs that are meant, in the order of their names: of a pattern that the shell has left ('day-*.svm': of *
+    and ? alone, since a name may well have brackets) all files that fit it, of a folder all files in it; without hidden
+    and temporary ones, which standard error tells.  InputError where there are none, and where a folder has folders in it,
     whose rows would be lost."""
     import glob
     import os

@@ -131,8 +131,8 @@ def _header(path: Path, file) -> tuple[dict, int]:
             break
         if values == [ONE_CLASS]:
             raise InputError(
-                f"{path}:{number}: is a machine of one class ({ONE_CLASS}), which tells outliers and not labels; import "
-                "one that was trained for classes or numbers"
+                f"{path}:{number}: is a machine of one class ({ONE_CLASS}), which tells outliers and not labels; "
+                "import one that was trained for classes or numbers"
             )
         try:
             found[key] = _header_value(key, values)
@@ -145,8 +145,8 @@ def _header(path: Path, file) -> tuple[dict, int]:
         raise InputError(f"{path}:{number}: has no line {missing[0]} before the weights; name a file that train wrote")
     if found["solver_type"] in CLASSIFIERS and found["nr_class"] == 1:
         raise InputError(
-            f"{path}: was trained on rows of the label {found['label'][0]} alone, which it always predicts; train one on "
-            "rows of two labels or more"
+            f"{path}: was trained on rows of the label {found['label'][0]} alone, which it always predicts; train "
+            "one on rows of two labels or more"
         )
     if found["solver_type"] in CLASSIFIERS and (len(found["label"]) != found["nr_class"] or found["nr_class"] < 2):
         raise InputError(
