@@ -31,7 +31,7 @@ def table(n=200, scale=(1.0, 1.0, 1.0), seed=0):
             (1.0, 1e3, 1e6),
             {"max_outer": 3},
             "scale",
-            "features are of very different size; scale them, by normalize=l2",
+            "very different size; scale them, by normalize=l2",
         ),
         ((0.3, 0.3, 0.3), {"max_outer": 2, "C": 1e7}, "large C", "since C is large (1e+07); lower it"),
         ((0.3, 0.3, 0.3), {"max_outer": 1, "schedule": "1", "tol": 1e-10}, "limit", "raise max_outer"),

@@ -51,8 +51,8 @@ def add_choices(parser) -> None:
 def files_named(names: Sequence[str], quiet: bool = False) -> list[str]:
     """The inputs that are meant, in the order of their names: of a pattern that the shell has left ('day-*.svm': of *
     and ? alone, since a name may well have brackets) all files that fit it, of a folder all files in it; without hidden
-    and temporary ones, which standard error tells.  InputError where there are none, and where a folder has folders in it,
-    whose rows would be lost."""
+    and temporary ones, which standard error tells.  InputError where there are none, and where a folder has folders in
+    it, whose rows would be lost."""
     import glob
     import os
 
@@ -69,8 +69,8 @@ def files_named(names: Sequence[str], quiet: bool = False) -> list[str]:
         wanted = own if is_aside(name) else [path for path in own if not is_aside(path)]
         if not wanted:
             what = "the folder has no files" if os.path.isdir(name) else "no file fits"
-            aside = f" but {len(own):,} hidden or temporary ones" if own else ""
-            raise InputError(f"{name}: {what}{aside}; name those that are meant")
+            aside = f" but {len(own):,} hidden or temporary ones; name those that are meant" if own else ""
+            raise InputError(f"{name}: {what}{aside}")
         if len(wanted) < len(own) and not quiet:
             first = os.path.basename(min(path for path in own if is_aside(path)))
             n = len(own) - len(wanted)

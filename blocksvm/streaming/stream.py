@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from copy import copy
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -40,6 +41,7 @@ from blocksvm.streaming.learner import StreamLearner, learners_of
 from blocksvm.streaming.ranking import AREA_BYTES
 from blocksvm.streaming.targets import targets_of
 
+OF_PASSES = ("rows", "cumulative_loss", "mistakes", "squared_errors", "cumulative_cost")
 PREDICTED_AT_ONCE = 1 << 16  # decision values
 
 
@@ -98,7 +100,8 @@ class StreamReport:
     cumulative_cost: where predictions cost; label, score, length: of the row seen last; where labels are sets, the one
     of its set with the least decision value (None: it is empty), and the one with the largest of all.  Of several
     learners these are those of the one that leads, and ``learners`` has those of each by its name, in the order in
-    which they were named."""
+    which they were named.  passes: of several passes the figures of each alone, as far as it has come: only the rows of
+    the first one were new."""
 
     rows: int
     cumulative_loss: float
@@ -116,6 +119,12 @@ class StreamReport:
     length: int
     final: bool
     learners: dict[str, dict] | None
+    passes: list[dict] | None = None
+
+
+def between(begin: dict, end: dict) -> dict:
+    """What was suffered from one report to the next."""
+    return {name: end[name] - begin[name] for name in OF_PASSES if end[name] is not None}
 
 
 class Stream:
@@ -200,6 +209,7 @@ class Stream:
         if prior_model is not None:
             take_prior(prior, prior_model, self)
         self.began = time.perf_counter()
+        self.begins: list[dict] = []  # of each pass so far the learners' progress before it
         self.last_report = -1
 
     # -- where it stands -------------------------------------------------------------------------------------------
@@ -231,6 +241,9 @@ class Stream:
         tally, labels = leading.state.tally, self.targets.labels
         each = {learner.name: learner.progress() for learner in self.learners}
         told = each[leading.name]
+        passes = None
+        if self.settings.passes > 1:
+            passes = [between(*ends) for ends in pairwise([*(begin[leading.name] for begin in self.begins), told])]
         label, score = float(tally[LAST_LABEL]), float(tally[LAST_SCORE])
         if leading.runner.sets:
             label, score = (None if c < 0 else labels.values[int(c)] for c in (label, score))
@@ -240,7 +253,7 @@ class Stream:
         return StreamReport(
             **told, features=self.features.n_features, skipped=self.targets.skipped,
             seconds=time.perf_counter() - self.began, label=label, score=score, length=int(tally[LAST_LENGTH]),
-            final=final, learners=each if len(each) > 1 else None,
+            final=final, learners=each if len(each) > 1 else None, passes=passes,
         )  # fmt: skip
 
     @property
@@ -264,6 +277,7 @@ class Stream:
         going = True
         for number in range(self.settings.passes):
             self.targets.again = number > 0
+            self.begins.append({learner.name: learner.progress() for learner in self.learners})
             if number and self.rows != self.last_report:
                 self.last_report = self.rows
                 self.on_report(self.report())

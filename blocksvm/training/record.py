@@ -162,7 +162,8 @@ class Result:
     (d + 1),), the constant feature's weight last; alpha (l,) or None; certificate of exactly this w and alpha, or None
     where interrupted; passes of every visit, set_passes of every one to the working set; memory by name as planned;
     note: a sentence about what the run has shown; support: of a solver whose result is no vector of weights, the rows
-    that it stands on; cause, advice: of a run that a limit has ended before its tolerance, why and what to do (``cause_of``), else None."""
+    that it stands on; cause, advice: of a run that a limit has ended before its tolerance, why and what to do
+    (``cause_of``), else None."""
 
     status: str
     w: np.ndarray
