@@ -13,6 +13,7 @@ from blocksvm.inputs import one_run
 from blocksvm.learners.joint_map import place_of
 from blocksvm.model.files import Model, joint_of, make_model
 from blocksvm.model.takeover import EarlierModels
+from blocksvm.named import by_user
 from blocksvm.outputs import check_output
 from blocksvm.problems.problem import Certificate
 from blocksvm.solvers.protocol import SavedRun, State
@@ -83,6 +84,7 @@ def fit(
         source = rows
     else:
         source = Matrix(rows, y, weights=sample_weight)
+    by_user(settings)
     state, continue_from = (continue_from, None) if isinstance(continue_from, dict) else (None, continue_from)
     earlier = EarlierModels(source, _path(continue_from), _path(prior))
     asked = (
@@ -119,6 +121,7 @@ def _path(name: str | Path | None) -> Path | None:
 def describe_solver(name: str, learner: bool = False) -> str:
     """What a solver or online learner does, and its settings with their defaults, a line each.  learner: of a name that
     a solver has too, the online learner."""
+    by_user(name)
     method = get_method(name, learner)
     settings = [f"  {setting.name}: {setting.described()}" for setting in method.settings]
     return "\n".join([f"{method.name}: {method.summary}", *settings])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import errno
+import re
 from collections.abc import Iterable
 
 # settings whose option is not "--" and their name
@@ -15,11 +16,32 @@ OPTIONS = {"C": "-C", "lam": "--lambda"}
 
 LONGEST_SAID = 70  # characters of a table
 
+# what moves a cursor, breaks a line, turns the order of letters or is no character at all; a tab is harmless
+CONTROLS = re.compile("[\x00-\x08\n-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+
 _options_spoken = False
 
 
+def printable(text: str) -> str:
+    """A text of a file on one line: its control characters as Python writes them, \\n or \\x1b."""
+    return CONTROLS.sub(_escape, text)
+
+
+def shown_lines(text: str) -> str:
+    """The same of lines, which stay lines."""
+    return text if CONTROLS.search(text.replace("\n", "")) is None else "\n".join(map(printable, text.split("\n")))
+
+
+def _escape(found: re.Match) -> str:
+    return found[0].encode("unicode_escape").decode()
+
+
 class InputError(ValueError):
-    """Something that the user gave is wrong: the message is one sentence with what, where, and what to do."""
+    """Something that the user gave is wrong: the message is one sentence with what, where, and what to do.  Control
+    characters of what it quotes are shown as escapes."""
+
+    def __init__(self, message: str):
+        super().__init__(shown_lines(message))
 
 
 ADVICE = {

@@ -6,7 +6,7 @@ import json
 import sys
 
 from blocksvm.cli.console import Parser, run
-from blocksvm.errors import InputError
+from blocksvm.errors import InputError, printable
 
 
 def parser() -> Parser:
@@ -56,7 +56,7 @@ def main(arguments: list[str]) -> int:
         print(json.dumps(plain(all_of_it), indent=2, allow_nan=False))
     else:
         for name, value in described(kind, meta, path.stat().st_size):
-            print(f"{name:<14} {value}")
+            print(f"{name:<14} {printable(str(value))}")
         if options.verify:
             print(f"{'verified':<14} every checksum matches")
         for line in told_weights(top or []):
@@ -71,13 +71,13 @@ def told_weights(top: list) -> list[str]:
     lines = []
     for label, features in top:
         lines += ["", "the largest weights" + ("" if label is None else f", above 0 for {listed([label])}")]
-        lines += [f"{one.weight:>+14.6g}  {_printable(str(one))}" for one in features]
+        lines += [f"{one.weight:>+14.6g}  {_named(str(one))}" for one in features]
     return lines
 
 
-def _printable(name: str) -> str:
-    """A name on one line: what is not printable, and a blank at an end, as an escape."""
-    shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in name)
+def _named(name: str) -> str:
+    """A name on one line, in quotes where a blank is at an end."""
+    shown = printable(name)
     return repr(shown) if shown != shown.strip() else shown
 
 

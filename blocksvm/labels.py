@@ -7,17 +7,20 @@ source keeps.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
-from blocksvm.errors import InputError, said
+from blocksvm.errors import CONTROLS, InputError, printable, said
 
 NUMBERS, STRINGS, SETS = "numbers", "strings", "sets"
 KINDS = (NUMBERS, STRINGS, SETS)
 MOST_LABELS = 10_000  # more distinct ones are not classes
+MOST_EXACT = 2.0**53
+MENDED = "mend it, or leave the row out"
 LABEL_BYTES = 200  # that a distinct label takes in a table beside its text, members and copies, at most
 
 
@@ -27,13 +30,31 @@ def kind_of(label) -> str:
 
 
 def label_text(label) -> str:
-    """A label as a person writes it: 1, -1, 0.1, spam, a,b (a set)."""
+    """A label as a person writes it, on one line: 1, -1, 0.1, spam, a,b (a set)."""
     if isinstance(label, str):
-        return label
+        return printable(label)
     if isinstance(label, tuple):
         return ",".join(label_text(member) for member in label)
     label = float(label)
     return str(int(label)) if label.is_integer() and abs(label) < 1e15 else repr(label)
+
+
+def label_fault(labels: np.ndarray | list) -> tuple[int, str] | None:
+    """(row, sentence) of a label, as a batch or a caller in Python gives them, that can't be one; None: there is
+    none."""
+    if isinstance(labels, np.ndarray):
+        infinite = np.isinf(labels)
+        bad = labels[infinite.argmax()] if infinite.any() else None
+        return None if bad is None else (int(infinite.argmax()), f"the label {bad} is not a finite number; {MENDED}")
+    for label in set(labels):
+        for member in label if isinstance(label, tuple) else (label,):
+            if isinstance(member, str) and CONTROLS.search(member):
+                what = f"the label {member[:40]!r} has a line break or another control character in it, and "
+                return labels.index(label), what + "predictions are a label a line; take it out"
+            # nan by itself says that a row has no label
+            if isinstance(member, float) and (math.isinf(member) or (member != member and isinstance(label, tuple))):
+                return labels.index(label), f"the label {member} is not a finite number; {MENDED}"
+    return None
 
 
 def listed(labels) -> str:
@@ -220,11 +241,15 @@ def keep(y, n: int) -> tuple[np.ndarray, tuple | None]:
     """(what a source keeps of n labels given from Python, its table or None): real numbers, booleans or strings; nan
     or None where a row has none; or sets (also as tuples, lists or frozensets) of numbers or of strings, None where a
     row has not even an empty one, or as an array (n, k) of 0 and 1.  Raises InputError for anything else."""
+    if hasattr(y, "to_numpy") and np.asarray(y).dtype == object:  # pandas.NA is missing
+        y = y.to_numpy(dtype=object, na_value=None)
     if not isinstance(y, np.ndarray) or y.dtype == object:
         given = list(y)
         if any(isinstance(label, _SETS_GIVEN) for label in given):
             return _keep_sets(given, n)
     y = np.asarray(y)
+    if y.shape == (n, 1):  # a column of labels; which rows have the only one of one label, says nothing
+        y = y[:, 0]
     if y.ndim == 2 and len(y) == n and np.isin(y, (0, 1)).all():
         return _kept_sets(y)
     if y.shape != (n,):
@@ -232,19 +257,44 @@ def keep(y, n: int) -> tuple[np.ndarray, tuple | None]:
     given = y.tolist() if y.dtype.kind not in "biuf" else []
     if y.dtype.kind in "US" or any(isinstance(label, str) for label in given):
         given = [label.decode() if isinstance(label, bytes) else label for label in given]
+        _refuse(given)
         absent = [label is None or (isinstance(label, float) and np.isnan(label)) for label in given]
         if not all(none or isinstance(label, str) for label, none in zip(given, absent, strict=True)):
             raise InputError("the labels must be all numbers or all strings; write the numbers as strings")
         table = tuple(sorted({label for label, none in zip(given, absent, strict=True) if not none}))
         place = {label: float(k) for k, label in enumerate(table)}
         return np.array([np.nan if none else place[label] for label, none in zip(given, absent, strict=True)]), table
-    try:
-        numbers = y.astype(np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError("the labels must be numbers or strings") from error
-    if np.isinf(numbers).any():
-        raise InputError(f"the labels must be {n} finite numbers or strings, one a row")
+    numbers = numbers_of(y)
+    _refuse(numbers)
     return numbers, None
+
+
+def numbers_of(y: np.ndarray) -> np.ndarray:
+    """Labels (n,) of any type as float64; InputError for what are no real numbers, and for whole ones that become
+    another one."""
+    try:
+        if y.dtype.kind == "c" or any(
+            isinstance(label, complex) for label in (y.tolist() if y.dtype == object else ())
+        ):
+            raise TypeError
+        numbers = y.astype(np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InputError("the labels must be numbers or strings") from error
+    if y.dtype.kind in "iuO":
+        for row in np.flatnonzero(np.isfinite(numbers) & (np.abs(numbers) >= MOST_EXACT)).tolist():
+            if int(y[row]) != int(numbers[row]):
+                raise InputError(
+                    f"row {row} of y: the label {y[row]} is beyond the whole numbers that double precision has (to "
+                    "2**53), where labels would become one; give them as strings"
+                )
+    return numbers
+
+
+def _refuse(given: np.ndarray | list) -> None:
+    """InputError for the first label that is none."""
+    found = label_fault(given)
+    if found is not None:
+        raise InputError(f"row {found[0]} of y: {found[1]}")
 
 
 _SETS_GIVEN = (tuple, list, set, frozenset)
@@ -267,8 +317,7 @@ def _keep_sets(given: list, n: int) -> tuple[np.ndarray, tuple]:
         sets = [None if own is None else tuple(sorted(set(own if words else map(float, own)))) for own in sets]
     except (TypeError, ValueError):
         raise InputError("the sets of labels must hold all numbers or all strings") from None
-    if not words and not np.isfinite(np.array([member for own in sets for member in own or ()])).all():
-        raise InputError("the sets of labels must hold finite numbers or strings")
+    _refuse(sets)
     table = tuple(sorted({own for own in sets if own is not None}))
     place = {own: float(k) for k, own in enumerate(table)}
     return np.array([np.nan if own is None else place[own] for own in sets]), table

@@ -47,7 +47,7 @@ def main(arguments: list[str]) -> int:
     from blocksvm.model.files import describe_model
     from blocksvm.model.probabilities import known_link, link_of
     from blocksvm.outputs import check_output, written_text
-    from blocksvm.sources.store.files import open_hdf5
+    from blocksvm.sources.store.files import MAKERS, open_hdf5, text_attribute
 
     description = describe_model(options.model)
     link = link_of(description, options.model) if options.probabilities else known_link(description)
@@ -71,7 +71,10 @@ def main(arguments: list[str]) -> int:
             with open_input(options.input) as file:
                 is_store = file.read(8) == HDF5 and magic_of(options.input) is None
     if is_store:
-        open_hdf5(Path(options.input), "store").close()
+        with open_hdf5(Path(options.input), *MAKERS) as file:
+            kind = text_attribute(file, "blocksvm")
+        if kind != "store":
+            raise InputError(f"{options.input}: is a {kind}, and rows are predicted; give text, or a store")
     sigterm_interrupts()
     several = description.get("multilabel", False) or len(description["labels"]) > 2
     compile_kernels("predict:several" if several else "predict", description["values"], options.quiet, options.model)
@@ -119,8 +122,18 @@ def main(arguments: list[str]) -> int:
             measures.count(scores)
             line.show(f"{measures.rows:,} rows predicted")
     line.close()
+    empty = getattr(scorer, "empty", 0)
+    if empty and not options.quiet:
+        print(f"{options.input}: {empty:,} blank line{'s' if empty > 1 else ''} or comments have no prediction: the "
+              "predictions are those of the rows, in their order", file=sys.stderr)  # fmt: skip
     if options.json:
-        told = {"model": options.model, "input": options.input, "output": options.output, "rows": measures.rows}
+        told = {
+            "model": options.model,
+            "input": options.input,
+            "output": options.output,
+            "rows": measures.rows,
+            "lines_without_row": empty,
+        }
         print_json(told | measures.figures())
         return 0
     results = sys.stderr if output is None else sys.stdout

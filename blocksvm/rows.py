@@ -9,6 +9,7 @@ from typing import Protocol
 import numpy as np
 
 from blocksvm.errors import InputError
+from blocksvm.labels import label_fault
 
 
 class Named(Protocol):
@@ -94,10 +95,17 @@ class RecordCounter:
         return f"{self.place(batch, record)}: {what}"
 
     def check(self, batch: RowBatch) -> None:
-        """Raise InputError if the batch had a fault; else count its records."""
+        """Raise InputError if the batch had a fault or a label that is none; else count its records."""
+        self.check_labels(batch)
         if batch.fault is not None:
             raise InputError(self.at(batch, *batch.fault))
         self.count(batch)
+
+    def check_labels(self, batch: RowBatch) -> None:
+        """Raise InputError for the first label that is not finite, or is no text of one line."""
+        found = label_fault(batch.labels)
+        if found is not None:
+            raise InputError(self.at(batch, int(batch.origin.records[found[0]]), found[1]))
 
     def count(self, batch: RowBatch) -> None:
         """Count the records of a batch, whatever was found in it."""

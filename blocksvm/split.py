@@ -86,7 +86,7 @@ def parser() -> Parser:
 
 def main(arguments: list[str]) -> int:
     options = parser().parse_args(arguments)
-    options.inputs = files_named(options.inputs)
+    options.inputs = files_named(options.inputs, options.quiet)
     import os
     from pathlib import Path
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import nullcontext
 
 from blocksvm.cli.console import (
     Interrupted,
@@ -30,7 +31,9 @@ from blocksvm.cli.options import (
 )
 from blocksvm.cli.standard import is_closed
 from blocksvm.errors import InputError
+from blocksvm.labels import label_fault
 from blocksvm.learners import LEARNERS
+from blocksvm.named import names_of
 from blocksvm.settings import Settings
 
 DEFAULT = "auto"
@@ -92,17 +95,21 @@ def parser(learner: str, settings: Settings) -> Parser:
     return p
 
 
-def labels_given(text: str | None) -> tuple[float, ...] | None:
-    """Rising numbers of 'NEG,POS'."""
+def labels_given(text: str | None) -> tuple | None:
+    """Of 'NEG,POS' the numbers, or if one of them is none the words, rising."""
     if text is None:
         return None
+    parts = [part.strip() for part in text.split(",")]
     try:
-        return tuple(sorted(float(part) for part in text.split(",")))
+        labels = [float(part) for part in parts]
     except ValueError:
-        raise InputError(f"--labels {text}: expected numbers such as 1,2") from None
+        labels = parts
+    if not all(parts) or label_fault(labels) is not None or any(label != label for label in labels):
+        raise InputError(f"--labels {text}: expected finite numbers such as 1,2, or words such as ham,spam")
+    return tuple(sorted(labels))
 
 
-def known_labels(options) -> tuple[float, ...]:
+def known_labels(options) -> tuple:
     """The labels as far as they are known before the first row."""
     from blocksvm.model.files import describe_model
 
@@ -131,7 +138,8 @@ def learner_of(arguments: list[str]) -> tuple[str, Settings, str | None]:
     name = DEFAULT if name is None else name
     own = Settings()
     for one in name.split(","):
-        more = settings_named(one, targets)
+        with names_of(continued) if continued is not None else nullcontext():
+            more = settings_named(one, targets)
         own += more.without(*own.names())
     return name, own + COMMON_SETTINGS, targets
 
@@ -173,7 +181,7 @@ def main(arguments: list[str]) -> int:
 
     from blocksvm.outputs import check_output, open_text, written_text
 
-    inputs = files_named(options.inputs) or ["-"]
+    inputs = files_named(options.inputs, options.quiet) or ["-"]
     # beside the threads that read and that learn
     jobs = options.jobs if options.jobs is not None else max(1, len(os.sched_getaffinity(0)) - 1)
     for name, value in (("--jobs", jobs), ("--save-every", options.save_every)):

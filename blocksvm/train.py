@@ -16,7 +16,9 @@ from blocksvm.cli.console import (
     size,
 )
 from blocksvm.cli.options import SOLVER_WORDS, add_checkpoint, add_settings, checkpoint_of, given, refusal, value_of
+from blocksvm.cli.standard import drawing
 from blocksvm.errors import InputError, option
+from blocksvm.named import names_of
 from blocksvm.problems.settings import WITH_CLASSES
 from blocksvm.settings import Settings
 from blocksvm.training.methods import NAMES
@@ -88,6 +90,8 @@ def solver_of(arguments: list[str]) -> tuple[str, Settings]:
 
         method = describe_model(continued)["method"]
         name, learner = method["name"], method["learner"]
+        with names_of(continued):
+            get_method(name, learner)
     method = get_method(name, learner)
     choices = {setting.name: value_of(arguments, option(setting.name)) for setting in method.settings}
     return name, method.takes(choices)
@@ -149,7 +153,7 @@ def main(arguments: list[str]) -> int:
             weighted=about.get("weighted", False),
         )  # fmt: skip
     if not options.quiet:
-        print("loading", end="\r", file=sys.stderr) if sys.stderr.isatty() else None
+        print("loading", end="\r", file=drawing(sys.stderr)) if sys.stderr.isatty() else None
     from blocksvm.cli.session import Session
 
     session = Session(options, settings, outputs, stop)

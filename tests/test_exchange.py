@@ -390,3 +390,83 @@ def test_a_model_goes_out_and_comes_in_by_commands(tmp_path, capsys):
     code, _, err = run_in_process(capsys, import_main, text, tmp_path / "new.h5")
     assert code == 2 and f"{text}:1: is not a line of a LIBLINEAR model ('mine')" in err
     assert Labels((-1.0, 1.0)).values == load_model(back).labels
+
+
+# -- what scores are by, beside weights --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("normalize", ["none", "l2"])
+def test_a_table_of_a_model_with_idf_gives_its_scores(tmp_path, run_in_process, normalize):
+    """By the table's own note: counts times the idf, scaled where it says so, times weights."""
+    from blocksvm import export, predict, train
+    from blocksvm.conversion.convert import SplitSettings, split
+
+    rng = np.random.default_rng(0)
+    counts = rng.poisson(0.8, (60, 9)) * (rng.random((60, 9)) < 0.6)
+    labels = np.where(counts[:, 0] + rng.random(60) > 0.8, 1, -1)
+    text = tmp_path / "rows.svm"
+    rows = (" ".join(f"{j + 1}:{v}" for j, v in enumerate(row) if v) for row in counts)
+    text.write_text("".join(f"{y} {row}\n" for y, row in zip(labels, rows, strict=True)))
+    split([str(text)], tmp_path / "s.h5", SplitSettings(idf="smooth", normalize=normalize))
+    assert run_in_process(train.main, tmp_path / "s.h5", tmp_path / "m.h5", "--bias", "1").code == 0
+    assert run_in_process(predict.main, tmp_path / "m.h5", text, tmp_path / "scores", "--scores").code == 0
+    done = run_in_process(export.main, tmp_path / "m.h5", tmp_path / "w.csv", "--format", "table")
+    assert "values are multiplied by the idf of their features" in done.err
+    assert ("scaled to norm 1" in done.err) == (normalize == "l2")
+    with open(tmp_path / "w.csv", newline="") as file:
+        lines = list(csv.DictReader(file))
+    assert list(lines[0]) == ["id", "idf", "weight"]
+    idf, w, intercept = np.zeros(9), np.zeros(9), 0.0
+    for line in lines:
+        if not line["id"]:
+            assert line["idf"] == ""
+            intercept = float(line["weight"])
+        else:
+            idf[int(line["id"]) - 1], w[int(line["id"]) - 1] = float(line["idf"]), float(line["weight"])
+    X = counts * idf
+    if normalize == "l2":
+        X = X / np.maximum(np.linalg.norm(X, axis=1, keepdims=True), 1e-300)
+    np.testing.assert_allclose(X @ w + intercept, np.loadtxt(tmp_path / "scores"), rtol=1e-5, atol=1e-6)
+    model = blocksvm.load_model(tmp_path / "m.h5")
+    if normalize == "l2":
+        with pytest.raises(InputError, match="scaled behind the idf.*export it as table"):
+            blocksvm.export_model(model, tmp_path / "m.txt", "liblinear")
+        return
+    notes = blocksvm.export_model(model, tmp_path / "m.txt", "liblinear")
+    assert any("the idf of the features is in their weights" in note for note in notes)
+    again = blocksvm.import_model(tmp_path / "m.txt")
+    found = again.decision_function(np.hstack([np.zeros((60, 1)), counts]))
+    np.testing.assert_allclose(found, np.loadtxt(tmp_path / "scores"), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "classes", [[0, 1], [-1, 1, 5], ["a", "b"], [False, True], np.array(["x", "y"], object), np.array([0.5, 1.5]),
+                np.array([1, 2], np.uint8)]
+)  # fmt: skip
+def test_an_estimator_comes_back_as_it_was(tmp_path, classes):
+    from sklearn.svm import LinearSVC
+
+    X = np.zeros((12, 6))
+    X[:, :3] = np.random.default_rng(0).normal(size=(12, 3))
+    y = np.asarray(classes)[np.arange(12) % len(classes)]
+    # y is a label of its own type, as LogisticRegression takes it; 0.5 and 1.5 are none for scikit-learn
+    codes = np.arange(12) % len(classes)
+    estimator = LinearSVC(loss="hinge").fit(X, codes)
+    estimator.classes_ = np.unique(y)
+    model = blocksvm.from_estimator(estimator)
+    blocksvm.save_imported(model, tmp_path / "m.h5")
+    for one in (model, blocksvm.load_model(tmp_path / "m.h5")):
+        again = blocksvm.to_estimator(one)
+        assert again.coef_.tolist() == estimator.coef_.tolist()
+        assert again.n_features_in_ == 6
+        assert again.classes_.dtype == estimator.classes_.dtype
+        assert again.predict(X).tolist() == estimator.predict(X).tolist()
+
+
+def test_classes_that_would_become_one_are_refused():
+    from sklearn.svm import LinearSVC
+
+    estimator = LinearSVC().fit(np.eye(4), [0, 1, 0, 1])
+    estimator.classes_ = np.array([2**53, 2**53 + 1])
+    with pytest.raises(InputError, match="9007199254740993 is beyond"):
+        blocksvm.from_estimator(estimator)

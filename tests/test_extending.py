@@ -138,4 +138,7 @@ def test_the_task(folder):
         env={**os.environ, "PYTHONPATH": str(ROOT)},
     )  # fmt: skip
     assert done.returncode == 2
-    assert "was trained for the task my_task:TOPICS; if you trust that, say --task my_task:TOPICS" in done.stderr
+    assert (
+        "names my_task:TOPICS as its task, code that would run; if you trust that, say --task my_task:TOPICS"
+        in done.stderr
+    )

@@ -20,6 +20,7 @@ from blocksvm.learners.loops import LOSS_SUM, ROWS
 from blocksvm.learners.protocol import SHARED, Learner
 from blocksvm.learners.runner import Runner
 from blocksvm.model.files import describe_model
+from blocksvm.named import by_user
 from blocksvm.settings import plain
 from blocksvm.sources.matrix import Matrix
 from blocksvm.stream import main as stream
@@ -235,6 +236,7 @@ def test_classes_times_features_may_exceed_two_to_the_31():
 
 
 def test_a_learner_from_outside_the_package_is_named_by_its_place():
+    by_user("blocksvm.learners.gradient:OGD", "no.such.module:X", "blocksvm.learners.gradient:move")
     found = get_learner("blocksvm.learners.gradient:OGD")
     assert found is get_learner("ogd")
     for name, what in (

@@ -12,10 +12,13 @@ from weighted_rows import WeightedMatrix
 
 from blocksvm.errors import InputError
 from blocksvm.kernels.margins import certificate_sums
+from blocksvm.named import by_user
 from blocksvm.problems import LOSSES, get_loss
 from blocksvm.problems.loss import REAL_NUMBERS
 from blocksvm.problems.problem import make_problem, problem_settings
 from blocksvm.sources.matrix import Matrix
+
+by_user("no_such_module:LOSS", *(f"extra_losses:{name}" for name in ("HUBER", "MISSING", "NOT_A_LOSS")))
 
 COSTS = (0.3, 1.0, 50.0)
 

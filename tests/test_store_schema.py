@@ -129,7 +129,7 @@ row = st.fixed_dictionaries(
     }
 )
 numbers = st.floats(allow_nan=False, allow_infinity=False)
-texts = st.text(st.characters(codec="utf-8", exclude_characters="\x00"), max_size=5)
+texts = st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Cf", "Zl", "Zp")), max_size=5)
 LABELS = {
     "numbers": st.one_of(
         st.none(), st.sampled_from([-1.0, 1.0, 2.5]), st.floats(allow_nan=False, allow_infinity=False)

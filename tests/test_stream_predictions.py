@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 
@@ -111,6 +112,17 @@ def test_several_passes_are_epochs(tmp_path, capsys):
     np.testing.assert_allclose(found, trained, rtol=1e-9, atol=1e-10)
     assert reports[-1].mistakes == run.outer()[-1]["mistakes"]
     assert {150, 300, 450} <= {r.rows for r in reports}
+    one = learned(text, "hf-fobos", settings={"l1": 0.01})[1][-1]
+    assert one.passes is None
+    each = reports[-1].passes
+    assert [own["rows"] for own in each] == [150, 150, 150]
+    assert (each[0]["mistakes"], each[0]["cumulative_loss"]) == (one.mistakes, one.cumulative_loss)
+    assert sum(own["mistakes"] for own in each) == reports[-1].mistakes
+    out, _ = streamed(capsys, text, "--learner", "pa,arow", "--passes", "2")
+    assert "pass 1: average loss " in out
+    assert "pass 2: average loss " in out and out.count("of rows that were learned from before") == 1
+    out, _ = streamed(capsys, text, "--learner", "pa", "--passes", "2", "--json")
+    assert [own["rows"] for own in json.loads(out)["passes"]] == [150, 150]
     # the memory of a part of the text does not shrink from pass to pass, and bad lines are counted once
     assert stream.ahead.piece_bytes == learned(text, "pa")[0].ahead.piece_bytes
     (tmp_path / "bad.svm").write_text("1 1:1\nx 2:2\n-1 2:1\n")

@@ -19,6 +19,7 @@ from blocksvm.learners import get_learner
 from blocksvm.learners.exact import EXACT, ExactRunner
 from blocksvm.learners.runner import Runner, known_of
 from blocksvm.memory import Budget
+from blocksvm.named import by_user
 from blocksvm.problems.problem import require_two_labels
 from blocksvm.settings import plain
 from blocksvm.sources.source import Source, bytes_of_blocks, largest_chunk_bytes
@@ -191,6 +192,7 @@ def regret(
     ``seed``); average: also measure the mean of the learner's weights; memory in bytes; tell is called with what is
     under way; batch: rows of a round, of pegasos.  Raises InputError where something does not fit.
     """
+    by_user(learner, given)
     several = source.label_kind != SETS and source.labels is not None and not source.labels.binary
     (require_labels if several else require_two_labels)(source)
     refuse_weights(source, "regret")

@@ -20,6 +20,7 @@ from blocksvm import __version__
 from blocksvm.cli.standard import OutputClosed, standard_streams
 from blocksvm.errors import InputError, nearest, one_of, speak_options, system_sentence
 from blocksvm.inputs import one_run
+from blocksvm.named import begin_anew, by_user, named_by_user
 
 UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 UNITS |= {"KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
@@ -101,7 +102,9 @@ class Parser(argparse.ArgumentParser):
 
     def parse_known_args(self, args=None, namespace=None):
         """As argparse does it, once values are told from options."""
-        return super().parse_known_args(self._told_apart(sys.argv[1:] if args is None else args), namespace)
+        args = sys.argv[1:] if args is None else args
+        by_user(*args)
+        return super().parse_known_args(self._told_apart(args), namespace)
 
     def _told_apart(self, arguments: list[str]) -> list[str]:
         """The arguments, each that follows an option as its value marked as such; an unknown option is an error."""
@@ -173,6 +176,7 @@ def run(main: Callable[[list[str]], int | None], arguments: list[str] | None = N
     if main.__module__ == "__main__":
         prog = "blocksvm." + os.path.splitext(os.path.basename(sys.argv[0]))[0]
     before, turns = speak_options(True), sys.getswitchinterval()
+    named = begin_anew()
     os.environ.setdefault(*ONE_BLAS_THREAD)  # numpy reads it when it is imported
     sys.setswitchinterval(TURN_SECONDS)
     gc.set_threshold(OBJECTS_OF_MODULES, *USUAL[1:])
@@ -182,6 +186,8 @@ def run(main: Callable[[list[str]], int | None], arguments: list[str] | None = N
             code = _exit_code(main, prog, files.written, sys.argv[1:] if arguments is None else arguments)
     finally:
         speak_options(before)
+        begin_anew()
+        by_user(*named)
         sys.setswitchinterval(turns)
         gc.callbacks.remove(look_as_usual)
         gc.set_threshold(*USUAL)
@@ -311,7 +317,7 @@ def compile_kernels(purpose: str, kind: str, quiet: bool, file: str = "", memory
         print(f"compiling the {what} kernels for {kind} values (first run only, some seconds)", file=sys.stderr)
     two = memory >= SECOND_COMPILER and len(os.sched_getaffinity(0)) > 1
     child = subprocess.run(
-        [sys.executable, "-m", "blocksvm.cli.warmup", purpose, kind, "2" if two else "1"],
+        [sys.executable, "-m", "blocksvm.cli.warmup", purpose, kind, "2" if two else "1", *named_by_user()],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

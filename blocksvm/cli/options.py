@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from blocksvm.errors import InputError, option
 from blocksvm.formats import AUTO, FORMATS
 from blocksvm.formats.choices import all_choices
+from blocksvm.named import by_user
 from blocksvm.settings import Settings
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ def value_of(arguments: Sequence[str], *flags: str) -> str | None:
                 found = value
             elif number + 1 < len(arguments):
                 found = arguments[number + 1]
+    by_user(found)
     return found
 
 
@@ -46,26 +48,65 @@ def add_choices(parser) -> None:
     add_settings(parser, "what formats let you choose", all_choices())
 
 
-def files_named(names: Sequence[str]) -> list[str]:
-    """The inputs that are meant, in the order of their names: of a pattern that the shell has left ('day-*.svm') all
-    files that fit it, of a folder all files in it but hidden ones.  InputError where there are none."""
+def files_named(names: Sequence[str], quiet: bool = False) -> list[str]:
+    """The inputs that are meant, in the order of their names: of a pattern that the shell has left ('day-*.svm': of *
+    and ? alone, since a name may well have brackets) all files that fit it, of a folder all files in it; without hidden
+    and temporary ones, which standard error tells.  InputError where there are none, and where a folder has folders in
+    it, whose rows would be lost."""
     import glob
     import os
 
     found: list[str] = []
     for name in names:
-        own = [name]
         if os.path.isdir(name):
-            own = [entry.path for entry in os.scandir(name) if entry.is_file() and not entry.name.startswith(".")]
-        elif name != "-" and not os.path.exists(name) and glob.has_magic(name):
-            own = [path for path in glob.glob(name) if not os.path.isdir(path)]
+            own = [entry.path for entry in os.scandir(name) if entry.is_file()]
+            _check_folders(name)
+        elif name != "-" and not os.path.exists(name) and ("*" in name or "?" in name):
+            own = [path for path in glob.glob(name.replace("[", "[[]")) if not os.path.isdir(path)]
         else:
-            found += own
+            found.append(name)
             continue
-        if not own:
-            raise InputError(f"{name}: {'the folder has no files' if os.path.isdir(name) else 'no file fits'}")
-        found += sorted(own)
+        wanted = own if is_aside(name) else [path for path in own if not is_aside(path)]
+        if not wanted:
+            what = "the folder has no files" if os.path.isdir(name) else "no file fits"
+            aside = f" but {len(own):,} hidden or temporary ones; name those that are meant" if own else ""
+            raise InputError(f"{name}: {what}{aside}")
+        if len(wanted) < len(own) and not quiet:
+            first = os.path.basename(min(path for path in own if is_aside(path)))
+            n = len(own) - len(wanted)
+            print(f"{name}: {n:,} hidden or temporary file{'s' if n > 1 else ''} left out ({first}"
+                  f"{', ...' if n > 1 else ''}); name {'them' if n > 1 else 'it'} to read "
+                  f"{'them' if n > 1 else 'it'}", file=sys.stderr)  # fmt: skip
+        found += sorted(wanted)
     return found
+
+
+def is_aside(path: str) -> bool:
+    """A hidden file, a mark of a program that wrote the others (_SUCCESS), a backup, or one that is not whole yet."""
+    import os
+
+    name = os.path.basename(path)
+    return name.startswith((".", "_", "#")) or name.endswith(("~", ".bak", ".tmp", ".swp", ".part", ".crdownload"))
+
+
+def _check_folders(name: str) -> None:
+    """InputError where a folder has folders in it, which are not read."""
+    import os
+
+    folders = sorted(entry.name for entry in os.scandir(name) if entry.is_dir() and not is_aside(entry.name))
+    if not folders:
+        return
+    inner, own = os.path.join(name, "*", "*"), os.path.join(name, "*")
+    column, equals, _ = folders[0].partition("=")
+    if equals:
+        raise InputError(
+            f"{name}: is divided by the column {column} ({folders[0]}, ...), which stands in no file and is not read; "
+            f"'{inner}' reads the files without it, or write it into them"
+        )
+    raise InputError(
+        f"{name}: has folders in it ({folders[0]}{', ...' if len(folders) > 1 else ''}), which are not read; '{inner}' "
+        f"reads the files in them, '{own}' those beside them"
+    )
 
 
 def chosen_in(options) -> dict:

@@ -11,6 +11,8 @@ import os
 import sys
 from collections.abc import Iterator
 
+from blocksvm.errors import shown_lines
+
 
 class OutputClosed(Exception):
     """Whoever read standard output has closed it."""
@@ -27,7 +29,11 @@ class Nowhere(io.TextIOBase):
 
 
 class _Wrapped:
-    """A text stream whose failures are this class's business; all else is the stream's own."""
+    """A text stream whose failures are this class's business; all else is the stream's own.
+
+    What is written may hold texts of files: control characters but line ends and tabs come out as escapes, unless they
+    are ours (``drawing``).
+    """
 
     def __init__(self, stream):
         self.stream = stream
@@ -37,7 +43,7 @@ class _Wrapped:
 
     def write(self, text: str) -> int:
         try:
-            return self.stream.write(text)
+            return self.stream.write(shown_lines(text))
         except OSError as error:
             self.failed(error)
             return len(text)
@@ -68,6 +74,23 @@ class Results(_Wrapped):
         if isinstance(error, BrokenPipeError):
             raise OutputClosed from error
         raise OSError(error.errno, error.strerror, "standard output") from error
+
+
+class _Drawing(_Wrapped):
+    def write(self, text: str) -> int:
+        try:
+            return self.stream.stream.write(text)
+        except OSError as error:
+            self.stream.failed(error)
+            return len(text)
+
+    def flush(self) -> None:
+        self.stream.flush()
+
+
+def drawing(stream):
+    """The stream as what moves the cursor of a terminal is written to it."""
+    return _Drawing(stream) if isinstance(stream, _Wrapped) else stream
 
 
 def is_closed(stream) -> bool:

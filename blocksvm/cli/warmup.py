@@ -19,11 +19,13 @@ from pathlib import Path
 from blocksvm import kernels
 from blocksvm.labels import SETS
 from blocksvm.learners.joint_map import JOINT
+from blocksvm.named import by_user, names_of
 from blocksvm.training.methods import get_method
 from blocksvm.training.run_settings import FREE
 
 # enough rows and features that every branch of the pipelines is entered, ids out of order and labels of both kinds
 VALUED = "".join(f"{1 if i % 3 else -1} {i % 7 + 2}:{i % 5 + 0.5} {i % 2}:{1 + i % 3}\n" for i in range(40))
+FEW_PLACE = "blocksvm.cli.warmup:FEW_JOINT"
 ONES = "".join(f"{1 if i % 3 else -1} {i % 7 + 2}:1 {i % 2}:1\n" for i in range(40))
 
 
@@ -75,7 +77,7 @@ def solver_purpose(name: str, learner: bool, given: Mapping, n_classes: int, **m
     if given.get("targets") == SETS:
         settings["targets"] = SETS
     if given.get(JOINT) is not None:
-        settings[JOINT] = "blocksvm.cli.warmup:FEW_JOINT"
+        settings[JOINT] = FEW_PLACE
     if n_classes > 2 and given.get("costs") is not None:
         settings["costs"] = [[0, 1, 1], [1, 0, 1], [1, 1, 0]]
     settings = {key: value for key, value in settings.items() if value is not None}
@@ -425,9 +427,16 @@ def end_with_parent() -> None:
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
 
 
-def main(purpose: str = "", kind: str = "", processes: str = "2") -> None:
+def main(purpose: str = "", kind: str = "", processes: str = "2", *named: str) -> None:
     """Compile for ``purpose``, or for a first use where none is given; with a second process beside this one where
-    ``processes`` is 2."""
+    ``processes`` is 2.  named: the places that the user has named, whose code may run."""
+    by_user(*named, FEW_PLACE)
+    with names_of("the command"):
+        compile_for(purpose, kind, processes)
+
+
+def compile_for(purpose: str, kind: str, processes: str) -> None:
+    """The same, once it is known whose code may run."""
     # the compiler makes many objects and few circles of them: looking for these takes an eighth of its time
     gc.freeze()
     gc.set_threshold(100_000, 50, 1_000)

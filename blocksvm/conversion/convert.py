@@ -27,6 +27,8 @@ from blocksvm.formats.recipe import NO_IDF, Recipe
 from blocksvm.formats.text import LineLimit, TextPiece, TextSource
 from blocksvm.inputs import one_run
 from blocksvm.kernels.shuffle import gather_rows, row_keys
+from blocksvm.labels import label_fault
+from blocksvm.named import by_user, names_of
 from blocksvm.outputs import check_output, scratch_folder
 from blocksvm.rows import RecordCounter, RowBatch, shown_name
 from blocksvm.sources.store.creation import create_together
@@ -67,6 +69,9 @@ class SplitSettings:
     options: Mapping = field(default_factory=dict)
     idf: str = NO_IDF
     like: Path | None = None
+
+    def __post_init__(self):
+        by_user(self.format)
 
     @property
     def recipe(self) -> Recipe:
@@ -164,7 +169,10 @@ def settings_of_store(
     if own["format"] == AUTO and given.get("format"):
         own["format"] = given["format"]
     machine |= {"like": path} if like else {"overwrite": True}
-    return settings_from(own, **machine, options=again(recipe.options, options))
+    by_user(given.get("format"))
+    with names_of(path):
+        format_named(own["format"]) if own["format"] != AUTO else None
+        return settings_from(own, **machine, options=again(recipe.options, options))
 
 
 def extend(
@@ -406,6 +414,9 @@ class _Split:
     def _spool(self, batches: Iterable[RowBatch], destinations: list[Destination]) -> None:
         """Read all batches, and send their rows to the shuffle of their store."""
         for batch in batches:
+            wrong = None if self.batches is None else label_fault(batch.labels)  # text was looked at as it was read
+            if wrong is not None:
+                raise InputError(f"row {self.rows + wrong[0]} of the batches: {wrong[1]}")
             self._distribute(self._weighted(batch), destinations)
             destinations[0].table.hold("the rows' lines", self.lines.n_bytes)
             self._report("reading", batch.origin.fraction)

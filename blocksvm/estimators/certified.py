@@ -20,7 +20,7 @@ from blocksvm.estimators.parameters import Parameter, parameters_of, with_parame
 from blocksvm.estimators.rows import FLOATS, compressed, is_store, pieces_of
 from blocksvm.model.probabilities import ISOTONIC, LINKS, PLATT, known_link
 from blocksvm.problems import get_loss
-from blocksvm.problems.settings import PROBLEM_SETTINGS, WITH_CLASSES
+from blocksvm.problems.settings import CRAMMER_SINGER, PROBLEM_SETTINGS, WITH_CLASSES
 from blocksvm.settings import Settings
 from blocksvm.solvers.dual_cd import METHOD as DUAL_CD
 from blocksvm.solvers.kernel_machine import METHOD as KERNEL
@@ -172,6 +172,12 @@ class LinearClassifier(Classifier, Minimiser):
         values = self._values(X)
         return self._link()(values)
 
+    @available_if(_has_probabilities)
+    def predict_log_proba(self, X) -> np.ndarray:
+        """The logarithms of ``predict_proba``, -inf for 0."""
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X))
+
 
 @with_parameters(
     Parameter("loss", "squared_hinge", "hinge or squared_hinge"),
@@ -185,6 +191,11 @@ class LinearSVC(LinearClassifier):
     """
 
     losses = ("squared-hinge", "hinge")
+
+    def _given(self, training: Training) -> dict:
+        """Crammer and Singer's machine is of the hinge loss, whatever ``loss`` is, as in scikit-learn."""
+        given = super()._given(training)
+        return given | ({"loss": "hinge"} if given.get("multiclass") == CRAMMER_SINGER else {})
 
 
 @with_parameters(

@@ -10,10 +10,13 @@ from typing import IO
 import numpy as np
 
 from blocksvm.errors import InputError
-from blocksvm.exchange.linear import Linear, linear_of, model_of
+from blocksvm.exchange.linear import COLUMNS, LABEL_TYPE, Linear, linear_of, model_of
+from blocksvm.labels import numbers_of
 from blocksvm.model.files import Model
 
 MOST_BYTES = 4_000_000_000  # of an estimator's dense weights
+# of labels; others are numpy's own choice
+LABEL_TYPES = ("bool", *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)), "float32", "object")
 SGD_LOSSES = {
     "hinge": "hinge", "squared-hinge": "squared_hinge", "logistic": "log_loss", "perceptron": "perceptron",
     "squared": "squared_error", "epsilon-insensitive": "epsilon_insensitive",
@@ -46,7 +49,8 @@ def to_estimator(model: Model):
     estimator.intercept_ = linear.intercept.copy()
     estimator.n_features_in_ = linear.columns
     if linear.labels:
-        estimator.classes_ = np.array(linear.labels)
+        kind = model.meta.get(LABEL_TYPE)
+        estimator.classes_ = np.array(linear.labels, dtype=kind if kind in LABEL_TYPES else None)
     else:
         estimator.coef_ = estimator.coef_[0]
     estimator.n_iter_ = max(1, model.meta["outer"])
@@ -94,7 +98,8 @@ def from_estimator(estimator) -> Model:
         ids.astype(np.int64), coef[:, ids].copy(), np.broadcast_to(intercept, (k,)).copy(), labels,
         _loss_of(estimator, bool(labels)), "crammer-singer" if crammer_singer else None,
     )  # fmt: skip
-    return model_of(linear, f"scikit-learn ({name})")
+    more = {COLUMNS: coef.shape[1], LABEL_TYPE: np.asarray(getattr(estimator, "classes_", ())).dtype.name}
+    return model_of(linear, f"scikit-learn ({name})", more=more)
 
 
 def _labels(classes) -> tuple:
@@ -103,7 +108,7 @@ def _labels(classes) -> tuple:
         return ()
     classes = np.asarray(classes)
     if classes.dtype.kind in "biuf":
-        return tuple(float(label) for label in classes)
+        return tuple(numbers_of(classes).tolist())
     return tuple(str(label) for label in classes)
 
 

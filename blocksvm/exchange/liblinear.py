@@ -34,6 +34,9 @@ REGRESSORS = {
     "L2R_L1LOSS_SVR_DUAL": "epsilon-insensitive", "L2R_L2LOSS_SVR_DUAL": "squared-epsilon-insensitive",
     "L2R_L2LOSS_SVR": "squared-epsilon-insensitive",
 }  # fmt: skip
+ONE_CLASS = "ONECLASS_SVM"
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+COMPRESSED = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd", b"PK\x03\x04")
 KEYS = ("solver_type", "nr_class", "label", "nr_feature", "bias", "w")
 LONGEST_LINE = 1 << 24  # bytes of a header line, or of one feature's weights
 PIECE = 1 << 20
@@ -114,8 +117,12 @@ def read(path: Path, memory: int) -> Model:
 def _header(path: Path, file) -> tuple[dict, int]:
     """(what the lines before the weights say, how many these are)."""
     found: dict = {}
+    if file.read(3) != BYTE_ORDER_MARK:
+        file.seek(0)
     for number in range(1, 20):
         text = file.readline(LONGEST_LINE)
+        if number == 1 and any(text.startswith(start) for start in COMPRESSED):
+            raise InputError(f"{path}: is compressed; unpack it first, as gzip -d does")
         words = text.decode("ascii", "replace").split()
         key, values = (words[0], words[1:]) if words else ("", [])
         if key not in KEYS or key in found:
@@ -125,6 +132,11 @@ def _header(path: Path, file) -> tuple[dict, int]:
             )
         if key == "w":
             break
+        if values == [ONE_CLASS]:
+            raise InputError(
+                f"{path}:{number}: is a machine of one class ({ONE_CLASS}), which tells outliers and not labels; "
+                "import one that was trained for classes or numbers"
+            )
         try:
             found[key] = _header_value(key, values)
         except (ValueError, IndexError):
@@ -134,6 +146,11 @@ def _header(path: Path, file) -> tuple[dict, int]:
         missing.append("label")
     if missing:
         raise InputError(f"{path}:{number}: has no line {missing[0]} before the weights; name a file that train wrote")
+    if found["solver_type"] in CLASSIFIERS and found["nr_class"] == 1:
+        raise InputError(
+            f"{path}: was trained on rows of the label {found['label'][0]} alone, which it always predicts; train "
+            "one on rows of two labels or more"
+        )
     if found["solver_type"] in CLASSIFIERS and (len(found["label"]) != found["nr_class"] or found["nr_class"] < 2):
         raise InputError(
             f"{path}:{number}: names {len(found['label'])} labels of {found['nr_class']} classes, of two or more"

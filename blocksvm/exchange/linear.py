@@ -13,6 +13,7 @@ from blocksvm.formats.recipe import Recipe
 from blocksvm.labels import listed
 from blocksvm.learners.joint_map import place_of
 from blocksvm.model.files import FLOAT64, Model, make_model, save_model
+from blocksvm.model.idf import idf_of_model
 from blocksvm.model.state import Piecewise
 from blocksvm.model.versions import versions
 from blocksvm.outputs import check_output
@@ -20,13 +21,16 @@ from blocksvm.problems.distance import DISTANCE
 
 AT_ONCE = 1 << 15  # columns whose weights are laid out at once
 IMPORTED = "imported"  # a model's status
+COLUMNS, LABEL_TYPE = "columns", "label_type"  # of a description: what an estimator's matrices and labels were
+MOST_COLUMNS = 1 << 40
 
 
 @dataclass(frozen=True)
 class Linear:
     """ids (d,) int64, rising; weights (k, d) and intercept (k,) float64, k = 1 for two classes (the larger label's) and
     for real targets; labels rising, () for real targets; loss, multiclass: names; notes: what whoever uses the weights
-    must know."""
+    must know; idf (d,): what values are multiplied by before rows are scaled, None where weights have it in them;
+    least_columns: of the matrices of an estimator that it was made of."""
 
     ids: np.ndarray
     weights: np.ndarray
@@ -35,11 +39,13 @@ class Linear:
     loss: str
     multiclass: str | None
     notes: tuple[str, ...] = ()
+    idf: np.ndarray | None = None
+    least_columns: int = 1
 
     @property
     def columns(self) -> int:
-        """One more than the largest id."""
-        return int(self.ids[-1]) + 1 if len(self.ids) else 1
+        """One more than the largest id, or more."""
+        return max(int(self.ids[-1]) + 1 if len(self.ids) else 1, self.least_columns)
 
     def pieces(self, start: int, stop: int) -> Iterator[np.ndarray]:
         """(k, n) float64: the weights of columns start..stop - 1, a bounded number of them at a time."""
@@ -62,8 +68,12 @@ class Linear:
         return np.concatenate(parts, axis=1)
 
 
-def linear_of(model: Model) -> Linear:
-    """What is linear of a model; InputError where its predictions are no function of weights alone."""
+def linear_of(model: Model, with_idf: bool = False) -> Linear:
+    """What is linear of a model; InputError where its predictions are no function of weights alone.
+
+    The factors of an idf go into the weights.  with_idf: they have a place of their own, and rows may be scaled behind
+    them.
+    """
     name = model.path or "the model"
     if model.support is not None:
         raise InputError(f"{name}: has a kernel, so that there are no weights by feature; export a linear model")
@@ -81,20 +91,49 @@ def linear_of(model: Model) -> Linear:
     if recipe.l2:
         notes.append("rows are scaled to norm 1 before they are scored: do the same")
     order = np.argsort(model.feature_ids, kind="stable")
+    weights, idf = np.atleast_2d(model.weights)[:, order], None
+    if recipe.weighs:
+        idf = _factors(model, name)[order]
+        if with_idf:
+            notes.insert(0, "values are multiplied by the idf of their features: do it before all else, and leave "
+                         "features out that are not listed")  # fmt: skip
+        elif recipe.l2:
+            raise InputError(
+                f"{name}: its rows are scaled behind the idf of their features, so that no weights alone give its "
+                "scores; export it as table, which has a column idf"
+            )
+        else:
+            weights, idf = weights * idf, None
+            notes.append("the idf of the features is in their weights: score plain counts")
     settings = model.meta["method"]["settings"]
     return Linear(
         model.feature_ids[order],
-        np.atleast_2d(model.weights)[:, order],
+        weights,
         np.atleast_1d(np.asarray(model.intercept, dtype=np.float64)),
         model.labels,
         settings.get("loss") or "hinge",
         settings.get("multiclass"),
         tuple(notes),
+        idf,
+        _columns(model.meta),
     )
 
 
-def model_of(linear: Linear, origin: str, path: str = "") -> Model:
-    """A model of ours; origin: the program and file that it is from.  InputError where a number is not finite."""
+def _factors(model: Model, name: str) -> np.ndarray:
+    """The idf (d,) of a model's features, which lies in its file."""
+    if not model.path:
+        raise InputError(f"{name}: has an idf, which is written with its file; save it, and export that")
+    return idf_of_model(model.path, lambda ids: ids).factors
+
+
+def _columns(meta: dict) -> int:
+    found = meta.get(COLUMNS)
+    return found if isinstance(found, int) and 0 < found < MOST_COLUMNS else 1
+
+
+def model_of(linear: Linear, origin: str, path: str = "", more: dict | None = None) -> Model:
+    """A model of ours; origin: the program and file that it is from; more: that its description has besides.
+    InputError where a number is not finite."""
     if not (np.isfinite(linear.weights).all() and np.isfinite(linear.intercept).all()):
         raise InputError(f"{origin}: a weight is not a finite number; train the model again")
     if len(linear.labels) > 1 and list(linear.labels) != sorted(set(linear.labels)):
@@ -127,6 +166,7 @@ def model_of(linear: Linear, origin: str, path: str = "") -> Model:
         "passes": [],
         "set_passes": [],
         "versions": versions(),
+        **(more or {}),
     }
     return make_model(path, linear.ids, w.ravel(), meta)
 

@@ -51,7 +51,11 @@ def write(model: Model, file: IO[bytes]) -> tuple[str, ...]:
         named = (
             {"classlabels_ints": [int(label) for label in linear.labels]}
             if whole
-            else {"classlabels_strings": [label_text(label) for label in linear.labels]}
+            else {
+                "classlabels_strings": [
+                    label if isinstance(label, str) else label_text(label) for label in linear.labels
+                ]
+            }
         )
         node = helper.make_node(
             "LinearClassifier", ["X"], ["label", "scores"], domain="ai.onnx.ml", multi_class=0, post_transform="NONE",

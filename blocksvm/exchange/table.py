@@ -21,9 +21,9 @@ INTERCEPT = "(intercept)"
 
 
 def headings(linear: Linear, named: bool) -> list[str]:
-    """id, name, and 'weight' or the label of each vector; without names where there are none."""
+    """id, name, idf, and 'weight' or the label of each vector; without names, or an idf, where there are none."""
     vectors = ["weight"] if len(linear.weights) == 1 else [label_text(label) for label in linear.labels]
-    return ["id", *(["name"] if named else []), *vectors]
+    return ["id", *(["name"] if named else []), *(["idf"] if linear.idf is not None else []), *vectors]
 
 
 def names_of(path: Path, ids: np.ndarray) -> list[str]:
@@ -44,18 +44,20 @@ def names_of(path: Path, ids: np.ndarray) -> list[str]:
 
 
 def lines(linear: Linear, names: list[str] | None) -> Iterator[list[tuple]]:
-    """(id, name, weights) of the features in rising order, some at a time; first the intercept, whose id is None."""
+    """(id, name, idf where there is one, weights) of the features in rising order, some at a time; first the intercept,
+    whose id and idf are None."""
     if linear.intercept.any():
-        yield [(None, INTERCEPT, *linear.intercept.tolist())]
+        yield [(None, INTERCEPT, *([] if linear.idf is None else [None]), *linear.intercept.tolist())]
     for start in range(0, len(linear.ids), AT_ONCE):
         part = slice(start, start + AT_ONCE)
         told = names[part] if names is not None else [""] * len(linear.ids[part])
-        yield list(zip(linear.ids[part].tolist(), told, *linear.weights[:, part].tolist(), strict=True))
+        idf = [] if linear.idf is None else [linear.idf[part].tolist()]
+        yield list(zip(linear.ids[part].tolist(), told, *idf, *linear.weights[:, part].tolist(), strict=True))
 
 
 def write(model: Model, file: IO[bytes], names: Path | None = None, parquet: bool = False) -> tuple[str, ...]:
     """Write CSV, or Parquet; names: a store that names the features.  What whoever uses it must know."""
-    linear = linear_of(model)
+    linear = linear_of(model, with_idf=True)
     named = None if names is None else names_of(names, linear.ids)
     (_parquet if parquet else _csv)(linear, named, file)
     return linear.notes

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from blocksvm.errors import InputError, called, one_of, said
-from blocksvm.named import imported
+from blocksvm.named import imported, object_at
 
 # name -> where its Format is; loaded when it is first wanted
 FORMATS = {
@@ -34,9 +34,12 @@ def format_named(name: str):
         known = one_of(name, (AUTO, *FORMATS), ", or module:attribute")
         raise InputError(f"{said('format', name)}: no such format; {known}")
     try:
-        return imported(place)
+        found = object_at(place) if name in FORMATS else imported(place, "format")
     except ImportError as error:
         raise InputError(f"{said('format', name)}: cannot be loaded ({error}); name an importable format") from error
+    if not hasattr(found, "reader"):
+        raise InputError(f"{said('format', name)}: is no format; see blocksvm/formats/protocol.py")
+    return found
 
 
 def sniffed(head: bytes, name: str) -> str:

@@ -248,8 +248,6 @@ class Npy(SavedMatrix):
         if column is not None:
             labels = dense[:, column] + 0.0
             dense[:, column] = 0.0
-            if not np.isfinite(labels).all():
-                labels = np.where(np.isfinite(labels), labels, np.nan)
         rows, ids = np.nonzero(dense)
         lengths = np.bincount(rows, minlength=len(dense))
         found = SparseRows(lengths, ids.astype(np.int64), dense[rows, ids], labels)

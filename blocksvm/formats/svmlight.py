@@ -8,10 +8,11 @@ import numpy as np
 
 from blocksvm.errors import said
 from blocksvm.formats.protocol import EXPANSION, Reading, Room
-from blocksvm.formats.text import TextPiece, word_at
+from blocksvm.formats.text import TextPiece, is_number, word_at
 from blocksvm.kernels import text as codes
 from blocksvm.kernels.text import close_rows, parse_rows
 from blocksvm.kernels.words import COLON, NEWLINE, SPARE
+from blocksvm.labels import MENDED
 from blocksvm.rows import Origin, RowBatch
 
 FAULTS = {
@@ -91,6 +92,10 @@ class SvmlightReader:
         if code == codes.BIG_VALUE:
             return self.reading.too_large(f"feature id {token.strip(chr(39)).partition(':')[0]}")
         more = ""
+        if code == codes.NOT_FINITE and ":" not in token:
+            if is_number(token):
+                return f"the label {token} is not a finite number; {MENDED}"
+            code = codes.BAD_LABEL  # a word that begins as nan or inf do
         if code == codes.BAD_LABEL:
             more = f" (words and sets of labels are read by {said('format', 'svmlight-named')} and multilabel)"
         return FAULTS[code].format(token=token) + more

@@ -287,6 +287,15 @@ def word_at(text: np.ndarray, position: int) -> str:
     return quoted(word[0] if word else b"")
 
 
+def is_number(token: str) -> bool:
+    """Whether a word, as ``word_at`` gives it, is a number, nan and inf among them."""
+    try:
+        float(token.strip("'"))
+    except ValueError:
+        return False
+    return True
+
+
 def quoted(word: bytes) -> str:
     """Bytes in quotes, with what is not printable ASCII escaped."""
     return "'" + word.decode("latin-1").encode("unicode_escape").decode() + "'"

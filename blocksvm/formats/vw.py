@@ -21,7 +21,7 @@ import re
 import numpy as np
 
 from blocksvm.formats.protocol import Reading, Room
-from blocksvm.formats.text import TextPiece, quoted
+from blocksvm.formats.text import TextPiece, is_number, quoted
 from blocksvm.kernels import inlined, kernel
 from blocksvm.kernels.names import name_hash
 from blocksvm.kernels.numbers import BAD_VALUE, FINE, NOT_FINITE, UNDECIDED, number
@@ -440,6 +440,8 @@ class VwReader:
         word = WORD.match(text[position : position + 40].tobytes())[0]
         if code == BIG_VALUE:
             return self.reading.too_large(f"the feature {quoted(word.partition(b':')[0])}")
+        if code == NOT_FINITE and b":" not in word and not is_number(quoted(word)):
+            code = BAD_HEAD  # a word that begins as nan or inf do
         return FAULTS[code].format(token=quoted(word))
 
     def _feature(self, text: np.ndarray, end: int, line: int, feature_id: int) -> str:

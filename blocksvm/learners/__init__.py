@@ -52,7 +52,7 @@ def get_learner(name: str):
         more = ", or name it as module:attribute"
         raise InputError(f"{name}: no such learner; {one_of(name, LEARNERS, more)}")
     try:
-        found = imported(name)
+        found = imported(name, "learner")
     except ImportError as error:
         raise InputError(f"{name}: cannot be imported: {error}") from error
     if not isinstance(found, Learner):

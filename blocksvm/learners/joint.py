@@ -17,6 +17,8 @@ from blocksvm.learners.loops import EVEN, NO_COSTS, NO_LABEL, NO_SETS
 from blocksvm.learners.protocol import Learner
 from blocksvm.learners.runner import Runner, check_joint
 from blocksvm.learners.solver import progress_of
+from blocksvm.named import by_user
+from blocksvm.sources.matrix import rows_to_score
 
 __all__ = ["JointLearner", "JointMap"]
 
@@ -34,6 +36,7 @@ class JointLearner:
                  average: bool = False, **settings):  # fmt: skip
         if len(set(labels)) < 2 or len({kind_of(label) for label in labels}) > 1:
             raise InputError(f"{called('labels')}: name two different labels or more, all numbers or all strings")
+        by_user(joint, learner, settings)
         self.labels = Labels(tuple(sorted(set(labels))))
         self.k, self.sets = len(self.labels.values), sets
         self.joint = JointFeatures.of(joint, self.k)
@@ -54,6 +57,7 @@ class JointLearner:
     def learn(self, X, y, sample_weight=None) -> np.ndarray:
         """Predict each row of X, then learn from it, in their order; y: labels, or sets of them, nan or None where a row
         has none.  Returns the decision values (n, k) from before each row was learned from."""
+        X = rows_to_score(X)
         n = X.shape[0]
         codes, table = self._codes(y, n)
         weights = EVEN
@@ -86,7 +90,7 @@ class JointLearner:
         """(n, k) float64: the scores of all classes."""
         from scipy import sparse
 
-        indptr, indices, values = self.joint.rows(X)
+        indptr, indices, values = self.joint.rows(rows_to_score(X))
         rows = sparse.csr_matrix((values, indices, indptr), shape=(len(indptr) - 1, self.n_features))
         return (rows @ self.w).reshape(-1, self.k)
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from blocksvm.errors import InputError, said
-from blocksvm.named import imported
+from blocksvm.named import imported, not_trusted
 
 JOINT = "joint"  # the setting that names a map's place; the settings in a model have it
 
@@ -31,9 +31,11 @@ class JointMap(Protocol):
 def joint_map(place: str) -> JointMap:
     """The map of this place, 'module:attribute'; InputError where there is none."""
     try:
-        found = imported(place)
+        found = imported(place, JOINT)
     except ImportError as error:
         raise InputError(f"{place}: cannot be imported ({error}); name a joint map as module:attribute") from error
+    except InputError:
+        raise
     except Exception as error:  # the user's own code runs
         raise InputError(f"{place}: cannot be imported ({type(error).__name__}: {error}); mend the module") from error
     if not (hasattr(found, "rows") and hasattr(found, "n_features")):
@@ -52,6 +54,5 @@ def trusted(named: str | None, given: str | None, path) -> str | None:
     if named is None and given is not None:
         raise InputError(f"{path}: has no joint features; leave {said(JOINT, given)} out")
     if named is not None and given != named:
-        raise InputError(f"{path}: has features that {named} makes of rows and labels; if you trust that, say "
-                         f"{said(JOINT, named)}")  # fmt: skip
+        raise not_trusted(named, JOINT, path)
     return named

@@ -12,8 +12,7 @@ import numpy as np
 from xxhash import xxh3_128_hexdigest
 
 from blocksvm.conversion.ids import IdIndex
-from blocksvm.errors import InputError, said
-from blocksvm.formats import FORMATS
+from blocksvm.errors import InputError
 from blocksvm.formats.recipe import Recipe
 from blocksvm.kernels.table import hash_ids
 from blocksvm.labels import listed
@@ -24,9 +23,11 @@ from blocksvm.model.older import of_today
 from blocksvm.model.probabilities import link_of
 from blocksvm.model.state import Piecewise, write_state
 from blocksvm.model.values import sets_of
+from blocksvm.named import by_user
 from blocksvm.problems.distance import DISTANCE, Distance
 from blocksvm.problems.expansion import Expansion
 from blocksvm.problems.support import Support
+from blocksvm.sources.matrix import rows_to_score
 from blocksvm.sources.store.arrays import read_array, write_array
 from blocksvm.sources.store.creation import create_hdf5
 from blocksvm.sources.store.files import create_group, damage_named, open_hdf5, read_meta, write_meta
@@ -84,14 +85,6 @@ def recipe_of(meta: dict, path: str | Path) -> Recipe:
     """How text becomes the features of a model, from its description."""
     text = meta["text"] if meta.get("bits") is None else {**meta["text"], "bits": meta["bits"]}
     return Recipe.restored(text, path)
-
-
-def own_format(name: str, path: str | Path) -> str:
-    """The format that a model's recipe names; InputError where it is one outside the package, whose code would run
-    because a file says so."""
-    if name in FORMATS:
-        return name
-    raise InputError(f"{path}: was trained on text of the format {name}; if you trust that, say {said('format', name)}")
 
 
 def labels_predicted(values: np.ndarray, labels: tuple, sets: bool = False, ranks: bool = False) -> np.ndarray:
@@ -158,9 +151,10 @@ class Model:
         return recipe_of(self.meta, self.path)
 
     def decision_function(self, X) -> np.ndarray:
-        """<w, x> + intercept for the rows of a scipy sparse matrix whose columns are feature ids; (n,) float64, or
-        (n, k) of k > 2 classes.  Of a machine with a kernel sum_m coefficients[m] K(z_m, x) + intercept; of a model of
-        rows without labels ||x - w||."""
+        """<w, x> + intercept for the rows of a matrix whose columns are feature ids (scipy sparse, dense, lists: what
+        ``csr_of`` takes); (n,) float64, or (n, k) of k > 2 classes.  Of a machine with a kernel
+        sum_m coefficients[m] K(z_m, x) + intercept; of a model of rows without labels ||x - w||."""
+        X = rows_to_score(X)
         if place_of(self.meta) is not None:
             return self._joint_values(X)
         if self.support is not None or DISTANCE in self.meta:
@@ -176,16 +170,10 @@ class Model:
         return np.asarray(X @ columns, dtype=np.float64) + self.intercept
 
     def _joint_values(self, X) -> np.ndarray:
-        from scipy import sparse
-
         joint = self.joint
         if joint is None:
             trusted(place_of(self.meta), None, self.path)  # says what is missing
         assert joint is not None
-        X = sparse.csr_matrix(X)
-        if not X.has_canonical_format:
-            X = X.copy()
-            X.sum_duplicates()
         ids = None if self.bits is None else hashed(np.arange(X.shape[1]), self.bits)
         matrix = X.indptr.astype(np.int64), X.indices, X.data
         found = [values for _, values in joint.scores(matrix, self.weights, ids, self.multilabel)]
@@ -194,12 +182,6 @@ class Model:
 
     def _completed(self, X) -> np.ndarray:
         """Decision values that depend on the norms of rows."""
-        from scipy import sparse
-
-        X = sparse.csr_matrix(X)
-        if not X.has_canonical_format:  # the norm of a row is that of its sums
-            X = X.copy()
-            X.sum_duplicates()
         if self.bits is not None and X.shape[1]:
             # what is one hashed feature is added up, also where the model does not know it
             hashes, column = np.unique(hashed(np.arange(X.shape[1]), self.bits), return_inverse=True)
@@ -231,6 +213,11 @@ class Model:
         """(n, 2) float64: the probabilities of the smaller and the larger label, or (n, k) of k classes or of each of k
         labels of sets; InputError where the model was not trained with a loss that models them."""
         return link_of(self.meta, self.path or "the model")(self.decision_function(X))
+
+    def predict_log_proba(self, X) -> np.ndarray:
+        """The logarithms of ``predict_proba``, -inf for 0."""
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X))
 
 
 def _summing(column: np.ndarray, n_columns: int):
@@ -266,6 +253,7 @@ def load_model(path: str | Path, joint: str | None = None) -> Model:
 
     joint: the place of the map of a model of joint features, which can predict only where the user says that its code
     may run."""
+    by_user(joint)
     with open_hdf5(Path(path), "model") as file, damage_named(file):
         meta = of_today(read_meta(file))
         d = meta["n_features"]

@@ -26,12 +26,12 @@ from blocksvm.model.files import (
     joint_of,
     labels_predicted,
     load_model,
-    own_format,
     recipe_of,
 )
 from blocksvm.model.idf import BYTES as IDF_BYTES
 from blocksvm.model.idf import idf_of_model
 from blocksvm.model.values import Pieces, classes_of, decision_pieces, piece_bytes, rows_of_piece
+from blocksvm.named import by_user, names_of
 from blocksvm.problems.distance import Distance
 from blocksvm.problems.expansion import Expansion
 from blocksvm.rows import RecordCounter, shown_name
@@ -69,6 +69,7 @@ def by_row(values: np.ndarray) -> np.ndarray:
 class TextScorer:
     """Scores text row by row, read by the recipe of the model's training text.
 
+    empty: lines of the text without a row, blank ones and comments, once it is read.
     format: the text's format, None: the recipe's own, 'auto': what its first bytes look like; on_format is told it
     before anything is parsed; joint: the place of the map of a model of joint features.
     """
@@ -76,6 +77,7 @@ class TextScorer:
     def __init__(self, model: str | Path, memory: int, format: str | None = None,
                  on_format: Callable[[str], None] = lambda name: None, joint: str | None = None):  # fmt: skip
         description = describe_model(model)
+        by_user(format, joint)
         self.joint = joint_of(description, joint, model)
         d, n_vectors = description["n_features"], description["n_vectors"]
         self.budget = Budget(memory)
@@ -96,7 +98,8 @@ class TextScorer:
         self.recipe = recipe_of(description, model)
         self.recipe = replace(self.recipe, options=again(self.recipe.options, {}))
         if format is None:
-            own_format(self.recipe.format, model)
+            with names_of(model):
+                format_named(self.recipe.format)
         elif format != self.recipe.format:
             self.recipe = replace(self.recipe, format=format, options={})
         self.on_format = on_format
@@ -115,16 +118,18 @@ class TextScorer:
     def scores(self, inputs: list[str]) -> Iterator[Scores]:
         """Scores piece by piece; InputError with file and line for bad text."""
         counter = RecordCounter()
-        rows = 0
+        rows, self.empty = 0, 0
         with inputs_of(inputs, self.recipe) as text:
             recipe = settled(text, self.recipe)
             self.on_format(recipe.format)
+            self.empty -= recipe.options.get("header") == "yes"
             reader = reader_of(Reading(recipe, labelled=False, idf=self.idf))
             share = EXPANSION / reader.expansion
             for piece in text.pieces(int(share * self.piece_bytes), self._limit(share)):
                 batch = reader.parse(piece)
                 counter.check(batch)
                 rows += len(batch)
+                self.empty += batch.origin.n_records - len(batch)
                 labels = batch.label_array()
                 for part, values in self._values(batch.indptr, batch.ids, batch.values):
                     yield Scores(by_row(values), classes_of(values), labels[part])

@@ -159,7 +159,7 @@ def write_json(path: Path, figures: Mapping, overwrite: bool) -> None:
 
 def take_names(files: Sequence[NewFile]) -> None:
     """Give finished files their names; where one fails, those before it get back what they had."""
-    undo: list[tuple[Callable[[], object], Path]] = []
+    undo: list[tuple[Callable[[], None], Path]] = []
     old: list[Path] = []
     try:
         for file in files:
@@ -168,12 +168,12 @@ def take_names(files: Sequence[NewFile]) -> None:
                 if before is not None:
                     old.append(before)
                 _take_name(file)
-            back = file.target.unlink if before is None else partial(os.replace, before, file.target)
-            undo.append((back, file.path))
+            restore = partial(os.unlink, file.target) if before is None else partial(os.replace, before, file.target)
+            undo.append((restore, file.path))
     except BaseException:
-        for back, path in reversed(undo):
+        for restore, path in reversed(undo):
             try:
-                back()
+                restore()
             except OSError:
                 note_written(path)
         raise

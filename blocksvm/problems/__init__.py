@@ -8,7 +8,7 @@ from __future__ import annotations
 from importlib import import_module
 
 from blocksvm.errors import InputError, one_of, said
-from blocksvm.named import imported
+from blocksvm.named import check_followed, imported
 
 LOSSES = {
     "hinge": "hinge",
@@ -24,6 +24,8 @@ def check_loss(name: str) -> str:
     if name not in LOSSES and not all(name.partition(":")):
         more = ", or MODULE:ATTRIBUTE of your own"
         raise InputError(f"{said('loss', name)}: unknown; {one_of(name, LOSSES, more)}")
+    if name not in LOSSES:
+        check_followed(name, "loss")
     return name
 
 
@@ -35,7 +37,7 @@ def get_loss(name: str):
     from blocksvm.problems.loss import Loss
 
     try:
-        loss = imported(name)
+        loss = imported(name, "loss")
     except ImportError as error:
         raise InputError(f"{said('loss', name)}: cannot be imported ({error})") from error
     if not isinstance(loss, Loss):

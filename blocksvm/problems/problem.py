@@ -142,14 +142,15 @@ def _unit(source: Source) -> float:
 
 
 def sums_by_class(source: Source, labels: Labels) -> tuple[float, ...]:
-    """Sums of the rows' weights by class (without weights: rows), rising; InputError where a class has none."""
+    """Sums of the rows' weights by class (without weights: rows), rising; InputError where fewer than two
+    classes have one above 0."""
     if source.label_weights is None:
         return tuple(count for _, count in source.label_counts)
-    for label, total in zip(labels.values, source.label_weights, strict=True):
-        if not total > 0.0:
-            raise InputError(
-                f"{source.name}: all rows of label {label_text(label)} have weight 0; training needs two classes"
-            )
+    without = [label for label, total in zip(labels.values, source.label_weights, strict=True) if not total > 0.0]
+    if len(labels.values) - len(without) < 2:
+        raise InputError(
+            f"{source.name}: all rows of label {listed(without[:5])} have weight 0; training needs two classes"
+        )
     return tuple(source.label_weights)
 
 
@@ -159,7 +160,8 @@ def class_factors(given, labels: Labels, sums: tuple[float, ...]) -> tuple[float
     if given is None:
         return (1.0,) * len(sums)
     if given == "balanced":
-        return tuple(math.fsum(sums) / (len(sums) * total) for total in sums)
+        there = sum(total > 0.0 for total in sums)
+        return tuple(math.fsum(sums) / (there * total) if total > 0.0 else 1.0 for total in sums)
     # by their text: a label that is the string '1' is given as 1, too
     named = {label_text(label): weight for label, weight in given.items()}
     known = [label_text(label) for label in labels.values]

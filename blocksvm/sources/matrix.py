@@ -21,27 +21,21 @@ from blocksvm.sources.store.schema import chunk_nonzeros
 class Matrix(SourceBase):
     """CSR rows with labels; a ``Source``.  Columns keep their numbers as feature ids.
 
-    X (n, d) scipy CSR; y (n,) real numbers, booleans (0 and 1) or strings, nan or None where a row has no label, or
-    sets (or tuples, lists) of numbers or of strings, an array (n, k) of 0 and 1, which rows have which of k labels,
-    or None where nothing is trained; weights (n,) the importance of each row, 0 or more, or None: all 1.  The matrix is
-    not copied where its indices are int32, sorted and without duplicates and its data float32 or float64; where all its
-    data are 1 no values are kept.  chunk_rows: first rows of the chunks, for tests and to follow a store's own; by
-    default chunks of about equal nonzeros.  numbered_by_frequency: the columns that occur are numbered by falling
-    frequency, for which the indices are copied; which columns they are ``feature_ids`` tells.  Raises InputError on
+    X (n, d) scipy CSR, or what else ``csr_of`` takes; y (n,) real numbers, booleans (0 and 1) or strings, nan or None
+    where a row has no label, or sets (or tuples, lists) of numbers or of strings, an array (n, k) of 0 and 1, which
+    rows have which of k labels, or None where nothing is trained; weights (n,) the importance of each row, 0 or more,
+    or None: all 1.  The matrix is not copied where its indices are int32, sorted and without duplicates and its data
+    float32 or float64; where all its data are 1 no values are kept.  chunk_rows: first rows of the chunks, for tests
+    and to follow a store's own; by default chunks of about equal nonzeros.  numbered_by_frequency: the columns that
+    occur are numbered by falling frequency, for which the indices are copied; which columns they are ``feature_ids``
+    tells.  Raises InputError on
     values that are not finite, and on labels and weights that are none.
     """
 
     def __init__(
         self, X, y=None, chunk_rows: np.ndarray | None = None, weights=None, numbered_by_frequency: bool = False
     ):
-        from scipy import sparse
-
-        if not sparse.issparse(X):
-            X = sparse.csr_matrix(np.atleast_2d(np.asarray(X)))
-        X = X.tocsr()
-        if not X.has_canonical_format:
-            X = X.copy()
-            X.sum_duplicates()
+        X = csr_of(X)
         if X.nnz and (X.data == 0).any():
             X = X.copy()
             X.eliminate_zeros()
@@ -56,8 +50,9 @@ class Matrix(SourceBase):
         self.values = None if X.nnz and (data == 1).all() else data
         code = check_entries(self.indices, self.values, d)
         if code != SOUND:
-            what = "a column index is out of range" if code == INDEX_OUT_OF_RANGE else "a value is not finite"
-            raise InputError(f"the matrix is not sound: {what}")
+            if code != INDEX_OUT_OF_RANGE:
+                require_finite(X)
+            raise InputError("the matrix is not sound: a column index is out of range")
         self.sq_norms = np.empty(n)
         row_sq_norms(self.indptr, self.indices, self.values, self.sq_norms)
         self.columns = None  # (d,) int64 of the features, None: their numbers
@@ -157,6 +152,77 @@ class Matrix(SourceBase):
 
     def feature_id_pieces(self):
         yield 0, self.feature_ids(0, self.n_features)
+
+
+def csr_of(X):
+    """Rows as users give them, (n, d), as scipy CSR of float32 or float64 without duplicates, in rising order: any
+    scipy sparse matrix or array, an array or a np.matrix, lists, a data frame; real numbers or booleans of any type
+    and byte order (missing ones of a frame are nan).  A single row may have one dimension.  Not copied where it is one
+    already.  Raises InputError for what is no matrix of numbers."""
+    from scipy import sparse
+
+    if not sparse.issparse(X):
+        X = np.atleast_2d(_array_of(X))
+        if X.ndim != 2:
+            raise InputError(f"the matrix has {X.ndim} dimensions; give rows and columns")
+        return sparse.csr_matrix(X)
+    if X.ndim != 2:
+        raise InputError(f"the matrix has {X.ndim} dimension; give rows and columns")
+    wanted = _real(X.dtype)
+    X = X.tocsr() if X.dtype == wanted else X.astype(wanted).tocsr()
+    if not X.has_canonical_format:
+        X = X.copy()
+        X.sum_duplicates()
+    return X
+
+
+def _array_of(X) -> np.ndarray:
+    """Dense rows as float32 or float64."""
+    if np.ma.isMaskedArray(X) and np.ma.getmaskarray(X).any():
+        raise InputError("the matrix has masked values; fill them, or leave their rows out")
+    if hasattr(X, "dtypes") and hasattr(X, "to_numpy"):  # a frame: its columns of nullable types would be objects
+        try:
+            X = X.to_numpy(dtype=np.float64, na_value=np.nan)
+        except TypeError:
+            X = X.to_numpy()
+        except ValueError as error:
+            raise InputError(f"the matrix holds what is no number ({error}); make numbers of it") from None
+    try:
+        found = np.asarray(X)
+        return found.astype(_real(found.dtype), copy=False)
+    except (TypeError, ValueError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"the matrix holds what is no number ({str(error).splitlines()[0]}); give rows of "
+                         "numbers, all of one length") from None  # fmt: skip
+
+
+def _real(dtype) -> np.dtype:
+    """The type that values of another one become; InputError where they are no real numbers."""
+    if dtype.kind not in "biufO":
+        what = "complex numbers" if dtype.kind == "c" else f"values of the type {dtype}"
+        raise InputError(f"the matrix holds {what}; give real numbers")
+    return np.dtype(np.float32 if dtype.kind == "f" and dtype.itemsize == 4 else np.float64)
+
+
+def require_finite(X) -> None:
+    """InputError for the first value of a CSR matrix that is not finite."""
+    bad = np.flatnonzero(~np.isfinite(X.data))
+    if len(bad):
+        row = int(np.searchsorted(X.indptr, bad[0], side="right")) - 1
+        raise InputError(
+            f"the matrix is not sound: a value is not finite: {X.data[bad[0]]} in row {row}, column "
+            f"{X.indices[bad[0]]}; fill it in, or leave the row out"
+        )
+
+
+def rows_to_score(X):
+    """``csr_of`` rows that are predicted; InputError also where a value is not finite or an index is no column."""
+    X = csr_of(X)
+    require_finite(X)
+    if X.nnz and not 0 <= X.indices.min() <= X.indices.max() < X.shape[1]:
+        raise InputError("the matrix is not sound: a column index is out of range")
+    return X
 
 
 class _SameMemory:

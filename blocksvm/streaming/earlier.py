@@ -12,7 +12,7 @@ import numpy as np
 from blocksvm.conversion.idf import BYTES_KNOWN, KnownIdf
 from blocksvm.conversion.ids import IdIndex
 from blocksvm.errors import InputError, called, said
-from blocksvm.formats import AUTO
+from blocksvm.formats import AUTO, format_named
 from blocksvm.formats.choices import OF_INPUTS, again
 from blocksvm.labels import listed
 from blocksvm.learners import get_learner
@@ -21,6 +21,7 @@ from blocksvm.model.files import FLOAT64, INT64, describe_model, hashed, model_f
 from blocksvm.model.idf import idf_of_model
 from blocksvm.model.state import SavedState, open_state
 from blocksvm.model.takeover import check_plain, continued_settings
+from blocksvm.named import names_of
 from blocksvm.sources.source import Labels
 from blocksvm.streaming.features import StreamFeatures
 from blocksvm.streaming.learner import StreamLearner, spans
@@ -46,6 +47,13 @@ def continued(path: Path, settings: StreamSettings) -> StreamSettings:
             f"{path}: was learned with {said('class_weight', 'balanced')}, which a stream does not take: how many "
             "rows of each class will come is not known"
         )
+    with names_of(path):
+        return _going_on(path, saved, settings)
+
+
+def _going_on(path: Path, saved: dict, settings: StreamSettings) -> StreamSettings:
+    """The same, once the model is found to be an online learner's."""
+    method = saved["method"]
     takes = get_learner(method["name"]).of_targets(method["settings"].get("targets")).settings + COMMON_SETTINGS
     shared = {name: getattr(settings, name) or None for name in COMMON_SETTINGS.names()}
     found = continued_settings(path, method, takes, {**settings.settings, **shared})
@@ -65,6 +73,7 @@ def _format_of(path: Path, saved: dict, settings: StreamSettings) -> dict:
     recipe, given = recipe_of(saved, path), {name: v for name, v in settings.options.items() if v is not None}
     if not recipe.options or settings.format not in (AUTO, recipe.format):
         return {}
+    format_named(recipe.format)  # no other than the user has named
     for name, value in given.items():
         if value != recipe.options.get(name) and name not in OF_INPUTS:
             raise InputError(

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from copy import copy
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +25,7 @@ from blocksvm.learners.protocol import COMMON_SETTINGS, LARGEST
 from blocksvm.learners.solver import is_reported
 from blocksvm.model.files import describe_model, model_fingerprint
 from blocksvm.model.takeover import check_continued
+from blocksvm.named import by_user
 from blocksvm.rows import RecordCounter, RowBatch, shown_name
 from blocksvm.streaming.ahead import ParsedAhead, Part
 from blocksvm.streaming.asking import Asking
@@ -40,6 +42,7 @@ from blocksvm.streaming.learner import StreamLearner, learners_of
 from blocksvm.streaming.ranking import AREA_BYTES
 from blocksvm.streaming.targets import targets_of
 
+OF_PASSES = ("rows", "cumulative_loss", "mistakes", "squared_errors", "cumulative_cost")
 PREDICTED_AT_ONCE = 1 << 16  # decision values
 
 
@@ -58,7 +61,7 @@ class StreamSettings:
 
     learner: str = ""
     settings: Mapping = field(default_factory=dict)
-    labels: tuple[float, ...] | None = None
+    labels: tuple | None = None
     bits: int | None = None
     query: float | None = None
     forget: float | None = None
@@ -81,6 +84,9 @@ class StreamSettings:
     test: bool = False
     idf: str = NO_IDF
 
+    def __post_init__(self):
+        by_user(self.learner, self.joint, self.format, self.settings)
+
     @property
     def recipe(self) -> Recipe:
         """How text becomes features."""
@@ -95,7 +101,8 @@ class StreamReport:
     cumulative_cost: where predictions cost; label, score, length: of the row seen last; where labels are sets, the one
     of its set with the least decision value (None: it is empty), and the one with the largest of all.  Of several
     learners these are those of the one that leads, and ``learners`` has those of each by its name, in the order in
-    which they were named."""
+    which they were named.  passes: of several passes the figures of each alone, as far as it has come: only the rows of
+    the first one were new."""
 
     rows: int
     cumulative_loss: float
@@ -113,6 +120,12 @@ class StreamReport:
     length: int
     final: bool
     learners: dict[str, dict] | None
+    passes: list[dict] | None = None
+
+
+def between(begin: dict, end: dict) -> dict:
+    """What was suffered from one report to the next."""
+    return {name: end[name] - begin[name] for name in OF_PASSES if end[name] is not None}
 
 
 class Stream:
@@ -197,6 +210,7 @@ class Stream:
         if prior_model is not None:
             take_prior(prior, prior_model, self)
         self.began = time.perf_counter()
+        self.begins: list[dict] = []  # of each pass so far the learners' progress before it
         self.last_report = -1
 
     # -- where it stands -------------------------------------------------------------------------------------------
@@ -228,6 +242,9 @@ class Stream:
         tally, labels = leading.state.tally, self.targets.labels
         each = {learner.name: learner.progress() for learner in self.learners}
         told = each[leading.name]
+        passes = None
+        if self.settings.passes > 1:
+            passes = [between(*ends) for ends in pairwise([*(begin[leading.name] for begin in self.begins), told])]
         label, score = float(tally[LAST_LABEL]), float(tally[LAST_SCORE])
         if leading.runner.sets:
             label, score = (None if c < 0 else labels.values[int(c)] for c in (label, score))
@@ -237,7 +254,7 @@ class Stream:
         return StreamReport(
             **told, features=self.features.n_features, skipped=self.targets.skipped,
             seconds=time.perf_counter() - self.began, label=label, score=score, length=int(tally[LAST_LENGTH]),
-            final=final, learners=each if len(each) > 1 else None,
+            final=final, learners=each if len(each) > 1 else None, passes=passes,
         )  # fmt: skip
 
     @property
@@ -262,6 +279,7 @@ class Stream:
         going = True
         for number in range(self.settings.passes):
             self.targets.again = number > 0
+            self.begins.append({learner.name: learner.progress() for learner in self.learners})
             if number and self.rows != self.last_report:
                 self.last_report = self.rows
                 self.on_report(self.report())
@@ -289,6 +307,7 @@ class Stream:
 
     def _learn_part(self, part: Part, counter: RecordCounter) -> None:
         batch = part.batch
+        counter.check_labels(batch)
         # rows before a bad line are learned from, as they would be had the line come in another piece
         self._learn(part, counter)
         if batch.fault is not None and self.settings.skip_bad:

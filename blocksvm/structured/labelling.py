@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from blocksvm.errors import InputError
+from blocksvm.errors import InputError, printable
 from blocksvm.model.structured import StructuredModel
 from blocksvm.rows import shown_name
 from blocksvm.structured.evaluation import chunk_counts
@@ -33,7 +33,7 @@ class Labelled(Examples):
     n_columns: int
 
     def lines(self, outputs) -> Iterator[str]:
-        labels = np.array(self.known, dtype=object)[np.concatenate(outputs)]
+        labels = np.array([printable(label) for label in self.known], dtype=object)[np.concatenate(outputs)]
         yield from token_lines(self.text, self.n_columns, labels)
 
 

@@ -14,12 +14,13 @@ from blocksvm.errors import InputError, called
 from blocksvm.memory import Budget
 from blocksvm.model.structured import StructuredModel, load_structured
 from blocksvm.model.versions import versions
+from blocksvm.named import by_user, names_of
 from blocksvm.structured import get_learner
 from blocksvm.structured.blocks import Blocks, Whole
 from blocksvm.structured.learner import EXAMPLES, Machine, Report
 from blocksvm.structured.protocol import Structure
 from blocksvm.structured.settings import RUN
-from blocksvm.structured.task import Task, Training, get_task, own_task
+from blocksvm.structured.task import Task, Training, get_task
 
 AT_ONCE = 1 << 14  # features whose weights are looked at at once
 
@@ -164,7 +165,9 @@ def opened_model(path: str | Path, task_name: str | None = None) -> tuple[Struct
     name = model.meta["task"]
     if task_name not in (None, name):
         raise InputError(f"{path}: was trained for the task {name}, not {task_name}; leave {called('task')} out")
-    task = get_task(own_task(name, path) if task_name is None else task_name)
+    by_user(task_name)
+    with names_of(path):
+        task = get_task(name)
     if task.n_weights(model.meta) != len(model.weights):
         raise InputError(f"{path}: is damaged (its weights are not as many as its labels need); make it again")
     return model, task

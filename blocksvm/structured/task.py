@@ -12,7 +12,7 @@ import numpy as np
 
 from blocksvm.errors import InputError, one_of, said
 from blocksvm.model.structured import StructuredModel
-from blocksvm.named import imported
+from blocksvm.named import by_user, imported
 from blocksvm.structured.blocks import Blocks, Whole
 from blocksvm.structured.parts import Parts, collected_parts
 from blocksvm.structured.protocol import Checked, Structure
@@ -95,6 +95,7 @@ class Task(ABC):
 
 def training_of(name: str, text_name: str, settings: dict, memory: int, folder: Path | None = None) -> Training:
     """What the task of this name learns from; folder: where examples go that do not fit in the memory."""
+    by_user(name, settings)
     task = get_task(name)
     parts = task.parts(text_name, settings, memory)
     if parts is None:
@@ -116,20 +117,12 @@ def get_task(name: str) -> Task:
         known = one_of(name, TASKS, ", or name it as module:attribute")
         raise InputError(f"{said('task', name)}: no such task; {known}")
     try:
-        found = imported(name)
+        found = imported(name, "task")
     except ImportError as error:
         raise InputError(f"{said('task', name)}: cannot be imported: {error}") from error
     if not isinstance(found, Task):
         raise InputError(f"{said('task', name)}: is no task; it must be a blocksvm.structured.task.Task")
     return found
-
-
-def own_task(name: str, path) -> str:
-    """The task that a model names; InputError where it is one outside the package, whose code would run because a file
-    says so."""
-    if name in TASKS:
-        return name
-    raise InputError(f"{path}: was trained for the task {name}; if you trust that, say {said('task', name)}")
 
 
 def looked_at(structure: Structure, task: str) -> Structure:

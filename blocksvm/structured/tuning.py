@@ -155,7 +155,7 @@ def references_of(text: CandidateText, names: str | None, memory: int) -> list[l
 
 def function_named(name: str):
     try:
-        found = imported(name)
+        found = imported(name, "score")
     except ImportError as error:
         raise InputError(f"{said('score', name)}: cannot be imported ({error}); name it as module:function") from error
     if not callable(found):

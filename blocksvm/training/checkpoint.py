@@ -16,6 +16,7 @@ from blocksvm.training.plan import Plan
 from blocksvm.training.record import Progress
 
 WORKING_SET, SCREENING = "working-set", "screening"  # the name spaces of what they had
+ARRAY_TYPES = tuple(np.dtype(one).str for one in "?bBhHiIqQfd")
 
 
 class Checkpoint:
@@ -69,7 +70,10 @@ class Checkpoint:
         described = saved.meta["arrays"].get(space)
         if described is None:
             return None
-        found = {name: np.empty(length, np.dtype(dtype)) for name, (dtype, length) in described.items()}
-        for name, array in found.items():
-            saved.load(space, name, array)
+        found = {}
+        for name, (dtype, length) in described.items():
+            if saved.lengths.get(space, {}).get(name) != length or dtype not in ARRAY_TYPES:
+                raise InputError(f"{saved.path}: holds no {name} of {length} numbers; it is damaged, start afresh")
+            found[name] = np.empty(length, dtype)
+            saved.load(space, name, found[name])
         return found

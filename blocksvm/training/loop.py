@@ -25,7 +25,7 @@ from blocksvm.training.checks import STILL, at_rest, next_is_a_check
 from blocksvm.training.heldout import held_out_figures
 from blocksvm.training.plan import Plan
 from blocksvm.training.reading import Reading
-from blocksvm.training.record import Progress, Result, Tally, end_event, outer_event, start_event
+from blocksvm.training.record import Progress, Result, Tally, cause_of, end_event, outer_event, start_event
 from blocksvm.training.screening import FAR
 from blocksvm.training.supply import Supply
 from blocksvm.training.visitor import Visitor
@@ -148,6 +148,7 @@ class OuterLoop:
             plan.memory(),
             solver.summary(self.state),
             support,
+            *cause_of(plan, status, final),
         )
         self.watch.on_event(end_event(result, progress.certificate))
         return result

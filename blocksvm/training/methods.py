@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from blocksvm.errors import InputError, called, one_of
 from blocksvm.learners import LEARNERS, get_learner
-from blocksvm.named import imported
+from blocksvm.named import imported, object_at
 
 if TYPE_CHECKING:
     from blocksvm.solvers.protocol import Method
@@ -40,7 +40,7 @@ def get_method(name: str, learner: bool = False) -> Method:
     place = name if ":" in name else SOLVERS.get(name)
     if place is not None and not (learner and name in LEARNERS):
         try:
-            found = imported(place)
+            found = object_at(place) if name in SOLVERS else imported(name, "learner" if learner else "solver")
         except ImportError as error:
             raise InputError(f"{word} {name}: cannot be imported ({error})") from None
         if isinstance(found, Method):

@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, field
 
 import numpy as np
 
+from blocksvm.errors import called, said
 from blocksvm.model.versions import versions
 from blocksvm.problems.problem import Certificate
 from blocksvm.problems.support import Support
@@ -161,7 +162,8 @@ class Result:
     (d + 1),), the constant feature's weight last; alpha (l,) or None; certificate of exactly this w and alpha, or None
     where interrupted; passes of every visit, set_passes of every one to the working set; memory by name as planned;
     note: a sentence about what the run has shown; support: of a solver whose result is no vector of weights, the rows
-    that it stands on."""
+    that it stands on; cause, advice: of a run that a limit has ended before its tolerance, why and what to do
+    (``cause_of``), else None."""
 
     status: str
     w: np.ndarray
@@ -174,6 +176,8 @@ class Result:
     memory: dict[str, int]
     note: str = ""
     support: Support | None = None
+    cause: str | None = None
+    advice: str | None = None
 
 
 UNCERTIFIED = {name: None for name in ("primal", "dual", "rel_gap", "accuracy", "rmse")}
@@ -238,6 +242,36 @@ def end_event(result: Result, last: dict | None) -> dict:
         "outer": result.outer,
         "seconds": result.seconds,
         **(certificate or UNCERTIFIED),
+        "cause": result.cause,
+        "advice": result.advice,
         "passes": result.passes,
         "set_passes": result.set_passes,
     }
+
+
+LARGE, LONG = 1e4, 30.0
+SCALE, LARGE_C, LIMIT = "scale", "large C", "limit"
+
+
+def cause_of(plan, status: str, certificate: Certificate | None) -> tuple[str | None, str | None]:
+    """(cause, advice) of a run that did not reach its tolerance; (None, None) of others.
+
+    A pass of coordinate descent brings the dual less the larger C ||x||^2 is, as that is the curvature's part that the
+    penalty does not even out: above ``LARGE`` it is the cause, of the rows' norms where these are above ``LONG``.
+    """
+    tol, source, ended = plan.settings.tol, plan.source, status.startswith("max-")
+    if not ended or certificate is None or certificate.rel_gap is None or certificate.rel_gap <= tol:
+        return None, None
+    problem = getattr(plan.solver, "problem", None)
+    C = float(np.max(problem.cost)) if hasattr(problem, "cost") else 1.0
+    far = f"the gap {certificate.rel_gap:.1e} is above {said('tol', tol)}"
+    more = f"raise {called(status.replace('-', '_'))}, and go on by {called('warm_start')}, or accept the gap"
+    if C * source.max_norm**2 <= LARGE:
+        return LIMIT, f"not converged: {far} as {called(status.replace('-', '_'))} ended the run; {more}"
+    if source.max_norm > LONG:
+        return SCALE, (
+            f"not converged: {far}, since rows are long (norms up to {source.max_norm:.3g}), as where features are of "
+            f"very different size; scale them, by {said('normalize', 'l2')} of split or column by column, or lower "
+            f"{called('C')}"
+        )
+    return LARGE_C, f"not converged: {far}, since {called('C')} is large ({C:.3g}); lower it, or {more}"

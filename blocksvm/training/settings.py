@@ -10,6 +10,7 @@ from pathlib import Path
 from blocksvm.errors import InputError, called, said
 from blocksvm.model.files import describe_model
 from blocksvm.model.takeover import continued_settings
+from blocksvm.named import by_user, names_of
 from blocksvm.settings import plain
 from blocksvm.training.methods import get_method
 from blocksvm.training.run_settings import FREE, LIMITS, RUN_SETTINGS
@@ -61,14 +62,17 @@ class TrainSettings:
         for name, given in (("solver", solver), ("learner", learner)):
             if given is not None and given != method["name"]:
                 raise InputError(f"{path}: was learned by {method['name']}, not by {given}; leave {called(name)} out")
-        takes = get_method(method["name"], method["learner"]).takes(method["settings"])
-        own = {name: keywords.pop(name) for name in takes.names() if name in keywords}
-        if keywords.get("bias") is None:
-            keywords["bias"] = saved["settings"].get("bias", 0.0)
-        named = {"learner" if method["learner"] else "solver": method["name"]}
-        return cls.of(**named, **continued_settings(path, method, takes, own), **keywords)
+        by_user(solver, learner, keywords)
+        with names_of(path):
+            takes = get_method(method["name"], method["learner"]).takes(method["settings"])
+            own = {name: keywords.pop(name) for name in takes.names() if name in keywords}
+            if keywords.get("bias") is None:
+                keywords["bias"] = saved["settings"].get("bias", 0.0)
+            named = {"learner" if method["learner"] else "solver": method["name"]}
+            return cls.of(**named, **continued_settings(path, method, takes, own), **keywords)
 
     def __post_init__(self):
+        by_user(self.solver, self.method)
         method = get_method(self.solver, self.learner)
         run = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("solver", "learner", "method")}
         for name, value in RUN_SETTINGS.resolve(run, "a run").items():

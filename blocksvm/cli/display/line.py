@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import time
 
+from blocksvm.cli.standard import drawing
+from blocksvm.errors import printable
+
 
 class Line:
     """One line of progress: rewritten in place on a terminal, printed now and then elsewhere."""
@@ -11,7 +14,7 @@ class Line:
     EVERY = 5.0  # seconds between lines that are not rewritten
 
     def __init__(self, stream, quiet: bool):
-        self.stream = stream
+        self.stream = drawing(stream)
         self.quiet = quiet
         self.terminal = not quiet and stream.isatty()
         self.last = time.perf_counter()
@@ -22,6 +25,7 @@ class Line:
         if self.quiet or now - self.last < (0.1 if self.terminal else self.EVERY):
             return
         self.last = now
+        text = printable(text)
         if self.terminal:
             self.stream.write("\r" + text.ljust(self.width))
             self.width = len(text)

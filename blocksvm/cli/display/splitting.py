@@ -77,4 +77,17 @@ def split_summary(path: Path, meta: dict, seconds: float) -> str:
         lines.append(f"{spent}: {rows(added)} added, {rows(before['n_dropped'])} of {before['n_samples']:,} left out")
     else:
         lines.append(f"{spent}: {n / seconds:,.0f} rows/s, {text / 1e6 / seconds:,.0f} MB/s of text")
+    lines += [
+        f"note: {name} was read {times} times, so its rows are there {times} times (but those that --drop left out)"
+        for name, times in repeated(meta["sources"])
+    ]
     return "\n".join(lines)
+
+
+def repeated(sources: list[dict]) -> list[tuple[str, int]]:
+    """(name, times) of inputs of the same bytes that were read more than once in a store's life."""
+    found: dict[str, list[str]] = {}
+    for source in sources:
+        if source["text_bytes"]:
+            found.setdefault(source["fingerprint"], []).append(source["name"])
+    return [(names[-1], len(names)) for names in found.values() if len(names) > 1]

@@ -6,6 +6,8 @@ from blocksvm.cli.display.folding import folded
 from blocksvm.cli.display.words import counted, fitted, label, megabytes, rmse, suffered
 from blocksvm.settings import shown
 
+OF_EACH = ("mistakes", "squared_errors", "cumulative_cost")
+
 
 def described(learner) -> str:
     """A learner with its settings."""
@@ -127,6 +129,11 @@ class StreamDisplay:
             loss += f", auc {told.auc:.4f}, log loss {told.log_loss:.4g}"
         of_all += f"{stream.leading.name} leads, " if told.learners is not None else ""
         lines = [f"{rows:,} rows in {told.seconds:.1f}s ({pace}), {told.features:,} features; {of_all}{loss}"]
+        for number, own in enumerate(told.passes or [], 1):
+            if own["rows"]:
+                seen_before = "" if number == 1 else ", of rows that were learned from before"
+                figures = suffered(own["rows"], own["cumulative_loss"], *map(own.get, OF_EACH))
+                lines.append(f"pass {number}: {figures}{seen_before}")
         if stream.settings.query is not None:
             lines.append(f"labels asked for: {told.asked:,} ({told.asked / told.rows:.2%})")
         if stream.targets.unlabelled:

@@ -6,6 +6,8 @@ import math
 
 from blocksvm.cli.display.folding import folded
 from blocksvm.cli.display.words import clock, counted, fitted, megabytes, rmse
+from blocksvm.cli.standard import drawing
+from blocksvm.errors import printable
 from blocksvm.settings import shown
 
 # column -> width in a plain log
@@ -135,7 +137,7 @@ class TrainDisplay:
             from rich.console import Console
             from rich.live import Live
 
-            self.live = Live(_Table(self), console=Console(file=self.stream), refresh_per_second=8)
+            self.live = Live(_Table(self), console=Console(file=drawing(self.stream)), refresh_per_second=8)
             self.live.start()
 
     def _foresee(self, event: dict) -> None:
@@ -270,7 +272,7 @@ class _Table:
         if names:
             yield table
         if self.display.status:
-            yield Text(self.display.status, "dim", no_wrap=True, overflow="ellipsis")
+            yield Text(printable(self.display.status), "dim", no_wrap=True, overflow="ellipsis")
 
 
 def fitting(columns: list[str], rows: list[dict[str, str]], width: int) -> list[str]:
@@ -326,4 +328,6 @@ def train_summary(result) -> list[str]:
         lines.append(f"root mean squared error on the training rows {certificate.rmse:.6g}")
     if result.note:
         lines.append(result.note)
+    if result.advice:
+        lines.append(result.advice)
     return lines

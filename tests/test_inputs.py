@@ -1,0 +1,224 @@
+"""Which files are read, which labels and lines count, and what LIBLINEAR's models may be: told, and never lost."""
+
+from __future__ import annotations
+
+import gzip
+import importlib
+import json
+
+import pytest
+
+from blocksvm import predict, stream, train
+from blocksvm.cli.options import files_named
+from blocksvm.errors import InputError
+from blocksvm.exchange.forms import import_model
+
+split = importlib.import_module("blocksvm.split")
+ROWS = "".join(f"{1 if i % 3 else -1} {i % 7 + 2}:{i % 5 + 0.5} {i % 2}:{1 + i % 3}\n" for i in range(12))
+
+
+def made(folder, *names):
+    for name in names:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(ROWS)
+    return folder
+
+
+# -- files -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_name_with_brackets_is_a_name(tmp_path):
+    made(tmp_path, "x1.svm")
+    wanted = str(tmp_path / "x[1].svm")
+    assert files_named([wanted]) == [wanted]  # which is missing, as its reader says
+    made(tmp_path, "x[1].svm", "x[1]b.svm")
+    assert files_named([wanted]) == [wanted]
+    assert files_named([str(tmp_path / "x[1]*.svm")]) == [wanted, str(tmp_path / "x[1]b.svm")]
+    assert files_named([str(tmp_path / "x?.svm")]) == [str(tmp_path / "x1.svm")]
+
+
+def test_a_missing_name_with_brackets_reads_no_other_file(tmp_path, run_in_process):
+    made(tmp_path, "x1.svm")
+    done = run_in_process(split.main, tmp_path / "x[1].svm", tmp_path / "s.h5")
+    assert done.code == 2 and "x[1].svm: no such file" in done.last_line
+    assert not (tmp_path / "s.h5").exists()
+
+
+ASIDE = ("_SUCCESS", ".hidden", "a.svm~", "#a.svm#", "a.bak", "a.tmp", ".a.svm.crc", "a.svm.part", ".a.svm.swp")
+
+
+@pytest.mark.parametrize("pattern", ["", "*"])
+def test_hidden_and_temporary_files_are_left_out_and_told(tmp_path, capsys, pattern):
+    rows = made(tmp_path / "rows", "b.svm", "a.svm", *ASIDE)
+    given = str(rows / pattern) if pattern else str(rows)
+    assert files_named([given]) == [str(rows / "a.svm"), str(rows / "b.svm")]
+    told = capsys.readouterr().err
+    n = len(ASIDE) if not pattern else len([name for name in ASIDE if not name.startswith(".")])
+    assert f"{given}: {n} hidden or temporary files left out (" in told
+    assert files_named([given], quiet=True) and capsys.readouterr().err == ""
+    assert files_named([str(rows / "_S*")]) == [str(rows / "_SUCCESS")]  # who names them means them
+    assert files_named([str(rows / "a.svm~")]) == [str(rows / "a.svm~")]
+
+
+def test_a_folder_of_spark_is_split(tmp_path, run_in_process):
+    rows = made(tmp_path / "rows", "part-00000", "part-00001")
+    (rows / "_SUCCESS").write_text("")
+    done = run_in_process(split.main, rows, tmp_path / "s.h5")
+    assert done.code == 0, done.err
+    assert "24 rows" in done.out
+    assert "1 hidden or temporary file left out (_SUCCESS)" in done.err
+
+
+@pytest.mark.parametrize(
+    ("names", "says"),
+    [
+        (
+            ["year=2024/a.svm", "year=2025/a.svm"],
+            r"is divided by the column year \(year=2024, \.\.\.\), which .* not read",
+        ),
+        (["a.svm", "more/b.svm"], r"has folders in it \(more\), which are not read; '.*rows/\*/\*' reads"),
+        (["_SUCCESS"], "the folder has no files but 1 hidden or temporary ones"),
+    ],
+)
+def test_folders_in_folders_are_not_lost(tmp_path, run_in_process, names, says):
+    rows = made(tmp_path / "rows", *names)
+    with pytest.raises(InputError, match=says):
+        files_named([str(rows)])
+    for command, arguments in ((split, [rows, tmp_path / "s.h5"]), (stream, [rows])):
+        assert run_in_process(command.main, *arguments).code == 2
+    if names[0] == "year=2024/a.svm":
+        assert len(files_named([str(rows / "*" / "*")])) == 2
+    made(tmp_path / "plain", "a.svm", "_temporary/b.svm")
+    assert files_named([str(tmp_path / "plain")]) == [str(tmp_path / "plain" / "a.svm")]
+
+
+def test_an_input_that_was_read_twice_is_told(tmp_path, run_in_process):
+    made(tmp_path, "a.svm")
+    (tmp_path / "b.svm").write_text(ROWS.replace(":1", ":2"))
+    (tmp_path / "copy.svm").write_text(ROWS)
+    done = run_in_process(split.main, tmp_path / "a.svm", tmp_path / "s.h5")
+    assert "note:" not in done.out
+    done = run_in_process(split.main, tmp_path / "b.svm", tmp_path / "s.h5", "--append")
+    assert "note:" not in done.out
+    done = run_in_process(split.main, tmp_path / "a.svm", tmp_path / "s.h5", "--append")
+    assert f"note: {tmp_path / 'a.svm'} was read 2 times, so its rows are there 2 times" in done.out
+    done = run_in_process(split.main, tmp_path / "copy.svm", tmp_path / "a.svm", tmp_path / "t.h5")
+    assert f"note: {tmp_path / 'a.svm'} was read 2 times" in done.out
+
+
+# -- lines -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "line", "empty"),
+    [
+        ("a.svm", [], "{y} 1:{i}.5 2:1", 3),
+        ("a.csv", [], "{y},{i}", 2),
+        ("a.vw", ["--format", "vw"], "{y} | a:{i}.5", 2),
+        ("a.docs", ["--format", "documents"], "{y}\tword{i} word", 2),
+    ],
+)
+def test_lines_without_a_prediction_are_counted(tmp_path, run_in_process, name, options, line, empty):
+    lines = [line.format(y=1 if i % 2 else -1, i=i) for i in range(8)]
+    head = ["label,x"] if name == "a.csv" else []
+    (tmp_path / name).write_text("\n".join([*head, *lines]) + "\n")
+    comment = ["# a comment"] if name == "a.svm" else []
+    (tmp_path / "gaps").write_text("\n".join([*head, *comment, *lines[:3], "", *lines[3:], ""]) + "\n")
+    assert run_in_process(split.main, tmp_path / name, tmp_path / "s.h5", *options).code == 0
+    assert run_in_process(train.main, tmp_path / "s.h5", tmp_path / "m.h5").code == 0
+    done = run_in_process(predict.main, tmp_path / "m.h5", tmp_path / "gaps", tmp_path / "out")
+    assert done.code == 0, done.err
+    assert len((tmp_path / "out").read_text().splitlines()) == 8
+    assert f"gaps: {empty} blank lines or comments have no prediction" in done.err
+    done = run_in_process(predict.main, tmp_path / "m.h5", tmp_path / "gaps", tmp_path / "out2", "--json", "--quiet")
+    assert json.loads(done.out)["lines_without_row"] == empty
+    done = run_in_process(predict.main, tmp_path / "m.h5", tmp_path / name, tmp_path / "out3")
+    assert "blank" not in done.err
+
+
+# -- labels ------------------------------------------------------------------------------------------------------------
+
+WORDS = ["no", "neg", "None", "N/A", "Negative", "info", "infinit", "i", "n", "yes", "spam"]
+
+
+@pytest.mark.parametrize("word", WORDS)
+def test_words_as_labels_of_svmlight_are_told_how_to_read(tmp_path, run_in_process, word):
+    (tmp_path / "a.svm").write_text(f"1 1:2\n{word} 1:3\n")
+    for command, arguments in ((split, [tmp_path / "a.svm", tmp_path / "s.h5"]), (stream, [tmp_path / "a.svm"])):
+        done = run_in_process(command.main, *arguments, "--format", "svmlight")
+        assert done.code == 2
+        assert f"a.svm:2: '{word}' is not a number" in done.last_line
+        assert "words and sets of labels are read by --format svmlight-named" in done.last_line
+    (tmp_path / "a.vw").write_text(f"1 | a\n{word} | b\n")
+    done = run_in_process(split.main, tmp_path / "a.vw", tmp_path / "s.h5", "--format", "vw")
+    assert done.code == 2 and f"a.vw:2: '{word}' is not a number" in done.last_line, done.last_line
+    (tmp_path / "a.svm").write_text(f"ham 1:2\n{word} 1:3\nham 2:1\n")
+    done = run_in_process(split.main, tmp_path / "a.svm", tmp_path / "s.h5", "--format", "svmlight-named")
+    assert done.code == 0, done.err
+
+
+@pytest.mark.parametrize("label", ["nan", "NaN", "inf", "-inf", "Infinity", "1e999"])
+def test_numbers_that_are_no_labels(tmp_path, run_in_process, label):
+    (tmp_path / "a.svm").write_text(f"1 1:2\n{label} 1:3\n")
+    done = run_in_process(split.main, tmp_path / "a.svm", tmp_path / "s.h5", "--format", "svmlight")
+    assert done.code == 2
+    assert f"a.svm:2: the label '{label}' is not a finite number" in done.last_line
+
+
+def test_words_are_labels_of_a_stream(tmp_path, run_in_process):
+    lines = [f"{'spam' if i % 3 else 'ham'} {1 if i % 3 else 2}:1 {9 + i % 2}:1\n" for i in range(60)]
+    (tmp_path / "a.svm").write_text("".join(lines))
+    asked = ["--format", "svmlight-named", "--learner", "pa1"]
+    done = run_in_process(stream.main, tmp_path / "a.svm", *asked)
+    assert done.code == 2 and "name the labels with --labels" in done.last_line
+    done = run_in_process(
+        stream.main, tmp_path / "a.svm", *asked, "--labels", "spam,ham", "--model", tmp_path / "m.h5",
+        "--predictions", tmp_path / "p",
+    )  # fmt: skip
+    assert done.code == 0, done.err
+    assert set((tmp_path / "p").read_text().split()) <= {"ham", "spam"}
+    done = run_in_process(predict.main, tmp_path / "m.h5", tmp_path / "a.svm", tmp_path / "out", "--json")
+    assert done.code == 0, done.err
+    assert set((tmp_path / "out").read_text().split()) == {"ham", "spam"}
+    done = run_in_process(
+        stream.main, tmp_path / "a.svm", "--continue-from", tmp_path / "m.h5", "--format", "svmlight-named"
+    )
+    assert done.code == 0, done.err
+
+
+@pytest.mark.parametrize("labels", ["ham,", "1,inf", "nan,1", "a\x1b,b", ",", "1,1", "ham"])
+def test_labels_of_a_stream_that_are_none(tmp_path, run_in_process, labels):
+    made(tmp_path, "a.svm")
+    done = run_in_process(stream.main, tmp_path / "a.svm", "--learner", "pa1", "--labels", labels)
+    assert done.code == 2
+    assert "\x1b" not in done.err
+    assert "--labels" in done.last_line
+
+
+# -- LIBLINEAR ---------------------------------------------------------------------------------------------------------
+
+MODEL = "solver_type L2R_L2LOSS_SVC_DUAL\nnr_class 2\nlabel 1 -1\nnr_feature 2\nbias -1\nw\n0.5 \n-0.25 \n"
+
+
+def test_liblinears_models_with_a_byte_order_mark(tmp_path):
+    (tmp_path / "m.model").write_bytes(b"\xef\xbb\xbf" + MODEL.encode())
+    (tmp_path / "plain.model").write_text(MODEL)
+    found, plain = import_model(tmp_path / "m.model"), import_model(tmp_path / "plain.model")
+    assert found.weights.tolist() == plain.weights.tolist()
+
+
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        (gzip.compress(MODEL.encode()), "m: is compressed; unpack it first"),
+        (MODEL.replace("nr_class 2", "nr_class 1").replace("label 1 -1", "label 7").encode(), "the label 7 alone"),
+        (
+            b"solver_type ONECLASS_SVM\nnr_class 2\nnr_feature 2\nbias -1\nrho 0.5\nw\n0.5\n-0.25\n",
+            "m:1: is a machine of one class",
+        ),
+    ],
+)
+def test_what_is_no_model_of_classes_is_told(tmp_path, data, says):
+    (tmp_path / "m").write_bytes(data)
+    with pytest.raises(InputError, match=says):
+        import_model(tmp_path / "m")
