@@ -151,7 +151,7 @@ def by_name(store) -> list[tuple]:
 
 @pytest.mark.parametrize("dense", [False, True])
 def test_h5ad(dense, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(anndata, "LENGTHS_AT_ONCE", 9)
+    monkeypatch.setattr(anndata, "AT_ONCE", 9)
     X, y = matrix()
     names = [f"gène {j}" for j in range(X.shape[1])]
     write_h5ad(tmp_path / "a.h5ad", X, y, names, dense)
@@ -268,7 +268,7 @@ def test_wrong_files(tmp_path):
     write_h5ad(h5ad, X, y, names[:-1] + ["0"])
     refused(h5ad, "var names 0 twice")
     write_h5ad(h5ad, X, y, names[:-1])
-    refused(h5ad, "var has 11 names for the 12 columns of X")
+    refused(h5ad, "its /var/genes has 11 entries for the 12 of X")
     write_h5ad(h5ad, X, y, names)
     refused(h5ad, "obs has no column size; its columns are depth, type", label="size")
     with h5py.File(h5ad, "a") as file:

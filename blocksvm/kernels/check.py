@@ -10,6 +10,7 @@ INDEX_OUT_OF_RANGE = 1
 VALUE_NOT_FINITE = 2
 NORM_NOT_FINITE = 3
 LENGTHS_DISAGREE = 4
+INDICES_DO_NOT_RISE = 5
 
 INFINITY_BITS = np.uint64(0x7FF0000000000000)  # of a float64; a number with more, or with a sign, is not a norm
 
@@ -29,6 +30,21 @@ def check_entries(indices, values, n_features):
         if fault:
             return VALUE_NOT_FINITE
     return SOUND
+
+
+@kernel
+def check_order(indices, indptr):
+    """SOUND, or INDICES_DO_NOT_RISE where a row's indices do not, so that none is there twice; row i's lie from
+    indptr[i] - indptr[0] on."""
+    falls = np.int64(0)  # they may fall only where a row begins
+    for k in range(1, indices.shape[0]):
+        falls += np.int64(indices[k] <= indices[k - 1])
+    begin = indptr[0]
+    for i in range(1, indptr.shape[0] - 1):
+        k = indptr[i] - begin
+        if k > 0 and k < indptr[i + 1] - begin:
+            falls -= np.int64(indices[k] <= indices[k - 1])
+    return SOUND if falls == 0 else INDICES_DO_NOT_RISE
 
 
 @kernel

@@ -15,10 +15,22 @@ import numpy as np
 
 from blocksvm.errors import InputError, called, switched_on
 from blocksvm.model.older import of_today
-from blocksvm.sources.store.arrays import read_pieces, write_array
-from blocksvm.sources.store.files import create_group, create_hdf5, damage_named, open_hdf5, read_meta, write_meta
+from blocksvm.sources.store.arrays import read_pieces, require_length, write_array
+from blocksvm.sources.store.files import (
+    create_group,
+    create_hdf5,
+    damage_named,
+    group,
+    has,
+    is_group,
+    member,
+    open_hdf5,
+    read_meta,
+    write_meta,
+)
 
 VISIT = "visit"  # the name space of arrays that belong to a visit under way
+DEEPEST = 2  # groups in which an array lies, the file itself not counted
 SUMS = ".xxh3"  # ends the names of arrays of checksums
 
 
@@ -52,9 +64,9 @@ def namespace(name: str, learner: bool) -> str:
 
 def write_state(file, spaces: Mapping[str, Mapping[str, Piecewise]]) -> None:
     """Write {name space: {array: its pieces}}."""
-    group = create_group(file, "state")
+    state = create_group(file, "state")
     for space, arrays in spaces.items():
-        own = create_group(group, space)
+        own = create_group(state, space)
         for name, made in arrays.items():
             write_array(own, name, made.length, made.dtype, made.piece)
 
@@ -92,11 +104,11 @@ class SavedState:
         """(start, piece) of one array, one after the other; space '' has 'weights', and 'ids' of the features."""
         with _opened(self.path) as file:
             if not space:
-                yield from read_pieces(file["features"] if name == "ids" else file, name, np.dtype(dtype))
+                yield from read_pieces(group(file, "features") if name == "ids" else file, name, np.dtype(dtype))
                 return
-            state = file["state"]
+            state = group(file, "state")
             # version 1 had no name spaces: the arrays are those of the one solver
-            yield from read_pieces(state.get(space, state), name, np.dtype(dtype))
+            yield from read_pieces(group(state, space) if has(state, space) else state, name, np.dtype(dtype))
 
 
 @contextmanager
@@ -112,14 +124,17 @@ def open_state(path: str | Path) -> SavedState:
         meta = of_today(read_meta(file))
         method = meta["method"]
         lengths: dict[str, dict[str, int]] = {}
-        if "weights" in file:
-            lengths[""] = {"weights": file["weights"].shape[0], "ids": file["features"]["ids"].shape[0]}
-        for space, group in file["state"].items():
-            if hasattr(group, "items"):
-                lengths[space] = {n: group[n].shape[0] for n in group if not n.endswith(SUMS)}
+        if has(file, "weights"):
+            ids = require_length(group(file, "features"), "ids", None)
+            lengths[""] = {"weights": require_length(file, "weights", None), "ids": ids}
+        state = group(file, "state")
+        for space in state:
+            if is_group(state, space):
+                own = group(state, space)
+                lengths[space] = {n: require_length(own, n, None) for n in own if not n.endswith(SUMS)}
             elif not space.endswith(SUMS):
-                own = lengths.setdefault(namespace(method["name"], method["learner"]), {})
-                own[space] = group.shape[0]
+                of_one = lengths.setdefault(namespace(method["name"], method["learner"]), {})
+                of_one[space] = require_length(state, space, None)
         return SavedState(path, meta, lengths)
 
 
@@ -130,12 +145,14 @@ def verify_state(path: str | Path) -> None:
         _verify_group(file)
 
 
-def _verify_group(group) -> None:
-    for name in group:
-        if hasattr(group[name], "items"):
-            _verify_group(group[name])
-        elif name + SUMS in group:
-            for _ in read_pieces(group, name, group[name].dtype):
+def _verify_group(own, deep: int = 0) -> None:
+    for name in own:
+        if is_group(own, name):
+            if deep == DEEPEST:
+                raise ValueError(f"{own.name} lies too deep")
+            _verify_group(group(own, name), deep + 1)
+        elif has(own, name + SUMS):
+            for _ in read_pieces(own, name, member(own, name).dtype):
                 pass
 
 

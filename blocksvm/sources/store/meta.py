@@ -339,7 +339,10 @@ def _model_fault(meta: dict) -> str | None:
     """A model of version 1 has its method among its settings, one of version 2 beside them."""
     of_one = "copies" in meta and "solver" in meta["settings"]
     of_two = "n_vectors" in meta and "method" in meta
-    return None if of_one or of_two else "its description names no method"
+    if not (of_one or of_two):
+        return "its description names no method"
+    n = meta["n_vectors"] if of_two else meta["copies"]
+    return None if n in (1, len(meta["labels"])) else "it has not one vector of weights for each of its labels"
 
 
 def _store_fault(meta: dict) -> str | None:
@@ -356,4 +359,13 @@ def _store_fault(meta: dict) -> str | None:
     weights = meta.get("label_weights")
     if weights is not None and (labels is None or len(weights) != len(labels)):
         return "its label_weights are not as many as its labels"
+    if labels is not None and sum(rows for _, rows in labels) + meta.get("n_unlabelled", 0) != meta["n_samples"]:
+        return "its labels are not of as many rows as it has"
+    if meta["n_samples"] > meta["source_rows"]:
+        return "it has more rows than its source"
+    left = 0
+    for step in [*meta.get("history", ()), {"n_samples": meta["n_samples"], "n_dropped": 0}]:
+        if not step["n_dropped"] <= step["n_samples"] >= left:
+            return "its history does not lead to the rows that it has"
+        left = step["n_samples"] - step["n_dropped"]
     return None

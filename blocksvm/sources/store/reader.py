@@ -20,7 +20,7 @@ from blocksvm.sources.source import ChunkTable, SourceBase, Step, largest_chunk_
 from blocksvm.sources.store import codec
 from blocksvm.sources.store.arrays import PIECE, read_pieces, require_length
 from blocksvm.sources.store.decoder import Decoder, SharedWork
-from blocksvm.sources.store.files import damage_named, first_line, member, open_hdf5, read_meta, read_table
+from blocksvm.sources.store.files import DAMAGE, damage_named, first_line, member, open_hdf5, read_meta, read_table
 from blocksvm.sources.store.history import read_steps
 from blocksvm.sources.store.lines import origins, read_lines
 from blocksvm.sources.store.schema import CHUNK, PART, ROW, WEIGHTED_ROW
@@ -140,7 +140,7 @@ class Store(SourceBase):
             self.largest_part = int(sizes.max(initial=0))
         except InputError:
             raise
-        except (KeyError, OSError, ValueError, TypeError, RuntimeError, AttributeError) as error:
+        except DAMAGE as error:
             raise InputError(f"{self.path}: is damaged ({first_line(error)}); make it again") from error
 
     def _table(self, name: str, dtype: np.dtype, length: int, checksum: int) -> np.ndarray:
@@ -161,8 +161,12 @@ class Store(SourceBase):
                 fill_offsets(self.file[name], self.parts, name, self.chunk_nnz)
         size = self.path.stat().st_size
         for name in names:
-            if len(self.parts) and int((self.parts[name + "_offset"] + self.parts[name + "_size"]).max()) > size:
+            offsets, sizes = self.parts[name + "_offset"], self.parts[name + "_size"].astype(np.uint64)
+            if len(offsets) and (int(offsets.max()) > size or int((offsets + sizes).max()) > size):
                 raise ValueError("the file is truncated")
+            most = self.chunk_nnz * (INDEX_BYTES if name == "indices" else np.dtype(self.value_dtype).itemsize)
+            if len(sizes) and int(sizes.max()) > most + codec.HEADER:
+                raise ValueError(f"a part of /{name} is larger than what it holds")
         if self.rows_offset is None or self.rows_offset + self.meta["n_samples"] * self.row_dtype.itemsize > size:
             raise ValueError("the file is truncated")
 
@@ -254,7 +258,10 @@ class Store(SourceBase):
         """(first feature, ids) for each stored piece that has features from start to stop, verified."""
         features = self._group("features")
         require_length(features, "ids", self.n_features)
-        return read_pieces(features, "ids", np.dtype(np.int64), start, stop)
+        for first, piece in read_pieces(features, "ids", np.dtype(np.int64), start, stop):
+            if int(piece.min(initial=0)) < 0:
+                raise InputError(f"{self.path}: a feature's id is below 0; the file is damaged, make it again")
+            yield first, piece
 
     def feature_names(self, start: int, stop: int) -> list[str] | None:
         if not self.meta.get("named", False):
@@ -278,7 +285,7 @@ class Store(SourceBase):
     def _group(self, name: str):
         try:
             return member(self.file, name, h5py.Group)
-        except (KeyError, OSError, RuntimeError, ValueError) as error:
+        except DAMAGE as error:
             raise InputError(f"{self.path}: is damaged ({first_line(error)}); make it again") from error
 
     def verify(self, progress=None) -> None:
@@ -313,6 +320,7 @@ def check_tables(chunks: np.ndarray, n_parts: int, chunk_nnz: int, n_rows: int, 
         and len(chunks) > 0
         and np.array_equal(chunks["first_row"], ends - rows)
         and ends[-1] == n_rows
+        and (entries >= 0).all()
         and entries.sum() == nnz
         and np.array_equal(chunks["first_part"], part_ends - parts)
         and part_ends[-1] == n_parts
