@@ -14,8 +14,9 @@ import numpy as np
 from blocksvm.errors import InputError
 from blocksvm.formats.by_row import ENTRY, by_row
 from blocksvm.formats.choices import chosen
-from blocksvm.formats.files import ENTRY_BYTES, Features, FileReader, RowRoom, SparseRows, finite
+from blocksvm.formats.files import ENTRY_BYTES, Features, FileReader, RowRoom, SparseRows, finite, require_room
 from blocksvm.formats.protocol import Reading
+from blocksvm.formats.text import LineLimit
 from blocksvm.kernels.names import hash_of
 from blocksvm.sources.store import anndata
 from blocksvm.sources.store.foreign import Frame, frames_from, room_for
@@ -34,13 +35,15 @@ class H5ad:
     def settled(self, given: Mapping, head: bytes, name: str) -> dict:
         return chosen("h5ad", given)
 
-    def pieces(self, name: str, options: Mapping, n_bytes: int) -> Iterator[tuple[SparseRows, float]]:
-        room, label = room_for(n_bytes), options.get("label")
+    def pieces(
+        self, name: str, options: Mapping, n_bytes: int, limit: LineLimit | None = None
+    ) -> Iterator[tuple[SparseRows, float]]:
+        room, label = room_for(n_bytes if limit is None else max(n_bytes, limit.n_bytes)), options.get("label")
         given = label, n_bytes, 2 * ENTRY_BYTES, anndata.AT_ONCE
         with frames_from(anndata.__name__, os.path.abspath(name), *given, room=room, shown=name) as take:
             file = Matrix(take, name, label)
             features, places = features_of(take, file.n_columns, name)
-            for first, own in file.rows(n_bytes):
+            for first, own in file.rows(n_bytes, limit):
                 last = first + len(own.lengths)
                 yield (
                     replace(own, ids=places[own.ids], labels=file.labels(last - first), features=features),
@@ -102,10 +105,10 @@ class Matrix:
         self.by_columns = frame.about.get("by_columns") is True
         self.ready: list[np.ndarray | list] = []  # labels that no row has taken yet
 
-    def rows(self, n_bytes: int) -> Iterator[tuple[int, SparseRows]]:
+    def rows(self, n_bytes: int, limit: LineLimit | None) -> Iterator[tuple[int, SparseRows]]:
         """(first row, rows whose ids are columns, without labels) of runs of X."""
         if self.by_columns:
-            yield from by_row(self._entries(), self.n_rows, self.n_entries, n_bytes)
+            yield from by_row(self._entries(), self.n_rows, self.n_entries, n_bytes, limit, self.name)
             return
         first = 0
         while first < self.n_rows:
@@ -115,6 +118,7 @@ class Matrix:
             if int(lengths.sum()) != len(columns) or len(columns) != len(values):
                 raise broken(self.name)
             self._within(columns, self.n_columns, "column")
+            require_room(int(lengths.max()), limit, self.name)
             yield first, SparseRows(lengths, columns, values, np.empty(0))
             first += len(lengths)
 

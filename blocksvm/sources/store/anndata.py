@@ -50,12 +50,12 @@ def frames(path: str, label: str | None, n_entries: int, at_once: int, room: int
             yield Frame("names", {}, _spread(codes, text, ends))
         labels = None if label is None else own.labels(label)
         if by_columns:
-            for first, last, lengths, rows, values in own.stored(own.n_columns, n_entries):
-                yield Frame("entries", {}, [rows, np.repeat(np.arange(first, last), lengths), values])
+            for arrays in own.entries(n_entries):
+                yield Frame("entries", {}, arrays)
             for first, last in own.pieces(own.n_rows if labels is not None else 0):
                 yield Frame("labels", {}, labels(first, last))
             return
-        for first, last, *arrays in own.stored(own.n_rows, n_entries) if own.sparse else own.dense(n_entries):
+        for first, last, *arrays in own.stored(n_entries) if own.sparse else own.dense(n_entries):
             yield Frame("rows", {}, arrays)
             if labels is not None:
                 yield Frame("labels", {}, labels(first, last))
@@ -194,17 +194,33 @@ class AnnData:
             raise InputError(f"its {dataset.name} is of the type {dataset.dtype}; give numbers or strings")
         return lambda first, last: [dataset[first:last].astype(np.float64)]
 
-    def stored(self, n: int, n_entries: int) -> Iterator[tuple]:
-        """(first, last, lengths, places across, values) of runs of the n rows, or of the n columns of a matrix by
-        columns, of about so many entries; one at least."""
+    def _ends(self, n: int) -> Iterator[tuple[int, np.ndarray]]:
+        """(first, where it and those behind it begin and end) of runs of the n rows, or columns, of a sparse matrix."""
         for start, stop in self.pieces(n):
             ends = self.indptr[start : stop + 1].astype(np.int64)
             if ends[0] < 0 or (np.diff(ends) < 0).any() or ends[-1] > self.n_entries:
                 raise ValueError("its indptr does not rise")
+            yield start, ends
+
+    def _across(self, begin: int, end: int) -> list[np.ndarray]:
+        """The places and values of some entries."""
+        return [self.indices[begin:end].astype(np.int64), self.data[begin:end].astype(np.float64)]
+
+    def stored(self, n_entries: int) -> Iterator[tuple]:
+        """(first, last, lengths, columns, values) of runs of rows of about so many entries; a row at least."""
+        for start, ends in self._ends(self.n_rows):
             for first, last in runs(ends, n_entries):
-                own = slice(int(ends[first]), int(ends[last]))
-                places, values = self.indices[own].astype(np.int64), self.data[own].astype(np.float64)
-                yield start + first, start + last, np.diff(ends[first : last + 1]), places, values
+                more = self._across(int(ends[first]), int(ends[last]))
+                yield start + first, start + last, np.diff(ends[first : last + 1]), *more
+
+    def entries(self, n_entries: int) -> Iterator[list[np.ndarray]]:
+        """[rows, columns, values] of a matrix by columns, so many at a time."""
+        for start, ends in self._ends(self.n_columns):
+            for begin in range(int(ends[0]), int(ends[-1]), n_entries):
+                end = min(begin + n_entries, int(ends[-1]))
+                rows, values = self._across(begin, end)
+                columns = start + np.searchsorted(ends, np.arange(begin, end), side="right") - 1
+                yield [rows, columns, values]
 
     def dense(self, n_entries: int) -> Iterator[tuple]:
         """The same of the rows of a dense matrix, without zeros."""
