@@ -27,7 +27,7 @@ from blocksvm.model.values import sets_of
 from blocksvm.problems.distance import DISTANCE, Distance
 from blocksvm.problems.expansion import Expansion
 from blocksvm.problems.support import Support
-from blocksvm.sources.store.arrays import read_array, write_array
+from blocksvm.sources.store.arrays import read_array, require_length, write_array
 from blocksvm.sources.store.files import (
     create_group,
     create_hdf5,
@@ -253,7 +253,9 @@ def _summing(column: np.ndarray, n_columns: int):
 def describe_model(path: str | Path) -> dict:
     """A model's description, without its weights."""
     with open_hdf5(Path(path), "model") as file, damage_named(file):
-        return of_today(read_meta(file))
+        meta = of_today(read_meta(file))
+        require_length(group(file, "features"), "ids", meta["n_features"])  # by which memory is planned
+        return meta
 
 
 def model_fingerprint(path: str | Path) -> str:

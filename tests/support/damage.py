@@ -60,9 +60,9 @@ class Verdict:
         return self.kind in ("same", "refused")
 
 
-def judge(command: Callable[[], bytes], expected: bytes | None, seconds: float = 30, memory: int = 2 << 30) -> Verdict:
+def judge(command: Callable[[], bytes | None], expected: bytes | None, seconds: float = 30, memory: int = 2 << 30) -> Verdict:
     """Run ``command`` in a forked process, which may take so many seconds and so many bytes of addresses more than this
-    one.  It returns its result, or leaves by SystemExit as commands do (status 0 or None is no result: b'').
+    one.  It returns its result (None: b""), or leaves by SystemExit as commands do.
 
     expected: the result of the undamaged file; None: any is right, of formats without checksums.
     """
@@ -112,7 +112,7 @@ def _result(pipe: int, deadline: float) -> tuple[bytes, bool]:
     return found, True
 
 
-def _run(command: Callable[[], bytes], send: int, errors: int, memory: int) -> None:
+def _run(command: Callable[[], bytes | None], send: int, errors: int, memory: int) -> None:
     """The child's part; never returns."""
     code = 1
     try:
@@ -126,7 +126,7 @@ def _run(command: Callable[[], bytes], send: int, errors: int, memory: int) -> N
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         try:
             found = command()
-            os.write(send, found)
+            os.write(send, found or b"")
             code = 0
         except SystemExit as ended:
             code = ended.code if isinstance(ended.code, int) else 0

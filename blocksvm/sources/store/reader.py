@@ -102,6 +102,7 @@ class Store(SourceBase):
                     raise ValueError("/values does not have the parts that the description names")
             check_tables(chunks, len(self.parts), self.chunk_nnz, n_rows, nnz)
             self._check_offsets()
+            require_length(self._group("features"), "ids", meta["n_features"])
             kind = meta.get("label_kind", NUMBERS)
             counts = labels_in_json(meta["labels"])
             own = None
@@ -256,9 +257,7 @@ class Store(SourceBase):
 
     def feature_id_pieces(self, start: int = 0, stop: int | None = None):
         """(first feature, ids) for each stored piece that has features from start to stop, verified."""
-        features = self._group("features")
-        require_length(features, "ids", self.n_features)
-        for first, piece in read_pieces(features, "ids", np.dtype(np.int64), start, stop):
+        for first, piece in read_pieces(self._group("features"), "ids", np.dtype(np.int64), start, stop):
             if int(piece.min(initial=0)) < 0:
                 raise InputError(f"{self.path}: a feature's id is below 0; the file is damaged, make it again")
             yield first, piece
