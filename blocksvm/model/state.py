@@ -127,6 +127,8 @@ def open_state(path: str | Path) -> SavedState:
         if has(file, "weights"):
             ids = require_length(group(file, "features"), "ids", None)
             lengths[""] = {"weights": require_length(file, "weights", None), "ids": ids}
+            if ids != meta["n_features"] or lengths[""]["weights"] != meta["n_vectors"] * (ids + 1):
+                raise ValueError("its weights are not as many as its description says")
         state = group(file, "state")
         for space in state:
             if is_group(state, space):

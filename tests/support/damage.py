@@ -60,7 +60,9 @@ class Verdict:
         return self.kind in ("same", "refused")
 
 
-def judge(command: Callable[[], bytes | None], expected: bytes | None, seconds: float = 30, memory: int = 2 << 30) -> Verdict:
+def judge(
+    command: Callable[[], bytes | None], expected: bytes | None, seconds: float = 30, memory: int = 2 << 30
+) -> Verdict:
     """Run ``command`` in a forked process, which may take so many seconds and so many bytes of addresses more than this
     one.  It returns its result (None: b""), or leaves by SystemExit as commands do.
 

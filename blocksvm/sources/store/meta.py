@@ -127,7 +127,7 @@ CERTIFICATE = Record(
     | {
         "rmse": maybe(or_none(NUMBER)),
         "alpha_factors": maybe(or_none(list_of(NUMBER, 2))),
-        "by_class": maybe(or_none(OBJECT)),
+        "by_class": maybe(or_none(Record({"rel_gap": list_of(or_none(NUMBER))}))),
     }
 )
 COST = Kind(
@@ -189,7 +189,22 @@ STORE = Record(
 SOURCE = Record({"name": TEXT, "text_bytes": SIZE, "first_row": maybe(SIZE)})
 STEP = Record({"fingerprint": TEXT, "n_samples": COUNT, "n_dropped": SIZE})
 
-METHOD = Record({"name": TEXT, "learner": YES, "settings": OBJECT})
+METHOD = Record({"name": TEXT, "learner": YES, "settings": Record({"loss": maybe(or_none(TEXT))})})
+SETTINGS = Record({"bias": maybe(Kind("a number or free", lambda v: v is None or v == "free" or _is_number(v)))})
+
+
+def _is_arrays(value) -> bool:
+    """{name space: {array: [dtype, length]}}"""
+    spaces = isinstance(value, dict) and all(isinstance(arrays, dict) for arrays in value.values())
+    return spaces and all(
+        isinstance(entry, list) and len(entry) == 2 and entry[0] in DTYPES and SIZE.holds(entry[1])
+        for arrays in value.values()
+        for entry in arrays.values()
+    )
+
+
+DTYPES = ("|u1", "|i1", "|b1", "<i2", "<u2", "<i4", "<u4", "<i8", "<u8", "<f4", "<f8")
+ARRAYS = Kind("arrays with their types and lengths", _is_arrays)
 
 MODEL = Record(
     {
@@ -202,7 +217,7 @@ MODEL = Record(
         "n_samples": SIZE,
         "fingerprint": or_none(TEXT),
         "store": TEXT,
-        "settings": OBJECT,
+        "settings": SETTINGS,
         "cost": maybe(or_none(COST)),
         "labels": Kind("a rising list of two or more labels, or of none", _is_labels),
         "multilabel": maybe(YES),
@@ -227,7 +242,7 @@ CHECKPOINT = Record(
     {
         "n_features": SIZE,
         "fingerprint": TEXT,
-        "settings": OBJECT,
+        "settings": SETTINGS,
         "cost": or_none(COST),
         "method": maybe(METHOD),
         "partition": Record(
@@ -241,7 +256,7 @@ CHECKPOINT = Record(
         "replay": or_none(list_of(SIZE)),
         "set_replay": maybe(or_none(list_of(SIZE))),
         "earlier": list_of(or_none(TEXT)),
-        "arrays": OBJECT,
+        "arrays": ARRAYS,
         "progress": Record(
             {
                 "position": Record(
