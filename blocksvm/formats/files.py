@@ -265,7 +265,7 @@ def labels_as_kept(found: np.ndarray, where: str) -> np.ndarray | list:
         try:
             labels = [one.decode() if isinstance(one, bytes) else one for one in found.tolist()]
             "\n".join(labels).encode()
-        except ValueError as error:
+        except (ValueError, SystemError) as error:  # a letter beyond Unicode, or half of one
             raise InputError(f"{where}: a label is no text ({error}); save it again") from error
         return labels
     raise InputError(f"{where}: its labels are of the type {found.dtype}; give numbers or strings")

@@ -44,10 +44,10 @@ def frames(path: str, label: str | None, n_entries: int, at_once: int, room: int
         about = {"n_rows": own.n_rows, "n_columns": own.n_columns, "n_entries": own.n_entries}
         yield Frame("matrix", about | {"by_columns": by_columns}, [])
         for first, last in own.pieces(own.n_columns):
-            codes, text, ends = own.names(first, last)
-            if (codes < 0).any():
-                raise InputError("a name of var is missing; give each variable a name")
-            yield Frame("names", {}, _spread(codes, text, ends))
+            names = own.names(first, last)
+            if len(names) != 3 or (names[0] < 0).any():
+                raise InputError("the names of var are no text, or one is missing; give each variable a name")
+            yield Frame("names", {}, _spread(*names))
         labels = None if label is None else own.labels(label)
         if by_columns:
             for arrays in own.entries(n_entries):
