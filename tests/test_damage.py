@@ -22,7 +22,7 @@ from blocksvm.errors import InputError
 from blocksvm.info import main as info
 from blocksvm.predict import main as predict
 from blocksvm.sources.block import carve_block
-from blocksvm.sources.store import anndata, codec, foreign
+from blocksvm.sources.store import anndata, codec, foreign, reader
 from blocksvm.sources.store.arrays import write_array
 from blocksvm.sources.store.files import create_hdf5, write_text_attribute
 from blocksvm.sources.store.reader import Store
@@ -233,6 +233,17 @@ def test_forged_models_are_refused(ours, tmp_path, capsys, name, change, says):
     for rows in ("s.h5", "s.svm"):
         code, _, err = run_in_process(capsys, predict, path, ours / rows)
         assert code == 2 and str(path) in err and says in err, err
+
+
+def test_two_features_of_a_store_with_one_id_are_found(ours, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(reader, "IDS_AT_ONCE", 4)
+    path = tmp_path / "s.h5"
+    for change, says in ((lambda ids: ids.__setitem__(9, ids[2]), "two features have"), (lambda ids: ids, "")):
+        path.write_bytes((ours / "s.h5").read_bytes())
+        with h5py.File(path, "r+") as file:
+            rewritten(file, "features/ids", change)
+        code, _, err = run_in_process(capsys, info, path, "--verify")
+        assert code == (2 if says else 0) and says in err, err
 
 
 def test_links_in_our_files_are_not_followed(ours, tmp_path, capsys):
@@ -635,6 +646,23 @@ def test_a_pipe_in_place_of_a_file_is_not_waited_for(tmp_path, capsys):
     arguments = (tmp_path / "X.npz", tmp_path / "s.h5", "--labels-from", tmp_path / "pipe")
     code, _, err = run_in_process(capsys, split, *arguments)
     assert code == 2 and f"{tmp_path / 'pipe'}: is no file" in err
+
+
+@pytest.mark.parametrize("kind", ["list", "fixed", "map"])
+def test_a_row_that_is_a_long_list_is_refused(kind, tmp_path, capsys):
+    pa = pytest.importorskip("pyarrow")
+    n, ends = 1_200_000, pa.array([0, 1, 1_200_000], pa.int32())
+    items = pa.array(np.ones(n))
+    column = {
+        "list": lambda: pa.ListArray.from_arrays(ends, items),
+        "fixed": lambda: pa.FixedSizeListArray.from_arrays(items, n),
+        "map": lambda: pa.MapArray.from_arrays(ends, pa.array(np.arange(n).astype(str)), items),
+    }[kind]()
+    table = pa.table({"label": np.arange(len(column)), "x": column})
+    with pa.ipc.new_file(str(tmp_path / "x.arrow"), table.schema) as file:
+        file.write_table(table)
+    code, _, err = run_in_process(capsys, split, tmp_path / "x.arrow", tmp_path / "s.h5", "--label", "label")
+    assert code == 2 and "has a row of 1,2" in err and "entries; give --memory" in err, err
 
 
 @pytest.mark.parametrize("kind", ["parquet", "arrow"])

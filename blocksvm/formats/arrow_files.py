@@ -11,10 +11,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
+import numpy as np
+
 from blocksvm.errors import InputError
 from blocksvm.formats.arrow_columns import Columns, arrow
 from blocksvm.formats.choices import chosen
-from blocksvm.formats.files import ClosedRows, FileReader, RowFault, RowRoom, SparseRows
+from blocksvm.formats.files import ClosedRows, FileReader, RowFault, RowRoom, SparseRows, require_room
 from blocksvm.formats.protocol import EXPANSION, Reading
 from blocksvm.formats.text import LineLimit
 
@@ -54,7 +56,9 @@ class ArrowFiles:
         self, name: str, options: Mapping, n_bytes: int, limit: LineLimit | None = None
     ) -> Iterator[tuple[tuple, float]]:
         with damage_named(name):
-            yield from self.batches(name, options, n_bytes)
+            for (own, batch), done in self.batches(name, options, n_bytes):
+                require_room(longest_row(batch), limit, name)
+                yield (own, batch), done
 
     def reader(self, reading: Reading) -> FileReader:
         cost = CELL_COST if reading.recipe.bits is not None else CELL_COST + NAMED
@@ -185,6 +189,18 @@ def sound(batch):
     is UTF-8: kernels, and pyarrow itself, take what it holds by its address.  ArrowInvalid where they are not."""
     batch.validate(full=True)
     return batch
+
+
+def longest_row(batch) -> int:
+    """The entries of a row at most: a cell has one, a list or map as many as it has items."""
+    types = arrow().types
+    total = 0
+    for column in batch.columns:
+        if types.is_list(column.type) or types.is_large_list(column.type) or types.is_map(column.type):
+            total += int(np.diff(column.offsets.to_numpy()).max(initial=1))
+        else:
+            total += column.type.list_size if types.is_fixed_size_list(column.type) else 1
+    return total
 
 
 def batch_row_size(batch) -> tuple[float, float]:

@@ -38,7 +38,7 @@ def serve(
 
 
 def frames(path: str, label: str | None, n_entries: int, at_once: int, room: int) -> Iterator[Frame]:
-    with h5py.File(path, "r", locking=False) as file:
+    with h5py.File(path, "r", locking=False, rdcc_nbytes=room // 8) as file:
         own = AnnData(file, at_once, room)
         by_columns = own.kind == "csc_matrix"
         about = {"n_rows": own.n_rows, "n_columns": own.n_columns, "n_entries": own.n_entries}

@@ -22,8 +22,7 @@ from blocksvm.kernels.check import (
     NORM_NOT_FINITE,
     SOUND,
     VALUE_NOT_FINITE,
-    check_entries,
-    check_order,
+    check_rows,
     fill_rows,
 )
 from blocksvm.kernels.decoding import decode_chunks
@@ -258,9 +257,7 @@ class Decoder:
         self._fill_more(block, rows, here)
         if code == SOUND:
             values = None if block.values is None else block.values[entry:stop]
-            code = check_entries(block.indices[entry:stop], values, store.n_features)
-        if code == SOUND:
-            code = check_order(block.indices[entry:stop], block.indptr[row : row + n + 1])
+            code = check_rows(block.indices[entry:stop], values, store.n_features, block.indptr[row : row + n + 1])
         if code != SOUND:
             raise self._broken(chunk, FAULTS[code])
         self.latest_bytes, self.latest_seconds = self.spent.bytes_read - bytes_before, reading

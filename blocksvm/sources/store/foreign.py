@@ -136,6 +136,8 @@ class _Frames:
         assert child.stdout is not None
         self.child, self.path, self.room = child, path, room
         self.pipe = child.stdout.fileno()
+        self.ready = select.poll()
+        self.ready.register(self.pipe, select.POLLIN)
         self.ended = False
 
     def take(self, kind: str) -> Frame | None:
@@ -172,7 +174,7 @@ class _Frames:
         found = np.empty(n, np.uint8)
         filled = 0
         while filled < n:
-            if not select.select([self.pipe], [], [], PATIENCE * WAITING)[0]:
+            if not self.ready.poll(1000 * PATIENCE * WAITING):
                 raise InputError(f"{self.path}: HDF5 comes to no end reading it; it is damaged: get it again")
             more = os.readv(self.pipe, [memoryview(found)[filled:]])
             if not more:

@@ -36,6 +36,9 @@ RUNS_WANTED = 8  # to share between the threads
 LONGEST_RUN = 8  # chunks
 CHUNKS_AHEAD = 16  # how many chunks ahead, at least, the system is asked to read from the disk
 
+IDS_AT_ONCE = 1 << 22  # that are compared with each other in memory
+NO_IDS = np.empty(0, np.int64)
+
 VALUE_TYPES = {"float32": np.float32, "float64": np.float64, "ones": None}
 
 
@@ -305,6 +308,12 @@ class Store(SourceBase):
         n_ids = sum(len(piece) for _, piece in self.feature_id_pieces())
         if n_ids != self.n_features or sources_seen != self.n_samples:
             raise InputError(f"{self.path}: the map of features is incomplete; make the store again")
+        shares = 1 + self.n_features // IDS_AT_ONCE
+        for share in range(shares):
+            ids = np.concatenate([own[own % shares == share] for _, own in self.feature_id_pieces()] or [NO_IDS])
+            ids.sort()
+            if (ids[1:] == ids[:-1]).any():
+                raise InputError(f"{self.path}: two features have the same id; make the store again")
 
 
 def check_tables(chunks: np.ndarray, n_parts: int, chunk_nnz: int, n_rows: int, nnz: int) -> None:
