@@ -151,7 +151,7 @@ def by_name(store) -> list[tuple]:
 
 @pytest.mark.parametrize("dense", [False, True])
 def test_h5ad(dense, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(anndata, "LENGTHS_AT_ONCE", 9)
+    monkeypatch.setattr(anndata, "AT_ONCE", 9)
     X, y = matrix()
     names = [f"gène {j}" for j in range(X.shape[1])]
     write_h5ad(tmp_path / "a.h5ad", X, y, names, dense)
@@ -173,6 +173,87 @@ def test_h5ad(dense, tmp_path, monkeypatch, capsys):
     code, out, err = run_in_process(capsys, predict, tmp_path / "m.h5", tmp_path / "b.h5ad")
     assert code == 0 and set(out.split()) == {"B", "T"}, err
     assert np.mean((np.array(out.split()) == "T") == (y > 0)) > 0.85
+
+
+def put_text(group, name, words):
+    group.create_dataset(name, data=words, dtype=STRINGS)
+
+
+def older_categories(obs, words):
+    """As anndata 0.7 wrote a categorical column."""
+    known = sorted(set(words) - {None})
+    obs["label"] = np.array([-1 if word is None else known.index(word) for word in words], np.int8)
+    put_text(obs.create_group("__categories"), "label", known)
+    obs["label"].attrs["categories"] = obs["__categories/label"].ref
+    obs["__categories/label"].attrs["ordered"] = False
+
+
+def categories(obs, words, of_pandas=False):
+    """As it writes them now; of_pandas: with strings of pandas' own type."""
+    known = sorted(set(words) - {None})
+    group = obs.create_group("label")
+    group.attrs["encoding-type"] = "categorical"
+    group["codes"] = np.array([-1 if word is None else known.index(word) for word in words], np.int8)
+    if of_pandas:
+        nullable(group, known, "nullable-string-array", "categories")
+    else:
+        put_text(group, "categories", known)
+
+
+def nullable(obs, values, kind="nullable-string-array", name="label"):
+    group = obs.create_group(name)
+    group.attrs["encoding-type"] = kind
+    group["mask"] = np.array([value is None for value in values])
+    filled = [values[0] if value is None else value for value in values]
+    if isinstance(values[0], str):
+        put_text(group, "values", filled)
+    else:
+        group["values"] = filled
+
+
+@pytest.mark.parametrize("kind", ["csr_matrix", "csc_matrix", "array"])
+@pytest.mark.parametrize(
+    ("write", "values"),
+    [
+        (older_categories, ["T", None, "B"]),
+        (categories, ["T", None, "B"]),
+        (lambda obs, values: categories(obs, values, of_pandas=True), ["T", None, "B"]),
+        (nullable, ["T", None, "B"]),
+        (lambda obs, values: put_text(obs, "label", values), ["T", "gène", "B"]),
+        (lambda obs, values: obs.create_dataset("label", data=np.array(values, "S1")), ["T", "A", "B"]),
+        (lambda obs, values: nullable(obs, values, "nullable-integer"), [3, None, 5]),
+        (lambda obs, values: nullable(obs, values, "nullable-boolean"), [True, None, False]),
+        (lambda obs, values: obs.create_dataset("label", data=values), [True, False, False]),
+        (lambda obs, values: obs.create_dataset("label", data=np.array(values, np.float32)), [0.5, np.nan, 2.0]),
+    ],
+)
+def test_columns_of_obs_as_every_anndata_writes_them(kind, write, values, tmp_path, monkeypatch):
+    """What has no value is a row without a label; codes are never taken for labels."""
+    monkeypatch.setattr(anndata, "AT_ONCE", 7)
+    X, y = matrix()
+    stored = X.tocsc() if kind == "csc_matrix" else X
+    write_h5ad(tmp_path / "X.h5ad", stored, y, [str(j) for j in range(12)], dense=kind == "array", kind=kind)
+    labels = [values[i % len(values)] for i in range(80)]
+    with h5py.File(tmp_path / "X.h5ad", "r+") as file:
+        write(file["obs"], labels)
+    split([str(tmp_path / "X.h5ad")], tmp_path / "s.h5", SplitSettings(keep_order=True, options={"label": "label"}))
+    with open_store(tmp_path / "s.h5") as store:
+        found = np.concatenate([store.read_labels(k) for k in range(len(store.chunks))]).tolist()
+    plain = [None if one is None or one != one else one if isinstance(one, str) else float(one) for one in labels]
+    assert [None if one != one else one for one in found] == plain
+
+
+def test_names_of_var_that_are_pandas_strings(tmp_path):
+    """As anndata writes an index of them."""
+    X, y = matrix()
+    write_h5ad(tmp_path / "X.h5ad", X, y, [str(j) for j in range(12)])
+    settings = SplitSettings(options={"label": "depth"})
+    split([str(tmp_path / "X.h5ad")], tmp_path / "s.h5", settings)
+    with h5py.File(tmp_path / "X.h5ad", "r+") as file:
+        del file["var/genes"]
+        nullable(file["var"], [str(j) for j in range(12)], name="genes")
+    split([str(tmp_path / "X.h5ad")], tmp_path / "t.h5", settings)
+    assert in_source_order(tmp_path / "s.h5") == in_source_order(tmp_path / "t.h5")
 
 
 def test_predictions_and_streams(tmp_path, capsys):
@@ -268,7 +349,7 @@ def test_wrong_files(tmp_path):
     write_h5ad(h5ad, X, y, names[:-1] + ["0"])
     refused(h5ad, "var names 0 twice")
     write_h5ad(h5ad, X, y, names[:-1])
-    refused(h5ad, "var has 11 names for the 12 columns of X")
+    refused(h5ad, "its /var/genes has 11 entries for the 12 of X")
     write_h5ad(h5ad, X, y, names)
     refused(h5ad, "obs has no column size; its columns are depth, type", label="size")
     with h5py.File(h5ad, "a") as file:

@@ -1,4 +1,8 @@
-"""What becomes of a table's columns: their numbers where they lie, and the features of all else."""
+"""What becomes of a table's columns: their numbers where they lie, and the features of all else.
+
+Batches come here validated in full (arrow_files.py): offsets rise, codes have words, buffers are as long as they should
+be.
+"""
 
 from __future__ import annotations
 
@@ -46,13 +50,6 @@ def arrow():
     return pyarrow
 
 
-def rising(ends: np.ndarray) -> np.ndarray:
-    """Where strings or lists end, as a file has it; InputError where one ends before it begins."""
-    if (ends[1:] < ends[:-1]).any():
-        raise InputError("cannot be read (an item ends before it begins); get it again")
-    return ends
-
-
 def strings_in(array) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(bytes and eight more, where each begins, where it ends) of an array of strings, or of what is told as strings; a
     null has none."""
@@ -64,10 +61,8 @@ def strings_in(array) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     if not len(text):
         return np.zeros(8, np.uint8), np.empty(0, np.int64), np.empty(0, np.int64)
     data = text.buffers()[2]
-    ends = rising(own_values(text, np.int32 if short else np.int64, 1).astype(np.int64, copy=False))
+    ends = own_values(text, np.int32 if short else np.int64, 1).astype(np.int64, copy=False)
     own = np.empty(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)[ends[0] : ends[-1]]
-    if ends[0] < 0 or len(own) != ends[-1] - ends[0]:
-        raise InputError("cannot be read (strings end behind their bytes); get it again")
     ends = ends - ends[0]
     return np.append(own, np.zeros(8, np.uint8)), ends[:-1], ends[1:]
 
@@ -94,6 +89,8 @@ class Columns:
         left_out = named_by(options["ignore"], others, "ignore", missing=not labelled)
         self.kept = [name for name in others if name not in left_out]
         kept = set(self.kept)
+        if not kept:
+            raise InputError(f"no column is left to make features of; {told(names)}")
         self.wanted = [name for name in names if name in kept or name == self.label]
         t = self.types
         found = []
@@ -156,10 +153,6 @@ class Columns:
 
     def rows(self, batch, reading: Reading, room: RowRoom) -> SparseRows | ClosedRows:
         """The rows of a batch; RowFault for the first value that is not finite."""
-        try:
-            batch.validate()
-        except arrow().ArrowInvalid as error:
-            raise InputError("cannot be read (a column ends early); get it again") from error
         own = Batch(len(batch), reading, room)
         where, done = self._where(batch, own), 0
         for (make, makers), vocabulary in zip(self.makers, self.of_numbers, strict=True):
@@ -212,7 +205,7 @@ class Columns:
         return Several(found.vocabulary, rows, found.vocabulary.features[found.codes()], np.ones(len(rows)))
 
     def _map(self, column, name: str, batch: Batch) -> Several:
-        ends = rising(column.offsets.to_numpy())
+        ends = column.offsets.to_numpy()
         first, last = int(ends[0]), int(ends[-1])
         rows = np.repeat(np.arange(len(column)), np.diff(ends))
         values = floats(column.items.slice(first, last - first))
@@ -308,10 +301,7 @@ def own_values(column, dtype, more: int = 0) -> np.ndarray:
     n = len(column) + more
     if n == 0:
         return np.empty(0, dtype)
-    try:
-        return np.frombuffer(column.buffers()[1], dtype, n, column.offset * np.dtype(dtype).itemsize)
-    except (TypeError, ValueError) as error:
-        raise InputError("cannot be read (a column ends early); get it again") from error
+    return np.frombuffer(column.buffers()[1], dtype, n, column.offset * np.dtype(dtype).itemsize)
 
 
 def listed(column) -> tuple[np.ndarray, object]:
@@ -320,8 +310,6 @@ def listed(column) -> tuple[np.ndarray, object]:
 
     lengths = compute.list_value_length(column).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
     items = column.flatten()
-    if (lengths < 0).any() or lengths.sum() != len(items):
-        raise InputError("cannot be read (lists do not end where others begin); get it again")
     return np.repeat(np.arange(len(column)), lengths), items
 
 
@@ -334,18 +322,11 @@ def where_codes_lie(indices) -> np.ndarray:
 
 
 def codes_of(indices, n_words: int) -> np.ndarray:
-    """The codes of a dictionary's items, ``n_words`` of nulls; InputError where one has no word."""
+    """The codes of a dictionary's items, ``n_words`` of nulls."""
     codes = own_values(indices, indices.type.to_pandas_dtype())
-    null, most = None, n_words
     if indices.null_count:
-        null = ~valid(indices)
         codes = codes.astype(np.int64)
-        codes[null] = 0
-        most = max(1, most)
-    if len(codes) and not (codes.min() >= 0 and codes.max() < most):
-        raise InputError("cannot be read (a code lies beyond its dictionary); get it again")
-    if null is not None:
-        codes[null] = n_words
+        codes[~valid(indices)] = n_words
     return codes
 
 

@@ -9,12 +9,16 @@ Nulls, nan, empty strings and zeros are no entries.  Ids are those of the same c
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+import numpy as np
 
 from blocksvm.errors import InputError
 from blocksvm.formats.arrow_columns import Columns, arrow
 from blocksvm.formats.choices import chosen
-from blocksvm.formats.files import ClosedRows, FileReader, RowFault, RowRoom, SparseRows
+from blocksvm.formats.files import ClosedRows, FileReader, RowFault, RowRoom, SparseRows, require_room
 from blocksvm.formats.protocol import EXPANSION, Reading
+from blocksvm.formats.text import LineLimit
 
 TEXT_COST = 6  # bytes of a piece for a byte of text, which becomes more in memory
 CELL_COST = 44  # bytes under way for a number: in its column, and as an entry with its feature
@@ -48,17 +52,29 @@ class ArrowFiles:
     def settled(self, given: Mapping, head: bytes, name: str) -> dict:
         return chosen(self.name, given)
 
-    def pieces(self, name: str, options: Mapping, n_bytes: int) -> Iterator[tuple[tuple, float]]:
-        pa = arrow()
-        try:
-            yield from self.batches(name, options, n_bytes)
-        except (pa.ArrowException, OSError) as error:
-            first = str(error).strip().splitlines()[0].rstrip(".") if str(error).strip() else type(error).__name__
-            raise InputError(f"{name}: cannot be read ({first}); get it again") from error
+    def pieces(
+        self, name: str, options: Mapping, n_bytes: int, limit: LineLimit | None = None
+    ) -> Iterator[tuple[tuple, float]]:
+        with damage_named(name):
+            for (own, batch), done in self.batches(name, options, n_bytes):
+                require_room(longest_row(batch), limit, name)
+                yield (own, batch), done
 
     def reader(self, reading: Reading) -> FileReader:
         cost = CELL_COST if reading.recipe.bits is not None else CELL_COST + NAMED
         return FileReader(reading, rows_of, -(-EXPANSION * cost // CELL_COST))
+
+
+@contextmanager
+def damage_named(name: str) -> Iterator[None]:
+    """What pyarrow raises on a damaged file, of any kind, as InputError."""
+    try:
+        yield
+    except InputError:
+        raise
+    except Exception as error:
+        first = (str(error).strip().splitlines() or [type(error).__name__])[0][:200].rstrip(".")
+        raise InputError(f"{name}: cannot be read ({first}); get it again") from error
 
 
 class File:
@@ -106,10 +122,11 @@ def parquet_batches(name: str, options: Mapping, n_bytes: int) -> Iterator[tuple
         done = 0
         at_once = max(1, min(AT_ONCE, int(DECODED / 2 / own.columns.cell_bytes)))
         for batch in file.iter_batches(at_once * step, columns=own.columns.wanted, use_threads=False):
+            sound(batch)
             for start in range(0, len(batch), step):
                 piece = batch.slice(start, step)
                 done += len(piece)
-                yield (own, piece), done / about.num_rows
+                yield (own, piece), done / max(1, about.num_rows)
 
 
 def row_size(about) -> tuple[float, float]:
@@ -161,10 +178,29 @@ def ipc_batches(name: str, options: Mapping, n_bytes: int) -> Iterator[tuple[tup
     with pa.memory_map(name) as mapped, pa.ipc.open_file(mapped) as file:
         own = File(name, file.schema, options)
         for k in range(file.num_record_batches):
-            batch = file.get_batch(k).select(own.columns.wanted)
+            batch = sound(file.get_batch(k).select(own.columns.wanted))
             step = rows_at_once(n_bytes, *batch_row_size(batch))
             for start in range(0, len(batch), step):
                 yield (own, batch.slice(start, step)), (k + 1) / file.num_record_batches
+
+
+def sound(batch):
+    """The batch, if all of its buffers are as long as it says, offsets rise, codes lie in their dictionaries and text
+    is UTF-8: kernels, and pyarrow itself, take what it holds by its address.  ArrowInvalid where they are not."""
+    batch.validate(full=True)
+    return batch
+
+
+def longest_row(batch) -> int:
+    """The entries of a row at most: a cell has one, a list or map as many as it has items."""
+    types = arrow().types
+    total = 0
+    for column in batch.columns:
+        if types.is_list(column.type) or types.is_large_list(column.type) or types.is_map(column.type):
+            total += int(np.diff(column.offsets.to_numpy()).max(initial=1))
+        else:
+            total += column.type.list_size if types.is_fixed_size_list(column.type) else 1
+    return total
 
 
 def batch_row_size(batch) -> tuple[float, float]:
@@ -183,12 +219,13 @@ def batch_row_size(batch) -> tuple[float, float]:
 def rows_of(payload: tuple, reading: Reading, room: RowRoom) -> SparseRows | ClosedRows:
     file, batch = payload
     columns = file.columns_of(batch, reading.labelled)
-    try:
-        return columns.rows(batch, reading, room)
-    except RowFault:
-        raise
-    except InputError as error:
-        raise InputError(f"{file.name}: {error}") from error
+    with damage_named(file.name):
+        try:
+            return columns.rows(batch, reading, room)
+        except RowFault:
+            raise
+        except InputError as error:
+            raise InputError(f"{file.name}: {error}") from error
 
 
 def write_parquet(table, name: str) -> None:

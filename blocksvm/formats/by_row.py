@@ -7,31 +7,44 @@ files have no names, so that nothing of them is left whatever happens.  They lie
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
 
-from blocksvm.formats.files import SparseRows, runs_of
+from blocksvm.errors import InputError
+from blocksvm.formats.files import SparseRows, require_room, runs_of
+from blocksvm.formats.text import LineLimit
 from blocksvm.outputs import named_errors, put_array, take_array
 
 ENTRY = np.dtype([("row", np.int64), ("column", np.int64), ("value", np.float64)])
 MOST_FILES = 64  # open at once in a round
+LENGTH_BYTES = 16  # that a row takes in memory beside its entries
+MOST_EMPTY = 1000  # rows for each entry
 
 
-def by_row(entries: Iterable[np.ndarray], n_rows: int, n_entries: int, n_bytes: int) -> Iterator[tuple]:
+def by_row(
+    entries: Iterable[np.ndarray], n_rows: int, n_entries: int, n_bytes: int, limit: LineLimit | None, name: str
+) -> Iterator[tuple]:
     """(first row, ``SparseRows`` without labels) of all rows, one run behind the other, in the order of their columns.
 
     entries: arrays (ENTRY dtype), ``n_entries`` in all, rows 0 .. n_rows - 1; n_bytes: that entries take in memory,
-    before they are sorted, and about those of a run.
+    before they are sorted, and about those of a run; limit: the longest row.  InputError with the file's name where a
+    row is longer, or where it claims rows of nothing without end.
     """
-    yield from _sorted(entries, 0, n_rows, n_entries, n_bytes)
+    if n_rows > MOST_EMPTY * (n_entries + 1000):
+        raise InputError(f"{name}: claims {n_rows:,} rows and has {n_entries:,} entries; save it again")
+    yield from _sorted(entries, 0, n_rows, n_entries, n_bytes, lambda n: require_room(n, limit, name))
 
 
-def _sorted(entries: Iterable[np.ndarray], first: int, last: int, n_entries: int, n_bytes: int) -> Iterator[tuple]:
-    wanted = -(-n_entries * ENTRY.itemsize // n_bytes)
+def _sorted(
+    entries: Iterable[np.ndarray], first: int, last: int, n_entries: int, n_bytes: int, check: Callable[[int], None]
+) -> Iterator[tuple]:
+    """check(n): InputError where a row of n entries is too long."""
+    wanted = -(-max(n_entries * ENTRY.itemsize, (last - first) * LENGTH_BYTES) // n_bytes)
     if wanted <= 1 or last - first <= 1:
+        check(n_entries if last - first == 1 else 0)
         yield from _in_memory(np.concatenate([np.empty(0, ENTRY), *entries]), first, last, n_bytes)
         return
     width = -(-(last - first) // min(MOST_FILES, wanted))
@@ -52,7 +65,7 @@ def _sorted(entries: Iterable[np.ndarray], first: int, last: int, n_entries: int
         for file, start, size in zip(files, starts, sizes.tolist(), strict=True):
             with named_errors(place):
                 file.seek(0)
-            yield from _sorted(_read(file, size, n_bytes, place), start, min(start + width, last), size, n_bytes)
+            yield from _sorted(_read(file, size, n_bytes, place), start, min(start + width, last), size, n_bytes, check)
             file.close()
 
 

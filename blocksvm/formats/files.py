@@ -1,8 +1,9 @@
 """Rows from files that are no text: each format reads runs of rows in its own way, and all of them are closed in one.
 
-A format of files is a ``Format`` that also has ``pieces(name, options, n_bytes)``, the runs of rows of a file that take
-about so many bytes each, as (payload, fraction of the file), and whose reader turns a payload into rows.  Which one it
-is the first bytes of a file tell.
+A format of files is a ``Format`` that also has ``pieces(name, options, n_bytes, limit)``, the runs of rows of a file
+that take about so many bytes each, as (payload, fraction of the file), and whose reader turns a payload into rows.
+Which one it is the first bytes of a file tell.  limit: the longest row, as the longest line of text, or None; a format
+takes no memory for a longer one (``require_room``).
 """
 
 from __future__ import annotations
@@ -15,10 +16,10 @@ from pathlib import Path
 import numpy as np
 from xxhash import xxh3_128
 
-from blocksvm.errors import InputError
+from blocksvm.errors import InputError, said
 from blocksvm.formats import AUTO, format_named
 from blocksvm.formats.protocol import EXPANSION, Reading, Room
-from blocksvm.formats.text import TextInputs, TextSource
+from blocksvm.formats.text import LineLimit, TextInputs, TextSource
 from blocksvm.inputs import open_input, require_same
 from blocksvm.kernels.numbers import FINE
 from blocksvm.kernels.table import hash_ids
@@ -116,7 +117,7 @@ class FileInputs:
             source = TextSource(name, self._size(name))
             source.text_bytes = source.stored_bytes
             require_same(name, os.stat(name))
-            for payload, done in format_.pieces(name, self.options, piece_bytes):
+            for payload, done in format_.pieces(name, self.options, piece_bytes, limit):
                 yield RowPiece(source, payload, (k + done) / len(self.names))
             if digested:
                 source.fingerprint = fingerprint_of(name)
@@ -264,8 +265,21 @@ def labels_as_kept(found: np.ndarray, where: str) -> np.ndarray | list:
     if found.dtype.kind in "biuf":
         return found.astype(np.float64) + 0.0  # -0 is 0
     if found.dtype.kind in "US":
-        return [one.decode() if isinstance(one, bytes) else one for one in found.tolist()]
+        try:
+            labels = [one.decode() if isinstance(one, bytes) else one for one in found.tolist()]
+            "\n".join(labels).encode()
+        except (ValueError, SystemError) as error:  # a letter beyond Unicode, or half of one
+            raise InputError(f"{where}: a label is no text ({error}); save it again") from error
+        return labels
     raise InputError(f"{where}: its labels are of the type {found.dtype}; give numbers or strings")
+
+
+def require_room(n_entries: int, limit: LineLimit | None, where: str) -> None:
+    """InputError where a row of so many entries does not fit in the caller's memory."""
+    length = n_entries * ENTRY_BYTES
+    if limit is not None and length > limit.n_bytes:
+        need = said("memory", f"{-(-limit.memory_for(length) // 1_000_000)}MB")
+        raise InputError(f"{where} has a row of {n_entries:,} entries; give {need} or more, or check the file")
 
 
 def runs_of(indptr: np.ndarray, n_bytes: int) -> Iterator[tuple[int, int]]:

@@ -8,10 +8,10 @@ or as triples sorted on disk (by_row.py); a .npy is mapped.
 
 from __future__ import annotations
 
+import os
 import zipfile
-import zlib
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 
 import numpy as np
@@ -19,11 +19,15 @@ import numpy as np
 from blocksvm.errors import InputError, called
 from blocksvm.formats.by_row import ENTRY, by_row
 from blocksvm.formats.choices import chosen
-from blocksvm.formats.files import FileReader, RowRoom, SparseRows, finite, labels_as_kept, runs_of
+from blocksvm.formats.files import FileReader, RowRoom, SparseRows, finite, labels_as_kept, require_room, runs_of
 from blocksvm.formats.protocol import Reading
+from blocksvm.formats.text import LineLimit
 
 ROWS_AT_ONCE = 1 << 16  # of which the lengths are in memory
+LONGEST_ITEM = 4096  # bytes of a number or label
+DEFLATED = 1032  # times as long as its compressed bytes is the data at most
 ARRAYS = {"csr": ("indptr", "indices"), "csc": ("indptr", "indices"), "coo": ("row", "col")}  # beside the data
+CHECKED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # how much these can hold is known
 HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 
 
@@ -32,31 +36,51 @@ class Member:
 
     def __init__(self, stack: ExitStack, archive: zipfile.ZipFile, key: str):
         self.where = f"{archive.filename}: the array {key}"
-        try:
-            self.file = stack.enter_context(archive.open(f"{key}.npy"))
+        if f"{key}.npy" not in archive.namelist():
+            raise InputError(f"{self.where} is not there; save the matrix by scipy.sparse.save_npz")
+        about = archive.getinfo(f"{key}.npy")
+        with self._damage_named():
+            self.file = stack.enter_context(archive.open(about))
             header = HEADERS[np.lib.format.read_magic(self.file)]
             self.shape, fortran, self.dtype = header(self.file)
-        except KeyError as error:
-            raise InputError(f"{self.where} is not there; save the matrix by scipy.sparse.save_npz") from error
-        except (ValueError, EOFError, OSError, zipfile.BadZipFile, zlib.error) as error:
-            raise InputError(f"{self.where} is damaged ({error}); get it again") from error
-        if self.dtype.hasobject or (fortran and len(self.shape) > 1):
+        plain = not self.dtype.hasobject and 0 < self.dtype.itemsize <= LONGEST_ITEM
+        if not plain or len(self.shape) > 1:
             raise InputError(f"{self.where} is not a plain array of numbers or strings; save it as one")
+        # what it claims, before memory is taken for it
+        most = os.path.getsize(archive.filename or "")
+        if about.compress_type == zipfile.ZIP_DEFLATED:
+            most = DEFLATED * min(most, about.compress_size) + 1024
+        claimed = self.length * self.dtype.itemsize
+        if self.length < 0 or claimed > min(about.file_size, most if about.compress_type in CHECKED else claimed):
+            raise InputError(f"{self.where} claims {claimed:,} bytes, more than it has; get it again")
 
     @property
     def length(self) -> int:
         return self.shape[0] if self.shape else 1
 
+    @contextmanager
+    def _damage_named(self) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:  # a damaged archive makes its readers raise a dozen kinds
+            first = (str(error).splitlines() or [type(error).__name__])[0][:200]
+            raise InputError(f"{self.where} is damaged ({first}); get it again") from error
+
     def take(self, n: int) -> np.ndarray:
         """The next n entries."""
         wanted = n * self.dtype.itemsize
-        try:
+        with self._damage_named():
             found = self.file.read(wanted)
-        except (EOFError, OSError, zipfile.BadZipFile, zlib.error) as error:
-            raise InputError(f"{self.where} is damaged ({error}); get it again") from error
         if len(found) < wanted:
             raise InputError(f"{self.where} is truncated; get it again")
         return np.frombuffer(found, self.dtype)
+
+    def finish(self) -> None:
+        """InputError unless all of it was read, and its checksum holds."""
+        with self._damage_named():
+            more = self.file.read(1)
+        if more:
+            raise InputError(f"{self.where} has more entries than it should; save it again")
 
 
 class Mapped:
@@ -77,13 +101,14 @@ class Mapped:
 def mapped(name: str) -> np.ndarray:
     """A .npy as it lies on disk; InputError where it is none."""
     try:
-        return np.load(name, mmap_mode="r", allow_pickle=False)
-    except FileNotFoundError as error:
-        raise InputError(f"{name}: no such file") from error
-    except (ValueError, OSError, EOFError) as error:
-        raise InputError(
-            f"{name}: is no array that numpy.save wrote ({str(error).rstrip('.')}); save it again"
-        ) from error
+        if not os.path.isfile(name):  # opening a pipe would wait for its other end
+            raise InputError(f"{name}: {'is no file' if os.path.exists(name) else 'no such file'}")
+        return np.lib.format.open_memmap(name, mode="r")
+    except InputError:
+        raise
+    except Exception as error:  # its header is parsed as Python
+        first = (str(error).splitlines() or [type(error).__name__])[0][:200].rstrip(".")
+        raise InputError(f"{name}: is no array that numpy.save wrote ({first}); save it again") from error
 
 
 def labels_for(source: Mapped | Member | None, n_rows: int, name: str) -> Mapped | Member | None:
@@ -102,15 +127,19 @@ def taken(source: Mapped | Member | None, n: int) -> np.ndarray | list:
 def ends_of(name: str, indptr: Member, n: int) -> Iterator[tuple[int, np.ndarray]]:
     """(first, where it and those behind it begin and end) of runs of the n rows, or columns, of a compressed matrix."""
     end = int(indptr.take(1)[0])
+    if end != 0:
+        raise InputError(f"{name}: its indptr does not rise from 0; save it again")
     for start in range(0, n, ROWS_AT_ONCE):
         own = np.append(end, indptr.take(min(ROWS_AT_ONCE, n - start)).astype(np.int64))
-        if own[0] < 0 or (np.diff(own) < 0).any():
+        if (np.diff(own) < 0).any():
             raise InputError(f"{name}: its indptr does not rise; save it again")
         yield start, own
         end = int(own[-1])
 
 
-def as_stored(name: str, arrays: list[Member], n_rows: int, n_columns: int, n_bytes: int) -> Iterator[tuple]:
+def as_stored(
+    name: str, arrays: list[Member], n_rows: int, n_columns: int, n_bytes: int, limit: LineLimit | None
+) -> Iterator[tuple]:
     """(first row, rows without labels) of runs of a matrix by rows."""
     indptr, indices, data = arrays
     for start, ends in ends_of(name, indptr, n_rows):
@@ -118,6 +147,7 @@ def as_stored(name: str, arrays: list[Member], n_rows: int, n_columns: int, n_by
             raise InputError(f"{name}: its indptr does not rise; save it again")
         for first, last in runs_of(ends, n_bytes):
             nnz = int(ends[last] - ends[first])
+            require_room(nnz if last - first == 1 else 0, limit, name)
             ids = indices.take(nnz).astype(np.int64)
             if nnz and not (0 <= int(ids.min()) and int(ids.max()) < n_columns):
                 raise InputError(f"{name}: a column of the rows from {start + first + 1} on is out of range")
@@ -173,33 +203,46 @@ class Npz(SavedMatrix):
     name = "npz"
     lines = "a sparse matrix that scipy.sparse.save_npz wrote"
 
-    def pieces(self, name: str, options: Mapping, n_bytes: int) -> Iterator[tuple[SparseRows, float]]:
+    def pieces(
+        self, name: str, options: Mapping, n_bytes: int, limit: LineLimit | None = None
+    ) -> Iterator[tuple[SparseRows, float]]:
         with ExitStack() as stack:
             try:
                 archive = stack.enter_context(zipfile.ZipFile(name))
-            except (zipfile.BadZipFile, OSError) as error:
-                raise InputError(f"{name}: cannot be read ({error}); get it again") from error
-            layout = Member(stack, archive, "format").take(1).tobytes().replace(b"\0", b"").decode(errors="replace")
+            except Exception as error:  # as of its members
+                first = (str(error).splitlines() or [type(error).__name__])[0][:200]
+                raise InputError(f"{name}: cannot be read ({first}); get it again") from error
+            layout = Member(stack, archive, "format").take(1).tobytes().decode("ascii", "replace")
+            layout = "".join(filter(str.isalnum, layout))[:20]
             if layout not in ARRAYS:
                 raise InputError(f"{name}: is stored as {layout}, which is not read; save X.tocsr() instead")
             shape = Member(stack, archive, "shape")
             if shape.length != 2:
                 raise InputError(f"{name}: holds an array of {shape.length} dimensions; give a matrix")
-            n_rows, n_columns = shape.take(2).tolist()
+            if shape.dtype.kind not in "iu":
+                raise InputError(f"{name}: its shape is no whole numbers; save it again")
+            n_rows, n_columns = shape.take(2).astype(np.int64).tolist()
             arrays = [Member(stack, archive, key) for key in (*ARRAYS[layout], "data")]
             kinds = [array.dtype.kind in allowed for array, allowed in zip(arrays, ("iu", "iu", "biuf"), strict=True)]
             n_entries = arrays[2].length
             n_first = {"csr": n_rows + 1, "csc": n_columns + 1, "coo": n_entries}[layout]
-            if not all(kinds) or (arrays[0].length, arrays[1].length) != (n_first, n_entries):
+            if (
+                not all(kinds)
+                or min(n_rows, n_columns) < 0
+                or (arrays[0].length, arrays[1].length) != (n_first, n_entries)
+            ):
                 raise InputError(f"{name}: its arrays do not fit together; save it again")
             labels = labels_for(self._labels(stack, archive, options), n_rows, name)
             if layout == "csr":
-                rows = as_stored(name, arrays, n_rows, n_columns, n_bytes)
+                rows = as_stored(name, arrays, n_rows, n_columns, n_bytes, limit)
             else:
                 entries = triples(name, layout, arrays, (n_rows, n_columns), max(1, n_bytes // ENTRY.itemsize))
-                rows = by_row(entries, n_rows, n_entries, n_bytes)
+                rows = by_row(entries, n_rows, n_entries, n_bytes, limit, name)
             for first, own in rows:
                 n = len(own.lengths)
+                if first + n == n_rows:  # what follows may be wrong as a whole
+                    for array in arrays:
+                        array.finish()
                 yield replace(own, labels=taken(labels, n)), (first + n) / n_rows
 
     @staticmethod
@@ -221,11 +264,14 @@ class Npy(SavedMatrix):
     name = "npy"
     lines = "a dense matrix that numpy.save wrote"
 
-    def pieces(self, name: str, options: Mapping, n_bytes: int) -> Iterator[tuple[tuple, float]]:
+    def pieces(
+        self, name: str, options: Mapping, n_bytes: int, limit: LineLimit | None = None
+    ) -> Iterator[tuple[tuple, float]]:
         matrix = mapped(name)
         if matrix.ndim != 2 or matrix.dtype.kind not in "biuf":
             raise InputError(f"{name}: is {matrix.dtype} of the shape {matrix.shape}; give a matrix of numbers")
         n_rows, n_columns = matrix.shape
+        require_room(n_columns, limit, name)
         column = None
         labels = None if options["labels_from"] is None else Mapped(options["labels_from"])
         if labels is None and options["label"] is not None:

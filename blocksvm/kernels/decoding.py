@@ -8,7 +8,7 @@ import numpy as np
 
 from blocksvm.kernels import inlined, kernel
 from blocksvm.kernels.c_functions import address_of, clock_into, copy_bytes, hash_of_bytes, read_from, unpack
-from blocksvm.kernels.check import SOUND, check_entries, fill_rows
+from blocksvm.kernels.check import SOUND, check_rows, fill_rows
 from blocksvm.kernels.words import eight_bytes
 
 READ, HASH, UNPACK, COPY, CLOCK = range(5)  # places in the table of functions
@@ -139,7 +139,8 @@ def decode_chunks(functions, file, flags, chunks, parts, chosen, rows_offset, re
             rows[there], y[seen : seen + n],
         ) != SOUND:  # fmt: skip
             return t
-        if check_entries(indices[entry:stop], some(values, entry, stop), n_features) != SOUND:
+        entries = some(values, entry, stop)
+        if check_rows(indices[entry:stop], entries, n_features, indptr[row : row + n + 1]) != SOUND:
             return t
         spent[0] += size
         spent[1] += seconds

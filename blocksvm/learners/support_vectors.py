@@ -117,6 +117,8 @@ class SupportVectors:
             found.append((*copied(block, chosen), lengths, block.sq_norms[chosen], block.rows[chosen]))
         indices, values, lengths, norms, rows = (np.concatenate(one) for one in zip(*found, strict=True))
         n, order = len(rows), np.argsort(self.places[rows])
+        if n > len(self.norms) or len(indices) > len(self.values):
+            raise InputError("the checkpoint has more support vectors than there is memory for; start afresh")
         indptr = np.append(0, np.cumsum(lengths))
         gather_rows(indptr, indices, values, order, np.empty(n, np.int64), self.indices, self.values)
         self.ends[1 : n + 1] = np.cumsum(lengths[order])

@@ -11,27 +11,27 @@ import numpy as np
 
 from blocksvm.problems.support import Support
 from blocksvm.sources.store.arrays import read_array, write_array
-from blocksvm.sources.store.files import create_group, member
+from blocksvm.sources.store.files import create_group, group
 
 DTYPES = {"indptr": "i8", "indices": "i4", "values": "f8", "norms": "f8", "coefficients": "f8"}
 
 
 def write_support(file, support: Support) -> None:
     """Its arrays into a model file."""
-    group = create_group(file, "support")
+    arrays = create_group(file, "support")
     for name, dtype in DTYPES.items():
         array = getattr(support, name)
-        write_array(group, name, len(array), np.dtype(dtype), lambda start, stop, array=array: array[start:stop])
+        write_array(arrays, name, len(array), np.dtype(dtype), lambda start, stop, array=array: array[start:stop])
 
 
 def read_support(file, meta: dict) -> Support | None:
     """What ``write_support`` wrote, verified; None where the model has weights.  ValueError where it is damaged."""
     if meta.get("kernel") is None:
         return None
-    group, found, told = member(file, "support", type(file["support"])), {}, meta["kernel"]
+    arrays, found, told = group(file, "support"), {}, meta["kernel"]
     for name, dtype in DTYPES.items():
         lengths = {"indptr": told["n_support"] + 1, "indices": told["n_nonzeros"], "values": told["n_nonzeros"]}
-        found[name] = read_array(group, name, np.dtype(dtype), lengths.get(name, told["n_support"]))
+        found[name] = read_array(arrays, name, np.dtype(dtype), lengths.get(name, told["n_support"]))
     support = Support(**found, kernel={name: told[name] for name in ("name", "gamma", "coef0", "degree")})
     sound = (
         support.indptr[0] == 0

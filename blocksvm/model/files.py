@@ -28,9 +28,18 @@ from blocksvm.problems.distance import DISTANCE, Distance
 from blocksvm.problems.expansion import Expansion
 from blocksvm.problems.support import Support
 from blocksvm.sources.matrix import rows_to_score
-from blocksvm.sources.store.arrays import read_array, write_array
+from blocksvm.sources.store.arrays import read_array, require_length, write_array
 from blocksvm.sources.store.creation import create_hdf5
-from blocksvm.sources.store.files import create_group, damage_named, open_hdf5, read_meta, write_meta
+from blocksvm.sources.store.files import (
+    create_group,
+    damage_named,
+    group,
+    has,
+    open_hdf5,
+    read_meta,
+    read_table,
+    write_meta,
+)
 from blocksvm.sources.store.idf import write_idf
 
 if TYPE_CHECKING:
@@ -231,21 +240,25 @@ def _summing(column: np.ndarray, n_columns: int):
 def describe_model(path: str | Path) -> dict:
     """A model's description, without its weights."""
     with open_hdf5(Path(path), "model") as file, damage_named(file):
-        return of_today(read_meta(file))
+        meta = of_today(read_meta(file))
+        require_length(group(file, "features"), "ids", meta["n_features"])  # by which memory is planned
+        return meta
 
 
 def model_fingerprint(path: str | Path) -> str:
     """Equal only for models with equal weights of equal features."""
     with open_hdf5(Path(path), "model") as file, damage_named(file):
-        more = file["support"]["values.xxh3"][()].tobytes() if "support" in file else b""
-        ids = file["features"]["ids.xxh3"][()].tobytes()
-        return xxh3_128_hexdigest(file["weights.xxh3"][()].tobytes() + ids + more)
+        sums = np.dtype(np.uint64)
+        parts = [read_table(file, "weights.xxh3", sums), read_table(group(file, "features"), "ids.xxh3", sums)]
+        if has(file, "support"):
+            parts.append(read_table(group(file, "support"), "values.xxh3", sums))
+        return xxh3_128_hexdigest(b"".join(part.tobytes() for part in parts))
 
 
 def model_feature_ids(path: str | Path) -> np.ndarray:
     """The ids (d,) int64 of a model's features, in the order of its state."""
     with open_hdf5(Path(path), "model") as file, damage_named(file):
-        return read_array(file["features"], "ids", INT64, read_meta(file)["n_features"])
+        return read_array(group(file, "features"), "ids", INT64, read_meta(file)["n_features"])
 
 
 def load_model(path: str | Path, joint: str | None = None) -> Model:
@@ -257,11 +270,15 @@ def load_model(path: str | Path, joint: str | None = None) -> Model:
     with open_hdf5(Path(path), "model") as file, damage_named(file):
         meta = of_today(read_meta(file))
         d = meta["n_features"]
-        ids = read_array(file["features"], "ids", INT64, d)
+        ids = read_array(group(file, "features"), "ids", INT64, d)
         weights = read_array(file, "weights", FLOAT64, meta["n_vectors"] * (d + 1))
         support = read_support(file, meta)
     if not np.isfinite(weights).all():
         raise InputError(f"{path}: a weight is not a number; train the model again")
+    rising = np.sort(ids)
+    if d and (rising[0] < 0 or (rising[1:] == rising[:-1]).any()):
+        raise InputError(f"{path}: a feature's id is below 0 or there twice; train the model again")
+    del rising
     features = None if joint is None else joint_of(meta, joint, path)
     return make_model(os.fspath(path), ids, weights, meta, support, features)
 

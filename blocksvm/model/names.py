@@ -13,7 +13,7 @@ from blocksvm.errors import InputError
 from blocksvm.learners.joint_map import place_of
 from blocksvm.model.state import open_state
 from blocksvm.sources.store.arrays import read_range, write_array
-from blocksvm.sources.store.files import damage_named, open_hdf5, read_meta
+from blocksvm.sources.store.files import damage_named, group, has, open_hdf5, read_meta
 from blocksvm.sources.store.tables import BYTES, ENDS, read_strings
 
 
@@ -38,7 +38,7 @@ def names_of(source) -> Iterator[NamePieces | None]:
         if read_meta(file)["fingerprint"] != source.fingerprint:
             yield None
             return
-        features, d = file["features"], source.n_features
+        features, d = group(file, "features"), source.n_features
         n_bytes = int(read_range(features, "name_ends", ENDS, d - 1, d)[0]) if d else 0
 
         def ends_at(start: int, stop: int) -> np.ndarray:
@@ -98,13 +98,13 @@ def _named(path: str | Path, places: list[int], weights: list[float]) -> list[We
     """Features by their places; those of weight 0 are left out."""
     found = []
     with open_hdf5(Path(path), "model") as file, damage_named(file):
-        features = file["features"]
+        features = group(file, "features")
         for place, weight in zip(places, weights, strict=True):
             if weight == 0.0:
                 break
             (feature_id,) = read_range(features, "ids", np.dtype(np.int64), place, place + 1).tolist()
             name = ""
-            if "names" in features:
+            if has(features, "names"):
                 (name,) = read_strings(features, "names", "name_ends", place, place + 1)
             found.append(Weighted(feature_id, name, weight))
     return found

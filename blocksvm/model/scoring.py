@@ -324,7 +324,11 @@ def _sources_between(store: Store, low: int, high: int) -> np.ndarray:
     found = []
     for chunk in range(len(store.chunks)):
         sources = store.read_rows(chunk)["source"]
+        if len(sources) and int(sources.max()) >= int(store.meta["source_rows"]):
+            raise InputError(f"{store.path}: chunk {chunk}: a row's number is beyond the source; make the store again")
         found.append(sources[(sources >= low) & (sources < high)])
     sources = np.concatenate(found)
     sources.sort()
+    if (sources[1:] == sources[:-1]).any():
+        raise InputError(f"{store.path}: two rows have one number in the source; make the store again")
     return sources

@@ -15,9 +15,18 @@ import numpy as np
 
 from blocksvm.errors import InputError, called, switched_on
 from blocksvm.model.older import of_today
-from blocksvm.sources.store.arrays import SUMS, read_pieces, verify_arrays, write_array
+from blocksvm.sources.store.arrays import SUMS, read_pieces, require_length, verify_arrays, write_array
 from blocksvm.sources.store.creation import create_hdf5
-from blocksvm.sources.store.files import create_group, damage_named, open_hdf5, read_meta, write_meta
+from blocksvm.sources.store.files import (
+    create_group,
+    damage_named,
+    group,
+    has,
+    is_group,
+    open_hdf5,
+    read_meta,
+    write_meta,
+)
 
 VISIT = "visit"  # the name space of arrays that belong to a visit under way
 
@@ -52,9 +61,9 @@ def namespace(name: str, learner: bool) -> str:
 
 def write_state(file, spaces: Mapping[str, Mapping[str, Piecewise]]) -> None:
     """Write {name space: {array: its pieces}}."""
-    group = create_group(file, "state")
+    state = create_group(file, "state")
     for space, arrays in spaces.items():
-        own = create_group(group, space)
+        own = create_group(state, space)
         for name, made in arrays.items():
             write_array(own, name, made.length, made.dtype, made.piece)
 
@@ -92,11 +101,11 @@ class SavedState:
         """(start, piece) of one array, one after the other; space '' has 'weights', and 'ids' of the features."""
         with _opened(self.path) as file:
             if not space:
-                yield from read_pieces(file["features"] if name == "ids" else file, name, np.dtype(dtype))
+                yield from read_pieces(group(file, "features") if name == "ids" else file, name, np.dtype(dtype))
                 return
-            state = file["state"]
+            state = group(file, "state")
             # version 1 had no name spaces: the arrays are those of the one solver
-            yield from read_pieces(state.get(space, state), name, np.dtype(dtype))
+            yield from read_pieces(group(state, space) if has(state, space) else state, name, np.dtype(dtype))
 
 
 @contextmanager
@@ -112,14 +121,19 @@ def open_state(path: str | Path) -> SavedState:
         meta = of_today(read_meta(file))
         method = meta["method"]
         lengths: dict[str, dict[str, int]] = {}
-        if "weights" in file:
-            lengths[""] = {"weights": file["weights"].shape[0], "ids": file["features"]["ids"].shape[0]}
-        for space, group in file["state"].items():
-            if hasattr(group, "items"):
-                lengths[space] = {n: group[n].shape[0] for n in group if not n.endswith(SUMS)}
+        if has(file, "weights"):
+            ids = require_length(group(file, "features"), "ids", None)
+            lengths[""] = {"weights": require_length(file, "weights", None), "ids": ids}
+            if ids != meta["n_features"] or lengths[""]["weights"] != meta["n_vectors"] * (ids + 1):
+                raise ValueError("its weights are not as many as its description says")
+        state = group(file, "state")
+        for space in state:
+            if is_group(state, space):
+                own = group(state, space)
+                lengths[space] = {n: require_length(own, n, None) for n in own if not n.endswith(SUMS)}
             elif not space.endswith(SUMS):
-                own = lengths.setdefault(namespace(method["name"], method["learner"]), {})
-                own[space] = group.shape[0]
+                of_one = lengths.setdefault(namespace(method["name"], method["learner"]), {})
+                of_one[space] = require_length(state, space, None)
         return SavedState(path, meta, lengths)
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from blocksvm.errors import InputError
 from blocksvm.sources.store.chunks import read_arrays, write_arrays
 from blocksvm.sources.store.creation import create_hdf5
-from blocksvm.sources.store.files import create_group, damage_named, member, open_hdf5, read_meta, write_meta
+from blocksvm.sources.store.files import create_group, damage_named, group, open_hdf5, read_meta, write_meta
 
 KIND = "structure-checkpoint"
 
@@ -25,9 +25,9 @@ def save_structured_checkpoint(
     """Write a state; the file of before stays until the new one is whole.  chunks: (kind, number, arrays)."""
     with create_hdf5(path, KIND) as file:
         write_arrays(create_group(file, "arrays"), arrays)
-        group = create_group(file, "chunks")
+        kinds = create_group(file, "chunks")
         for kind, number, own in chunks:
-            if kind not in group:
+            if kind not in kinds:
                 create_group(file, f"chunks/{kind}")
             write_arrays(create_group(file, f"chunks/{kind}/{number}"), own)
         write_meta(file, meta)
@@ -43,16 +43,18 @@ class SavedStructured:
 
     def arrays(self) -> dict[str, np.ndarray]:
         with open_hdf5(self.path, KIND) as file, damage_named(file):
-            return read_arrays(member(file, "arrays", type(file["/"])))
+            return read_arrays(group(file, "arrays"))
 
     def chunks(self) -> Iterator[tuple[str, int, dict[str, np.ndarray]]]:
         """(kind, number, arrays), one after the other."""
         with open_hdf5(self.path, KIND) as file, damage_named(file):
-            for kind, group in file["chunks"].items():
-                for number in group:
+            chunks = group(file, "chunks")
+            for kind in chunks:
+                own = group(chunks, kind)
+                for number in own:
                     if not number.isdecimal():
                         raise InputError(f"{self.path}: is damaged ({number} is no chunk); start afresh")
-                    yield kind, int(number), read_arrays(group[number])
+                    yield kind, int(number), read_arrays(group(own, number))
 
 
 def verify_structured_checkpoint(path: Path) -> None:

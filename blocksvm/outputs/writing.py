@@ -168,8 +168,10 @@ def take_names(files: Sequence[NewFile]) -> None:
                 if before is not None:
                     old.append(before)
                 _take_name(file)
-            restore = partial(os.unlink, file.target) if before is None else partial(os.replace, before, file.target)
-            undo.append((restore, file.path))
+            if before is None:
+                undo.append((partial(os.unlink, file.target), file.path))
+            else:
+                undo.append((partial(os.replace, before, file.target), file.path))
     except BaseException:
         for restore, path in reversed(undo):
             try:

@@ -132,7 +132,7 @@ class DualCD(Solver):
         D(f a) = -sum conjugate(f a_i) - f^2/2 ||w(a)||^2."""
         if len(self.prior):
             raise InputError(f"{called('warm_start')}: not together with {called('prior')}; leave one of them out")
-        if saved.lengths.get(self.name, {}).get("alpha") != len(state["alpha"]):
+        if saved.meta.get("cost") is None or saved.lengths.get(self.name, {}).get("alpha") != len(state["alpha"]):
             raise InputError(
                 f"{saved.name}: holds no dual variables; dual-cd starts from a model or checkpoint of dual-cd"
             )

@@ -11,9 +11,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from blocksvm.errors import InputError, called
+
 ROW_BYTES = 8 + 8 + 8  # indptr, sq_norms, rows; y and weights come on top
 CODE_BYTES, REAL_BYTES, WEIGHT_BYTES = 2, 8, 8  # of y as codes, of y as real numbers, of a weight
 INDEX_BYTES = 4
+MOST_ROWS = 2**31  # orders of a block's rows are int32
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +119,8 @@ def carve_block(
     arena: Arena | None, n: int, nnz: int, value_dtype, n_features: int, real: bool = False, weighted: bool = False
 ) -> Block:
     """An unfilled Block of n rows and nnz entries in the arena's memory (None: in memory of its own)."""
+    if n >= MOST_ROWS:
+        raise InputError(f"a block of {n:,} rows is too many; lower {called('memory')}, so that blocks are smaller")
     value_bytes = 0 if value_dtype is None else np.dtype(value_dtype).itemsize
     if arena is None:
         arena = Arena(block_bytes(n, nnz, value_bytes, real, weighted))

@@ -56,7 +56,11 @@ class Checkpoint:
             if described.get(plan.namespace, {}).get(name) != [array.dtype.str, array.size]:
                 raise InputError(f"{self.path}: holds no {name} of {array.size} numbers; it belongs to another run")
             saved.load(plan.namespace, name, array)
-        return Progress.restored(saved.meta["progress"]), self._arrays(saved, VISIT)
+        try:
+            progress = Progress.restored(saved.meta["progress"])
+        except TypeError as error:
+            raise InputError(f"{self.path}: its progress is of another kind ({error}); start afresh") from error
+        return progress, self._arrays(saved, VISIT)
 
     def arrays(self, space: str) -> State:
         """What the working set, or the screening, had."""

@@ -9,7 +9,7 @@ the others.
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, is_dataclass
 
 import numpy as np
 
@@ -20,6 +20,17 @@ from blocksvm.problems.support import Support
 from blocksvm.settings import plain
 from blocksvm.training.certificate import Attempts
 from blocksvm.training.schedule import GAIN_LEFT
+
+
+def alike(kind: type, saved) -> type:
+    """``kind``, a dataclass, if ``saved`` are its fields, of the types of their defaults; TypeError where not."""
+    if not isinstance(saved, dict):
+        raise TypeError(f"its {kind.__name__.lower()} is no object")
+    for name, default in vars(kind()).items():
+        wanted = (int, float) if type(default) is float else (type(default),)
+        if name in saved and default is not None and not is_dataclass(default) and type(saved[name]) not in wanted:
+            raise TypeError(f"its {name} is of another type")
+    return kind
 
 
 @dataclass
@@ -126,7 +137,11 @@ class Progress:
     def restored(cls, saved: dict) -> Progress:
         """From its description in a checkpoint."""
         parts = {"position": Position, "tally": Tally, "attempts": Attempts, "cycle": Cycle}
-        return cls(**{name: parts[name](**value) if name in parts else value for name, value in saved.items()})
+        found = cls(**{n: alike(parts[n], value)(**value) if n in parts else value for n, value in saved.items()})
+        alike(cls, saved)
+        if found.certified_outer and found.certificate is None:
+            raise TypeError("it was certified, and has no certificate")
+        return found
 
     def settled(self) -> bool:
         """Whether all rows have had several passes in one visit, of which the last brought next to nothing: then a

@@ -71,6 +71,13 @@ class Visitor:
                 arrays[name][working_set.members] = packed
         self.arrays = arrays
 
+    def _fit(self, n_rows: int) -> State | None:
+        """The arrays that a visit to so many rows goes on with; InputError where a checkpoint's are of another one."""
+        wanted = {a.name: (np.dtype(a.dtype), a.length or n_rows) for a in self.plan.solver.visit_arrays}
+        if self.arrays is not None and {n: (a.dtype, a.size) for n, a in self.arrays.items()} != wanted:
+            raise InputError(OF_ANOTHER_RUN)
+        return self.arrays
+
     @property
     def _by_row(self) -> list[str]:
         return [array.name for array in self.plan.solver.visit_arrays if not array.length]
@@ -115,7 +122,7 @@ class Visitor:
                           with_set and working_set.idle)
             )  # fmt: skip
 
-        visit = Visit(order, wanted, position.passes, self.arrays, progress.finished)
+        visit = Visit(order, wanted, position.passes, self._fit(block.n_samples), progress.finished)
         change = self._make(visit, block, state)
         self._count(change)
         if self.arrays is not None:
@@ -187,7 +194,7 @@ class Visitor:
         # the members are listed only where they are passed over
         members = working_set.members if done or wanted(0, None, 0.0) else ()
         if len(members):
-            visit = Visit(order, wanted, done, self.arrays, False, len(members))
+            visit = Visit(order, wanted, done, self._fit(working_set.block.n_samples), False, len(members))
             change = self._make(visit, working_set.block, state)
             working_set.share[members] = change.arrays[SHARE][members]
             self._count_set(change, done, between_blocks)

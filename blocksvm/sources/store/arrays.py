@@ -13,10 +13,20 @@ import numpy as np
 from blocksvm.errors import InputError
 from blocksvm.outputs import system_number
 from blocksvm.sources.store import codec
-from blocksvm.sources.store.files import damage, first_line, member, read_table
+from blocksvm.sources.store.files import (
+    DAMAGE,
+    damage,
+    first_line,
+    group,
+    has,
+    is_group,
+    member,
+    read_table,
+)
 
 PIECE = 1 << 17  # elements
 SUMS = ".xxh3"  # ends the names of arrays of checksums
+DEEPEST = 3  # groups in which an array lies, the file itself not counted
 
 
 def blosc_dataset(group, name: str, shape, dtype, chunk: int, maxshape=None) -> h5py.Dataset:
@@ -49,12 +59,12 @@ def read_pieces(group, name: str, dtype, begin: int = 0, end: int | None = None)
     """(start, piece) for each piece of an array that has entries from ``begin`` to ``end``, verified; InputError where
     it is damaged or missing."""
     try:
-        dataset = member(group, name)
+        dataset, chunk = _array(group, name)
         checksums = read_table(group, name + SUMS, np.dtype(np.uint64))
-        (length,), (chunk,) = dataset.shape, dataset.chunks
-        if dataset.dtype != dtype or chunk > PIECE or len(checksums) != -(-length // chunk):
+        length = dataset.shape[0]
+        if dataset.dtype != dtype or len(checksums) != -(-length // chunk):
             raise ValueError("not of the expected type or length")
-    except (KeyError, OSError, RuntimeError, ValueError, TypeError, AttributeError) as error:
+    except DAMAGE as error:
         raise damaged(group, name, error) from error
     piece = np.empty(chunk, dtype=dtype)
     end = length if end is None else min(end, length)
@@ -65,18 +75,21 @@ def read_pieces(group, name: str, dtype, begin: int = 0, end: int | None = None)
             if codec.checksum(raw) != int(checksums[k]):
                 raise ValueError("checksum does not match")
             codec.decode(raw, piece)
-        except (OSError, ValueError, RuntimeError) as error:
+        except DAMAGE as error:
             raise damaged(group, f"{name}, piece {k}", error, "is damaged") from error
         yield start, piece[: min(chunk, length - start)]
 
 
-def verify_arrays(group) -> None:
-    """Read the arrays of a group, and of those in it, against their checksums; InputError names one that is damaged."""
-    for name in group:
-        if group.get(name, getclass=True) is h5py.Group:
-            verify_arrays(member(group, name, h5py.Group))
-        elif name + SUMS in group:
-            for _ in read_pieces(group, name, member(group, name).dtype):
+def verify_arrays(own, deep: int = 0) -> None:
+    """Read the arrays of a group, and of those in it, against their checksums; InputError names one that is damaged,
+    ValueError is raised for groups that lie deeper than ours do."""
+    for name in own:
+        if is_group(own, name):
+            if deep == DEEPEST:
+                raise ValueError(f"{own.name} lies too deep")
+            verify_arrays(group(own, name), deep + 1)
+        elif has(own, name + SUMS):
+            for _ in read_pieces(own, name, member(own, name).dtype):
                 pass
 
 
@@ -88,6 +101,8 @@ def read_array(group, name: str, dtype, length: int | None) -> np.ndarray:
 
 def read_range(group, name: str, dtype, begin: int, end: int) -> np.ndarray:
     """Elements begin..end-1 of an array, which must have them."""
+    if end > require_length(group, name, None):  # before memory is taken for them
+        raise damaged(group, name, ValueError(f"does not have {end} elements"))
     out = np.empty(max(0, end - begin), dtype=dtype)
     filled = 0
     for start, piece in read_pieces(group, name, dtype, begin, end):
@@ -102,15 +117,24 @@ def read_range(group, name: str, dtype, begin: int, end: int) -> np.ndarray:
 def require_length(group, name: str, length: int | None) -> int:
     """The elements of the array; InputError where these are not ``length``: before memory is taken for them."""
     try:
-        found = member(group, name).shape
-    except (KeyError, OSError, RuntimeError, ValueError, TypeError, AttributeError) as error:
+        found = _array(group, name)[0].shape
+    except DAMAGE as error:
         raise damaged(group, name, error) from error
-    if len(found) != 1 or length not in (None, found[0]):
+    if length not in (None, found[0]):
         raise InputError(
             f"{group.file.filename}: {group.name.rstrip('/')}/{name}: does not have {length} elements; "
             "the file is damaged, make it again"
         )
     return found[0]
+
+
+def _array(group, name: str) -> tuple[h5py.Dataset, int]:
+    """(dataset, elements of a piece) of an array; ValueError where it claims more pieces than it has checksums."""
+    dataset = member(group, name)
+    (length,), (chunk,) = dataset.shape, dataset.chunks
+    if chunk > PIECE or member(group, name + SUMS).shape != (-(-length // chunk),):
+        raise ValueError("not of the expected length")
+    return dataset, chunk
 
 
 def damaged(group, name: str, error: BaseException, what: str = "is missing or damaged") -> Exception:

@@ -26,6 +26,7 @@ UNSHUFFLED_CODEC = "lz4hc"
 UNSHUFFLED_LEVEL = 2
 SAMPLED = 8  # a part of the elements, by which it is seen whether leaving the bytes as they are may save more
 
+HEADER = 16  # bytes of a buffer of Blosc 1 before its data: its size unpacked at 4, packed at 12
 STORED = 1  # HDF5's mask for "the first filter was not applied to this chunk"
 
 
@@ -56,9 +57,11 @@ def encode_or_store(array: np.ndarray) -> tuple[bytes, int]:
 
 def decode(raw, out: np.ndarray) -> None:
     """Decompress ``raw`` into ``out``, which must hold exactly what was compressed; ValueError where it does not."""
-    n_bytes = int.from_bytes(bytes(raw[4:8]), "little")
+    n_bytes, n_packed = (int.from_bytes(bytes(raw[at : at + 4]), "little") for at in (4, 12))
     if n_bytes != out.nbytes:
         raise ValueError(f"compressed data of {n_bytes} bytes where {out.nbytes} were expected")
+    if len(raw) < HEADER or n_packed != len(raw):  # Blosc trusts it, and would read beyond the end
+        raise ValueError(f"compressed data that claims {n_packed} bytes and has {len(raw)}")
     try:
         blosc.decompress(raw, out)
     except RuntimeError as error:

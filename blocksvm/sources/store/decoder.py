@@ -17,11 +17,12 @@ import numpy as np
 from blocksvm.errors import InputError
 from blocksvm.kernels.check import (
     INDEX_OUT_OF_RANGE,
+    INDICES_DO_NOT_RISE,
     LENGTHS_DISAGREE,
     NORM_NOT_FINITE,
     SOUND,
     VALUE_NOT_FINITE,
-    check_entries,
+    check_rows,
     fill_rows,
 )
 from blocksvm.kernels.decoding import decode_chunks
@@ -35,6 +36,7 @@ FAULTS = {
     VALUE_NOT_FINITE: "a value is not finite",
     NORM_NOT_FINITE: "a row's norm is not a number",
     LENGTHS_DISAGREE: "rows and nonzeros disagree",
+    INDICES_DO_NOT_RISE: "the features of a row do not rise",
 }
 MEMORY_SPEED = 1.5e9  # bytes a second; slower than this, a disk is at work
 
@@ -258,7 +260,7 @@ class Decoder:
         self._fill_more(block, rows, here)
         if code == SOUND:
             values = None if block.values is None else block.values[entry:stop]
-            code = check_entries(block.indices[entry:stop], values, store.n_features)
+            code = check_rows(block.indices[entry:stop], values, store.n_features, block.indptr[row : row + n + 1])
         if code != SOUND:
             raise self._broken(chunk, FAULTS[code])
         self.latest_bytes, self.latest_seconds = self.spent.bytes_read - bytes_before, reading

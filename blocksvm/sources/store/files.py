@@ -77,7 +77,7 @@ def open_hdf5(path: Path, *kinds: str) -> h5py.File:
     try:
         kind = text_attribute(file, "blocksvm")
         version = int(file.attrs["format_version"])
-    except (KeyError, OSError, RuntimeError, TypeError, ValueError) as error:
+    except DAMAGE as error:
         file.close()
         if system_number(error) is not None:
             raise damage(path, error) from error
@@ -96,20 +96,47 @@ def open_hdf5(path: Path, *kinds: str) -> h5py.File:
     return file
 
 
+# what h5py, numpy and we raise on damaged or missing parts of a file
+DAMAGE = (LookupError, OSError, RuntimeError, ValueError, AttributeError, TypeError, ArithmeticError)
+
+
+def has(group, name: str) -> bool:
+    """Whether a group has something of this name, a link included, which is not followed: it could lead anywhere."""
+    return "/" not in name and group.id.links.exists(name.encode())
+
+
+def kind_of_member(group, name: str) -> type | None:
+    """h5py.Group or h5py.Dataset, None where there is none of this name; ValueError for a link to somewhere else."""
+    if not has(group, name):
+        return None
+    if group.id.links.get_info(name.encode()).type != h5py.h5l.TYPE_HARD:
+        raise ValueError(f"{name} is a link to somewhere else")
+    return group.get(name, getclass=True)
+
+
 def member(group, name: str, kind: type = h5py.Dataset):
-    """A dataset (or group) of a file of ours; ValueError unless it lies in this very file, under a plain name.
+    """A dataset (or group) of a file; ValueError unless it lies in this very file, under a plain name.
 
     Soft and external links, virtual datasets and data in other files are not followed: a file that somebody else has
     made could lead anywhere.
     """
-    if group.get(name, getlink=True).__class__ is not h5py.HardLink:
-        raise ValueError(f"{name} is missing" if name not in group else f"{name} is a link to somewhere else")
-    if group.get(name, getclass=True) is not kind:
-        raise ValueError(f"{name} is not a {kind.__name__.lower()}")
+    there = kind_of_member(group, name)
+    if there is not kind:
+        raise ValueError(f"{name} is missing" if there is None else f"{name} is not a {kind.__name__.lower()}")
     found = group[name]
     if kind is h5py.Dataset and (found.is_virtual or found.external):
         raise ValueError(f"{name} lies in other files")
     return found
+
+
+def is_group(file, name: str) -> bool:
+    """Whether this member is a group; ValueError for a link to somewhere else."""
+    return kind_of_member(file, name) is h5py.Group
+
+
+def group(file, name: str) -> h5py.Group:
+    """A group of a file, as ``member`` has it."""
+    return member(file, name, h5py.Group)
 
 
 def read_table(group, name: str, dtype, length: int | None = None) -> np.ndarray:
@@ -133,7 +160,7 @@ def damage_named(file: h5py.File):
         yield file
     except InputError:
         raise
-    except (KeyError, OSError, RuntimeError, ValueError, AttributeError, TypeError) as error:
+    except DAMAGE as error:
         raise damage(file.filename, error) from error
 
 
@@ -165,5 +192,5 @@ def read_meta(file: h5py.File) -> dict:
         if xxh3_64_hexdigest(text) != text_attribute(file, "meta_checksum"):
             raise ValueError("checksum of the description does not match")
         return parse(text, text_attribute(file, "blocksvm"))
-    except (KeyError, OSError, RuntimeError, ValueError, AttributeError, TypeError) as error:
+    except DAMAGE as error:
         raise damage(file.filename, error) from error

@@ -7,6 +7,7 @@ import numpy as np
 
 from blocksvm.errors import InputError
 from blocksvm.sources.store.arrays import read_array, write_array
+from blocksvm.sources.store.files import group
 
 FLOAT64 = np.dtype(np.float64)
 
@@ -18,7 +19,7 @@ def write_idf(features: h5py.Group, factors: np.ndarray) -> None:
 
 def read_idf(file: h5py.File, n_features: int) -> np.ndarray:
     """The factors (d,) float64 of a file's features, in their order; InputError where they are damaged or missing."""
-    factors = read_array(file["features"], "idf", FLOAT64, n_features)
+    factors = read_array(group(file, "features"), "idf", FLOAT64, n_features)
     if not (np.isfinite(factors) & (factors > 0.0)).all():
         raise InputError(f"{file.filename}: /features/idf holds what is no idf; make the file again")
     return factors

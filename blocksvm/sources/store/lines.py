@@ -14,7 +14,7 @@ import numpy as np
 
 from blocksvm.errors import InputError
 from blocksvm.sources.store.arrays import read_array, write_array
-from blocksvm.sources.store.files import create_group, member
+from blocksvm.sources.store.files import create_group, has, member
 
 NUMBERS = np.dtype("i8")
 
@@ -28,7 +28,7 @@ def write_lines(file: h5py.File, rows: np.ndarray, lines: np.ndarray) -> None:
 
 def read_lines(file: h5py.File) -> tuple[np.ndarray, np.ndarray]:
     """(rows, lines), both empty where the store has none; InputError where they are damaged."""
-    if "lines" not in file:
+    if not has(file, "lines"):
         return np.empty(0, NUMBERS), np.empty(0, NUMBERS)
     group = member(file, "lines", h5py.Group)
     rows = read_array(group, "rows", NUMBERS, None)

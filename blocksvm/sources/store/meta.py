@@ -127,7 +127,7 @@ CERTIFICATE = Record(
     | {
         "rmse": maybe(or_none(NUMBER)),
         "alpha_factors": maybe(or_none(list_of(NUMBER, 2))),
-        "by_class": maybe(or_none(OBJECT)),
+        "by_class": maybe(or_none(Record({"rel_gap": list_of(or_none(NUMBER))}))),
     }
 )
 COST = Kind(
@@ -189,7 +189,22 @@ STORE = Record(
 SOURCE = Record({"name": TEXT, "text_bytes": SIZE, "first_row": maybe(SIZE)})
 STEP = Record({"fingerprint": TEXT, "n_samples": COUNT, "n_dropped": SIZE})
 
-METHOD = Record({"name": TEXT, "learner": YES, "settings": OBJECT})
+METHOD = Record({"name": TEXT, "learner": YES, "settings": Record({"loss": maybe(or_none(TEXT))})})
+SETTINGS = Record({"bias": maybe(Kind("a number or free", lambda v: v is None or v == "free" or _is_number(v)))})
+
+
+def _is_arrays(value) -> bool:
+    """{name space: {array: [dtype, length]}}"""
+    spaces = isinstance(value, dict) and all(isinstance(arrays, dict) for arrays in value.values())
+    return spaces and all(
+        isinstance(entry, list) and len(entry) == 2 and entry[0] in DTYPES and SIZE.holds(entry[1])
+        for arrays in value.values()
+        for entry in arrays.values()
+    )
+
+
+DTYPES = ("|u1", "|i1", "|b1", "<i2", "<u2", "<i4", "<u4", "<i8", "<u8", "<f4", "<f8")
+ARRAYS = Kind("arrays with their types and lengths", _is_arrays)
 
 MODEL = Record(
     {
@@ -202,7 +217,7 @@ MODEL = Record(
         "n_samples": SIZE,
         "fingerprint": or_none(TEXT),
         "store": TEXT,
-        "settings": OBJECT,
+        "settings": SETTINGS,
         "cost": maybe(or_none(COST)),
         "labels": Kind("a rising list of two or more labels, or of none", _is_labels),
         "multilabel": maybe(YES),
@@ -227,7 +242,7 @@ CHECKPOINT = Record(
     {
         "n_features": SIZE,
         "fingerprint": TEXT,
-        "settings": OBJECT,
+        "settings": SETTINGS,
         "cost": or_none(COST),
         "method": maybe(METHOD),
         "partition": Record(
@@ -241,7 +256,7 @@ CHECKPOINT = Record(
         "replay": or_none(list_of(SIZE)),
         "set_replay": maybe(or_none(list_of(SIZE))),
         "earlier": list_of(or_none(TEXT)),
-        "arrays": OBJECT,
+        "arrays": ARRAYS,
         "progress": Record(
             {
                 "position": Record(
@@ -339,7 +354,10 @@ def _model_fault(meta: dict) -> str | None:
     """A model of version 1 has its method among its settings, one of version 2 beside them."""
     of_one = "copies" in meta and "solver" in meta["settings"]
     of_two = "n_vectors" in meta and "method" in meta
-    return None if of_one or of_two else "its description names no method"
+    if not (of_one or of_two):
+        return "its description names no method"
+    n = meta["n_vectors"] if of_two else meta["copies"]
+    return None if n in (1, len(meta["labels"])) else "it has not one vector of weights for each of its labels"
 
 
 def _store_fault(meta: dict) -> str | None:
@@ -356,4 +374,13 @@ def _store_fault(meta: dict) -> str | None:
     weights = meta.get("label_weights")
     if weights is not None and (labels is None or len(weights) != len(labels)):
         return "its label_weights are not as many as its labels"
+    if labels is not None and sum(rows for _, rows in labels) + meta.get("n_unlabelled", 0) != meta["n_samples"]:
+        return "its labels are not of as many rows as it has"
+    if meta["n_samples"] > meta["source_rows"]:
+        return "it has more rows than its source"
+    left = 0
+    for step in [*meta.get("history", ()), {"n_samples": meta["n_samples"], "n_dropped": 0}]:
+        if not step["n_dropped"] <= step["n_samples"] >= left:
+            return "its history does not lead to the rows that it has"
+        left = step["n_samples"] - step["n_dropped"]
     return None

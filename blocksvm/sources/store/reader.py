@@ -21,7 +21,7 @@ from blocksvm.sources.source import ChunkTable, SourceBase, Step, largest_chunk_
 from blocksvm.sources.store import codec
 from blocksvm.sources.store.arrays import PIECE, read_pieces, require_length
 from blocksvm.sources.store.decoder import Decoder, SharedWork
-from blocksvm.sources.store.files import damage, damage_named, member, open_hdf5, read_meta, read_table
+from blocksvm.sources.store.files import DAMAGE, damage, damage_named, member, open_hdf5, read_meta, read_table
 from blocksvm.sources.store.history import read_steps
 from blocksvm.sources.store.lines import origins, read_lines
 from blocksvm.sources.store.schema import CHUNK, PART, ROW, WEIGHTED_ROW
@@ -36,6 +36,9 @@ N_DECODERS = max(2, min(MOST_DECODERS, len(os.sched_getaffinity(0))))
 RUNS_WANTED = 8  # to share between the threads
 LONGEST_RUN = 8  # chunks
 CHUNKS_AHEAD = 16  # how many chunks ahead, at least, the system is asked to read from the disk
+
+IDS_AT_ONCE = 1 << 22  # that are compared with each other in memory
+NO_IDS = np.empty(0, np.int64)
 
 VALUE_TYPES = {"float32": np.float32, "float64": np.float64, "ones": None}
 
@@ -103,6 +106,7 @@ class Store(SourceBase):
                     raise ValueError("/values does not have the parts that the description names")
             check_tables(chunks, len(self.parts), self.chunk_nnz, n_rows, nnz)
             self._check_offsets()
+            require_length(self._group("features"), "ids", meta["n_features"])
             kind = meta.get("label_kind", NUMBERS)
             counts = labels_in_json(meta["labels"])
             own = None
@@ -141,7 +145,7 @@ class Store(SourceBase):
             self.largest_part = int(sizes.max(initial=0))
         except InputError:
             raise
-        except (KeyError, OSError, ValueError, TypeError, RuntimeError, AttributeError) as error:
+        except DAMAGE as error:
             raise damage(self.path, error) from error
 
     def _table(self, name: str, dtype: np.dtype, length: int, checksum: int) -> np.ndarray:
@@ -162,8 +166,12 @@ class Store(SourceBase):
                 fill_offsets(self.file[name], self.parts, name, self.chunk_nnz)
         size = os.fstat(self.fd).st_size
         for name in names:
-            if len(self.parts) and int((self.parts[name + "_offset"] + self.parts[name + "_size"]).max()) > size:
+            offsets, sizes = self.parts[name + "_offset"], self.parts[name + "_size"].astype(np.uint64)
+            if len(offsets) and (int(offsets.max()) > size or int((offsets + sizes).max()) > size):
                 raise ValueError("the file is truncated")
+            most = self.chunk_nnz * (INDEX_BYTES if name == "indices" else np.dtype(self.value_dtype).itemsize)
+            if len(sizes) and int(sizes.max()) > most + codec.HEADER:
+                raise ValueError(f"a part of /{name} is larger than what it holds")
         if self.rows_offset is None or self.rows_offset + self.meta["n_samples"] * self.row_dtype.itemsize > size:
             raise ValueError("the file is truncated")
 
@@ -254,9 +262,10 @@ class Store(SourceBase):
 
     def feature_id_pieces(self, start: int = 0, stop: int | None = None):
         """(first feature, ids) for each stored piece that has features from start to stop, verified."""
-        features = self._group("features")
-        require_length(features, "ids", self.n_features)
-        return read_pieces(features, "ids", np.dtype(np.int64), start, stop)
+        for first, piece in read_pieces(self._group("features"), "ids", np.dtype(np.int64), start, stop):
+            if int(piece.min(initial=0)) < 0:
+                raise InputError(f"{self.path}: a feature's id is below 0; the file is damaged, make it again")
+            yield first, piece
 
     def feature_names(self, start: int, stop: int) -> list[str] | None:
         if not self.meta.get("named", False):
@@ -280,7 +289,7 @@ class Store(SourceBase):
     def _group(self, name: str):
         try:
             return member(self.file, name, h5py.Group)
-        except (KeyError, OSError, RuntimeError, ValueError) as error:
+        except DAMAGE as error:
             raise damage(self.path, error) from error
 
     def verify(self, progress=None) -> None:
@@ -301,6 +310,12 @@ class Store(SourceBase):
         n_ids = sum(len(piece) for _, piece in self.feature_id_pieces())
         if n_ids != self.n_features or sources_seen != self.n_samples:
             raise InputError(f"{self.path}: the map of features is incomplete; make the store again")
+        shares = 1 + self.n_features // IDS_AT_ONCE
+        for share in range(shares):
+            ids = np.concatenate([own[own % shares == share] for _, own in self.feature_id_pieces()] or [NO_IDS])
+            ids.sort()
+            if (ids[1:] == ids[:-1]).any():
+                raise InputError(f"{self.path}: two features have the same id; make the store again")
 
 
 def check_tables(chunks: np.ndarray, n_parts: int, chunk_nnz: int, n_rows: int, nnz: int) -> None:
@@ -315,6 +330,7 @@ def check_tables(chunks: np.ndarray, n_parts: int, chunk_nnz: int, n_rows: int, 
         and len(chunks) > 0
         and np.array_equal(chunks["first_row"], ends - rows)
         and ends[-1] == n_rows
+        and (entries >= 0).all()
         and entries.sum() == nnz
         and np.array_equal(chunks["first_part"], part_ends - parts)
         and part_ends[-1] == n_parts

@@ -10,7 +10,7 @@ import numpy as np
 from blocksvm.errors import InputError
 from blocksvm.labels import SETS, kind_of
 from blocksvm.sources.store.arrays import read_array, read_range, require_length, write_array
-from blocksvm.sources.store.files import create_group
+from blocksvm.sources.store.files import create_group, has
 
 BYTES, ENDS, NUMBERS, MEMBERS = (np.dtype(kind) for kind in ("u1", "i8", "f8", "i4"))
 
@@ -85,7 +85,7 @@ def read_labels(group: h5py.Group, n_labels: int, sets: bool) -> tuple:
         members = read_array(group, "members", MEMBERS, int(ends[-1]) if n_labels else 0)
         if (lengths < 0).any():
             raise _damaged(group, "set_ends", "does not rise")
-        if "numbers" in group:
+        if has(group, "numbers"):
             known = read_array(group, "numbers", NUMBERS, None).tolist()
         else:
             known = read_strings(group, "text", "ends", 0, len(read_array(group, "ends", ENDS, None)))
