@@ -24,7 +24,8 @@ from blocksvm.predict import main as predict
 from blocksvm.sources.block import carve_block
 from blocksvm.sources.store import anndata, codec, foreign, reader
 from blocksvm.sources.store.arrays import write_array
-from blocksvm.sources.store.files import create_hdf5, write_text_attribute
+from blocksvm.sources.store.creation import create_hdf5
+from blocksvm.sources.store.files import write_text_attribute
 from blocksvm.sources.store.reader import Store
 from blocksvm.sources.store.schema import ROW
 from blocksvm.sources.store.writer import StoreWriter

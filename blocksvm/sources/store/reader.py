@@ -164,16 +164,7 @@ class Store(SourceBase):
             found = self.file[name].id.get_chunk_info_by_coord((last * self.chunk_nnz,))
             if found.byte_offset != self.parts[name + "_offset"][last]:
                 fill_offsets(self.file[name], self.parts, name, self.chunk_nnz)
-        size = os.fstat(self.fd).st_size
-        for name in names:
-            offsets, sizes = self.parts[name + "_offset"], self.parts[name + "_size"].astype(np.uint64)
-            if len(offsets) and (int(offsets.max()) > size or int((offsets + sizes).max()) > size):
-                raise ValueError("the file is truncated")
-            most = self.chunk_nnz * (INDEX_BYTES if name == "indices" else np.dtype(self.value_dtype).itemsize)
-            if len(sizes) and int(sizes.max()) > most + codec.HEADER:
-                raise ValueError(f"a part of /{name} is larger than what it holds")
-        if self.rows_offset is None or self.rows_offset + self.meta["n_samples"] * self.row_dtype.itemsize > size:
-            raise ValueError("the file is truncated")
+        check_extents(self, names)
 
     def parts_of(self, chunk: int) -> list[tuple]:
         """The records of a chunk's parts (PART dtype, as tuples of int)."""
@@ -316,6 +307,20 @@ class Store(SourceBase):
             ids.sort()
             if (ids[1:] == ids[:-1]).any():
                 raise InputError(f"{self.path}: two features have the same id; make the store again")
+
+
+def check_extents(store: Store, names: list[str]) -> None:
+    """ValueError where the parts of ``names``, or the rows, lie beyond the file's end or are larger than they can be."""
+    size = os.fstat(store.fd).st_size
+    for name in names:
+        offsets, sizes = store.parts[name + "_offset"], store.parts[name + "_size"].astype(np.uint64)
+        if len(offsets) and (int(offsets.max()) > size or int((offsets + sizes).max()) > size):
+            raise ValueError("the file is truncated")
+        most = store.chunk_nnz * (INDEX_BYTES if name == "indices" else np.dtype(store.value_dtype).itemsize)
+        if len(sizes) and int(sizes.max()) > most + codec.HEADER:
+            raise ValueError(f"a part of /{name} is larger than what it holds")
+    if store.rows_offset is None or store.rows_offset + store.meta["n_samples"] * store.row_dtype.itemsize > size:
+        raise ValueError("the file is truncated")
 
 
 def check_tables(chunks: np.ndarray, n_parts: int, chunk_nnz: int, n_rows: int, nnz: int) -> None:
