@@ -10,12 +10,13 @@ import numpy as np
 from blocksvm.errors import InputError, called
 from blocksvm.kernels.dual_cd import (
     dual_cd_pass,
+    dual_coefficients,
     leave_resting,
     make_feasible,
     shares_of_gap,
 )
 from blocksvm.kernels.loss import AT_REST
-from blocksvm.kernels.margins import inner_with_difference, squared_distance, sum_of_squares
+from blocksvm.kernels.margins import add_rows, inner_with_difference, squared_distance, sum_of_squares
 from blocksvm.kernels.shuffle import keep_active
 from blocksvm.labels import SETS
 from blocksvm.problems import get_loss
@@ -179,7 +180,9 @@ class DualCD(Solver):
             if ratio is not None:
                 largest = problem.loss.compiled(make_feasible)(alpha, *row, ratio, largest)
                 state["alpha"][block.rows] = alpha
-            conjugates += self.combine(block, alpha, state["w"])
+            coefficients = np.empty(len(alpha))
+            conjugates += problem.loss.compiled(dual_coefficients)(alpha, *row, coefficients)
+            add_rows(*block.matrix, coefficients, problem.bias, state["w"])
         return conjugates, largest
 
     def start_visit(self, visit: State, whole: bool = True) -> None:
