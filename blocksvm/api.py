@@ -62,7 +62,6 @@ def fit(
     warm_start: str | Path | SavedRun | None = None,
     continue_from: str | Path | State | None = None,
     prior: str | Path | None = None,
-    temp: str | Path | None = None,
     **settings,
 ) -> Fitted:
     """Train on a source of blocks (``open_store``, ``Matrix``), or on a scipy CSR matrix with labels ``y`` and, where
@@ -75,8 +74,8 @@ def fit(
     inner pass, and ends the run where it says True; valid: a source to score after each outer iteration; warm_start: a
     model or checkpoint of the same rows, or what is in memory of such a run; continue_from: a model of an online
     learner, which goes on with its settings, or the arrays of its state, as ``loop.state`` has them, which goes on with
-    those given; prior: a model to be regularised towards; temp: a folder for a smaller store of the rows that a small
-    gap leaves undecided (None: the system's).  Raises InputError where the settings do not fit the rows or the memory.
+    those given; prior: a model to be regularised towards.  Raises InputError where the settings do not fit the
+    rows or the memory.
     """
     if hasattr(rows, "read_block"):
         if y is not None or sample_weight is not None:
@@ -92,7 +91,7 @@ def fit(
     )
     plan = Plan(source, asked, earlier=earlier, valid=valid, stop=stop)
     begin = warm_start if isinstance(warm_start, SavedRun) else _path(warm_start)
-    loop = OuterLoop(plan, Watch(on_event, stop), warm_start=begin, temp=_path(temp))
+    loop = OuterLoop(plan, Watch(on_event, stop), warm_start=begin)
     if state is not None:
         loop.allocate()
         _begin_with(loop.state, state)

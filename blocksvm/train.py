@@ -53,11 +53,6 @@ def parser(solver: str, settings: Settings) -> Parser:
     add_settings(p, f"settings of {solver}", settings)
     add_settings(p, "the run", RUN_SETTINGS, METHOD, TYPES)
     add_settings(p, "when to stop", RUN_SETTINGS, END, TYPES)
-    p.add_argument_group("the machine").add_argument(
-        "--temp",
-        metavar="DIR",
-        help="folder for a smaller store of the rows that a small gap leaves undecided (default: beside the model)",
-    )
     more = p.add_argument_group("starting, watching, resuming")
     more.add_argument("--warm-start", metavar="MODEL.h5", help="begin from a model or checkpoint of the same store")
     more.add_argument("--continue-from", metavar="MODEL.h5", help="an online learner goes on where it stopped, with "
@@ -129,8 +124,6 @@ def main(arguments: list[str]) -> int:
     else:
         settings = TrainSettings.continuing(options.continue_from, **keywords)
     outputs = _check_outputs(options, check_output)
-    if options.temp is not None and not Path(options.temp).is_dir():
-        raise InputError(f"{options.temp}: no such folder; --temp names an existing one")
     if options.calibrate:
         check_calibrated(options.calibrate, settings, about)
     stop = catch_signals()
@@ -144,7 +137,7 @@ def main(arguments: list[str]) -> int:
         chosen["targets"] = "sets"
     compile_solver(
         settings.solver, settings.learner, chosen, values, n_classes, options.quiet, options.store,
-        settings.screens, settings.memory, weighted=weighted, free_bias=settings.free_bias,
+        settings.memory, weighted=weighted, free_bias=settings.free_bias,
         resident=is_plain(options, settings) and rows_bytes(about) <= FEW * settings.memory,
     )  # fmt: skip
     if options.calibrate:

@@ -187,8 +187,8 @@ def test_a_certificate_belongs_to_the_weights_that_it_was_computed_for(monkeypat
     X, y = random_rows(n=60, seed=2)
     rebuild, rebuilt = DualCD.rebuild, []
 
-    def spoiled(self, state, blocks, decided=None):
-        rebuild(self, state, blocks, decided)
+    def spoiled(self, state, blocks):
+        rebuild(self, state, blocks)
         state["w"][0] += 1.0 + len(rebuilt)
         rebuilt.append(state["w"].copy())
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
-from training_cases import loaded_and_compiled, make_store, not_compiled_ahead, random_rows
+from training_cases import loaded_and_compiled, make_store, random_rows
 
 from blocksvm import predict, train
 from blocksvm.kernels import disk, inlined, inlined_with, kernel, specialised
@@ -396,16 +396,6 @@ def assert_warm(seen: tuple[dict, str]) -> None:
 def test_a_second_training_compiles_nothing(trained):
     store, cache = trained
     assert_warm(probe(cache, store))
-
-
-@needs_jit
-@pytest.mark.parametrize("loss", ["hinge", "epsilon-insensitive"])
-def test_leaving_out_what_a_small_gap_decides_compiles_nothing(trained, tmp_path, loss):
-    store = trained[0]
-    options = [store, store.with_name("model.h5"), "--overwrite", "--loss", loss, "--tol", "1e-9"]
-    missing, err = not_compiled_ahead("train", options, tmp_path / "cache")
-    assert "the gap has decided" in err
-    assert missing == []
 
 
 @needs_jit

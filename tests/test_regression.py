@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import reference
 import scipy.optimize
-from hypothesis import given, settings, strategies
 from training_cases import command, make_store, random_rows, run_in_process, stop_after, svmlight, train
 
 from blocksvm.api import fit
@@ -22,7 +21,6 @@ from blocksvm.solvers.protocol import Task
 from blocksvm.sources.matrix import Matrix
 from blocksvm.stream import main as stream_main
 from blocksvm.train import main as train_main
-from blocksvm.training.screening import Screening, first_bin
 
 LOSSES = ("epsilon-insensitive", "squared-epsilon-insensitive")
 CHUNKS = np.arange(0, 120, 8)
@@ -123,46 +121,6 @@ def test_stopped_and_resumed_to_the_same_bits(rows, tmp_path, loss, working_set)
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-def test_rows_that_the_gap_decides_are_left_out_and_nothing_else_changes(tmp_path, loss):
-    """The certificate of what is left is that of all rows, with the saved dual variables; targets lie far from 0."""
-    rng = np.random.default_rng(0)
-    X, _ = random_rows(n=600, d=10, seed=1)
-    y = X @ rng.normal(size=10) + 100.0 + rng.choice([0.0, 3.0], 600) * rng.standard_normal(600)
-    store = make_store(tmp_path, X, y, chunk_nonzeros=64)
-    run = train(store, loss=loss, epsilon=1.0, C=0.1, bias=30.0, tol=1e-9, max_outer=3000, schedule="5")
-    assert run.result.status == "converged"
-    left = [event for event in run.events if event["event"] == "left-out"]
-    assert left and left[-1]["rows"] < 600
-    with load_store(store) as (XS, yS):
-        XB, given = dense(XS, 30.0), (0.1, 1.0, "squared" in loss)
-        found = run.result.certificate
-        assert found.primal == pytest.approx(reference.regression_primal(XB, yS, run.w, *given), rel=1e-12)
-        assert found.dual == pytest.approx(reference.regression_dual(XB, yS, run.alpha, *given), rel=1e-12)
-
-
-class load_store:
-    """(X, y) of a store's rows in its order."""
-
-    def __init__(self, path):
-        self.path = path
-
-    def __enter__(self):
-        from scipy import sparse
-
-        from blocksvm.sources.store.reader import open_store
-
-        with open_store(self.path) as store:
-            block = store.reader(real=True).read_block(np.arange(len(store.chunks)), None)
-            values = np.ones(len(block.indices)) if block.values is None else block.values.astype(float)
-            return sparse.csr_matrix(
-                (values, block.indices, block.indptr), (block.n_samples, block.n_features)
-            ), block.y
-
-    def __exit__(self, *exception):
-        pass
-
-
-@pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("scale", [1e-4, 1e5])
 def test_targets_of_any_scale(rows, loss, scale):
     """Scaled with epsilon and (for the linear loss) C the problem is the same one; rows come to rest alike."""
@@ -203,36 +161,6 @@ def test_a_warm_start_begins_at_the_other_runs_end(rows, tmp_path):
     cold = train(Matrix(X, y), C=1.3, tol=1e-6, **run)
     warm = train(Matrix(X, y), C=1.3, tol=1e-6, warm_start=tmp_path / "m.h5", **run)
     assert warm.result.outer < cold.result.outer
-
-
-@settings(deadline=None, max_examples=60)
-@given(strategies.integers(0, 2**32 - 1), strategies.sampled_from(LOSSES), strategies.booleans())
-def test_no_row_that_is_decided_ever_moves(seed, loss, free_targets):
-    """By as many exact steps as are wanted, from certificates taken now and then: rows at a bound, and those inside of
-    the tube."""
-    rng = np.random.default_rng(seed)
-    X, _ = random_rows(n=40, d=8, density=0.4, seed=seed)
-    y = rng.normal(size=40) * 3.0 if free_targets else X @ rng.normal(size=8) + rng.choice([0.0, 2.0], 40)
-    weights = rng.integers(0, 4, 40) / 2.0
-    C, epsilon = float(rng.choice([0.05, 1.0, 20.0])), float(rng.choice([0.0, 0.1, 1.0]))
-    bias, squared = float(rng.choice([0.0, 2.0])), "squared" in loss
-    source, XB, costs = Matrix(X, y, weights=weights), dense(X, bias), C * weights
-    solver = DualCD(Task({"loss": loss, "C": C, "epsilon": epsilon}, source, bias, working_set=True))
-    block = source.reader(real=True).read_block(np.arange(len(source.chunks)), None)
-    beta, w = np.zeros(40), np.zeros(9)
-    snapshots = []
-    for sweep in range(int(rng.integers(2, 60))):
-        if rng.uniform() < 0.4 or sweep < 2:
-            primal = reference.regression_primal(XB, y, w, costs, epsilon, squared)
-            gap = primal - reference.regression_dual(XB, y, beta, costs, epsilon, squared)
-            looked = Screening(solver, 40, 8, source.max_norm)
-            looked.begin()
-            looked.look(block, XB @ w, beta.copy())
-            radius = np.sqrt(2.0 * (max(0.0, gap) + 1e-10 * (1.0 + primal)))
-            snapshots.append((looked.bins >= first_bin(radius), beta.copy()))
-        reference.regression_pass(XB, y, beta, w, rng.permutation(40), costs, epsilon, squared)
-        for decided, before in snapshots:
-            assert np.array_equal(beta[decided & (weights > 0)], before[decided & (weights > 0)])
 
 
 # -- commands --------------------------------------------------------------------------------------------------------

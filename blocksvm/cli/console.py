@@ -263,15 +263,12 @@ SECOND_COMPILER = 400_000_000  # --memory from which a second process may compil
 
 def compile_solver(
     name: str, learner: bool, given: Mapping, kind: str, n_classes: int, quiet: bool, file: str = "",
-    screening: bool = False, memory: int = 0, **more: bool,
+    memory: int = 0, **more: bool,
 ) -> None:  # fmt: skip
-    """The same for a solver with settings of its own, on rows of so many classes; screening: and for what certificates
-    of small gaps do besides, in a child of its own; more: as ``warmup.train`` has it."""
+    """The same for a solver with settings of its own, on rows of so many classes; more: as ``warmup.train`` has it."""
     from blocksvm.cli.warmup import solver_purpose
 
-    for small_gap in (False, True)[: 1 + screening]:
-        purpose = solver_purpose(name, learner, given, n_classes, screening=small_gap, **more)
-        compile_kernels(purpose, kind, quiet, file, memory)
+    compile_kernels(solver_purpose(name, learner, given, n_classes, **more), kind, quiet, file, memory)
 
 
 def compile_reader(dtype: str, bits: int | None, quiet: bool) -> Callable[[str], None]:

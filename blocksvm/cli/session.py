@@ -65,7 +65,6 @@ class Session:
                 checkpoint=checkpoint and Checkpoint(checkpoint, options.checkpoint_seconds),
                 warm_start=_path(options.warm_start),
                 began=began,
-                temp=_path(options.temp) or self.outputs["model"].parent,
             )
             if "log" in self.outputs:
                 writers.append(self._open_trace(stack, resume))

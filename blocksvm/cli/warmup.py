@@ -219,14 +219,13 @@ def train(
     learner: bool,
     settings: dict,
     n_classes: int,
-    screening: bool = False,
     weighted: bool = False,
     free_bias: bool = False,
     folds: bool = False,
     resident: bool = False,
 ) -> None:
-    """A run of a solver, with several blocks and with one, a held-out source, and what a warm start does; or what
-    certificates of small gaps do besides (``screening``), or cross-validation (``folds``); weighted: rows have weights;
+    """A run of a solver, with several blocks and with one, a held-out source, and what a warm start does; or
+    cross-validation (``folds``); weighted: rows have weights;
     free_bias: the run's bias is not regularised; resident: one block and nothing beside it."""
     import numpy as np
 
@@ -237,9 +236,6 @@ def train(
 
     if folds:
         warm_folds(few_rows(kind, n_classes, weighted, 20), kind, settings)
-        return
-    if screening:
-        warm_screening(few_rows(kind, n_classes, weighted), get_method(solver, learner), settings)
         return
     kernels.start()
     if free_bias:
@@ -370,26 +366,6 @@ def warm_folds(source, kind: str, settings: dict) -> None:
     for more in ({}, {"block_chunks": 40}, {"block_chunks": 40, "tol": 0.9}):
         cross_validate(source, (0.1, 1.0), 2, **run | more)
     warm_working_set(source)
-
-
-def warm_screening(source, method, settings: dict) -> None:
-    """Leaving out the rows that a gap decides."""
-    import numpy as np
-
-    from blocksvm.solvers.protocol import Task
-    from blocksvm.sources.remainder import KeptRows
-    from blocksvm.training.screening import Screening
-
-    solver = method.make(Task(settings, source, working_set=True))
-    if not solver.capabilities.screens:
-        return
-    if solver.real_targets:
-        source = source.reader(real=True)
-    block = source.read_block(np.arange(len(source.chunks)), None)
-    nothing = np.zeros(block.n_samples)
-    Screening(solver, source.n_samples, source.n_features, source.max_norm).look(block, nothing, nothing)
-    solver.combine(block, nothing, np.zeros(source.n_features + 1))
-    KeptRows(source, 1, int(block.indptr[1]), [(block, np.zeros(1, np.int32))])
 
 
 def predict(folder: Path, kind: str, dtype: str, several: bool = False) -> None:

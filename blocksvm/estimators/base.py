@@ -60,7 +60,7 @@ MACHINE = (
     Parameter("verbose", 0, "print a line for each reading of the rows"),
     Parameter("memory", None, "bytes for a store or batches, and for weights and tables (None: 1 GB, and for "
               "matrices no limit)"),
-    Parameter("temp", None, "folder for batches, and for rows that a small gap leaves undecided (None: the system's)"),
+    Parameter("temp", None, "folder for batches (None: the system's)"),
     Parameter("n_jobs", None, "threads that make a store of batches, and that predict rows in memory (None: 1, -1: as "
               "many as there are processors); whatever their number, the results are the same"),
 )  # fmt: skip
@@ -210,7 +210,7 @@ class Estimator(BaseEstimator):
 
     def _run(self, training: Training, **given) -> api.Fitted:
         """One run of ``blocksvm.fit``, with what every estimator gives it."""
-        run = {"memory": self._memory(training), "temp": self.temp, "seed": self._seed(), "on_event": self._show}
+        run = {"memory": self._memory(training), "seed": self._seed(), "on_event": self._show}
         return api.fit(training.source, **run | given)
 
     def _memory(self, training: Training) -> int:

@@ -26,7 +26,6 @@ from blocksvm.kernels.margins import (
     add_rows,
     certificate_sums,
     decision_values,
-    inner,
     inner_with_difference,
     squared_distance,
     sum_of_squares,
@@ -214,22 +213,6 @@ class Certificate:
     by_class: dict[str, list[float]] | None = None
 
 
-@dataclass
-class Decided:
-    """Rows that a gap has decided for good (training/screening.py): at every w that is still to come each stays at the
-    bound where its a is, so that its share of the gap is 0 and its loss is -conjugate(a) - a direction <w, x>.
-
-    rows; labelled, correct: of them, as in a certificate; conjugates: the sum of theirs; combination (d + 1,) float64:
-    sum a_i direction_i x_i of theirs.
-    """
-
-    combination: np.ndarray
-    rows: int = 0
-    labelled: int = 0
-    correct: int = 0
-    conjugates: float = 0.0
-
-
 class CertificateSums:
     """Adds up a certificate block by block, all at one w.
 
@@ -282,15 +265,6 @@ class CertificateSums:
             self.labelled += int(np.count_nonzero(block.y))
         elif self.squared_errors is not None:
             self.squared_errors.append(squared_distance(scores, block.y))
-
-    def add_decided(self, decided: Decided, w: np.ndarray) -> None:
-        """Add the rows that a gap has decided."""
-        product = inner(w, decided.combination)
-        magnitude = abs(decided.conjugates) + abs(product)
-        self.parts.append((-decided.conjugates - product, 0.0, product, magnitude))
-        self.correct += decided.correct
-        self.labelled += decided.labelled
-        self.squared_errors = None
 
     def _total(self, column: int) -> float:
         return math.fsum(part[column] for part in self.parts)

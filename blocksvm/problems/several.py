@@ -23,7 +23,6 @@ from blocksvm.problems.problem import (
     ROUNDING_OF_W,
     Certificate,
     CertificateSums,
-    Decided,
     above_primal,
     check_costs,
     class_factors,
@@ -182,9 +181,6 @@ class SideBySideSums(CertificateSums):
         """Which rows' class has the largest decision value."""
         self.correct += int(np.count_nonzero(scores.argmax(axis=1) == block.y))
         self.labelled += int(np.count_nonzero(block.y >= 0))
-
-    def add_decided(self, decided: Decided, w: np.ndarray) -> None:
-        raise NotImplementedError("no rows of several vectors are decided")
 
 
 class SeveralSums(SideBySideSums):

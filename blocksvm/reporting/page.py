@@ -206,10 +206,6 @@ def _figures(runs: Sequence[Run]) -> str:
             rows = [[f"{one.rows:.0f}", f"{one.seconds:.3f}", told(one.loss), _wrong(one)] for one in spread(learner)]
             head = ["rows", "seconds", "average loss", "mistakes"]
             parts.append(_details(f"{run.name}: {name}", _table(head, rows)))
-        for after, left in run.left_out.items():
-            parts.append(
-                f"<p>{escape(run.name)}: after {after} outer iterations the gap had decided all but {left:,} rows.</p>"
-            )
     return "\n".join(parts)
 
 

@@ -66,8 +66,7 @@ class Suffered:
 @dataclass
 class Run:
     """A run so far.  settings, memory (bytes): by name; iterations; suffered: of each learner by its name; status: None
-    while it goes on, or where it was killed; left_out: the rows that were still read, by the outer iteration before
-    which a gap had decided the others."""
+    while it goes on, or where it was killed."""
 
     name: str
     settings: dict[str, str] = field(default_factory=dict)
@@ -75,7 +74,6 @@ class Run:
     memory: dict[str, float] = field(default_factory=dict)
     iterations: list[Iteration] = field(default_factory=list)
     suffered: dict[str, list[Suffered]] = field(default_factory=dict)
-    left_out: dict[int, int] = field(default_factory=dict)
     rows: float | None = None
     method: str = ""
     status: str | None = None
@@ -164,8 +162,6 @@ def load_run(path: Path, name: str, unfinished: bool = False) -> Run:
             _begin(run, event)
         elif kind == "outer":
             _iterate(run, event)
-        elif kind == "left-out":
-            run.left_out[len(run.iterations)] = int(event.amount("rows"))
         if kind in ("progress", "outer", "end") and values.get(LOSS) is not None:
             _suffer(run, event)
         run.seconds = max(run.seconds, event.amount("seconds"))

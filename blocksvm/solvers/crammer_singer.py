@@ -13,7 +13,6 @@ from blocksvm.kernels.crammer_singer import (
 )
 from blocksvm.kernels.several import add_rows_to_several
 from blocksvm.problems.crammer_singer import CrammerSinger, crammer_singer
-from blocksvm.problems.problem import Decided
 from blocksvm.solvers.dual_cd import CONJUGATE, NO_PAUSES, NO_SHARES
 from blocksvm.solvers.protocol import SHARE, SavedRun, State, Task
 from blocksvm.solvers.side_by_side import SideBySide
@@ -30,7 +29,7 @@ class CrammerSingerCD(SideBySide):
         """The other run's a, scaled in each class by the ratio of C, then into each row's own bounds."""
         self._sum_rows(state, blocks, self.problem.cost / self.load_alpha(state, saved))
 
-    def rebuild(self, state: State, blocks: Iterable[Block], decided: Decided | None = None) -> None:
+    def rebuild(self, state: State, blocks: Iterable[Block]) -> None:
         """w_k = w0_k + sum a_ik x_i anew from a, in one reading of all rows."""
         self._sum_rows(state, blocks, np.ones(self.n_vectors))
         if self.prior.size:

@@ -17,13 +17,12 @@ from blocksvm.kernels.dual_cd import (
 )
 from blocksvm.kernels.loss import AT_REST
 from blocksvm.kernels.margins import add_rows, inner_with_difference, squared_distance, sum_of_squares
-from blocksvm.kernels.screening import distances
 from blocksvm.kernels.shuffle import keep_active
 from blocksvm.labels import SETS
 from blocksvm.problems import get_loss
 from blocksvm.problems.free_bias import constant_value
 from blocksvm.problems.loss import REAL_NUMBERS
-from blocksvm.problems.problem import Decided, make_problem, problem_settings
+from blocksvm.problems.problem import make_problem, problem_settings
 from blocksvm.problems.settings import CRAMMER_SINGER, MULTICLASS, WITH_CLASSES
 from blocksvm.settings import Settings, plain
 from blocksvm.solvers.protocol import (
@@ -87,7 +86,6 @@ class DualCD(Solver):
         takes_weights=True,
         working_set=True,
         free_bias=True,
-        screens=True,
         default_max_outer=1000,
     )
 
@@ -159,13 +157,10 @@ class DualCD(Solver):
                 saved.load(self.name, MULTIPLIER, state[MULTIPLIER])
             w[-1] += state[MULTIPLIER][0]
 
-    def rebuild(self, state: State, blocks: Iterable[Block], decided: Decided | None = None) -> None:
-        """w = w0 + sum a_i direction_i x_i anew from a, in one reading of all rows but those that a gap has decided."""
+    def rebuild(self, state: State, blocks: Iterable[Block]) -> None:
+        """w = w0 + sum a_i direction_i x_i anew from a, in one reading of all rows."""
         conjugates, _ = self._sum_rows(state, blocks)
         state["sums"][CONJUGATE] = conjugates[0]
-        if decided is not None:
-            state["w"] += decided.combination
-            state["sums"][CONJUGATE] += decided.conjugates
         if len(self.prior):
             state["w"] += self.prior  # last: its weights may be large, and each addition to them rounds
         if self.problem.free_bias:
@@ -185,7 +180,9 @@ class DualCD(Solver):
             if ratio is not None:
                 largest = problem.loss.compiled(make_feasible)(alpha, *row, ratio, largest)
                 state["alpha"][block.rows] = alpha
-            conjugates += self.combine(block, alpha, state["w"])
+            coefficients = np.empty(len(alpha))
+            conjugates += problem.loss.compiled(dual_coefficients)(alpha, *row, coefficients)
+            add_rows(*block.matrix, coefficients, problem.bias, state["w"])
         return conjugates, largest
 
     def start_visit(self, visit: State, whole: bool = True) -> None:
@@ -264,21 +261,6 @@ class DualCD(Solver):
         problem.loss.compiled(shares_of_gap)(
             scores, block.y, block.weights, state["alpha"], self.cost, problem.own, state["rest"], state["pauses"], out
         )
-
-    def distances(self, block: Block, scores: np.ndarray, alpha: np.ndarray, bins: np.ndarray, counts: np.ndarray):
-        problem = self.problem
-        problem.loss.compiled(distances)(
-            scores, block.y, block.weights, alpha, self.cost, problem.own, not problem.real, block.indptr,
-            block.sq_norms, problem.bias * problem.bias, block.rows, bins, counts,
-        )  # fmt: skip
-
-    def combine(self, block: Block, alpha: np.ndarray, combination: np.ndarray) -> np.ndarray:
-        problem, coefficients = self.problem, np.empty(len(alpha))
-        conjugates = problem.loss.compiled(dual_coefficients)(
-            alpha, block.y, block.weights, self.cost, problem.own, coefficients
-        )
-        add_rows(*block.matrix, coefficients, problem.bias, combination)
-        return np.array(conjugates)
 
     def begin_outer(self, state: State) -> None:
         """A free bias: the multiplier c moves by a multiple of u = B sum a_i direction_i, and the constant feature's
@@ -372,7 +354,6 @@ def make(task: Task) -> Solver:
         return SeveralDualCD(task)
     if settings["multiclass"] is not None:
         raise InputError(f"{called('multiclass')}: is for more than two classes; leave it out")
-    # with a working set a gap may decide rows for good, for which D must not fall
     if task.several_passes and not task.working_set and get_loss(settings["loss"]).quadratic:
         from blocksvm.solvers.common_direction import DualCDWithDirection
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from blocksvm.errors import InputError, called
 from blocksvm.memory import Budget
-from blocksvm.problems.problem import Certificate, Decided, Problem
+from blocksvm.problems.problem import Certificate, Problem
 from blocksvm.problems.support import Support
 from blocksvm.settings import Settings
 from blocksvm.sources.block import Block
@@ -36,7 +36,7 @@ class Capabilities:
     may have weights; predicts_first: each row is predicted before it is learned from, and the loss of that is
     reported; needs_all_rows: all rows must be in memory at once; working_set: it tells which rows can still move, and
     passes over some rows of a block alone make sense; free_bias: the weight of the constant feature may go without
-    regularisation; screens: it tells how far each row is from moving (``Solver.distances``); linear: its result is a
+    regularisation; linear: its result is a
     vector of weights, one a feature; default_max_outer: outer iterations where none are asked for.
     """
 
@@ -53,7 +53,6 @@ class Capabilities:
     needs_all_rows: bool = False
     working_set: bool = False
     free_bias: bool = False
-    screens: bool = False
     linear: bool = True
     default_max_outer: int = 1
 
@@ -224,9 +223,8 @@ class Solver(Protocol):
         """Begin from another run's end; blocks: all rows, once."""
         self.capabilities.require("warm_starts", self.name, "warm_start")
 
-    def rebuild(self, state: State, blocks: Iterable[Block], decided: Decided | None = None) -> None:
-        """Of a solver that certifies: the weights anew from the dual variables, in one reading of all rows but those
-        that a gap has decided."""
+    def rebuild(self, state: State, blocks: Iterable[Block]) -> None:
+        """Of a solver that certifies: the weights anew from the dual variables, in one reading of all rows."""
         raise NotImplementedError(f"{self.name} keeps no dual variables")
 
     def start_visit(self, visit: State, whole: bool = True) -> None:
@@ -239,16 +237,6 @@ class Solver(Protocol):
         visit, each as it was before the row's own step: to a block in the first pass, to a working set in the last.
         state: as a visit gets it."""
         raise NotImplementedError(f"{self.name} keeps no working set")
-
-    def distances(self, block: Block, scores: np.ndarray, alpha: np.ndarray, bins: np.ndarray, counts: np.ndarray):
-        """How far w may move before one of the block's rows, at decision values ``scores``, leaves its bound or its
-        predicted label: as kernels/screening.py has it; of a solver with a working set.  alpha (n,) of the rows."""
-        raise NotImplementedError(f"{self.name} keeps no working set")
-
-    def combine(self, block: Block, alpha: np.ndarray, combination: np.ndarray) -> np.ndarray:
-        """combination (d + 1,) += sum a_i direction_i x_i of the block's rows; returns the sums of the conjugates of
-        f a_i for f = 1, 1/2 and 1/4; of a solver that certifies."""
-        raise NotImplementedError(f"{self.name} keeps no dual variables")
 
     def inner_pass(self, block: Block, state: State, visit: State, order: np.ndarray) -> PassResult:
         """One pass over the rows of the block in ``order`` (n,) int32, which it may change."""

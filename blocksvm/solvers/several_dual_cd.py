@@ -22,7 +22,7 @@ from blocksvm.kernels.several import (
     several_feasible,
     several_shares,
 )
-from blocksvm.problems.problem import Certificate, Decided
+from blocksvm.problems.problem import Certificate
 from blocksvm.problems.several import CERTIFIED, REL_GAP, SeveralProblems, each_against_the_rest
 from blocksvm.solvers.dual_cd import CONJUGATE, NO_SHARES
 from blocksvm.solvers.protocol import SHARE, SavedRun, State, StateArray, Task
@@ -71,7 +71,7 @@ class SeveralDualCD(SideBySide):
         by_side = self.problem.cost / self.load_alpha(state, saved)
         self._sum_rows(state, blocks, np.where(self.problem.targets > 0.0, by_side[:, 1], by_side[:, 0]))
 
-    def rebuild(self, state: State, blocks: Iterable[Block], decided: Decided | None = None) -> None:
+    def rebuild(self, state: State, blocks: Iterable[Block]) -> None:
         """w_c = w0_c + sum a_i direction_i x_i anew from a, of the live problems, in one reading of all rows."""
         self._sum_rows(state, blocks)
         if self.prior.size:

@@ -22,7 +22,7 @@ class SideBySide(DualCD):
     prior (d + 1, width) or (0, 0), from ``start`` on.
     """
 
-    capabilities = replace(DualCD.capabilities, free_bias=False, screens=False)
+    capabilities = replace(DualCD.capabilities, free_bias=False)
     rests_by_vector = False  # a row rests for each vector by itself
 
     def __init__(self, task: Task):

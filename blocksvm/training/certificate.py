@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from blocksvm.model.values import Pieces, classes_of, decision_pieces, misordered
-from blocksvm.problems.problem import Certificate, CertificateSums, Decided, Problem
+from blocksvm.problems.problem import Certificate, CertificateSums, Problem
 from blocksvm.solvers.protocol import Completion, Solver
 from blocksvm.sources.block import Block
 
@@ -98,22 +98,18 @@ def certify(
     enough: float = math.inf,
     prior: np.ndarray | None = None,
     seen_block: Callable[[Block, np.ndarray], None] = lambda block, scores: None,
-    decided: Decided | None = None,
     scores_of: Callable[[CertificateSums, Block], np.ndarray] = lambda sums, block: sums.scores(block),
 ) -> tuple[Certificate, float] | Missed | None:
     """(certificate, relative drift of w) of w (d + 1,) and alpha (l,) over blocks of all rows, or of w (k, d + 1) and
     alpha (l, k) of several problems; None if stopped.  prior:
-    the weights w0 that w is regularised towards; seen_block is given each block and its scores; decided: rows that are
-    in no block, since a gap has decided them; scores_of: has a block's decision values made.
+    the weights w0 that w is regularised towards; seen_block is given each block and its scores;
+    scores_of: has a block's decision values made.
 
     The gap is a sum of one term >= 0 a row (the Fenchel-Young inequality), so it is broken off, with what was seen of
     it, as soon as the rows read so far have a gap above ``enough``, or many rows one that promises far more than that.
     """
     sums = problem.sums(w, prior)
     seen = 0
-    if decided is not None:
-        sums.add_decided(decided, w)
-        seen = decided.rows
     for block in blocks:
         scores = scores_of(sums, block)
         own = None if alpha is None else alpha[block.rows]

@@ -24,9 +24,8 @@ LARGEST_DRIFT = 1e-9  # relative to ||w||^2: w is recomputed from alpha where th
 class Certifier:
     """Certifies the ``state`` of a run.
 
-    weights() gives w; supply: reads every row once, but those that a gap has decided, and its screening looks at them
-    meanwhile; stop() ends a certificate that is under way; working_set: is chosen anew while all rows pass by, at the w
-    of the certificate.
+    weights() gives w; supply: reads every row once; stop() ends a certificate that is under way; working_set: is chosen
+    anew while all rows pass by, at the w of the certificate.
     """
 
     def __init__(
@@ -64,19 +63,16 @@ class Certifier:
             return evaluate(solver, self.weights(), solver.completion(self.state), rows, self.stop)
         # a reading that gathers is not in vain where the certificate misses the tolerance
         enough = math.inf if gather else self._enough(dual)
-        decided = None if self.supply.screening is None else self.supply.screening.decided
         rebuilt = False
         while True:
             alpha = solver.dual_variables(self.state)
             if gather:
                 self.working_set.begin_reading(anew=True)
-                if self.supply.screening is not None:
-                    self.supply.screening.begin()
             seen = {"seen_block": self._gather} if gather else {}
             found = certify(
                 solver.problem_at(self.state), self.weights(), alpha, self.supply.all_blocks(blocks, then), self.stop,
                 enough,
-                solver.prior, decided=decided, scores_of=self._scores, **seen,
+                solver.prior, scores_of=self._scores, **seen,
             )  # fmt: skip
             if found is None or isinstance(found, Missed):
                 return found
@@ -84,7 +80,7 @@ class Certifier:
             # w made anew from alpha differs from it by rounding alone, and what is measured of that is in the gap
             if alpha is None or drift <= LARGEST_DRIFT or rebuilt:
                 return certificate
-            solver.rebuild(self.state, self.supply.all_blocks(blocks), decided)
+            solver.rebuild(self.state, self.supply.all_blocks(blocks))
             rebuilt = True
 
     def _scores(self, sums: CertificateSums, block: Block) -> np.ndarray:
@@ -103,8 +99,6 @@ class Certifier:
         rows = [a.name for a in solver.state_arrays if a.axis == "row" and a.in_visits]
         put_rows(block, {name: part[name] for name in rows}, self.state)
         self.working_set.gather(block, share)
-        if self.supply.screening is not None:
-            self.supply.screening.look(block, scores, part["alpha"])
 
     def _enough(self, dual: float | None) -> float:
         """The gap from which on the tolerance is missed whatever rows are still to come: gap / (D + gap) > tol; D is

@@ -15,7 +15,7 @@ from blocksvm.solvers.protocol import State
 from blocksvm.training.plan import Plan
 from blocksvm.training.record import Progress
 
-WORKING_SET, SCREENING = "working-set", "screening"  # the name spaces of what they had
+WORKING_SET = "working-set"  # the name space of what it had
 ARRAY_TYPES = tuple(np.dtype(one).str for one in "?bBhHiIqQfd")
 
 
@@ -38,11 +38,10 @@ class Checkpoint:
         progress: dict,
         visit: State | None,
         working_set: State | None,
-        screening: State | None,
     ) -> None:
-        """Write the state, the progress, the arrays of the visit under way (None: between visits), which rows the
-        working set has and which are decided (None: there is no such thing)."""
-        more = {WORKING_SET: working_set, SCREENING: screening, VISIT: visit}
+        """Write the state, the progress, the arrays of the visit under way (None: between visits), and which rows the
+        working set has (None: there is none)."""
+        more = {WORKING_SET: working_set, VISIT: visit}
         besides, told = self.besides()
         spaces = {plan.namespace: state} | {name: own for name, own in more.items() if own is not None} | besides
         save_checkpoint(self.path, spaces, plan.describe() | {"progress": progress, "versions": versions()} | told)
@@ -63,7 +62,7 @@ class Checkpoint:
         return progress, self._arrays(saved, VISIT)
 
     def arrays(self, space: str) -> State:
-        """What the working set, or the screening, had."""
+        """What the working set had."""
         found = self._arrays(open_state(self.path), space)
         if found is None:
             raise InputError(f"{self.path}: holds no {space}; it belongs to another run")

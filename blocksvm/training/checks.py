@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from blocksvm.solvers.protocol import Solver, State
 from blocksvm.training.record import Progress
-from blocksvm.training.screening import Screening
 from blocksvm.training.working_set import WorkingSet
 
 OUTSIDE = 0.1  # of the gap: where the rows that are no members have more of it, all rows are visited
@@ -19,11 +18,9 @@ WITHIN_REACH = 4.0
 WORK_OF_VISITS = 10.0
 
 
-def next_is_a_check(
-    progress: Progress, working_set: WorkingSet, screening: Screening | None, gap: float, tol: float, reading: float
-) -> bool:
-    """Whether the next outer iteration certifies and visits no block: where it may well end the run, or decide many
-    rows.  gap: relative, as the last one's visits suggest it; reading: the work of a certificate, in nonzeros."""
+def next_is_a_check(progress: Progress, working_set: WorkingSet, gap: float, tol: float, reading: float) -> bool:
+    """Whether the next outer iteration certifies and visits no block: where it may well end the run.  gap: relative, as
+    the last one's visits suggest it; reading: the work of a certificate, in nonzeros."""
     attempts, outer = progress.attempts, progress.position.outer - 1
     if working_set.idle:
         attempts.without_set()
@@ -38,8 +35,6 @@ def next_is_a_check(
         in_vain = progress.checked_gap is not None and before is not None and gap > STANDING * before
         return outside <= OUTSIDE and gap * BY_THE_SET <= tol and not in_vain
     progress.checked_gap = None
-    if screening is not None and screening.is_due(gap * abs(progress.estimates[-1])):
-        return True
     reached = gap * attempts.factor <= WITHIN_REACH * tol
     return attempts.worthwhile(outer, gap, tol) or (reached and progress.work_since >= WORK_OF_VISITS * reading)
 

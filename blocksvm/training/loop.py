@@ -8,7 +8,6 @@ certificate says that the optimum is reached.
 
 from __future__ import annotations
 
-import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -20,13 +19,12 @@ from blocksvm.problems.problem import Certificate
 from blocksvm.solvers.protocol import SavedRun, State
 from blocksvm.training.certificate import FACTOR_WITH_A_SET, Missed
 from blocksvm.training.certifier import Certifier
-from blocksvm.training.checkpoint import SCREENING, WORKING_SET, Checkpoint
+from blocksvm.training.checkpoint import WORKING_SET, Checkpoint
 from blocksvm.training.checks import STILL, at_rest, next_is_a_check
 from blocksvm.training.heldout import held_out_figures
 from blocksvm.training.plan import Plan
 from blocksvm.training.reading import Reading
 from blocksvm.training.record import Progress, Result, Tally, cause_of, end_event, outer_event, start_event
-from blocksvm.training.screening import FAR
 from blocksvm.training.supply import Supply
 from blocksvm.training.visitor import Visitor
 from blocksvm.training.visits import Executor, ThisThread
@@ -49,8 +47,7 @@ class OuterLoop:
 
     checkpoint: where the state is saved, now and then, on interruption and at the end; warm_start: a model or
     checkpoint to begin from, of the same rows or of what the store had before it was changed, or a run in memory;
-    executor: who makes the visits; began: when the run's seconds began to count; temp: the folder for a smaller store
-    of the rows that are undecided (None: the system's).
+    executor: who makes the visits; began: when the run's seconds began to count.
     """
 
     def __init__(
@@ -62,7 +59,6 @@ class OuterLoop:
         warm_start: Path | SavedRun | None = None,
         executor: Executor | None = None,
         began: float | None = None,
-        temp: Path | None = None,
     ):
         self.plan = plan
         self.watch = watch
@@ -70,7 +66,6 @@ class OuterLoop:
         self.warm_start = warm_start
         self.executor = executor or ThisThread()
         self.began = time.perf_counter() if began is None else began
-        self.temp = Path(tempfile.gettempdir()) if temp is None else temp
         self.progress = Progress()
         if plan.blocks.set_bytes is not None:
             self.progress.attempts.factor = FACTOR_WITH_A_SET
@@ -116,7 +111,7 @@ class OuterLoop:
         broken_off = None
         if plan.resume is not None:
             self.progress, broken_off = self.checkpoint.restore(plan, self.state)
-        with Supply(plan, self.progress, self.temp, self.watch.stop) as self.supply:
+        with Supply(plan, self.progress) as self.supply:
             self._open(broken_off)
             if self.warm_start is not None and plan.resume is None:
                 start_warm(self.warm_start, plan, self.state, self.supply.every_row())
@@ -158,8 +153,6 @@ class OuterLoop:
         plan, supply, resumed = self.plan, self.supply, self.plan.resume is not None
         if resumed:
             plan.solver.resume(self.state, supply.every_row)
-        if resumed and supply.screening is not None:
-            supply.restore(self.checkpoint.arrays(SCREENING))
         saved = self.checkpoint.arrays(WORKING_SET) if resumed and supply.blocks.set_bytes is not None else None
         self.working_set = make_working_set(plan.source, supply.blocks, saved, supply.every_row)
         self.certifier = Certifier(plan, self.state, self.weights, supply, self.watch.stop, self.working_set)
@@ -167,32 +160,11 @@ class OuterLoop:
         visitor.unpack(broken_off, self.working_set)
         self.reading = Reading(self, visitor)
 
-    def _leave_out(self) -> bool:
-        """Go on without the rows that the last certificate has decided; False where the run was stopped meanwhile."""
-        progress, supply = self.progress, self.supply
-        self.emit("leaving-out")
-        renewed = supply.blocks.set_bytes == 0 or supply.screening.fits(progress.leave_out, supply.blocks)
-        if renewed:  # the set's memory is wanted, or its rows lie elsewhere from now on
-            self.working_set = self.certifier.working_set = None
-        whole = supply.leave_out(progress.leave_out, self.state)
-        if whole:
-            progress.leave_out = 0
-            undecided = supply.blocks.source
-            self.emit(
-                "left-out", rows=undecided.n_samples, nonzeros=undecided.n_nonzeros, in_memory=undecided.in_memory
-            )
-        if renewed:
-            self.working_set = make_working_set(self.plan.source, supply.blocks, None, supply.every_row)
-            self.certifier.working_set = self.working_set
-        return whole
-
     def _iterate(self) -> str:
         position = self.progress.position
         while True:
             status = self._ended() if position.between_outers() else None
             if status is None:
-                if self.progress.leave_out and not self._leave_out():
-                    return "interrupted"
                 following = self.supply.blocks.partition.blocks(position.outer + 1)
                 status = self.reading.visit_all(following) or self._close_outer(following)
             if status is not None:
@@ -266,13 +238,9 @@ class OuterLoop:
             tally = progress.tally
             self.working_set.end_reading(tally.gain, tally.nnz_visited, tally.set_gain, tally.set_work)
             progress.gap_estimate = None if position.check else prospect
-            screening = self.supply.screening
-            far = certificate and certificate.rel_gap > FAR * plan.settings.tol
-            if position.check and screening is not None and far:
-                progress.leave_out = screening.first_decided(certificate, self.supply.blocks)
             position.renewed = position.check
             work = self.supply.blocks.work_of_reading
-            position.check = next_is_a_check(progress, self.working_set, screening, prospect, plan.settings.tol, work)
+            position.check = next_is_a_check(progress, self.working_set, prospect, plan.settings.tol, work)
         progress.tally = Tally()
         return None
 
@@ -299,8 +267,8 @@ class OuterLoop:
         progress = asdict(self.progress) | {"seconds_before": self.seconds()}
         progress["cycle"]["seconds_before"] = self.reading.seconds()
         visit = self.reading.visitor.packed(self.working_set)
-        of_both = [None if one is None else one.saved() for one in (self.working_set, self.supply.screening)]
-        self.checkpoint.save(self.plan, self.state, progress, visit, *of_both)
+        of_set = None if self.working_set is None else self.working_set.saved()
+        self.checkpoint.save(self.plan, self.state, progress, visit, of_set)
 
     def save_if_due(self) -> None:
         if self.checkpoint is not None and self.checkpoint.is_due():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -14,8 +14,6 @@ from blocksvm.training import working_set
 from blocksvm.training.partition import Partition
 from blocksvm.training.settings import AUTO, TrainSettings
 
-MOST_FOR_SCREENING = 0.25  # of the memory that is left for blocks and the working set
-WRITTEN_CHUNKS = 8  # of a smaller store, in memory while it is written
 TABLE_BYTES = 120  # of tables for each chunk
 SET_SHARE = 0.5  # of what the blocks would get, for the working set
 CHOOSING_BYTES = 48  # of a row of the block at work, while it is decided which of them the working set takes
@@ -25,13 +23,12 @@ CHOOSING_BYTES = 48  # of a row of the block at work, while it is decided which 
 class Blocks:
     """Where the blocks of an outer iteration come from: the source, which of its chunks form which block, and the
     memory for them; set_bytes: of the working set, None where there is none, 0 where its rows are those of the block in
-    memory; decided_bytes: for the rows that the gap leaves undecided, None where none are ever decided."""
+    memory."""
 
     source: Source
     partition: Partition
     arena_bytes: int
     set_bytes: int | None
-    decided_bytes: int | None = None
 
     @property
     def work_of_reading(self) -> float:
@@ -67,20 +64,11 @@ def plan_blocks(
     """The blocks for what the budget leaves: all rows at once where they fit, else two blocks, the one at work and the
     one being read, and rows kept between readings.
 
-    saved: {"resident", "capacity", "set_bytes", "decided_bytes"} of the run that is resumed, whose blocks must be
+    saved: {"resident", "capacity", "set_bytes"} of the run that is resumed, whose blocks must be
     formed again.  Raises InputError with the whole need where not even the smallest blocks fit.
     """
     share = settings.working_set_share()
     chunks = source.chunks
-    # rows' distances and their combination, a smaller store's tables and chunks being written
-    own = source.n_samples + 8 * (n_features + 1) + TABLE_BYTES * len(chunks)
-    own += WRITTEN_CHUNKS * int(chunks.nnz.max()) * (INDEX_BYTES + source.value_bytes)
-    if saved is None:
-        screened = settings.screens and solver.capabilities.screens and own <= MOST_FOR_SCREENING * budget.left
-    else:
-        screened = saved.get("decided_bytes") is not None
-    if screened:
-        budget.take("decided rows", own)
     block = bytes_by_chunk(source)
     alone = chunks.n_rows * 8 if source.in_memory else block
     work = chunks.n_rows * row_work_bytes(solver)
@@ -98,10 +86,7 @@ def plan_blocks(
         partition = Partition(alone + work, need, *arguments)
         set_bytes = None if share is None else saved.get("set_bytes") if saved else _copies(budget, source)
         budget.take("working set", set_bytes or 0)
-        found = Blocks(source, partition, arena, set_bytes)
-        decided = _decided_bytes(saved, screened, min(budget.left, int(block.sum()) // 2))
-        budget.take("undecided rows", decided or 0)
-        return replace(found, decided_bytes=decided)
+        return Blocks(source, partition, arena, set_bytes)
     budget.take("reading", edges)
     cost = 2 * block + work
     smallest = int(np.sort(cost)[-(n or 1) :].sum())
@@ -113,9 +98,7 @@ def plan_blocks(
     budget.require("two blocks as the run was begun with" if saved else "two blocks", max(smallest, capacity))
     used = min(capacity, int(cost.sum()))
     budget.take("two blocks", used)
-    # the working set gives its memory to the rows that are left undecided, where all of them fit there
-    decided = _decided_bytes(saved, screened, set_bytes)
-    return Blocks(source, Partition(cost, capacity, *arguments), used // 2 + edges, set_bytes, decided)
+    return Blocks(source, Partition(cost, capacity, *arguments), used // 2 + edges, set_bytes)
 
 
 def bytes_by_chunk(source: Source) -> np.ndarray:
@@ -129,32 +112,6 @@ def _copies(budget: Budget, source: Source) -> int:
     n_rows, nnz = (int(working_set.RESIDENT_SHARE * n) + 1 for n in (source.n_samples, source.n_nonzeros))
     wanted = working_set.bytes_of_set(source, n_rows, nnz)
     return wanted if wanted <= budget.left else 0
-
-
-def _decided_bytes(saved: dict | None, screened: bool, room: int) -> int | None:
-    if saved is not None:
-        return saved.get("decided_bytes")
-    return max(0, room) if screened else None
-
-
-def blocks_of_undecided(source: Source, whole: Blocks, solver: Solver, settings: TrainSettings) -> Blocks:
-    """The blocks of a source that has only some of the rows of ``whole``, within the same memory."""
-    chunks = source.chunks
-    arguments = (
-        settings.block_chunks,
-        settings.partition,
-        settings.order,
-        settings.seed,
-        source.shuffled,
-        chunks.n_rows,
-    )
-    block = bytes_by_chunk(source)
-    if source.in_memory:
-        partition = Partition(block, int(block.sum()), None, *arguments[1:])
-        return Blocks(source, partition, 0, 0, whole.decided_bytes)
-    cost = 2 * block + chunks.n_rows * row_work_bytes(solver)
-    partition = Partition(cost, whole.partition.capacity, *arguments)
-    return replace(whole, source=source, partition=partition)
 
 
 def _set_bytes(budget: Budget, source: Source, share: float | None, smallest: int) -> int | None:

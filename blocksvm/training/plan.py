@@ -147,7 +147,6 @@ class Plan:
             "resident": blocks.partition.resident,
             "capacity": int(blocks.partition.capacity),
             "set_bytes": blocks.set_bytes,
-            "decided_bytes": blocks.decided_bytes,
         }
 
     def check_resumed(self, path: Path) -> None:

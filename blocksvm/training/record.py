@@ -2,8 +2,7 @@
 them.
 
 Events are plain dicts, one JSON line each in a trace: "start" (or "resume"), "progress", "visit", "certifying", "outer"
-and "end"; and "leaving-out" and "left-out", which tells how many rows are read from then on, since a gap has decided
-the others.
+and "end".
 """
 
 from __future__ import annotations
@@ -102,7 +101,6 @@ class Progress:
     iteration that visited blocks; checked_gap: relative, certified by the last one where that visited none;
     certificate: the last one taken, and the outer iteration at whose end it was;
     work_since: nonzeros visited since all rows were last looked at for one, those of further passes over a block aside;
-    leave_out: the bin of distances (screening.py) from which on rows are still to be left out, 0 where none are;
     finished: what the solver said after the last pass of a visit under way; outers_before: outer iterations of a run
     that this one continues; warm_started: it began at another one's end.
     """
@@ -128,7 +126,6 @@ class Progress:
     certificate: dict | None = None
     certified_outer: int = 0
     work_since: int = 0
-    leave_out: int = 0
     finished: bool = False
     outers_before: int = 0
     warm_started: bool = False

@@ -16,7 +16,6 @@ from blocksvm.training.methods import get_method
 from blocksvm.training.run_settings import FREE, LIMITS, RUN_SETTINGS
 from blocksvm.training.schedule import Schedule, make_schedule
 
-SCREENED_FROM = 1e-5  # relative gap asked for: for a larger one few rows are decided before the run is at its end
 AUTO = 0.0  # in the place of the working set's share: as much as the memory plan gives it
 
 
@@ -101,12 +100,6 @@ class TrainSettings:
     @property
     def free_bias(self) -> bool:
         return self.bias == FREE
-
-    @property
-    def screens(self) -> bool:
-        """Rows that a gap decides may be left out: it must be small, the solver tell which rows can still move, and w
-        be bounded by the gap, as a free bias is not."""
-        return self.tol <= SCREENED_FROM and self.working_set_share() is not None and not self.free_bias
 
     def outer_limit(self) -> int:
         return self.max_outer if self.max_outer is not None else self.capabilities.default_max_outer

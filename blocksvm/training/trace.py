@@ -13,11 +13,10 @@ from blocksvm.inputs import open_input
 from blocksvm.log import JsonLines
 from blocksvm.model.state import open_state
 from blocksvm.outputs import open_text, written_text
-from blocksvm.training.settings import SCREENED_FROM
 
-TRACED = ("start", "resume", "progress", "outer", "left-out", "end")
+TRACED = ("start", "resume", "progress", "outer", "end")
 # of a run's settings, those that decide which rows a visit has: passes mean the same only where these are equal
-SIZES = ("resident", "capacity", "set_bytes", "decided_bytes", "blocks")
+SIZES = ("resident", "capacity", "set_bytes", "blocks")
 OF_BLOCKS = ("seed", "partition", "block_chunks", "order", "working_set")
 
 
@@ -97,12 +96,6 @@ class EarlierRun:
                     "it with the same"
                 )
         now = plan.describe_blocks() | {"blocks": len(plan.blocks.partition.blocks(1))}
-        if (self.blocks.get("decided_bytes") is None) != (now["decided_bytes"] is None):
-            raise InputError(
-                f"{name}: is of a run that {'left' if now['decided_bytes'] is None else 'did not leave'} out the rows "
-                f"that the gap decides, as runs to a gap of {SCREENED_FROM:g} and below do; replay it with its "
-                f"{called('tol')}"
-            )
         if any(now[key] != value for key, value in self.blocks.items()):
             raise InputError(
                 f"{name}: is of a run whose blocks had another size; replay it with the same {called('memory')}"
@@ -135,9 +128,7 @@ def earlier_run(path: Path) -> EarlierRun:
         said = said or [event for event in events if event["event"] == "outer"]
         passes, set_passes = _joined(said, "passes"), _joined(said, "set_passes")
         start = next((event for event in events if event["event"] in ("start", "resume")), {})
-        blocks = {
-            key: start[key] for key in ("resident", "capacity", "set_bytes", "decided_bytes", "blocks") if key in start
-        }
+        blocks = {key: start[key] for key in ("resident", "capacity", "set_bytes", "blocks") if key in start}
         fingerprint, settings = start.get("fingerprint"), start
     settings = {"working_set": "none"} | settings  # older runs had none
     if not passes or not all(isinstance(number, int) for number in [*passes, *set_passes]):

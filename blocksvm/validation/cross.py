@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 
@@ -95,7 +94,6 @@ def cross_validate(
     at_once: int = AT_ONCE,
     on_event: Callable[[dict], None] = lambda event: None,
     stop: Callable[[], bool] = lambda: False,
-    temp: str | Path | None = None,
     checkpoint: PathCheckpoint | None = None,
     **settings,
 ) -> Folded:
@@ -103,7 +101,7 @@ def cross_validate(
 
     settings: as ``fit`` takes them for dual-cd, without C; at_once: how many C are trained at once, where the memory
     allows it (the more, the fewer readings); groups: a file with a line for each row, of which equal ones
-    are held out together; on_event, stop, temp: as ``fit`` has them; checkpoint: the file in which it is kept how far
+    are held out together; on_event, stop: as ``fit`` has them; checkpoint: the file in which it is kept how far
     this is, and whether to go on from it.  Raises InputError where a fold lacks a class.
     """
     path = sorted({float(C) for C in path})
@@ -142,7 +140,7 @@ def cross_validate(
                 at.readings.append((event["blocks"] > 0) + (event["certificate_share"] or 0.0))
             on_event(event)
 
-        loop = OuterLoop(plan, Watch(watch, stop), checkpoint=checkpoint, temp=None if temp is None else Path(temp))
+        loop = OuterLoop(plan, Watch(watch, stop), checkpoint=checkpoint)
         result = loop.run()
         if found is None:
             shape = (len(path), folds)

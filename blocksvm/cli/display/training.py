@@ -89,19 +89,8 @@ class TrainDisplay:
             self._status(f"outer iteration {event['outer']}: block {event['visit']} of {event['blocks']}")
         elif kind == "certifying":
             self._status("reading all rows once more, for the certificate")
-        elif kind == "leaving-out":
-            self._status("reading all rows once more, to keep those that the gap leaves undecided")
-        elif kind == "left-out":
-            self._left_out(event)
         elif kind == "outer":
             self._outer(event)
-
-    def _left_out(self, event: dict) -> None:
-        where = "in memory" if event["in_memory"] else "in a smaller store"
-        told = f"the gap has decided all but {event['rows']:,} rows, which are read from now on, {where}"
-        self._status(told)
-        if self.live is None:
-            print(folded(told, self.stream), file=self.stream, flush=True)
 
     def _start(self, event: dict) -> None:
         self.tol, self.max_seconds, self.max_outer = event["tol"], event["max_seconds"], event["max_outer"]
