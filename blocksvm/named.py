@@ -39,7 +39,7 @@ def begin_anew() -> set[str]:
 
 def named_by_user() -> list[str]:
     """What a child process is told."""
-    return sorted(_by_user)
+    return sorted(place for place in _by_user if ":" in place)
 
 
 @contextmanager

@@ -31,7 +31,6 @@ from blocksvm.cli.options import (
 )
 from blocksvm.cli.standard import is_closed
 from blocksvm.errors import InputError
-from blocksvm.labels import label_fault
 from blocksvm.learners import LEARNERS
 from blocksvm.named import names_of
 from blocksvm.settings import Settings
@@ -99,6 +98,8 @@ def labels_given(text: str | None) -> tuple | None:
     """Of 'NEG,POS' the numbers, or if one of them is none the words, rising."""
     if text is None:
         return None
+    from blocksvm.labels import label_fault
+
     parts = [part.strip() for part in text.split(",")]
     try:
         labels = [float(part) for part in parts]

@@ -230,7 +230,7 @@ def test_the_command_writes_progress_model_and_log(tmp_path, capsys):
         (["--learner", "pa1", "--bits", "40"], "--bits 40: choose 1 to 31"),
         (["--learner", "pa1", "--bits", "30"], "--bits 30: takes 17,180 MB"),
         (["--learner", "pa1", "--labels", "1"], "name two different labels"),
-        (["--learner", "pa1", "--labels", "a,b"], "expected numbers"),
+        (["--learner", "pa1", "--labels", "a,b"], "is none of a and b"),
         (["--learner", "pa1", "--save-every", "5"], "--save-every needs --model"),
         (["--learner", "pa1", "--memory", "300kB"], "too small for a stream"),
         (["--learner", "pa1", "--query", "-1"], "--query -1: must be"),

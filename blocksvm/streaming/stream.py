@@ -163,10 +163,9 @@ class Stream:
             raise InputError(f"{called('ask')}: needs {called('query')}, which says how likely labels are asked for")
         if settings.test and settings.query is not None:
             raise InputError(f"{called('test')}: asks for no labels to learn from; leave {called('query')} out")
-        if continue_from is not None:
-            settings = continued(continue_from, settings)
         class_weight = COMMON_SETTINGS["class_weight"].checked(settings.class_weight)
-        self.settings = settings = replace(settings, class_weight=class_weight)
+        settings = replace(settings, class_weight=class_weight)
+        self.settings = settings = settings if continue_from is None else continued(continue_from, settings)
         self.on_predicted = on_predicted
         self.on_report, self.save, self.stop = on_report, save, stop
         self.prior = prior

@@ -132,19 +132,10 @@ class OuterLoop:
             support = None if status == "interrupted" else solver.support(self.state, self.supply.every_row)
         progress = self.progress
         result = Result(
-            status,
-            self.weights(),
-            solver.dual_variables(self.state),
-            final,
-            progress.outers_done(),
-            self.seconds(),
-            progress.passes,
-            progress.set_passes,
-            plan.memory(),
-            solver.summary(self.state),
-            support,
+            status, self.weights(), solver.dual_variables(self.state), final, progress.outers_done(), self.seconds(),
+            progress.passes, progress.set_passes, plan.memory(), solver.summary(self.state), support,
             *cause_of(plan, status, final),
-        )
+        )  # fmt: skip
         self.watch.on_event(end_event(result, progress.certificate))
         return result
 
