@@ -21,7 +21,7 @@ from blocksvm.sources.source import ChunkTable, SourceBase, Step, largest_chunk_
 from blocksvm.sources.store import codec
 from blocksvm.sources.store.arrays import PIECE, read_pieces, require_length
 from blocksvm.sources.store.decoder import Decoder, SharedWork
-from blocksvm.sources.store.files import DAMAGE, damage, damage_named, member, open_hdf5, read_meta, read_table
+from blocksvm.sources.store.files import damage_named, member, open_hdf5, read_meta, read_table
 from blocksvm.sources.store.history import read_steps
 from blocksvm.sources.store.lines import origins, read_lines
 from blocksvm.sources.store.schema import CHUNK, PART, ROW, WEIGHTED_ROW
@@ -84,7 +84,7 @@ class Store(SourceBase):
 
     def _open_tables(self) -> None:
         meta = self.meta
-        try:
+        with damage_named(self.file):
             chunks = self._table("chunks", CHUNK, meta["n_chunks"], meta["chunks_checksum"])
             self.parts = self._table("parts", PART, meta["n_parts"], meta["parts_checksum"])
             self.value_dtype = VALUE_TYPES[meta["values"]]
@@ -143,10 +143,6 @@ class Store(SourceBase):
             self.kernel_tables = [np.stack(columns, 1, dtype=np.uint64) for columns in (of_chunks, of_parts)]
             sizes = self.parts["indices_size"].astype(np.int64) + self.parts["values_size"]
             self.largest_part = int(sizes.max(initial=0))
-        except InputError:
-            raise
-        except DAMAGE as error:
-            raise damage(self.path, error) from error
 
     def _table(self, name: str, dtype: np.dtype, length: int, checksum: int) -> np.ndarray:
         table = read_table(self.file, name, dtype, length)
@@ -278,10 +274,8 @@ class Store(SourceBase):
         return read_steps(self.file, self.meta)
 
     def _group(self, name: str):
-        try:
+        with damage_named(self.file):
             return member(self.file, name, h5py.Group)
-        except DAMAGE as error:
-            raise damage(self.path, error) from error
 
     def verify(self, progress=None) -> None:
         """Read everything that matters against its checksums; InputError names what is damaged."""
@@ -310,7 +304,7 @@ class Store(SourceBase):
 
 
 def check_extents(store: Store, names: list[str]) -> None:
-    """ValueError where the parts of ``names``, or the rows, lie beyond the file's end or are larger than they can be."""
+    """ValueError where the parts of ``names``, or the rows, lie beyond the end of the file or are too large."""
     size = os.fstat(store.fd).st_size
     for name in names:
         offsets, sizes = store.parts[name + "_offset"], store.parts[name + "_size"].astype(np.uint64)
