@@ -1,4 +1,4 @@
-"""The one exception for what is wrong with a user's input, and how settings are named in its sentences.
+"""The one exception for what is wrong with a user's input, the one warning, and how settings are named in sentences.
 
 A setting is an option to who types a command (``--max-norm 0``) and a keyword to who calls a function (``max_norm=0``):
 messages name it through ``called`` and ``said``, and a command says at its start that options are spoken.
@@ -19,6 +19,10 @@ _options_spoken = False
 
 class InputError(ValueError):
     """Something that the user gave is wrong: the message is one sentence with what, where, and what to do."""
+
+
+class InputWarning(UserWarning):
+    """What the user gave can be used, but hardly as it was meant: one sentence with what to look at."""
 
 
 def speak_options(on: bool) -> bool:

@@ -13,11 +13,12 @@ from functools import cached_property
 
 import numpy as np
 
-from blocksvm.errors import InputError, said
+from blocksvm.errors import InputError, called, said
 
 NUMBERS, STRINGS, SETS = "numbers", "strings", "sets"
 KINDS = (NUMBERS, STRINGS, SETS)
 MOST_LABELS = 10_000  # more distinct ones are not classes
+EXACT = 2.0**53  # whole numbers below it are told apart by float64
 LABEL_BYTES = 200  # that a distinct label takes in a table beside its text, members and copies, at most
 
 
@@ -34,6 +35,24 @@ def label_text(label) -> str:
         return ",".join(label_text(member) for member in label)
     label = float(label)
     return str(int(label)) if label.is_integer() and abs(label) < 1e15 else repr(label)
+
+
+def as_exact(label: str, cure: str) -> str:
+    """The sentence for a whole number that float64 does not hold."""
+    return (
+        f"the label {label[:40]} is a whole number beyond 2^53 that float64 does not hold, so that it would merge with "
+        f"others; {cure or 'number the labels anew'}"
+    )
+
+
+def exact(numbers: np.ndarray, given: np.ndarray, cure: str) -> np.ndarray:
+    """``numbers`` (n,) float64, which were made of ``given``; InputError where a whole number became another one."""
+    if given.dtype.kind in "iuO":
+        for row in np.flatnonzero(np.abs(numbers) >= EXACT).tolist():
+            own = given[row]
+            if not isinstance(own, float) and own == int(own) and int(own) != int(numbers[row]):
+                raise InputError(as_exact(str(own), cure))
+    return numbers
 
 
 def listed(labels) -> str:
@@ -196,6 +215,11 @@ def require_numbers(source) -> None:
 
 
 def _require_every_label(source) -> None:
+    if source.n_unlabelled and source.n_unlabelled == source.n_samples:
+        raise InputError(
+            f"{source.name}: none of its {source.n_samples:,} rows has a label, which training needs; split rows with "
+            f"labels, of tables and matrices by {called('label')} or {called('labels_from')}"
+        )
     if source.n_unlabelled:
         raise InputError(
             f"{source.name}: {source.n_unlabelled:,} of its {source.n_samples:,} rows have no label, which training "
@@ -244,7 +268,7 @@ def keep(y, n: int) -> tuple[np.ndarray, tuple | None]:
         raise InputError("the labels must be numbers or strings") from error
     if np.isinf(numbers).any():
         raise InputError(f"the labels must be {n} finite numbers or strings, one a row")
-    return numbers, None
+    return exact(numbers, y, "give them as strings, as y.astype(str) does"), None
 
 
 _SETS_GIVEN = (tuple, list, set, frozenset)

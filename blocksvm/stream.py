@@ -293,7 +293,7 @@ def main(arguments: list[str]) -> int:
             raise Interrupted(f"interrupted after {stream.rows:,} rows{saved}")
     if options.json:
         ended = {name: value for name, value in vars(stream.report()).items() if name not in ONE_ROW}
-        print_json(ended | {kind: str(path) for kind, path in outputs.items()})
+        print_json(ended | {"notes": stream.notes()} | {kind: str(path) for kind, path in outputs.items()})
         return 0
     to = sys.stderr if options.predictions == "-" else sys.stdout
     print(folded("\n".join(display.summary(stream)), to), file=to)

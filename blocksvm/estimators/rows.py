@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_array, column_or_1d
 
 from blocksvm.conversion.convert import SplitSettings, store_batches
 from blocksvm.errors import InputError
+from blocksvm.labels import exact
 from blocksvm.outputs import scratch_folder
 from blocksvm.rows import Origin, RowBatch
 from blocksvm.sources.store.reader import Store, open_store
@@ -129,7 +130,9 @@ class Batches:
             X = X.copy()
             X.sum_duplicates()
             X.eliminate_zeros()
-        labels = y.astype(np.float64) if y.dtype.kind in "biuf" else [str(label) for label in y.tolist()]
+        numbers = y.dtype.kind in "biuf"
+        cure = "give them as strings, as y.astype(str) does"
+        labels = exact(y.astype(np.float64), y, cure) if numbers else [str(label) for label in y.tolist()]
         origin = Origin(self, None, len(y), np.arange(len(y)))
         return RowBatch(labels, X.indptr.astype(np.int64), X.indices.astype(np.int64), X.data, origin, weights=weights)
 

@@ -9,6 +9,7 @@ Nulls, nan, empty strings and zeros are no entries.  Ids are those of the same c
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from blocksvm.errors import InputError
 from blocksvm.formats.arrow_columns import Columns, arrow
@@ -51,7 +52,8 @@ class ArrowFiles:
     def pieces(self, name: str, options: Mapping, n_bytes: int) -> Iterator[tuple[tuple, float]]:
         pa = arrow()
         try:
-            yield from self.batches(name, options, n_bytes)
+            for k, (payload, fraction) in enumerate(self.batches(name, options, n_bytes)):
+                yield (*payload, k == 0), fraction
         except (pa.ArrowException, OSError) as error:
             first = str(error).strip().splitlines()[0].rstrip(".") if str(error).strip() else type(error).__name__
             raise InputError(f"{name}: cannot be read ({first}); get it again") from error
@@ -67,20 +69,18 @@ class File:
     def __init__(self, name: str, schema, options: Mapping):
         self.name = name
         self.options = options
-        self.columns = self._columns(schema, options, labelled=False)
+        try:
+            self.columns = Columns(schema, options, labelled=False)
+        except InputError as error:
+            raise InputError(f"{name}: {error}") from error
         self.read: Columns | None = None  # as a reader wants those that are wanted
 
-    def _columns(self, schema, options: Mapping, labelled: bool) -> Columns:
-        """InputError with the file's name where they are not as they should be."""
-        try:
-            return Columns(schema, options, labelled)
-        except InputError as error:
-            raise InputError(f"{self.name}: {error}") from error
-
     def columns_of(self, batch, labelled: bool) -> Columns:
-        """The columns of its batches, which are the same in all of them."""
+        """The columns of its batches, the same in all of them; InputError where one is not as it should be."""
+        if labelled and self.columns.refused:
+            raise InputError(self.columns.refusal())
         if self.read is None:
-            self.read = self._columns(batch.schema, self.options | {"ignore": None}, labelled)
+            self.read = Columns(batch.schema, self.options | {"ignore": None}, labelled)
         return self.read
 
 
@@ -181,14 +181,14 @@ def batch_row_size(batch) -> tuple[float, float]:
 
 
 def rows_of(payload: tuple, reading: Reading, room: RowRoom) -> SparseRows | ClosedRows:
-    file, batch = payload
-    columns = file.columns_of(batch, reading.labelled)
+    file, batch, begins = payload
     try:
-        return columns.rows(batch, reading, room)
+        rows = file.columns_of(batch, reading.labelled).rows(batch, reading, room)
     except RowFault:
         raise
     except InputError as error:
         raise InputError(f"{file.name}: {error}") from error
+    return replace(rows, notes=file.columns.notes) if begins else rows
 
 
 def write_parquet(table, name: str) -> None:

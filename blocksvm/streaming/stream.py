@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from blocksvm.errors import InputError, called, said
-from blocksvm.formats import AUTO, format_named
+from blocksvm.formats import AUTO, format_named, remarks
 from blocksvm.formats.protocol import Reading
 from blocksvm.formats.recipe import NO_IDF, Recipe
 from blocksvm.labels import Labels
@@ -153,6 +153,7 @@ class Stream:
             settings = continued(continue_from, settings)
         class_weight = COMMON_SETTINGS["class_weight"].checked(settings.class_weight)
         self.settings = settings = replace(settings, class_weight=class_weight)
+        self.continued = continue_from
         self.on_predicted = on_predicted
         self.on_report, self.save, self.stop = on_report, save, stop
         self.prior = prior
@@ -191,8 +192,11 @@ class Stream:
         saves = settings.save_every is not None
         self.features = StreamFeatures(self.learners, settings.bits, left, saves, numbered)
         self.ahead.find = self.features.find
+        self.counter = RecordCounter()
+        self.entries = self.unknown = 0  # where nothing is learned: entries, and those of features that are not known
         if continue_from is not None:
             go_on(continue_from, self.features)
+        self.n_known = self.features.n_features
         if prior_model is not None:
             take_prior(prior, prior_model, self)
         self.began = time.perf_counter()
@@ -239,6 +243,17 @@ class Stream:
             final=final, learners=each if len(each) > 1 else None,
         )  # fmt: skip
 
+    def notes(self) -> list[str]:
+        """Sentences on what was left out or taken otherwise than it looks, and where a test knew nothing."""
+        found = remarks(self.recipe) if self.continued is None else []
+        found += self.counter.notes()
+        if self.settings.test and self.rows and self.unknown == self.entries:
+            found.append(
+                f"of the {self.entries:,} entries none is of a feature that {self.continued} knows, so that all rows "
+                "score alike; check that the rows are read as those that it was learned from were"
+            )
+        return found
+
     @property
     def nonzeros(self) -> int:
         return int(self.learners[0].state.tally[NONZEROS])
@@ -276,6 +291,8 @@ class Stream:
 
     def _learn_all(self, inputs: list[str]) -> bool:
         counter = RecordCounter()
+        if not self.targets.again:
+            self.counter = counter
         with closing(self.ahead.pieces(inputs)) as pieces:
             for parts in pieces:
                 for part in parts:
@@ -328,6 +345,9 @@ class Stream:
             raise part.error
         self.features.hold(part.n_features)
         matrix = (batch.indptr, part.indices, batch.values)
+        if self.settings.test and not self.targets.again:
+            self.entries += len(part.indices)
+            self.unknown += int(np.count_nonzero(part.indices >= self.n_known))
         every, weights = self.settings.save_every, self.targets.weigh(y, batch.weights, self.settings.class_weight)
         if weights is not None and (weights == 1.0).all():
             weights = None
