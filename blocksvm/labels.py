@@ -291,6 +291,9 @@ def _keep_sets(given: list, n: int) -> tuple[np.ndarray, tuple]:
         sets = [None if own is None else tuple(sorted(set(own if words else map(float, own)))) for own in sets]
     except (TypeError, ValueError):
         raise InputError("the sets of labels must hold all numbers or all strings") from None
+    if not words:
+        given = list(members)
+        exact(np.array(given, np.float64), np.array(given, dtype=object), "give them as strings")
     if not words and not np.isfinite(np.array([member for own in sets for member in own or ()])).all():
         raise InputError("the sets of labels must hold finite numbers or strings")
     table = tuple(sorted({own for own in sets if own is not None}))

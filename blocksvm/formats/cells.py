@@ -22,7 +22,7 @@ import numpy as np
 
 from blocksvm.errors import InputError, called, said
 from blocksvm.formats.choices import chosen
-from blocksvm.formats.protocol import Reading, Room
+from blocksvm.formats.protocol import Reading, Room, lines_open
 from blocksvm.formats.row_labels import WORDS, are_words, labels_at, without_missing
 from blocksvm.formats.table_layout import (
     COLUMNS,
@@ -93,7 +93,7 @@ class CellReader:
         looks = np.empty((len(layout.names), 4), np.int64)
         (rows, line, code, column, position, _, _), undecided, names = run_parser(
             text, end, min(skip, end), self.dialect, layout.roles, arrays, named,
-            (spans, indptr, ids, values, lines), firsts, lasts, looks,
+            (spans, indptr, ids, values, lines), (firsts, lasts, looks),
         )  # fmt: skip
         open_quote = -1
         if code != FINE:
@@ -159,9 +159,8 @@ class CellReader:
         for column in np.flatnonzero(looks[:, 1]).tolist():
             if layout.decided[column] or self.reading.labelled:
                 _, n, line, start = looks[column].tolist()
-                token = text[start : start + 40].tobytes().split(b"\n")[0].split(bytes([self.dialect.delimiter]))[0]
                 what = f"cells of the column {layout.names[column]} that are no numbers, and became categories"
-                notes[what] = n, line, quoted(token.strip())
+                notes[what] = n, line, quoted(self.dialect.cell_at(text, start))
         return notes
 
     def _nothing(self, piece: TextPiece, sentence: str) -> RowBatch:
@@ -179,11 +178,10 @@ class CellReader:
 
     def _sentence(self, code: int, layout: Layout, column: int, text: np.ndarray, position: int) -> str:
         name = layout.names[min(column, len(layout.names) - 1)]
-        token = text[position : position + 40].tobytes().split(b"\n")[0].split(bytes([self.dialect.delimiter]))[0]
         if code == BIG_VALUE:
             return self.reading.too_large(f"column {name}")
         return FAULTS[code].format(
-            column=column, n=len(layout.names), name=name, token=quoted(token.strip()),
+            column=column, n=len(layout.names), name=name, token=quoted(self.dialect.cell_at(text, position)),
             categorical=called("categorical"),
             whose="the header" if self.options["header"] != "no" else "the first line",
         )  # fmt: skip
@@ -196,7 +194,7 @@ def _beginning(static: np.ndarray, n: int) -> np.ndarray:
     return names
 
 
-def run_parser(text, end, skip, dialect: Dialect, roles, arrays, named, rows: tuple, firsts, lasts, looks) -> tuple:
+def run_parser(text, end, skip, dialect: Dialect, roles, arrays, named, rows: tuple, cells: tuple) -> tuple:
     """(what ``parse_cells`` returns, numbers for Python to parse, the bytes of names) of whole lines."""
     seeds, prefixes, static = arrays
     undecided = np.empty((1024, 3), np.int64)
@@ -204,7 +202,7 @@ def run_parser(text, end, skip, dialect: Dialect, roles, arrays, named, rows: tu
     while True:
         found = kernels.parse_cells(
             text, end, skip, dialect.delimiter, dialect.quote, dialect.comma, roles, seeds, prefixes, named, *rows,
-            undecided, names, firsts, lasts, looks,
+            undecided, names, *cells,
         )  # fmt: skip
         n_undecided, name_bytes = found[-2:]
         if n_undecided <= len(undecided) and name_bytes <= max(len(names), len(static)):
@@ -230,24 +228,33 @@ def looked_at(head: bytes, dialect: Dialect, layout: Layout, skip: int, asked_la
     start, done = skip, int(skip > 0)
     while start < end:
         own = text[start:]
-        (rows, line, code, *_), _, _ = run_parser(
-            own, end - start, 0, dialect, roles, arrays, False,
-            (spans, room.indptr, room.ids, room.values, room.lines), nothing, nothing, looks,
-        )  # fmt: skip
+        stop = end - start
+        while True:
+            (rows, line, code, *_), _, _ = run_parser(
+                own, stop, 0, dialect, roles, arrays, False,
+                (spans, room.indptr, room.ids, room.values, room.lines), (nothing, nothing, looks),
+            )  # fmt: skip
+            if code == FINE:
+                break
+            # cells of the bad line were counted, too
+            starts = np.append(0, np.flatnonzero(own[: end - start] == NEWLINE) + 1)
+            stop, bad = (
+                int(starts[line]),
+                lines_open(own, starts[line:], dialect.quote if code == kernels.OPEN_QUOTE else -1),
+            )
         counts += looks[:, :2].T
         for column in np.flatnonzero(looks[:, 1]).tolist():
-            token = own[looks[column, 3] :][:40].tobytes().split(b"\n")[0].split(bytes([dialect.delimiter]))[0]
-            first.setdefault(column, (done + int(looks[column, 2]), token.strip()))
+            _, _, number, place = looks[column].tolist()
+            first.setdefault(column, (done + number, dialect.cell_at(own, place)))
         known = spans[:rows] if asked_label else without_missing(own, spans[:rows], dialect.quote)
         labels += [
             (done + number, own[a:b].tobytes())
             for number, (a, b) in zip(room.lines[:rows].tolist(), known.tolist(), strict=True)
             if b > a
         ]
-        if code == FINE:
+        if stop == end - start:
             break
-        stops = np.flatnonzero(own[: end - start] == NEWLINE)
-        start, done = start + int(stops[line]) + 1, done + line + 1
+        start, done = start + int(starts[line + 1 + bad]), done + line + 1 + bad
     return Looks(*counts, first, labels)
 
 

@@ -122,7 +122,9 @@ class Documents:
         options = {key: value for key, value in given.items() if value is not None}
         if WORDS not in options:
             parts = [line.partition(b"\t") for line in head.split(b"\n")]
-            options[WORDS] = are_words((k, token.strip()) for k, (token, tab, _) in enumerate(parts) if tab)
+            options[WORDS] = are_words(
+                (k, token.strip()) for k, (token, tab, _) in enumerate(parts) if tab and token.strip()
+            )
         return chosen_of(options)
 
     def head_lines(self, given: Mapping) -> int:

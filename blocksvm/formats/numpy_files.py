@@ -214,7 +214,8 @@ class Npz(SavedMatrix):
         others = {one.removesuffix(".npy") for one in members} - {"format", "shape", "data", *chain(*ARRAYS.values())}
         return (
             f"{name}: has no array {label} of the labels; beside the matrix it has "
-            f"{', '.join(sorted(others)) or 'none'}; name one by {called('label')}, or a file by {called('labels_from')}"
+            f"{', '.join(sorted(others)) or 'none'}; name one by {called('label')}, or a "
+            f"file by {called('labels_from')}"
         )
 
     @staticmethod

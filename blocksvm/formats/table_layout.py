@@ -42,6 +42,11 @@ class Dialect:
     quote: int
     comma: bool = False
 
+    def cell_at(self, text: np.ndarray, start: int) -> bytes:
+        """The beginning of the cell that stands there, for messages."""
+        cell = text[start : start + LONGEST_SHOWN].tobytes().split(b"\n")[0].split(bytes([self.delimiter]))[0]
+        return cell.strip() if self.quote == kernels.NO_QUOTE else cell.strip().rstrip(bytes([self.quote]))
+
     def cells(self, line: bytes) -> list[str]:
         """The cells of a line; InputError where it is not UTF-8, or is none."""
         try:
@@ -63,7 +68,7 @@ class Dialect:
         except csv.Error:
             limit = csv.field_size_limit()
             raise InputError(
-                f"a cell is longer than {limit:,} characters; is this a table, and a row a line?"
+                f"a cell is longer than {limit:,} characters; is this a table with a row a line?"
             ) from None
 
 
@@ -115,7 +120,7 @@ def has_header(names: list[str], options: Mapping) -> bool:
     numbers = [name for name in names if NUMBER.fullmatch(name)]
     if not label.isdecimal() or not numbers:
         return True  # a label that it lacks is said elsewhere
-    if label not in names:
+    if label not in names or len(set(names)) < len(names):  # which names are not
         return False
     if names in ([str(k) for k in range(len(names))], [str(k + 1) for k in range(len(names))]):
         return True
@@ -132,9 +137,7 @@ def layout_of(names: list[str], options: Mapping, labelled: bool) -> Layout:
         n, before = len(names), options[COLUMNS]
         shorter = not labelled and n + 1 == before
         if kinds is not None and before is not None and n != before and not shorter:
-            raise InputError(
-                f"the line has {n:,} cells, and without a header each line has the {before:,} of the rows before"
-            )
+            raise InputError(f"the line has {n:,} cells, but the rows before, which have no header either, {before:,}")
         names = [str(k + 1) for k in range(n + shorter) if not (shorter and str(k + 1) == label)]
     seen: set[str] = set()
     again = next((name for name in names if name in seen or (seen.add(name) if name else None)), None)
@@ -148,18 +151,19 @@ def layout_of(names: list[str], options: Mapping, labelled: bool) -> Layout:
         raise InputError(f"the header names the column {again} twice; rename one")
     others = [name for name in names if name != label]
     patterns, auto = chosen_categories(options, names)
-    numbers = options["numeric"] or ""
-    # labels are of a kind, too, but only where they are named themselves, not by a pattern
-    categories, numeric = (
-        named_by(listed, names if label in listed.split(",") else others, setting, missing=not labelled)
-        for listed, setting in ((patterns, "categorical"), (numbers, "numeric"))
-    )
+    # labels are of a kind, too, but only where they are named themselves, not by a pattern; and of rows that are read
+    # as earlier ones were, columns may be missing
+    categories, numeric, left_out = (
+        named_by(listed, names if label in listed.split(",") else others, setting, not labelled or kinds is not None)
+        for listed, setting in (
+            (patterns, "categorical"), (options["numeric"] or "", "numeric"), (options["ignore"] or "", "ignore")
+        )
+    )  # fmt: skip
+    left_out.add("")
     both = categories & numeric
     if both:
-        raise InputError(
-            f"{called('numeric')} and {called('categorical')} both name the column {min(both)}; leave one out"
-        )
-    left_out = named_by(options["ignore"], others, "ignore", missing=not labelled) | {""}
+        settings = f"{called('numeric')} and {called('categorical')}"
+        raise InputError(f"{settings} both name the column {min(both)}; leave one out")
     decided = categories | numeric
     if kinds is not None:
         decided |= set(kinds["numeric"]) | set(kinds["categorical"])
@@ -214,7 +218,7 @@ def decided_kinds(layout: Layout, looks: Looks) -> dict:
         found["categorical" if others else "numeric"].append(name)
         if others and (others < looks.numbers[k] or COMMA_NUMBER.fullmatch(looks.first[k][1])):
             line, token = looks.first[k]
-            found["mixed"][name] = [others, others + int(looks.numbers[k]), line + 1, quoted(token[:LONGEST_SHOWN])]
+            found["mixed"][name] = [others, others + int(looks.numbers[k]), line + 1, quoted(token)]
     return found
 
 

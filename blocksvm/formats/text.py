@@ -129,7 +129,7 @@ class OpenText:
         if not n:
             name = shown_name(self.source.name)
             raise InputError(
-                f"{name}: the first line is longer than {LONGEST_LOOKED / 1e6:,.0f} MB; check that this is text with a "
+                f"{name}: the first line is longer than {LONGEST_LOOKED:,} bytes; check that this is text with a "
                 "row a line"
             )
         return self.held[: ends[n - 1]]

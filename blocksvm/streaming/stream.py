@@ -243,17 +243,6 @@ class Stream:
             final=final, learners=each if len(each) > 1 else None,
         )  # fmt: skip
 
-    def notes(self) -> list[str]:
-        """Sentences on what was left out or taken otherwise than it looks, and where a test knew nothing."""
-        found = remarks(self.recipe) if self.continued is None else []
-        found += self.counter.notes()
-        if self.settings.test and self.rows and self.unknown == self.entries:
-            found.append(
-                f"of the {self.entries:,} entries none is of a feature that {self.continued} knows, so that all rows "
-                "score alike; check that the rows are read as those that it was learned from were"
-            )
-        return found
-
     @property
     def nonzeros(self) -> int:
         return int(self.learners[0].state.tally[NONZEROS])
@@ -382,3 +371,15 @@ class Stream:
                 self.on_report(self.report())
             if self.save is not None and every and rows % every == 0:
                 self.save(self)
+
+
+def notes_of(stream: Stream) -> list[str]:
+    """Sentences on what a stream left out or took otherwise than it looks, and where a test knew nothing."""
+    found = remarks(stream.recipe) if stream.continued is None else []
+    found += stream.counter.notes()
+    if stream.settings.test and stream.rows and stream.unknown == stream.entries:
+        found.append(
+            f"of the {stream.entries:,} entries none is of a feature that {stream.continued} knows, so that all rows "
+            "score alike; check that the rows are read as those that it was learned from were"
+        )
+    return found

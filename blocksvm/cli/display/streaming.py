@@ -133,4 +133,4 @@ class StreamDisplay:
             lines.append(f"rows without a label: {stream.targets.unlabelled:,} (not learned from)")
         if told.skipped:
             lines.append(f"lines skipped: {told.skipped:,}")
-        return lines + [f"note: {note}" for note in stream.notes()]
+        return lines
