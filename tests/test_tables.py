@@ -31,6 +31,7 @@ from blocksvm.predict import main as predict
 from blocksvm.sources.store.reader import open_store
 from blocksvm.split import main as split_command
 from blocksvm.stream import main as stream
+from blocksvm.streaming import ahead
 from blocksvm.train import main as train
 
 
@@ -80,12 +81,11 @@ def test_labels_and_ignored_columns_lie_anywhere_in_the_header(tmp_path, capsys)
     assert features_of(tmp_path / "s.h5") == set(names)
 
 
-def test_a_first_line_without_end_is_refused(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(text_module, "LONGEST_LOOKED", 1 << 18)
-    code, told = said_by_split(capsys, written(tmp_path / "t.csv", "label" + ",x" * (1 << 20)))
-    assert (
-        code == 2 and "the first line is longer than 262,144 bytes; check that this is text with a row a line" in told
-    )
+def test_a_first_line_without_end_is_refused(tmp_path, capsys):
+    path = written(tmp_path / "t.csv", "label" + ",x" * (1 << 20))
+    code, told = said_by_split(capsys, path, "--memory", "64MB")
+    assert code == 2
+    assert "the first line is longer than 1,048,576 bytes; give more --memory, or check that this is text with" in told
 
 
 # -- the kind of labels -----------------------------------------------------------------------------------------------
@@ -379,12 +379,20 @@ def test_columns_without_a_name_are_left_out_and_told(tmp_path, capsys):
         assert features_of(tmp_path / "s.h5") == {"x"} | ({"id"} if not ignore else set())
 
 
-def test_skipped_rows_with_line_breaks_are_skipped_whole(tmp_path):
+def test_skipped_rows_with_line_breaks_are_skipped_whole(tmp_path, monkeypatch):
     record = '1,"a\nb"\n1,"a\nmiddle,4\n\n0,9"\n'
     for rows in (1, 70):
         path = written(tmp_path / "t.csv", "label,x\n" + f"1,c\n{record}0,d\n" * rows)
         found, reports = learned(path, "pa1", options={"label": "label"}, skip_bad=True, labels=(0.0, 1.0))
         assert (reports[-1].rows, found.targets.skipped, reports[-1].features) == (2 * rows, 2 * rows, 2)
+    # wherever a piece ends
+    monkeypatch.setattr(ahead, "TEXT_BYTES", 40)
+    for n in range(12):
+        text = "label,x\n" + f"1,{'c' * n}\n{record}0,d\n" * 9
+        found, reports = learned(
+            written(path, text), "pa1", options={"label": "label"}, skip_bad=True, labels=(0.0, 1.0)
+        )
+        assert (reports[-1].rows, found.targets.skipped) == (18, 18)
     # quotes that nothing closes take only their line
     text = np.frombuffer(b'1,"a\n' + b"0,d\n" * 200, np.uint8)
     reader = CSV.reader(Reading(Recipe("csv", options=CSV.settled({}, b"label,x\n1,c\n", "f"))))

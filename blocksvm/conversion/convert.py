@@ -440,7 +440,7 @@ class _Split:
 
     def _reader(self, text) -> Reader:
         """The reader of the format that was chosen, or that the text looks like."""
-        self.recipe = settled(text, self.recipe, self.on_format or (lambda name: None))
+        self.recipe = settled(text, self.recipe, self.settings.memory, self.on_format or (lambda name: None))
         if self.earlier is None:
             self.notes = remarks(self.recipe)
         idf = None if self.known is None else self.known.idf

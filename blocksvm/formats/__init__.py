@@ -45,9 +45,9 @@ def sniffed(head: bytes, name: str) -> str:
     return max(scores, key=scores.get)
 
 
-def settled(inputs, recipe, on_format=lambda name: None):
-    """The recipe with a format's name in place of 'auto', and all of its settings, by the inputs' first lines;
-    on_format is told the format before lines are looked at.
+def settled(inputs, recipe, memory: int, on_format=lambda name: None):
+    """The recipe with a format's name in place of 'auto', and all of its settings, by the inputs' first lines, which
+    may take a small part of the memory; on_format is told the format before lines are looked at.
 
     InputError for a setting that the format has not.
     """
@@ -58,8 +58,10 @@ def settled(inputs, recipe, on_format=lambda name: None):
     on_format(name)
     if hasattr(format_, "settled"):
         looks = hasattr(format_, "head_lines") and hasattr(inputs, "whole_lines")
-        head = inputs.whole_lines(format_.head_lines(recipe.options)) if looks else inputs.head()
+        head = inputs.whole_lines(format_.head_lines(recipe.options), memory) if looks else inputs.head()
         options = inputs.options = format_.settled(recipe.options, head, inputs.names[0])
+        if hasattr(format_, "dialect"):
+            inputs.quote = format_.dialect(options).quote
         return replace(recipe, format=name, options=options)
     for setting, value in recipe.options.items():
         if value is not None:

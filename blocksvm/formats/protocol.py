@@ -10,7 +10,7 @@ import numpy as np
 
 from blocksvm.errors import said
 from blocksvm.formats.recipe import Recipe
-from blocksvm.formats.text import TextPiece
+from blocksvm.formats.text import MOST_OPEN, TextPiece
 from blocksvm.kernels.words import NEWLINE
 from blocksvm.rows import RowBatch
 
@@ -163,7 +163,7 @@ def lines_open(text: np.ndarray, starts: np.ndarray, quote: int) -> int:
     whose quotes are open: up to that which closes them.  0 where none of the next ones does."""
     if quote < 0:
         return 0
-    starts = starts[: LINES_AFTER_FAULT + 1]
+    starts = starts[: MOST_OPEN + 1]
     quotes = np.append(0, np.cumsum(text[starts[0] : starts[-1]] == quote))[starts[1:] - starts[0]]
     closed = np.flatnonzero(quotes % 2 == 0)
     return int(closed[0]) if len(closed) else 0

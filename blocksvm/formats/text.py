@@ -13,14 +13,15 @@ from pathlib import Path
 import numpy as np
 from xxhash import xxh3_128
 
-from blocksvm.errors import InputError, said
+from blocksvm.errors import InputError, called, said
 from blocksvm.formats.stored import decompressed, open_stored
 from blocksvm.kernels.words import NEWLINE, RETURN, SPARE
 from blocksvm.rows import shown_name
 
 HEAD_BYTES = 1 << 16  # by which a format is told
 LOOKED_BYTES = 1 << 20  # of whole lines by which is decided what a table or a document has
-LONGEST_LOOKED = 1 << 24  # of the first two of them
+PARTS_LOOKED = 400  # the first two of them may take one of so many parts of the memory
+MOST_OPEN = 64  # lines that a record with line breaks within its quotes is looked for
 LONE_RETURNS = "lines end in carriage returns alone; convert them, as tr '\\r' '\\n' does"
 NOT_UTF8 = "the line is not UTF-8; convert it, as iconv -f latin1 -t utf-8 does"
 LAST_ASCII = 127
@@ -110,11 +111,13 @@ class OpenText:
                 break
         return self.held
 
-    def whole_lines(self, lines: int) -> bytes:
+    def whole_lines(self, lines: int, memory: int) -> bytes:
         """The first lines, which ``take`` gives nevertheless: as many whole ones as end within ``LOOKED_BYTES``, or
-        two, but no more than asked for.  The same of a pipe, which is waited for."""
+        two, but no more than asked for.  The same of a pipe, which is waited for.  InputError where the first one takes
+        too much of the memory."""
         parts, length, n, most = [self.held], len(self.held), self.held.count(b"\n"), LOOKED_BYTES
-        while n < lines and (length < most or (n < 2 and length < LONGEST_LOOKED)):
+        longest = max(most, memory // PARTS_LOOKED)
+        while n < lines and (length < most or (n < 2 and length < longest)):
             more = self._read(HEAD_BYTES)
             parts.append(more)
             length, n = length + len(more), n + more.count(b"\n")
@@ -129,8 +132,8 @@ class OpenText:
         if not n:
             name = shown_name(self.source.name)
             raise InputError(
-                f"{name}: the first line is longer than {LONGEST_LOOKED:,} bytes; check that this is text with a "
-                "row a line"
+                f"{name}: the first line is longer than {longest:,} bytes; give more {called('memory')}, or check that "
+                "this is text with a row a line"
             )
         return self.held[: ends[n - 1]]
 
@@ -193,6 +196,7 @@ class TextInputs:
         self.names = names
         self.stop = stop
         self.first: OpenText | None = None
+        self.quote = -1  # the byte in which line breaks may stand, between which pieces are rather not cut
 
     def __enter__(self) -> TextInputs:
         return self
@@ -208,11 +212,11 @@ class TextInputs:
             self.first = OpenText(self.names[0], self.stop)
         return self.first.look_ahead(lines)
 
-    def whole_lines(self, lines: int) -> bytes:
+    def whole_lines(self, lines: int, memory: int) -> bytes:
         """The first lines of the first input, as ``OpenText.whole_lines`` has them."""
         if self.first is None:
             self.first = OpenText(self.names[0], self.stop)
-        return self.first.whole_lines(lines)
+        return self.first.whole_lines(lines, memory)
 
     def pieces(
         self,
@@ -234,7 +238,8 @@ class TextInputs:
         for name, size in zip(self.names, sizes, strict=True):
             opened, self.first = self.first or OpenText(name, self.stop), None
             try:
-                for piece in _pieces_of(opened, piece_bytes, limit, eager and size is None, digested, spare):
+                once = eager and size is None
+                for piece in _pieces_of(opened, piece_bytes, limit, once, digested, spare, self.quote):
                     done = None
                     if total is not None:
                         done = min(1.0, (behind + opened.stored.tell()) / total) if total else 1.0
@@ -247,7 +252,7 @@ class TextInputs:
             behind += size or 0
 
 
-def _pieces_of(opened: OpenText, piece_bytes: int, limit: LineLimit, once: bool, digested: bool, spare):
+def _pieces_of(opened: OpenText, piece_bytes: int, limit: LineLimit, once: bool, digested: bool, spare, quote: int):
     """(text, end) of pieces of one input."""
     source = opened.source
     digest = xxh3_128(opened.mark)
@@ -276,6 +281,7 @@ def _pieces_of(opened: OpenText, piece_bytes: int, limit: LineLimit, once: bool,
             stop = end
         else:
             stop = _last_newline(buffer, end) + 1
+            stop = _before_open(buffer, stop, quote) if quote >= 0 else stop
         carry = buffer[stop:end].copy()
         if stop:
             yield buffer, stop
@@ -349,6 +355,20 @@ def _last_newline(buffer: np.ndarray, end: int) -> int:
         if found >= 0:
             return start + found
     return -1
+
+
+def _before_open(buffer: np.ndarray, stop: int, quote: int) -> int:
+    """Where to cut in place of ``stop``, so that the last record of the whole lines ``buffer[:stop]`` is not one whose
+    quotes are open, if that began within ``MOST_OPEN`` lines."""
+    if np.count_nonzero(buffer[:stop] == quote) % 2 == 0:
+        return stop
+    begin = end = stop
+    for _ in range(MOST_OPEN):
+        begin, end = _last_newline(buffer, end - 1) + 1, begin
+        if np.count_nonzero(buffer[begin:end] == quote) % 2 or not begin:
+            return begin or stop
+        end = begin
+    return stop
 
 
 def word_at(text: np.ndarray, position: int) -> str:

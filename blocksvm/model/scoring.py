@@ -151,7 +151,7 @@ class TextScorer:
         counter = RecordCounter()
         rows = 0
         with inputs_of(inputs, self.recipe) as text:
-            recipe = settled(text, self.recipe, self.on_format)
+            recipe = settled(text, self.recipe, self.budget.total, self.on_format)
             reader = reader_of(Reading(recipe, labelled=False, idf=self.idf))
             share = EXPANSION / reader.expansion
             for piece in text.pieces(int(share * self.piece_bytes), self._limit(share)):

@@ -217,7 +217,7 @@ class ParsedAhead:
 
     def _begin(self, text) -> LineLimit:
         """Choose the reader, and cut pieces so that its rows fit in what is planned."""
-        self.reading = replace(self.reading, recipe=settled(text, self.reading.recipe, self.on_format))
+        self.reading = replace(self.reading, recipe=settled(text, self.reading.recipe, self.memory, self.on_format))
         self.reader = reader_of(self.reading)
         share = BYTES_EACH / (self.reader.expansion + BYTES_EACH - EXPANSION)
         most = self.most_bytes if isinstance(text, FileInputs) else min(self.most_bytes, TEXT_BYTES)
