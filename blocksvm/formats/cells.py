@@ -51,7 +51,7 @@ FAULTS = {
     kernels.MANY_CELLS: "the line has more cells than {whose} {n}",
     kernels.OPEN_QUOTE: "column {name}: the quotes do not end on this line; a row is one line, so take line breaks out",
     kernels.AFTER_QUOTE: "column {name}: something stands between the end of the quotes and that of the cell",
-    BAD_VALUE: "column {name}: {token} is not a number; mend it, or name the column by {categorical}",
+    BAD_VALUE: "column {name}: {token} is not a number; mend it{categorical}",
 }
 
 
@@ -182,7 +182,7 @@ class CellReader:
             return self.reading.too_large(f"column {name}")
         return FAULTS[code].format(
             column=column, n=len(layout.names), name=name, token=quoted(self.dialect.cell_at(text, position)),
-            categorical=called("categorical"),
+            categorical=f", or name the column by {called('categorical')}" if self.reading.offers else "",
             whose="the header" if self.options["header"] != "no" else "the first line",
         )  # fmt: skip
 
