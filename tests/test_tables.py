@@ -118,8 +118,8 @@ def test_the_kind_of_labels_is_that_of_all_first_rows(labels, expected):
         ),
         (["inf", "1"], 2, "the label 'inf' is not a finite number, as other labels are; mend it, leave it empty"),
         (["1", "2", "3a"], 4, "the label '3a' is not a finite number, as other labels are; mend it, or say --categ"),
-        (["a", "2"], 3, "the label '2' is a number, as other labels are not; mend it, or say --categorical label"),
-        (["?", "?"], 2, "the label '?' may stand for none; leave it empty then, or say --categorical label"),
+        (["a", "2"], 3, "the label '2' is a number, as other labels are not; mend it, or say --categorical auto,label"),
+        (["?", "?"], 2, "the label '?' may stand for none; leave it empty then, or say --categorical auto,label"),
         (
             ["1"] * 2500 + ["x"],
             2502,
@@ -205,6 +205,14 @@ def test_columns_that_look_like_numbers_are_told(tmp_path, capsys):
     code, told = said_by_split(capsys, path, "--delimiter", ";", "--decimal", ",", "--numeric", "size")
     assert code == 0
     assert features_of(tmp_path / "s.h5") == {"size", "size=1.000,5", "t=a", "t=b"}
+
+
+def test_values_that_are_too_large_may_be_categories(tmp_path, capsys):
+    path = written(tmp_path / "t.csv", "label,x\n1,8e123456\n0,12\n")
+    code, told = said_by_split(capsys, path)
+    assert code == 2 and f"{path}:2: the value of column x lies beyond float32; " in told
+    assert "or name the column by --categorical" in told
+    assert said_by_split(capsys, path, "--categorical", "auto,x")[0] == 0
 
 
 def test_decimals_behind_a_comma():
@@ -468,7 +476,7 @@ def test_labels_of_columns_that_would_merge_are_refused(tmp_path):
     parquet = pytest.importorskip("pyarrow.parquet")
     parquet.write_table(pa.table({"label": [BIG, BIG - 1, None], "x": [1.0, 2.0, 3.0]}), tmp_path / "t.parquet")
     with pytest.raises(
-        InputError, match=rf"the label {BIG} is a whole number .* categorical=label takes labels as words"
+        InputError, match=rf"the label {BIG} is a whole number .* categorical=auto,label takes labels as words"
     ):
         split([str(tmp_path / "t.parquet")], tmp_path / "s.h5")
     split([str(tmp_path / "t.parquet")], tmp_path / "s.h5", SplitSettings(options={"categorical": "auto,label"}))
@@ -504,6 +512,13 @@ def test_an_array_of_labels_that_is_not_there(tmp_path, capsys):
     assert run_in_process(capsys, train, tmp_path / "s.h5", tmp_path / "m.h5")[0] == 0
     np.savez(tmp_path / "new.npz", **parts)  # rows that are predicted need none
     assert run_in_process(capsys, predict, tmp_path / "m.h5", tmp_path / "new.npz")[0] == 0
+    np.save(tmp_path / "y.npy", np.arange(4) % 2)
+    own = ("--labels-from", tmp_path / "y.npy")
+    code, _, err = run_in_process(capsys, predict, tmp_path / "m.h5", tmp_path / "new.npz", *own)
+    assert code == 0 and "accuracy 1.0" in err
+    code, _, err = run_in_process(capsys, predict, tmp_path / "m.h5", written(tmp_path / "t.svm", "1 1:1\n"), *own,
+                                  "--format", "svmlight")  # fmt: skip
+    assert code == 2 and "--labels-from: the format svmlight has no use for it" in err
 
 
 def test_labels_of_two_kinds_have_their_place(tmp_path):
@@ -580,6 +595,8 @@ def test_columns_without_features_in_parquet(tmp_path, capsys):
     assert (
         "the columns when of the type timestamp[ms], raw of the type binary make no features; leave them out by" in told
     )
+    code, told = said_by_split(capsys, tmp_path / "more.parquet", "--ignore", "x")
+    assert code == 2 and "leave them out by --ignore x,when,raw" in told
     code, told = said_by_split(capsys, tmp_path / "more.parquet", "--ignore", "when,raw")
     assert code == 0 and "columns without a name, which were left out: 1" in told
     assert features_of(tmp_path / "s.h5") == {"x"}

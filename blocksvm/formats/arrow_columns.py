@@ -9,7 +9,8 @@ from itertools import groupby
 
 import numpy as np
 
-from blocksvm.errors import InputError, called, said
+from blocksvm.errors import InputError, called
+from blocksvm.formats.choices import added
 from blocksvm.formats.files import ClosedRows, RowRoom, SparseRows
 from blocksvm.formats.protocol import Reading
 from blocksvm.formats.table_layout import CATEGORIES_GO_ON, chosen_categories, named_by, told
@@ -80,6 +81,7 @@ class Columns:
     def __init__(self, schema, options: Mapping, labelled: bool):
         pa = arrow()
         self.types = pa.types
+        self.options = options
         names = list(schema.names)
         again = next((name for name, n in Counter(names).items() if n > 1 and name), None)
         if again is not None:
@@ -144,7 +146,7 @@ class Columns:
         one = len(self.refused) == 1
         return (
             f"the column{'' if one else 's'} {listed} make{'s' if one else ''} no features; leave "
-            f"{'it' if one else 'them'} out by {said('ignore', ','.join(self.refused))}"
+            f"{'it' if one else 'them'} out by {added('ignore', self.options, *self.refused)}"
         )
 
     def makes_features(self, type_, name: str) -> bool:
@@ -302,7 +304,7 @@ class Columns:
                 raise InputError(f"the column {self.label} has a label that is not a finite number; mend it")
             if (np.abs(numbers) >= EXACT).any() and not self.types.is_floating(column.type):
                 given = np.array(column.to_pylist(), dtype=object)
-                exact(numbers, given, f"{said('categorical', self.label)} takes labels as words")
+                exact(numbers, given, f"{added('categorical', self.options, self.label)} takes labels as words")
             return numbers
         if self.words_given or self._is_text(column.type) or self.types.is_dictionary(column.type):
             return column.cast(arrow().string()).to_pylist()

@@ -20,8 +20,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from blocksvm.errors import InputError, called, said
-from blocksvm.formats.choices import chosen
+from blocksvm.errors import InputError, called
+from blocksvm.formats.choices import added, chosen
 from blocksvm.formats.protocol import Reading, Room, lines_open
 from blocksvm.formats.row_labels import WORDS, are_words, labels_at, without_missing
 from blocksvm.formats.table_layout import (
@@ -108,8 +108,7 @@ class CellReader:
                 values[entry] = np.sign(number) * np.log1p(abs(number)) if values[entry] == 1.0 else number
         if KINDS in self.reading.recipe.options and not self.words_given:
             spans[:rows] = without_missing(text, spans[:rows], self.dialect.quote)
-        cure = f"say {said('categorical', self.options['label'])}, which takes labels as words"
-        cure = cure if self.reading.offers else ""
+        cure = words_by(self.options) if self.reading.offers and "categorical" in self.options else ""
         labels, wrong = labels_at(text, spans[:rows], self.options[WORDS], self._cell, cure)
         if wrong is not None:
             rows, sentence = wrong
@@ -179,12 +178,18 @@ class CellReader:
     def _sentence(self, code: int, layout: Layout, column: int, text: np.ndarray, position: int) -> str:
         name = layout.names[min(column, len(layout.names) - 1)]
         if code == BIG_VALUE:
-            return self.reading.too_large(f"column {name}")
+            category = f", or name the column by {called('categorical')}" if self.reading.offers else ""
+            return self.reading.too_large(f"column {name}") + category
         return FAULTS[code].format(
             column=column, n=len(layout.names), name=name, token=quoted(self.dialect.cell_at(text, position)),
             categorical=f", or name the column by {called('categorical')}" if self.reading.offers else "",
             whose="the header" if self.options["header"] != "no" else "the first line",
         )  # fmt: skip
+
+
+def words_by(options: Mapping) -> str:
+    """What takes labels as words, for a sentence."""
+    return f"say {added('categorical', options, options['label'])}, which takes labels as words"
 
 
 def _beginning(static: np.ndarray, n: int) -> np.ndarray:
@@ -314,8 +319,7 @@ class Table:
             options[KINDS] = decided_kinds(layout, looks)
             if words is None:
                 place = f"{shown_name(name)}:"
-                label = options["label"]
-                words = are_words(looks.labels, f"say {said('categorical', label)}, which takes labels as words")
+                words = are_words(looks.labels, words_by(options))
             options[WORDS] = words
         except InputError as error:
             raise InputError(f"{place}{error}") from None

@@ -129,6 +129,11 @@ def again(saved: Mapping, given: Mapping, free: tuple[str, ...] = OF_INPUTS + OF
     return own | {name: given[name] for name in free if given.get(name) is not None}
 
 
+def added(name: str, options: Mapping, *columns: str) -> str:
+    """A list of columns as its caller has to write it for these to be in it, too."""
+    return said(name, ",".join([*filter(None, [options.get(name)]), *columns]))
+
+
 def chosen(name: str, given: Mapping) -> dict:
     """The settings of the format ``name``, as given (None: not) or by default; InputError for one that it has not."""
     return CHOICES.get(name, Settings()).resolve(given, f"the format {name}")

@@ -63,7 +63,8 @@ def without_missing(text: np.ndarray, spans: np.ndarray, quote: int) -> np.ndarr
     (0, 0)."""
     sizes = spans[:, 1] - spans[:, 0]
     rows = np.flatnonzero((sizes >= 2) & (sizes <= 4) & (text[spans[:, 0]] | 32 == ord("n")))
-    rows = rows[text[spans[rows, 0] - 1] != quote] if quote >= 0 else rows
+    starts = spans[rows, 0]
+    rows = rows[(starts == 0) | (text[starts - 1] != quote)]
     absent = [row for row in rows.tolist() if text[spans[row, 0] : spans[row, 1]].tobytes().lower() in MISSING]
     if absent:
         spans = spans.copy()

@@ -17,7 +17,7 @@ from fnmatch import fnmatchcase
 import numpy as np
 
 from blocksvm.errors import InputError, called, nearest, said
-from blocksvm.formats.choices import DELIMITERS
+from blocksvm.formats.choices import DELIMITERS, added
 from blocksvm.formats.text import LONE_RETURNS, NOT_UTF8, quoted
 from blocksvm.kernels import cells as kernels
 from blocksvm.kernels.names import hash_of
@@ -228,7 +228,7 @@ def remarks(options: Mapping) -> list[str]:
     found = []
     for name, (others, cells, line, token) in list(mixed.items())[:SHOWN]:
         comma = COMMA_NUMBER.fullmatch(token[1:-1].encode()) is not None
-        cure = said("decimal", ",") if comma else said("numeric", name)
+        cure = said("decimal", ",") if comma else added("numeric", options, name)
         found.append(
             f"the column {name} was taken as categories, since {others:,} of its first {cells:,} cells "
             f"{'is' if others == 1 else 'are'} no number{'' if others == 1 else 's'} (the first, {token}, in line "
