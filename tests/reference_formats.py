@@ -50,6 +50,10 @@ def parse_vw(data: bytes, duplicates: str = "error", dtype: str = "float32") -> 
     """
     rows = []
     for line, text in enumerate(data.split(b"\n"), start=1):
+        try:
+            text.decode()
+        except UnicodeDecodeError:
+            raise BadLine(line, "not UTF-8") from None
         if not _words(text):
             continue
         head, bar, body = text.partition(b"|")
