@@ -85,10 +85,10 @@ def test_labels_and_ignored_columns_lie_anywhere_in_the_header(tmp_path, capsys)
 
 
 def test_a_first_line_without_end_is_refused(tmp_path, capsys):
-    path = written(tmp_path / "t.csv", "label" + ",x" * (1 << 20))
+    path = written(tmp_path / "t.csv", "label" + ",x" * (1 << 21))
     code, told = said_by_split(capsys, path, "--memory", "64MB")
     assert code == 2
-    assert "the first line is longer than 1,048,576 bytes; give more --memory, or check that this is text with" in told
+    assert "the first line is longer than 2,097,152 bytes; give more --memory, or check that this is text with" in told
 
 
 # -- the kind of labels -----------------------------------------------------------------------------------------------

@@ -60,8 +60,6 @@ def settled(inputs, recipe, memory: int, on_format=lambda name: None):
         looks = hasattr(format_, "head_lines") and hasattr(inputs, "whole_lines")
         head = inputs.whole_lines(format_.head_lines(recipe.options), memory) if looks else inputs.head()
         options = inputs.options = format_.settled(recipe.options, head, inputs.names[0])
-        if hasattr(format_, "dialect"):
-            inputs.quote = format_.dialect(options).quote
         return replace(recipe, format=name, options=options)
     for setting, value in recipe.options.items():
         if value is not None:

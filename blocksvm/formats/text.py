@@ -114,10 +114,10 @@ class OpenText:
     def whole_lines(self, lines: int, memory: int) -> bytes:
         """The first lines, which ``take`` gives nevertheless: as many whole ones as end within ``LOOKED_BYTES``, or
         two, but no more than asked for.  The same of a pipe, which is waited for.  InputError where the first one takes
-        too much of the memory."""
+        more than a part of the memory."""
         parts, length, n, most = [self.held], len(self.held), self.held.count(b"\n"), LOOKED_BYTES
         longest = max(most, memory // PARTS_LOOKED)
-        while n < lines and (length < most or (n < 2 and length < longest)):
+        while n < lines and (length < most or (n < 2 and length < 2 * longest)):
             more = self._read(HEAD_BYTES)
             parts.append(more)
             length, n = length + len(more), n + more.count(b"\n")
@@ -132,8 +132,8 @@ class OpenText:
         if not n:
             name = shown_name(self.source.name)
             raise InputError(
-                f"{name}: the first line is longer than {longest:,} bytes; give more {called('memory')}, or check that "
-                "this is text with a row a line"
+                f"{name}: the first line is longer than {2 * longest:,} bytes; give more {called('memory')}, or check "
+                "that this is text with a row a line"
             )
         return self.held[: ends[n - 1]]
 
