@@ -21,6 +21,7 @@ __version__ = "0.1.0"
 # name -> the module that has it; imported on first use, so that commands start quickly
 _LAZY = {
     "InputError": "errors",
+    "InputWarning": "errors",
     "Block": "sources.block",
     "split": "conversion.convert",
     "SplitSettings": "conversion.convert",

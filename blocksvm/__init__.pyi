@@ -8,6 +8,7 @@ from blocksvm.api import fit as fit
 from blocksvm.conversion.convert import SplitSettings as SplitSettings
 from blocksvm.conversion.convert import split as split
 from blocksvm.errors import InputError as InputError
+from blocksvm.errors import InputWarning as InputWarning
 from blocksvm.exchange.estimators import from_estimator as from_estimator
 from blocksvm.exchange.estimators import to_estimator as to_estimator
 from blocksvm.exchange.forms import export_model as export_model

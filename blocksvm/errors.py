@@ -1,4 +1,4 @@
-"""The one exception for what is wrong with a user's input, and how settings are named in its sentences.
+"""The one exception for what is wrong with a user's input, the one warning, and how settings are named in sentences.
 
 A setting is an option to who types a command (``--max-norm 0``) and a keyword to who calls a function (``max_norm=0``):
 messages name it through ``called`` and ``said``, and a command says at its start that options are spoken.
@@ -75,6 +75,10 @@ def system_sentence(error: OSError) -> tuple[str, int]:
     what = error.strerror or next(iter(str(error).splitlines()), "an unknown error of the system")
     known = error.errno is not None and error.errno not in FOREIGN
     return f"{name}{what[:1].lower() + what[1:]}; {advice(error)}", 2 if known else 1
+
+
+class InputWarning(UserWarning):
+    """What the user gave can be used, but hardly as it was meant: one sentence with what to look at."""
 
 
 def speak_options(on: bool) -> bool:

@@ -218,6 +218,7 @@ def described(kind: str, meta: dict, n_bytes: int) -> list[tuple[str, str]]:
             ("chunks", f"{meta['n_chunks']:,} of up to {meta['chunk_nonzeros']:,} nonzeros, {meta['codec']}"),
             ("made from", f"{', '.join(names[:3])}{' ...' if len(names) > 3 else ''} ({megabytes(text)} of text)"),
             *([("changed", told_changes(meta))] if meta.get("history") else []),
+            *(("note", note) for note in meta.get("notes", [])),
             ("settings", ", ".join(f"{name} {value}" for name, value in meta["settings"].items())),
             ("fingerprint", meta["fingerprint"]),
         ]

@@ -14,12 +14,12 @@ from functools import cached_property
 
 import numpy as np
 
-from blocksvm.errors import CONTROLS, InputError, printable, said
+from blocksvm.errors import CONTROLS, InputError, called, printable, said
 
 NUMBERS, STRINGS, SETS = "numbers", "strings", "sets"
 KINDS = (NUMBERS, STRINGS, SETS)
 MOST_LABELS = 10_000  # more distinct ones are not classes
-MOST_EXACT = 2.0**53
+EXACT = 2.0**53  # whole numbers below it are told apart by float64
 MENDED = "mend it, or leave the row out"
 LABEL_BYTES = 200  # that a distinct label takes in a table beside its text, members and copies, at most
 
@@ -55,6 +55,24 @@ def label_fault(labels: np.ndarray | list) -> tuple[int, str] | None:
             if isinstance(member, float) and (math.isinf(member) or (member != member and isinstance(label, tuple))):
                 return labels.index(label), f"the label {member} is not a finite number; {MENDED}"
     return None
+
+
+def as_exact(label: str, cure: str) -> str:
+    """The sentence for a whole number that float64 does not hold."""
+    return (
+        f"the label {label[:40]} is a whole number beyond 2^53 that float64 does not hold, so that it would merge with "
+        f"others; {cure or 'number the labels anew'}"
+    )
+
+
+def exact(numbers: np.ndarray, given: np.ndarray, cure: str) -> np.ndarray:
+    """``numbers`` (n,) float64, which were made of ``given``; InputError where a whole number became another one."""
+    if given.dtype.kind in "iuO":
+        for row in np.flatnonzero(np.abs(numbers) >= EXACT).tolist():
+            own = given[row]
+            if not isinstance(own, float) and own == int(own) and int(own) != int(numbers[row]):
+                raise InputError(as_exact(str(own), cure))
+    return numbers
 
 
 def listed(labels) -> str:
@@ -217,6 +235,11 @@ def require_numbers(source) -> None:
 
 
 def _require_every_label(source) -> None:
+    if source.n_unlabelled and source.n_unlabelled == source.n_samples:
+        raise InputError(
+            f"{source.name}: none of its {source.n_samples:,} rows has a label, which training needs; split rows with "
+            f"labels, of tables and matrices by {called('label')} or {called('labels_from')}"
+        )
     if source.n_unlabelled:
         raise InputError(
             f"{source.name}: {source.n_unlabelled:,} of its {source.n_samples:,} rows have no label, which training "
@@ -281,7 +304,7 @@ def numbers_of(y: np.ndarray) -> np.ndarray:
     except (TypeError, ValueError, OverflowError) as error:
         raise InputError("the labels must be numbers or strings") from error
     if y.dtype.kind in "iuO":
-        for row in np.flatnonzero(np.isfinite(numbers) & (np.abs(numbers) >= MOST_EXACT)).tolist():
+        for row in np.flatnonzero(np.isfinite(numbers) & (np.abs(numbers) >= EXACT)).tolist():
             if int(y[row]) != int(numbers[row]):
                 raise InputError(
                     f"row {row} of y: the label {y[row]} is beyond the whole numbers that double precision has (to "
@@ -317,6 +340,9 @@ def _keep_sets(given: list, n: int) -> tuple[np.ndarray, tuple]:
         sets = [None if own is None else tuple(sorted(set(own if words else map(float, own)))) for own in sets]
     except (TypeError, ValueError):
         raise InputError("the sets of labels must hold all numbers or all strings") from None
+    if not words:
+        given = list(members)
+        exact(np.array(given, np.float64), np.array(given, dtype=object), "give them as strings")
     _refuse(sets)
     table = tuple(sorted({own for own in sets if own is not None}))
     place = {own: float(k) for k, own in enumerate(table)}

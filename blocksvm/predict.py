@@ -6,9 +6,10 @@ import sys
 from collections.abc import Iterator
 
 from blocksvm.cli.console import Parser, compile_kernels, compile_reader, print_json, run, sigterm_interrupts, size
-from blocksvm.cli.options import add_format
+from blocksvm.cli.options import add_format, add_settings, given
 from blocksvm.cli.standard import is_closed
-from blocksvm.errors import InputError
+from blocksvm.errors import InputError, called
+from blocksvm.formats.choices import PREDICTED, all_choices
 
 EPILOG = """Without OUTPUT the predictions go to standard output, and what they are worth to standard error."""
 
@@ -21,6 +22,7 @@ def parser() -> Parser:
     p.add_argument("input", metavar="INPUT", help="text, with or without labels, or a store")
     p.add_argument("output", metavar="OUTPUT", nargs="?", help="file for the predictions, a line each row")
     add_format(p.add_argument_group("the text"), "the one that the model's training text had")
+    add_settings(p, "the text, where it is another one than the training text was", all_choices(), PREDICTED)
     what = p.add_argument_group("what to write")
     which = what.add_mutually_exclusive_group()
     which.add_argument("--scores", action="store_true", help="write decision values instead of labels (one a class)")
@@ -70,7 +72,10 @@ def main(arguments: list[str]) -> int:
 
             with open_input(options.input) as file:
                 is_store = file.read(8) == HDF5 and magic_of(options.input) is None
+    own = {name: value for name, value in given(options, all_choices()).items() if name in PREDICTED}
     if is_store:
+        for name in own:
+            raise InputError(f"{called(name)}: {options.input} is a store, which was read already; leave it out")
         with open_hdf5(Path(options.input), *MAKERS) as file:
             kind = text_attribute(file, "blocksvm")
         if kind != "store":
@@ -93,7 +98,7 @@ def main(arguments: list[str]) -> int:
         pieces = scorer.scores()
     else:
         ready = compile_reader(description["text"]["dtype"], description.get("bits"), options.quiet)
-        scorer = TextScorer(options.model, options.memory, options.format, ready, options.joint)
+        scorer = TextScorer(options.model, options.memory, options.format, ready, options.joint, own)
         pieces = scorer.scores([options.input])
     measures = SetMeasures(scorer.model.labels, scorer.model.ranks) if sets else RealMeasures()
     if DISTANCE in description:
@@ -126,6 +131,10 @@ def main(arguments: list[str]) -> int:
     if empty and not options.quiet:
         print(f"{options.input}: {empty:,} blank line{'s' if empty > 1 else ''} or comments have no prediction: the "
               "predictions are those of the rows, in their order", file=sys.stderr)  # fmt: skip
+    for note in scorer.met.notes:
+        print(f"note: {note}", file=sys.stderr)
+    if scorer.met.warning():
+        print(scorer.met.warning(), file=sys.stderr)
     if options.json:
         told = {
             "model": options.model,
@@ -134,7 +143,7 @@ def main(arguments: list[str]) -> int:
             "rows": measures.rows,
             "lines_without_row": empty,
         }
-        print_json(told | measures.figures())
+        print_json(told | measures.figures() | scorer.met.figures())
         return 0
     results = sys.stderr if output is None else sys.stdout
     for sentence in measures.sentences():

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
 
 from blocksvm.errors import InputError
 from blocksvm.labels import label_fault
+
+MOST_NOTES = 20  # that are shown
 
 
 class Named(Protocol):
@@ -45,7 +47,9 @@ class RowBatch:
     names: of formats whose features have names, (bytes, first (nnz,) int64, last (nnz,) int64): the name of entry k is
     bytes[first[k]:last[k]], UTF-8; or None.
     fault: (record, sentence) of the first bad record, which comes after these rows; its record is 0-based within the
-    batch.  largest: no ||x||^2 of the rows lies above it.
+    batch.  open_quote: the byte that the bad record's first line leaves open, so that its rest follows in the next
+    ones; -1: none.  largest: no ||x||^2 of the rows lies above it.  notes: of what was left out or taken otherwise than
+    it looks (a noun in the plural), (how many, the record of the first, what that looks like or ''), 0-based likewise.
     """
 
     labels: np.ndarray | list
@@ -57,6 +61,8 @@ class RowBatch:
     names: tuple | None = None
     fault: tuple[int, str] | None = None
     largest: float = 0.0
+    open_quote: int = -1
+    notes: Mapping[str, tuple[int, int, str]] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.indptr) - 1
@@ -81,6 +87,7 @@ class RecordCounter:
     def __init__(self) -> None:
         self.source: Named | None = None
         self.records = 0
+        self.noted: dict[str, tuple[int, str]] = {}
 
     def place(self, batch: RowBatch, record: int) -> str:
         """'file:line' of a record (0-based) of a batch that follows those that were counted."""
@@ -110,7 +117,18 @@ class RecordCounter:
     def count(self, batch: RowBatch) -> None:
         """Count the records of a batch, whatever was found in it."""
         self.at(batch, 0, "")
+        for what, (n, record, look) in batch.notes.items():
+            if what in self.noted:
+                self.noted[what] = self.noted[what][0] + n, self.noted[what][1]
+            else:
+                self.noted[what] = n, f"the first{look and f', {look},'} at {self.place(batch, record)}"
         self.records += batch.origin.n_records
+
+    def notes(self) -> list[str]:
+        """What was left out or taken otherwise than it looks, as sentences of which each has its number."""
+        noted = list(self.noted.items())
+        more = [f"and {len(noted) - MOST_NOTES:,} kinds more of such"] if len(noted) > MOST_NOTES else []
+        return [f"{what}: {n:,} ({where})" for what, (n, where) in noted[:MOST_NOTES]] + more
 
 
 def runs(bounds: np.ndarray, most: int, most_rows: int | None = None) -> Iterator[tuple[int, int]]:

@@ -235,7 +235,7 @@ def main(arguments: list[str]) -> int:
     from blocksvm.settings import plain
     from blocksvm.streaming.predictions import Predictions
     from blocksvm.streaming.saving import Saver, save_stream
-    from blocksvm.streaming.stream import Stream, StreamSettings
+    from blocksvm.streaming.stream import Stream, StreamSettings, notes_of
 
     kernels.start()
     shared = {setting: settings_given.pop(setting) for setting in COMMON_SETTINGS.names() if setting in settings_given}
@@ -300,10 +300,11 @@ def main(arguments: list[str]) -> int:
             raise Interrupted(f"interrupted after {stream.rows:,} rows{saved}")
     if options.json:
         ended = {name: value for name, value in vars(stream.report()).items() if name not in ONE_ROW}
-        print_json(ended | {kind: str(path) for kind, path in outputs.items()})
+        print_json(ended | {"notes": notes_of(stream)} | {kind: str(path) for kind, path in outputs.items()})
         return 0
     to = sys.stderr if options.predictions == "-" else sys.stdout
-    print(folded("\n".join(display.summary(stream)), to), file=to)
+    notes = [f"note: {note}" for note in notes_of(stream)]
+    print(folded("\n".join(display.summary(stream) + notes), to), file=to)
     if options.ask:
         print(f"{asked:,} labels are asked for in {outputs['questions']}")
     if predictions and "predictions" in outputs:

@@ -50,6 +50,10 @@ def parse_vw(data: bytes, duplicates: str = "error", dtype: str = "float32") -> 
     """
     rows = []
     for line, text in enumerate(data.split(b"\n"), start=1):
+        try:
+            text.decode()
+        except UnicodeDecodeError:
+            raise BadLine(line, "not UTF-8") from None
         if not _words(text):
             continue
         head, bar, body = text.partition(b"|")
@@ -120,17 +124,28 @@ MISSING = ("", "na", "n/a", "nan", "null")
 
 
 def table_rows(text: str, label: str, categories=(), ignored=(), auto=True, delimiter=",") -> list[tuple]:
-    """(label, {feature: value}) of each row of a table whose cells in quotes hold no missing values.
+    """(label, {feature: value}) of each row of a table whose cells in quotes hold no missing values.  auto: a column
+    in which any cell is no number is one of categories, too.
 
     BadLine where a row has too many or too few cells, or a number is none.
     """
     lines = text.splitlines()
     names = next(csv.reader([lines[0]], delimiter=delimiter, skipinitialspace=True))
+    table = [
+        [cell.strip() for cell in next(csv.reader([own], delimiter=delimiter, skipinitialspace=True), [])]
+        for own in lines
+    ]
+    if auto:
+        columns = zip(*(cells for cells in table[1:] if cells), strict=True)
+        categories = set(categories) | {
+            name
+            for name, cells in zip(names, columns, strict=False)
+            if any(_NUMBER.fullmatch(cell.encode()) is None and cell.lower() not in MISSING for cell in cells)
+        }
     rows = []
-    for line, own in enumerate(lines[1:], start=2):
-        if not own:
+    for line, cells in enumerate(table[1:], start=2):
+        if not cells:
             continue
-        cells = [cell.strip() for cell in next(csv.reader([own], delimiter=delimiter, skipinitialspace=True))]
         if len(cells) != len(names):
             raise BadLine(line, "cells")
         entries, target = {}, np.nan

@@ -14,12 +14,13 @@ import numpy as np
 from blocksvm.conversion.destination import Destination, Layout, ordered_map
 from blocksvm.conversion.earlier import EarlierRows
 from blocksvm.conversion.idf import FeatureIdf, idf_like, known_idf, require_own
+from blocksvm.conversion.labels import RowError
 from blocksvm.conversion.line_table import LineTable
 from blocksvm.conversion.spool import Spool, require_space
 from blocksvm.conversion.weights import RowWeights
 from blocksvm.errors import InputError, called, said
-from blocksvm.formats import AUTO, format_named, settled
-from blocksvm.formats.choices import OF_INPUTS, again
+from blocksvm.formats import AUTO, format_named, remarks, settled
+from blocksvm.formats.choices import OF_INPUTS, OF_LINES, again
 from blocksvm.formats.files import RowPiece, inputs_of
 from blocksvm.formats.hashing import reader_of
 from blocksvm.formats.protocol import EXPANSION, Reader, Reading, Room, SpareRooms
@@ -161,7 +162,7 @@ def settings_of_store(
                 "rows anew"
             )
     for name, value in options.items():
-        if value is not None and value != recipe.options.get(name) and name not in OF_INPUTS:
+        if value is not None and value != recipe.options.get(name) and name not in OF_INPUTS + OF_LINES:
             raise InputError(
                 f"{path}: was split with {said(name, recipe.options.get(name))}, but {value} is given now; leave it "
                 "out, or split all rows anew"
@@ -245,6 +246,8 @@ class _Split:
         self.first = 0 if earlier is None else earlier.store.meta["source_rows"]
         self.rows = self.first  # that were read in the whole life of the store
         self.lines = LineTable()
+        self.counter = RecordCounter()
+        self.notes: list[str] = []  # on what the first lines decided
         self.weights: RowWeights | None = None
         self.sources: list[tuple[TextSource, int]] = []  # and the number of its first row
         memory, jobs = settings.memory, settings.jobs
@@ -338,6 +341,7 @@ class _Split:
             ],
             "recipe": before.get("recipe", self.recipe.plain()),
             "source_rows": self.rows,
+            **self._notes(before),
             **self._idf_from(destination, before),
         }  # fmt: skip
         if len(table[0]) or self.lines.n_known:
@@ -348,6 +352,11 @@ class _Split:
             settings.keep_order, chunk_nnz, pool, settings.jobs, self.bucket_bytes, self.spool_bytes, self.recipe.l2
         )  # fmt: skip
         return destination.write(file, layout, meta, lambda done: self._report("writing", done))
+
+    def _notes(self, before: dict) -> dict:
+        """Of a description: what was left out or taken otherwise than it looks, if anything was."""
+        notes = before.get("notes", []) + self.notes + self.counter.notes()
+        return {"notes": notes} if notes else {}
 
     def _idf_from(self, destination: Destination, before: dict) -> dict:
         """Of a description: the store on whose rows the idf was counted, where that is another one."""
@@ -388,7 +397,6 @@ class _Split:
     def _read(self, pool: ThreadPoolExecutor) -> Iterator[RowBatch]:
         """Batches of the inputs' rows, in their order."""
         settings = self.settings
-        counter = RecordCounter()
         with inputs_of(self.inputs, self.recipe) as text:
             reader = self._reader(text)
             # pieces are cut so that their rows fit in what is planned for text
@@ -403,7 +411,7 @@ class _Split:
                 return _parsed(reader, piece, settings.dtype, room), room
 
             for batch, room in ordered_map(pool, parsed, pieces, settings.jobs):
-                counter.check(batch)
+                self.counter.check(batch)
                 if not self.sources or self.sources[-1][0] is not batch.origin.source:
                     self.sources.append((batch.origin.source, self.rows))
                 self.lines.add(self.rows, batch)
@@ -417,7 +425,13 @@ class _Split:
             wrong = None if self.batches is None else label_fault(batch.labels)  # text was looked at as it was read
             if wrong is not None:
                 raise InputError(f"row {self.rows + wrong[0]} of the batches: {wrong[1]}")
-            self._distribute(self._weighted(batch), destinations)
+            try:
+                self._distribute(self._weighted(batch), destinations)
+            except RowError as error:
+                if self.batches is not None:
+                    raise
+                record = int(batch.origin.records[error.row - (self.rows - len(batch))])
+                raise InputError(self.counter.at(batch, record - batch.origin.n_records, str(error))) from None
             destinations[0].table.hold("the rows' lines", self.lines.n_bytes)
             self._report("reading", batch.origin.fraction)
         if self.weights is not None:
@@ -436,9 +450,9 @@ class _Split:
 
     def _reader(self, text) -> Reader:
         """The reader of the format that was chosen, or that the text looks like."""
-        self.recipe = settled(text, self.recipe)
-        if self.on_format is not None:
-            self.on_format(self.recipe.format)
+        self.recipe = settled(text, self.recipe, self.settings.memory, self.on_format or (lambda name: None))
+        if self.earlier is None:
+            self.notes = remarks(self.recipe)
         idf = None if self.known is None else self.known.idf
         return reader_of(Reading(self.recipe, named=True, offers=("duplicates", "dtype", "bits"), idf=idf))
 

@@ -14,7 +14,7 @@ import numpy as np
 from blocksvm.conversion.earlier import EarlierRows
 from blocksvm.conversion.idf import FeatureIdf, KnownIdf
 from blocksvm.conversion.ids import IdTable, NameTable
-from blocksvm.conversion.labels import LabelTable
+from blocksvm.conversion.labels import LabelTable, RowError
 from blocksvm.conversion.spool import Spool, SpooledRows, join
 from blocksvm.errors import InputError, said
 from blocksvm.kernels.idf import weigh_rows
@@ -119,7 +119,7 @@ class Destination:
 
     def add(self, numbers: np.ndarray, keys: np.ndarray, batch: RowBatch) -> None:
         """Add the rows of a batch, with their source numbers and their keys in the stored order; InputError where one
-        of them has no sound weight."""
+        of them has no sound weight, RowError, with its number, where labels of two kinds meet."""
         if batch.weights is not None:
             wrong = np.flatnonzero(~(np.isfinite(batch.weights) & (batch.weights >= 0.0)))
             if len(wrong):
@@ -132,7 +132,10 @@ class Destination:
         self._keep_names(batch.names, positions, before)
         if self.idf is not None:
             self.table.hold("their idf", self.idf.n_bytes(len(self.table)))
-        kept = self.labels.keep(batch.labels)
+        try:
+            kept = self.labels.keep(batch.labels)
+        except RowError as error:
+            raise RowError(int(numbers[error.row]), str(error)) from None
         self.table.hold("the labels", self.labels.n_bytes)
         self.spool.memory = self.n_bytes - self.table.most_bytes()
         values, weights = batch.values, batch.weights

@@ -8,6 +8,14 @@ from blocksvm.errors import InputError
 from blocksvm.labels import LABEL_BYTES, NUMBERS, SETS, kind_of
 
 
+class RowError(InputError):
+    """What is wrong with a row of a batch, by its number there."""
+
+    def __init__(self, row: int, sentence: str):
+        super().__init__(sentence)
+        self.row = row
+
+
 class LabelTable:
     """Distinct labels in order of their first row, and what is kept of each row's label: a float64.
 
@@ -22,15 +30,22 @@ class LabelTable:
 
     def keep(self, labels: np.ndarray | list) -> np.ndarray:
         """(n,) float64: the labels themselves where they are numbers, else their places; nan for none.  Raises
-        InputError where labels of two kinds meet."""
+        RowError where labels of two kinds meet."""
         if isinstance(labels, np.ndarray) and labels.dtype.kind == "f":
-            if not np.isnan(labels).all():
-                self._meet(NUMBERS)
+            known = np.flatnonzero(~np.isnan(labels))
+            if len(known):
+                try:
+                    self._meet(NUMBERS)
+                except InputError as error:
+                    raise RowError(int(known[0]), str(error)) from None
             return labels
         kept = np.full(len(labels), np.nan)
         for row, label in enumerate(labels):
             if label is not None:
-                kept[row] = self._one(label)
+                try:
+                    kept[row] = self._one(label)
+                except InputError as error:
+                    raise RowError(row, str(error)) from None
         return kept
 
     def _one(self, label) -> float:

@@ -48,8 +48,9 @@ def sniffed(head: bytes, name: str) -> str:
     return max(scores, key=scores.get)
 
 
-def settled(inputs, recipe):
-    """The recipe with a format's name in place of 'auto', and all of its settings, by the inputs' first bytes.
+def settled(inputs, recipe, memory: int, on_format=lambda name: None):
+    """The recipe with a format's name in place of 'auto', and all of its settings, by the inputs' first lines, which
+    may take a small part of the memory; on_format is told the format before lines are looked at.
 
     InputError for a setting that the format has not.
     """
@@ -57,11 +58,19 @@ def settled(inputs, recipe):
     if name == AUTO:
         name = getattr(inputs, "format", None) or sniffed(inputs.head(), inputs.names[0])
     format_ = format_named(name)
+    on_format(name)
     if hasattr(format_, "settled"):
-        head = inputs.head(getattr(format_, "head_lines", 1))
+        looks = hasattr(format_, "head_lines") and hasattr(inputs, "whole_lines")
+        head = inputs.whole_lines(format_.head_lines(recipe.options), memory) if looks else inputs.head()
         options = inputs.options = format_.settled(recipe.options, head, inputs.names[0])
         return replace(recipe, format=name, options=options)
     for setting, value in recipe.options.items():
         if value is not None:
             raise InputError(f"{called(setting)}: the format {name} has no use for it; name another {called('format')}")
     return replace(recipe, format=name, options={})
+
+
+def remarks(recipe) -> list[str]:
+    """Sentences on what the first lines decided that may not be meant."""
+    format_ = None if recipe.format == AUTO else format_named(recipe.format)
+    return format_.remarks(recipe.options) if hasattr(format_, "remarks") else []

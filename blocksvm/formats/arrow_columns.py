@@ -7,15 +7,17 @@ be.
 from __future__ import annotations
 
 import ctypes
+from collections import Counter
 from collections.abc import Mapping
 from itertools import groupby
 
 import numpy as np
 
 from blocksvm.errors import InputError, called
-from blocksvm.formats.cells import CATEGORIES_GO_ON, named_by, told
+from blocksvm.formats.choices import added
 from blocksvm.formats.files import ClosedRows, RowRoom, SparseRows
 from blocksvm.formats.protocol import Reading
+from blocksvm.formats.table_layout import CATEGORIES_GO_ON, chosen_categories, named_by, told
 from blocksvm.formats.table_rows import (
     KINDS,
     Batch,
@@ -32,6 +34,7 @@ from blocksvm.formats.table_rows import (
 from blocksvm.kernels.foreign_memory import where_columns_lie
 from blocksvm.kernels.names import hash_of
 from blocksvm.kernels.table_columns import named_values
+from blocksvm.labels import EXACT, exact
 
 DENSE = 2  # lists of numbers are columns where these have at most so many times as many cells as there are numbers
 POINTER = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
@@ -73,10 +76,11 @@ class Columns:
     def __init__(self, schema, options: Mapping, labelled: bool):
         pa = arrow()
         self.types = pa.types
+        self.options = options
         names = list(schema.names)
-        again = [name for k, name in enumerate(names) if name in names[:k]] if len(set(names)) < len(names) else []
-        if again:
-            raise InputError(f"the column {again[0]} is there twice; rename one")
+        again = next((name for name, n in Counter(names).items() if n > 1 and name), None)
+        if again is not None:
+            raise InputError(f"the column {again} is there twice; rename one")
         self.label = options["label"] if options["label"] in names else None
         if self.label is None and labelled:
             wanted = options["label"]
@@ -84,13 +88,26 @@ class Columns:
                 f"no column is called {wanted}; name that of the labels by {called('label')}; {told(names)}"
             )
         others = [name for name in names if name != self.label]
-        patterns = ",".join(one for one in options["categorical"].split(",") if one != "auto" or "auto" in names)
-        self.categories = named_by(patterns, others, "categorical")
-        left_out = named_by(options["ignore"], others, "ignore", missing=not labelled)
-        self.kept = [name for name in others if name not in left_out]
+        patterns, _ = chosen_categories(options, names)
+        self.words_given = options["label"] in patterns.split(",")
+        possible = names if self.words_given else others
+        self.categories = named_by(patterns, possible, "categorical", missing=not labelled)
+        left_out = named_by(options["ignore"], others, "ignore", missing=not labelled) | {""}
+        types = {name: schema.field(k).type for k, name in enumerate(names) if name not in left_out | {self.label}}
+        self.refused = {name: str(type_) for name, type_ in types.items() if not self.makes_features(type_, name)}
+        if self.refused and labelled:
+            raise InputError(self.refusal())
+        self.kept = [name for name in types if name not in self.refused]
         kept = set(self.kept)
         if not kept:
             raise InputError(f"no column is left to make features of; {told(names)}")
+        self.notes = {}
+        if "" in names:
+            self.notes["columns without a name, which were left out"] = names.count(""), 0, ""
+        if self.refused:
+            first = next(f"{name} of the type {type_}" for name, type_ in self.refused.items())
+            what = "columns of types that make no features, which were left out"
+            self.notes[what] = len(self.refused), 0, first
         self.wanted = [name for name in names if name in kept or name == self.label]
         t = self.types
         found = []
@@ -110,7 +127,7 @@ class Columns:
         self.kinds = np.array([KINDS[np.dtype(kind)] for kind in kinds], np.int64)
         # of a cell that is decoded, in the mean: codes of words take four
         widths = [np.dtype(kind).itemsize for kind in kinds] + [4] * (len(found) - len(kinds))
-        self.cell_bytes = sum(widths) / max(1, len(widths))
+        self.cell_bytes = sum(widths) / max(1, len(widths)) or 1.0
         # what is known of features, as long as it does not change: of neighbours that are numbers, of lists by their
         # columns, of categories by them and their words, and of all of a batch
         self.of_numbers = [
@@ -120,9 +137,22 @@ class Columns:
         self.dictionaries: dict[str, tuple] = {}
         self.known: FeatureTable | None = None
 
+    def refusal(self) -> str:
+        """The sentence for columns of types that make no features."""
+        listed = ", ".join(f"{name} of the type {type_}" for name, type_ in self.refused.items())
+        one = len(self.refused) == 1
+        return (
+            f"the column{'' if one else 's'} {listed} make{'s' if one else ''} no features; leave "
+            f"{'it' if one else 'them'} out by {added('ignore', self.options, *self.refused)}"
+        )
+
+    def makes_features(self, type_, name: str) -> bool:
+        """Whether there are features of a column of this type."""
+        return self.part_of(type_, name) is not NotImplemented
+
     def part_of(self, type_, name: str):
-        """The function that makes entries of a column of this type, None of numbers; InputError where there are none
-        of it."""
+        """The function that makes entries of a column of this type, None of numbers, NotImplemented where there are
+        none of it."""
         t = self.types
         if t.is_null(type_):
             return self._nothing
@@ -139,9 +169,7 @@ class Columns:
             return self._category if name in self.categories else None
         elif self._is_text(type_) or t.is_dictionary(type_):
             return self._category
-        raise InputError(
-            f"the column {name} is of the type {type_}, which makes no features; leave it out by {called('ignore')}"
-        )
+        return NotImplemented
 
     def _is_number(self, type_) -> bool:
         t = self.types
@@ -262,10 +290,16 @@ class Columns:
         if self.label is None:
             return np.full(len(batch), np.nan)
         column = batch.column(self.label)
-        if self._is_number(column.type):
+        if self._is_number(column.type) and not self.words_given:
             plain = is_plain(column.type, self.types)
-            return numbers_in(column, plain).astype(np.float64, copy=False) + 0.0  # -0 is 0
-        if self._is_text(column.type) or self.types.is_dictionary(column.type):
+            numbers = numbers_in(column, plain).astype(np.float64, copy=False) + 0.0  # -0 is 0
+            if np.isinf(numbers).any():
+                raise InputError(f"the column {self.label} has a label that is not a finite number; mend it")
+            if (np.abs(numbers) >= EXACT).any() and not self.types.is_floating(column.type):
+                given = np.array(column.to_pylist(), dtype=object)
+                exact(numbers, given, f"{added('categorical', self.options, self.label)} takes labels as words")
+            return numbers
+        if self.words_given or self._is_text(column.type) or self.types.is_dictionary(column.type):
             return column.cast(arrow().string()).to_pylist()
         raise InputError(f"the column {self.label} is of the type {column.type}; labels are numbers or strings")
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 
 import numpy as np
 
@@ -55,10 +56,12 @@ class ArrowFiles:
     def pieces(
         self, name: str, options: Mapping, n_bytes: int, limit: LineLimit | None = None
     ) -> Iterator[tuple[tuple, float]]:
+        begins = True
         with damage_named(name):
             for (own, batch), done in self.batches(name, options, n_bytes):
                 require_room(longest_row(batch), limit, name)
-                yield (own, batch), done
+                yield (own, batch, begins), done
+                begins = False
 
     def reader(self, reading: Reading) -> FileReader:
         cost = CELL_COST if reading.recipe.bits is not None else CELL_COST + NAMED
@@ -83,20 +86,18 @@ class File:
     def __init__(self, name: str, schema, options: Mapping):
         self.name = name
         self.options = options
-        self.columns = self._columns(schema, options, labelled=False)
+        try:
+            self.columns = Columns(schema, options, labelled=False)
+        except InputError as error:
+            raise InputError(f"{name}: {error}") from error
         self.read: Columns | None = None  # as a reader wants those that are wanted
 
-    def _columns(self, schema, options: Mapping, labelled: bool) -> Columns:
-        """InputError with the file's name where they are not as they should be."""
-        try:
-            return Columns(schema, options, labelled)
-        except InputError as error:
-            raise InputError(f"{self.name}: {error}") from error
-
     def columns_of(self, batch, labelled: bool) -> Columns:
-        """The columns of its batches, which are the same in all of them."""
+        """The columns of its batches, the same in all of them; InputError where one is not as it should be."""
+        if labelled and self.columns.refused:
+            raise InputError(self.columns.refusal())
         if self.read is None:
-            self.read = self._columns(batch.schema, self.options | {"ignore": None}, labelled)
+            self.read = Columns(batch.schema, self.options | {"ignore": None}, labelled)
         return self.read
 
 
@@ -217,15 +218,16 @@ def batch_row_size(batch) -> tuple[float, float]:
 
 
 def rows_of(payload: tuple, reading: Reading, room: RowRoom) -> SparseRows | ClosedRows:
-    file, batch = payload
+    file, batch, begins = payload
     columns = file.columns_of(batch, reading.labelled)
     with damage_named(file.name):
         try:
-            return columns.rows(batch, reading, room)
+            rows = columns.rows(batch, reading, room)
         except RowFault:
             raise
         except InputError as error:
             raise InputError(f"{file.name}: {error}") from error
+    return replace(rows, notes=file.columns.notes) if begins else rows
 
 
 def write_parquet(table, name: str) -> None:

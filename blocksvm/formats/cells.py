@@ -1,10 +1,12 @@
 """Tables of text with a row a line: ``csv``, ``tsv``, and ``criteo``, the layout of Criteo's click logs.
 
-Cells are as RFC 4180 has them, but a row ends with its line: a line break within quotes is a fault.  A number in a
-column is the value of a feature of the column's name; any other cell is a category, a feature 'column=value' whose
-value is 1, and so are all cells of the columns that ``categorical`` names; where it does not say ``auto``, what is no
-number in the other columns is a fault.  Missing cells (empty, na, n/a, nan, null) and zeros are no entries.  Each file
-has its own header: columns are known by their names, whatever their order.
+Cells are as RFC 4180 has them, but a row ends with its line: a line break within quotes is a fault.  A number is the
+value of a feature of the column's name; a category is a feature 'column=value' whose value is 1.  Which of the two a
+column has the first rows decide (formats/table_layout.py), unless ``numeric`` or ``categorical`` names it; where
+``categorical`` does not say ``auto``, what is no number in other columns is a fault.  A cell of a column of numbers
+that is none, and one of a column that the first file lacks, is what it looks like, and is counted.  Missing cells
+(empty, na, n/a, nan, null) and zeros are no entries.  Each file has its own header: columns are known by their names,
+whatever their order.
 
 Criteo's rows (Kaggle 2014 and the terabyte set) are a label, 13 whole numbers and 26 categories between tabs, without a
 header; their columns are label, I1 ... I13, C1 ... C26.  The numbers are counts, some large, and a few are below 0:
@@ -13,54 +15,44 @@ x becomes sign(x) log(1 + |x|).
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Mapping
-from dataclasses import dataclass
-from fnmatch import fnmatchcase
+from dataclasses import replace
 
 import numpy as np
 
-from blocksvm.errors import InputError, called, said
-from blocksvm.formats.choices import chosen
-from blocksvm.formats.protocol import Reading, Room
-from blocksvm.formats.row_labels import WORDS, are_words, labels_at
-from blocksvm.formats.text import TextPiece, quoted
+from blocksvm.errors import InputError, called
+from blocksvm.formats.choices import added, chosen
+from blocksvm.formats.protocol import Reading, Room, lines_open
+from blocksvm.formats.row_labels import WORDS, are_words, labels_at, without_missing
+from blocksvm.formats.table_layout import (
+    COLUMNS,
+    DELIMITERS,
+    KINDS,
+    LOOKED_AT,
+    SEPARATORS,
+    Dialect,
+    Layout,
+    Looks,
+    decided_kinds,
+    has_header,
+    layout_of,
+    remarks,
+)
+from blocksvm.formats.text import TextPiece, quoted, utf8_lines
 from blocksvm.formats.vw import BIG_NORM, BIG_VALUE
 from blocksvm.kernels import cells as kernels
-from blocksvm.kernels.names import hash_of
 from blocksvm.kernels.numbers import BAD_VALUE, FINE
 from blocksvm.kernels.words import NEWLINE, SPARE
 from blocksvm.rows import Origin, RowBatch, shown_name
 
-COLUMNS = "columns"  # in the recipe: how many columns there are, where there is no header
-TAKEN = (WORDS, COLUMNS)
-DELIMITERS = {",": "commas", "\t": "tabs"}
-SHOWN = 12  # columns that a sentence names
-CATEGORIES_GO_ON = np.uint64(0x452821E638D01377)  # a category's hash goes on from another one than that of a number
+TAKEN = (WORDS, COLUMNS, KINDS)
 FAULTS = {
     kernels.FEW_CELLS: "the line has {column} cells, {whose} {n}",
     kernels.MANY_CELLS: "the line has more cells than {whose} {n}",
     kernels.OPEN_QUOTE: "column {name}: the quotes do not end on this line; a row is one line, so take line breaks out",
     kernels.AFTER_QUOTE: "column {name}: something stands between the end of the quotes and that of the cell",
-    BAD_VALUE: "column {name}: {token} is not a number; mend it, or name the column by {categorical}",
+    BAD_VALUE: "column {name}: {token} is not a number; mend it{categorical}",
 }
-
-
-@dataclass(frozen=True)
-class Layout:
-    """The columns of one file: their names, and what each is (of the kernel's roles)."""
-
-    names: list[str]
-    roles: np.ndarray
-
-    def arrays(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """(seeds (m, 2) uint64, prefixes (m, 2) int64, the bytes 'column=' of all), as the kernel takes them."""
-        prefixes = [name.encode() + b"=" for name in self.names]
-        ends = np.cumsum([len(prefix) for prefix in prefixes])
-        places = np.stack([np.append(0, ends[:-1]), ends], axis=1).astype(np.int64)
-        numeric = [hash_of(prefix[:-1], np.uint64(0)) for prefix in prefixes]
-        category = [hash_of(prefix[:-1], CATEGORIES_GO_ON) for prefix in prefixes]
-        return np.array([numeric, category], np.uint64).T.copy(), places, np.frombuffer(b"".join(prefixes), np.uint8)
 
 
 class CellReader:
@@ -70,9 +62,10 @@ class CellReader:
         self.reading = reading
         self.table = table
         self.options = table.chosen_of(reading.recipe.options)
-        self.expansion = (
-            24 if reading.named else 12
-        )  # the shortest cell, "1,", has an id and a value, and a name's place
+        self.dialect = table.dialect(self.options)
+        # the shortest cell, "1,", has an id and a value, and a name's place
+        self.expansion = 24 if reading.named else 12
+        self.known: tuple[bytes, Layout, tuple] | None = None  # the columns of the file that was read last
 
     def room(self, n_bytes: int) -> Room:
         """A row takes two bytes or more, and so does a cell."""
@@ -84,38 +77,39 @@ class CellReader:
         if len(text) < end + SPARE:  # the parser looks ahead
             text = np.append(text[:end], np.zeros(SPARE, np.uint8))
         first_line = piece.source.first_line or text[:end].tobytes().partition(b"\n")[0] + b"\n"
-        skip = len(first_line) if piece.begins and self.options["header"] == "yes" else 0
+        skip = len(first_line) if piece.begins and self.options["header"] != "no" else 0
         try:
-            layout = self.table.layout(first_line, self.options, self.reading.labelled)
+            layout, arrays = self._columns(first_line)
         except InputError as error:
             return self._nothing(piece, str(error))
+        end, fault = utf8_lines(text, end)
         if room is None:
-            delimiters = np.count_nonzero(text[:end] == self.table.delimiter)
+            delimiters = np.count_nonzero(text[:end] == self.dialect.delimiter)
             n_lines = np.count_nonzero(text[:end] == NEWLINE)
             room = Room(n_lines, delimiters + n_lines)
-        seeds, prefixes, static = layout.arrays()
         indptr, ids, values, lines = room.indptr, room.ids, room.values, room.lines
         spans = np.empty((len(lines), 2), np.int64)
         firsts, lasts = (np.empty(len(ids) if named else 0, np.int64) for _ in range(2))
-        undecided = np.empty((1024, 3), np.int64)
-        names = _beginning(static, len(static) + end if named else len(static))
-        while True:
-            rows, line, code, column, position, n_undecided, name_bytes = kernels.parse_cells(
-                text, end, skip, self.table.delimiter, self.table.quotes, layout.roles, seeds, prefixes, named, spans,
-                indptr, ids, values, lines, undecided, names, firsts, lasts,
-            )  # fmt: skip
-            if n_undecided <= len(undecided) and name_bytes <= max(len(names), len(static)):
-                break
-            undecided = np.empty((max(n_undecided, len(undecided)), 3), np.int64)
-            names = _beginning(static, max(name_bytes, len(names)))
-        fault = None if code == FINE else (line, self._sentence(code, layout, column, text, position))
-        for entry, start, stop in undecided[:n_undecided].tolist():
+        looks = np.empty((len(layout.names), 4), np.int64)
+        (rows, line, code, column, position, _, _), undecided, names = run_parser(
+            text, end, min(skip, end), self.dialect, layout.roles, arrays, named,
+            (spans, indptr, ids, values, lines), (firsts, lasts, looks),
+        )  # fmt: skip
+        open_quote = -1
+        if code != FINE:
+            fault = line, self._sentence(code, layout, column, text, position)
+            open_quote = self.dialect.quote if code == kernels.OPEN_QUOTE else -1
+        for entry, start, stop in undecided.tolist():
             if entry >= indptr[rows]:
                 continue  # in the bad line itself
-            number = float(text[start:stop].tobytes())
+            token = text[start:stop].tobytes()
+            number = float(token.replace(b",", b".") if self.dialect.comma else token)
             with np.errstate(over="ignore"):
                 values[entry] = np.sign(number) * np.log1p(abs(number)) if values[entry] == 1.0 else number
-        labels, wrong = labels_at(text, spans[:rows], self.options[WORDS], self._cell)
+        if KINDS in self.reading.recipe.options and not self.words_given:
+            spans[:rows] = without_missing(text, spans[:rows], self.dialect.quote)
+        cure = words_by(self.options) if self.reading.offers and "categorical" in self.options else ""
+        labels, wrong = labels_at(text, spans[:rows], self.options[WORDS], self._cell, cure)
         if wrong is not None:
             rows, sentence = wrong
             fault = int(lines[rows]), sentence
@@ -126,12 +120,47 @@ class CellReader:
             rows = done
             sentence = "the squares of the row's values add up to more than float64 holds; scale the columns"
             fault = int(lines[done]), sentence if code == BIG_NORM else self.reading.too_large("a cell")
+        notes = self._notes(layout, looks, text, piece.begins)
+        if fault is not None and looks[:, 1].any():  # what is counted must be of the rows before
+            before = np.append(0, np.flatnonzero(text[:end] == NEWLINE) + 1)[fault[0]]
+            if before < end:
+                short = replace(piece, text=text, end=int(before))
+                return replace(self.parse(short, room), fault=fault, open_quote=open_quote)
         nnz = indptr[rows]
         return RowBatch(
             labels[:rows], indptr[: rows + 1], ids[:nnz], values[:nnz],
             Origin(piece.source, piece.fraction, line, lines[:rows]), fault=fault, largest=largest,
-            names=(names, firsts[:nnz], lasts[:nnz]) if named else None,
+            names=(names, firsts[:nnz], lasts[:nnz]) if named else None, notes=notes, open_quote=open_quote,
         )  # fmt: skip
+
+    def _columns(self, first_line: bytes) -> tuple[Layout, tuple]:
+        """The columns of a file with this first line, and what the parser takes of them; InputError where one is not
+        there."""
+        known = self.known
+        if known is None or known[0] != first_line:
+            layout = self.table.layout(first_line, self.options, self.reading.labelled)
+            known = self.known = first_line, layout, layout.arrays()
+        return known[1:]
+
+    @property
+    def words_given(self) -> bool:
+        """Somebody said that labels are words: whatever a cell holds is one."""
+        return self.options["label"] in self.options.get("categorical", "").split(",")
+
+    def _notes(self, layout: Layout, looks: np.ndarray, text: np.ndarray, begins: bool) -> dict:
+        """What the rows' cells became that was perhaps not meant; see ``RowBatch``."""
+        if KINDS not in self.reading.recipe.options:
+            return {}
+        notes = {}
+        unnamed = layout.names.count("")
+        if begins and unnamed:
+            notes["columns without a name, which were left out (give them one in the header)"] = unnamed, 0, ""
+        for column in np.flatnonzero(looks[:, 1]).tolist():
+            if layout.decided[column] or self.reading.labelled:
+                _, n, line, start = looks[column].tolist()
+                what = f"cells of the column {layout.names[column]} that are no numbers, and became categories"
+                notes[what] = n, line, quoted(self.dialect.cell_at(text, start))
+        return notes
 
     def _nothing(self, piece: TextPiece, sentence: str) -> RowBatch:
         """No rows, and what is wrong with the first line."""
@@ -143,18 +172,24 @@ class CellReader:
 
     def _cell(self, token: bytes) -> bytes:
         """What a label's cell holds."""
-        return token.replace(b'""', b'"') if self.table.quotes else token
+        quote = bytes([max(0, self.dialect.quote)])
+        return token.replace(2 * quote, quote) if self.dialect.quote != kernels.NO_QUOTE else token
 
     def _sentence(self, code: int, layout: Layout, column: int, text: np.ndarray, position: int) -> str:
         name = layout.names[min(column, len(layout.names) - 1)]
-        token = text[position : position + 40].tobytes().split(b"\n")[0].split(self.table.delimiter_text)[0]
         if code == BIG_VALUE:
-            return self.reading.too_large(f"column {name}")
+            category = f", or name the column by {called('categorical')}" if self.reading.offers else ""
+            return self.reading.too_large(f"column {name}") + category
         return FAULTS[code].format(
-            column=column, n=len(layout.names), name=name, token=quoted(token.strip()),
-            categorical=called("categorical"),
-            whose="the header" if self.options["header"] == "yes" else "the first line",
+            column=column, n=len(layout.names), name=name, token=quoted(self.dialect.cell_at(text, position)),
+            categorical=f", or name the column by {called('categorical')}" if self.reading.offers else "",
+            whose="the header" if self.options["header"] != "no" else "the first line",
         )  # fmt: skip
+
+
+def words_by(options: Mapping) -> str:
+    """What takes labels as words, for a sentence."""
+    return f"say {added('categorical', options, options['label'])}, which takes labels as words"
 
 
 def _beginning(static: np.ndarray, n: int) -> np.ndarray:
@@ -164,33 +199,78 @@ def _beginning(static: np.ndarray, n: int) -> np.ndarray:
     return names
 
 
-def named_by(patterns: str | None, names: list[str], setting: str, missing: bool = False) -> set[str]:
-    """The columns that a list of names and patterns means; InputError for one that means none (missing: it may)."""
-    found = set()
-    for pattern in (patterns or "").split(","):
-        own = {name for name in names if name == pattern or fnmatchcase(name, pattern)}
-        if pattern and not own and not missing:
-            raise InputError(f"no column is called {pattern}, which {called(setting)} names; {told(names)}")
-        found |= own
-    return found
+def run_parser(text, end, skip, dialect: Dialect, roles, arrays, named, rows: tuple, cells: tuple) -> tuple:
+    """(what ``parse_cells`` returns, numbers for Python to parse, the bytes of names) of whole lines."""
+    seeds, prefixes, static = arrays
+    undecided = np.empty((1024, 3), np.int64)
+    names = _beginning(static, len(static) + end if named else len(static))
+    while True:
+        found = kernels.parse_cells(
+            text, end, skip, dialect.delimiter, dialect.quote, dialect.comma, roles, seeds, prefixes, named, *rows,
+            undecided, names, *cells,
+        )  # fmt: skip
+        n_undecided, name_bytes = found[-2:]
+        if n_undecided <= len(undecided) and name_bytes <= max(len(names), len(static)):
+            return found, undecided[:n_undecided], names
+        undecided = np.empty((max(n_undecided, len(undecided)), 3), np.int64)
+        names = _beginning(static, max(name_bytes, len(names)))
 
 
-def told(names: list[str]) -> str:
-    """Columns as a sentence lists them."""
-    return f"the columns are {', '.join(names[:SHOWN])}{', ...' if len(names) > SHOWN else ''}"
+def looked_at(head: bytes, dialect: Dialect, layout: Layout, skip: int, asked_label: bool) -> Looks:
+    """What the rows of the first lines look like, bad ones left out; ``skip``: bytes of the header."""
+    # kernels are compiled for memory that can be written
+    text = np.frombuffer(bytearray(head + b"\n" * (not head.endswith(b"\n")) + bytes(SPARE)), np.uint8)
+    end, _ = utf8_lines(text, len(text) - SPARE)
+    roles = np.where((layout.roles == kernels.EITHER) & ~layout.decided, kernels.UNSEEN, kernels.LEFT_OUT)
+    roles[layout.roles == kernels.LABEL] = kernels.LABEL
+    arrays = layout.arrays()
+    n_lines = np.count_nonzero(text[:end] == NEWLINE)
+    room = Room(n_lines, np.count_nonzero(text[:end] == dialect.delimiter) + n_lines)
+    spans, nothing = np.empty((n_lines, 2), np.int64), np.empty(0, np.int64)
+    looks, counts = np.empty((len(roles), 4), np.int64), np.zeros((2, len(roles)), np.int64)
+    first: dict[int, tuple[int, bytes]] = {}
+    labels: list[tuple[int, bytes]] = []
+    start, done = skip, int(skip > 0)
+    while start < end:
+        own = text[start:]
+        stop = end - start
+        while True:
+            (rows, line, code, *_), _, _ = run_parser(
+                own, stop, 0, dialect, roles, arrays, False,
+                (spans, room.indptr, room.ids, room.values, room.lines), (nothing, nothing, looks),
+            )  # fmt: skip
+            if code == FINE:
+                break
+            # cells of the bad line were counted, too
+            starts = np.append(0, np.flatnonzero(own[: end - start] == NEWLINE) + 1)
+            stop, bad = (
+                int(starts[line]),
+                lines_open(own, starts[line:], dialect.quote if code == kernels.OPEN_QUOTE else -1),
+            )
+        counts += looks[:, :2].T
+        for column in np.flatnonzero(looks[:, 1]).tolist():
+            _, _, number, place = looks[column].tolist()
+            first.setdefault(column, (done + number, dialect.cell_at(own, place)))
+        known = spans[:rows] if asked_label else without_missing(own, spans[:rows], dialect.quote)
+        labels += [
+            (done + number, own[a:b].tobytes())
+            for number, (a, b) in zip(room.lines[:rows].tolist(), known.tolist(), strict=True)
+            if b > a
+        ]
+        if stop == end - start:
+            break
+        start, done = start + int(starts[line + 1 + bad]), done + line + 1 + bad
+    return Looks(*counts, first, labels)
 
 
 class Table:
     """A format of cells between delimiters."""
 
-    head_lines = 2
-
     def __init__(self, name: str, delimiter: str, sample: bytes, quotes: bool = True):
         self.name = name
-        self.delimiter_text = delimiter.encode()
-        self.delimiter = ord(delimiter)
+        self.delimiter = delimiter
         self.quotes = quotes
-        self.lines = f"cells between {DELIMITERS[delimiter]}, the first with the columns' names"
+        self.lines = f"cells between {SEPARATORS[delimiter]}, the first with the columns' names"
         self.sample = sample
 
     def score(self, head: bytes, name: str) -> float:
@@ -202,67 +282,64 @@ class Table:
 
     def chosen_of(self, options: Mapping) -> dict:
         own = {name: value for name, value in options.items() if name not in TAKEN}
-        return chosen(self.name, own) | {WORDS: options.get(WORDS, False), COLUMNS: options.get(COLUMNS)}
+        kinds = {KINDS: options[KINDS]} if KINDS in options else {}
+        return chosen(self.name, own) | {WORDS: options.get(WORDS, False), COLUMNS: options.get(COLUMNS)} | kinds
+
+    def dialect(self, options: Mapping) -> Dialect:
+        """How lines are cut."""
+        given, quote = options.get("delimiter"), options.get("quote", '"')
+        delimiter = DELIMITERS.get(given, given) or self.delimiter
+        quotes = self.quotes and quote != "none"
+        return Dialect(ord(delimiter), ord(quote) if quotes else kernels.NO_QUOTE, options.get("decimal") == ",")
+
+    def head_lines(self, given: Mapping) -> int:
+        """How many of the first lines ``settled`` looks at."""
+        return 1 if WORDS in given else LOOKED_AT + 1
 
     def settled(self, given: Mapping, head: bytes, name: str) -> dict:
-        """The settings, the number of columns where no header tells them, and the kind of labels that the first row
-        has, unless these are known."""
+        """The settings, and, unless these are known, what the first rows decide: the kinds of columns and of labels,
+        and, where no header tells it, the number of columns."""
         options = self.chosen_of({key: value for key, value in given.items() if value is not None})
-        lines = [line for line in head.split(b"\n") if line.strip(b" \r")]
-        if WORDS not in given and lines:
-            header = options["header"] == "yes"
-            if not header:
-                options[COLUMNS] = len(self.cells(lines[0]))
-            try:
-                layout = self.layout(lines[0], options, True)
-            except InputError as error:
-                raise InputError(f"{shown_name(name)}:1: {error}") from None
-            row = self.cells(lines[header]) if len(lines) > header else []
-            at = int(np.flatnonzero(layout.roles == kernels.LABEL)[0])
-            label = row[at].strip().encode() if at < len(row) else b""
-            options[WORDS] = are_words(label)
+        first_line = head.partition(b"\n")[0]
+        place = f"{shown_name(name)}:1: "
+        dialect = self.dialect(options)
+        try:
+            if options["header"] == "auto":
+                known = WORDS in given or not head
+                headed = known or has_header(dialect.cells(first_line), options)
+                options["header"] = "yes" if headed else "no"
+            if WORDS in given or not head:
+                return options
+            headed = options["header"] == "yes"
+            if not headed:
+                options[COLUMNS] = len(dialect.cells(first_line))
+            layout = self.layout(first_line, options, True)
+            words = self._label_kind(options)
+            looks = looked_at(head, dialect, layout, headed * (len(first_line) + 1), bool(words))
+            options[KINDS] = decided_kinds(layout, looks)
+            if words is None:
+                place = f"{shown_name(name)}:"
+                words = are_words(looks.labels, words_by(options))
+            options[WORDS] = words
+        except InputError as error:
+            raise InputError(f"{place}{error}") from None
         return options
 
-    def cells(self, line: bytes) -> list[str]:
-        """The cells of a line; InputError where it is not UTF-8."""
-        try:
-            text = line.decode().rstrip("\r\n")
-        except UnicodeDecodeError:
-            raise InputError("the line is not UTF-8; convert it, as iconv -f latin1 -t utf-8 does") from None
-        quoting = csv.QUOTE_MINIMAL if self.quotes else csv.QUOTE_NONE
-        rows = csv.reader([text], delimiter=chr(self.delimiter), skipinitialspace=True, quoting=quoting)
-        return [cell.strip() for cell in next(rows, [])]
+    @staticmethod
+    def _label_kind(options: Mapping) -> bool | None:
+        """Whether labels are words, where the settings say it."""
+        label = options["label"]
+        if label in options["categorical"].split(","):
+            return True
+        return False if label in (options["numeric"] or "").split(",") else None
 
     def layout(self, first_line: bytes, options: Mapping, labelled: bool) -> Layout:
         """The columns of a file whose first line this is; InputError where a column is not there."""
-        names = self.cells(first_line)
-        if options["header"] == "no":
-            names = [str(k + 1) for k in range(len(names))]
-            if not labelled and len(names) + 1 == options[COLUMNS]:
-                names = [str(k + 1) for k in range(len(names) + 1) if str(k + 1) != options["label"]]
-        again = [name for k, name in enumerate(names) if name in names[:k]]
-        if again:
-            raise InputError(f"the header names the column {again[0]} twice; rename one")
-        label = options["label"]
-        if label not in names and labelled:
-            more = "" if options["header"] == "no" else f", or the file has no header ({said('header', 'no')})"
-            cure = f"name that of the labels by {called('label')}{more}"
-            raise InputError(f"no column is called {label}; {cure}; {told(names)}")
-        others = [name for name in names if name != label]
-        listed = options["categorical"].split(",")
-        auto = "auto" in listed and "auto" not in names
-        patterns = ",".join(name for name in listed if name != "auto" or not auto)
-        categories = named_by(patterns, others, "categorical")
-        left_out = named_by(options["ignore"], others, "ignore", missing=not labelled)
-        roles = np.full(len(names), kernels.EITHER if auto else kernels.NUMERIC)
-        for k, name in enumerate(names):
-            if name in categories:
-                roles[k] = kernels.CATEGORY
-            if name in left_out:
-                roles[k] = kernels.LEFT_OUT
-            if name == label:
-                roles[k] = kernels.LABEL
-        return Layout(names, roles)
+        return layout_of(self.dialect(options).cells(first_line), options, labelled)
+
+    def remarks(self, options: Mapping) -> list[str]:
+        """Sentences on what the first rows decided."""
+        return remarks(options)
 
     def reader(self, reading: Reading) -> CellReader:
         return CellReader(reading, self)
@@ -285,12 +362,15 @@ class Criteo(Table):
         self.chosen_of({key: value for key, value in given.items() if value is not None and key not in TAKEN})
         return {}
 
+    def head_lines(self, given: Mapping) -> int:
+        return 1
+
     def layout(self, first_line: bytes, options: Mapping, labelled: bool) -> Layout:
         names = self.NAMES
-        if not labelled and len(self.cells(first_line)) + 1 == len(names):
+        if not labelled and len(self.dialect(options).cells(first_line)) + 1 == len(names):
             names = names[1:]
         kinds = {"l": kernels.LABEL, "I": kernels.LOGARITHM, "C": kernels.CATEGORY}
-        return Layout(names, np.array([kinds[name[0]] for name in names]))
+        return Layout(names, np.array([kinds[name[0]] for name in names]), np.ones(len(names), bool))
 
 
 SAMPLE = [["label", "a", "b c", "d"]] + [

@@ -5,7 +5,7 @@ Imports nothing heavy: the command line knows the options without a format's cod
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from blocksvm.errors import InputError, said
@@ -17,6 +17,7 @@ LABEL_HELP = (
 )
 ANALYZERS = {"word": 0, "char": 1, "char_wb": 2}
 LONGEST_NGRAM = 32
+DELIMITERS = {"comma": ",", "semicolon": ";", "tab": "\t", "bar": "|", "space": " "}
 
 
 def ngrams_of(text: str) -> list[tuple[int, int, int]]:
@@ -47,6 +48,20 @@ NGRAMS = Setting(
     "ngrams", "what documents are cut into, e.g. word:1-3 or word:1-2,char_wb:4-5 (default word:1)", "word:1", _ngrams,
     metavar="LIST",
 )  # fmt: skip
+
+
+def _mark(name: str, words: Iterable[str]):
+    """A kind of setting: one character, or a word for it."""
+
+    def checked(given) -> str:
+        text = str(given)
+        if text in words or (len(text) == 1 and text.isascii() and text not in "\r\n"):
+            return text
+        raise InputError(f"{said(name, text)}: give one character{', or ' + ', '.join(words) if words else ''}")
+
+    return checked
+
+
 TABLE = (
     Setting("label", "the labels' column: its name, or its number without a header", "label", str, metavar="COLUMN"),
     Setting(
@@ -57,8 +72,23 @@ TABLE = (
         metavar="COLUMNS",
     ),
     Setting("ignore", "columns that are left out, e.g. id,date*", None, str, metavar="COLUMNS"),
-    Setting("header", "the first line has the columns' names; without they are 1, 2, ...", "yes", str, ("yes", "no")),
+    Setting(
+        "numeric",
+        "columns of numbers, also where the first rows have other cells, which are categories then",
+        None,
+        str,
+        metavar="COLUMNS",
+    ),
 )
+CUT = (
+    Setting("header", "the first line has the columns' names; without they are 1, 2, ...", "auto", str,
+            ("auto", "yes", "no")),
+    Setting("delimiter", "what cells stand between: a character, or comma, semicolon, tab, bar, space (default: the "
+            "format's)", None, _mark("delimiter", DELIMITERS), metavar="CHARACTER"),
+    Setting("decimal", "what stands before decimals", ".", str, (".", ",")),
+    Setting("quote", "in what cells may stand: a character, or none", '"', _mark("quote", ("none",)),
+            metavar="CHARACTER"),
+)  # fmt: skip
 MATRIX_LABEL = Setting(
     "label",
     "the labels: of npz the name of an array, of npy the number of a column, of h5ad a column of obs",
@@ -66,13 +96,16 @@ MATRIX_LABEL = Setting(
     str,
 )
 LABELS_FROM = Setting("labels_from", "a .npy of the rows' labels", None, str, metavar="FILE")
-# settings that tell of one input, and nothing of what a model's features are
+# settings that tell of one input, and nothing of what a model's features are; how its lines are cut, which later rows
+# share unless another is given; and what of it is the label, and left out, when rows are only predicted
 OF_INPUTS = ("labels_from",)
+OF_LINES = tuple(setting.name for setting in CUT)
+PREDICTED = (*OF_INPUTS, *OF_LINES, "label", "ignore")
 # format -> its settings; other formats have none
 CHOICES: dict[str, Settings] = {
     "documents": Settings((NGRAMS,)),
-    "csv": Settings(TABLE),
-    "tsv": Settings(TABLE),
+    "csv": Settings(TABLE + CUT),
+    "tsv": Settings(TABLE + CUT),
     "criteo": Settings(),
     "parquet": Settings(TABLE[:3]),
     "arrow": Settings(TABLE[:3]),
@@ -90,10 +123,15 @@ def all_choices() -> Settings:
     return Settings(tuple(replace(s, help=LABEL_HELP, default=None) if s.name == "label" else s for s in found))
 
 
-def again(saved: Mapping, given: Mapping) -> dict:
-    """The settings of other rows' format, for an input that is read likewise: what tells of inputs is as given."""
+def again(saved: Mapping, given: Mapping, free: tuple[str, ...] = OF_INPUTS + OF_LINES) -> dict:
+    """The settings of other rows' format, for an input that is read likewise, but for those ``free`` that are given."""
     own = {name: value for name, value in saved.items() if name not in OF_INPUTS}
-    return own | {name: given[name] for name in OF_INPUTS if given.get(name) is not None}
+    return own | {name: given[name] for name in free if given.get(name) is not None}
+
+
+def added(name: str, options: Mapping, *columns: str) -> str:
+    """A list of columns as its caller has to write it for these to be in it, too."""
+    return said(name, ",".join([*filter(None, [options.get(name)]), *columns]))
 
 
 def chosen(name: str, given: Mapping) -> dict:

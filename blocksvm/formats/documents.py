@@ -5,7 +5,7 @@ Unicode; of characters runs of blanks count as one, and ``char_wb`` stays within
 differences: letters are lower-cased one by one, so that a sigma at the end of a word is one as elsewhere, and U+0130
 becomes an i; text that is not UTF-8 is a fault; a carriage return before the end of the line is no character.
 
-Labels are numbers, or words where the first line's is no number.  Of text to be predicted a line may be text alone.
+Labels are numbers, or words where one of the first lines' is one.  Of text to be predicted a line may be text alone.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from blocksvm.kernels.words import NEWLINE, SPARE
 from blocksvm.rows import Origin, RowBatch
 
 LINE = "'label<TAB>text'"
+LOOKED_AT = 2_000  # lines, for the kind of labels
 LAST_LETTER = 0x32400  # no character from here on is a word's or has a lower case
 FAULTS = {
     kernels.NO_TAB: f"the line has no tab; a line is {LINE}",
@@ -117,13 +118,18 @@ class Documents:
         return 0.0
 
     def settled(self, given: Mapping, head: bytes, name: str) -> dict:
-        """The settings, and the kind of labels that the first line has, unless it is known."""
+        """The settings, and the kind of labels that the first lines have, unless it is known."""
         options = {key: value for key, value in given.items() if value is not None}
         if WORDS not in options:
-            first = next((line for line in head.split(b"\n") if line.strip(b" \r")), b"")
-            token, tab, _ = first.partition(b"\t")
-            options[WORDS] = bool(tab) and are_words(token)
+            parts = [line.partition(b"\t") for line in head.split(b"\n")]
+            options[WORDS] = are_words(
+                (k, token.strip()) for k, (token, tab, _) in enumerate(parts) if tab and token.strip()
+            )
         return chosen_of(options)
+
+    def head_lines(self, given: Mapping) -> int:
+        """How many of the first lines ``settled`` looks at."""
+        return 1 if WORDS in given else LOOKED_AT
 
     def reader(self, reading: Reading) -> DocumentReader:
         return DocumentReader(reading)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +24,7 @@ from blocksvm.inputs import open_input, require_same
 from blocksvm.kernels.numbers import FINE
 from blocksvm.kernels.table import hash_ids
 from blocksvm.kernels.text import BIG_NORM, DUPLICATE, close_rows
+from blocksvm.labels import exact
 from blocksvm.rows import Origin, RowBatch, runs
 
 DIGESTED = 1 << 22  # bytes of a file that are hashed at a time
@@ -67,7 +68,7 @@ class SparseRows:
     """Rows as they were read: lengths (n,) int64 >= 0, ids (nnz,) int64, values (nnz,) float64, labels (n,) float64
     with nan or a list with None.
 
-    features: where they have names, all of them; ids are their places then, in 0 .. d - 1.
+    notes: as of ``RowBatch``; features: where they have names, all of them; ids are their places then, in 0 .. d - 1.
     """
 
     lengths: np.ndarray
@@ -75,6 +76,7 @@ class SparseRows:
     values: np.ndarray
     labels: np.ndarray | list
     features: Features | None = None
+    notes: Mapping = field(default_factory=dict)
 
     def name_at(self, entry: int) -> str:
         """The name of an entry's feature, if it has one."""
@@ -91,6 +93,7 @@ class ClosedRows:
     values: np.ndarray
     names: tuple | None
     largest: float
+    notes: Mapping = field(default_factory=dict)
 
 
 class FileInputs:
@@ -147,9 +150,11 @@ def magic_of(name: str) -> str | None:
     if not Path(name).is_file():
         return None
     with open_input(name) as file:
-        head = file.read(8)
-    if head == HDF5 and name.lower().endswith(".h5ad"):
+        head = file.read(512)
+    if head[:8] == HDF5 and name.lower().endswith(".h5ad"):
         return "h5ad"
+    if head.startswith(b"PK") and b".npy" not in head[30:]:
+        return None  # a zip archive of something else
     return next((format_ for start, format_ in MAGIC.items() if head.startswith(start)), None)
 
 
@@ -204,8 +209,9 @@ class FileReader:
             n = len(rows.indptr) - 1
             origin = Origin(piece.source, piece.fraction, n, np.arange(n))
             return RowBatch(
-                rows.labels, rows.indptr, rows.ids, rows.values, origin, names=rows.names, largest=rows.largest
-            )
+                rows.labels, rows.indptr, rows.ids, rows.values, origin, names=rows.names, largest=rows.largest,
+                notes=rows.notes,
+            )  # fmt: skip
         n = len(rows.lengths)
         indptr = np.append(0, np.cumsum(rows.lengths, dtype=np.int64))
         ids, values, labels, features = rows.ids, rows.values, rows.labels, rows.features
@@ -228,8 +234,9 @@ class FileReader:
             ids = room.taken("places of ids" if own.dtype == np.int32 else "ids", own, ids)
         origin = Origin(piece.source, piece.fraction, n, np.arange(done))
         return RowBatch(
-            labels[:done], indptr[: done + 1], ids, values[:nnz], origin, names=names, fault=fault, largest=largest
-        )
+            labels[:done], indptr[: done + 1], ids, values[:nnz], origin, names=names, fault=fault, largest=largest,
+            notes=rows.notes,
+        )  # fmt: skip
 
     def _row_fault(self, code: int, rows: SparseRows, entry: int) -> str:
         """The sentence for what ``close_rows`` found; entry: at fault, if it is one that is."""
@@ -263,7 +270,12 @@ def finite(rows: SparseRows, told) -> SparseRows:
 def labels_as_kept(found: np.ndarray, where: str) -> np.ndarray | list:
     """Labels of a file: (n,) float64 of numbers, a list of strings; InputError for what is neither."""
     if found.dtype.kind in "biuf":
-        return found.astype(np.float64) + 0.0  # -0 is 0
+        try:
+            return exact(
+                found.astype(np.float64) + 0.0, found, "save them as strings, as labels.astype(str) does"
+            )  # -0 is 0
+        except InputError as error:
+            raise InputError(f"{where}: {error}") from None
     if found.dtype.kind in "US":
         try:
             labels = [one.decode() if isinstance(one, bytes) else one for one in found.tolist()]

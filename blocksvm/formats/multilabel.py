@@ -11,10 +11,12 @@ from dataclasses import replace
 
 import numpy as np
 
+from blocksvm.errors import InputError
 from blocksvm.formats.protocol import EXPANSION, Reading, Room
 from blocksvm.formats.svmlight import SvmlightReader
-from blocksvm.formats.text import TextPiece
+from blocksvm.formats.text import TextPiece, quoted
 from blocksvm.kernels.words import COLON, HASH, NEWLINE, SPACE, SPARE, ZERO
+from blocksvm.labels import EXACT, as_exact
 from blocksvm.rows import RowBatch
 
 BLANKS = np.array([ord(blank) for blank in " \t\r\n"], np.uint8)
@@ -26,12 +28,19 @@ def word_label(word: bytes) -> str | None:
 
 
 def set_label(word: bytes) -> tuple:
-    """The set of labels that a word lists: numbers where all are, else words."""
+    """The set of labels that a word lists: numbers where all are, else words; InputError for a number that float64 does
+    not hold."""
     members = [member for member in word.decode("utf-8", "backslashreplace").split(",") if member]
     try:
-        return tuple(float(member) + 0.0 for member in members)
+        found = tuple(float(member) + 0.0 for member in members)
     except ValueError:
         return tuple(members)
+    for member, number in zip(members, found, strict=True):
+        if not np.isfinite(number):
+            raise InputError(f"the label {quoted(member.encode()[:40])} is not a finite number; mend it")
+        if abs(number) >= EXACT and member.lstrip("+-").isdigit() and int(member) != int(number):
+            raise InputError(as_exact(member, "put a letter before each label"))
+    return found
 
 
 class LabelledReader(SvmlightReader):
@@ -69,18 +78,24 @@ class LabelledReader(SvmlightReader):
         for start, stop in zip(starts[lines].tolist(), stops[lines].tolist(), strict=True):
             word = raw[start:stop]
             if word not in known:
-                known[word] = self.label_of(word)
+                try:
+                    known[word] = self.label_of(word)
+                except InputError as error:
+                    return self._cut(replace(batch, labels=labels), len(labels), str(error))
             labels.append(known[word])
         batch = replace(batch, labels=labels)
-        return self._cut(batch, labels.index(None)) if self.required and None in labels else batch
+        if self.required and None in labels:
+            wrong = "the line has no label; a line is 'label id:value id:value ...'"
+            return self._cut(batch, labels.index(None), wrong)
+        return batch
 
-    def _cut(self, batch: RowBatch, row: int) -> RowBatch:
-        """The rows before one that has no label, which is the fault."""
+    def _cut(self, batch: RowBatch, row: int, wrong: str) -> RowBatch:
+        """The rows before one whose label is wrong, which is the fault."""
         end, line = batch.indptr[row], int(batch.origin.records[row])
         return replace(
             batch, labels=batch.labels[:row], indptr=batch.indptr[: row + 1], ids=batch.ids[:end],
             values=batch.values[:end], origin=replace(batch.origin, records=batch.origin.records[:row]),
-            fault=(line, "the line has no label; a line is 'label id:value id:value ...'"),
+            fault=(line, wrong),
         )  # fmt: skip
 
 

@@ -13,6 +13,7 @@ import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from itertools import chain
 
 import numpy as np
 
@@ -22,6 +23,7 @@ from blocksvm.formats.choices import chosen
 from blocksvm.formats.files import FileReader, RowRoom, SparseRows, finite, labels_as_kept, require_room, runs_of
 from blocksvm.formats.protocol import Reading
 from blocksvm.formats.text import LineLimit
+from blocksvm.labels import exact
 
 ROWS_AT_ONCE = 1 << 16  # of which the lengths are in memory
 LONGEST_ITEM = 4096  # bytes of a number or label
@@ -205,7 +207,7 @@ class Npz(SavedMatrix):
 
     def pieces(
         self, name: str, options: Mapping, n_bytes: int, limit: LineLimit | None = None
-    ) -> Iterator[tuple[SparseRows, float]]:
+    ) -> Iterator[tuple[tuple[SparseRows, str], float]]:
         with ExitStack() as stack:
             try:
                 archive = stack.enter_context(zipfile.ZipFile(name))
@@ -233,6 +235,7 @@ class Npz(SavedMatrix):
             ):
                 raise InputError(f"{name}: its arrays do not fit together; save it again")
             labels = labels_for(self._labels(stack, archive, options), n_rows, name)
+            wrong = self._unlabelled(name, archive, options)
             if layout == "csr":
                 rows = as_stored(name, arrays, n_rows, n_columns, n_bytes, limit)
             else:
@@ -243,7 +246,20 @@ class Npz(SavedMatrix):
                 if first + n == n_rows:  # what follows may be wrong as a whole
                     for array in arrays:
                         array.finish()
-                yield replace(own, labels=taken(labels, n)), (first + n) / n_rows
+                yield (replace(own, labels=taken(labels, n)), wrong), (first + n) / n_rows
+
+    @staticmethod
+    def _unlabelled(name: str, archive: zipfile.ZipFile, options: Mapping) -> str:
+        """The sentence where there is no array of the name that was given for the labels; ''."""
+        label, members = options["label"], archive.namelist()
+        if options["labels_from"] is not None or label is None or f"{label}.npy" in members:
+            return ""
+        others = {one.removesuffix(".npy") for one in members} - {"format", "shape", "data", *chain(*ARRAYS.values())}
+        return (
+            f"{name}: has no array {label} of the labels; beside the matrix it has "
+            f"{', '.join(sorted(others)) or 'none'}; name one by {called('label')}, or a "
+            f"file by {called('labels_from')}"
+        )
 
     @staticmethod
     def _labels(stack: ExitStack, archive: zipfile.ZipFile, options: Mapping) -> Mapped | Member | None:
@@ -254,8 +270,11 @@ class Npz(SavedMatrix):
         return None
 
     @staticmethod
-    def rows_of(payload: SparseRows, reading: Reading, room: RowRoom) -> SparseRows:
-        return finite(payload, lambda entry: f"column {payload.ids[entry]}")
+    def rows_of(payload: tuple[SparseRows, str], reading: Reading, room: RowRoom) -> SparseRows:
+        rows, wrong = payload
+        if wrong and reading.labelled:
+            raise InputError(wrong)
+        return finite(rows, lambda entry: f"column {rows.ids[entry]}")
 
 
 class Npy(SavedMatrix):
@@ -290,9 +309,10 @@ class Npy(SavedMatrix):
     @staticmethod
     def rows_of(payload: tuple, reading: Reading, room: RowRoom) -> SparseRows:
         dense, column, labels = payload
-        dense = np.array(dense, np.float64)
+        given, dense = dense, np.array(dense, np.float64)
         if column is not None:
-            labels = dense[:, column] + 0.0
+            cure = f"save the labels as strings, and name their file by {called('labels_from')}"
+            labels = exact(dense[:, column] + 0.0, given[:, column], cure)
             dense[:, column] = 0.0
         rows, ids = np.nonzero(dense)
         lengths = np.bincount(rows, minlength=len(dense))

@@ -10,7 +10,7 @@ import numpy as np
 
 from blocksvm.errors import said
 from blocksvm.formats.recipe import Recipe
-from blocksvm.formats.text import TextPiece
+from blocksvm.formats.text import MOST_OPEN, TextPiece
 from blocksvm.kernels.words import NEWLINE
 from blocksvm.rows import RowBatch
 
@@ -151,8 +151,19 @@ def parse_skipping(reader: Reader, piece: TextPiece) -> list[RowBatch]:
         else:
             if starts is None:
                 starts = np.append(0, np.flatnonzero(piece.text[: piece.end] == NEWLINE) + 1)
-            bad = batch.fault[0]
-            parts.append(replace(batch, origin=replace(batch.origin, n_records=bad + 1)))
-            line, most = line + bad + 1, LINES_AFTER_FAULT
+            bad = batch.fault[0] + 1 + lines_open(piece.text, starts[line + batch.fault[0] :], batch.open_quote)
+            parts.append(replace(batch, origin=replace(batch.origin, n_records=bad)))
+            line, most = line + bad, LINES_AFTER_FAULT
             if line == len(starts) - 1:
                 return parts
+
+
+def lines_open(text: np.ndarray, starts: np.ndarray, quote: int) -> int:
+    """How many lines behind the first of those that begin at ``starts`` (the last one is the end) belong to its record,
+    whose quotes are open: up to that which closes them.  0 where none of the next ones does."""
+    if quote < 0:
+        return 0
+    starts = starts[: MOST_OPEN + 1]
+    quotes = np.append(0, np.cumsum(text[starts[0] : starts[-1]] == quote))[starts[1:] - starts[0]]
+    closed = np.flatnonzero(quotes % 2 == 0)
+    return int(closed[0]) if len(closed) else 0

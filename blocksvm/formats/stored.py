@@ -21,6 +21,14 @@ from blocksvm.sources.store.files import open_hdf5
 
 STORED_PIECE = 1 << 14  # compressed bytes at a time: what zstd makes of them must fit in memory
 UNPACKED_PIECE = 1 << 18  # bytes that other decoders give at a time
+# how archives, and what is compressed otherwise, begin, and how text is made of them
+ARCHIVES = {
+    b"PK\x03\x04": ("a zip archive, which may be a workbook", "as unzip -p FILE | ... - does"),
+    b"7z\xbc\xaf\x27\x1c": ("a 7z archive", "as 7z x -so FILE | ... - does"),
+    b"Rar!": ("a rar archive", "as unrar p -inul FILE | ... - does"),
+    b"\x04\x22\x4d\x18": ("lz4-compressed", "as lz4 -dc FILE | ... - does"),
+    b"\x1f\x9d": ("compressed by compress", "as zcat FILE | ... - does"),
+}
 POLL_MILLISECONDS = 100
 PIPE_BYTES = 1 << 20  # that wait in a pipe, where the system lets it grow: Linux gives 64 kB, which are a piece each
 
@@ -160,7 +168,7 @@ def open_stored(name: str, stop: Callable[[], bool]) -> tuple[io.BufferedReader,
 def decompressed(name: str, stored: io.BufferedReader) -> io.BufferedIOBase:
     """The text that the stored bytes hold; the compression is told by the first of them.
 
-    InputError for an HDF5 file, which is no text.
+    InputError for an HDF5 file or an archive, which is no text.
     """
     magic = stored.peek(8)[:8]
     if magic[:2] == b"\x1f\x8b":
@@ -173,6 +181,9 @@ def decompressed(name: str, stored: io.BufferedReader) -> io.BufferedIOBase:
         return io.BufferedReader(CompressedStreams(stored, ZstdDecoder))
     if magic == b"\x89HDF\r\n\x1a\n":
         raise InputError(_hdf5_sentence(name))
+    for start, (what, cure) in ARCHIVES.items():
+        if magic.startswith(start):
+            raise InputError(f"{shown_name(name)}: is {what}, which is not read; unpack it into a pipe, {cure}")
     return stored
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from blocksvm.errors import said
 from blocksvm.formats.protocol import EXPANSION, Reading, Room
+from blocksvm.formats.row_labels import first_words, inexact
 from blocksvm.formats.text import TextPiece, is_number, word_at
 from blocksvm.kernels import text as codes
 from blocksvm.kernels.text import close_rows, parse_rows
@@ -26,6 +27,7 @@ FAULTS = {
     codes.NOT_FINITE: "{token}: not a finite number; remove the entry or give it a value",
     codes.BIG_NORM: "the squares of the row's values add up to more than float64 holds; scale the features",
 }
+GROUP = re.compile(rb"^[^#\n:]*[ \t]qid:", re.MULTILINE)
 ROW = re.compile(rb"\s*[-+.\d][-+.\deE]*([ \t]+(qid|\d+):[-+.\deE]+)*\s*(#.*)?")
 
 
@@ -76,6 +78,11 @@ class SvmlightReader:
                 labels[row] = number + 0.0  # -0 is 0
             else:
                 values[target] = number
+        cure = f"{said('format', 'svmlight-named')} takes labels as words" if self.reading.offers else ""
+        wrong = inexact(labels[:rows], first_words(text, end, lines), cure)
+        if wrong is not None:
+            rows, sentence = wrong
+            fault = int(lines[rows]), sentence
         done, code, entry, rest = close_rows(
             indptr, min(closed, rows), rows, ids, values, recipe.sums, recipe.l2, recipe.single
         )
@@ -86,6 +93,7 @@ class SvmlightReader:
         return RowBatch(
             labels[:rows], indptr[: rows + 1], ids[:nnz], values[:nnz],
             Origin(piece.source, piece.fraction, line, lines[:rows]), fault=fault, largest=max(largest, rest),
+            notes=groups_in(text[:end], lines[:rows]),
         )  # fmt: skip
 
     def _parse_fault(self, code: int, token: str) -> str:
@@ -104,6 +112,20 @@ class SvmlightReader:
         if code == codes.DUPLICATE:
             return self.reading.twice(_feature(ids[entry]))
         return self.reading.too_large(_feature(ids[entry])) if code == codes.BIG_VALUE else FAULTS[code]
+
+
+def groups_in(text: np.ndarray, lines: np.ndarray) -> dict:
+    """What ``RowBatch.notes`` tells of groups of rows (``qid:``), which are not used."""
+    raw = text.tobytes()
+    if b"q" not in raw or not len(lines):
+        return {}
+    ends = np.flatnonzero(text == NEWLINE)
+    stop = int(ends[lines[-1]])
+    first = GROUP.search(raw, 0, stop)
+    if first is None:
+        return {}
+    what = "rows with a group (qid), which is not used: each row counts by itself"
+    return {what: (len(GROUP.findall(raw, 0, stop)), int(np.searchsorted(ends, first.start())), "")}
 
 
 def _feature(feature_id: int) -> str:

@@ -13,12 +13,18 @@ from pathlib import Path
 import numpy as np
 from xxhash import xxh3_128
 
-from blocksvm.errors import InputError, said
+from blocksvm.errors import InputError, called, said
 from blocksvm.formats.stored import decompressed, open_stored
-from blocksvm.kernels.words import NEWLINE, SPARE
+from blocksvm.kernels.words import NEWLINE, RETURN, SPARE
 from blocksvm.rows import shown_name
 
 HEAD_BYTES = 1 << 16  # by which a format is told
+LOOKED_BYTES = 1 << 20  # of whole lines by which is decided what a table or a document has
+PARTS_LOOKED = 400  # the first two of them may take one of so many parts of the memory
+MOST_OPEN = 64  # lines that a record with line breaks within its quotes is looked for
+LONE_RETURNS = "lines end in carriage returns alone; convert them, as tr '\\r' '\\n' does"
+NOT_UTF8 = "the line is not UTF-8; convert it, as iconv -f latin1 -t utf-8 does"
+LAST_ASCII = 127
 FARTHEST_END = 1 << 30  # bytes that are searched for the end of a line which is too long
 
 
@@ -105,6 +111,32 @@ class OpenText:
                 break
         return self.held
 
+    def whole_lines(self, lines: int, memory: int) -> bytes:
+        """The first lines, which ``take`` gives nevertheless: as many whole ones as end within ``LOOKED_BYTES``, or
+        two, but no more than asked for.  The same of a pipe, which is waited for.  InputError where the first one takes
+        more than a part of the memory."""
+        parts, length, n, most = [self.held], len(self.held), self.held.count(b"\n"), LOOKED_BYTES
+        longest = max(most, memory // PARTS_LOOKED)
+        while n < lines and (length < most or (n < 2 and length < 2 * longest)):
+            more = self._read(HEAD_BYTES)
+            parts.append(more)
+            length, n = length + len(more), n + more.count(b"\n")
+            if not more:
+                break
+        self.held = b"".join(parts)
+        _check_text(self.source.name, np.frombuffer(self.held, np.uint8))
+        ends = np.flatnonzero(np.frombuffer(self.held, np.uint8) == NEWLINE)[:lines] + 1
+        n = max(int(np.searchsorted(ends, most, side="right")), min(2, len(ends)))
+        if not parts[-1] and n == len(ends) < lines:
+            return self.held  # all of it, whose last line may end with it
+        if not n:
+            name = shown_name(self.source.name)
+            raise InputError(
+                f"{name}: the first line is longer than {2 * longest:,} bytes; give more {called('memory')}, or check "
+                "that this is text with a row a line"
+            )
+        return self.held[: ends[n - 1]]
+
     def take(self, view: memoryview, once: bool = False) -> int:
         """Fill ``view`` as far as the input goes, or (once) with what is ready, at least a byte; returns how many."""
         filled = min(len(self.held), len(view))
@@ -164,6 +196,7 @@ class TextInputs:
         self.names = names
         self.stop = stop
         self.first: OpenText | None = None
+        self.quote = -1  # the byte in which line breaks may stand, between which pieces are rather not cut
 
     def __enter__(self) -> TextInputs:
         return self
@@ -178,6 +211,12 @@ class TextInputs:
         if self.first is None:
             self.first = OpenText(self.names[0], self.stop)
         return self.first.look_ahead(lines)
+
+    def whole_lines(self, lines: int, memory: int) -> bytes:
+        """The first lines of the first input, as ``OpenText.whole_lines`` has them."""
+        if self.first is None:
+            self.first = OpenText(self.names[0], self.stop)
+        return self.first.whole_lines(lines, memory)
 
     def pieces(
         self,
@@ -199,7 +238,8 @@ class TextInputs:
         for name, size in zip(self.names, sizes, strict=True):
             opened, self.first = self.first or OpenText(name, self.stop), None
             try:
-                for piece in _pieces_of(opened, piece_bytes, limit, eager and size is None, digested, spare):
+                once = eager and size is None
+                for piece in _pieces_of(opened, piece_bytes, limit, once, digested, spare, self.quote):
                     done = None
                     if total is not None:
                         done = min(1.0, (behind + opened.stored.tell()) / total) if total else 1.0
@@ -212,7 +252,7 @@ class TextInputs:
             behind += size or 0
 
 
-def _pieces_of(opened: OpenText, piece_bytes: int, limit: LineLimit, once: bool, digested: bool, spare):
+def _pieces_of(opened: OpenText, piece_bytes: int, limit: LineLimit, once: bool, digested: bool, spare, quote: int):
     """(text, end) of pieces of one input."""
     source = opened.source
     digest = xxh3_128(opened.mark)
@@ -231,6 +271,8 @@ def _pieces_of(opened: OpenText, piece_bytes: int, limit: LineLimit, once: bool,
         source.text_bytes += filled
         end = len(carry) + filled
         last = filled == 0 if once else filled < capacity - len(carry)
+        if source.text_bytes == len(opened.mark) + filled and (last or not once):
+            _check_text(source.name, buffer[:end])
         if last:
             opened.check_whole()
             if end and buffer[end - 1] != NEWLINE:
@@ -239,12 +281,48 @@ def _pieces_of(opened: OpenText, piece_bytes: int, limit: LineLimit, once: bool,
             stop = end
         else:
             stop = _last_newline(buffer, end) + 1
+            stop = _before_open(buffer, stop, quote) if quote >= 0 else stop
         carry = buffer[stop:end].copy()
         if stop:
             yield buffer, stop
         if last:
             break
     source.fingerprint = digest.hexdigest()
+
+
+def _check_text(name: str, begin: np.ndarray) -> None:
+    """InputError where the first bytes of an input are those of an archive, or of lines that end otherwise."""
+    if begin[257:262].tobytes() == b"ustar":
+        raise InputError(f"{shown_name(name)}: is a tar archive; unpack it, as tar xf does, and give the files in it")
+    returns = np.flatnonzero(begin[:HEAD_BYTES] == RETURN)
+    if len(returns) and returns[0] + 1 < len(begin) and not (begin == NEWLINE).any():
+        raise InputError(f"{shown_name(name)}: {LONE_RETURNS}")
+
+
+def not_utf8(text: np.ndarray) -> int | None:
+    """Where the first byte stands that makes whole lines (n,) uint8 no UTF-8; None: they are."""
+    start = 0
+    while start < len(text):
+        stop = min(start + LOOKED_BYTES, len(text))
+        if stop < len(text):  # a character does not go on behind a line's end
+            stop = _last_newline(text[:stop], stop) + 1 or len(text)
+        part = text[start:stop]
+        if part.max() > LAST_ASCII:
+            try:
+                part.tobytes().decode()
+            except UnicodeDecodeError as error:
+                return start + error.start
+        start = stop
+    return None
+
+
+def utf8_lines(text: np.ndarray, end: int) -> tuple[int, tuple[int, str] | None]:
+    """(where the lines ``text[:end]`` that are UTF-8 end, the fault behind them: (line, sentence), or None)"""
+    wrong = not_utf8(text[:end])
+    if wrong is None:
+        return end, None
+    begin = _last_newline(text, wrong) + 1
+    return begin, (int(np.count_nonzero(text[:begin] == NEWLINE)), NOT_UTF8)
 
 
 def _too_long(opened: OpenText, carried: int, limit: LineLimit) -> str:
@@ -277,6 +355,20 @@ def _last_newline(buffer: np.ndarray, end: int) -> int:
         if found >= 0:
             return start + found
     return -1
+
+
+def _before_open(buffer: np.ndarray, stop: int, quote: int) -> int:
+    """Where to cut in place of ``stop``, so that the last record of the whole lines ``buffer[:stop]`` is not one whose
+    quotes are open, if that began within ``MOST_OPEN`` lines."""
+    if np.count_nonzero(buffer[:stop] == quote) % 2 == 0:
+        return stop
+    begin = end = stop
+    for _ in range(MOST_OPEN):
+        begin, end = _last_newline(buffer, end - 1) + 1, begin
+        if np.count_nonzero(buffer[begin:end] == quote) % 2 or not begin:
+            return begin or stop
+        end = begin
+    return stop
 
 
 def word_at(text: np.ndarray, position: int) -> str:

@@ -21,7 +21,8 @@ import re
 import numpy as np
 
 from blocksvm.formats.protocol import Reading, Room
-from blocksvm.formats.text import TextPiece, is_number, quoted
+from blocksvm.formats.row_labels import first_words, inexact
+from blocksvm.formats.text import TextPiece, is_number, quoted, utf8_lines
 from blocksvm.kernels import inlined, kernel
 from blocksvm.kernels.names import name_hash
 from blocksvm.kernels.numbers import BAD_VALUE, FINE, NOT_FINITE, UNDECIDED, number
@@ -382,6 +383,7 @@ class VwReader:
         recipe, named = self.reading.recipe, self.reading.named
         if len(text) < end + SPARE:  # the parser looks ahead
             text = np.append(text[:end], np.zeros(SPARE, np.uint8))
+        end, fault = utf8_lines(text, end)
         if room is None:
             # every row ends with a newline, every feature follows a blank
             blanks = np.count_nonzero(text[:end] <= SPACE)
@@ -398,7 +400,8 @@ class VwReader:
                 break
             undecided = np.empty((max(n_undecided, len(undecided)), 4), np.int64)
             names = np.empty(max(name_bytes, len(names)), np.uint8)
-        fault = None if code == FINE else (line, self._sentence(code, text, position))
+        if code != FINE:
+            fault = line, self._sentence(code, text, position)
         for kind, at, start, stop in undecided[:n_undecided].tolist():
             number = float(text[start:stop].tobytes())
             row = at if kind != VALUE else int(np.searchsorted(indptr[: rows + 1], at, side="right")) - 1
@@ -416,6 +419,10 @@ class VwReader:
                 fault = (int(room.lines[row]), what)
                 break
             (labels, weights, values)[kind][at] = number + 0.0  # -0 is 0
+        wrong = inexact(labels[:rows], first_words(text, end, room.lines), "")
+        if wrong is not None:
+            rows, sentence = wrong
+            fault = int(room.lines[rows]), sentence
         done, code, entry, largest = close_rows(
             indptr, rows, ids, values, recipe.sums, recipe.l2, recipe.single, named, firsts, lasts
         )

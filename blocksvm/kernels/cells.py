@@ -13,25 +13,38 @@ from blocksvm.kernels import inlined, kernel
 from blocksvm.kernels.names import name_hash
 from blocksvm.kernels.numbers import BAD_VALUE, FINE, NOT_FINITE, UNDECIDED, number
 from blocksvm.kernels.text import BIG_NORM, BIG_VALUE
-from blocksvm.kernels.words import NEWLINE, RETURN, SPACE, TAB, byte_at
+from blocksvm.kernels.words import DOT, NEWLINE, RETURN, SPACE, SPARE, TAB, byte_at
 
-LEFT_OUT, LABEL, NUMERIC, LOGARITHM, CATEGORY, EITHER = range(6)  # what a column is; EITHER: as each cell looks
+# what a column is; EITHER: as each cell looks; UNSEEN: likewise, while columns are only looked at, so that a number may
+# be too large
+LEFT_OUT, LABEL, NUMERIC, LOGARITHM, CATEGORY, EITHER, UNSEEN = range(7)
 # what may be wrong with a line
 FEW_CELLS, MANY_CELLS, OPEN_QUOTE, AFTER_QUOTE = 40, 41, 42, 43
-QUOTE, EQUALS = 34, 61
+NO_QUOTE, COMMA = -1, 44
 RECENT = 1 << 14  # names of that many features are found again without a copy
 
 
 @kernel
-def without_quotes(text, start, stop, scratch):
+def without_quotes(text, start, stop, quote, scratch):
     """Copy a cell with each double quote once: its length."""
     n = 0
     p = start
     while p < stop:
         scratch[n] = text[p]
         n += 1
-        p += 2 if text[p] == QUOTE else 1
+        p += 2 if text[p] == quote else 1
     return n
+
+
+@kernel
+def with_comma(text, start, stop, scratch):
+    """The number in a cell whose decimals stand behind a comma: (position behind it in the cell, code, value)."""
+    for p in range(start, stop):
+        c = text[p]
+        scratch[p - start] = DOT if c == COMMA else COMMA if c == DOT else c
+    scratch[stop - start : stop - start + SPARE] = NEWLINE
+    after, code, value = number(scratch, 0)
+    return start + after, code, value
 
 
 @kernel
@@ -64,17 +77,19 @@ def logarithm(x):
 
 @kernel
 def parse_cells(
-    text, end, skip, delimiter, quoted, roles, seeds, prefixes, named,
-    labels, indptr, ids, values, lines, undecided, names, firsts, lasts,
+    text, end, skip, delimiter, quote, comma, roles, seeds, prefixes, named,
+    labels, indptr, ids, values, lines, undecided, names, firsts, lasts, looks,
 ):
     """Rows of the lines ``text[skip:end]``, one of which is a row unless it is empty.
 
-    quoted: whether cells may stand in quotes; roles (m,) int64 of the columns; seeds (m, 2) uint64: the hash of a column's
+    quote: the byte in which cells may stand, or ``NO_QUOTE``; comma: decimals stand behind one; roles (m,) int64 of the columns; seeds (m, 2) uint64: the hash of a column's
     name as that of a number, and the one from which the hashes of its categories go on; prefixes (m, 2) int64: where 'column=' lies
     among ``names``, which begin with those.
     Outputs: labels (rows, 2) int64: where each row's label lies in the text, or (0, 0); indptr, ids, values, lines
     (rows,) int64 the line of each row (0-based).  undecided (m, 3) int64: (entry, start, stop) of numbers for Python to
     parse; ``values`` has 1 where their logarithm is wanted.  named: names[firsts[k]:lasts[k]] is the name of entry k, as long as there is room.
+    looks (m, 4) int64, of columns that are EITHER or UNSEEN: how many cells are numbers, and how many are not; the line
+    and the position of the first of these.
     Returns (rows, lines read, code, column and position of the fault, numbers undecided, bytes of names needed).
     """
     n_columns = roles.shape[0]
@@ -88,6 +103,7 @@ def parse_cells(
     k = 0
     length = 0
     indptr[0] = 0
+    looks[:] = 0
     while p < end:
         begin = p
         while byte_at(text, p) == RETURN:
@@ -111,7 +127,7 @@ def parse_cells(
                 c = byte_at(text, p)
             start = p
             doubled = False
-            in_quotes = quoted and c == QUOTE
+            in_quotes = c == quote
             if in_quotes:
                 start += 1
                 p += 1
@@ -119,8 +135,8 @@ def parse_cells(
                     c = byte_at(text, p)
                     if c == NEWLINE:
                         return rows, line, OPEN_QUOTE, column, start - 1, n_open, filled
-                    if c == QUOTE:
-                        if byte_at(text, p + 1) != QUOTE:
+                    if c == quote:
+                        if byte_at(text, p + 1) != quote:
                             break
                         doubled = True
                         p += 1
@@ -150,17 +166,31 @@ def parse_cells(
                 category = role == CATEGORY
                 value = 1.0
                 if not category:
+                    either = role == EITHER or role == UNSEEN
                     first = byte_at(text, start)
                     code, after = BAD_VALUE, start
                     if first <= 57:  # a digit, a sign or a point
-                        after, code, value = number(text, start)
+                        if comma:
+                            if stop - start > cell.shape[0] - SPARE:
+                                cell = np.empty(2 * (stop - start) + SPARE, np.uint8)
+                            after, code, value = with_comma(text, start, stop, cell)
+                        else:
+                            after, code, value = number(text, start)
                         if after != stop:
                             code = BAD_VALUE
                     if code == BAD_VALUE or code == NOT_FINITE:
-                        if role != EITHER:
+                        if not either:
                             return rows, line, BAD_VALUE, column, start, n_open, filled
+                        if looks[column, 1] == 0:
+                            looks[column, 2] = line
+                            looks[column, 3] = start
+                        looks[column, 1] += 1
                         category = True
                         value = 1.0
+                    elif either:
+                        looks[column, 0] += 1
+                    if category or role == UNSEEN:
+                        pass
                     elif code == UNDECIDED:
                         if n_open < undecided.shape[0]:
                             undecided[n_open, 0] = k
@@ -176,7 +206,7 @@ def parse_cells(
                     if doubled:
                         if stop - start > cell.shape[0] - 8:
                             cell = np.empty(2 * (stop - start) + 8, np.uint8)
-                        length = without_quotes(text, start, stop, cell)
+                        length = without_quotes(text, start, stop, quote, cell)
                         own = unquoted_hash(cell, length, seeds[column, 1])
                     else:
                         length = stop - start

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +13,7 @@ import numpy as np
 from xxhash import xxh3_128_hexdigest
 
 from blocksvm.conversion.ids import IdIndex
-from blocksvm.errors import InputError
+from blocksvm.errors import InputError, InputWarning
 from blocksvm.formats.recipe import Recipe
 from blocksvm.kernels.table import hash_ids
 from blocksvm.labels import listed
@@ -175,7 +176,15 @@ class Model:
             columns[positions >= 0] = self.weights[..., positions[positions >= 0]].T
         else:
             known = self.feature_ids < X.shape[1]
+            positions = np.flatnonzero(known)
             columns[self.feature_ids[known]] = self.weights[..., known].T
+        if len(self.feature_ids) and X.shape[1] and not (positions >= 0).any():
+            warnings.warn(
+                f"{self.path or 'the model'} knows no feature of X, whose columns are feature ids from 0 to "
+                f"{X.shape[1] - 1:,}, so that all rows score alike; of a model of text give text to blocksvm predict",
+                InputWarning,
+                stacklevel=2,
+            )
         return np.asarray(X @ columns, dtype=np.float64) + self.intercept
 
     def _joint_values(self, X) -> np.ndarray:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -11,12 +11,13 @@ import numpy as np
 from blocksvm.conversion.ids import IdIndex
 from blocksvm.errors import InputError, called, said
 from blocksvm.formats import format_named, settled
-from blocksvm.formats.choices import again
+from blocksvm.formats.choices import PREDICTED, again
 from blocksvm.formats.files import inputs_of
 from blocksvm.formats.hashing import reader_of
 from blocksvm.formats.protocol import EXPANSION, Reading
 from blocksvm.formats.recipe import Recipe
 from blocksvm.formats.text import LineLimit
+from blocksvm.labels import has_label
 from blocksvm.memory import Budget
 from blocksvm.model.expansion import support_bytes
 from blocksvm.model.files import (
@@ -66,16 +67,47 @@ def by_row(values: np.ndarray) -> np.ndarray:
     return values[0].copy() if len(values) == 1 else values.T.copy()
 
 
+class Met:
+    """What a model met in the rows that it scored: entries in all, and those of features that it does not know; rows
+    with a label; notes: sentences on what was left out."""
+
+    def __init__(self, model):
+        self.model = model
+        self.entries: int | None = None  # of rows that are read by their features
+        self.unknown = self.labels = 0
+        self.notes: list[str] = []
+
+    def count(self, entries: int, unknown: int) -> None:
+        self.entries = (self.entries or 0) + entries
+        self.unknown += unknown
+
+    def figures(self) -> dict:
+        """As JSON has them."""
+        return {"entries": self.entries, "unknown_entries": self.unknown, "notes": self.notes}
+
+    def warning(self) -> str:
+        """The sentence where nothing was known; ''."""
+        if self.entries is None or self.unknown < self.entries:
+            return ""
+        what = f"of the {self.entries:,} entries none is" if self.entries else "no row has an entry"
+        return (
+            f"warning: {what} of a feature that {self.model} knows, so that all rows score alike; check that the rows "
+            "are read as those that it was trained on were (their form, names and separators)"
+        )
+
+
 class TextScorer:
     """Scores text row by row, read by the recipe of the model's training text.
 
     empty: lines of the text without a row, blank ones and comments, once it is read.
     format: the text's format, None: the recipe's own, 'auto': what its first bytes look like; on_format is told it
-    before anything is parsed; joint: the place of the map of a model of joint features.
+    before anything is parsed; joint: the place of the map of a model of joint features; options: settings of the
+    format that are others for this text (of ``choices.PREDICTED``).
     """
 
     def __init__(self, model: str | Path, memory: int, format: str | None = None,
-                 on_format: Callable[[str], None] = lambda name: None, joint: str | None = None):  # fmt: skip
+                 on_format: Callable[[str], None] = lambda name: None, joint: str | None = None,
+                 options: Mapping = {}):  # fmt: skip
         description = describe_model(model)
         by_user(format, joint)
         self.joint = joint_of(description, joint, model)
@@ -96,12 +128,14 @@ class TextScorer:
         self.model = load_model(model)
         self.note = ""
         self.recipe = recipe_of(description, model)
-        self.recipe = replace(self.recipe, options=again(self.recipe.options, {}))
         if format is None:
             with names_of(model):
                 format_named(self.recipe.format)
         elif format != self.recipe.format:
             self.recipe = replace(self.recipe, format=format, options={})
+        self.recipe = replace(self.recipe, options=again(self.recipe.options, options, PREDICTED))
+        self.label = options.get("label")
+        self.met = Met(self.model.path)
         self.on_format = on_format
         self.index = IdIndex(d).fill([(0, self.model.feature_ids)])
         self.idf = idf_of_model(model, self.index.find) if self.recipe.weighs else None
@@ -120,8 +154,7 @@ class TextScorer:
         counter = RecordCounter()
         rows, self.empty = 0, 0
         with inputs_of(inputs, self.recipe) as text:
-            recipe = settled(text, self.recipe)
-            self.on_format(recipe.format)
+            recipe = settled(text, self.recipe, self.budget.total, self.on_format)
             self.empty -= recipe.options.get("header") == "yes"
             reader = reader_of(Reading(recipe, labelled=False, idf=self.idf))
             share = EXPANSION / reader.expansion
@@ -131,8 +164,12 @@ class TextScorer:
                 rows += len(batch)
                 self.empty += batch.origin.n_records - len(batch)
                 labels = batch.label_array()
+                self.met.labels += int(np.count_nonzero(has_label(labels)))
                 for part, values in self._values(batch.indptr, batch.ids, batch.values):
                     yield Scores(by_row(values), classes_of(values), labels[part])
+        self.met.notes = counter.notes()
+        if self.label is not None and not self.met.labels:
+            self.met.notes.append(f"no row has a label in {self.label}, which {called('label')} names")
         if rows == 0:
             raise InputError(
                 f"{shown_name(inputs[0])}: no rows found; expected lines of {format_named(recipe.format).lines}"
@@ -144,7 +181,9 @@ class TextScorer:
             yield from self.joint.scores((indptr, ids, entries), self.w[0, :-2], None, self.model.multilabel)
             return
         positions = self.index.find(ids)
-        positions[positions < 0] = self.w.shape[-1] - 2
+        unknown = positions < 0
+        self.met.count(len(positions), int(np.count_nonzero(unknown)))
+        positions[unknown] = self.w.shape[-1] - 2
         yield from decision_pieces((indptr, positions, entries), self.w, 1.0, self.completion)
 
     def _limit(self, share: float) -> LineLimit:
@@ -199,8 +238,11 @@ class StoreScorer:
                     f"{said('like', description['store'])}, or its decision values are on another scale"
                 )
             self.ids = None
+            self.met = Met(loaded.path)
             if self.joint is None:
-                self.own, places = _own_weights(loaded, store)
+                self.own, places, n_known = _own_weights(loaded, store)
+                if not n_known:
+                    self.met.count(store.n_nonzeros, store.n_nonzeros)
             else:
                 check_hashes(loaded, store)
                 self.own, places = loaded.weights, np.empty(0, np.int64)
@@ -265,9 +307,10 @@ class StoreScorer:
 GATHERED_BYTES = 3 * 8 * (1 << 17)  # ids, positions and weights of a stored piece of ids
 
 
-def _own_weights(model: Model, store: Store) -> tuple[np.ndarray, np.ndarray]:
-    """The model's weights (k, d + 1) by the store's features, the intercept last; k = 1 for two classes.  And of a
-    machine with a kernel which of the store's features each of the model's is, -1 for none.
+def _own_weights(model: Model, store: Store) -> tuple[np.ndarray, np.ndarray, int]:
+    """The model's weights (k, d + 1) by the store's features, the intercept last; k = 1 for two classes.  Of a machine
+    with a kernel which of the store's features each of the model's is, -1 for none.  And how many of the store's
+    features the model knows.
 
     InputError where the store's features are hashed otherwise than the model's.
     """
@@ -275,16 +318,17 @@ def _own_weights(model: Model, store: Store) -> tuple[np.ndarray, np.ndarray]:
     index = IdIndex(len(model.feature_ids)).fill([(0, model.feature_ids)])
     places = np.full(0 if model.support is None else len(model.feature_ids), -1)
     theirs = np.atleast_2d(model.weights)
-    own = side_by_side(len(theirs), store.n_features + 1)
+    own, n_known = side_by_side(len(theirs), store.n_features + 1), 0
     for start, ids in store.feature_id_pieces():
         positions = index.find(ids if bits is not None else hashed(ids, model.bits))
         known = np.flatnonzero(positions >= 0)
+        n_known += len(known)
         if len(places):
             places[positions[known]] = start + known
         for mine, weights in zip(own, theirs, strict=True):
             mine[start + known] = weights[positions[known]]
     own[:, -1] = model.intercept
-    return own, places
+    return own, places, n_known
 
 
 def joint_bytes(joint) -> int:

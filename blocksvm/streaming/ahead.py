@@ -220,9 +220,11 @@ class ParsedAhead:
 
     def _begin(self, text) -> LineLimit:
         """Choose the reader, and cut pieces so that its rows fit in what is planned."""
-        self.reading = replace(self.reading, recipe=settled(text, self.reading.recipe))
-        self.on_format(self.reading.recipe.format)
+        self.reading = replace(self.reading, recipe=settled(text, self.reading.recipe, self.memory, self.on_format))
         self.reader = reader_of(self.reading)
+        format_ = format_named(self.reading.recipe.format)
+        if self.skip_bad and hasattr(format_, "dialect"):  # a bad row is passed over whole, also at a piece's end
+            text.quote = format_.dialect(self.reading.recipe.options).quote
         share = BYTES_EACH / (self.reader.expansion + BYTES_EACH - EXPANSION)
         most = self.most_bytes if isinstance(text, FileInputs) else min(self.most_bytes, TEXT_BYTES)
         self.piece_bytes = int(share * most)

@@ -13,7 +13,7 @@ from blocksvm.conversion.idf import BYTES_KNOWN, KnownIdf
 from blocksvm.conversion.ids import IdIndex
 from blocksvm.errors import InputError, called, said
 from blocksvm.formats import AUTO, format_named
-from blocksvm.formats.choices import OF_INPUTS, again
+from blocksvm.formats.choices import OF_INPUTS, OF_LINES, again
 from blocksvm.labels import listed
 from blocksvm.learners import get_learner
 from blocksvm.learners.protocol import COMMON_SETTINGS, NUMBERS
@@ -75,7 +75,7 @@ def _format_of(path: Path, saved: dict, settings: StreamSettings) -> dict:
         return {}
     format_named(recipe.format)  # no other than the user has named
     for name, value in given.items():
-        if value != recipe.options.get(name) and name not in OF_INPUTS:
+        if value != recipe.options.get(name) and name not in OF_INPUTS + OF_LINES:
             raise InputError(
                 f"{path}: was learned with {said(name, recipe.options.get(name))}; leave {called(name)} out"
             )

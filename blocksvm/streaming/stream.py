@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from blocksvm.errors import InputError, called, said
-from blocksvm.formats import AUTO, format_named
+from blocksvm.formats import AUTO, format_named, remarks
 from blocksvm.formats.protocol import Reading
 from blocksvm.formats.recipe import NO_IDF, Recipe
 from blocksvm.inputs import one_run
@@ -166,6 +166,7 @@ class Stream:
         class_weight = COMMON_SETTINGS["class_weight"].checked(settings.class_weight)
         settings = replace(settings, class_weight=class_weight)
         self.settings = settings = settings if continue_from is None else continued(continue_from, settings)
+        self.continued = continue_from
         self.on_predicted = on_predicted
         self.on_report, self.save, self.stop = on_report, save, stop
         self.prior = prior
@@ -204,8 +205,11 @@ class Stream:
         saves = settings.save_every is not None
         self.features = StreamFeatures(self.learners, settings.bits, left, saves, numbered)
         self.ahead.find = self.features.find
+        self.counter = RecordCounter()
+        self.entries = self.unknown = 0  # where nothing is learned: entries, and those of features that are not known
         if continue_from is not None:
             go_on(continue_from, self.features)
+        self.n_known = self.features.n_features
         if prior_model is not None:
             take_prior(prior, prior_model, self)
         self.began = time.perf_counter()
@@ -295,6 +299,8 @@ class Stream:
 
     def _learn_all(self, inputs: list[str]) -> bool:
         counter = RecordCounter()
+        if not self.targets.again:
+            self.counter = counter
         with closing(self.ahead.pieces(inputs)) as pieces:
             for parts in pieces:
                 for part in parts:
@@ -348,6 +354,9 @@ class Stream:
             raise part.error
         self.features.hold(part.n_features)
         matrix = (batch.indptr, part.indices, batch.values)
+        if self.settings.test and not self.targets.again:
+            self.entries += len(part.indices)
+            self.unknown += int(np.count_nonzero(part.indices >= self.n_known))
         every, weights = self.settings.save_every, self.targets.weigh(y, batch.weights, self.settings.class_weight)
         if weights is not None and (weights == 1.0).all():
             weights = None
@@ -382,3 +391,15 @@ class Stream:
                 self.on_report(self.report())
             if self.save is not None and every and rows % every == 0:
                 self.save(self)
+
+
+def notes_of(stream: Stream) -> list[str]:
+    """Sentences on what a stream left out or took otherwise than it looks, and where a test knew nothing."""
+    found = remarks(stream.recipe) if stream.continued is None else []
+    found += stream.counter.notes()
+    if stream.settings.test and stream.rows and stream.unknown == stream.entries:
+        found.append(
+            f"of the {stream.entries:,} entries none is of a feature that {stream.continued} knows, so that all rows "
+            "score alike; check that the rows are read as those that it was learned from were"
+        )
+    return found

@@ -67,6 +67,7 @@ def split_summary(path: Path, meta: dict, seconds: float) -> str:
         f"{path}: {rows(n)}, {meta['n_features']:,} features, {nnz:,} nonzeros"
         f"{' (all values are 1)' if meta['values'] == 'ones' else ''}",
         f"labels: {labels_line(meta)}",
+        *(f"note: {note}" for note in meta.get("notes", [])),
         f"{megabytes(stored)} in {meta['n_chunks']:,} chunk{'s' if meta['n_chunks'] > 1 else ''}: "
         f"{stored / max(1, nnz):.2f} bytes a nonzero, {stored / max(1, text):.0%} of the text's {megabytes(text)}",
     ]

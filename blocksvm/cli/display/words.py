@@ -76,6 +76,8 @@ def labels_line(meta: dict) -> str:
     labels, kind = meta["labels"], meta.get("label_kind", NUMBERS)
     missing = meta.get("n_unlabelled", 0)
     none = f"; {rows(missing)} without a label" if missing else ""
+    if missing and missing == meta["n_samples"]:
+        return f"none of the {rows(missing)} has one; they can be predicted, but training needs labels"
     if labels is None:
         return f"more than 10,000 distinct {kind}{none}"
     if kind == NUMBERS and len(labels) > MANY:
