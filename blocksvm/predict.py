@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 
-from blocksvm.cli.console import Parser, compile_kernels, compile_reader, print_json, run, sigterm_interrupts, size
+from blocksvm.cli.console import Parser, compile_kernels, compile_reader, print_json, run, size
 from blocksvm.cli.options import add_format
 from blocksvm.cli.standard import is_closed
 from blocksvm.errors import InputError
@@ -71,7 +71,6 @@ def main(arguments: list[str]) -> int:
                 is_store = file.read(8) == HDF5 and magic_of(options.input) is None
     if is_store:
         open_hdf5(Path(options.input), "store").close()
-    sigterm_interrupts()
     several = description.get("multilabel", False) or len(description["labels"]) > 2
     compile_kernels("predict:several" if several else "predict", description["values"], options.quiet, options.model)
     if "idf" in description["text"]:

@@ -129,7 +129,6 @@ def main(arguments: list[str]) -> int:
         raise InputError(f"{options.temp}: no such folder; --temp names an existing one")
     if options.calibrate:
         check_calibrated(options.calibrate, settings, about)
-    stop = catch_signals()
     n_classes = max(2, len(about["labels"] or []))
     # classes' weights make weights of rows for whoever has no costs of classes
     weighted = about.get("weighted", False) or (
@@ -148,6 +147,7 @@ def main(arguments: list[str]) -> int:
             settings.solver, False, settings.method, values, 2, options.quiet, options.store, folds=True,
             weighted=about.get("weighted", False),
         )  # fmt: skip
+    stop = catch_signals()
     if not options.quiet:
         print("loading", end="\r", file=sys.stderr) if sys.stderr.isatty() else None
     from blocksvm.cli.session import Session
