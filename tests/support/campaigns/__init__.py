@@ -41,7 +41,8 @@ class Line:
 
 
 def run_cases(cases: Iterable[tuple[int, Case]], repeat: Callable[[int], str]) -> dict[str, Line]:
-    """Run numbered cases; each failure is printed as it comes, with ``repeat(number)``, how to see it again."""
+    """Run numbered cases; each failure is printed as it comes, with ``repeat(number)``, how to see it again.  Ctrl-C
+    ends the campaign, and the table has the cases that were done."""
     table: dict[str, Line] = {}
     for number, case in cases:
         line = table.setdefault(case.kind, Line())
@@ -55,6 +56,8 @@ def run_cases(cases: Iterable[tuple[int, Case]], repeat: Callable[[int], str]) -
             line.failures += 1
             text = " ".join(str(error).split())[:600]
             print(f"FAILED {case.kind}, case {number}: {type(error).__name__}: {text}\n  {repeat(number)}", flush=True)
+        except KeyboardInterrupt:
+            break
         finally:
             shutil.rmtree(folder, ignore_errors=True)
         line.cases += 1

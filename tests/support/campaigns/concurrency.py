@@ -22,7 +22,7 @@ from support.campaigns.kills import content, rows, verify
 
 CASES = 80
 LONG = ("--schedule", "3", "--block-chunks", "3", "--tol", "0", "--max-outer", "60", "--quiet")
-SPLIT = ("--quiet", "--memory", "4MB", "--jobs", "1")
+SPLIT = ("--quiet", "--memory", "16MB", "--jobs", "1")
 
 
 @cache
@@ -186,7 +186,7 @@ def cases(n: int, seed: int) -> list[Case]:
         ("one checkpoint, other C", partial(one_checkpoint, (1, 2), False), 1.0),
         ("one checkpoint, other C, --resume", partial(one_checkpoint, (1, 2), True), 1.0),
     ]
-    found = [Case("four cold starts on a cache", partial(cold_starts, 0.0)) for _ in range(max(1, n // 20))]
+    found = [Case("four cold starts on a cache", partial(cold_starts, 0.0)) for _ in range(max(1, n // 40))]
     while len(found) < n:
         kind, run, longest = kinds[len(found) % len(kinds)]
         # half of them at once, where the races are

@@ -25,6 +25,7 @@ from functools import cache, partial
 from pathlib import Path
 
 import h5py
+import hdf5plugin  # noqa: F401 (h5py reads Blosc through it)
 import numpy as np
 from support.campaigns import Case, ended, forked
 
@@ -253,8 +254,8 @@ def killed(work: Work, moment: float | None, call: int | None, folder: Path) -> 
                     reference.new[name]: "new",
                     reference.old.get(name, ""): "old" if name in work.before else "none",
                 }
-                if "--save-every" in work.words and path.exists():
-                    known.setdefault(now, saved_at(path))
+                if "--save-every" in work.words and now not in known:
+                    known[now] = saved_at(path)
                 assert now in known, f"{name} is neither old nor new"
                 found.append(known[now])
             if path.exists():
