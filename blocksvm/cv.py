@@ -84,13 +84,13 @@ def main(arguments: list[str]) -> int:
         require_matplotlib()
     settings = {name: getattr(options, name, None) for name in (*OF_PROBLEM, "epsilon")}
     settings = {name: value for name, value in settings.items() if value is not None} | given(options, RUN_SETTINGS)
-    stop = catch_signals()
     n_classes = max(2, len(meta["labels"] or []))
     own = {"loss": options.loss} if options.loss else {}
     compile_solver(
         "dual-cd", False, own, meta["values"], n_classes, options.quiet, options.store, folds=True,
         weighted=meta.get("weighted", False),
     )  # fmt: skip
+    stop = catch_signals()
     from blocksvm.cli.display import Line
     from blocksvm.sources.store.reader import Store
     from blocksvm.validation.cross import PATH, cross_validate

@@ -10,7 +10,7 @@ import time
 from contextlib import ExitStack
 from pathlib import Path
 
-from blocksvm.cli.console import Parser, run, sigterm_interrupts
+from blocksvm.cli.console import Parser, run
 from blocksvm.errors import InputError
 
 SIZES = {"small": 400_000, "default": 25_000_000, "large": 100_000_000}
@@ -52,7 +52,6 @@ class Told:
 
 def main(arguments: list[str]) -> int:
     options = parser().parse_args(arguments)
-    sigterm_interrupts()
     with ExitStack() as stack:
         if options.folder is None:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="blocksvm-demo-")))

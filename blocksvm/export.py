@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from blocksvm.cli.console import Parser, run, sigterm_interrupts
+from blocksvm.cli.console import Parser, run
 from blocksvm.errors import InputError
 
 FORMATS = ("liblinear", "table", "parquet", "sklearn", "onnx")
@@ -35,7 +35,6 @@ def main(arguments: list[str]) -> int:
     inputs = [Path(name).resolve() for name in (options.model, options.names) if name]
     if Path(options.output).resolve() in inputs:
         raise InputError(f"{options.output}: is also an input; choose another name for the output")
-    sigterm_interrupts()
     notes = export_model(
         options.model, options.output, options.format, names=options.names, overwrite=options.overwrite
     )

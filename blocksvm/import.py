@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from blocksvm.cli.console import Parser, run, sigterm_interrupts, size
+from blocksvm.cli.console import Parser, run, size
 
 EPILOG = """example:
   python -m blocksvm.import liblinear.model model.h5
@@ -31,7 +31,6 @@ def main(arguments: list[str]) -> int:
     from blocksvm.outputs import check_outputs
 
     check_outputs({"model": Path(options.model)}, options.overwrite, [Path(options.file)])
-    sigterm_interrupts()
     model = import_model(options.file, memory=options.memory)
     save_imported(model, options.model, options.overwrite)
     what = (

@@ -58,7 +58,6 @@ def main(arguments: list[str]) -> int:
         from blocksvm.analysis.figure import require_matplotlib
 
         require_matplotlib()
-    stop = catch_signals()
     free = settings.get("bias", FREE) == FREE
     compile_solver(
         "dual-cd", False, {"loss": "hinge"}, meta["values"], 2, options.quiet, options.store,
@@ -67,6 +66,7 @@ def main(arguments: list[str]) -> int:
     if settings.get("epochs", 1):
         learner = "perceptron-bias" if free else "perceptron"
         compile_solver(learner, True, {}, meta["values"], 2, options.quiet, options.store)
+    stop = catch_signals()
     from blocksvm.analysis.margin import maximum_margin
     from blocksvm.cli.display import Line
     from blocksvm.sources.store.reader import Store

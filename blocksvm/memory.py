@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from blocksvm.errors import InputError, called, said
+
+BESIDES = 300_000_000  # bytes of interpreter, libraries and loaded kernels, at most
+CGROUPS = Path("/sys/fs/cgroup")
+OF_PROCESS = Path("/proc/self/cgroup")
+OF_MACHINE = Path("/proc/meminfo")
 
 
 @dataclass
@@ -31,6 +40,35 @@ class Budget:
             f"{said('memory', megabytes(self.total))} is too small: {megabytes(sum(needs.values()))} are needed "
             f"({parts}); raise {called('memory')}"
         )
+
+
+def memory_limit() -> tuple[float, str]:
+    """(bytes that this process may take, in words what says so): the memory cgroup that it is in, or what the machine
+    has left, whichever is less; infinite where the system tells neither."""
+    limit, what = min(_cgroup_limits(), default=math.inf), "the memory cgroup (the container) allows, which is"
+    with suppress(OSError, ValueError, IndexError):
+        for line in OF_MACHINE.read_text().splitlines():
+            if line.startswith("MemAvailable:") and (left := 1024 * int(line.split()[1])) < limit:
+                return left, "the machine has left, which is"
+    return limit, what
+
+
+def _cgroup_limits() -> Iterator[int]:
+    """Of the cgroup of this process and all above it, by version 2 or 1; a container sees its own at the root."""
+    lines: list[str] = []
+    with suppress(OSError):
+        lines = OF_PROCESS.read_text().splitlines()
+    for line in lines:
+        if line.count(":") < 2:
+            continue
+        _, controllers, own = line.split(":", 2)
+        if not {"", "memory"} & set(controllers.split(",")):
+            continue
+        root, name = (CGROUPS / "memory", "memory.limit_in_bytes") if controllers else (CGROUPS, "memory.max")
+        place = Path(own.lstrip("/"))
+        for folder in (place, *place.parents):
+            with suppress(OSError, ValueError):  # "max" is no limit
+                yield int((root / folder / name).read_text())
 
 
 def megabytes(n_bytes: float) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 
-from blocksvm.cli.console import Parser, compile_kernels, compile_reader, print_json, run, sigterm_interrupts, size
+from blocksvm.cli.console import Parser, compile_kernels, compile_reader, print_json, run, size
 from blocksvm.cli.options import add_format, add_settings, given
 from blocksvm.cli.standard import is_closed
 from blocksvm.errors import InputError, called
@@ -80,7 +80,6 @@ def main(arguments: list[str]) -> int:
             kind = text_attribute(file, "blocksvm")
         if kind != "store":
             raise InputError(f"{options.input}: is a {kind}, and rows are predicted; give text, or a store")
-    sigterm_interrupts()
     several = description.get("multilabel", False) or len(description["labels"]) > 2
     compile_kernels("predict:several" if several else "predict", description["values"], options.quiet, options.model)
     if "idf" in description["text"]:

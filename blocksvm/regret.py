@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from blocksvm.cli.console import Parser, compile_solver, run, seed, sigterm_interrupts, size
+from blocksvm.cli.console import Parser, compile_solver, run, seed, size
 from blocksvm.cli.options import SOLVER_WORDS, add_settings, given, refusal, value_of
 from blocksvm.errors import InputError
 from blocksvm.settings import Settings
@@ -97,7 +97,6 @@ def main(arguments: list[str]) -> int:
 
         require_matplotlib()
     settings = given(options, own)
-    sigterm_interrupts()
     solver = {"multiclass": "crammer-singer"} if n_classes > 2 else {}
     compile_solver(learner, True, settings, values, n_classes, options.quiet, options.store)
     compile_solver("dual-cd", False, solver, values, n_classes, options.quiet, options.store)

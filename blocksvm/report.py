@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from blocksvm.cli.console import Parser, run, sigterm_interrupts
+from blocksvm.cli.console import Parser, run
 from blocksvm.errors import InputError
 
 EPILOG = """examples:
@@ -50,7 +50,6 @@ def main(arguments: list[str]) -> int:
     from blocksvm.reporting.runs import load_runs
 
     runs = load_runs(traces, unfinished=options.watch)
-    sigterm_interrupts()
     if "report" in outputs:
         with written_text(outputs["report"], options.overwrite) as file:
             file.write(page_of(runs))

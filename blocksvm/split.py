@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from blocksvm.cli.console import Parser, compile_kernels, compile_reader, run, seed, sigterm_interrupts, size
+from blocksvm.cli.console import Parser, compile_kernels, compile_reader, run, seed, size
 from blocksvm.cli.options import add_choices, add_format, chosen_in, files_named
 from blocksvm.errors import InputError
 
@@ -118,7 +118,6 @@ def main(arguments: list[str]) -> int:
         "temp": None if options.temp is None else Path(options.temp),
         "weights": options.weights,
     }
-    sigterm_interrupts()
     from blocksvm.conversion.convert import COMMON, extend, settings_from, settings_of_store, split
 
     given = {name: getattr(options, name) for name in COMMON}

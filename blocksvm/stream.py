@@ -213,7 +213,6 @@ def main(arguments: list[str]) -> int:
     for name in inputs:
         if name != "-" and not os.path.exists(name):
             raise InputError(f"{name}: no such file")
-    stop = catch_signals()
     compile_kernels("split", "float32", options.quiet)
     if options.continue_from:
         from blocksvm.model.files import describe_model
@@ -227,6 +226,7 @@ def main(arguments: list[str]) -> int:
         given_to_it = {setting: value for setting, value in settings_given.items() if setting in takes}
         more = {"targets": targets, "joint": settings_given.get("joint")}
         compile_solver(name, True, given_to_it | more, "float64", n_classes, options.quiet)
+    stop = catch_signals()
     from blocksvm import kernels
     from blocksvm.cli.display import StreamDisplay, folded
     from blocksvm.formats import AUTO

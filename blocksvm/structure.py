@@ -49,6 +49,7 @@ def overview() -> Parser:
 
 def train_parser(own: Settings) -> Parser:
     p = Parser("structure train", "Train a structured learner.", TASKS)
+    p.usual_memory = RUN["memory"].default
     p.add_argument("text", metavar="TEXT", help="plain or compressed, - for standard input")
     p.add_argument("model", metavar="MODEL.h5")
     p.add_argument("--task", metavar="NAME", help="one of those below, or module:attribute")
@@ -130,7 +131,6 @@ def train(arguments: list[str]) -> int:
     from blocksvm.structured.task import get_task, training_of
 
     task = get_task(options.task)
-    stop = catch_signals()
     about = learner.settings.resolve(settings, options.learner) | of_features | scoring | run_settings
     if checkpoint is not None:
         from blocksvm.structured.checkpoint import Checkpoint, fingerprint_of
@@ -139,6 +139,7 @@ def train(arguments: list[str]) -> int:
         fingerprint = fingerprint_of(files)
     with scratch_folder(Path(options.temp) if options.temp else output.absolute().parent, output.name) as folder:
         learned = training_of(options.task, options.text, of_features | scoring, run_settings["memory"], folder)
+        stop = catch_signals()
         blocks = learned.blocks
         if not options.quiet:
             n_bytes = blocks.resident_bytes + int(blocks.sizes.sum())
@@ -211,8 +212,8 @@ def predict(arguments: list[str]) -> int:
     if output.resolve() in (Path(options.model).resolve(), Path(options.text).resolve()):
         raise InputError(f"{output}: is also an input; choose another name for the predictions")
     model, task = opened_model(options.model, options.task)
-    stop = catch_signals()
     examples = task.examples(model, options.text, options.memory, given(options, SCORING))
+    stop = catch_signals()
     outputs = predicted(looked_at(examples.structure, model.meta["task"]), model.weights, stop)
     if stop():
         raise Interrupted("interrupted; nothing was written")

@@ -126,7 +126,6 @@ def main(arguments: list[str]) -> int:
     outputs = _check_outputs(options, check_output)
     if options.calibrate:
         check_calibrated(options.calibrate, settings, about)
-    stop = catch_signals()
     n_classes = max(2, len(about["labels"] or []))
     # classes' weights make weights of rows for whoever has no costs of classes
     weighted = about.get("weighted", False) or (
@@ -145,6 +144,7 @@ def main(arguments: list[str]) -> int:
             settings.solver, False, settings.method, values, 2, options.quiet, options.store, folds=True,
             weighted=about.get("weighted", False),
         )  # fmt: skip
+    stop = catch_signals()
     if not options.quiet:
         print("loading", end="\r", file=drawing(sys.stderr)) if sys.stderr.isatty() else None
     from blocksvm.cli.session import Session

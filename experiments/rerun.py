@@ -18,7 +18,7 @@ import sys
 import time
 from pathlib import Path
 
-from blocksvm.cli.console import sigterm_interrupts
+from blocksvm.cli.console import signals_interrupt
 from experiments.finished import ROOT, Finished, digest_of_code
 from experiments.registry import BY_NAME, EXPERIMENTS, MAKERS, Experiment, files_of, sources_of
 
@@ -169,7 +169,7 @@ def chosen(names: str) -> list[Experiment]:
 def rerun(names: str, folder: Path, sources: Path | None, again: bool) -> int:
     """Run them one after the other, and say what came of each; gives the exit status."""
     runner, code = Rerun(folder, sources), 0
-    sigterm_interrupts()
+    signals_interrupt()
     for experiment in chosen(names):
         try:
             print(f"{experiment.name}: {runner.run(experiment, again)}", flush=True)

@@ -144,7 +144,7 @@ def test_what_is_broken_off_goes_on(monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(rerun, "BY_NAME", {"two": experiment, "lost": lost})
     monkeypatch.setattr(rerun, "EXPERIMENTS", (experiment, lost))
     monkeypatch.setattr(rerun, "ROOT", tmp_path)
-    monkeypatch.setattr(rerun, "sigterm_interrupts", lambda: None)
+    monkeypatch.setattr(rerun, "signals_interrupt", lambda: None)
     (tmp_path / "tools").mkdir()
     (tmp_path / "tools" / "twice.py").write_text("the tool\n")
     calls, faults = [], []

@@ -325,7 +325,7 @@ def interrupted(store, folder, number, *options, after=5):
     return process.returncode, err
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_saves_and_resume_finishes_with_the_same_model(store, uninterrupted, tmp_path, number, in_process):
     checkpoint, log, model = tmp_path / "run.ckpt", tmp_path / "trace.jsonl", tmp_path / "model.h5"
     code, err = interrupted(store, tmp_path, number, "--checkpoint", checkpoint)

@@ -13,6 +13,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 
@@ -20,6 +21,7 @@ from blocksvm import __version__
 from blocksvm.cli.standard import OutputClosed, standard_streams
 from blocksvm.errors import InputError, nearest, one_of, speak_options, system_sentence
 from blocksvm.inputs import one_run
+from blocksvm.memory import BESIDES, megabytes, memory_limit
 from blocksvm.named import begin_anew, by_user, named_by_user
 
 UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
@@ -31,6 +33,7 @@ TURN_SECONDS = 2e-4
 # them garbage, and looking through them 150 times takes a tenth of the time to start.
 OBJECTS_OF_MODULES = 200_000
 USUAL = gc.get_threshold()
+LEAST_MEMORY = 5  # MB that are worth to be advised
 COMPILED_WITH = "svmlight"  # the format of the rows by which all other kernels are compiled
 # Products of vectors here are short, or sparse and ours: after each of them OpenBLAS's other threads would wait in a
 # busy loop for the next one, and take their processors from the threads that read and parse.
@@ -82,8 +85,10 @@ class Parser(argparse.ArgumentParser):
     """An argument parser whose errors are one line.
 
     A value may begin with '-' (``--labels -1,1``), and an option that is not known is answered with the one that may
-    have been meant.
+    have been meant.  usual_memory: bytes where ``--memory`` is not given.
     """
+
+    usual_memory = 1_000_000_000
 
     def __init__(self, module: str, description: str, epilog: str | None = None):
         super().__init__(
@@ -105,6 +110,13 @@ class Parser(argparse.ArgumentParser):
         args = sys.argv[1:] if args is None else args
         by_user(*args)
         return super().parse_known_args(self._told_apart(args), namespace)
+
+    def parse_args(self, args=None, namespace=None):
+        """As argparse does it; where there is ``--memory``, a warning if the machine has less."""
+        found = super().parse_args(args, namespace)
+        if hasattr(found, "memory") and not found.quiet:
+            warn_of_memory(found.memory or self.usual_memory)
+        return found
 
     def _told_apart(self, arguments: list[str]) -> list[str]:
         """The arguments, each that follows an option as its value marked as such; an unknown option is an error."""
@@ -175,8 +187,8 @@ def run(main: Callable[[list[str]], int | None], arguments: list[str] | None = N
     prog = f"blocksvm.{main.__module__.rsplit('.', 1)[-1]}"
     if main.__module__ == "__main__":
         prog = "blocksvm." + os.path.splitext(os.path.basename(sys.argv[0]))[0]
-    before, turns = speak_options(True), sys.getswitchinterval()
     named = begin_anew()
+    before, turns, handlers = speak_options(True), sys.getswitchinterval(), signals_interrupt()
     os.environ.setdefault(*ONE_BLAS_THREAD)  # numpy reads it when it is imported
     sys.setswitchinterval(TURN_SECONDS)
     gc.set_threshold(OBJECTS_OF_MODULES, *USUAL[1:])
@@ -191,6 +203,8 @@ def run(main: Callable[[list[str]], int | None], arguments: list[str] | None = N
         sys.setswitchinterval(turns)
         gc.callbacks.remove(look_as_usual)
         gc.set_threshold(*USUAL)
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
     sys.exit(code)
 
 
@@ -233,27 +247,61 @@ def _fail(prog: str, message: str, code: int) -> int:
     return code
 
 
+ENDING = ("SIGINT", "SIGTERM", "SIGHUP")  # by which a user, a container or a closed terminal ends a command
+_signals_seen: list[int] = []  # by this command
+
+
 def catch_signals() -> Callable[[], bool]:
-    """From now on Ctrl-C and SIGTERM only set a flag, which the returned function tells; a second one ends at once."""
-    seen = []
-
-    def handler(number, frame) -> None:
-        if seen:
-            raise KeyboardInterrupt
-        seen.append(number)
-
-    signal.signal(signal.SIGINT, handler)
-    signal.signal(signal.SIGTERM, handler)
-    return lambda: bool(seen)
-
-
-def sigterm_interrupts() -> None:
-    """Let SIGTERM end a command as Ctrl-C does, so that what is half written is removed."""
-
-    def handler(number, frame) -> None:
+    """From now on Ctrl-C, SIGTERM and SIGHUP only set a flag, which the returned function tells; a second one ends at
+    once.  KeyboardInterrupt where one came before and was lost in a library's code."""
+    if _signals_seen:
         raise KeyboardInterrupt
 
-    signal.signal(signal.SIGTERM, handler)
+    def handler(number, frame) -> None:
+        _signals_seen.append(number)
+        if len(_signals_seen) > 1:
+            raise KeyboardInterrupt
+
+    _handle(handler)
+    return lambda: bool(_signals_seen)
+
+
+def signals_interrupt() -> dict:
+    """Let SIGTERM and SIGHUP end a command as Ctrl-C does, so that what is half written is removed, also where it is
+    the first process of a container, for which the system's own handling of them does nothing.  Returns the handlers
+    of before, by signal."""
+    _signals_seen.clear()
+
+    def handler(number, frame) -> None:
+        _signals_seen.append(number)
+        raise KeyboardInterrupt
+
+    return _handle(handler)
+
+
+def _handle(handler: Callable) -> dict:
+    """Set the handler of the signals that end a command, but those that are ignored, as nohup has SIGHUP be; returns
+    those of before.  Only a program's main thread can set any."""
+    before = {}
+    if threading.current_thread() is threading.main_thread():
+        for number in (getattr(signal, name) for name in ENDING if hasattr(signal, name)):
+            if signal.getsignal(number) != signal.SIG_IGN:
+                before[number] = signal.signal(number, handler)
+    return before
+
+
+def warn_of_memory(memory: int) -> None:
+    """Say on standard error where the machine, or the memory cgroup of a container, has less than a command takes."""
+    limit, what = memory_limit()
+    if memory + BESIDES <= limit:
+        return
+    fitting = int(limit - BESIDES) // 10**6
+    advice = f"give --memory {fitting}MB or less" if fitting >= LEAST_MEMORY else "give it more"
+    print(
+        f"warning: --memory {megabytes(memory)}, and some {megabytes(BESIDES)} for the program besides, are more than "
+        f"{what} {megabytes(limit)}: the system may end this command without a word; {advice}",
+        file=sys.stderr,
+    )
 
 
 KINDS = ("float32", "float64", "ones")

@@ -6,10 +6,10 @@ their own.  So a nonzero of a row costs a cache line for each eight problems, wh
 places; the mathematics of each problem is that of its own run (dual_cd.py, margins.py).  A *lane* is such a line, or all
 of a width of 4; lane g has the columns from 8 g on.  alpha (l, k) float64.
 
-codes (n,) int16 tell a row's kind, targets (m, k) float64 and costs (m, k) float64 the target and the cost C_i that a row
-of each kind has in each problem (cost 0: it is no part of it; the last kind, of code -1, has no target at all); reals
-(n,) float64: the rows' targets in all problems, where they are real numbers, else None; live (t,) int32: the problems
-that are still worked on.
+codes (n,) int16 tell a row's kind, sides (m, k) int8 on which side, -1 or +1, of each problem a row of each kind lies
+(0: it is no part of it, as the last kind, of code -1, of none), costs (k, 2) float64 the cost C_i of a row on the sides -1
+and +1; reals (n,) float64: the rows' targets in all problems, where they are real numbers, else None, and the side is the
+target; live (t,) int32: the problems that are still worked on.
 """
 
 import numpy as np
@@ -36,11 +36,19 @@ NEVER = 255  # in the place of a rest
 
 
 @inlined
-def target_of(targets, reals, i, code, c):
-    """The target of row i, of kind ``code``, in problem c."""
+def target_of(side, reals, i):
+    """The target of row i, which lies on this side of a problem."""
     if reals is None:
-        return targets[code, c]
+        return np.float64(side)
     return reals[i]
+
+
+@inlined
+def cost_of(cost, side, c):
+    """The cost of a row that lies on this side of problem c, without the row's weight."""
+    if side == 0:
+        return 0.0
+    return cost[c, 1] if side > 0 else cost[c, 0]
 
 
 @inlined
@@ -159,7 +167,7 @@ def add_row_to(indices, values, start, stop, w, width, bias, lanes, n_lanes, ste
         add_to_lane(indices, values, start, stop, w, wide, np.uint64(lanes[t] * LINE), bias, eight, steps)
 
 
-def several_dual_cd_pass(indptr, indices, values, codes, reals, weights, sq_norms, order, bias, targets, costs, p,
+def several_dual_cd_pass(indptr, indices, values, codes, reals, weights, sq_norms, order, bias, sides, costs, p,
                          shrink_above, shrink_below, rest_beyond, rest_visits, live, reading, first, scale, w, width,
                          alpha, active, rest, pauses, share, conjugates, seen):  # fmt: skip
     """One inner pass of dual coordinate descent over the rows in ``order``, for all live problems: ``dual_cd_pass`` of
@@ -212,7 +220,7 @@ def several_dual_cd_pass(indptr, indices, values, codes, reals, weights, sq_norm
         for s in range(n_live):
             c = live[s]
             if is_awake(rest[i, c], first):
-                if costs[code, c] * importance == 0.0:
+                if cost_of(costs, sides[code, c], c) * importance == 0.0:
                     rest[i, c] = NEVER
                 else:
                     awake[n_awake] = c
@@ -236,8 +244,9 @@ def several_dual_cd_pass(indptr, indices, values, codes, reals, weights, sq_norm
         row_share = AT_REST
         for s in range(n_awake):
             c = awake[s]
-            cost = costs[code, c] * importance
-            target = target_of(targets, reals, i, code, c)
+            side = sides[code, c]
+            cost = cost_of(costs, side, c) * importance
+            target = target_of(side, reals, i)
             a = alpha[i, c]
             suffered = value(z[c], target, cost, p)
             loss += suffered
@@ -307,7 +316,7 @@ def several_decision_values(indptr, indices, values, w, width, bias, out):
             out[i, c] = z[c]
 
 
-def several_certificate_sums(scores, codes, reals, weights, alpha, targets, costs, p, live, out):
+def several_certificate_sums(scores, codes, reals, weights, alpha, sides, costs, p, live, out):
     """``out`` (k, 4) gains, for each live problem, what ``certificate_sums`` returns: the sums over rows of value, of the
     share of the gap, of a direction z, and of the terms' magnitudes; scores, alpha (n, k)."""
     for i in range(scores.shape[0]):
@@ -315,10 +324,11 @@ def several_certificate_sums(scores, codes, reals, weights, alpha, targets, cost
         code = codes[i]
         for s in range(live.shape[0]):
             c = live[s]
-            cost = costs[code, c] * importance
+            side = sides[code, c]
+            cost = cost_of(costs, side, c) * importance
             if cost == 0.0:
                 continue
-            target = target_of(targets, reals, i, code, c)
+            target = target_of(side, reals, i)
             z = scores[i, c]
             a = alpha[i, c]
             suffered = value(z, target, cost, p)
@@ -330,7 +340,7 @@ def several_certificate_sums(scores, codes, reals, weights, alpha, targets, cost
             out[c, 3] += suffered + abs(conjugated) + abs(product)
 
 
-def several_shares(scores, codes, reals, weights, alpha, targets, costs, p, live, scale, rest, pauses, out):
+def several_shares(scores, codes, reals, weights, alpha, sides, costs, p, live, scale, rest, pauses, out):
     """``out`` (n,) float64: each row's scaled shares of the live problems' gaps, added up, as ``several_dual_cd_pass``
     has them; where a row can move for a problem it is at rest no longer."""
     for i in range(scores.shape[0]):
@@ -339,11 +349,12 @@ def several_shares(scores, codes, reals, weights, alpha, targets, costs, p, live
         total = AT_REST
         for s in range(live.shape[0]):
             c = live[s]
-            cost = costs[code, c] * importance
+            side = sides[code, c]
+            cost = cost_of(costs, side, c) * importance
             if cost == 0.0:
                 rest[i, c] = NEVER
                 continue
-            mine = share_of_gap(alpha[i, c], scores[i, c], target_of(targets, reals, i, code, c), cost, p)
+            mine = share_of_gap(alpha[i, c], scores[i, c], target_of(side, reals, i), cost, p)
             if mine >= 0.0:
                 total = max(total, 0.0) + mine * scale[c]
                 rest[i, c] = 0
@@ -353,7 +364,7 @@ def several_shares(scores, codes, reals, weights, alpha, targets, costs, p, live
         out[i] = total
 
 
-def several_coefficients(alpha, codes, reals, weights, targets, costs, p, live, conjugates, out):
+def several_coefficients(alpha, codes, reals, weights, sides, costs, p, live, conjugates, out):
     """``out[i, c] = alpha[i, c] * direction`` for the live problems, 0 for the others, by which w is made anew;
     conjugates (k,) gain each problem's sum_i conjugate(a_i)."""
     out[:] = 0.0
@@ -362,22 +373,24 @@ def several_coefficients(alpha, codes, reals, weights, targets, costs, p, live, 
         code = codes[i]
         for s in range(live.shape[0]):
             c = live[s]
-            cost = costs[code, c] * importance
+            side = sides[code, c]
+            cost = cost_of(costs, side, c) * importance
             if cost > 0.0:
-                out[i, c] = alpha[i, c] * direction(target_of(targets, reals, i, code, c), p)
-                conjugates[c] += conjugate(alpha[i, c], target_of(targets, reals, i, code, c), cost, p)
+                out[i, c] = alpha[i, c] * direction(target_of(side, reals, i), p)
+                conjugates[c] += conjugate(alpha[i, c], target_of(side, reals, i), cost, p)
 
 
-def several_feasible(alpha, codes, reals, weights, targets, costs, p, ratio):
-    """Other problems' dual variables for these: times ratio (m, k) by kind of row and problem, then into each row's own
+def several_feasible(alpha, codes, reals, weights, sides, costs, p, ratio):
+    """Other problems' dual variables for these: times ratio (k, 2) by problem and side, then into each row's own
     bounds; 0 where a row is no part of a problem."""
     for i in range(alpha.shape[0]):
         importance = 1.0 if weights is None else weights[i]
         code = codes[i]
         for c in range(alpha.shape[1]):
-            cost = costs[code, c] * importance
-            a = alpha[i, c] * ratio[code, c]
-            alpha[i, c] = feasible(a, target_of(targets, reals, i, code, c), cost, p) if cost > 0.0 else 0.0
+            side = sides[code, c]
+            cost = cost_of(costs, side, c) * importance
+            a = alpha[i, c] * cost_of(ratio, side, c)
+            alpha[i, c] = feasible(a, target_of(side, reals, i), cost, p) if cost > 0.0 else 0.0
 
 
 @kernel

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -36,25 +37,43 @@ from blocksvm.vectors import side_by_side, together
 
 PRIMAL, DUAL, REL_GAP = range(3)  # of each problem's certified figures
 CERTIFIED = ("primal", "dual", "rel_gap")
+SETS_AT_ONCE = 256  # of which membership is made numbers
+
+
+class Sides:
+    """On which side of each problem a row of each kind (its code) lies: ``table`` (m, k) int8 holds -1 or +1, and 0
+    where it is no part of it; the last kind is that of rows without a label.  The table is made when it is first asked
+    for, so that the memory can be planned before."""
+
+    def __init__(self, m: int, k: int, fill: Callable[[np.ndarray], None]):
+        """fill(table): writes all kinds but the last into an array (m - 1, k) of -1."""
+        self.n_bytes = m * k
+        self._shape, self._fill = (m, k), fill
+
+    @cached_property
+    def table(self) -> np.ndarray:
+        found = np.full(self._shape, -1, np.int8)
+        self._fill(found[:-1])
+        del self._fill  # and with it what it is made of
+        found[-1] = 0
+        return found
 
 
 @dataclass(frozen=True)
 class SeveralProblems:
     """What is minimised, problem by problem.
 
-    targets, costs (m, k) float64: the target -1 or +1 and the cost C_i, without the row's weight, that a row of each
-    kind (its code) has in each problem; 0 where it is no part of it.  The last kind is that of rows without a label.
-    cost (k, 2): C times class weight, of targets below and above 0.  certified (k, 3): primal, dual and relative gap of
+    sides: of the rows, by their kind.  cost (k, 2): C times class weight, of a row on the side -1 and +1, without the
+    row's weight.  certified (k, 3): primal, dual and relative gap of
     the problems that are at their end; an infinite gap: of those that are not.  predicts: what the decision values of
     all problems say together of a row: NUMBERS or STRINGS, the one class of the largest, SETS, all labels of a value
     above 0, None: nothing.  kinds(block): the codes (n,) int16 of its rows, None: ``Block.y``.  real: targets are real
-    numbers, those of the block; ``targets`` is then of no matter.  The rest is as ``Problem`` has it.
+    numbers, those of the block, and each row's side of a problem is +1 or 0.  The rest is as ``Problem`` has it.
     """
 
     loss: Loss
     cost: np.ndarray
-    targets: np.ndarray
-    costs: np.ndarray
+    sides: Sides
     bias: float
     n_samples: int
     own: tuple = ()
@@ -99,7 +118,7 @@ def each_against_the_rest(settings: Mapping, bias: float, source: Source, tol: f
     loss = get_loss(settings["loss"])
     labels, member, sums = kinds_of(source)
     total, k = math.fsum(sums.tolist()), len(labels.values)
-    own = sums @ member
+    own = sums if member is None else weights_of_labels(sums, member)
     C = weight_of_losses(settings, total)
     factors = np.ones((k, 2))
     if settings["class_weight"] == "balanced":
@@ -109,22 +128,36 @@ def each_against_the_rest(settings: Mapping, bias: float, source: Source, tol: f
         factors[:, 1] = class_factors(settings["class_weight"], labels, tuple(own.tolist()))
     cost = C * factors
     check_costs(settings, cost, source, bias, float(cost.max()) * total)
-    targets = np.vstack([np.where(member, 1.0, -1.0), np.zeros(k)])
-    costs = np.where(targets > 0.0, cost[:, 1], cost[:, 0])
-    costs[-1] = 0.0
+
+    def fill(table: np.ndarray) -> None:
+        if member is None:
+            np.fill_diagonal(table, 1)
+        else:
+            table[member] = 1
+
     values = tuple(settings[name] for name in loss.settings.names())
     return SeveralProblems(
-        loss, cost, targets, costs, bias, source.n_samples, values, tol=tol, predicts=source.label_kind
+        loss, cost, Sides(len(sums) + 1, k, fill), bias, source.n_samples, values, tol=tol, predicts=source.label_kind
     )  # fmt: skip
 
 
-def kinds_of(source: Source) -> tuple[Labels, np.ndarray, np.ndarray]:
-    """(labels, member, sums): whether rows of each kind (their code, ``Block.y``) have each label, (m, k) bool, and the
-    sum (m,) of the weights of the rows of each kind.  InputError where a source has not two labels or more."""
+def weights_of_labels(sums: np.ndarray, member: np.ndarray) -> np.ndarray:
+    """(k,): of each label the sum of the weights of the rows that have it, by ``kinds_of``."""
+    found = np.zeros(member.shape[1])
+    for start in range(0, len(sums), SETS_AT_ONCE):
+        some = slice(start, start + SETS_AT_ONCE)
+        found += sums[some] @ member[some]
+    return found
+
+
+def kinds_of(source: Source) -> tuple[Labels, np.ndarray | None, np.ndarray]:
+    """(labels, member, sums): whether rows of each kind (their code, ``Block.y``) have each label, (m, k) bool, or None
+    where each label is a kind of its own, and the sum (m,) of the weights of the rows of each kind.  InputError where a
+    source has not two labels or more."""
     if source.label_kind != SETS:
         require_labels(source)
         sums = np.array(sums_by_class(source, source.labels), dtype=np.float64)
-        return source.labels, np.eye(len(sums), dtype=bool), sums
+        return source.labels, None, sums
     if source.label_counts is None:
         raise InputError(f"{source.name}: has more than {MOST_LABELS:,} distinct sets of labels, and no more are taken")
     if source.n_unlabelled:
@@ -197,12 +230,12 @@ class SeveralSums(SideBySideSums):
         problem, codes = self.problem, self.problem.codes(block)
         own = np.zeros_like(self.totals)
         self.sums_of_rows(
-            scores, codes, problem.reals(block), block.weights, alpha, problem.targets, problem.costs, problem.own,
+            scores, codes, problem.reals(block), block.weights, alpha, problem.sides.table, problem.cost, problem.own,
             self.live, own,
         )  # fmt: skip
         self.totals += own
         if problem.predicts == SETS:
-            self.correct += int(((scores > 0.0) == (problem.targets[codes] > 0.0)).all(axis=1).sum())
+            self.correct += int(((scores > 0.0) == (problem.sides.table[codes] > 0)).all(axis=1).sum())
             self.labelled += int(np.count_nonzero(block.y >= 0))
         elif problem.predicts is not None:
             self.count_classes(scores, block)

@@ -10,6 +10,7 @@ import numpy as np
 
 from blocksvm.kernels.margins import sum_of_squares
 from blocksvm.kernels.pegasos import pegasos_pass, suffix_sum
+from blocksvm.memory import Budget
 from blocksvm.problems.problem import Problem, make_problem, problem_settings
 from blocksvm.problems.settings import PROBLEM_SETTINGS
 from blocksvm.settings import Setting, Settings
@@ -25,6 +26,7 @@ from blocksvm.solvers.protocol import (
     VisitArray,
 )
 from blocksvm.sources.block import Block
+from blocksvm.sources.source import Source
 
 OWN = Settings((
     Setting("batch", "rows in a sub-batch", default=1, kind=int, least=1, metavar="N"),
@@ -80,6 +82,10 @@ class Pegasos(Solver):
         if self.dual:
             more = (StateArray(name, "row", in_model=False) for name in ("b", "b_lagged", "b_earlier"))
             self.state_arrays += (StateArray("alpha", "row"), *more)
+
+    def plan_memory(self, budget: Budget, source: Source) -> None:
+        if self.dual:
+            budget.take("weights of the dual variables", 8 * (source.n_features + 1))  # at each certificate
 
     def start(self, state: State) -> None:
         state["scalars"][:] = (1.0, 0.0, 1.0, 0.0, 0.0, 0.0)

@@ -22,12 +22,14 @@ from blocksvm.kernels.several import (
     several_feasible,
     several_shares,
 )
+from blocksvm.memory import Budget
 from blocksvm.problems.problem import Certificate
 from blocksvm.problems.several import CERTIFIED, REL_GAP, SeveralProblems, each_against_the_rest
 from blocksvm.solvers.dual_cd import CONJUGATE, NO_SHARES
 from blocksvm.solvers.protocol import SHARE, SavedRun, State, StateArray, Task
 from blocksvm.solvers.side_by_side import SideBySide
 from blocksvm.sources.block import Block
+from blocksvm.sources.source import Source
 
 NO_PAUSES = np.empty((0, 0), np.uint8)
 FIRST_GAP, ITERATIONS, BY_HALF = range(3)  # entries of state["pace"]
@@ -55,6 +57,9 @@ class SeveralDualCD(SideBySide):
     def stated(self, task: Task) -> SeveralProblems:
         return each_against_the_rest(self.settings, task.bias, task.source, task.tol)
 
+    def plan_memory(self, budget: Budget, source: Source) -> None:
+        budget.take("sides of the classes", self.problem.sides.n_bytes)
+
     def problem_at(self, state: State) -> SeveralProblems:
         return replace(self.problem, certified=state["certified"].reshape(-1, len(CERTIFIED)))
 
@@ -68,8 +73,7 @@ class SeveralDualCD(SideBySide):
 
     def warm_start(self, state: State, saved: SavedRun, blocks: Iterable[Block]) -> None:
         """The other run's a, scaled in each problem and class by the ratio of C, then into each row's own bounds."""
-        by_side = self.problem.cost / self.load_alpha(state, saved)
-        self._sum_rows(state, blocks, np.where(self.problem.targets > 0.0, by_side[:, 1], by_side[:, 0]))
+        self._sum_rows(state, blocks, self.problem.cost / self.load_alpha(state, saved))
 
     def rebuild(self, state: State, blocks: Iterable[Block]) -> None:
         """w_c = w0_c + sum a_i direction_i x_i anew from a, of the live problems, in one reading of all rows."""
@@ -82,7 +86,7 @@ class SeveralDualCD(SideBySide):
         problem, live, w = self.problem, self.live(state), state["w"]
         w[:, live] = 0.0
         state["conjugates"][live] = 0.0
-        row = problem.targets, problem.costs, problem.own
+        row = problem.sides.table, problem.cost, problem.own
         for block in blocks:
             alpha, codes = state["alpha"][block.rows], problem.codes(block)
             if ratio is not None:
@@ -111,8 +115,8 @@ class SeveralDualCD(SideBySide):
         problem, first = self.problem, first and reading
         return self.one_pass(
             *block.matrix, problem.codes(block), problem.reals(block), block.weights, block.sq_norms, order, self.bias,
-            problem.targets, problem.costs, problem.own, *shrinking, self.live(state), reading, first, state["scale"],
-            state["w"].reshape(-1), state["w"].shape[1], state["alpha"], visit["active"], state["rest"],
+            problem.sides.table, problem.cost, problem.own, *shrinking, self.live(state), reading, first,
+            state["scale"], state["w"].reshape(-1), state["w"].shape[1], state["alpha"], visit["active"], state["rest"],
             state.get("pauses", NO_PAUSES),
             visit.get(SHARE, NO_SHARES), state["conjugates"], state["seen"] if first else np.zeros(self.n_vectors),
         )  # fmt: skip
@@ -120,8 +124,8 @@ class SeveralDualCD(SideBySide):
     def shares(self, block: Block, scores: np.ndarray, state: State, out: np.ndarray) -> None:
         problem = self.problem
         problem.loss.compiled(several_shares)(
-            scores, problem.codes(block), problem.reals(block), block.weights, state["alpha"], problem.targets,
-            problem.costs, problem.own, self.live(state), state["scale"], state["rest"], state["pauses"], out,
+            scores, problem.codes(block), problem.reals(block), block.weights, state["alpha"], problem.sides.table,
+            problem.cost, problem.own, self.live(state), state["scale"], state["rest"], state["pauses"], out,
         )  # fmt: skip
 
     def begin_outer(self, state: State) -> None:

@@ -18,7 +18,7 @@ from blocksvm.labels import SETS
 from blocksvm.problems import get_loss
 from blocksvm.problems.loss import REAL_NUMBERS, TWO_CLASSES, Loss
 from blocksvm.problems.problem import make_problem
-from blocksvm.problems.several import SeveralProblems, each_against_the_rest, norms_of
+from blocksvm.problems.several import SeveralProblems, Sides, each_against_the_rest, norms_of
 from blocksvm.solvers.dual_cd import CONJUGATE
 from blocksvm.solvers.protocol import State, StateArray, Task
 from blocksvm.solvers.several_dual_cd import SeveralDualCD
@@ -32,18 +32,18 @@ MOST_KINDS = 32_000  # of rows: folds times classes
 
 
 @dataclass(frozen=True)
-class Sides:
-    """One fit of all rows at C = 1, which the folds' problems are made of: targets and costs (s, c) by the kind of a
-    row and the class, cost (c, 2) of either side."""
+class Whole:
+    """One fit of all rows at C = 1, which the folds' problems are made of: on which sides rows of each kind lie, how
+    many kinds there are, and cost (c, 2) of either side of each class."""
 
-    targets: np.ndarray
-    costs: np.ndarray
+    sides: Sides
+    kinds: int
     cost: np.ndarray
     unit: float
     own: tuple
 
 
-def sides_of(settings: Mapping, bias: float, source: Source) -> Sides:
+def whole_of(settings: Mapping, bias: float, source: Source) -> Whole:
     """InputError where the rows are none that the loss can be trained on."""
     given = dict(settings) | {"C": 1.0, "lam": None}
     if source.label_kind == SETS:
@@ -52,10 +52,14 @@ def sides_of(settings: Mapping, bias: float, source: Source) -> Sides:
     if real or (source.labels is not None and source.labels.binary):
         problem = make_problem(given, bias, source)
         cost = problem.cost.reshape(1, 2)
-        targets = np.array([[1.0]]) if real else np.array([[-1.0], [1.0]])
-        return Sides(targets, cost[:, :1] if real else cost.T, cost, problem.unit, problem.own)
+        kinds = 1 if real else 2
+
+        def fill(table: np.ndarray) -> None:
+            table[-1] = 1
+
+        return Whole(Sides(kinds + 1, 1, fill), kinds, cost, problem.unit, problem.own)
     several = each_against_the_rest(given, bias, source, 0.0)
-    return Sides(several.targets[:-1], several.costs[:-1], several.cost, 1.0, several.own)
+    return Whole(several.sides, several.n_problems, several.cost, 1.0, several.own)
 
 
 @dataclass(frozen=True)
@@ -74,18 +78,20 @@ def held_out_problems(
     settings: Mapping, path: Sequence[float], folds: Folds, bias: float, source: Source, tol: float
 ) -> HeldOutProblems:
     """For each C of the path and each fold: trained on the rows of all other folds."""
-    loss, sides, count = get_loss(settings["loss"]), sides_of(settings, bias, source), folds.count
-    kinds, classes = sides.targets.shape
+    loss, whole, count = get_loss(settings["loss"]), whole_of(settings, bias, source), folds.count
+    kinds, classes = whole.kinds, len(whole.cost)
     if count * kinds > MOST_KINDS:
         raise InputError(f"{source.name}: {kinds:,} classes are too many for {count} folds; choose fewer folds")
     real = loss.targets == REAL_NUMBERS
-    trained = 1.0 - np.eye(count)  # (fold of the row, fold of the problem)
     C = np.array(path)
-    targets = np.einsum("gf,sc,j->gsjfc", trained, sides.targets, np.ones(len(C)))
-    costs = np.einsum("gf,sc,j->gsjfc", trained, sides.costs, C)
     k = len(C) * count * classes
-    nothing = np.zeros((1, k))
-    cost = np.einsum("j,f,cs->jfcs", C, np.ones(count), sides.cost).reshape(k, 2)
+    cost = np.einsum("j,f,cs->jfcs", C, np.ones(count), whole.cost).reshape(k, 2)
+
+    def fill(table: np.ndarray) -> None:
+        by_fold = table.reshape(count, kinds, len(C), count, classes)
+        by_fold[:] = whole.sides.table[:-1, None, None]
+        for fold in range(count):
+            by_fold[fold, :, :, fold] = 0
 
     def code(block: Block) -> np.ndarray:
         own = folds.of_rows[block.rows].astype(np.int16) * np.int16(kinds)
@@ -94,9 +100,8 @@ def held_out_problems(
         return own + ((block.y + 1) // 2 if kinds == 2 else block.y).astype(np.int16)
 
     return HeldOutProblems(
-        loss, cost, np.vstack([targets.reshape(count * kinds, k), nothing]),
-        np.vstack([costs.reshape(count * kinds, k), nothing]), bias, source.n_samples, sides.own, tol=tol, kinds=code,
-        real=real, unit=sides.unit, folds=folds,
+        loss, cost, Sides(count * kinds + 1, k, fill), bias, source.n_samples, whole.own, tol=tol, kinds=code,
+        real=real, unit=whole.unit, folds=folds,
     )  # fmt: skip
 
 
