@@ -122,8 +122,8 @@ def main(arguments: list[str]) -> int:
         if "figure" in outputs:
             from blocksvm.validation.figure import draw
 
-            with written_whole(outputs["figure"], options.overwrite) as partial:
-                draw(found, partial)
+            with written_whole(outputs["figure"], options.overwrite) as file:
+                draw(found, file)
         if "model" in outputs:
             from blocksvm.api import fit
 

@@ -7,6 +7,7 @@ messages name it through ``called`` and ``said``, and a command says at its star
 from __future__ import annotations
 
 import difflib
+import errno
 from collections.abc import Iterable
 
 # settings whose option is not "--" and their name
@@ -19,6 +20,39 @@ _options_spoken = False
 
 class InputError(ValueError):
     """Something that the user gave is wrong: the message is one sentence with what, where, and what to do."""
+
+
+ADVICE = {
+    errno.ENOSPC: "free some space or choose another place",
+    errno.EDQUOT: "free some space or choose another place",
+    errno.EFBIG: "no file may be so large there; choose another place, or raise the limit (ulimit -f)",
+    errno.EACCES: "allow it, or choose another place",
+    errno.EPERM: "allow it, or choose another place",
+    errno.EROFS: "choose another place",
+    errno.ENOENT: "check the name, and whether its folder is still there",
+    errno.ENOTDIR: "check the name",
+    errno.EISDIR: "give the name of a file",
+    errno.ENAMETOOLONG: "choose a shorter name",
+    errno.EMFILE: "too many files are open in this process; raise the limit (ulimit -n) or give fewer files at once",
+    errno.ENFILE: "too many files are open on this machine; close some, and run it again",
+    errno.ENOMEM: "the machine has no more memory; lower the memory that the run may take",
+    errno.ESTALE: "the file system has lost it; run it again",
+}
+# not of the user's making
+FOREIGN = (errno.EIO, errno.ENFILE, errno.ENOMEM, errno.ESTALE, errno.EBADF, errno.EINTR, errno.EAGAIN)
+
+
+def advice(error: OSError) -> str:
+    """What to do about an error of the system."""
+    return ADVICE.get(error.errno or 0, "check the disk or the connection, and run it again")
+
+
+def system_sentence(error: OSError) -> tuple[str, int]:
+    """An error of the system as (sentence, exit status): 2 where the user can mend it, else 1."""
+    name = f"{error.filename}: " if error.filename else ""
+    what = error.strerror or next(iter(str(error).splitlines()), "an unknown error of the system")
+    known = error.errno is not None and error.errno not in FOREIGN
+    return f"{name}{what[:1].lower() + what[1:]}; {advice(error)}", 2 if known else 1
 
 
 def speak_options(on: bool) -> bool:

@@ -45,7 +45,7 @@ def main(arguments: list[str]) -> int:
     from pathlib import Path
 
     from blocksvm.labels import label_text
-    from blocksvm.outputs import check_outputs, write_json, written_whole
+    from blocksvm.outputs import check_outputs, write_json, written_text, written_whole
     from blocksvm.sources.store.files import open_hdf5, read_meta
 
     kinds = {"json": options.json, "figure": options.figure, "support vectors": options.support_vectors}
@@ -78,8 +78,8 @@ def main(arguments: list[str]) -> int:
                   f"{store.n_nonzeros:,} nonzeros", file=sys.stderr)  # fmt: skip
         listed = None
         if options.support_vectors:
-            partial = stack.enter_context(written_whole(outputs["support vectors"], options.overwrite))
-            listing = csv.writer(stack.enter_context(open(partial, "w", newline="")), lineterminator="\n")
+            file = stack.enter_context(written_text(outputs["support vectors"], options.overwrite))
+            listing = csv.writer(file, lineterminator="\n")
             listing.writerow(("row", "label", "alpha", "margin"))
 
             def listed(one) -> None:
@@ -98,8 +98,8 @@ def main(arguments: list[str]) -> int:
     if "figure" in outputs:
         from blocksvm.analysis.margin_figure import draw
 
-        with written_whole(outputs["figure"], options.overwrite) as partial:
-            draw(report, labels, partial)
+        with written_whole(outputs["figure"], options.overwrite) as file:
+            draw(report, labels, file)
     for output in outputs.values():
         print(f"written to {output}")
     return 0

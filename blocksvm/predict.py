@@ -46,7 +46,7 @@ def main(arguments: list[str]) -> int:
 
     from blocksvm.model.files import describe_model
     from blocksvm.model.probabilities import known_link, link_of
-    from blocksvm.outputs import check_output, written_whole
+    from blocksvm.outputs import check_output, written_text
     from blocksvm.sources.store.files import open_hdf5
 
     description = describe_model(options.model)
@@ -66,8 +66,9 @@ def main(arguments: list[str]) -> int:
             raise InputError(f"{options.input}: no such file")
         if Path(options.input).is_file():
             from blocksvm.formats.files import HDF5, magic_of
+            from blocksvm.inputs import open_input
 
-            with open(options.input, "rb") as file:
+            with open_input(options.input) as file:
                 is_store = file.read(8) == HDF5 and magic_of(options.input) is None
     if is_store:
         open_hdf5(Path(options.input), "store").close()
@@ -108,7 +109,7 @@ def main(arguments: list[str]) -> int:
     with ExitStack() as stack:
         target = sys.stdout
         if output is not None:
-            target = stack.enter_context(open(stack.enter_context(written_whole(output, options.overwrite)), "w"))
+            target = stack.enter_context(written_text(output, options.overwrite))
         for scores in pieces:
             numbers = scores.values if options.scores or real else None
             if options.probabilities:

@@ -116,8 +116,8 @@ def main(arguments: list[str]) -> int:
         told = {"store": options.store, "order": options.order, "seed": options.seed} | report.described()
         write_json(Path(options.json), told, options.overwrite)
     if options.figure:
-        with written_whole(Path(options.figure), options.overwrite) as partial:
-            draw(report, partial)
+        with written_whole(Path(options.figure), options.overwrite) as file:
+            draw(report, file)
     print("\n".join(shown(report)))
     for path in outputs.values():
         print(f"written to {path}")

@@ -33,7 +33,7 @@ def main(arguments: list[str]) -> int:
     options = parser().parse_args(arguments)
     from pathlib import Path
 
-    from blocksvm.outputs import check_outputs, written_whole
+    from blocksvm.outputs import check_outputs, written_text, written_whole
 
     if not (options.output or options.png or options.watch):
         raise InputError("nothing to make; add -o FILE.html, --png FILE.png or --watch")
@@ -52,13 +52,13 @@ def main(arguments: list[str]) -> int:
     runs = load_runs(traces, unfinished=options.watch)
     sigterm_interrupts()
     if "report" in outputs:
-        with written_whole(outputs["report"], options.overwrite) as partial:
-            partial.write_text(page_of(runs), encoding="utf-8")
+        with written_text(outputs["report"], options.overwrite) as file:
+            file.write(page_of(runs))
     if "figure" in outputs:
         from blocksvm.reporting.figure import draw
 
-        with written_whole(outputs["figure"], options.overwrite) as partial:
-            draw(runs, partial)
+        with written_whole(outputs["figure"], options.overwrite) as file:
+            draw(runs, file)
     for path in outputs.values():
         print(f"written to {path}")
     if options.watch:

@@ -171,7 +171,7 @@ def main(arguments: list[str]) -> int:
     from functools import partial
     from pathlib import Path
 
-    from blocksvm.outputs import check_output, open_text, written_whole
+    from blocksvm.outputs import check_output, open_text, written_text
 
     inputs = files_named(options.inputs) or ["-"]
     # beside the threads that read and that learn
@@ -254,13 +254,11 @@ def main(arguments: list[str]) -> int:
         if options.predictions:
             put = partial(print, end="", flush=True)  # whoever reads a pipe gets them as rows come
             if "predictions" in outputs:
-                whole = stack.enter_context(written_whole(outputs["predictions"], options.overwrite))
-                put = stack.enter_context(open(whole, "w", encoding="utf-8")).write
+                put = stack.enter_context(written_text(outputs["predictions"], options.overwrite)).write
             predictions = Predictions(put, options.scores)
         ask, asked = None, 0
         if options.ask:
-            whole = stack.enter_context(written_whole(outputs["questions"], options.overwrite))
-            questions = stack.enter_context(open(whole, "w", encoding="utf-8"))
+            questions = stack.enter_context(written_text(outputs["questions"], options.overwrite))
 
             def ask(place: str) -> None:
                 nonlocal asked

@@ -202,7 +202,7 @@ def predict(arguments: list[str]) -> int:
     options = model_parser("predict").parse_args(arguments)
     from pathlib import Path
 
-    from blocksvm.outputs import check_output, written_whole
+    from blocksvm.outputs import check_output, written_text
     from blocksvm.structured.run import opened_model, predicted
     from blocksvm.structured.task import looked_at
 
@@ -216,7 +216,7 @@ def predict(arguments: list[str]) -> int:
     outputs = predicted(looked_at(examples.structure, model.meta["task"]), model.weights, stop)
     if stop():
         raise Interrupted("interrupted; nothing was written")
-    with written_whole(output, options.overwrite) as partial, open(partial, "w", encoding="utf-8") as file:
+    with written_text(output, options.overwrite) as file:
         file.writelines(examples.lines(outputs))
     print(f"{len(outputs):,} predictions in {output}")
     if examples.gold is not None:

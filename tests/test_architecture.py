@@ -12,7 +12,7 @@ PACKAGE = Path(__file__).parents[1] / "blocksvm"
 # Each room (a folder, or a file at the top) may import from rooms below it, and from its own.
 LEVELS = [
     ["errors", "named", "vectors", "__init__"],
-    ["settings", "kernels", "memory", "rows", "labels"],
+    ["settings", "kernels", "memory", "rows", "labels", "inputs"],
     ["outputs", "log"],
     ["sources"],
     ["formats", "problems"],

@@ -128,7 +128,8 @@ def test_any_weights_come_back_bit_by_bit(tmp_path, weights, ids, classes):
     vectors = classes if classes > 2 else 1
     values = np.resize(np.array(weights), (vectors, 3)) + 0.0
     model = model_of(Linear(np.sort(ids), values, values[:, 0].copy(), labels, "hinge", None), "a test")
-    liblinear.write(model, path)
+    with open(path, "wb") as file:
+        liblinear.write(model, file)
     again = liblinear.read(path, MEMORY)
     there = values.any(axis=0)
     if there.any():
@@ -139,7 +140,8 @@ def test_any_weights_come_back_bit_by_bit(tmp_path, weights, ids, classes):
 
 def test_a_file_is_read_alike_in_pieces_of_any_size(tmp_path, monkeypatch):
     model, path = case("four classes"), tmp_path / "m"
-    liblinear.write(model, path)
+    with open(path, "wb") as file:
+        liblinear.write(model, file)
     for piece in (1, 7, 100):
         monkeypatch.setattr(liblinear, "PIECE", piece)
         again = liblinear.read(path, MEMORY)

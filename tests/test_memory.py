@@ -19,7 +19,7 @@ from training_cases import ROOT, command, make_store, random_rows
 from blocksvm.api import fit
 from blocksvm.conversion.convert import split
 from blocksvm.sources.matrix import Matrix
-from blocksvm.sources.store.files import create_hdf5
+from blocksvm.sources.store.creation import create_hdf5
 from blocksvm.sources.store.schema import ROW
 from blocksvm.sources.store.writer import StoreWriter
 

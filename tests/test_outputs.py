@@ -6,6 +6,7 @@ import errno
 import json
 import os
 import signal
+import stat
 import subprocess
 import sys
 import threading
@@ -16,13 +17,20 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
-from training_cases import ROOT, command, make_store, random_rows
+from training_cases import ROOT, command, make_store, quick_model, random_rows
 
 from blocksvm import outputs
 from blocksvm.conversion.convert import SplitSettings, split
 from blocksvm.errors import InputError
-from blocksvm.outputs import check_output, named_errors, open_text, remove_abandoned, scratch_folder, written_whole
-from blocksvm.sources.store.files import create_hdf5
+from blocksvm.outputs import (
+    check_output,
+    named_errors,
+    open_text,
+    remove_abandoned,
+    scratch_folder,
+    written_text,
+    written_whole,
+)
 
 
 @pytest.fixture
@@ -52,8 +60,7 @@ def test_only_what_we_wrote_is_replaced(tmp_path, rows):
     store, empty, model, foreign = (tmp_path / name for name in ("s.h5", "empty", "m.h5", "foreign.h5"))
     split([str(rows)], store)
     empty.touch()
-    with create_hdf5(model, "model"):
-        pass
+    quick_model(model)
     with h5py.File(foreign, "w") as file:
         file["blocksvm"] = np.arange(3)
     check_output(store, True, "store")
@@ -102,8 +109,8 @@ def test_a_device_is_written_into(tmp_path):
     before = os.stat(device)
     for overwrite in (False, True):
         check_output(device, overwrite, "predictions")
-        with written_whole(device, overwrite) as path:
-            path.write_text("1\n")
+        with written_whole(device, overwrite) as file:
+            file.write(b"1\n")
     assert os.path.samestat(os.stat(device), before)
     assert os.listdir(tmp_path) == ["null"]
     for kind in ("store", "model", "checkpoint"):
@@ -118,7 +125,7 @@ def test_a_pipe_is_written_into(tmp_path):
     reader = threading.Thread(target=lambda: got.append(pipe.read_text()))
     reader.start()
     check_output(pipe, False, "predictions")
-    with written_whole(pipe, False) as path, open(path, "w") as file:
+    with written_text(pipe, False) as file:
         file.write("1\n-1\n")
     reader.join(10.0)
     assert got == ["1\n-1\n"]
@@ -171,8 +178,9 @@ def test_of_two_runs_at_once_the_later_one_fails(tmp_path, rows):
     split([str(rows)], tmp_path / "other.h5", SplitSettings(seed=1))
 
     def slower():
-        with create_hdf5(path, "store", False):
-            split([str(rows)], path)  # the faster one
+        with written_whole(path, False) as file:
+            file.write(b"the slower one")
+            split([str(rows)], path)
 
     with pytest.raises(InputError, match=r"s\.h5: was made by another run meanwhile"):
         slower()
@@ -187,10 +195,10 @@ def test_of_two_runs_at_once_without_hard_links(tmp_path, monkeypatch):
         raise OSError(errno.EPERM, "no links here")
 
     monkeypatch.setattr(os, "link", refused)
-    with written_whole(tmp_path / "a", False) as partial:
-        partial.write_text("one")
-    with pytest.raises(InputError, match="made by another run"), written_whole(tmp_path / "a", False) as partial:
-        partial.write_text("two")
+    with written_whole(tmp_path / "a", False) as file:
+        file.write(b"one")
+    with pytest.raises(InputError, match="made by another run"), written_whole(tmp_path / "a", False) as file:
+        file.write(b"two")
     assert (tmp_path / "a").read_text() == "one"
     assert os.listdir(tmp_path) == ["a"]
     with pytest.raises(InputError, match="made by another run"):
@@ -229,7 +237,7 @@ def test_what_killed_runs_leave_is_removed_by_the_next(tmp_path, rows):
     }
     for name in kept:
         (tmp_path / name).write_text("half")
-    with create_hdf5(tmp_path / "s.h5", "store"):
+    with written_whole(tmp_path / "s.h5"):
         assert f".s.h5.{dead}.partial" not in os.listdir(tmp_path)
         (tmp_path / f".s.h5.{outputs.owner()}.partial").exists()
     (tmp_path / f".s.h5.{outputs.owner()}.partial").write_text("half")
@@ -256,8 +264,8 @@ def test_a_living_runs_folder_stays(tmp_path):
 @pytest.mark.parametrize("name", ["a" * 230, "ä" * 110, "with (brackets) [and] more+"])
 def test_any_name_that_is_allowed_can_be_written(tmp_path, name):
     check_output(tmp_path / name, False)
-    with written_whole(tmp_path / name, False) as partial:
-        partial.write_text("x")
+    with written_whole(tmp_path / name, False) as file:
+        file.write(b"x")
     with scratch_folder(tmp_path, name):
         pass
     assert os.listdir(tmp_path) == [name]
@@ -271,9 +279,10 @@ def test_a_folder_that_vanishes_is_told(tmp_path):
     folder.mkdir()
 
     def write():
-        with written_whole(folder / "x.h5") as partial:
-            partial.write_text("x")
-            partial.unlink()
+        with written_whole(folder / "x.h5") as file:
+            file.write(b"x")
+            for left in folder.iterdir():
+                left.unlink()
             folder.rmdir()
 
     with pytest.raises(InputError, match=r"x\.h5: the folder .*there has vanished"):
@@ -291,24 +300,97 @@ def test_a_folder_that_vanishes_is_told(tmp_path):
     assert done.stderr.endswith("s.h5: the current folder does not exist any more; change to another\n")
 
 
-@pytest.mark.parametrize(
-    "error",
-    [
-        OSError(errno.ENOSPC, "No space left on device"),
-        OSError(
-            "Can't write data (file write failed: time = now, filename = 'x', errno = 28, error message = 'No space')"
-        ),
-        RuntimeError("Problems closing file (errno = 28, error message = 'No space left on device')"),
-    ],
-)
-def test_a_full_disk_is_told_with_the_files_name(tmp_path, error):
-    """As the system, HDF5 while it writes, and HDF5 on closing tell it."""
-    with pytest.raises(OSError, match="No space left") as told, create_hdf5(tmp_path / "m.h5", "model"):
-        raise error
-    assert (told.value.errno, told.value.filename) == (errno.ENOSPC, str(tmp_path / "m.h5"))
-    assert os.listdir(tmp_path) == []
+@pytest.mark.parametrize("call", ["pwrite", "fsync", "close", "replace"])
+@pytest.mark.parametrize("kind", ["store", "text"])
+def test_a_fault_while_writing_is_told_with_the_files_name(tmp_path, rows, monkeypatch, call, kind):
+    """Each call fails once, the first time that it concerns the output; the old file stays."""
+    path = tmp_path / "out"
+    if kind == "store":
+        split([str(rows)], path)
+    else:
+        path.write_text("old")
+    before = path.read_bytes()
+    real, failed = getattr(os, call), []
+
+    def failing(target, *arguments):
+        if not failed and (call == "replace" or ".partial" in os.readlink(f"/proc/self/fd/{target}")):
+            failed.append(target)
+            if call == "close":
+                real(target)
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return real(target, *arguments)
+
+    def write() -> None:
+        if kind == "store":
+            split([str(rows)], path, SplitSettings(overwrite=True, seed=3))
+        else:
+            with written_text(path) as file:
+                file.write("new")
+
+    monkeypatch.setattr(os, call, failing)
+    with pytest.raises(OSError, match="Input/output error") as raised:
+        write()
+    monkeypatch.undo()
+    assert failed
+    assert (raised.value.errno, raised.value.filename) == (errno.EIO, str(path))
+    assert path.read_bytes() == before
+    assert sorted(os.listdir(tmp_path)) == ["out", "rows.svm"]
+
+
+@pytest.mark.parametrize("kind", ["store", "text"])
+def test_what_the_disk_gives_back_otherwise_takes_no_name(tmp_path, rows, monkeypatch, kind):
+    path = tmp_path / "out"
+    real = os.fsync
+
+    def damaging(descriptor) -> None:
+        real(descriptor)
+        if stat.S_ISREG(os.fstat(descriptor).st_mode):
+            half = os.fstat(descriptor).st_size // 2
+            byte = os.pread(descriptor, 1, half)[0] ^ 1
+            os.pwrite(descriptor, bytes([byte]), half)
+
+    def write() -> None:
+        if kind == "store":
+            split([str(rows)], path)
+        else:
+            with written_text(path) as file:
+                file.write("new")
+
+    monkeypatch.setattr(os, "fsync", damaging)
+    with pytest.raises(OSError, match="the disk does not give back what was written"):
+        write()
+    assert os.listdir(tmp_path) == ["rows.svm"]
+
+
+def test_of_two_stores_none_is_replaced_where_one_fails(tmp_path, rows, monkeypatch):
+    """The second rename fails: the first store gets its old content back, or goes where there was none."""
+    first, second = tmp_path / "a.h5", tmp_path / "b.h5"
+    settings = SplitSettings(overwrite=True, holdout=0.5)
+    for there in (False, True):
+        if there:
+            split([str(rows)], first, settings, second)
+        before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+        real = os.replace
+
+        def failing(source, target, real=real) -> None:
+            if str(target) == str(second) and ".partial" in str(source):
+                raise OSError(errno.EIO, os.strerror(errno.EIO))
+            real(source, target)
+
+        monkeypatch.setattr(os, "replace", failing)
+        with pytest.raises(OSError, match="Input/output error"):
+            split([str(rows)], first, SplitSettings(overwrite=True, holdout=0.5, seed=4), second)
+        monkeypatch.undo()
+        assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_errors_of_the_system_keep_names_of_their_own(tmp_path):
     with pytest.raises(OSError, match="elsewhere"), named_errors(tmp_path / "m.h5"):
-        raise OSError(errno.EACCES, "denied", "elsewhere")  # it has its own name
+        raise OSError(errno.EACCES, "denied", "elsewhere")
+    hdf5 = "Can't write data (file write failed: time = now, filename = 'x', errno = 28, error message = 'No space')"
+    with pytest.raises(OSError, match="No space left on device") as raised, named_errors(tmp_path / "m.h5"):
+        raise OSError(hdf5)
+    assert (raised.value.errno, raised.value.filename) == (errno.ENOSPC, str(tmp_path / "m.h5"))
 
 
 def test_the_log_of_a_run_killed_before_its_first_checkpoint_is_begun_anew(tmp_path):

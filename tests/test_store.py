@@ -16,14 +16,16 @@ import h5py
 import numpy as np
 import pytest
 from conftest import read_with_h5py
+from training_cases import quick_model
 
 from blocksvm.conversion.convert import SplitSettings, split
 from blocksvm.errors import InputError
 from blocksvm.info import main as info
 from blocksvm.sources.store import codec, reader, schema
 from blocksvm.sources.store.arrays import read_array, write_array
+from blocksvm.sources.store.creation import create_hdf5
 from blocksvm.sources.store.decoder import Decoder
-from blocksvm.sources.store.files import create_hdf5, open_hdf5, write_meta
+from blocksvm.sources.store.files import open_hdf5
 from blocksvm.sources.store.reader import Store
 from blocksvm.sources.store.schema import ROW
 from blocksvm.sources.store.writer import StoreWriter
@@ -315,8 +317,8 @@ def test_other_files_are_refused_by_what_they_are(small_store, tmp_path):
         path.write_bytes(data)
         with pytest.raises(InputError, match=r"f\.h5: is (not a blocksvm store|truncated or damaged)"):
             Store(path)
-    with create_hdf5(path, "model") as file:
-        write_meta(file, {})
+    path.unlink()
+    quick_model(path)
     with pytest.raises(InputError, match=r"f\.h5: is a model, but a store is wanted here; make one with .*split"):
         Store(path)
     with h5py.File(path, "w") as file:

@@ -18,6 +18,8 @@ import scipy.sparse
 
 from blocksvm.cli.console import run as run_command
 from blocksvm.conversion.convert import SplitSettings, split
+from blocksvm.exchange.forms import import_model
+from blocksvm.exchange.linear import save_imported
 from blocksvm.kernels import cache_folder
 from blocksvm.kernels.disk import read_checked
 from blocksvm.model.state import describe_checkpoint
@@ -245,3 +247,11 @@ def run_in_process(capsys, main, *arguments) -> tuple[int, str, str]:
 def libsvm_text(name: str) -> str:
     """A real data set's text; the caller skips where the folder is missing."""
     return lzma.decompress((DATA / "libsvm" / name).read_bytes()).decode()
+
+
+def quick_model(path: Path) -> None:
+    """A small model, without any training."""
+    text = path.with_name(path.name + ".txt")
+    text.write_text("solver_type L2R_L2LOSS_SVC_DUAL\nnr_class 2\nlabel 1 -1\nnr_feature 1\nbias -1\nw\n0.5\n")
+    save_imported(import_model(text), path, overwrite=True)
+    text.unlink()

@@ -22,7 +22,7 @@ import numpy as np
 
 from blocksvm.conversion.convert import ordered_map
 from blocksvm.kernels.table import scramble
-from blocksvm.sources.store.files import create_hdf5
+from blocksvm.sources.store.creation import create_hdf5
 from blocksvm.sources.store.schema import ROW, chunk_nonzeros
 from blocksvm.sources.store.writer import StoreWriter
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import IO
 
 import numpy as np
 
@@ -18,7 +18,7 @@ def require_matplotlib(option: str = "figure") -> None:
         raise InputError(f"{called(option)} needs matplotlib; install it with pip install matplotlib, or leave it out")
 
 
-def draw(report: RegretReport, path: Path) -> None:
+def draw(report: RegretReport, file: IO[bytes]) -> None:
     """Write a PNG: on the left loss, regret and its bounds, on the right other quantities with theirs."""
     from matplotlib.figure import Figure
 
@@ -45,7 +45,7 @@ def draw(report: RegretReport, path: Path) -> None:
         one.set(xscale="log", yscale="log", xlabel="rows")
         one.grid(alpha=0.3)
         one.legend(fontsize=8)
-    figure.savefig(path, format="png", dpi=150)
+    figure.savefig(file, format="png", dpi=150)
 
 
 def curve(axes, t: np.ndarray, values: np.ndarray, label: str, **style) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import IO
 
 import numpy as np
 
@@ -10,7 +10,7 @@ from blocksvm.analysis.margin import BINS, MarginReport
 from blocksvm.labels import label_text
 
 
-def draw(report: MarginReport, labels: tuple, path: Path) -> None:
+def draw(report: MarginReport, labels: tuple, file: IO[bytes]) -> None:
     """Write a PNG: rows by their margin y (<w, x> + b), class by class; the plane at 0, the margin at 1."""
     from matplotlib.figure import Figure
 
@@ -30,4 +30,4 @@ def draw(report: MarginReport, labels: tuple, path: Path) -> None:
         axes.set_xlim(min(BINS[occupied[0]], 0.0) - 0.2, max(BINS[occupied[-1] + 1], 1.0) + 0.2)
     axes.grid(alpha=0.3)
     axes.legend(fontsize=8)
-    figure.savefig(path, format="png", dpi=150)
+    figure.savefig(file, format="png", dpi=150)

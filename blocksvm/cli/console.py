@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import errno
 import gc
 import json
 import os
@@ -19,12 +18,11 @@ from collections.abc import Callable, Mapping
 
 from blocksvm import __version__
 from blocksvm.cli.standard import OutputClosed, standard_streams
-from blocksvm.errors import InputError, nearest, one_of, speak_options
+from blocksvm.errors import InputError, nearest, one_of, speak_options, system_sentence
+from blocksvm.inputs import one_run
 
 UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 UNITS |= {"KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
-# faults of the place that is written to
-NAMED = (errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EROFS, errno.EFBIG, errno.EPIPE)
 # That a thread may run Python code while another wants to: a thread that reads blocks asks for its turn several times a
 # chunk, and with Python's 5 ms it was held up for ten times as long as its work takes.
 TURN_SECONDS = 2e-4
@@ -180,7 +178,7 @@ def run(main: Callable[[list[str]], int | None], arguments: list[str] | None = N
     gc.set_threshold(OBJECTS_OF_MODULES, *USUAL[1:])
     gc.callbacks.append(look_as_usual)
     try:
-        with standard_streams():
+        with standard_streams(), one_run():
             code = _exit_code(main, prog, sys.argv[1:] if arguments is None else arguments)
     finally:
         speak_options(before)
@@ -209,11 +207,7 @@ def _exit_code(main: Callable[[list[str]], int | None], prog: str, arguments: li
     except MemoryError:
         return _fail(prog, "the machine has no more memory; lower --memory", 1)
     except OSError as error:
-        if error.errno not in NAMED:
-            raise
-        name = f"{error.filename}: " if error.filename else ""
-        text = f"{name}{(error.strerror or str(error)).lower()}; free some space or choose another place"
-        return _fail(prog, text, 2)
+        return _fail(prog, *system_sentence(error))
 
 
 def _fail(prog: str, message: str, code: int) -> int:

@@ -28,7 +28,8 @@ from blocksvm.formats.text import LineLimit, TextPiece, TextSource
 from blocksvm.kernels.shuffle import gather_rows, row_keys
 from blocksvm.outputs import check_output, scratch_folder
 from blocksvm.rows import RecordCounter, RowBatch, shown_name
-from blocksvm.sources.store.files import create_hdf5, open_hdf5, read_meta
+from blocksvm.sources.store.creation import create_together
+from blocksvm.sources.store.files import open_hdf5, read_meta
 from blocksvm.sources.store.history import write_steps
 from blocksvm.sources.store.lines import write_lines
 
@@ -274,10 +275,7 @@ class _Split:
                 self._spool(self._read(pool) if self.batches is None else self.batches, destinations)
                 self._require_rows(destinations)
             # each store takes its name only when all of them are whole
-            files = [
-                stack.enter_context(create_hdf5(destination.path, "store", settings.overwrite))
-                for destination in destinations
-            ]
+            files = stack.enter_context(create_together(self.outputs, "store", settings.overwrite))
             metas: list[dict] = []
             for destination, file in zip(destinations, files, strict=True):
                 if metas and destination.idf is not None and self.known is None:

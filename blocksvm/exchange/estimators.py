@@ -5,7 +5,7 @@ A column of its matrices is a feature id, as in ``Model.decision_function``.
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import IO
 
 import numpy as np
 
@@ -119,11 +119,10 @@ def _loss_of(estimator, classes: bool) -> str:
     return "hinge" if classes else "squared"
 
 
-def write(model: Model, path: Path) -> tuple[str, ...]:
+def write(model: Model, file: IO[bytes]) -> tuple[str, ...]:
     """Write the fitted estimator with joblib; what whoever uses it must know."""
     estimator = to_estimator(model)
     import joblib
 
-    with open(path, "wb") as file:
-        joblib.dump(estimator, file)
+    joblib.dump(estimator, file)
     return linear_of(model).notes

@@ -17,7 +17,7 @@ DEFAULT_MEMORY = 1_000_000_000
 
 @dataclass(frozen=True)
 class Form:
-    """One form.  write(model, path): gives what whoever uses it must know; kind: of file, as ``check_output`` has it;
+    """One form.  write(model, file): gives what whoever uses it must know; kind: of file, as ``check_output`` has it;
     require(): InputError where a library is missing."""
 
     write: Callable[..., tuple[str, ...]]
@@ -62,8 +62,8 @@ def export_model(
     check_output(target, overwrite, form.kind)
     loaded = model if isinstance(model, Model) else load_model(model)
     more = {} if names is None else {"names": Path(names)}
-    with written_whole(target, overwrite) as partial_path:
-        return form.write(loaded, partial_path, **more)
+    with written_whole(target, overwrite) as file:
+        return form.write(loaded, file, **more)
 
 
 def import_model(path: str | Path, *, memory: int = DEFAULT_MEMORY) -> Model:

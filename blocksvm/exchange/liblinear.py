@@ -9,15 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 
 from blocksvm.errors import InputError
 from blocksvm.exchange.linear import Linear, linear_of, model_of
+from blocksvm.inputs import open_input
 from blocksvm.labels import listed
 from blocksvm.memory import Budget
 from blocksvm.model.files import Model
 from blocksvm.model.lines import number_lines
+from blocksvm.outputs import as_text
 
 INT32 = 2**31 - 1
 CRAMMER_SINGER = "MCSVM_CS"
@@ -36,7 +39,7 @@ LONGEST_LINE = 1 << 24  # bytes of a header line, or of one feature's weights
 PIECE = 1 << 20
 
 
-def write(model: Model, path: Path) -> tuple[str, ...]:
+def write(model: Model, file: IO[bytes]) -> tuple[str, ...]:
     """Write it; what whoever uses it must know.  InputError where LIBLINEAR has no such model."""
     linear = linear_of(model)
     name = model.path or "the model"
@@ -58,15 +61,15 @@ def write(model: Model, path: Path) -> tuple[str, ...]:
     # of two labels the one whose vector this is stands first
     labels = linear.labels[::-1] if len(linear.labels) == 2 else linear.labels
     bias = 1 if linear.intercept.any() else -1
-    with open(path, "w", encoding="ascii") as file:
-        file.write(f"solver_type {solver}\nnr_class {len(labels) or 2}\n")
+    with as_text(file) as text:
+        text.write(f"solver_type {solver}\nnr_class {len(labels) or 2}\n")
         if labels:
-            file.write(f"label {' '.join(str(int(label)) for label in labels)}\n")
-        file.write(f"nr_feature {linear.columns - 1}\nbias {bias}\nw\n")
+            text.write(f"label {' '.join(str(int(label)) for label in labels)}\n")
+        text.write(f"nr_feature {linear.columns - 1}\nbias {bias}\nw\n")
         for piece in linear.pieces(1, linear.columns):
-            file.writelines(number_lines(piece.T))
+            text.writelines(number_lines(piece.T))
         if bias > 0:
-            file.writelines(number_lines(linear.intercept[None]))
+            text.writelines(number_lines(linear.intercept[None]))
     return linear.notes
 
 
@@ -75,7 +78,7 @@ def read(path: Path, memory: int) -> Model:
 
     InputError with file and line for what is none, and where its weights take more than ``memory`` bytes.
     """
-    with open(path, "rb") as file:
+    with open_input(path) as file:
         header, line = _header(path, file)
         solver, k, n = header["solver_type"], header["nr_class"], header["nr_feature"]
         labels = header.get("label")

@@ -7,7 +7,7 @@ real targets the value.
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import IO
 
 import numpy as np
 
@@ -29,7 +29,7 @@ def require_onnx() -> None:
         raise InputError("ONNX needs onnx; install it with pip install onnx")
 
 
-def write(model: Model, path: Path) -> tuple[str, ...]:
+def write(model: Model, file: IO[bytes]) -> tuple[str, ...]:
     """Write it; what whoever uses it must know.  InputError where it is not linear, or too large for ONNX."""
     require_onnx()
     from onnx import TensorProto, checker, helper
@@ -74,5 +74,5 @@ def write(model: Model, path: Path) -> tuple[str, ...]:
         producer_name="blocksvm", producer_version=__version__,
     )  # fmt: skip
     checker.check_model(made)
-    path.write_bytes(made.SerializeToString())
+    file.write(made.SerializeToString())
     return (*linear.notes, "weights and scores are float32")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterator
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from blocksvm.errors import InputError
 from blocksvm.exchange.linear import Linear, linear_of
 from blocksvm.labels import label_text
 from blocksvm.model.files import Model
+from blocksvm.outputs import as_text
 from blocksvm.sources.store.reader import Store
 
 AT_ONCE = 1 << 14  # lines
@@ -51,24 +53,24 @@ def lines(linear: Linear, names: list[str] | None) -> Iterator[list[tuple]]:
         yield list(zip(linear.ids[part].tolist(), told, *linear.weights[:, part].tolist(), strict=True))
 
 
-def write(model: Model, path: Path, names: Path | None = None, parquet: bool = False) -> tuple[str, ...]:
+def write(model: Model, file: IO[bytes], names: Path | None = None, parquet: bool = False) -> tuple[str, ...]:
     """Write CSV, or Parquet; names: a store that names the features.  What whoever uses it must know."""
     linear = linear_of(model)
     named = None if names is None else names_of(names, linear.ids)
-    (_parquet if parquet else _csv)(linear, named, path)
+    (_parquet if parquet else _csv)(linear, named, file)
     return linear.notes
 
 
-def _csv(linear: Linear, names: list[str] | None, path: Path) -> None:
-    with open(path, "w", encoding="utf-8", newline="") as file:
-        out = csv.writer(file, lineterminator="\n")
+def _csv(linear: Linear, names: list[str] | None, file: IO[bytes]) -> None:
+    with as_text(file) as text:
+        out = csv.writer(text, lineterminator="\n")
         out.writerow(headings(linear, names is not None))
         for part in lines(linear, names):
             # without names the intercept is the line without an id
             out.writerows(line if names is not None else (line[0], *line[2:]) for line in part)
 
 
-def _parquet(linear: Linear, names: list[str] | None, path: Path) -> None:
+def _parquet(linear: Linear, names: list[str] | None, file: IO[bytes]) -> None:
     import pyarrow as pa
     from pyarrow.parquet import ParquetWriter
 
@@ -77,7 +79,7 @@ def _parquet(linear: Linear, names: list[str] | None, path: Path) -> None:
     schema = pa.schema([*fields, *((head, pa.float64()) for head in heads[2:])])
     if names is None:
         schema = schema.remove(1)
-    with ParquetWriter(path, schema) as out:
+    with ParquetWriter(file, schema) as out:
         for part in lines(linear, names):
             columns = list(map(list, zip(*part, strict=True)))
             if names is None:

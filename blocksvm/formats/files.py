@@ -19,6 +19,7 @@ from blocksvm.errors import InputError
 from blocksvm.formats import AUTO, format_named
 from blocksvm.formats.protocol import EXPANSION, Reading, Room
 from blocksvm.formats.text import TextInputs, TextSource
+from blocksvm.inputs import open_input, require_same
 from blocksvm.kernels.numbers import FINE
 from blocksvm.kernels.table import hash_ids
 from blocksvm.kernels.text import BIG_NORM, DUPLICATE, close_rows
@@ -114,10 +115,12 @@ class FileInputs:
         for k, name in enumerate(self.names):
             source = TextSource(name, self._size(name))
             source.text_bytes = source.stored_bytes
+            require_same(name, os.stat(name))
             for payload, done in format_.pieces(name, self.options, piece_bytes):
                 yield RowPiece(source, payload, (k + done) / len(self.names))
             if digested:
                 source.fingerprint = fingerprint_of(name)
+            require_same(name, os.stat(name))
 
     @staticmethod
     def _size(name: str) -> int:
@@ -142,7 +145,7 @@ def magic_of(name: str) -> str | None:
     """The format of files that a file's first bytes tell; None where they tell none."""
     if not Path(name).is_file():
         return None
-    with open(name, "rb") as file:
+    with open_input(name) as file:
         head = file.read(8)
     if head == HDF5 and name.lower().endswith(".h5ad"):
         return "h5ad"
@@ -152,7 +155,7 @@ def magic_of(name: str) -> str | None:
 def fingerprint_of(name: str) -> str:
     """Equal only for equal files."""
     digest = xxh3_128()
-    with open(name, "rb") as file:
+    with open_input(name) as file:
         while piece := file.read(DIGESTED):
             digest.update(piece)
     return digest.hexdigest()

@@ -14,7 +14,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from blocksvm.errors import InputError
+from blocksvm.errors import InputError, advice
+from blocksvm.inputs import open_input
 from blocksvm.rows import shown_name
 from blocksvm.sources.store.files import open_hdf5
 
@@ -148,12 +149,12 @@ def open_stored(name: str, stop: Callable[[], bool]) -> tuple[io.BufferedReader,
     try:
         if path.exists() and not path.is_file():
             return io.BufferedReader(Pipe(os.open(path, os.O_RDONLY), stop, owned=True)), None
-        file = open(path, "rb")  # noqa: SIM115 (closed by the caller)
+        file = open_input(path)
         return file, os.fstat(file.fileno()).st_size
     except FileNotFoundError as error:
         raise InputError(f"{name}: no such file") from error
     except OSError as error:
-        raise InputError(f"{name}: cannot be read ({error.strerror})") from error
+        raise InputError(f"{name}: cannot be read ({error.strerror.lower()}); {advice(error)}") from error
 
 
 def decompressed(name: str, stored: io.BufferedReader) -> io.BufferedIOBase:

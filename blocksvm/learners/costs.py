@@ -20,6 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from blocksvm.errors import InputError, called, said
+from blocksvm.inputs import open_input
 from blocksvm.labels import Labels, label_text, listed
 from blocksvm.settings import Setting
 
@@ -74,7 +75,7 @@ def read_costs(path: str | Path) -> dict:
     try:
         if path.stat().st_size > MOST_BYTES:
             raise InputError(f"{path}: has more than {MOST_BYTES:,} bytes; a matrix of costs takes far less")
-        text = path.read_text(encoding="utf-8-sig")
+        text = open_input(path).read().decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: cannot be read ({error}); name a text file with a matrix of costs") from None
     labels: list = []

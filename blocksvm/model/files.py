@@ -28,7 +28,8 @@ from blocksvm.problems.distance import DISTANCE, Distance
 from blocksvm.problems.expansion import Expansion
 from blocksvm.problems.support import Support
 from blocksvm.sources.store.arrays import read_array, write_array
-from blocksvm.sources.store.files import create_group, create_hdf5, damage_named, open_hdf5, read_meta, write_meta
+from blocksvm.sources.store.creation import create_hdf5
+from blocksvm.sources.store.files import create_group, damage_named, open_hdf5, read_meta, write_meta
 from blocksvm.sources.store.idf import write_idf
 
 if TYPE_CHECKING:

@@ -15,11 +15,11 @@ import numpy as np
 
 from blocksvm.errors import InputError, called, switched_on
 from blocksvm.model.older import of_today
-from blocksvm.sources.store.arrays import read_pieces, write_array
-from blocksvm.sources.store.files import create_group, create_hdf5, damage_named, open_hdf5, read_meta, write_meta
+from blocksvm.sources.store.arrays import SUMS, read_pieces, verify_arrays, write_array
+from blocksvm.sources.store.creation import create_hdf5
+from blocksvm.sources.store.files import create_group, damage_named, open_hdf5, read_meta, write_meta
 
 VISIT = "visit"  # the name space of arrays that belong to a visit under way
-SUMS = ".xxh3"  # ends the names of arrays of checksums
 
 
 @dataclass(frozen=True)
@@ -127,16 +127,7 @@ def verify_state(path: str | Path) -> None:
     """Read all arrays of a model or checkpoint against their checksums; InputError names what is damaged."""
     with _opened(Path(path)) as file:
         read_meta(file)
-        _verify_group(file)
-
-
-def _verify_group(group) -> None:
-    for name in group:
-        if hasattr(group[name], "items"):
-            _verify_group(group[name])
-        elif name + SUMS in group:
-            for _ in read_pieces(group, name, group[name].dtype):
-                pass
+        verify_arrays(file)
 
 
 def save_checkpoint(path: Path, spaces: Mapping[str, Mapping[str, np.ndarray]], meta: dict) -> None:

@@ -11,7 +11,8 @@ import numpy as np
 from blocksvm.errors import InputError
 from blocksvm.model.state import whole
 from blocksvm.sources.store.arrays import read_array, write_array
-from blocksvm.sources.store.files import create_hdf5, damage_named, open_hdf5, read_meta, write_meta
+from blocksvm.sources.store.creation import create_hdf5
+from blocksvm.sources.store.files import damage_named, open_hdf5, read_meta, write_meta
 
 INT64, FLOAT64 = np.dtype(np.int64), np.dtype(np.float64)
 

@@ -13,15 +13,8 @@ import numpy as np
 
 from blocksvm.errors import InputError
 from blocksvm.sources.store.chunks import read_arrays, write_arrays
-from blocksvm.sources.store.files import (
-    create_group,
-    create_hdf5,
-    damage_named,
-    member,
-    open_hdf5,
-    read_meta,
-    write_meta,
-)
+from blocksvm.sources.store.creation import create_hdf5
+from blocksvm.sources.store.files import create_group, damage_named, member, open_hdf5, read_meta, write_meta
 
 KIND = "structure-checkpoint"
 

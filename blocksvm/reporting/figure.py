@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
+from typing import IO
 
 from blocksvm.reporting.charts import Chart, progress_charts, working_charts
 from blocksvm.reporting.runs import Run
@@ -11,7 +11,7 @@ from blocksvm.reporting.runs import Run
 COLUMNS = 3
 
 
-def draw(runs: Sequence[Run], path: Path) -> None:
+def draw(runs: Sequence[Run], file: IO[bytes]) -> None:
     """Write a PNG of every chart; InputError is not raised where there is none to draw: the picture says so."""
     from matplotlib.figure import Figure
 
@@ -26,7 +26,7 @@ def draw(runs: Sequence[Run], path: Path) -> None:
         _draw(axes, chart)
     if not charts:
         places[0].text(0.5, 0.5, "nothing was told yet", ha="center")
-    figure.savefig(path, format="png", dpi=130)
+    figure.savefig(file, format="png", dpi=130)
 
 
 def _draw(axes, chart: Chart) -> None:

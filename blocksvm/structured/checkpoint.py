@@ -15,6 +15,7 @@ import numpy as np
 from xxhash import xxh3_128
 
 from blocksvm.errors import InputError, called, switched_on
+from blocksvm.inputs import open_input
 from blocksvm.model.structured_state import SavedStructured, save_structured_checkpoint
 from blocksvm.model.versions import versions
 from blocksvm.settings import plain
@@ -34,7 +35,7 @@ def fingerprint_of(names: Iterable[str]) -> str:
             raise InputError(
                 f"{name}: {called('checkpoint')} needs a file to learn from, which a resumed run reads again"
             )
-        with open(name, "rb") as file:
+        with open_input(name) as file:
             while piece := file.read(PIECE):
                 digest.update(piece)
     return digest.hexdigest()

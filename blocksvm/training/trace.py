@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from blocksvm.errors import InputError, called
+from blocksvm.inputs import open_input
 from blocksvm.log import JsonLines
 from blocksvm.model.state import open_state
-from blocksvm.outputs import open_text, written_whole
+from blocksvm.outputs import open_text, written_text
 from blocksvm.training.settings import SCREENED_FROM
 
 TRACED = ("start", "resume", "progress", "outer", "left-out", "end")
@@ -32,8 +33,8 @@ class Trace:
             kept = _before(path, resumed_outer)
         if kept:
             # replaced whole: a kill in between loses nothing
-            with written_whole(path) as partial:
-                partial.write_text("".join(kept), encoding="utf-8")
+            with written_text(path) as file:
+                file.write("".join(kept))
         self.lines = JsonLines(path, open_text(path, overwrite, going_on=resumed_outer is not None), warn)
 
     def write(self, event: dict) -> None:
@@ -48,7 +49,7 @@ def read_trace(path: Path, cut_short: bool = False) -> list[dict]:
     """The events of a trace; InputError where a line is not one.  cut_short: a last line without its end is left out,
     as a run that was killed may leave it."""
     events = []
-    with open(path, "rb") as file:
+    with open_input(path) as file:
         for number, line in enumerate(file, 1):
             if cut_short and not line.endswith(b"\n"):
                 break
@@ -119,7 +120,7 @@ def earlier_run(path: Path) -> EarlierRun:
     """What to replay, from a trace, a model or a checkpoint; InputError where the file names no passes."""
     if not path.is_file():
         raise InputError(f"{path}: no such file; {called('replay')} names a trace, a model or a checkpoint")
-    with open(path, "rb") as file:
+    with open_input(path) as file:
         is_hdf5 = file.read(8) == b"\x89HDF\r\n\x1a\n"
     if is_hdf5:
         meta = open_state(path).meta

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import IO
 
 import numpy as np
 
 from blocksvm.validation.cross import Folded
 
 
-def draw(found: Folded, path: Path) -> None:
+def draw(found: Folded, file: IO[bytes]) -> None:
     """Write a PNG: on the left the accuracy (or the root mean squared error), on the right the loss."""
     from matplotlib.figure import Figure
 
@@ -26,4 +26,4 @@ def draw(found: Folded, path: Path) -> None:
         if np.isfinite(values).all():
             axes.legend(fontsize=8)
         axes.grid(alpha=0.3)
-    figure.savefig(path, format="png", dpi=150)
+    figure.savefig(file, format="png", dpi=150)

@@ -11,10 +11,12 @@ import h5py
 import numpy as np
 
 from blocksvm.errors import InputError
+from blocksvm.outputs import system_number
 from blocksvm.sources.store import codec
-from blocksvm.sources.store.files import first_line, member, read_table
+from blocksvm.sources.store.files import damage, first_line, member, read_table
 
 PIECE = 1 << 17  # elements
+SUMS = ".xxh3"  # ends the names of arrays of checksums
 
 
 def blosc_dataset(group, name: str, shape, dtype, chunk: int, maxshape=None) -> h5py.Dataset:
@@ -40,16 +42,15 @@ def write_array(group, name: str, length: int, dtype, piece_at: Callable[[int, i
         raw = codec.encode(piece)
         dataset.id.write_direct_chunk((start,), raw)
         checksums.append(codec.checksum(raw))
-    group.create_dataset(name + ".xxh3", data=np.array(checksums, dtype=np.uint64))
+    group.create_dataset(name + SUMS, data=np.array(checksums, dtype=np.uint64))
 
 
 def read_pieces(group, name: str, dtype, begin: int = 0, end: int | None = None) -> Iterator[tuple[int, np.ndarray]]:
     """(start, piece) for each piece of an array that has entries from ``begin`` to ``end``, verified; InputError where
     it is damaged or missing."""
-    where = f"{group.file.filename}: {group.name.rstrip('/')}/{name}"
     try:
         dataset = member(group, name)
-        checksums = read_table(group, name + ".xxh3", np.dtype(np.uint64))
+        checksums = read_table(group, name + SUMS, np.dtype(np.uint64))
         (length,), (chunk,) = dataset.shape, dataset.chunks
         if dataset.dtype != dtype or chunk > PIECE or len(checksums) != -(-length // chunk):
             raise ValueError("not of the expected type or length")
@@ -65,8 +66,18 @@ def read_pieces(group, name: str, dtype, begin: int = 0, end: int | None = None)
                 raise ValueError("checksum does not match")
             codec.decode(raw, piece)
         except (OSError, ValueError, RuntimeError) as error:
-            raise InputError(f"{where}, piece {k}: is damaged ({first_line(error)}); make the file again") from error
+            raise damaged(group, f"{name}, piece {k}", error) from error
         yield start, piece[: min(chunk, length - start)]
+
+
+def verify_arrays(group) -> None:
+    """Read the arrays of a group, and of those in it, against their checksums; InputError names one that is damaged."""
+    for name in group:
+        if group.get(name, getclass=True) is h5py.Group:
+            verify_arrays(member(group, name, h5py.Group))
+        elif name + SUMS in group:
+            for _ in read_pieces(group, name, member(group, name).dtype):
+                pass
 
 
 def read_array(group, name: str, dtype, length: int | None) -> np.ndarray:
@@ -102,7 +113,9 @@ def require_length(group, name: str, length: int | None) -> int:
     return found[0]
 
 
-def damaged(group, name: str, error: BaseException) -> InputError:
-    """What is said of an array that cannot be read."""
+def damaged(group, name: str, error: BaseException) -> Exception:
+    """What is raised for an array that cannot be read."""
+    if system_number(error) is not None:
+        return damage(group.file.filename, error)
     where = f"{group.file.filename}: {group.name.rstrip('/')}/{name}"
     return InputError(f"{where}: is missing or damaged ({first_line(error)}); make the file again")

@@ -9,10 +9,9 @@ import h5py
 import numpy as np
 
 from blocksvm.outputs import named_errors
-from blocksvm.sources.store.arrays import read_array, write_array
+from blocksvm.sources.store.arrays import SUMS, read_array, write_array
+from blocksvm.sources.store.creation import NewHdf5, Sink
 from blocksvm.sources.store.files import damage_named, member
-
-SUMS = ".xxh3"  # ends the names of arrays of checksums
 
 Arrays = Mapping[str, np.ndarray]
 
@@ -44,7 +43,7 @@ class Chunks:
         self.held_bytes = 0
         self.sizes: dict[int, int] = {}  # bytes of each chunk, as it is in memory
         self.layouts: dict[int, dict[str, list[tuple[str, int]]]] = {}  # of those in the file: type -> (name, length)
-        self.file: h5py.File | None = None
+        self.file: NewHdf5 | None = None
 
     def put(self, number: int, arrays: Arrays) -> None:
         """Keep a chunk, in place of one that has this number; takes the arrays over."""
@@ -63,10 +62,11 @@ class Chunks:
             layout.setdefault(array.dtype.str, []).append((name, len(array)))
         with named_errors(self.path):
             if self.file is None:
-                self.file = h5py.File(self.path, "w", libver=("v110", "v110"))
+                self.file = NewHdf5(Sink(self.path, True))
             for kind, own in layout.items():
                 whole = np.concatenate([arrays[name] for name, _ in own])
                 write_arrays(self.file, {f"{number}{kind}": whole})
+            self.file.sink.check()
         self.layouts[number] = layout
 
     def get(self, number: int) -> dict[str, np.ndarray]:
@@ -100,5 +100,6 @@ class Chunks:
         """Give everything back."""
         if self.file is not None:
             self.file.close()
+            self.file.sink.discard()
             self.file = None
         self.held, self.held_bytes = {}, 0

@@ -1,10 +1,10 @@
-"""Files as wholes: kinds and versions, opening with a sentence for every failure, writing under a temporary name."""
+"""Our HDF5 files as wholes: kinds and versions, descriptions, opening with a sentence for every failure."""
 
 from __future__ import annotations
 
 import json
 import os
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 import h5py
@@ -12,7 +12,8 @@ import numpy as np
 from xxhash import xxh3_64_hexdigest
 
 from blocksvm.errors import InputError
-from blocksvm.outputs import written_whole
+from blocksvm.inputs import open_input, require_same
+from blocksvm.outputs import system_number
 from blocksvm.sources.store.meta import parse
 
 # The versions that are read, of each kind of file; the last one is written.
@@ -26,36 +27,11 @@ MAKERS = {
 }
 
 
-def _new_file(path: Path) -> h5py.File:
-    """An empty HDF5 file that does not note when it was written, as older releases of h5py let it."""
-    creation, access = h5py.h5p.create(h5py.h5p.FILE_CREATE), h5py.h5p.create(h5py.h5p.FILE_ACCESS)
-    creation.set_obj_track_times(False)
-    access.set_libver_bounds(h5py.h5f.LIBVER_V110, h5py.h5f.LIBVER_V110)
-    return h5py.File(h5py.h5f.create(os.fsencode(path), h5py.h5f.ACC_TRUNC, creation, access))
-
-
 def create_group(file: h5py.File, name: str) -> h5py.Group:
     """A group that does not note when it was written."""
     creation = h5py.h5p.create(h5py.h5p.GROUP_CREATE)
     creation.set_obj_track_times(False)
     return h5py.Group(h5py.h5g.create(file.id, name.encode(), gcpl=creation))
-
-
-@contextmanager
-def create_hdf5(path: Path, kind: str, overwrite: bool = True):
-    """A new HDF5 file of the given kind, under its final name only when it is whole; without ``overwrite`` InputError
-    where there is a file of that name by then."""
-    with written_whole(path, overwrite) as partial:
-        file = _new_file(partial)
-        try:
-            write_text_attribute(file, "blocksvm", kind)
-            file.attrs["format_version"] = VERSIONS[kind][-1]
-            yield file
-            file.close()
-        except BaseException:
-            with suppress(OSError, RuntimeError):  # closing fails for the same reason, and the file goes anyway
-                file.close()
-            raise
 
 
 def write_text_attribute(file: h5py.File, name: str, text: str) -> None:
@@ -78,18 +54,25 @@ def open_hdf5(path: Path, *kinds: str) -> h5py.File:
     if not os.access(path, os.R_OK):
         raise InputError(f"{path}: no permission to read it")
     maker = MAKERS[kinds[0]]
-    with open(path, "rb") as start:
+    with open_input(path) as start:
         if start.read(8) != b"\x89HDF\r\n\x1a\n":
             raise InputError(f"{path}: is not a blocksvm {wanted} (not an HDF5 file); make one with {maker}")
     try:
         file = h5py.File(path, "r", locking=False)
     except OSError as error:
-        raise InputError(f"{path}: is truncated or damaged ({first_line(error)}); make it again") from error
+        raise damage(path, error) from error
+    try:
+        require_same(path, os.fstat(file.id.get_vfd_handle()))
+    except BaseException:
+        file.close()
+        raise
     try:
         kind = text_attribute(file, "blocksvm")
         version = int(file.attrs["format_version"])
     except (KeyError, OSError, RuntimeError, TypeError, ValueError) as error:
         file.close()
+        if system_number(error) is not None:
+            raise damage(path, error) from error
         raise InputError(f"{path}: is not a blocksvm {wanted}, or is damaged; make one with {maker}") from error
     if kind not in kinds:
         file.close()
@@ -130,7 +113,7 @@ def read_table(group, name: str, dtype, length: int | None = None) -> np.ndarray
     n_bytes = dataset.shape[0] * dataset.dtype.itemsize
     if dataset.chunks is not None or (n_bytes and dataset.id.get_offset() is None):
         raise ValueError(f"{dataset.name} is not stored as expected")
-    if n_bytes > os.path.getsize(group.file.filename):
+    if n_bytes > group.file.id.get_filesize():
         raise ValueError(f"{dataset.name} claims to be larger than the file")
     return dataset[()]
 
@@ -143,7 +126,15 @@ def damage_named(file: h5py.File):
     except InputError:
         raise
     except (KeyError, OSError, RuntimeError, ValueError, AttributeError, TypeError) as error:
-        raise InputError(f"{file.filename}: is damaged ({first_line(error)}); make it again") from error
+        raise damage(file.filename, error) from error
+
+
+def damage(path: str | Path, error: BaseException) -> Exception:
+    """What is raised for a file of ours that cannot be read: OSError where the system refused, else InputError."""
+    number = system_number(error)
+    if number is not None:
+        return OSError(number, os.strerror(number), str(path))
+    return InputError(f"{path}: is truncated or damaged ({first_line(error)}); make it again")
 
 
 def first_line(error: BaseException) -> str:
@@ -167,4 +158,4 @@ def read_meta(file: h5py.File) -> dict:
             raise ValueError("checksum of the description does not match")
         return parse(text, text_attribute(file, "blocksvm"))
     except (KeyError, OSError, RuntimeError, ValueError, AttributeError, TypeError) as error:
-        raise InputError(f"{file.filename}: is damaged ({first_line(error)}); make it again") from error
+        raise damage(file.filename, error) from error

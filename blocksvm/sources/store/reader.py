@@ -20,7 +20,7 @@ from blocksvm.sources.source import ChunkTable, SourceBase, Step, largest_chunk_
 from blocksvm.sources.store import codec
 from blocksvm.sources.store.arrays import PIECE, read_pieces, require_length
 from blocksvm.sources.store.decoder import Decoder, SharedWork
-from blocksvm.sources.store.files import damage_named, first_line, member, open_hdf5, read_meta, read_table
+from blocksvm.sources.store.files import damage, damage_named, first_line, member, open_hdf5, read_meta, read_table
 from blocksvm.sources.store.history import read_steps
 from blocksvm.sources.store.lines import origins, read_lines
 from blocksvm.sources.store.schema import CHUNK, PART, ROW, WEIGHTED_ROW
@@ -55,7 +55,7 @@ class Store(SourceBase):
         self.readers: weakref.WeakSet[Store] = weakref.WeakSet()
         self._start_decoders()
         try:
-            self.fd = os.open(self.path, os.O_RDONLY)
+            self.fd = os.dup(self.file.id.get_vfd_handle())  # the very file that HDF5 has opened
             self.meta = read_meta(self.file)
             self._open_tables()
         except BaseException:
@@ -141,7 +141,7 @@ class Store(SourceBase):
         except InputError:
             raise
         except (KeyError, OSError, ValueError, TypeError, RuntimeError, AttributeError) as error:
-            raise InputError(f"{self.path}: is damaged ({first_line(error)}); make it again") from error
+            raise damage(self.path, error) from error
 
     def _table(self, name: str, dtype: np.dtype, length: int, checksum: int) -> np.ndarray:
         table = read_table(self.file, name, dtype, length)
@@ -159,7 +159,7 @@ class Store(SourceBase):
             found = self.file[name].id.get_chunk_info_by_coord((last * self.chunk_nnz,))
             if found.byte_offset != self.parts[name + "_offset"][last]:
                 fill_offsets(self.file[name], self.parts, name, self.chunk_nnz)
-        size = self.path.stat().st_size
+        size = os.fstat(self.fd).st_size
         for name in names:
             if len(self.parts) and int((self.parts[name + "_offset"] + self.parts[name + "_size"]).max()) > size:
                 raise ValueError("the file is truncated")

@@ -14,7 +14,7 @@ from blocksvm.kernels.shuffle import gather_rows
 from blocksvm.labels import Coding
 from blocksvm.outputs import named_errors, scratch_folder
 from blocksvm.sources.block import Block
-from blocksvm.sources.store.files import create_hdf5
+from blocksvm.sources.store.creation import create_hdf5
 from blocksvm.sources.store.reader import Store
 from blocksvm.sources.store.schema import ROW, WEIGHTED_ROW
 from blocksvm.sources.store.writer import StoreWriter

@@ -164,12 +164,13 @@ class StoreWriter:
         if values is not None:
             self.values.id.write_direct_chunk((start,), values, filter_mask=mask)
         self.checksums.append(checksum)
+        self.file.sink.check()
         self.parts_written += 1
         self.unsynced += len(indices) + (0 if values is None else len(values))
         if self.unsynced > SYNC_BYTES and (self.syncing is None or self.syncing.done()):
             self._end_sync()
             # a descriptor of its own: the file may be closed, on an error, before this is done
-            self.syncing = self.disk.submit(_sync, os.dup(self.file.id.get_vfd_handle()))
+            self.syncing = self.disk.submit(_sync, os.dup(self.file.sink.fileno()))
             self.unsynced = 0
 
     def _end_sync(self) -> None:

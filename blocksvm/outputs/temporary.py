@@ -1,0 +1,88 @@
+"""Temporary files and folders: their names tell the process that owns them, and a later run removes what a killed one
+has left."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import socket
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import cache
+from itertools import count
+from pathlib import Path
+
+from xxhash import xxh3_64_hexdigest
+
+UNKNOWN = "unknown"  # start of a process of which the system does not tell it
+LONGEST_STEM = 150  # bytes of an output's name within a temporary one
+
+_numbers = count()  # of this process's temporary files
+
+
+@cache
+def _machine() -> str:
+    """Tells machines, and containers with process numbers of their own, apart."""
+    try:
+        space = os.readlink("/proc/self/ns/pid")
+    except OSError:
+        space = ""
+    return xxh3_64_hexdigest(f"{socket.gethostname()} {space}".encode())[:8]
+
+
+def _start_of(pid: int) -> str | None:
+    """When a process began, in the system's ticks; None where it does not live."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    except (OSError, ValueError):
+        return UNKNOWN
+    return None if fields[0] in "ZX" else fields[19]
+
+
+def owner() -> str:
+    """This process, as temporary names tell it: number, start and machine."""
+    return f"{os.getpid()}-{_start_of(os.getpid())}-{_machine()}"
+
+
+def is_abandoned(name_of_owner: str) -> bool:
+    """The process does not live any more; False where that cannot be known (another machine's)."""
+    pid, start, machine = name_of_owner.split("-")
+    return machine == _machine() and _start_of(int(pid)) not in (start, UNKNOWN)
+
+
+def _stem(name: str) -> str:
+    return name if len(os.fsencode(name)) <= LONGEST_STEM else xxh3_64_hexdigest(os.fsencode(name))
+
+
+def remove_abandoned(folder: Path, name: str) -> None:
+    """Remove what killed runs that were writing an output of this name have left in ``folder``."""
+    pattern = re.compile(rf"\.{re.escape(_stem(name))}\.(\d+-\d+-[0-9a-f]{{8}})(\.\w+)?\.(partial|shuffle)")
+    with suppress(OSError):
+        for entry in os.scandir(folder):
+            found = pattern.fullmatch(entry.name)
+            if found and is_abandoned(found[1]):
+                if entry.is_dir(follow_symlinks=False):
+                    shutil.rmtree(entry.path, ignore_errors=True)
+                else:
+                    with suppress(OSError):
+                        os.unlink(entry.path)
+
+
+@contextmanager
+def scratch_folder(place: Path, name: str) -> Iterator[Path]:
+    """A folder in ``place`` for what is put aside while an output of this name is made; it goes with its contents."""
+    remove_abandoned(place, name)
+    folder = tempfile.mkdtemp(prefix=f".{_stem(name)}.{owner()}.", suffix=".shuffle", dir=place)
+    try:
+        yield Path(folder)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def temporary_name(target: Path) -> Path:
+    """A name beside ``target`` under which it is written."""
+    return target.with_name(f".{_stem(target.name)}.{owner()}.{next(_numbers)}.partial")
