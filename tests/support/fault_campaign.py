@@ -19,6 +19,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -46,6 +47,7 @@ from support.faults import (
 ROOT = Path(__file__).resolve().parents[2]
 POSITIONS = 200  # of each kind of call, at most
 PAGE = 4096
+STOPPING = (signal.SIGINT, signal.SIGTERM)  # which commands handle
 DISKS = 60  # sizes of small disks that are tried
 
 
@@ -71,13 +73,16 @@ def run_here(folder: Path, words: list[str]) -> None:
     from blocksvm.cli import console
 
     main = importlib.import_module(f"blocksvm.{words[0]}").main
-    said = io.StringIO()
+    said, handlers = io.StringIO(), [signal.getsignal(number) for number in STOPPING]
     with contextlib.chdir(folder), contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
         try:
             console.run(main, words[1:])
         except SystemExit as ended:
             if ended.code:
                 raise RuntimeError(f"{' '.join(words)} fails without faults: {said.getvalue()}") from None
+        finally:
+            for number, handler in zip(STOPPING, handlers, strict=True):
+                signal.signal(number, handler)
 
 
 def threads() -> int:

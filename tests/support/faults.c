@@ -181,13 +181,12 @@ int __open64_2(const char *name, int flags) { return open_at(AT_FDCWD, name, fla
 int __openat_2(int folder, const char *name, int flags) { return open_at(folder, name, flags, 0); }
 int __openat64_2(int folder, const char *name, int flags) { return open_at(folder, name, flags, 0); }
 
-/* Listing a folder opens it; glibc does so without a call that could be caught. */
-#define LISTING(given, of, check)                                 \
-    static void *(*real)(given);                                  \
-    if (!real) *(void **)&real = dlsym(RTLD_NEXT, __func__);      \
-    return check ? NULL : real(of);
-
-void *opendir(const char *name) { LISTING(const char *, name, fails_at(OPEN, AT_FDCWD, name)) }
+/* Listing a folder opens it, by a call within glibc that cannot be caught. */
+void *opendir(const char *name) {
+    static void *(*real)(const char *);
+    if (!real) *(void **)&real = dlsym(RTLD_NEXT, "opendir");
+    return fails_at(OPEN, AT_FDCWD, name) ? NULL : real(name);
+}
 
 /* ---------------------------------------------------------------------------------------------------- read */
 
@@ -206,6 +205,10 @@ ssize_t __pread64_chk(int d, void *buffer, size_t n, off64_t place, size_t size)
 ssize_t preadv(int d, const struct iovec *v, int n, off_t place) {
     return fails_on(READ, d) ? -1 : syscall(SYS_preadv, d, v, n, place, 0);
 }
+ssize_t preadv2(int d, const struct iovec *v, int n, off_t place, int flags) {
+    return fails_on(READ, d) ? -1 : syscall(SYS_preadv2, d, v, n, place, 0, flags);
+}
+ssize_t preadv64v2(int d, const struct iovec *v, int n, off64_t place, int flags) { return preadv2(d, v, n, place, flags); }
 ssize_t preadv64(int d, const struct iovec *v, int n, off64_t place) { return preadv(d, v, n, place); }
 
 #define STDIO(kind, missed)                                       \
