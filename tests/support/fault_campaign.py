@@ -179,7 +179,10 @@ class Campaign:
 
     def disks(self, scenario: Scenario) -> Iterator[dict]:
         """The same on real small disks, from a page's to one on which the command ends well."""
+        from blocksvm.conversion import spool
+
         self.warm(scenario)
+        spool.MARGIN_BYTES = 0  # which split leaves free, and so refuses every small disk at once
         for variant in scenario.variants if scenario.outputs else ():
             judge, report = self.judge(scenario, variant)
             taken = sum(-(-len(data) // PAGE) * PAGE for name, data in judge.before.items() if name.startswith("out/"))

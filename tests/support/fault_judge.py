@@ -14,7 +14,7 @@ from support.faults import Report
 
 # errno -> what a sentence must say of it
 CAUSES = {
-    "ENOSPC": "no space left",
+    "ENOSPC": "no space left|MB free",
     "EIO": "input/output error",
     "EACCES": "permission",
     "ENOENT": "no such file|does not exist|vanished|not there|is missing",
@@ -102,7 +102,7 @@ class Judge:
             yield "cause not told", f"{name}: {plain}"
         place = os.path.relpath(report.path, self.server.case) if report.path else ""
         reads = place in self.before and place not in self.scenario.outputs
-        names = [place] if reads else [*self.scenario.outputs, ".shuffle"]  # or a scratch folder
+        names = [place] if reads else [*self.scenario.outputs, ".shuffle", "out:"]  # or a folder
         if not any(path in last for path in (*names, str(self.server.case))):
             yield "path not told", f"{_plain(place)}: {plain}"
 
