@@ -265,6 +265,8 @@ def test_commands_take_failing_calls_well(records):
 
 def test_each_command_and_kind_of_call_is_tried(records):
     fired = [record for record in records if record["fired"]]
-    assert {record["scenario"] for record in fired} == {f"{s.name}/{v}" for s in SCENARIOS for v in s.variants}
+    assert {record["scenario"] for record in fired} == {
+        f"{s.name}/{v}" for s in SCENARIOS if s.part for v in s.variants
+    }
     assert {record["kind"] for record in fired} == {*KINDS, FULL}
     assert len(fired) > 0.9 * len(records)

@@ -178,17 +178,18 @@ class Campaign:
         return self._record(judge, str(fault), fault.kind, fired, ended, failures)
 
     def disks(self, scenario: Scenario) -> Iterator[dict]:
-        """The same on real small disks, from a page's to one on which the command ends well."""
+        """The same on real small disks, from one that is full to one on which the command ends well."""
         from blocksvm.conversion import spool
 
         self.warm(scenario)
         spool.MARGIN_BYTES = 0  # which split leaves free, and so refuses every small disk at once
         for variant in scenario.variants if scenario.outputs else ():
             judge, report = self.judge(scenario, variant)
+            judge.before["out/other"] = bytes(PAGE)  # the smallest disk is full (and a tmpfs of no bytes has no limit)
             taken = sum(-(-len(data) // PAGE) * PAGE for name, data in judge.before.items() if name.startswith("out/"))
             step = max(1, report.n_bytes // PAGE // DISKS + 1) * PAGE
             for n in range(DISKS):
-                size = taken + PAGE + n * step
+                size = taken + n * step
                 try:
                     ended = self.server.run(judge.before, scenario.words(variant), None, disk=size)
                     name = "ENOSPC" if ended.code != 0 else None
@@ -247,6 +248,7 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--kind", action="append", choices=(*KINDS, FULL), help="only this kind of call; repeatable")
     p.add_argument("--per-position", type=int, default=10, metavar="N", help="errnos and modes of a position (of 10)")
     p.add_argument("--every", type=int, default=1, metavar="N", help="only each N-th position")
+    p.add_argument("--part", action="store_true", help="the part that the tests run")
     p.add_argument("--disks", action="store_true", help="small disks (as root, who may mount them) in place of faults")
     p.add_argument("--records", metavar="FILE", help="write a JSON line for each case")
     p.add_argument("--list", action="store_true", help="list the scenarios")
@@ -277,6 +279,8 @@ def main(arguments: list[str]) -> int:
         return 0
     wanted = [name.partition("/") for name in options.scenario or ()]
     scenarios = [s for s in SCENARIOS if not wanted or s.name in [name for name, _, _ in wanted]]
+    if options.part:
+        scenarios = [s for s in scenarios if s.part]
     if not scenarios or (options.case and len(scenarios) > 1):
         p.error("name one scenario that there is (--list)")
     if options.folder is None:
@@ -302,7 +306,8 @@ def main(arguments: list[str]) -> int:
             if options.disks:
                 found = campaign.disks(scenario)
             else:
-                found = campaign.cases(scenario, options.per_position, options.every, kinds)
+                density = (1, scenario.part) if options.part else (options.per_position, options.every)
+                found = campaign.cases(scenario, *density, kinds)
             for record in found:
                 records.append(record)
                 print(json.dumps(record), file=log, flush=True)

@@ -15,7 +15,8 @@ class Scenario:
     """A command, by its arguments; files below in/ are inputs, those below out/ its outputs (path -> kind).
 
     growing: outputs that may be there in an earlier state of the run after a failure.  changed: outputs that the
-    command changes, so that they are there before.  shown: what is printed must be whole as well.
+    command changes, so that they are there before.  shown: what is printed must be whole as well.  part: in the part of
+    the campaign that the tests run, each so many-th position; 0: none.
     """
 
     name: str
@@ -24,6 +25,7 @@ class Scenario:
     growing: tuple[str, ...] = ()
     changed: dict[str, str] = field(default_factory=dict)
     shown: bool = False
+    part: int = 0
 
     @property
     def variants(self) -> tuple[str, ...]:
@@ -39,23 +41,26 @@ class Scenario:
 STORE, MODEL = {"out/s.h5": "hdf5"}, {"out/m.h5": "hdf5"}
 RUN = "--schedule 1 --max-outer 3 --block-chunks 1 --quiet"
 SCENARIOS = [
-    Scenario("split", "split in/a.svm out/s.h5", STORE),
+    Scenario("split", "split in/a.svm out/s.h5", STORE, part=3),
     Scenario("split-gz", "split in/a.svm.gz out/s.h5", STORE),
     Scenario("split-csv", "split in/a.csv out/s.h5", STORE),
-    Scenario("split-npz", "split in/a.npz out/s.h5", STORE),
-    Scenario("split-holdout", "split --holdout 0.3 out/h.h5 in/a.svm out/s.h5", STORE | {"out/h.h5": "hdf5"}),
-    Scenario("split-append", "split in/b.svm out/s.h5 --append", STORE, changed={"out/s.h5": "in/a.h5"}),
+    Scenario("split-npz", "split in/a.npz out/s.h5", STORE, part=40),
+    Scenario("split-holdout", "split --holdout 0.3 out/h.h5 in/a.svm out/s.h5", STORE | {"out/h.h5": "hdf5"}, part=20),
+    Scenario("split-append", "split in/b.svm out/s.h5 --append", STORE, changed={"out/s.h5": "in/a.h5"}, part=40),
     Scenario("split-drop", "split out/s.h5 --drop oldest:10", STORE, changed={"out/s.h5": "in/a.h5"}),
     Scenario(
         "train",
         f"train in/a.h5 out/m.h5 --checkpoint out/c --checkpoint-seconds 0.000001 --log out/t.jsonl {RUN}",
         MODEL | {"out/c": "hdf5", "out/t.jsonl": "trace"},
         growing=("out/c", "out/t.jsonl"),
+        part=60,
     ),
-    Scenario("train-kernel", "train in/a.h5 out/m.h5 --solver kernel --kernel rbf --max-outer 3 --quiet", MODEL),
-    Scenario("train-classes", f"train in/a-many.h5 out/m.h5 {RUN}", MODEL),
+    Scenario(
+        "train-kernel", "train in/a.h5 out/m.h5 --solver kernel --kernel rbf --max-outer 3 --quiet", MODEL, part=40
+    ),
+    Scenario("train-classes", f"train in/a-many.h5 out/m.h5 {RUN}", MODEL, part=40),
     Scenario("train-arow", "train in/a.h5 out/m.h5 --solver arow --max-outer 2 --quiet", MODEL),
-    Scenario("predict", "predict in/a-model.h5 in/a.svm out/p.txt", {"out/p.txt": "text"}),
+    Scenario("predict", "predict in/a-model.h5 in/a.svm out/p.txt", {"out/p.txt": "text"}, part=20),
     Scenario("predict-scores", "predict in/a-many-model.h5 in/a-many.h5 out/p.txt --scores", {"out/p.txt": "text"}),
     Scenario("predict-shown", "predict in/a-model.h5 in/a.svm", shown=True),
     Scenario(
@@ -64,11 +69,13 @@ SCENARIOS = [
         " --quiet",
         MODEL | {"out/p.txt": "text", "out/t.jsonl": "trace"},
         growing=("out/m.h5", "out/t.jsonl"),
+        part=40,
     ),
     Scenario(
         "cv",
         f"cv in/a.h5 --path 0.1,1 --folds 2 --refit out/m.h5 --json out/cv.json {RUN}",
         MODEL | {"out/cv.json": "json"},
+        part=40,
     ),
     Scenario(
         "cv-checkpoint",
@@ -82,14 +89,15 @@ SCENARIOS = [
         " --checkpoint-seconds 0.000001 --quiet",
         MODEL | {"out/c": "hdf5"},
         growing=("out/c",),
+        part=40,
     ),
     Scenario("structure-predict", "structure predict in/a-chunks.h5 in/a.txt out/p.txt --quiet", {"out/p.txt": "text"}),
     Scenario("export-liblinear", "export in/a-model.h5 out/e --format liblinear", {"out/e": "text"}),
     Scenario("export-table", "export in/a-model.h5 out/e.csv --format table", {"out/e.csv": "text"}),
-    Scenario("export-sklearn", "export in/a-model.h5 out/e.joblib --format sklearn", {"out/e.joblib": "text"}),
+    Scenario("export-sklearn", "export in/a-model.h5 out/e.joblib --format sklearn", {"out/e.joblib": "text"}, part=40),
     Scenario("export-onnx", "export in/a-model.h5 out/e.onnx --format onnx", {"out/e.onnx": "text"}),
-    Scenario("report", "report in/a.jsonl -o out/r.html --quiet", {"out/r.html": "text"}),
-    Scenario("info-store", "info in/a.h5 --verify", shown=True),
+    Scenario("report", "report in/a.jsonl -o out/r.html --quiet", {"out/r.html": "text"}, part=40),
+    Scenario("info-store", "info in/a.h5 --verify", shown=True, part=20),
     Scenario("info-model", "info in/a-model.h5 --verify", shown=True),
 ]
 # what makes the inputs, of the texts of ``write_texts``; {x} is a, and b for what lies there before
