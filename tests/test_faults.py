@@ -161,11 +161,11 @@ class Left:
         return self.files
 
 
-def judged(ended: Ended, old: bytes | None, left: Left, name: str = "EIO", path: str = "/case/out/s") -> set[str]:
+def judged(ended: Ended, old: bytes | None, left: Left, path: str = "/case/out/s") -> set[str]:
     """Kinds of failures of a case over an ``old`` output, or none; whole is b'new'."""
     before = {"in/a": b"rows"} | ({} if old is None else {"out/s": old})
     judge = Judge(left, SCENARIO, "over", before, {"out/s": Server.reading(left, "out/s", "text", b"new")}, "")
-    return {what for what, _ in judge.failures(ended, Report(1, 0, {}, path), name, False)}
+    return {what for what, _ in judge.failures(ended, Report(1, 0, {}, path), Fault("write", 1, "EIO", "once"))}
 
 
 @pytest.mark.parametrize(

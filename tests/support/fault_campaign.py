@@ -172,7 +172,7 @@ class Campaign:
         ended = self.server.run(judge.before, judge.scenario.words(judge.variant), fault, stack)
         report = read_report(self.server.report)
         fired = report.fired > 0
-        failures = judge.failures(ended, report, fault.errno if fired else None, fired and fault.kind == "unlink")
+        failures = judge.failures(ended, report, fault if fired else None)
         if stack:
             print(ended.out + ended.err, f"exit {ended.code}; the call was on {report.path or 'nothing'}", sep="\n")
         return self._record(judge, str(fault), fault.kind, fired, ended, failures)
@@ -192,8 +192,8 @@ class Campaign:
                 size = taken + n * step
                 try:
                     ended = self.server.run(judge.before, scenario.words(variant), None, disk=size)
-                    name = "ENOSPC" if ended.code != 0 else None
-                    failures = judge.failures(ended, read_report(self.server.report), name, False)
+                    full = None if ended.code == 0 else Fault(FULL, size, "ENOSPC", "on")
+                    failures = judge.failures(ended, read_report(self.server.report), full)
                 finally:
                     unmount(self.server.case / "out")
                 yield self._record(judge, f"disk:{size}", "disk", ended.code != 0, ended, failures)

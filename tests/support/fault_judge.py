@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from support.fault_children import LIMIT, Ended, Server
 from support.fault_scenarios import Scenario
-from support.faults import Report
+from support.faults import Fault, Report
 
 # errno -> what a sentence must say of it
 CAUSES = {
@@ -35,16 +35,16 @@ class Judge:
     whole: dict[str, str]  # output -> its reading
     shown: str
 
-    def failures(self, ended: Ended, report: Report, name: str | None, unlinks: bool) -> list[tuple[str, str]]:
-        """(what kind of failure, detail) of a case.  name: of the errno; unlinks: removing files fails."""
+    def failures(self, ended: Ended, report: Report, fault: Fault | None) -> list[tuple[str, str]]:
+        """(what kind of failure, detail) of a case.  fault: None where no call has failed."""
         left = self.server.left()
-        found = list(self._ending(ended, report, name))
+        found = list(self._ending(ended, report, fault))
         for path, data in self.before.items():
             if path not in self.scenario.outputs and left.get(path) != data:
                 found.append(("input changed", path))
         for path, kind in self.scenario.outputs.items():
             found += self._output(path, kind, left.get(path), ended)
-        if not unlinks:
+        if fault is None or fault.kind != "unlink":
             extra = [path for path in left if path not in self.before and path not in self.scenario.outputs]
             found += [("left behind", re.sub(r"/\d+$", "/N", _plain(path))) for path in extra]
         return found
@@ -70,7 +70,7 @@ class Judge:
         elif not (TOLD.search(ended.err) and os.path.basename(path) in ended.err):
             yield ("new and not told", path)
 
-    def _ending(self, ended: Ended, report: Report, name: str | None) -> Iterator[tuple[str, str]]:
+    def _ending(self, ended: Ended, report: Report, fault: Fault | None) -> Iterator[tuple[str, str]]:
         if ended.code is None:
             yield "no end", f"within {LIMIT:g} seconds"
             return
@@ -96,13 +96,18 @@ class Judge:
         plain = _plain(last)
         if ";" not in last:
             yield "no advice", plain
-        if name is not None and name != "ENOSPC" and SPACE.search(last):
-            yield "advice does not fit", f"{name}: {plain}"
-        if name is not None and not re.search(CAUSES[name], last, re.IGNORECASE):
-            yield "cause not told", f"{name}: {plain}"
+        if fault is not None and fault.errno != "ENOSPC" and SPACE.search(last):
+            yield "advice does not fit", f"{fault.errno}: {plain}"
+        if fault is not None and not re.search(CAUSES[fault.errno], last, re.IGNORECASE):
+            yield "cause not told", f"{fault.errno}: {plain}"
         place = os.path.relpath(report.path, self.server.case) if report.path else ""
-        reads = place in self.before and place not in self.scenario.outputs
-        names = [place] if reads else [*self.scenario.outputs, ".shuffle", "out:"]  # or a folder
+        names = [*self.scenario.outputs, ".shuffle", "out:"]
+        if fault is not None and fault.mode == "on":  # the first call that failed may have been taken well
+            names += self.before
+        elif place in self.before and place not in self.scenario.outputs:
+            names = [place]
+        elif not place.endswith(".partial"):
+            names.append(place)
         if not any(path in last for path in (*names, str(self.server.case))):
             yield "path not told", f"{_plain(place)}: {plain}"
 

@@ -56,6 +56,13 @@ SCENARIOS = [
         part=60,
     ),
     Scenario(
+        "train-resume",
+        f"train in/a.h5 out/m.h5 --checkpoint out/c --resume --log out/t.jsonl {RUN}",
+        MODEL | {"out/c": "hdf5", "out/t.jsonl": "trace"},
+        growing=("out/c", "out/t.jsonl"),
+        changed={"out/c": "in/a-early", "out/t.jsonl": "in/a-early.jsonl"},
+    ),
+    Scenario(
         "train-kernel", "train in/a.h5 out/m.h5 --solver kernel --kernel rbf --max-outer 3 --quiet", MODEL, part=40
     ),
     Scenario("train-classes", f"train in/a-many.h5 out/m.h5 {RUN}", MODEL, part=40),
@@ -97,6 +104,14 @@ SCENARIOS = [
     Scenario("export-sklearn", "export in/a-model.h5 out/e.joblib --format sklearn", {"out/e.joblib": "text"}, part=40),
     Scenario("export-onnx", "export in/a-model.h5 out/e.onnx --format onnx", {"out/e.onnx": "text"}),
     Scenario("report", "report in/a.jsonl -o out/r.html --quiet", {"out/r.html": "text"}, part=40),
+    Scenario("report-png", "report in/a.jsonl --png out/r.png --quiet", {"out/r.png": "text"}),
+    Scenario("import", "import in/a.liblinear out/m.h5", MODEL),
+    Scenario(
+        "margin",
+        "margin in/a.h5 -C 1 --json out/r.json --support-vectors out/v.csv --temp out --quiet",
+        {"out/r.json": "json", "out/v.csv": "text"},
+    ),
+    Scenario("regret", "regret in/a.h5 --learner pa1 --json out/r.json --quiet", {"out/r.json": "json"}),
     Scenario("info-store", "info in/a.h5 --verify", shown=True, part=20),
     Scenario("info-model", "info in/a-model.h5 --verify", shown=True),
 ]
@@ -106,6 +121,9 @@ PREPARED = (
     "split in/{x}-many.svm in/{x}-many.h5",
     f"train in/{{x}}.h5 in/{{x}}-model.h5 --log in/{{x}}.jsonl {RUN}",
     f"train in/{{x}}-many.h5 in/{{x}}-many-model.h5 {RUN}",
+    "train in/{x}.h5 in/{x}-early.h5 --checkpoint in/{x}-early --checkpoint-seconds 0.000001 --log in/{x}-early.jsonl "
+    f"{RUN.replace('3', '2')}",
+    "export in/{x}-model.h5 in/{x}.liblinear --format liblinear",
     "structure train in/{x}.txt in/{x}-chunks.h5 --task chunks --learner pa1 --epochs 2 --quiet",
 )
 
