@@ -41,11 +41,11 @@ class Scenario:
 STORE, MODEL = {"out/s.h5": "hdf5"}, {"out/m.h5": "hdf5"}
 RUN = "--schedule 1 --max-outer 3 --block-chunks 1 --quiet"
 SCENARIOS = [
-    Scenario("split", "split in/a.svm out/s.h5", STORE, part=3),
+    Scenario("split", "split in/a.svm out/s.h5", STORE, part=6),
     Scenario("split-gz", "split in/a.svm.gz out/s.h5", STORE),
     Scenario("split-csv", "split in/a.csv out/s.h5", STORE),
     Scenario("split-npz", "split in/a.npz out/s.h5", STORE, part=40),
-    Scenario("split-holdout", "split --holdout 0.3 out/h.h5 in/a.svm out/s.h5", STORE | {"out/h.h5": "hdf5"}, part=20),
+    Scenario("split-holdout", "split --holdout 0.3 out/h.h5 in/a.svm out/s.h5", STORE | {"out/h.h5": "hdf5"}, part=40),
     Scenario("split-append", "split in/b.svm out/s.h5 --append", STORE, changed={"out/s.h5": "in/a.h5"}, part=40),
     Scenario("split-drop", "split out/s.h5 --drop oldest:10", STORE, changed={"out/s.h5": "in/a.h5"}),
     Scenario(
@@ -67,7 +67,7 @@ SCENARIOS = [
     ),
     Scenario("train-classes", f"train in/a-many.h5 out/m.h5 {RUN}", MODEL, part=40),
     Scenario("train-arow", "train in/a.h5 out/m.h5 --solver arow --max-outer 2 --quiet", MODEL),
-    Scenario("predict", "predict in/a-model.h5 in/a.svm out/p.txt", {"out/p.txt": "text"}, part=20),
+    Scenario("predict", "predict in/a-model.h5 in/a.svm out/p.txt", {"out/p.txt": "text"}, part=40),
     Scenario("predict-scores", "predict in/a-many-model.h5 in/a-many.h5 out/p.txt --scores", {"out/p.txt": "text"}),
     Scenario("predict-shown", "predict in/a-model.h5 in/a.svm", shown=True),
     Scenario(
@@ -112,7 +112,7 @@ SCENARIOS = [
         {"out/r.json": "json", "out/v.csv": "text"},
     ),
     Scenario("regret", "regret in/a.h5 --learner pa1 --json out/r.json --quiet", {"out/r.json": "json"}),
-    Scenario("info-store", "info in/a.h5 --verify", shown=True, part=20),
+    Scenario("info-store", "info in/a.h5 --verify", shown=True, part=40),
     Scenario("info-model", "info in/a-model.h5 --verify", shown=True),
 ]
 # what makes the inputs, of the texts of ``write_texts``; {x} is a, and b for what lies there before
