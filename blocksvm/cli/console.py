@@ -215,7 +215,8 @@ def _exit_code(main: Callable[[list[str]], int | None], prog: str, written: Sequ
 def _besides(written: Sequence, sentence: str) -> str:
     """What an error has not undone."""
     names = [str(path) for path in dict.fromkeys(written) if path.exists() and str(path) not in sentence]
-    return f" ({', '.join(names)} was written before that and is whole)" if names else ""
+    were = "was written before that and is whole" if len(names) == 1 else "were written before that and are whole"
+    return f" ({', '.join(names)} {were})" if names else ""
 
 
 def _fail(prog: str, message: str, code: int) -> int:

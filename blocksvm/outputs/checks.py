@@ -125,7 +125,7 @@ def _article(kind: str) -> str:
         "support vectors": "a list of support vectors",
         "structure": "a structured model",
         "structure-checkpoint": "a checkpoint of a structured learner",
-    }.get(kind, f"a {kind}")
+    }.get(kind, f"{'an' if kind[0] in 'aeioO' else 'a'} {kind}")
 
 
 def _is_ours(path: Path, kind: str, labels: tuple) -> bool:

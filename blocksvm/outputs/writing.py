@@ -159,7 +159,7 @@ def write_json(path: Path, figures: Mapping, overwrite: bool) -> None:
 
 def take_names(files: Sequence[NewFile]) -> None:
     """Give finished files their names; where one fails, those before it get back what they had."""
-    undo: list[Callable[[], object]] = []
+    undo: list[tuple[Callable[[], object], Path]] = []
     old: list[Path] = []
     try:
         for file in files:
@@ -168,11 +168,14 @@ def take_names(files: Sequence[NewFile]) -> None:
                 if before is not None:
                     old.append(before)
                 _take_name(file)
-            undo.append(file.target.unlink if before is None else partial(os.replace, before, file.target))
+            back = file.target.unlink if before is None else partial(os.replace, before, file.target)
+            undo.append((back, file.path))
     except BaseException:
-        for step in reversed(undo):
-            with suppress(OSError):
-                step()
+        for back, path in reversed(undo):
+            try:
+                back()
+            except OSError:
+                note_written(path)
         raise
     finally:
         for path in old:

@@ -6,6 +6,7 @@ import os
 import weakref
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Self
@@ -184,7 +185,8 @@ class Store(SourceBase):
         if self.fd >= 0:
             self.pool.shutdown()
             if self.owner is None:
-                os.close(self.fd)
+                with suppress(OSError):  # nothing is lost of what was read
+                    os.close(self.fd)
             self.fd = -1
         if self.owner is None:
             self.file.close()
