@@ -303,14 +303,7 @@ def numbers_of(y: np.ndarray) -> np.ndarray:
         numbers = y.astype(np.float64)
     except (TypeError, ValueError, OverflowError) as error:
         raise InputError("the labels must be numbers or strings") from error
-    if y.dtype.kind in "iuO":
-        for row in np.flatnonzero(np.isfinite(numbers) & (np.abs(numbers) >= EXACT)).tolist():
-            if int(y[row]) != int(numbers[row]):
-                raise InputError(
-                    f"row {row} of y: the label {y[row]} is beyond the whole numbers that double precision has (to "
-                    "2**53), where labels would become one; give them as strings"
-                )
-    return numbers
+    return exact(numbers, y, "give them as strings, as y.astype(str) does")
 
 
 def _refuse(given: np.ndarray | list) -> None:

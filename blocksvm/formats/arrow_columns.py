@@ -95,9 +95,9 @@ class Columns:
         left_out = named_by(options["ignore"], others, "ignore", missing=not labelled) | {""}
         types = {name: schema.field(k).type for k, name in enumerate(names) if name not in left_out | {self.label}}
         self.refused = {name: str(type_) for name, type_ in types.items() if not self.makes_features(type_, name)}
-        if self.refused and labelled:
-            raise InputError(self.refusal())
         self.kept = [name for name in types if name not in self.refused]
+        if self.refused and (labelled or not self.kept):
+            raise InputError(self.refusal())
         kept = set(self.kept)
         if not kept:
             raise InputError(f"no column is left to make features of; {told(names)}")

@@ -128,6 +128,14 @@ def between(begin: dict, end: dict) -> dict:
     return {name: end[name] - begin[name] for name in OF_PASSES if end[name] is not None}
 
 
+def check_passes(settings: StreamSettings, begun: bool) -> None:
+    """InputError where there is no pass, or a test of nothing; begun: there is a model to begin from."""
+    if settings.passes < 1:
+        raise InputError(f"{said('passes', settings.passes)}: must be 1 or more")
+    if settings.test and not begun:
+        raise InputError(f"{called('test')}: learns nothing; give {called('continue_from')}, a model to test")
+
+
 class Stream:
     """One pass over inputs, or several.
 
@@ -149,10 +157,7 @@ class Stream:
                  on_format: Callable[[str], None] = lambda name: None,
                  on_predicted: Callable[[np.ndarray, Labels | None], None] | None = None,
                  on_asked: Callable[[str], None] | None = None):  # fmt: skip
-        if settings.passes < 1:
-            raise InputError(f"{said('passes', settings.passes)}: must be 1 or more")
-        if settings.test and continue_from is None and prior is None:
-            raise InputError(f"{called('test')}: learns nothing; give {called('continue_from')}, a model to test")
+        check_passes(settings, continue_from is not None or prior is not None)
         if "," in settings.learner:
             alone = {"continue_from": continue_from, "test": settings.test or None, "predictions": on_predicted,
                      "ask": on_asked}  # fmt: skip
