@@ -219,10 +219,9 @@ def batch_row_size(batch) -> tuple[float, float]:
 
 def rows_of(payload: tuple, reading: Reading, room: RowRoom) -> SparseRows | ClosedRows:
     file, batch, begins = payload
-    columns = file.columns_of(batch, reading.labelled)
     with damage_named(file.name):
         try:
-            rows = columns.rows(batch, reading, room)
+            rows = file.columns_of(batch, reading.labelled).rows(batch, reading, room)
         except RowFault:
             raise
         except InputError as error:
