@@ -57,7 +57,7 @@ ONLY_IN = {
     "sklearn": ["estimators", "exchange/estimators"],
     "joblib": ["estimators", "exchange/estimators"],
     "onnx": ["exchange/onnx"],
-    "pyarrow": ["exchange/table", "formats/arrow_columns", "formats/arrow_files"],
+    "pyarrow": ["exchange/table", "formats/arrow_columns", "formats/arrow_files", "formats/parquet_trial"],
     "rich": ["cli"],
     "argparse": ["cli", *COMMANDS],
 }

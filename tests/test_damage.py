@@ -19,6 +19,7 @@ from xxhash import xxh3_64_hexdigest
 
 from blocksvm.cli.console import run
 from blocksvm.errors import InputError
+from blocksvm.formats import parquet_trial
 from blocksvm.info import main as info
 from blocksvm.predict import main as predict
 from blocksvm.sources.block import carve_block
@@ -82,6 +83,19 @@ def test_forged_addresses_in_arrow_files_are_refused(kind, old, new, tmp_path, c
     forged(path, old, new)
     code, _, err = run_in_process(capsys, split, *arguments, "--overwrite")
     assert code == 2 and f"{path}: cannot be read (" in err, err
+
+
+def test_a_parquet_footer_that_ends_pyarrow_is_one_sentence(tmp_path, capsys, monkeypatch):
+    """As a changed byte in a histogram of sizes does: an exception that its bindings do not expect."""
+    parquet = pytest.importorskip("pyarrow.parquet")
+    import pyarrow as pa
+
+    parquet.write_table(pa.table({"label": [1, 0], "x": [1.0, 2.0]}), tmp_path / "x.parquet")
+    monkeypatch.setattr(parquet_trial, "__name__", "aborting")
+    (tmp_path / "aborting.py").write_text("def serve(path, limits):\n    import os\n    os.abort()\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    code, _, err = run_in_process(capsys, split, tmp_path / "x.parquet", tmp_path / "s.h5", "--label", "label")
+    assert code == 2 and "x.parquet: pyarrow crashed reading it (signal 6)" in err, err
 
 
 # ------------------------------------------------------------------------------------------------ our own, forged

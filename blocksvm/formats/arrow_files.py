@@ -8,6 +8,7 @@ Nulls, nan, empty strings and zeros are no entries.  Ids are those of the same c
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -18,6 +19,7 @@ from blocksvm.errors import InputError
 from blocksvm.formats.arrow_columns import Columns, arrow
 from blocksvm.formats.choices import chosen
 from blocksvm.formats.files import ClosedRows, FileReader, RowFault, RowRoom, SparseRows, require_room
+from blocksvm.formats.parquet_trial import try_footer
 from blocksvm.formats.protocol import EXPANSION, Reading
 from blocksvm.formats.text import LineLimit
 
@@ -111,6 +113,7 @@ def parquet_batches(name: str, options: Mapping, n_bytes: int) -> Iterator[tuple
     arrow()
     import pyarrow.parquet as parquet
 
+    try_footer(os.path.abspath(name), name)
     # else pyarrow reads the columns of a row group whole
     options_of_reading = {"pre_buffer": False, "buffer_size": BUFFER}
     with parquet.ParquetFile(name, **options_of_reading) as file:

@@ -1,5 +1,5 @@
-"""HDF5 files that others made are read in a process of their own: HDF5 trusts them, and a damaged or hostile one makes
-it loop, crash or take all memory.
+"""Files that others made are read in a process of their own where a library trusts them: a damaged or hostile HDF5 file
+makes HDF5 loop, crash or take all memory, and a Parquet file pyarrow.
 
 The process streams arrays through a pipe as frames: the length of a JSON object (4 bytes), the object, the bytes of the
 arrays that its ``arrays`` list as [dtype, length].  Nothing in them is executed, and who takes them checks what they
@@ -108,10 +108,12 @@ def _renew(patience: int) -> None:
 
 
 @contextmanager
-def frames_from(module: str, path: str, *arguments, room: int, shown: str) -> Iterator[Callable[[str], Frame | None]]:
+def frames_from(
+    module: str, path: str, *arguments, room: int, shown: str, library: str = "HDF5"
+) -> Iterator[Callable[[str], Frame | None]]:
     """``take(kind)`` of the frames of ``module.serve(path, *arguments, limits)``, which calls ``send`` with these two
     limits: the next frame, which is of this kind, or None where there is no more.  InputError, with the file's name as
-    it is ``shown``."""
+    it is ``shown``; library: that reads it, for messages."""
     spoken = called("memory").startswith("-")
     given = [json.dumps(sys.path), json.dumps(spoken), json.dumps([path, *arguments, [room, PATIENCE]])]
     child = subprocess.Popen(
@@ -123,7 +125,7 @@ def frames_from(module: str, path: str, *arguments, room: int, shown: str) -> It
         start_new_session=True,  # Ctrl-C is for us
     )
     try:
-        yield _Frames(child, shown, room).take
+        yield _Frames(child, shown, room, library).take
     finally:
         child.kill()
         assert child.stdout is not None
@@ -132,9 +134,9 @@ def frames_from(module: str, path: str, *arguments, room: int, shown: str) -> It
 
 
 class _Frames:
-    def __init__(self, child: subprocess.Popen, path: str, room: int):
+    def __init__(self, child: subprocess.Popen, path: str, room: int, library: str):
         assert child.stdout is not None
-        self.child, self.path, self.room = child, path, room
+        self.child, self.path, self.room, self.library = child, path, room, library
         self.pipe = child.stdout.fileno()
         self.ready = select.poll()
         self.ready.register(self.pipe, select.POLLIN)
@@ -175,7 +177,7 @@ class _Frames:
         filled = 0
         while filled < n:
             if not self.ready.poll(1000 * PATIENCE * WAITING):
-                raise InputError(f"{self.path}: HDF5 comes to no end reading it; it is damaged: get it again")
+                raise self._endless()
             more = os.readv(self.pipe, [memoryview(found)[filled:]])
             if not more:
                 raise self._ended()
@@ -186,10 +188,16 @@ class _Frames:
         """What is said of a process that ended before its time."""
         status = self.child.wait()
         if status == -signal.SIGXCPU:
-            return InputError(f"{self.path}: HDF5 comes to no end reading it; it is damaged: get it again")
+            return self._endless()
         if status < 0:
-            return InputError(f"{self.path}: HDF5 crashed reading it (signal {-status}); it is damaged: get it again")
+            what = f"{self.library} crashed reading it (signal {-status})"
+            return InputError(f"{self.path}: {what}; it is damaged: get it again")
         return InputError(f"{self.path}: the process that reads it ended with status {status}; get the file again")
 
+    def _endless(self) -> InputError:
+        return InputError(f"{self.path}: {self.library} comes to no end reading it; it is damaged: get it again")
+
     def _broken(self) -> InputError:
-        return InputError(f"{self.path}: what HDF5 read of it contradicts itself; it is damaged: get it again")
+        return InputError(
+            f"{self.path}: what {self.library} read of it contradicts itself; it is damaged: get it again"
+        )

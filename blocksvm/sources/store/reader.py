@@ -19,7 +19,7 @@ from blocksvm.labels import LABEL_BYTES, NUMBERS, SETS, Coding, Labels, labels_o
 from blocksvm.sources.block import INDEX_BYTES, Arena, Block, carve_block
 from blocksvm.sources.source import ChunkTable, SourceBase, Step, largest_chunk_bytes
 from blocksvm.sources.store import codec
-from blocksvm.sources.store.arrays import PIECE, read_pieces, require_length
+from blocksvm.sources.store.arrays import PIECE, read_pieces, read_range, require_length
 from blocksvm.sources.store.decoder import Decoder, SharedWork
 from blocksvm.sources.store.files import damage_named, member, open_hdf5, read_meta, read_table
 from blocksvm.sources.store.history import read_steps
@@ -160,7 +160,11 @@ class Store(SourceBase):
             found = self.file[name].id.get_chunk_info_by_coord((last * self.chunk_nnz,))
             if found.byte_offset != self.parts[name + "_offset"][last]:
                 fill_offsets(self.file[name], self.parts, name, self.chunk_nnz)
-        check_extents(self, names)
+        size = os.fstat(self.fd).st_size
+        for name in names:
+            check_parts(self.parts, name, self.chunk_nnz * self.file[name].dtype.itemsize, size)
+        if self.rows_offset is None or self.rows_offset + self.meta["n_samples"] * self.row_dtype.itemsize > size:
+            raise ValueError("the file is truncated")
 
     def parts_of(self, chunk: int) -> list[tuple]:
         """The records of a chunk's parts (PART dtype, as tuples of int)."""
@@ -240,19 +244,12 @@ class Store(SourceBase):
         return work is not None
 
     def feature_ids(self, start: int, stop: int) -> np.ndarray:
-        out = np.empty(stop - start, dtype=np.int64)
-        for first, piece in self.feature_id_pieces(start, stop):
-            low, high = max(start, first), min(stop, first + len(piece))
-            if low < high:
-                out[low - start : high - start] = piece[low - first : high - first]
-        return out
+        return not_below_0(self.path, read_range(self._group("features"), "ids", np.dtype(np.int64), start, stop))
 
     def feature_id_pieces(self, start: int = 0, stop: int | None = None):
         """(first feature, ids) for each stored piece that has features from start to stop, verified."""
         for first, piece in read_pieces(self._group("features"), "ids", np.dtype(np.int64), start, stop):
-            if int(piece.min(initial=0)) < 0:
-                raise InputError(f"{self.path}: a feature's id is below 0; the file is damaged, make it again")
-            yield first, piece
+            yield first, not_below_0(self.path, piece)
 
     def feature_names(self, start: int, stop: int) -> list[str] | None:
         if not self.meta.get("named", False):
@@ -295,26 +292,32 @@ class Store(SourceBase):
         n_ids = sum(len(piece) for _, piece in self.feature_id_pieces())
         if n_ids != self.n_features or sources_seen != self.n_samples:
             raise InputError(f"{self.path}: the map of features is incomplete; make the store again")
-        shares = 1 + self.n_features // IDS_AT_ONCE
-        for share in range(shares):
-            ids = np.concatenate([own[own % shares == share] for _, own in self.feature_id_pieces()] or [NO_IDS])
-            ids.sort()
-            if (ids[1:] == ids[:-1]).any():
-                raise InputError(f"{self.path}: two features have the same id; make the store again")
+        check_ids(self)
 
 
-def check_extents(store: Store, names: list[str]) -> None:
-    """ValueError where the parts of ``names``, or the rows, lie beyond the end of the file or are too large."""
-    size = os.fstat(store.fd).st_size
-    for name in names:
-        offsets, sizes = store.parts[name + "_offset"], store.parts[name + "_size"].astype(np.uint64)
-        if len(offsets) and (int(offsets.max()) > size or int((offsets + sizes).max()) > size):
-            raise ValueError("the file is truncated")
-        most = store.chunk_nnz * (INDEX_BYTES if name == "indices" else np.dtype(store.value_dtype).itemsize)
-        if len(sizes) and int(sizes.max()) > most + codec.HEADER:
-            raise ValueError(f"a part of /{name} is larger than what it holds")
-    if store.rows_offset is None or store.rows_offset + store.meta["n_samples"] * store.row_dtype.itemsize > size:
+def check_parts(parts: np.ndarray, name: str, n_bytes: int, file_bytes: int) -> None:
+    """ValueError where a part, which holds ``n_bytes``, is not in the file, or is larger than Blosc makes one."""
+    offsets, sizes = parts[name + "_offset"], parts[name + "_size"].astype(np.uint64)
+    if len(parts) and (int(offsets.max()) > file_bytes or int((offsets + sizes).max()) > file_bytes):
         raise ValueError("the file is truncated")
+    if len(parts) and int(sizes.max()) > n_bytes + codec.HEADER:
+        raise ValueError(f"a part of /{name} is larger than what it holds")
+
+
+def not_below_0(path: Path, ids: np.ndarray) -> np.ndarray:
+    if int(ids.min(initial=0)) < 0:
+        raise InputError(f"{path}: a feature's id is below 0; the file is damaged, make it again")
+    return ids
+
+
+def check_ids(store: Store) -> None:
+    """InputError where two features have the same id."""
+    shares = 1 + store.n_features // IDS_AT_ONCE
+    for share in range(shares):
+        ids = np.concatenate([NO_IDS, *(own[own % shares == share] for _, own in store.feature_id_pieces())])
+        ids.sort()
+        if (ids[1:] == ids[:-1]).any():
+            raise InputError(f"{store.path}: two features have the same id; make the store again")
 
 
 def check_tables(chunks: np.ndarray, n_parts: int, chunk_nnz: int, n_rows: int, nnz: int) -> None:
