@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from blocksvm.errors import InputError
+from blocksvm.inputs import one_run
 from blocksvm.learners.joint_map import place_of
 from blocksvm.model.files import Model, joint_of, make_model
 from blocksvm.model.takeover import EarlierModels
@@ -48,6 +49,7 @@ class Fitted:
         save_result(Path(path), self.loop, self.result, lambda start, stop: ids[start:stop], overwrite)
 
 
+@one_run()
 def fit(
     rows,
     y=None,

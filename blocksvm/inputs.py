@@ -6,44 +6,54 @@ import io
 import os
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from blocksvm.errors import InputError
 
-# absolute path -> (device, number, bytes, time of the last change) as the run met it first; None outside of a run
-_met: ContextVar[dict[str, tuple] | None] = ContextVar("met", default=None)
+
+@dataclass
+class Run:
+    """Of a run: each input by its absolute path, as (device, number, bytes, time of the last change) when it was met
+    first; and the outputs that have taken their names."""
+
+    met: dict[str, tuple] = field(default_factory=dict)
+    written: list[Path] = field(default_factory=list)
+
+
+_run: ContextVar[Run | None] = ContextVar("run", default=None)
 
 
 @contextmanager
-def one_run() -> Iterator[None]:
+def one_run() -> Iterator[Run]:
     """While the body runs, an input that is opened again must be the file that it was at first."""
-    if _met.get() is not None:
-        yield
-        return
-    token = _met.set({})
+    before = _run.get()
+    run = before or Run()
+    token = _run.set(run)
     try:
-        yield
+        yield run
     finally:
-        _met.reset(token)
+        _run.reset(token)
 
 
 def require_same(path: str | Path, status: os.stat_result) -> None:
     """InputError where a run met another file, or other content, under this name before."""
-    met = _met.get()
-    if met is None or not stat.S_ISREG(status.st_mode):
+    run = _run.get()
+    if run is None or not stat.S_ISREG(status.st_mode):
         return
     found = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
-    if met.setdefault(os.path.abspath(path), found) != found:
+    if run.met.setdefault(os.path.abspath(path), found) != found:
         raise InputError(f"{path}: was replaced or changed while this run was reading it; run it again")
 
 
-def replaced(path: str | Path) -> None:
-    """The run itself has written a new file of this name."""
-    met = _met.get()
-    if met is not None:
-        met.pop(os.path.abspath(path), None)
+def note_written(path: Path) -> None:
+    """An output of the run has taken its name: it is another file now."""
+    run = _run.get()
+    if run is not None:
+        run.met.pop(os.path.abspath(path), None)
+        run.written.append(path)
 
 
 class InputFile(io.FileIO):
@@ -56,6 +66,10 @@ class InputFile(io.FileIO):
         except BaseException:
             self.close()
             raise
+
+    def close(self) -> None:
+        with suppress(OSError):  # nothing is lost of what was read
+            super().close()
 
     def readinto(self, buffer) -> int | None:
         try:

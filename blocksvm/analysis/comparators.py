@@ -30,6 +30,7 @@ from blocksvm.api import fit
 from blocksvm.errors import InputError
 from blocksvm.learners.protocol import LOSS_NAMES
 from blocksvm.memory import Budget
+from blocksvm.outputs import scratch_folder
 from blocksvm.sources.matrix import Matrix
 
 CERTIFIED = ("hinge", "squared-hinge")
@@ -243,7 +244,7 @@ def named(what: str):
 
 def certified(run: Run, rows: Rows, memory: int, tell: Callable[[str], None], more: Mapping) -> Iterator[Found]:
     """The batch solver's weights along the path, each from the one before."""
-    with tempfile.TemporaryDirectory(prefix="blocksvm-regret-") as folder:
+    with scratch_folder(Path(tempfile.gettempdir()), "regret") as folder:
         previous = None
         for number, C in enumerate(path(run)):
             tell(f"comparator for C = {C:.3g}")
@@ -252,7 +253,7 @@ def certified(run: Run, rows: Rows, memory: int, tell: Callable[[str], None], mo
                     rows.source, C=C, loss=run.judged_name, bias=run.bias, tol=TOLERANCE, schedule="5",
                     max_outer=OUTERS, memory=memory, warm_start=previous, **more,
                 )  # fmt: skip
-            previous = Path(folder) / f"{number}.h5"
+            previous = folder / f"{number}.h5"
             fitted.save(previous)
             vectors = np.atleast_2d(fitted.model.weights)
             constant = np.atleast_1d(fitted.model.intercept / run.bias if run.bias else np.zeros(len(vectors)))

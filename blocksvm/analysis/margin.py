@@ -31,6 +31,7 @@ from blocksvm.analysis.separation import Contradiction, contradictions
 from blocksvm.api import Fitted, fit
 from blocksvm.errors import InputError, said
 from blocksvm.kernels.margins import add_rows, decision_values, sum_of_squares
+from blocksvm.outputs import scratch_folder
 from blocksvm.problems.problem import require_two_labels
 from blocksvm.sources.block import Arena
 from blocksvm.sources.source import Source, first_chunk, largest_chunk_bytes
@@ -284,8 +285,8 @@ def maximum_margin(
         )
     began = time.perf_counter()
     search = _Search(source, asked, began, on_event, stop)
-    with tempfile.TemporaryDirectory(prefix="blocksvm-margin-", dir=temp) as folder:
-        found = search.hard(Path(folder) / "model.h5") if hard else search.soft(asked["C"])
+    with scratch_folder(Path(temp or tempfile.gettempdir()), "margin") as folder:
+        found = search.hard(folder / "model.h5") if hard else search.soft(asked["C"])
     if found is None:
         return None
     plane, look, settled = found

@@ -15,7 +15,7 @@ import subprocess
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from blocksvm import __version__
 from blocksvm.cli.standard import OutputClosed, standard_streams
@@ -190,8 +190,8 @@ def run(main: Callable[[list[str]], int | None], arguments: list[str] | None = N
     gc.set_threshold(OBJECTS_OF_MODULES, *USUAL[1:])
     gc.callbacks.append(look_as_usual)
     try:
-        with standard_streams(), one_run():
-            code = _exit_code(main, prog, sys.argv[1:] if arguments is None else arguments)
+        with standard_streams(), one_run() as files:
+            code = _exit_code(main, prog, files.written, sys.argv[1:] if arguments is None else arguments)
     finally:
         speak_options(before)
         sys.setswitchinterval(turns)
@@ -207,13 +207,14 @@ def look_as_usual(phase: str, info: Mapping) -> None:
     gc.set_threshold(*USUAL)
 
 
-def _exit_code(main: Callable[[list[str]], int | None], prog: str, arguments: list[str]) -> int:
+def _exit_code(main: Callable[[list[str]], int | None], prog: str, written: Sequence, arguments: list[str]) -> int:
+    """written: the outputs that have taken their names, which the sentence on an error names."""
     try:
         code = main(arguments) or 0
         sys.stdout.flush()
         return code
     except InputError as error:
-        return _fail(prog, str(error), 2)
+        return _fail(prog, str(error) + _besides(written, str(error)), 2)
     except (KeyboardInterrupt, Interrupted) as error:
         return _fail(prog, str(error) or "interrupted", 130)
     except OutputClosed:
@@ -221,7 +222,15 @@ def _exit_code(main: Callable[[list[str]], int | None], prog: str, arguments: li
     except MemoryError:
         return _fail(prog, "the machine has no more memory; lower --memory", 1)
     except OSError as error:
-        return _fail(prog, *system_sentence(error))
+        text, code = system_sentence(error)
+        return _fail(prog, text + _besides(written, text), code)
+
+
+def _besides(written: Sequence, sentence: str) -> str:
+    """What an error has not undone."""
+    names = [str(path) for path in dict.fromkeys(written) if path.exists() and str(path) not in sentence]
+    were = "was written before that and is whole" if len(names) == 1 else "were written before that and are whole"
+    return f" ({', '.join(names)} {were})" if names else ""
 
 
 def _fail(prog: str, message: str, code: int) -> int:

@@ -25,6 +25,7 @@ from blocksvm.formats.hashing import reader_of
 from blocksvm.formats.protocol import EXPANSION, Reader, Reading, Room, SpareRooms
 from blocksvm.formats.recipe import NO_IDF, Recipe
 from blocksvm.formats.text import LineLimit, TextPiece, TextSource
+from blocksvm.inputs import one_run
 from blocksvm.kernels.shuffle import gather_rows, row_keys
 from blocksvm.outputs import check_output, scratch_folder
 from blocksvm.rows import RecordCounter, RowBatch, shown_name
@@ -190,6 +191,7 @@ def extend(
         return _convert(inputs, None, path, settings, None, progress, on_format, earlier)
 
 
+@one_run()
 def _convert(
     inputs: list[str], batches, store, settings: SplitSettings, holdout_store, progress, on_format, earlier=None
 ):
@@ -264,8 +266,7 @@ class _Split:
             self.writer = stack.enter_context(ThreadPoolExecutor(1, thread_name_prefix="blocksvm-spool"))
             destinations = []
             for k, path in enumerate(self.outputs):
-                (folder / str(k)).mkdir()
-                spool = Spool(folder / str(k), self._bits(expected), self.spool_bytes, self.writer)
+                spool = Spool(folder, self._bits(expected), self.spool_bytes, self.writer, name=f"rows-{k}")
                 least = settings.min_count if k == 0 else 1
                 idf = FeatureIdf(self.recipe.idf, self.known, self.known is not None) if self.recipe.weighs else None
                 destinations.append(Destination(path, self.lane_bytes, spool, settings.dtype, least, self.earlier, idf))

@@ -219,7 +219,7 @@ def in_key_order(spool: Spool, dtype, layout: Layout) -> Iterator[SpooledRows]:
             yield join(list(spool.read(bucket)), dtype)
             continue
         bits = int(min(8, np.ceil(np.log2(size / layout.bucket_bytes)) + 1))
-        finer = Spool(spool.folder, bits, layout.spool_bytes // 2, spool.writer, spool.skipped + spool.bits)
+        finer = Spool(spool.folder, bits, layout.spool_bytes // 2, spool.writer, spool.skipped + spool.bits, spool.name)
         for rows in spool.read(bucket):
             finer.add(rows)
         yield from in_key_order(finer, dtype, layout)

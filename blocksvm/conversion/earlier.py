@@ -10,6 +10,7 @@ import numpy as np
 
 from blocksvm.conversion.dropping import dropping
 from blocksvm.errors import InputError
+from blocksvm.outputs import named_errors
 from blocksvm.sources.source import Step
 from blocksvm.sources.store import codec
 from blocksvm.sources.store.arrays import PIECE
@@ -178,7 +179,8 @@ class EarlierRows:
         return indices, (values, codec.STORED if stored else 0), checksum
 
     def _read(self, chunk: int, offset: int, size: int) -> bytes:
-        read = os.pread(self.store.fd, size, offset)
+        with named_errors(self.path):
+            read = os.pread(self.store.fd, size, offset)
         if len(read) < size:
             raise InputError(f"{self.path}: chunk {chunk}: is truncated; make the store again")
         return read

@@ -10,13 +10,15 @@ import shutil
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from blocksvm.errors import InputError, called
+from blocksvm.inputs import open_input
 from blocksvm.kernels.shuffle import gather_rows, order_by_bucket
-from blocksvm.outputs import named_errors
+from blocksvm.outputs import named_errors, put_array, take_array
 
 MARGIN_BYTES = 64_000_000  # disk space that is left alone
 HEADER = 4  # int64: rows, nonzeros, bytes of a value, bytes of a weight
@@ -49,11 +51,15 @@ class Spool:
     """Rows in ``2**bits`` buckets by the upper ``bits`` of their keys below ``skipped`` bits.
 
     Holds up to ``memory`` bytes (which the owner may change at any time), then appends to one file a bucket in
-    ``folder``: half of it is written by ``writer``, one job at a time, while the other half fills.
+    ``folder`` (``name`` begins their names): half of it is written by ``writer``, one job at a time, while the other
+    half fills.
     """
 
-    def __init__(self, folder: Path, bits: int, memory: int, writer: ThreadPoolExecutor, skipped: int = 0):
+    def __init__(
+        self, folder: Path, bits: int, memory: int, writer: ThreadPoolExecutor, skipped: int = 0, name: str = "rows"
+    ):
         self.folder = folder
+        self.name = name
         self.writer = writer
         self.bits = bits
         self.skipped = skipped
@@ -109,7 +115,7 @@ class Spool:
 
     def _path(self, bucket: int) -> Path:
         # by both: a spool of no bits is distributed again with as many skipped
-        return self.folder / f"rows-{self.skipped}-{self.bits}-{bucket}"
+        return self.folder / f"{self.name}-{self.skipped}-{self.bits}-{bucket}"
 
     def _spill(self) -> None:
         """Begin to write what is held, when the last time's is written."""
@@ -138,9 +144,9 @@ class Spool:
             with named_errors(self.folder, self.folder), open(self._path(bucket), "ab") as file:
                 for rows in parts:
                     value_bytes, weight_bytes = (0 if a is None else a.itemsize for a in (rows.values, rows.weights))
-                    file.write(np.array([len(rows.numbers), len(rows.positions), value_bytes, weight_bytes]).tobytes())
+                    put_array(file, np.array([len(rows.numbers), len(rows.positions), value_bytes, weight_bytes]))
                     for array in rows.arrays():
-                        file.write(np.ascontiguousarray(array).data)
+                        put_array(file, array)
                 self.on_disk[bucket] = file.tell()
             held[bucket] = []
 
@@ -151,13 +157,14 @@ class Spool:
         if self.on_disk[bucket]:
             if not path.is_file() or path.stat().st_size != self.on_disk[bucket]:
                 raise InputError(f"{path}: a file of the external shuffle has vanished; split again")
-            with open(path, "rb") as file:
-                while header := file.read(8 * HEADER):
-                    n, nnz, value_bytes, weight_bytes = np.frombuffer(header, np.int64).tolist()
-                    arrays = [np.fromfile(file, dtype, n) for dtype in (np.int64, np.uint64, np.float64, np.int64)]
-                    positions = np.fromfile(file, np.int32, nnz)
-                    values = np.fromfile(file, f"<f{value_bytes}", nnz) if value_bytes else None
-                    weights = np.fromfile(file, np.float64, n) if weight_bytes else None
+            with open_input(path) as file:
+                take = partial(take_array, file, place=path)
+                while file.tell() < self.on_disk[bucket]:
+                    n, nnz, value_bytes, weight_bytes = take(np.int64, HEADER).tolist()
+                    arrays = [take(dtype, n) for dtype in (np.int64, np.uint64, np.float64, np.int64)]
+                    positions = take(np.int32, nnz)
+                    values = take(f"<f{value_bytes}", nnz) if value_bytes else None
+                    weights = take(np.float64, n) if weight_bytes else None
                     yield SpooledRows(*arrays, positions, values, weights)
             path.unlink()
         parts, self.held[bucket] = self.held[bucket], []

@@ -9,10 +9,12 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
+from pathlib import Path
 
 import numpy as np
 
 from blocksvm.formats.files import SparseRows, runs_of
+from blocksvm.outputs import named_errors, put_array, take_array
 
 ENTRY = np.dtype([("row", np.int64), ("column", np.int64), ("value", np.float64)])
 MOST_FILES = 64  # open at once in a round
@@ -34,6 +36,7 @@ def _sorted(entries: Iterable[np.ndarray], first: int, last: int, n_entries: int
         return
     width = -(-(last - first) // min(MOST_FILES, wanted))
     starts = range(first, last, width)
+    place = Path(tempfile.gettempdir())
     with ExitStack() as stack:
         files = [stack.enter_context(tempfile.TemporaryFile(prefix="blocksvm-")) for _ in starts]
         sizes = np.zeros(len(files), np.int64)
@@ -44,15 +47,20 @@ def _sorted(entries: Iterable[np.ndarray], first: int, last: int, n_entries: int
             sizes += counts
             ends = np.cumsum(counts)
             for file, start, end in zip(files, (ends - counts).tolist(), ends.tolist(), strict=True):
-                part[start:end].tofile(file) if end > start else None
+                with named_errors(place):
+                    put_array(file, part[start:end])
         for file, start, size in zip(files, starts, sizes.tolist(), strict=True):
-            file.seek(0)
-            yield from _sorted(_read(file, n_bytes), start, min(start + width, last), size, n_bytes)
+            with named_errors(place):
+                file.seek(0)
+            yield from _sorted(_read(file, size, n_bytes, place), start, min(start + width, last), size, n_bytes)
             file.close()
 
 
-def _read(file, n_bytes: int) -> Iterator[np.ndarray]:
-    while len(part := np.fromfile(file, ENTRY, max(1, n_bytes // ENTRY.itemsize))):
+def _read(file, n_entries: int, n_bytes: int, place: Path) -> Iterator[np.ndarray]:
+    at_once = max(1, n_bytes // ENTRY.itemsize)
+    for start in range(0, n_entries, at_once):
+        with named_errors(place):
+            part = take_array(file, ENTRY, min(at_once, n_entries - start), place)
         yield part
 
 

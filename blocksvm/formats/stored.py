@@ -152,7 +152,7 @@ def open_stored(name: str, stop: Callable[[], bool]) -> tuple[io.BufferedReader,
         file = open_input(path)
         return file, os.fstat(file.fileno()).st_size
     except FileNotFoundError as error:
-        raise InputError(f"{name}: no such file") from error
+        raise InputError(f"{name}: no such file; check the name") from error
     except OSError as error:
         raise InputError(f"{name}: cannot be read ({error.strerror.lower()}); {advice(error)}") from error
 

@@ -75,7 +75,8 @@ def read_costs(path: str | Path) -> dict:
     try:
         if path.stat().st_size > MOST_BYTES:
             raise InputError(f"{path}: has more than {MOST_BYTES:,} bytes; a matrix of costs takes far less")
-        text = open_input(path).read().decode("utf-8-sig")
+        with open_input(path) as file:
+            text = file.read().decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: cannot be read ({error}); name a text file with a matrix of costs") from None
     labels: list = []

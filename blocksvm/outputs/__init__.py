@@ -1,7 +1,14 @@
 """Files that are written: what may be replaced, under which names they are made, and how they take their own."""
 
 from blocksvm.outputs.checks import check_output, check_outputs, destination
-from blocksvm.outputs.temporary import is_abandoned, owner, remove_abandoned, scratch_folder
+from blocksvm.outputs.temporary import (
+    is_abandoned,
+    owner,
+    put_array,
+    remove_abandoned,
+    scratch_folder,
+    take_array,
+)
 from blocksvm.outputs.writing import (
     NewFile,
     as_text,
@@ -24,9 +31,11 @@ __all__ = [
     "named_errors",
     "open_text",
     "owner",
+    "put_array",
     "remove_abandoned",
     "scratch_folder",
     "system_number",
+    "take_array",
     "take_names",
     "write_json",
     "written_text",

@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from blocksvm.errors import InputError, switched_on
+from blocksvm.inputs import open_input
 from blocksvm.labels import label_text
 
 LONGEST_NAME = 230  # bytes; file systems allow 255
@@ -124,17 +125,14 @@ def _article(kind: str) -> str:
         "support vectors": "a list of support vectors",
         "structure": "a structured model",
         "structure-checkpoint": "a checkpoint of a structured learner",
-    }.get(kind, f"a {kind}")
+    }.get(kind, f"{'an' if kind[0] in 'aeioO' else 'a'} {kind}")
 
 
 def _is_ours(path: Path, kind: str, labels: tuple) -> bool:
     """The file looks like one of this kind that we wrote, or is empty.  A damaged one counts as well, as long as it
     begins as ours do: the advice is to make it again."""
-    try:
-        with open(path, "rb") as file:
-            start = file.read(LOOKED_AT)
-    except OSError:
-        return False
+    with open_input(path) as file:
+        start = file.read(LOOKED_AT)
     if not start:
         return True
     if kind in HDF5_KINDS:

@@ -3,6 +3,7 @@ has left."""
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import shutil
@@ -13,7 +14,9 @@ from contextlib import contextmanager, suppress
 from functools import cache
 from itertools import count
 from pathlib import Path
+from typing import IO
 
+import numpy as np
 from xxhash import xxh3_64_hexdigest
 
 UNKNOWN = "unknown"  # start of a process of which the system does not tell it
@@ -66,7 +69,7 @@ def remove_abandoned(folder: Path, name: str) -> None:
             found = pattern.fullmatch(entry.name)
             if found and is_abandoned(found[1]):
                 if entry.is_dir(follow_symlinks=False):
-                    shutil.rmtree(entry.path, ignore_errors=True)
+                    _remove(entry.path)
                 else:
                     with suppress(OSError):
                         os.unlink(entry.path)
@@ -80,7 +83,32 @@ def scratch_folder(place: Path, name: str) -> Iterator[Path]:
     try:
         yield Path(folder)
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        _remove(folder)
+
+
+def _remove(folder: str) -> None:
+    """Remove a folder with all that is in it; what cannot be removed goes with a later run."""
+    for remove in (os.rmdir, shutil.rmtree, shutil.rmtree):  # an empty one need not be opened
+        try:
+            remove(folder)
+        except FileNotFoundError:
+            return
+        except OSError:
+            continue
+        return
+
+
+def put_array(file: IO[bytes], array: np.ndarray) -> None:
+    """Write the elements of an array to a temporary file."""
+    file.write(np.ascontiguousarray(array).data)
+
+
+def take_array(file, dtype, n: int, place: Path) -> np.ndarray:
+    """The next n elements of a temporary file; OSError, which names ``place``, where it has fewer."""
+    array = np.empty(n, dtype)
+    if file.readinto(array.view(np.uint8)) != array.nbytes:
+        raise OSError(errno.EIO, "a temporary file is shorter than what was written to it", str(place))
+    return array
 
 
 def temporary_name(target: Path) -> Path:

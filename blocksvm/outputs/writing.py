@@ -14,13 +14,14 @@ import re
 import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import IO
 
 from xxhash import xxh3_128
 
 from blocksvm.errors import InputError, switched_on
-from blocksvm.inputs import replaced
+from blocksvm.inputs import note_written
 from blocksvm.outputs.checks import destination, status_of
 from blocksvm.outputs.temporary import remove_abandoned, temporary_name
 
@@ -158,7 +159,7 @@ def write_json(path: Path, figures: Mapping, overwrite: bool) -> None:
 
 def take_names(files: Sequence[NewFile]) -> None:
     """Give finished files their names; where one fails, those before it get back what they had."""
-    undo: list[Callable[[], None]] = []
+    undo: list[tuple[Callable[[], object], Path]] = []
     old: list[Path] = []
     try:
         for file in files:
@@ -167,21 +168,21 @@ def take_names(files: Sequence[NewFile]) -> None:
                 if before is not None:
                     old.append(before)
                 _take_name(file)
-            if before is None:
-                undo.append(file.target.unlink)
-            else:
-                undo.append(lambda before=before, target=file.target: os.replace(before, target))
+            back = file.target.unlink if before is None else partial(os.replace, before, file.target)
+            undo.append((back, file.path))
     except BaseException:
-        for step in reversed(undo):
-            with suppress(OSError):
-                step()
+        for back, path in reversed(undo):
+            try:
+                back()
+            except OSError:
+                note_written(path)
         raise
     finally:
         for path in old:
             with suppress(OSError):
                 path.unlink()
     for file in files:
-        replaced(file.path)
+        note_written(file.path)
     for folder in {file.target.parent for file in files}:
         _sync_folder(folder, files[0].path)
 
@@ -232,7 +233,7 @@ def _sync_folder(folder: Path, path: Path) -> None:
             os.close(descriptor)
     except OSError as error:
         if error.errno not in NOT_FOR_FOLDERS:
-            what = f"was written, but its folder could not be synced ({error.strerror.lower()})"
+            what = f"was written, but its folder could not be synced ({os.strerror(error.errno or errno.EIO).lower()})"
             raise OSError(error.errno, what, str(path)) from error
 
 

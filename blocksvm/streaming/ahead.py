@@ -8,7 +8,9 @@ import queue
 import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
+from contextvars import copy_context
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -138,8 +140,9 @@ class ParsedAhead:
         self.texts = self._texts(inputs)
         piped = any(not os.path.isfile(name) for name in inputs)
         # of a pipe one thread may wait for text while others parse
-        workers = [threading.Thread(target=self._work, name=f"blocksvm-parse-{k}", daemon=True)
-                   for k in range(self.jobs + piped)]  # fmt: skip
+        works = [partial(copy_context().run, self._work) for _ in range(self.jobs + piped)]
+        workers = [threading.Thread(target=work, name=f"blocksvm-parse-{k}", daemon=True)
+                   for k, work in enumerate(works)]  # fmt: skip
         for worker in workers:
             worker.start()
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from contextvars import copy_context
 from pathlib import Path
 
 import numpy as np
@@ -125,7 +126,9 @@ class Saver:
             save_stream(self.path, stream, self.replaces)
             self.replaces = True
             return
-        self.thread = threading.Thread(target=self._write, args=(stream.frozen(),), name="blocksvm-save")
+        self.thread = threading.Thread(
+            target=copy_context().run, args=(self._write, stream.frozen()), name="blocksvm-save"
+        )
         self.thread.start()
 
     def wait(self) -> None:

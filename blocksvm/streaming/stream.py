@@ -16,6 +16,7 @@ from blocksvm.errors import InputError, called, said
 from blocksvm.formats import AUTO, format_named
 from blocksvm.formats.protocol import Reading
 from blocksvm.formats.recipe import NO_IDF, Recipe
+from blocksvm.inputs import one_run
 from blocksvm.labels import Labels
 from blocksvm.learners.joint_features import JOINT_BYTES
 from blocksvm.learners.loops import LAST_LABEL, LAST_LENGTH, LAST_SCORE, MISTAKES, NO_LABEL, NONZEROS, ROWS
@@ -253,6 +254,7 @@ class Stream:
 
     # -- the pass --------------------------------------------------------------------------------------------------
 
+    @one_run()
     def run(self, inputs: list[str]) -> bool:
         """Learn from all rows; False where it was stopped."""
         if self.settings.passes > 1 and "-" in inputs:

@@ -66,7 +66,7 @@ def read_pieces(group, name: str, dtype, begin: int = 0, end: int | None = None)
                 raise ValueError("checksum does not match")
             codec.decode(raw, piece)
         except (OSError, ValueError, RuntimeError) as error:
-            raise damaged(group, f"{name}, piece {k}", error) from error
+            raise damaged(group, f"{name}, piece {k}", error, "is damaged") from error
         yield start, piece[: min(chunk, length - start)]
 
 
@@ -113,9 +113,9 @@ def require_length(group, name: str, length: int | None) -> int:
     return found[0]
 
 
-def damaged(group, name: str, error: BaseException) -> Exception:
+def damaged(group, name: str, error: BaseException, what: str = "is missing or damaged") -> Exception:
     """What is raised for an array that cannot be read."""
     if system_number(error) is not None:
         return damage(group.file.filename, error)
     where = f"{group.file.filename}: {group.name.rstrip('/')}/{name}"
-    return InputError(f"{where}: is missing or damaged ({first_line(error)}); make the file again")
+    return InputError(f"{where}: {what} ({first_line(error)}); make the file again")

@@ -201,7 +201,10 @@ class Decoder:
         if filled == size:
             self.spent.seconds_at_hand += time.perf_counter() - began
         while filled < size:
-            n = os.preadv(self.store.fd, [buffer[filled:size]], offset + filled)
+            try:
+                n = os.preadv(self.store.fd, [buffer[filled:size]], offset + filled)
+            except OSError as error:
+                raise OSError(error.errno, error.strerror, str(self.store.path)) from error
             if n == 0:
                 raise self._broken(chunk, "is truncated")
             filled += n

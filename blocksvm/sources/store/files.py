@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import h5py
@@ -44,6 +44,14 @@ def text_attribute(file: h5py.File, name: str) -> str:
     return text.decode("ascii") if isinstance(text, bytes) else str(text)
 
 
+class OpenHdf5(h5py.File):
+    """A file that is read: where closing it fails nothing is lost."""
+
+    def close(self) -> None:
+        with suppress(OSError, RuntimeError):
+            super().close()
+
+
 def open_hdf5(path: Path, *kinds: str) -> h5py.File:
     """Open an HDF5 file that must be of one of ``kinds``; InputError says what it is instead."""
     wanted = " or ".join(kinds)
@@ -58,7 +66,7 @@ def open_hdf5(path: Path, *kinds: str) -> h5py.File:
         if start.read(8) != b"\x89HDF\r\n\x1a\n":
             raise InputError(f"{path}: is not a blocksvm {wanted} (not an HDF5 file); make one with {maker}")
     try:
-        file = h5py.File(path, "r", locking=False)
+        file = OpenHdf5(path, "r", locking=False)
     except OSError as error:
         raise damage(path, error) from error
     try:

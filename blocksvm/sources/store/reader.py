@@ -6,6 +6,7 @@ import os
 import weakref
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Self
@@ -20,7 +21,7 @@ from blocksvm.sources.source import ChunkTable, SourceBase, Step, largest_chunk_
 from blocksvm.sources.store import codec
 from blocksvm.sources.store.arrays import PIECE, read_pieces, require_length
 from blocksvm.sources.store.decoder import Decoder, SharedWork
-from blocksvm.sources.store.files import damage, damage_named, first_line, member, open_hdf5, read_meta, read_table
+from blocksvm.sources.store.files import damage, damage_named, member, open_hdf5, read_meta, read_table
 from blocksvm.sources.store.history import read_steps
 from blocksvm.sources.store.lines import origins, read_lines
 from blocksvm.sources.store.schema import CHUNK, PART, ROW, WEIGHTED_ROW
@@ -184,7 +185,8 @@ class Store(SourceBase):
         if self.fd >= 0:
             self.pool.shutdown()
             if self.owner is None:
-                os.close(self.fd)
+                with suppress(OSError):  # nothing is lost of what was read
+                    os.close(self.fd)
             self.fd = -1
         if self.owner is None:
             self.file.close()
@@ -279,7 +281,7 @@ class Store(SourceBase):
         try:
             return member(self.file, name, h5py.Group)
         except (KeyError, OSError, RuntimeError, ValueError) as error:
-            raise InputError(f"{self.path}: is damaged ({first_line(error)}); make it again") from error
+            raise damage(self.path, error) from error
 
     def verify(self, progress=None) -> None:
         """Read everything that matters against its checksums; InputError names what is damaged."""
