@@ -40,6 +40,7 @@ FILES = {
     "files.md": ["rows.svm"],
     "formats.md": ["rows.svm", "table.csv"],
     "online.md": ["clicks.svm", "more.svm"],
+    "operations.md": ["monday.svm", "tuesday.svm", "new.svm"],
     "python.md": ["train.svm"],
     "structured.md": ["train.txt", "test.txt"],
     "using.md": ["train-1.svm.gz", "train-2.svm.gz", "new.svm", "today.svm"],

@@ -75,6 +75,7 @@ def plan_blocks(
     edges = bytes_of_blocks(source, 0, 0)  # each block's arrays begin on a cache line
     budget.take("reading", source.working_bytes() + edges)
     budget.require("the rows of one chunk", int((alone + work).max()))
+    beside = beside_the_set(source, solver)
     n = settings.block_chunks
     arguments = (n, settings.partition, settings.order, settings.seed, source.shuffled, chunks.n_rows)
     need = int((alone + work).sum()) + (0 if share is None else working_set.MEMBER_BYTES * source.n_samples)
@@ -84,15 +85,26 @@ def plan_blocks(
         budget.take("all rows", need)
         arena = 0 if source.in_memory else int(alone.sum()) + edges
         partition = Partition(alone + work, need, *arguments)
-        set_bytes = None if share is None else saved.get("set_bytes") if saved else _copies(budget, source)
+        set_bytes = None if share is None else saved.get("set_bytes") if saved else _copies(budget, source, beside)
         budget.take("working set", set_bytes or 0)
+<<<<<<< HEAD
         return Blocks(source, partition, arena, set_bytes)
+=======
+        if saved is None:
+            budget.take("visits to the working set", _of_visits(source, set_bytes, beside))
+        found = Blocks(source, partition, arena, set_bytes)
+        decided = _decided_bytes(saved, screened, min(budget.left, int(block.sum()) // 2))
+        budget.take("undecided rows", decided or 0)
+        return replace(found, decided_bytes=decided)
+>>>>>>> w-campaigns
     budget.take("reading", edges)
     cost = 2 * block + work
     smallest = int(np.sort(cost)[-(n or 1) :].sum())
-    set_bytes = _set_bytes(budget, source, share, smallest) if saved is None else saved.get("set_bytes")
+    set_bytes = _set_bytes(budget, source, share, smallest, beside) if saved is None else saved.get("set_bytes")
     if set_bytes:
         budget.take("working set", set_bytes)
+    if saved is None:
+        budget.take("visits to the working set", _of_visits(source, set_bytes, beside))
     capacity = saved["capacity"] if saved else smallest if n else budget.left
     # a resumed run forms the blocks that it was begun with: what else is asked for needs memory beside them
     budget.require("two blocks as the run was begun with" if saved else "two blocks", max(smallest, capacity))
@@ -106,20 +118,65 @@ def bytes_by_chunk(source: Source) -> np.ndarray:
     return source.chunks.nnz * (INDEX_BYTES + source.value_bytes) + source.chunks.n_rows * source.row_bytes
 
 
-def _copies(budget: Budget, source: Source) -> int:
+def beside_the_set(source: Source, solver: Solver) -> float:
+    """Bytes that a visit to the working set takes for each byte of its rows: of one vector few, of many the rows' dual
+    variables are the larger part."""
+    if solver.n_vectors == 1:
+        return 0.0
+    return row_work_bytes(solver) / working_set.bytes_of_row(source)
+
+
+def _of_visits(source: Source, set_bytes: int | None, beside: float) -> int:
+    return int(beside * max(0, (set_bytes or 0) - working_set.TABLE_BYTES * source.n_samples))
+
+
+def _copies(budget: Budget, source: Source, beside: float) -> int:
     """For copies of the working set's rows where all rows are in memory, so that a pass finds them one behind the
     other; 0 where there is no room for them: then they are passed over where they lie."""
     n_rows, nnz = (int(working_set.RESIDENT_SHARE * n) + 1 for n in (source.n_samples, source.n_nonzeros))
     wanted = working_set.bytes_of_set(source, n_rows, nnz)
-    return wanted if wanted <= budget.left else 0
+    return wanted if wanted + _of_visits(source, wanted, beside) <= budget.left else 0
 
 
+<<<<<<< HEAD
 def _set_bytes(budget: Budget, source: Source, share: float | None, smallest: int) -> int | None:
     """For the working set: what is asked for, as far as the ``smallest`` blocks leave it; at least for its table."""
+=======
+def _decided_bytes(saved: dict | None, screened: bool, room: int) -> int | None:
+    if saved is not None:
+        return saved.get("decided_bytes")
+    return max(0, room) if screened else None
+
+
+def blocks_of_undecided(source: Source, whole: Blocks, solver: Solver, settings: TrainSettings) -> Blocks:
+    """The blocks of a source that has only some of the rows of ``whole``, within the same memory."""
+    chunks = source.chunks
+    arguments = (
+        settings.block_chunks,
+        settings.partition,
+        settings.order,
+        settings.seed,
+        source.shuffled,
+        chunks.n_rows,
+    )
+    block = bytes_by_chunk(source)
+    if source.in_memory:
+        partition = Partition(block, int(block.sum()), None, *arguments[1:])
+        return Blocks(source, partition, 0, 0, whole.decided_bytes)
+    cost = 2 * block + chunks.n_rows * row_work_bytes(solver)
+    partition = Partition(cost, whole.partition.capacity, *arguments)
+    return replace(whole, source=source, partition=partition)
+
+
+def _set_bytes(budget: Budget, source: Source, share: float | None, smallest: int, beside: float) -> int | None:
+    """For the working set: what is asked for, with what visits take beside it, as far as the ``smallest`` blocks leave
+    it; at least for its table."""
+>>>>>>> w-campaigns
     if share is None:
         return None
     table = working_set.TABLE_BYTES * source.n_samples
     wanted = int(SET_SHARE * budget.left if share == AUTO else share * budget.total)
     rows = bytes_of_blocks(source, source.n_samples, source.n_nonzeros)
     largest = table + working_set.MEMBER_BYTES * source.n_samples + rows
-    return max(table, min(wanted, budget.left - smallest, largest))
+    rows = int((min(wanted, budget.left - smallest) - table) / (1.0 + beside))
+    return max(table, min(table + rows, largest))

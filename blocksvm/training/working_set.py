@@ -126,6 +126,12 @@ def bytes_of_set(source: Source, n_rows: int, nnz: int) -> int:
     return TABLE_BYTES * source.n_samples + int(rows)
 
 
+def bytes_of_row(source: Source) -> float:
+    """Memory that ``CopiedRows`` has for each row that it may hold, where these are of the usual length."""
+    length = max(1.0, source.n_nonzeros / source.n_samples)
+    return length * (INDEX_BYTES + source.value_bytes) / SPARE_ROWS + source.row_bytes + SLOT_BYTES
+
+
 class CopiedRows:
     """A working set of rows copied out of the blocks, within ``n_bytes`` of memory and for rows of this source;
     resident: all rows are in memory, so that it may stay empty from the second reading on (readings that have to be

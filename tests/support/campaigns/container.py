@@ -9,6 +9,7 @@ import contextlib
 import os
 import signal
 import subprocess
+import sys
 import time
 from functools import cache, partial
 from pathlib import Path
@@ -19,7 +20,7 @@ from support.campaigns.concurrency import LONG, SPLIT, inputs, nothing_else
 from support.campaigns.kills import content, verify
 from support.campaigns.memory import cgroup, remove, tree_of
 
-CASES = 160
+CASES = 120
 MIB = 1 << 20
 
 
@@ -42,12 +43,13 @@ def all_of_them(before: list[str], folder: Path, user: int | None = None, **more
         for path in (old, *old.iterdir()):
             path.chmod(0o755 if path.is_dir() else 0o644)
     options = {"cwd": here, "env": {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), **more}}
-    for words in works(old, here).values():
+    for name in ("split", "train", "predict"):
+        words = works(old, here)[name]
         done = subprocess.run([*before, *command(*words)], capture_output=True, text=True, timeout=600, **options)
         check_refusal(done.returncode, done.stderr, 0)
     for name in ("s.h5", "m1.h5", "p1"):
         assert content(here / name) == content(old / name), f"{name} is another than outside"
-    left = sorted(set(os.listdir(here)) - {"s.h5", "m1.h5", "p1", "o.h5"})
+    left = sorted(set(os.listdir(here)) - {"s.h5", "m1.h5", "p1"})
     return "left: " + ", ".join(left) if left else "works"
 
 
@@ -63,8 +65,18 @@ def skipped(words: list[str]) -> str | None:
 
 
 def other_user(folder: Path, **more) -> str:
-    before = ["setpriv", "--reuid=12345", "--regid=12345", "--clear-groups"]
-    return skipped(before) or all_of_them(before, folder, 12345, **more)
+    """Where the interpreter lies in a folder that others may not enter, a namespace shows them what they need of it."""
+    script, view = "", folder / "view"
+    for parent in reversed(Path(sys.executable).resolve().parents):
+        if not parent.stat().st_mode & 0o001:
+            inner = Path(sys.executable).resolve().relative_to(parent).parts[0]
+            (view / inner).mkdir(parents=True)
+            script = f"mount --bind {parent}/{inner} {view}/{inner} && mount --rbind {view} {parent} && "
+            break
+    user = ["setpriv", "--reuid=12345", "--regid=12345", "--clear-groups"]
+    before = ["unshare", "--mount", "sh", "-c", f'{script} exec "$@"', "sh", *user]
+    found = skipped(before) or all_of_them(before, folder, 12345, **more)
+    return "works" if found == "left: view" else found
 
 
 def no_home(folder: Path) -> str:

@@ -273,7 +273,6 @@ def shapes() -> list[tuple[Shape, int, bool, list[tuple]]]:
         ("train", "{here}/s.h5", "{out}/m.h5", "--learner", "pa1", "--quiet"),
         ("cv", "{here}/s.h5", "--path", "1", "--folds", "2", *TRAIN),
         ("predict", "{here}/m.h5", rows, "{out}/p", "--scores", "--quiet"),
-        ("info", "{here}/m.h5"),
     ]
     text = [usual[0], usual[8]]
 
