@@ -87,16 +87,9 @@ def plan_blocks(
         partition = Partition(alone + work, need, *arguments)
         set_bytes = None if share is None else saved.get("set_bytes") if saved else _copies(budget, source, beside)
         budget.take("working set", set_bytes or 0)
-<<<<<<< HEAD
-        return Blocks(source, partition, arena, set_bytes)
-=======
         if saved is None:
             budget.take("visits to the working set", _of_visits(source, set_bytes, beside))
-        found = Blocks(source, partition, arena, set_bytes)
-        decided = _decided_bytes(saved, screened, min(budget.left, int(block.sum()) // 2))
-        budget.take("undecided rows", decided or 0)
-        return replace(found, decided_bytes=decided)
->>>>>>> w-campaigns
+        return Blocks(source, partition, arena, set_bytes)
     budget.take("reading", edges)
     cost = 2 * block + work
     smallest = int(np.sort(cost)[-(n or 1) :].sum())
@@ -138,40 +131,9 @@ def _copies(budget: Budget, source: Source, beside: float) -> int:
     return wanted if wanted + _of_visits(source, wanted, beside) <= budget.left else 0
 
 
-<<<<<<< HEAD
-def _set_bytes(budget: Budget, source: Source, share: float | None, smallest: int) -> int | None:
-    """For the working set: what is asked for, as far as the ``smallest`` blocks leave it; at least for its table."""
-=======
-def _decided_bytes(saved: dict | None, screened: bool, room: int) -> int | None:
-    if saved is not None:
-        return saved.get("decided_bytes")
-    return max(0, room) if screened else None
-
-
-def blocks_of_undecided(source: Source, whole: Blocks, solver: Solver, settings: TrainSettings) -> Blocks:
-    """The blocks of a source that has only some of the rows of ``whole``, within the same memory."""
-    chunks = source.chunks
-    arguments = (
-        settings.block_chunks,
-        settings.partition,
-        settings.order,
-        settings.seed,
-        source.shuffled,
-        chunks.n_rows,
-    )
-    block = bytes_by_chunk(source)
-    if source.in_memory:
-        partition = Partition(block, int(block.sum()), None, *arguments[1:])
-        return Blocks(source, partition, 0, 0, whole.decided_bytes)
-    cost = 2 * block + chunks.n_rows * row_work_bytes(solver)
-    partition = Partition(cost, whole.partition.capacity, *arguments)
-    return replace(whole, source=source, partition=partition)
-
-
 def _set_bytes(budget: Budget, source: Source, share: float | None, smallest: int, beside: float) -> int | None:
     """For the working set: what is asked for, with what visits take beside it, as far as the ``smallest`` blocks leave
     it; at least for its table."""
->>>>>>> w-campaigns
     if share is None:
         return None
     table = working_set.TABLE_BYTES * source.n_samples

@@ -79,13 +79,8 @@ def trained(kind: str, number: tuple[int, int], folder: Path) -> str:
         X, y, weights = rows_of(kind, draw)
         try:
             fitted = fit(Matrix(X, y, weights=weights, chunk_rows=np.arange(0, N, 8)), block_chunks=2, **settings)
-<<<<<<< HEAD
-        except InputError:
-            return "refused with a sentence"
-=======
         except InputError as error:
             return "refused with a sentence" if str(error).strip() else "refused without a word"
->>>>>>> w-campaigns
     result = fitted.result
     assert np.isfinite(result.w).all(), "w is not finite"
     if method == "learner":
