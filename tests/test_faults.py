@@ -239,18 +239,7 @@ def records(library, tmp_path_factory) -> list[dict]:
     """Of a part of the campaign, one for each case."""
     path = tmp_path_factory.mktemp("campaign") / "records"
     done = subprocess.run(
-        [
-            sys.executable,
-            "-P",
-            "-m",
-            "support.fault_campaign",
-            "--per-position",
-            "1",
-            "--every",
-            "40",
-            "--records",
-            path,
-        ],
+        [sys.executable, "-P", "-m", "support.fault_campaign", "--part", "--records", path],
         env=os.environ | {"PYTHONPATH": PATHS},
         capture_output=True,
         text=True,
