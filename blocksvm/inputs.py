@@ -84,6 +84,16 @@ class InputFile(io.FileIO):
             raise OSError(error.errno, error.strerror, str(self.name)) from error
 
 
+def raise_system_error(error: BaseException, name: str) -> None:
+    """Raise the error of the system, with the file's name, that a library has met behind what it raised; nothing where
+    there is none."""
+    behind: BaseException | None = error
+    while behind is not None:
+        if isinstance(behind, OSError) and behind.errno is not None:
+            raise OSError(behind.errno, os.strerror(behind.errno), name) from error
+        behind = behind.__cause__ or behind.__context__
+
+
 def open_input(path: str | Path) -> io.BufferedReader:
     """A file opened for reading bytes; OSError where it cannot be, InputError where the run met another one."""
     return io.BufferedReader(InputFile(path))

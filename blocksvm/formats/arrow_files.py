@@ -22,6 +22,7 @@ from blocksvm.formats.files import ClosedRows, FileReader, RowFault, RowRoom, Sp
 from blocksvm.formats.parquet_trial import try_footer
 from blocksvm.formats.protocol import EXPANSION, Reading
 from blocksvm.formats.text import LineLimit
+from blocksvm.inputs import raise_system_error
 
 TEXT_COST = 6  # bytes of a piece for a byte of text, which becomes more in memory
 CELL_COST = 44  # bytes under way for a number: in its column, and as an entry with its feature
@@ -78,6 +79,7 @@ def damage_named(name: str) -> Iterator[None]:
     except InputError:
         raise
     except Exception as error:
+        raise_system_error(error, name)
         first = (str(error).strip().splitlines() or [type(error).__name__])[0][:200].rstrip(".")
         raise InputError(f"{name}: cannot be read ({first}); get it again") from error
 

@@ -23,6 +23,7 @@ from blocksvm.formats.choices import chosen
 from blocksvm.formats.files import FileReader, RowRoom, SparseRows, finite, labels_as_kept, require_room, runs_of
 from blocksvm.formats.protocol import Reading
 from blocksvm.formats.text import LineLimit
+from blocksvm.inputs import open_input, raise_system_error
 from blocksvm.labels import exact
 
 ROWS_AT_ONCE = 1 << 16  # of which the lengths are in memory
@@ -37,7 +38,8 @@ class Member:
     """An array in a .npz that is read from its beginning on, as far as it is wanted; open as long as ``stack`` is."""
 
     def __init__(self, stack: ExitStack, archive: zipfile.ZipFile, key: str):
-        self.where = f"{archive.filename}: the array {key}"
+        self.name = str(archive.filename)
+        self.where = f"{self.name}: the array {key}"
         if f"{key}.npy" not in archive.namelist():
             raise InputError(f"{self.where} is not there; save the matrix by scipy.sparse.save_npz")
         about = archive.getinfo(f"{key}.npy")
@@ -49,7 +51,7 @@ class Member:
         if not plain or len(self.shape) > 1:
             raise InputError(f"{self.where} is not a plain array of numbers or strings; save it as one")
         # what it claims, before memory is taken for it
-        most = os.path.getsize(archive.filename or "")
+        most = os.path.getsize(self.name)
         if about.compress_type == zipfile.ZIP_DEFLATED:
             most = DEFLATED * min(most, about.compress_size) + 1024
         claimed = self.length * self.dtype.itemsize
@@ -65,6 +67,7 @@ class Member:
         try:
             yield
         except Exception as error:  # a damaged archive makes its readers raise a dozen kinds
+            raise_system_error(error, self.name)
             first = (str(error).splitlines() or [type(error).__name__])[0][:200]
             raise InputError(f"{self.where} is damaged ({first}); get it again") from error
 
@@ -109,6 +112,7 @@ def mapped(name: str) -> np.ndarray:
     except InputError:
         raise
     except Exception as error:  # its header is parsed as Python
+        raise_system_error(error, name)
         first = (str(error).splitlines() or [type(error).__name__])[0][:200].rstrip(".")
         raise InputError(f"{name}: is no array that numpy.save wrote ({first}); save it again") from error
 
@@ -210,8 +214,9 @@ class Npz(SavedMatrix):
     ) -> Iterator[tuple[tuple[SparseRows, str], float]]:
         with ExitStack() as stack:
             try:
-                archive = stack.enter_context(zipfile.ZipFile(name))
+                archive = stack.enter_context(zipfile.ZipFile(stack.enter_context(open_input(name))))
             except Exception as error:  # as of its members
+                raise_system_error(error, name)
                 first = (str(error).splitlines() or [type(error).__name__])[0][:200]
                 raise InputError(f"{name}: cannot be read ({first}); get it again") from error
             layout = Member(stack, archive, "format").take(1).tobytes().decode("ascii", "replace")

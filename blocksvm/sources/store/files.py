@@ -111,7 +111,8 @@ def kind_of_member(group, name: str) -> type | None:
         return None
     if group.id.links.get_info(name.encode()).type != h5py.h5l.TYPE_HARD:
         raise ValueError(f"{name} is a link to somewhere else")
-    return group.get(name, getclass=True)
+    kinds = {h5py.h5o.TYPE_GROUP: h5py.Group, h5py.h5o.TYPE_DATASET: h5py.Dataset}
+    return kinds.get(h5py.h5o.get_info(group.id, name.encode()).type, h5py.Datatype)
 
 
 def member(group, name: str, kind: type = h5py.Dataset):
