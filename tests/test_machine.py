@@ -46,6 +46,16 @@ def test_a_signal_that_a_library_swallowed_is_not_lost():
             signal.signal(number, handler)
 
 
+def test_the_exit_status_is_130_wherever_the_signal_comes():
+    """Also in code that is made from text."""
+    code = (
+        "import signal\nfrom blocksvm.cli import console\n"
+        "def main(arguments):\n    exec('signal.raise_signal(signal.SIGTERM)')\nconsole.run(main, [])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 130, done.stderr
+
+
 def test_nohup_is_respected(tmp_path):
     """SIGHUP that was ignored before the command began is ignored by it."""
     code = (

@@ -247,6 +247,11 @@ def _fail(prog: str, message: str, code: int) -> int:
     return code
 
 
+class Ended(KeyboardInterrupt):
+    """By a signal.  Python notes a plain KeyboardInterrupt that passes through code made from text, such as that of a
+    dataclass, and in the end kills itself by SIGINT, whatever the exit status."""
+
+
 ENDING = ("SIGINT", "SIGTERM", "SIGHUP")  # by which a user, a container or a closed terminal ends a command
 _signals_seen: list[int] = []  # by this command
 
@@ -255,12 +260,12 @@ def catch_signals() -> Callable[[], bool]:
     """From now on Ctrl-C, SIGTERM and SIGHUP only set a flag, which the returned function tells; a second one ends at
     once.  KeyboardInterrupt where one came before and was lost in a library's code."""
     if _signals_seen:
-        raise KeyboardInterrupt
+        raise Ended
 
     def handler(number, frame) -> None:
         _signals_seen.append(number)
         if len(_signals_seen) > 1:
-            raise KeyboardInterrupt
+            raise Ended
 
     _handle(handler)
     return lambda: bool(_signals_seen)
@@ -274,7 +279,7 @@ def signals_interrupt() -> dict:
 
     def handler(number, frame) -> None:
         _signals_seen.append(number)
-        raise KeyboardInterrupt
+        raise Ended
 
     return _handle(handler)
 

@@ -130,7 +130,8 @@ def signalled(name: str, number: int, share: float, folder: Path) -> str:
     process.send_signal(number)
     _, err = process.communicate(timeout=120)
     # before the command has begun, and behind its end, the system's own handling holds
-    check_refusal(process.returncode, "" if process.returncode == -number else err, 0, 130, -number)
+    if process.returncode != -number:
+        check_refusal(process.returncode, err, 0, 130)
     outputs = {"split": ["s.h5"], "train": ["m1.h5"], "predict": ["p1"], "stream": ["o.h5"], "cv": []}[name]
     nothing_else(folder, *outputs)
     for output in outputs:
@@ -154,8 +155,8 @@ def saved(number: int, share: float, first: bool, folder: Path) -> str:
     with contextlib.suppress(ProcessLookupError):
         os.kill(target, number)
     _, err = process.communicate(timeout=120)
-    codes = (0, 130, -number, 128 + number)
-    check_refusal(process.returncode, "" if process.returncode in codes[2:] else err, *codes)
+    if process.returncode not in (-number, 128 + number):
+        check_refusal(process.returncode, err, 0, 130)
     there = (folder / "c.h5").exists()
     if process.returncode == 130 and "interrupted in outer" in err:
         assert there and "state saved" in err, err
