@@ -11,7 +11,7 @@ from training_cases import run_in_process
 
 from blocksvm.conversion.convert import SplitSettings, split
 from blocksvm.errors import InputError
-from blocksvm.formats import files
+from blocksvm.formats import arrow_files, files
 from blocksvm.model.files import load_model
 from blocksvm.predict import main as predict
 from blocksvm.sources.store.reader import open_store
@@ -146,5 +146,19 @@ def test_wrong_tables(tmp_path):
     (tmp_path / "s.h5").unlink()
     raw = path.read_bytes()
     path.write_bytes(raw[: len(raw) // 2])
-    refused(path, "cannot be read")
+    refused(path, "get it again")
     assert files.magic_of(str(path)) == "parquet"
+
+
+def test_pages_that_are_open_at_once_must_fit_in_the_memory(tmp_path, monkeypatch):
+    """A row group of many columns: what is decoded at once is refused before it is read."""
+    path = tmp_path / "wide.parquet"
+    rng = np.random.default_rng(0)
+    write(path, pa.table({"label": [1.0, 2.0] * 500} | {f"x{j}": rng.normal(size=1000) for j in range(60)}))
+    split([str(path)], tmp_path / "s.h5", SplitSettings(memory=20_000_000))
+    monkeypatch.setattr(arrow_files, "SPARED", 100_000)
+    monkeypatch.setattr(arrow_files, "PAGES_SHARE", 100)
+    with pytest.raises(
+        InputError, match=r"the pages of the 61 columns of row group 0 take \d+ MB at once; give memory="
+    ):
+        split([str(path)], tmp_path / "t.h5", SplitSettings(memory=20_000_000))

@@ -15,7 +15,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from blocksvm.errors import InputError
+from blocksvm.errors import InputError, said
 from blocksvm.formats.arrow_columns import Columns, arrow
 from blocksvm.formats.choices import chosen
 from blocksvm.formats.files import ClosedRows, FileReader, RowFault, RowRoom, SparseRows, require_room
@@ -30,6 +30,9 @@ DECODED = 32  # of these, in columns: pyarrow keeps a run of rows until it has d
 NAMED = 20  # more bytes for an entry that has an id and a name in the place of a hashed feature
 AT_ONCE = 4  # pieces, at most, that are decoded at once: a column takes some microseconds, however few its rows are
 BUFFER = 1 << 16  # bytes of each column that are read at a time
+PAGE = 1 << 20  # bytes of a Parquet page, as its writers make them, at most
+PAGES_SHARE = 3  # a part of the memory for the pages that are open at once
+SPARED = 64_000_000  # bytes of them that fit beside the memory
 UNPACKED = 16  # times as many bytes as packed ones a dictionary may have
 
 
@@ -61,7 +64,7 @@ class ArrowFiles:
     ) -> Iterator[tuple[tuple, float]]:
         begins = True
         with damage_named(name):
-            for (own, batch), done in self.batches(name, options, n_bytes):
+            for (own, batch), done in self.batches(name, options, n_bytes, limit):
                 require_room(longest_row(batch), limit, name)
                 yield (own, batch, begins), done
                 begins = False
@@ -110,7 +113,9 @@ def rows_at_once(n_bytes: int, text_bytes: float, cells: float) -> int:
     return max(1, int(n_bytes / (TEXT_COST * text_bytes + CELL_COST * max(1.0, cells) / EXPANSION)))
 
 
-def parquet_batches(name: str, options: Mapping, n_bytes: int) -> Iterator[tuple[tuple, float]]:
+def parquet_batches(
+    name: str, options: Mapping, n_bytes: int, limit: LineLimit | None
+) -> Iterator[tuple[tuple, float]]:
     """Batches of the rows of all row groups, whose columns are decoded as far as these rows need them."""
     arrow()
     import pyarrow.parquet as parquet
@@ -121,6 +126,7 @@ def parquet_batches(name: str, options: Mapping, n_bytes: int) -> Iterator[tuple
     with parquet.ParquetFile(name, **options_of_reading) as file:
         about = file.metadata
         own = File(name, file.schema_arrow, options)
+        require_pages(name, about, set(own.columns.wanted), limit)
         step = rows_at_once(n_bytes, *row_size(about))
         dictionaries = own.columns.words & dictionaries_in(about, n_bytes // 2)
     # strings that the file has once are read once
@@ -133,6 +139,25 @@ def parquet_batches(name: str, options: Mapping, n_bytes: int) -> Iterator[tuple
                 piece = batch.slice(start, step)
                 done += len(piece)
                 yield (own, piece), done / max(1, about.num_rows)
+
+
+def require_pages(name: str, about, wanted: set[str], limit: LineLimit | None) -> None:
+    """InputError where the pages of a row group's columns, of which one each is decoded at once, take more than their
+    share of the memory."""
+    if limit is None:
+        return
+    memory = limit.memory_for(limit.n_bytes)
+    for k in range(about.num_row_groups):
+        group = about.row_group(k)
+        columns = [group.column(j) for j in range(group.num_columns)]
+        wide = [one.total_uncompressed_size for one in columns if one.path_in_schema.partition(".")[0] in wanted]
+        pages = sum(min(size, PAGE) for size in wide)
+        if pages > max(SPARED, memory / PAGES_SHARE):
+            need = said("memory", f"{PAGES_SHARE * pages // 1_000_000 + 1}MB")
+            raise InputError(
+                f"{name}: the pages of the {len(wide):,} columns of row group {k} take {pages / 1e6:,.0f} MB at "
+                f"once; give {need}, or write smaller row groups"
+            )
 
 
 def row_size(about) -> tuple[float, float]:
@@ -178,7 +203,7 @@ def dictionaries_in(about, n_bytes: int) -> set[str]:
     return found
 
 
-def ipc_batches(name: str, options: Mapping, n_bytes: int) -> Iterator[tuple[tuple, float]]:
+def ipc_batches(name: str, options: Mapping, n_bytes: int, limit: LineLimit | None) -> Iterator[tuple[tuple, float]]:
     """The batches of a mapped file, cut where they are long."""
     pa = arrow()
     with pa.memory_map(name) as mapped, pa.ipc.open_file(mapped) as file:
