@@ -147,7 +147,8 @@ def test_what_is_replaced_makes_place(tmp_path):
         for number in range(4):
             chunks.put(number, {"a": rng.integers(0, 2**60, 2000)})
         chunks.file.flush()
-        sizes.append((tmp_path / "own").stat().st_size)
+        chunks.file.sink.check()
+        sizes.append(chunks.file.sink.partial.stat().st_size)
     assert sizes[-1] < 2 * sizes[0]
     chunks.close()
 

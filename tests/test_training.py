@@ -421,7 +421,7 @@ def test_settings_that_make_no_sense_are_refused_by_name(rows, settings, expecte
         (np.zeros((0, 3)), np.zeros(0), "has no rows"),
         (np.array([[1.0, np.nan]]), np.ones(1), "a value is not finite"),
         (np.array([[1.0, np.inf]]), np.ones(1), "a value is not finite"),
-        (np.ones((2, 2)), np.array([1.0, np.inf]), "labels must be 2 finite numbers"),
+        (np.ones((2, 2)), np.array([1.0, np.inf]), "row 1 of y: the label inf is not a finite number"),
         (np.ones((2, 2)), np.ones(3), "labels must be 2 finite numbers"),
         (np.ones((2, 2)), np.array(["a", 2.0], dtype=object), "labels must be all numbers or all strings"),
         (np.ones((2, 2)), np.array([{}, 2.0], dtype=object), "labels must be numbers or strings"),

@@ -456,7 +456,7 @@ def test_passes_that_were_in_vain_are_not_made_again():
         progress.position.renewed = not visited
         if not visited:
             progress.certified_outer, progress.certificate = progress.position.outer - 1, {"rel_gap": gap}
-        return next_is_a_check(progress, working_set, None, gap, 1e-7, 1000.0)
+        return next_is_a_check(progress, working_set, gap, 1e-7, 1000.0)
 
     assert following(1.9e-7)
     assert following(1.5e-7)
@@ -478,7 +478,7 @@ def test_a_gap_within_reach_is_looked_at_once_the_visits_have_come_to_ten_times_
         tally = progress.tally
         tally.blocks, tally.inner_passes, tally.nnz_visited, tally.set_work = 3, 30, 10 * (work // 4), work - work // 4
         progress.count_work(looked=False)
-        return next_is_a_check(progress, working_set, None, gap, 1e-6, 1000.0)
+        return next_is_a_check(progress, working_set, gap, 1e-6, 1000.0)
 
     assert not following(3.9e-6, 9_999)
     assert following(3.9e-6, 1)

@@ -16,7 +16,6 @@ from pathlib import Path
 import numpy as np
 
 from blocksvm.errors import InputError, called
-from blocksvm.inputs import open_input
 from blocksvm.kernels.shuffle import gather_rows, order_by_bucket
 from blocksvm.outputs import named_errors, put_array, take_array
 
@@ -157,7 +156,7 @@ class Spool:
         if self.on_disk[bucket]:
             if not path.is_file() or path.stat().st_size != self.on_disk[bucket]:
                 raise InputError(f"{path}: a file of the external shuffle has vanished; split again")
-            with open_input(path) as file:
+            with open(path, "rb") as file:
                 take = partial(take_array, file, place=path)
                 while file.tell() < self.on_disk[bucket]:
                     n, nnz, value_bytes, weight_bytes = take(np.int64, HEADER).tolist()

@@ -106,7 +106,11 @@ def put_array(file: IO[bytes], array: np.ndarray) -> None:
 def take_array(file, dtype, n: int, place: Path) -> np.ndarray:
     """The next n elements of a temporary file; OSError, which names ``place``, where it has fewer."""
     array = np.empty(n, dtype)
-    if file.readinto(array.view(np.uint8)) != array.nbytes:
+    try:
+        filled = file.readinto(array.view(np.uint8))
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(place)) from error
+    if filled != array.nbytes:
         raise OSError(errno.EIO, "a temporary file is shorter than what was written to it", str(place))
     return array
 

@@ -68,7 +68,7 @@ def open_hdf5(path: Path, *kinds: str) -> h5py.File:
     try:
         file = OpenHdf5(path, "r", locking=False)
     except OSError as error:
-        raise damage(path, error) from error
+        raise damage(path, error, "is truncated or damaged") from error
     try:
         require_same(path, os.fstat(file.id.get_vfd_handle()))
     except BaseException:
@@ -165,12 +165,12 @@ def damage_named(file: h5py.File):
         raise damage(file.filename, error) from error
 
 
-def damage(path: str | Path, error: BaseException) -> Exception:
+def damage(path: str | Path, error: BaseException, what: str = "is damaged") -> Exception:
     """What is raised for a file of ours that cannot be read: OSError where the system refused, else InputError."""
     number = system_number(error)
     if number is not None:
         return OSError(number, os.strerror(number), str(path))
-    return InputError(f"{path}: is truncated or damaged ({first_line(error)}); make it again")
+    return InputError(f"{path}: {what} ({first_line(error)}); make it again")
 
 
 def first_line(error: BaseException) -> str:

@@ -298,10 +298,10 @@ class Store(SourceBase):
 def check_parts(parts: np.ndarray, name: str, n_bytes: int, file_bytes: int) -> None:
     """ValueError where a part, which holds ``n_bytes``, is not in the file, or is larger than Blosc makes one."""
     offsets, sizes = parts[name + "_offset"], parts[name + "_size"].astype(np.uint64)
-    if len(parts) and (int(offsets.max()) > file_bytes or int((offsets + sizes).max()) > file_bytes):
-        raise ValueError("the file is truncated")
     if len(parts) and int(sizes.max()) > n_bytes + codec.HEADER:
         raise ValueError(f"a part of /{name} is larger than what it holds")
+    if len(parts) and (int(offsets.max()) > file_bytes or int((offsets + sizes).max()) > file_bytes):
+        raise ValueError("the file is truncated")
 
 
 def not_below_0(path: Path, ids: np.ndarray) -> np.ndarray:
