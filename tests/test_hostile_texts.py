@@ -212,3 +212,13 @@ def test_batches_of_an_iterator_are_checked(tmp_path):
     X = np.eye(4)
     with pytest.raises(InputError, match="row 1 of the batches: the label inf is not a finite number"):
         LinearSVR().fit(iter([(X, np.array([1.0, np.inf, 2.0, 3.0]))]))
+
+
+def test_a_stream_that_skips_bad_lines_skips_a_label_that_is_none(tmp_path, run_in_process):
+    rows = tmp_path / "rows.svm"
+    rows.write_text("1 1:1\ninf 1:2\n-1 2:1\nnan 2:1\n1 1:1\n")
+    done = run_in_process(stream.main, rows, "--learner", "pa1", "--skip-bad", "--json", "--quiet")
+    assert done.code == 0, done.err
+    assert json.loads(done.out)["skipped"] == 2
+    refused = run_in_process(stream.main, rows, "--learner", "pa1", "--quiet")
+    assert refused.code == 2 and f"{rows}:2: the label inf is not a finite number" in refused.err

@@ -317,14 +317,16 @@ class Stream:
 
     def _learn_part(self, part: Part, counter: RecordCounter) -> None:
         batch = part.batch
-        counter.check_labels(batch)
+        # of classes a label that is none of them is skipped, whatever else it is
+        if not self.settings.skip_bad or self.targets.told() is None:
+            counter.check_labels(batch)
         # rows before a bad line are learned from, as they would be had the line come in another piece
         self._learn(part, counter)
         if batch.fault is not None and self.settings.skip_bad:
             self.targets.skip(counter.at(batch, *batch.fault))
-            counter.count(batch)
-        else:
-            counter.check(batch)
+        if batch.fault is not None and not self.settings.skip_bad:
+            raise InputError(counter.at(batch, *batch.fault))
+        counter.count(batch)
 
     def _refuse_weights(self, batch: RowBatch, counter: RecordCounter) -> None:
         """InputError for the first row whose weight is not 1, where a learner's rule has no place for weights."""
