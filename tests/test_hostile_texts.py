@@ -221,4 +221,4 @@ def test_a_stream_that_skips_bad_lines_skips_a_label_that_is_none(tmp_path, run_
     assert done.code == 0, done.err
     assert json.loads(done.out)["skipped"] == 2
     refused = run_in_process(stream.main, rows, "--learner", "pa1", "--quiet")
-    assert refused.code == 2 and f"{rows}:2: the label inf is not a finite number" in refused.err
+    assert refused.code == 2 and f"{rows}:2: the label 'inf' is not a finite number" in refused.err
