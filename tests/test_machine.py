@@ -42,6 +42,7 @@ def test_a_signal_that_a_library_swallowed_is_not_lost():
         with pytest.raises(KeyboardInterrupt):
             console.catch_signals()
     finally:
+        console.signals_interrupt()  # of a command that begins anew
         for number, handler in handlers.items():
             signal.signal(number, handler)
 
