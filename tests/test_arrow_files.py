@@ -154,7 +154,11 @@ def test_pages_that_are_open_at_once_must_fit_in_the_memory(tmp_path, monkeypatc
     """A row group of many columns: what is decoded at once is refused before it is read."""
     path = tmp_path / "wide.parquet"
     rng = np.random.default_rng(0)
-    write(path, pa.table({"label": [1.0, 2.0] * 500} | {f"x{j}": rng.normal(size=1000) for j in range(60)}))
+    write(
+        path,
+        pa.table({"label": [1.0, 2.0] * 500} | {f"x{j}": rng.normal(size=1000) for j in range(60)}),
+        row_group_size=1000,
+    )
     split([str(path)], tmp_path / "s.h5", SplitSettings(memory=20_000_000))
     monkeypatch.setattr(arrow_files, "SPARED", 100_000)
     monkeypatch.setattr(arrow_files, "PAGES_SHARE", 100)

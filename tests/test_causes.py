@@ -11,7 +11,6 @@ import scipy.sparse
 
 import blocksvm
 from blocksvm import predict, train
-from blocksvm.cli import console
 
 split = importlib.import_module("blocksvm.split")
 
@@ -78,8 +77,8 @@ def test_what_cannot_be_read_is_told_as_that(run_in_process):
     import errno
 
     for number, advice in (
-        (errno.EACCES, "give the permission, or name another place"),
-        (errno.EROFS, "give the permission, or name another place"),
+        (errno.EACCES, "allow it, or choose another place"),
+        (errno.EROFS, "choose another place"),
         (errno.ENOSPC, "free some space or choose another place"),
     ):
 
@@ -88,7 +87,6 @@ def test_what_cannot_be_read_is_told_as_that(run_in_process):
 
         done = run_in_process(main)
         assert (done.code, advice in done.last_line) == (2, True)
-    assert console.NAMED
 
 
 def test_a_model_given_as_rows(tmp_path, run_in_process):

@@ -28,7 +28,7 @@ COMMANDS = [made.command for made in MADE] + [piece for one in EXPERIMENTS for p
 def test_each_result_has_an_experiment():
     results = {path.name for path in (ROOT / "experiments/results").glob("*.md")}
     named = [name for experiment in EXPERIMENTS for name in experiment.results]
-    assert set(named) == results
+    assert {*named, "reliability.md"} == results  # which tools/campaigns and tools/faults make
     assert len({experiment.name for experiment in EXPERIMENTS}) == len(EXPERIMENTS)
     # and each program of experiments that is run by itself is in the registry
     programs = {path.stem for path in (ROOT / "experiments").glob("*.py") if "\ndef main(" in path.read_text()}

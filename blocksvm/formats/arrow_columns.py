@@ -293,8 +293,6 @@ class Columns:
         if self._is_number(column.type) and not self.words_given:
             plain = is_plain(column.type, self.types)
             numbers = numbers_in(column, plain).astype(np.float64, copy=False) + 0.0  # -0 is 0
-            if np.isinf(numbers).any():
-                raise InputError(f"the column {self.label} has a label that is not a finite number; mend it")
             if (np.abs(numbers) >= EXACT).any() and not self.types.is_floating(column.type):
                 given = np.array(column.to_pylist(), dtype=object)
                 exact(numbers, given, f"{added('categorical', self.options, self.label)} takes labels as words")

@@ -322,10 +322,8 @@ class Stream:
             counter.check_labels(batch)
         # rows before a bad line are learned from, as they would be had the line come in another piece
         self._learn(part, counter)
-        if batch.fault is not None and self.settings.skip_bad:
+        if batch.fault is not None:
             self.targets.skip(counter.at(batch, *batch.fault))
-        if batch.fault is not None and not self.settings.skip_bad:
-            raise InputError(counter.at(batch, *batch.fault))
         counter.count(batch)
 
     def _refuse_weights(self, batch: RowBatch, counter: RecordCounter) -> None:

@@ -80,7 +80,9 @@ class StreamTargets:
         return own if weights is None else own * weights
 
     def skip(self, sentence: str) -> None:
-        """Count a line that is passed over."""
+        """Count a line that is passed over; InputError where none is."""
+        if not self.skip_bad:
+            raise InputError(sentence)
         if self.again:
             return
         self.skipped += 1
@@ -131,8 +133,6 @@ class StreamTargets:
                 f"the label {label_text(labels[row])} is none of {names}; name the labels with "
                 f"{called('labels')}{sets}",
             )  # fmt: skip
-            if not self.skip_bad:
-                raise InputError(sentence)
             self.skip(sentence)
         codes[bad] = SKIPPED
         return codes
@@ -162,8 +162,6 @@ class SetTargets(StreamTargets):
                 codes[row] = places.setdefault(label, len(places))
                 continue
             sentence = counter.at(batch, int(batch.origin.records[row]), wrong)
-            if not self.skip_bad:
-                raise InputError(sentence)
             self.skip(sentence)
             codes[row] = SKIPPED
         self.sets = SetTable.of([classes[member] for member in own] for own in places)
