@@ -31,7 +31,6 @@ class BlockReader:
         self.pending: tuple[bytes, Future] | None = None
         self.kept: Block | None = None
         self.seconds_waiting = 0.0
-        self.disk_seconds = 0.0  # running mean of the seconds that reading a block leaves all processors idle
 
     def __enter__(self) -> BlockReader:
         return self
@@ -46,18 +45,7 @@ class BlockReader:
             return
         arena = self.arenas[self.next_arena]
         self.next_arena = (self.next_arena + 1) % len(self.arenas)
-        self.pending = (chunks.tobytes(), self.pool.submit(self._read, chunks, arena))
-
-    def _read(self, chunks: np.ndarray, arena: Arena | None) -> Block:
-        began, busy = time.perf_counter(), self._busy()
-        block = self.source.read_block(chunks, arena)
-        idle = max(0.0, time.perf_counter() - began - (self._busy() - busy))
-        self.disk_seconds = running_mean(self.disk_seconds, idle)
-        return block
-
-    def _busy(self) -> float:
-        """Seconds that processors have had work to do for reading, one or several at once."""
-        return self.source.cost.seconds_decoding + self.source.cost.seconds_at_hand
+        self.pending = (chunks.tobytes(), self.pool.submit(self.source.read_block, chunks, arena))
 
     def ready(self) -> bool:
         """The block asked for last has been read (or nothing is being read)."""
@@ -86,11 +74,6 @@ class BlockReader:
         if self.resident:
             self.kept = block
         return block
-
-
-def running_mean(before: float, seconds: float) -> float:
-    """The mean with one more measurement, the latest counting most; ``before``: without it, 0 where there was none."""
-    return 0.8 * before + 0.2 * seconds if before else seconds
 
 
 def iterate_blocks(source: Source, memory: int) -> Iterator[Block]:

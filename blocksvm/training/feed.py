@@ -16,12 +16,11 @@ from blocksvm.training.record import Progress
 
 class Feed(BlockReader):
     """The blocks at hand; bytes read, and the seconds of reading, decoding and waiting, go into the tally of the
-    progress.  waited: seconds that the last block was waited for."""
+    progress."""
 
     def __init__(self, blocks: Blocks, progress: Progress):
         super().__init__(blocks.source, blocks.arena_bytes, blocks.partition.resident)
         self.progress = progress
-        self.waited = 0.0
         self.told = ReadingCost()  # of what reading has cost, what is in a tally already
 
     def take(self, chunks: np.ndarray) -> Block:
@@ -33,8 +32,7 @@ class Feed(BlockReader):
         tally.seconds_reading += cost.seconds_reading - self.told.seconds_reading
         tally.seconds_decoding += cost.seconds_decoding - self.told.seconds_decoding
         self.told = cost
-        self.waited = self.seconds_waiting - before
-        tally.seconds_waiting += self.waited
+        tally.seconds_waiting += self.seconds_waiting - before
         return block
 
     def all_blocks(self, blocks: list[np.ndarray], then: list[np.ndarray] | None = None) -> Iterator[Block]:

@@ -196,8 +196,6 @@ class OuterLoop:
         promising = self.working_set is None and progress.promises(prospect, plan.settings.tol)
         if certificate is None and (position.check or promising):
             self.emit("certifying")
-            if position.check:
-                self.reading.begin()
             # of a check no block has been visited: those that it reads are the outer iteration's own
             read = self.supply.blocks.partition.blocks(position.outer) if position.check else following
             found = self.certifier.certify(read, dual, gather=position.check, then=following)
@@ -256,7 +254,6 @@ class OuterLoop:
     def save(self) -> None:
         """Write the checkpoint: the state, the visit under way, and where the run stands."""
         progress = asdict(self.progress) | {"seconds_before": self.seconds()}
-        progress["cycle"]["seconds_before"] = self.reading.seconds()
         visit = self.reading.visitor.packed(self.working_set)
         of_set = None if self.working_set is None else self.working_set.saved()
         self.checkpoint.save(self.plan, self.state, progress, visit, of_set)

@@ -3,11 +3,8 @@ over between two blocks and behind the last one."""
 
 from __future__ import annotations
 
-import time
-
 import numpy as np
 
-from blocksvm.training.record import Cycle
 from blocksvm.training.visitor import Visitor
 
 
@@ -21,16 +18,6 @@ class Reading:
     def __init__(self, run, visitor: Visitor):
         self.run = run
         self.visitor = visitor
-        self.began = time.perf_counter()
-
-    def begin(self) -> None:
-        """What the reading and the passes over the working set after it bring is counted anew."""
-        self.run.progress.cycle = Cycle()
-        self.began = time.perf_counter()
-
-    def seconds(self) -> float:
-        """Since the reading began."""
-        return self.run.progress.cycle.seconds_before + time.perf_counter() - self.began
 
     def visit_all(self, following: list[np.ndarray]) -> str | None:
         """The visits of the outer iteration at hand, or what is left of them; a status where the run ends here.
@@ -48,7 +35,6 @@ class Reading:
         if position.between_outers():
             run.plan.solver.begin_outer(run.state)
         if run.working_set is not None and position.between_outers():
-            self.begin()
             run.working_set.begin_reading(anew=False)
         blocks = run.supply.blocks.partition.blocks(position.outer)
         while position.visit < len(blocks):
@@ -70,7 +56,7 @@ class Reading:
         return None
 
     def _visit_set(self, between_blocks: bool) -> bool:
-        return self.visitor.visit_set(self.run.working_set, self.run.state, between_blocks, self.seconds)
+        return self.visitor.visit_set(self.run.working_set, self.run.state, between_blocks)
 
     def _broken_off(self) -> str:
         return "interrupted" if self.run.watch.stop() else "max-seconds"

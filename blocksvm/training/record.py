@@ -79,16 +79,6 @@ class Tally:
 
 
 @dataclass
-class Cycle:
-    """A reading and the passes over the working set that follow it: what it has added to the dual so far, the seconds
-    of these passes, and those of everything before the run was resumed."""
-
-    gain: float = 0.0
-    set_seconds: float = 0.0
-    seconds_before: float = 0.0
-
-
-@dataclass
 class Progress:
     """What is known of the whole run so far, and goes into checkpoints.
 
@@ -97,7 +87,7 @@ class Progress:
     projected gradients in its first pass, spread: in its last, seen: the gap that this one saw, further: its passes
     that are made in any case; nnz_since_set: nonzeros of the blocks visited since the last one that had a pass; of a
     visit to a block under way, allowed: the gap that the tolerance allows its rows, gain: what its last pass added to
-    the dual; cycle: the reading under way; estimates: of the primal, the latest; gap_estimate: of the last outer
+    the dual, visit_gain: all of its passes, visit_work: for so many nonzeros visited or read; estimates: of the primal, the latest; gap_estimate: of the last outer
     iteration that visited blocks; checked_gap: relative, certified by the last one where that visited none;
     certificate: the last one taken, and the outer iteration at whose end it was;
     work_since: nonzeros visited since all rows were last looked at for one, those of further passes over a block aside;
@@ -117,7 +107,8 @@ class Progress:
     nnz_since_set: int = 0
     allowed: float = 0.0
     gain: float = 0.0
-    cycle: Cycle = field(default_factory=Cycle)
+    visit_gain: float = 0.0
+    visit_work: float = 0.0
     seconds_before: float = 0.0
     attempts: Attempts = field(default_factory=Attempts)
     estimates: list[float] = field(default_factory=list)
@@ -133,7 +124,7 @@ class Progress:
     @classmethod
     def restored(cls, saved: dict) -> Progress:
         """From its description in a checkpoint."""
-        parts = {"position": Position, "tally": Tally, "attempts": Attempts, "cycle": Cycle}
+        parts = {"position": Position, "tally": Tally, "attempts": Attempts}
         found = cls(**{n: alike(parts[n], value)(**value) if n in parts else value for n, value in saved.items()})
         alike(cls, saved)
         if found.certified_outer and found.certificate is None:

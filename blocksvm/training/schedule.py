@@ -9,28 +9,19 @@ from typing import Protocol
 from blocksvm.errors import InputError, said
 
 MOST_PASSES = 10  # of one visit, where nothing else ends it
-MOST_BESIDE_A_SET = 3  # of one visit by auto, where passes over the working set can fill the time, which do more
-# Passes over the working set after a reading, by the schedules that go by counts: enough for a step along what they
-# have done (solvers/extrapolation.py) and the passes after it.
+# Passes over the working set after a reading: enough for a step along what they have done (solvers/extrapolation.py)
+# and the passes after it.
 MOST_OF_THE_SET = 24
-MOST_BY_THE_CLOCK = 50  # the same, by those that go by the clock, and between two blocks
-NEXT_CYCLE = 0.5  # what the next reading is expected to add in a second, of what this one with its passes does
-# Whoever does not pass over the working set while the next block is being decoded helps to decode it: the passes must
-# bring this much of what the reading with all passes does in a second.
-INSTEAD_OF_HELP = 0.5
-TRIED_EVERY = 4  # blocks, a pass over the working set
-# Of the set's nonzeros: what blocks must have had since the last pass, for one between two blocks by the clock, unless
-# the disk is waited for.  Two of the plan's own blocks have 0.8; beside a set so large that blocks are tiny, passes
-# after every second one took three times as long as all else.
+MOST_WHILE_WAITING = 50  # the same between two blocks, by overlap
+# Of the set's nonzeros: what blocks must have had since the last pass, for another one between two blocks.  Two of the
+# plan's own blocks have 0.8.
 LEAST_READ = 0.5
-# Where the disk leaves processors idle for less of a pass than this, the set is passed over after every second block:
-# passes after each take longer than the visits, and those between which more other rows have moved bring more.
-FILLED = 0.5
-MOST_SPENT = 10.0  # of the seconds of a reading: a set so large that its passes take longer gains little over all rows
-# Without a working set auto makes a further pass where the last one has added so many times as much to the dual in a
-# second as its visit has, waiting for the block included.  With 1.0 IMDB's words took 1.4 times as long (what a block's
-# rows gain among themselves is not all gained), with 2.0 Enron's e-mails 1.1 times.
+# Without a working set auto makes a further pass where the last one has added so many times as much to the dual, for
+# each nonzero visited, as its visit has, the reading of the block counted with it.  By seconds it was 1.5: with 1.0
+# IMDB's words took 1.4 times as long (what a block's rows gain among themselves is not all gained), with 2.0 Enron's
+# e-mails 1.1 times.
 WORTH_ANOTHER = 1.5
+READING_WORK = 1.0  # of a nonzero that is read, in visits to it
 SPREAD_LEFT = 0.1  # of the first pass's: a smaller range of the projected gradients ends the passes over the set
 MOST_BY_GAIN = 40  # of one visit by the schedule gain
 GAIN_LEFT = 0.01  # of the gap that the tolerance allows: a pass that adds less to the dual ends the visit
@@ -39,59 +30,46 @@ MOST_FIXED = 1_000_000  # that may be asked for: far beyond what any block has u
 
 @dataclass(frozen=True)
 class Situation:
-    """What a schedule may know after a pass: passes done, whether the solver is done with the block, whether the next
-    block has been read, and of earlier visits the mean seconds that one block's reading kept the disk busy and the
-    processors idle, and those of one pass (0: unknown); with_set: the working set may be passed over after this visit;
-    gain: what the last pass added to the dual; allowed: the gap that the tolerance allows the block's rows;
-    first_of_warm_start: the first reading of a run that began at another's end, which tells how much of the gap is
-    left; gain_rate: what the last pass added to the dual in a second; visit_rate: the same of all passes of the visit,
-    the wait for a block, as long as it is on average, counted with them; set_empty: there is a working set, which stays
-    empty in this reading."""
+    """What a schedule may know after a pass over a block.
+
+    passes: done; finished: the solver is done with the block; gain: what the last pass added to the dual, work: the
+    nonzeros that it visited; visit_gain, visit_work: the same of the whole visit, and the reading of the block counted
+    as work; allowed: the gap that the tolerance allows the block's rows; with_set: the working set may be passed over
+    after this visit, set_empty: it stays empty in this reading; first_of_warm_start: the first reading of a run that
+    began at another's end, which tells how much of the gap is left; next_ready: the next block has been read, for
+    overlap alone.
+    """
 
     passes: int
-    finished: bool
-    next_ready: bool
-    disk_seconds: float
-    pass_seconds: float
-    with_set: bool = False
+    finished: bool = False
     gain: float = 0.0
+    work: int = 0
+    visit_gain: float = 0.0
+    visit_work: float = 0.0
     allowed: float = 0.0
-    first_of_warm_start: bool = False
-    gain_rate: float = 0.0
-    visit_rate: float = 0.0
+    with_set: bool = False
     set_empty: bool = False
+    first_of_warm_start: bool = False
+    next_ready: bool = False
 
 
 @dataclass(frozen=True)
 class SetSituation:
-    """What a schedule may know after a pass over the working set, and before the first one: passes done, whether more
-    blocks of the reading are to come (else all rows have passed by), whether the next block has been read, and the
-    seconds that its reading is expected to leave all processors idle and that a pass takes (0: unknown); spread of
-    the projected gradients in the first pass and in the last; what the last pass added to the dual in a second, and
-    what the reading with all passes since did; due: there was no pass for some blocks; followed: there was one after
-    the block before this one; enough: the set's own share of the gap, as the last pass saw it, no longer stands in the
-    way of the tolerance; spent: seconds of the passes over the set since the reading began, as a multiple
-    of all others since; read: nonzeros of the blocks visited since the last pass, as a multiple of the set's."""
+    """What a schedule may know before the first pass over the working set, and after each.
+
+    passes: done; between_blocks: more blocks of the reading are to come, else all rows have passed by; spread of the
+    projected gradients in the first pass and in the last; enough: the set's own share of the gap, as the last pass saw
+    it, no longer stands in the way of the tolerance; read: nonzeros of the blocks visited since the last pass, as a
+    multiple of the set's; next_ready: the next block has been read, for overlap alone.
+    """
 
     passes: int
     between_blocks: bool
-    next_ready: bool
-    disk_seconds: float
-    pass_seconds: float
-    first_spread: float
-    spread: float
-    gain_rate: float
-    cycle_rate: float
-    due: bool = False
-    followed: bool = False
+    first_spread: float = 0.0
+    spread: float = 0.0
     enough: bool = False
-    spent: float = 0.0
     read: float = float("inf")
-
-    @property
-    def waited_for(self) -> bool:
-        """Whether the disk leaves processors idle for so much of a pass that it fills the time."""
-        return self.disk_seconds >= FILLED * self.pass_seconds
+    next_ready: bool = False
 
 
 class Schedule(Protocol):
@@ -113,34 +91,16 @@ class ByCounts(Schedule):
 
     def go_on_with_set(self, situation: SetSituation) -> bool:
         if situation.between_blocks:
-            return situation.passes < 1
+            return self.between(situation)
         if situation.passes == 0:
             return True
         if situation.enough:
             return False
         return situation.passes < MOST_OF_THE_SET and situation.spread > SPREAD_LEFT * situation.first_spread
 
-
-class ByTheClock(Schedule):
-    """Passes over the working set while the disk reads the next block, and while it is being decoded, as long as the
-    last one added to the dual what makes up for the help with decoding; after a reading, as long as they add more to it
-    in a second than reading all rows again promises (the marginal value theorem: Charnov, Theoretical Population
-    Biology 9, 1976)."""
-
-    def go_on_with_set(self, situation: SetSituation) -> bool:
-        if situation.passes >= MOST_BY_THE_CLOCK:
-            return False
-        if situation.between_blocks:
-            worthwhile = situation.gain_rate > INSTEAD_OF_HELP * situation.cycle_rate
-            idle = situation.disk_seconds > situation.passes * situation.pass_seconds
-            if not situation.waited_for and (situation.followed or situation.read < LEAST_READ):
-                return False
-            return not situation.next_ready and (idle or worthwhile or (situation.due and situation.passes == 0))
-        if situation.passes == 0:
-            return True
-        if situation.enough or situation.spent > MOST_SPENT:
-            return False
-        return situation.gain_rate > NEXT_CYCLE * situation.cycle_rate
+    def between(self, situation: SetSituation) -> bool:
+        """Whether another pass is made between two blocks."""
+        return situation.passes < 1
 
 
 class Fixed(ByCounts):
@@ -182,42 +142,36 @@ class Gain(ByCounts):
         return situation.passes < MOST_BY_GAIN and situation.gain > GAIN_LEFT * situation.allowed
 
 
-class Overlap(ByTheClock):
+class Overlap(ByCounts):
     """Until the next block has been read, over all that is in memory meanwhile (dual cached loops: Matsushima,
     Vishwanathan, Smola, KDD 2012): once over the block and then over the working set, or, without one, over the
-    block."""
+    block.  The one schedule that goes by the clock."""
 
     def go_on(self, situation: Situation) -> bool:
         alone = not situation.with_set or situation.set_empty
         return alone and not situation.next_ready and situation.passes < MOST_PASSES
 
-    def go_on_with_set(self, situation: SetSituation) -> bool:
-        if situation.between_blocks:
-            worthwhile = situation.waited_for or situation.read >= LEAST_READ
-            return worthwhile and not situation.next_ready and situation.passes < MOST_BY_THE_CLOCK
-        return super().go_on_with_set(situation)
+    def between(self, situation: SetSituation) -> bool:
+        worthwhile = situation.read >= LEAST_READ and situation.passes < MOST_WHILE_WAITING
+        return worthwhile and not situation.next_ready
 
 
-class Auto(ByTheClock):
-    """As many passes as fit, by the times measured so far, in the time that the disk takes for the next block anyway.
+class Auto(ByCounts):
+    """One pass over each block, and over the working set after blocks that come to half of it, which is after every
+    second one of the plan's own.
 
-    One pass where the disk is the faster side: more would cost time that fresh rows use better, and where decoding is
-    what takes long, helping with it.  A further pass is begun when at least half of it is expected to be covered.
-    Without a working set one is also begun while passes add more to the dual in a second than going on to the next
-    block does (the marginal value theorem): where most rows come to rest, further passes cost little.
+    Without a working set further passes are made while they add more to the dual, for their work, than going on to the
+    next block does (the marginal value theorem: Charnov, Theoretical Population Biology 9, 1976): where most rows come
+    to rest, they cost little.
     """
 
     def go_on(self, situation: Situation) -> bool:
-        most = MOST_BESIDE_A_SET if situation.with_set else MOST_PASSES
-        if situation.passes >= most:
+        if situation.with_set or situation.first_of_warm_start or situation.passes >= MOST_PASSES:
             return False
-        alone = not situation.with_set and not situation.first_of_warm_start
-        if alone and situation.gain_rate > WORTH_ANOTHER * situation.visit_rate:
-            return True
-        if situation.next_ready or situation.pass_seconds <= 0.0:
-            return False
-        left = situation.disk_seconds - situation.passes * situation.pass_seconds
-        return left >= 0.5 * situation.pass_seconds
+        return situation.gain * situation.visit_work > WORTH_ANOTHER * situation.visit_gain * situation.work
+
+    def between(self, situation: SetSituation) -> bool:
+        return situation.passes < 1 and situation.read >= LEAST_READ
 
 
 class Replay(Schedule):

@@ -10,10 +10,9 @@ import numpy as np
 from blocksvm.errors import InputError
 from blocksvm.solvers.protocol import SHARE, PassResult, State
 from blocksvm.sources.block import Block
-from blocksvm.sources.reading import running_mean
 from blocksvm.training.plan import Plan
 from blocksvm.training.record import Progress
-from blocksvm.training.schedule import TRIED_EVERY, Replay, SetSituation, Situation
+from blocksvm.training.schedule import READING_WORK, Replay, SetSituation, Situation
 from blocksvm.training.supply import Supply
 from blocksvm.training.visits import Change, Executor, Visit
 from blocksvm.training.working_set import WorkingSet
@@ -48,12 +47,6 @@ class Visitor:
         self.stop = stop
         self.report = report
         self.arrays: State | None = None
-        # running means, for the schedules that go by time
-        self.pass_seconds = 0.0
-        self.waiting_seconds = 0.0  # for a block, helping to decode it included
-        self.set_pass_seconds = 0.0  # of the last pass over the working set
-        self.set_gain_rate = 0.0  # what it added to the dual in a second
-        self.first_pass = self.first_block = True
 
     def packed(self, working_set: WorkingSet | None) -> State | None:
         """``arrays`` for a checkpoint: of a visit to the working set, what its members have, wherever they lie."""
@@ -85,10 +78,11 @@ class Visitor:
     def visit(self, block: Block, state: State, working_set: WorkingSet | None) -> bool:
         """Have one block visited, which was taken last, and its rows gathered; False where the run was stopped
         meanwhile."""
-        self._learn_wait(self.supply.feed.waited)
-        gained = spent = 0.0  # in this visit
         progress, schedule = self.progress, self.plan.schedule
         position = progress.position
+        if not position.passes:
+            in_memory = self.supply.blocks.partition.resident or self.plan.source.in_memory
+            progress.visit_gain, progress.visit_work = 0.0, 0.0 if in_memory else READING_WORK * block.n_nonzeros
         if isinstance(schedule, Replay):
             schedule.begin_visit(len(progress.passes))
 
@@ -99,28 +93,31 @@ class Visitor:
         most = self.plan.settings.passes_left(progress.passes_made)
 
         def wanted(passes: int, result: PassResult | None, seconds: float) -> bool:
-            nonlocal gained, spent
-            gain_rate = 0.0
-            if seconds:
-                self._learn_pace(seconds)
+            work = 0
             if result is not None:
-                gained, spent = gained + result.gain, spent + seconds
-                gain_rate = result.gain / max(seconds, 1e-9)
+                work = result.nnz_visited
+                progress.visit_gain += result.gain
+                progress.visit_work += work
                 if passes == 1:
                     # before the first reading is whole, the losses on it, which are not below what they come to
                     last = progress.estimates[-1] if progress.estimates else None
                     allowed = tol * (result.loss_sum if last is None else abs(last) * share)
                     progress.allowed = self.plan.solver.gain_of_gap * allowed
                 progress.gain = result.gain
-            finished = progress.finished if result is None else result.finished
-            ready, disk = self.supply.feed.ready(), self.supply.feed.disk_seconds
-            with_set = working_set is not None
-            first_of_warm_start = progress.warm_started and not progress.outers_done()
-            return passes < most and schedule.go_on(
-                Situation(passes, finished, ready, disk, self.pass_seconds, with_set, progress.gain, progress.allowed,
-                          first_of_warm_start, gain_rate, gained / max(spent + self.waiting_seconds, 1e-9),
-                          with_set and working_set.idle)
-            )  # fmt: skip
+            situation = Situation(
+                passes,
+                progress.finished if result is None else result.finished,
+                progress.gain,
+                work,
+                progress.visit_gain,
+                progress.visit_work,
+                progress.allowed,
+                working_set is not None,
+                working_set is not None and working_set.idle,
+                progress.warm_started and not progress.outers_done(),
+                self.supply.feed.ready(),
+            )
+            return passes < most and schedule.go_on(situation)
 
         visit = Visit(order, wanted, position.passes, self._fit(block.n_samples), progress.finished)
         change = self._make(visit, block, state)
@@ -136,13 +133,9 @@ class Visitor:
             working_set.gather(block, change.arrays[SHARE])
         return True
 
-    def visit_set(
-        self, working_set: WorkingSet, state: State, between_blocks: bool, seconds: Callable[[], float]
-    ) -> bool:
+    def visit_set(self, working_set: WorkingSet, state: State, between_blocks: bool) -> bool:
         """Have the rows of the working set visited, if the schedule wants it; False where the run was stopped.
-
-        between_blocks: blocks of this reading are still to come; seconds(): since the reading began.
-        """
+        between_blocks: blocks of this reading are still to come."""
         progress, schedule = self.progress, self.plan.schedule
         position = progress.position
         if isinstance(schedule, Replay):
@@ -158,34 +151,17 @@ class Visitor:
 
         def wanted(passes: int, result: PassResult | None, took: float) -> bool:
             if result is not None:
-                self.set_pass_seconds = took
-                self.set_gain_rate = result.gain / max(took, 1e-9)
-                progress.cycle.gain += result.gain
-                progress.cycle.set_seconds += took
                 progress.spread, progress.seen = result.spread, result.seen
                 progress.first_spread = result.spread if passes == 1 else progress.first_spread
                 if result.further:
                     progress.further = passes - 1 + result.further
-            ready, rate = self.supply.feed.ready(), progress.cycle.gain / max(seconds(), 1e-9)
             # between blocks the visits smooth what a step has left rough
-            forced = not between_blocks and passes < progress.further
-            return forced or schedule.go_on_with_set(
-                SetSituation(
-                    passes,
-                    between_blocks,
-                    ready,
-                    self.supply.feed.disk_seconds,
-                    self.set_pass_seconds,
-                    progress.first_spread,
-                    progress.spread,
-                    self.set_gain_rate,
-                    rate,
-                    not any(progress.tally.set_passes[-TRIED_EVERY:]),
-                    any(progress.tally.set_passes[-1:]),
-                    passes > 0 and progress.seen <= (SPARED if passes < LATE else SPARED_LATE) * allowed,
-                    progress.cycle.set_seconds / max(seconds() - progress.cycle.set_seconds, 1e-9),
-                    read,
-                )
+            if not between_blocks and passes < progress.further:
+                return True
+            enough = passes > 0 and progress.seen <= (SPARED if passes < LATE else SPARED_LATE) * allowed
+            ready = self.supply.feed.ready()
+            return schedule.go_on_with_set(
+                SetSituation(passes, between_blocks, progress.first_spread, progress.spread, enough, read, ready)
             )
 
         done = position.passes
@@ -232,20 +208,6 @@ class Visitor:
         self.arrays = change.arrays if stopped else None
         return change
 
-    def _learn_wait(self, took: float) -> None:
-        """The running mean of the wait for a block; nothing was done while the first one was read."""
-        if self.first_block:
-            self.first_block = False
-        else:
-            self.waiting_seconds = running_mean(self.waiting_seconds, took)
-
-    def _learn_pace(self, took: float) -> None:
-        """The running mean of a pass; the first one of a process also loads the kernel, and tells nothing."""
-        if self.first_pass:
-            self.first_pass = False
-        else:
-            self.pass_seconds = running_mean(self.pass_seconds, took)
-
     def _count(self, change: Change) -> None:
         tally = self.progress.tally
         for result, seconds in zip(change.results, change.seconds, strict=True):
@@ -254,7 +216,6 @@ class Visitor:
             tally.nnz_visited += result.nnz_visited
             tally.loss_sum += result.loss_sum
             tally.gain += result.gain
-            self.progress.cycle.gain += result.gain
             tally.seconds_training += seconds
             for figures in result.reports:
                 self.report(figures)
