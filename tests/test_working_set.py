@@ -11,7 +11,7 @@ import pytest
 import reference
 import reference_losses
 from hypothesis import given, settings, strategies
-from training_cases import ByAnotherClock, Run, SlowMatrix, make_store, random_rows, run_in_process, stop_after, train
+from training_cases import Run, SlowMatrix, make_store, random_rows, run_in_process, stop_after, train
 
 from blocksvm.api import fit
 from blocksvm.errors import InputError
@@ -318,7 +318,7 @@ def test_tiny_blocks_do_not_multiply_the_passes(schedule):
     X, y = easy_rows()
     source = SlowMatrix(X, y, chunk_rows=np.arange(0, 600, 5), seconds=0.0003)
     settings = {"block_chunks": 1, "working_set": "0.5", "memory": 10**8, "tol": 0.0, "max_outer": 3, "C": 10.0}
-    run = train(source, schedule=schedule, executor=ByAnotherClock(1000.0), **settings)
+    run = train(source, schedule=schedule, **settings)
     tiny = 0
     for event in run.outer()[1:]:  # the set is full
         if event["blocks"]:
@@ -488,19 +488,6 @@ def test_a_gap_within_reach_is_looked_at_once_the_visits_have_come_to_ten_times_
     assert not following(3.9e-6, 9_000)
 
 
-@pytest.mark.parametrize(
-    ("disk_seconds", "followed", "passes"),
-    [(0.0, False, True), (0.0, True, False), (0.4, True, False), (0.6, True, True)],
-)
-def test_a_fast_disk_leaves_time_for_a_pass_after_every_second_block(disk_seconds, followed, passes):
-    def situation(**changed):
-        given = {"next_ready": False, "disk_seconds": disk_seconds, "gain_rate": 2.0, "followed": followed}
-        return SetSituation(0, True, pass_seconds=1.0, first_spread=1.0, spread=1.0, cycle_rate=1.0, **given | changed)
-
-    assert Auto().go_on_with_set(situation()) == passes
-    assert not Auto().go_on_with_set(situation(next_ready=True)), "no pass where the next block is there"
-
-
 def test_the_first_certificate_is_tried_by_how_often_the_set_was_passed_over():
     attempts = Attempts(factor=FACTOR_WITH_A_SET)
     often, seldom = FACTOR_WITH_A_SET, FACTOR_WITH_FEW_PASSES
@@ -518,10 +505,11 @@ def test_the_first_certificate_is_tried_by_how_often_the_set_was_passed_over():
 
 
 @pytest.mark.parametrize("schedule", [Auto(), Overlap(), Fixed(1)], ids=lambda one: type(one).__name__)
-def test_by_the_clock_a_pass_between_blocks_waits_for_blocks_of_some_size(schedule):
-    def asked(read: float, disk_seconds: float = 0.0) -> bool:
-        return schedule.go_on_with_set(SetSituation(0, True, False, disk_seconds, 1.0, 1.0, 1.0, 9.0, 1.0, read=read))
+def test_a_pass_between_blocks_waits_for_blocks_of_some_size(schedule):
+    def asked(read: float, passes: int = 0, ready: bool = False) -> bool:
+        return schedule.go_on_with_set(SetSituation(passes, True, read=read, next_ready=ready))
 
-    assert asked(0.99 * LEAST_READ) == isinstance(schedule, Fixed), "by counts there is one after each"
+    assert asked(0.99 * LEAST_READ) == isinstance(schedule, Fixed), "of N there is one after each"
     assert asked(LEAST_READ)
-    assert asked(0.0, disk_seconds=2.0), "nothing else could be done meanwhile"
+    assert asked(LEAST_READ, passes=1) == isinstance(schedule, Overlap)
+    assert asked(LEAST_READ, ready=True) != isinstance(schedule, Overlap)

@@ -30,7 +30,6 @@ from blocksvm.training.checkpoint import Checkpoint
 from blocksvm.training.loop import OuterLoop, Watch
 from blocksvm.training.plan import Plan
 from blocksvm.training.settings import TrainSettings
-from blocksvm.training.visits import ThisThread
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 ROOT = Path(__file__).resolve().parents[1]
@@ -164,18 +163,6 @@ class SlowMatrix(Matrix):
     def read_block(self, chunks, arena):
         time.sleep(self.seconds)
         return super().read_block(chunks, arena)
-
-
-class ByAnotherClock(ThisThread):
-    """Says of each pass that it took so many seconds."""
-
-    def __init__(self, seconds: float):
-        self.seconds = seconds
-
-    def make(self, solver, visit, block, state):
-        go_on = visit.go_on
-        visit.go_on = lambda passes, result, took: go_on(passes, result, took and self.seconds)
-        return super().make(solver, visit, block, state)
 
 
 def command(*arguments, module="train", timeout=120, **options) -> subprocess.CompletedProcess:

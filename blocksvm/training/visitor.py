@@ -93,11 +93,10 @@ class Visitor:
         most = self.plan.settings.passes_left(progress.passes_made)
 
         def wanted(passes: int, result: PassResult | None, seconds: float) -> bool:
-            work = 0
             if result is not None:
-                work = result.nnz_visited
+                progress.work = result.nnz_visited
                 progress.visit_gain += result.gain
-                progress.visit_work += work
+                progress.visit_work += progress.work
                 if passes == 1:
                     # before the first reading is whole, the losses on it, which are not below what they come to
                     last = progress.estimates[-1] if progress.estimates else None
@@ -108,7 +107,7 @@ class Visitor:
                 passes,
                 progress.finished if result is None else result.finished,
                 progress.gain,
-                work,
+                progress.work,
                 progress.visit_gain,
                 progress.visit_work,
                 progress.allowed,
