@@ -196,6 +196,9 @@ class OuterLoop:
         promising = self.working_set is None and progress.promises(prospect, plan.settings.tol)
         if certificate is None and (position.check or promising):
             self.emit("certifying")
+            if position.check:
+                progress.cycle_gain, progress.cycle_work = 0.0, self.supply.blocks.work_of_reading
+                progress.worth = 1.0
             # of a check no block has been visited: those that it reads are the outer iteration's own
             read = self.supply.blocks.partition.blocks(position.outer) if position.check else following
             found = self.certifier.certify(read, dual, gather=position.check, then=following)

@@ -33,8 +33,7 @@ class Blocks:
     @property
     def work_of_reading(self) -> float:
         """Of all rows, in nonzeros visited."""
-        in_memory = self.partition.resident or self.source.in_memory
-        return self.source.n_nonzeros * (1.0 if in_memory else working_set.READING_WORK)
+        return self.source.n_nonzeros * (1.0 if self.partition.resident else working_set.READING_WORK)
 
 
 def row_work_bytes(solver: Solver) -> int:

@@ -36,6 +36,7 @@ class Reading:
             run.plan.solver.begin_outer(run.state)
         if run.working_set is not None and position.between_outers():
             run.working_set.begin_reading(anew=False)
+            run.progress.cycle_gain, run.progress.cycle_work, run.progress.worth = 0.0, 0.0, 1.0
         blocks = run.supply.blocks.partition.blocks(position.outer)
         while position.visit < len(blocks):
             more = position.visit + 1 < len(blocks)

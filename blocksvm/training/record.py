@@ -88,8 +88,10 @@ class Progress:
     that are made in any case; nnz_since_set: nonzeros of the blocks visited since the last one that had a pass; of a
     visit to a block under way, allowed: the gap that the tolerance allows its rows, gain: what its last pass added to
     the dual, work: the nonzeros that it visited, visit_gain, visit_work: the same of all of its passes and of reading
-    the block; estimates: of the primal, the latest; gap_estimate: of the last outer iteration that visited blocks;
-    checked_gap: relative, certified by the last one where that visited none;
+    the block; cycle_gain, cycle_work: of all since the reading began, or the certificate that chose the set anew, and
+    worth: of the last pass over the set since then, see ``SetSituation``; estimates: of the primal, the latest;
+    gap_estimate: of the last outer iteration that visited blocks; checked_gap: relative, certified by the last one
+    where that visited none;
     certificate: the last one taken, and the outer iteration at whose end it was;
     work_since: nonzeros visited since all rows were last looked at for one, those of further passes over a block aside;
     finished: what the solver said after the last pass of a visit under way; outers_before: outer iterations of a run
@@ -111,6 +113,9 @@ class Progress:
     work: int = 0
     visit_gain: float = 0.0
     visit_work: float = 0.0
+    cycle_gain: float = 0.0
+    cycle_work: float = 0.0
+    worth: float = 1.0
     seconds_before: float = 0.0
     attempts: Attempts = field(default_factory=Attempts)
     estimates: list[float] = field(default_factory=list)

@@ -12,16 +12,17 @@ MOST_PASSES = 10  # of one visit, where nothing else ends it
 # Passes over the working set after a reading: enough for a step along what they have done (solvers/extrapolation.py)
 # and the passes after it.
 MOST_OF_THE_SET = 24
-MOST_WHILE_WAITING = 50  # the same between two blocks, by overlap
-# Of the set's nonzeros: what blocks must have had since the last pass, for another one between two blocks.  Two of the
-# plan's own blocks have 0.8.
-LEAST_READ = 0.5
+MOST_AT_ALL = 50  # the same by auto, and between two blocks by overlap
+# Of the set's nonzeros: what blocks must have had since the last pass, for another one between two blocks.  One of the
+# plan's own blocks has 0.4.
+LEAST_READ = 0.3
 # Without a working set auto makes a further pass where the last one has added so many times as much to the dual, for
 # each nonzero visited, as its visit has, the reading of the block counted with it.  By seconds it was 1.5: with 1.0
 # IMDB's words took 1.4 times as long (what a block's rows gain among themselves is not all gained), with 2.0 Enron's
 # e-mails 1.1 times.
 WORTH_ANOTHER = 1.5
 READING_WORK = 1.0  # of a nonzero that is read, in visits to it
+NEXT_CYCLE = 0.5  # what the next reading is expected to add for its work, of what this one with its passes does
 SPREAD_LEFT = 0.1  # of the first pass's: a smaller range of the projected gradients ends the passes over the set
 MOST_BY_GAIN = 40  # of one visit by the schedule gain
 GAIN_LEFT = 0.01  # of the gap that the tolerance allows: a pass that adds less to the dual ends the visit
@@ -59,8 +60,10 @@ class SetSituation:
 
     passes: done; between_blocks: more blocks of the reading are to come, else all rows have passed by; spread of the
     projected gradients in the first pass and in the last; enough: the set's own share of the gap, as the last pass saw
-    it, no longer stands in the way of the tolerance; read: nonzeros of the blocks visited since the last pass, as a
-    multiple of the set's; next_ready: the next block has been read, for overlap alone.
+    it, no longer stands in the way of the tolerance; worth: what the last pass added to the dual for each nonzero
+    visited, as a multiple of what the reading with all passes since it began has (1: there was none yet); read:
+    nonzeros of the blocks visited since the last pass, as a multiple of the set's; next_ready: the next block has been
+    read, for overlap alone.
     """
 
     passes: int
@@ -68,6 +71,7 @@ class SetSituation:
     first_spread: float = 0.0
     spread: float = 0.0
     enough: bool = False
+    worth: float = 1.0
     read: float = float("inf")
     next_ready: bool = False
 
@@ -94,13 +98,15 @@ class ByCounts(Schedule):
             return self.between(situation)
         if situation.passes == 0:
             return True
-        if situation.enough:
-            return False
-        return situation.passes < MOST_OF_THE_SET and situation.spread > SPREAD_LEFT * situation.first_spread
+        return not situation.enough and self.behind(situation)
 
     def between(self, situation: SetSituation) -> bool:
         """Whether another pass is made between two blocks."""
         return situation.passes < 1
+
+    def behind(self, situation: SetSituation) -> bool:
+        """Whether another pass is made behind a reading."""
+        return situation.passes < MOST_OF_THE_SET and situation.spread > SPREAD_LEFT * situation.first_spread
 
 
 class Fixed(ByCounts):
@@ -152,17 +158,18 @@ class Overlap(ByCounts):
         return alone and not situation.next_ready and situation.passes < MOST_PASSES
 
     def between(self, situation: SetSituation) -> bool:
-        worthwhile = situation.read >= LEAST_READ and situation.passes < MOST_WHILE_WAITING
+        worthwhile = situation.read >= LEAST_READ and situation.passes < MOST_AT_ALL
         return worthwhile and not situation.next_ready
 
 
 class Auto(ByCounts):
-    """One pass over each block, and over the working set after blocks that come to half of it, which is after every
-    second one of the plan's own.
+    """One pass over each block, and over the working set after blocks that come to a part of it, so that tiny blocks
+    do not multiply the passes, or to as many times more as the last pass was worth less; behind a reading, as long as
+    passes add more to the dual for their work than reading all rows again promises (the marginal value theorem:
+    Charnov, Theoretical Population Biology 9, 1976).
 
-    Without a working set further passes are made while they add more to the dual, for their work, than going on to the
-    next block does (the marginal value theorem: Charnov, Theoretical Population Biology 9, 1976): where most rows come
-    to rest, they cost little.
+    Without a working set further passes over a block are made by the same rule, while they add more than going on to
+    the next block does: where most rows come to rest, they cost little.
     """
 
     def go_on(self, situation: Situation) -> bool:
@@ -171,7 +178,10 @@ class Auto(ByCounts):
         return situation.gain * situation.visit_work > WORTH_ANOTHER * situation.visit_gain * situation.work
 
     def between(self, situation: SetSituation) -> bool:
-        return situation.passes < 1 and situation.read >= LEAST_READ
+        return situation.passes < 1 and situation.read * min(1.0, situation.worth) >= LEAST_READ
+
+    def behind(self, situation: SetSituation) -> bool:
+        return situation.passes < MOST_AT_ALL and situation.worth > NEXT_CYCLE
 
 
 class Replay(Schedule):

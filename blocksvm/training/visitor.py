@@ -81,8 +81,9 @@ class Visitor:
         progress, schedule = self.progress, self.plan.schedule
         position = progress.position
         if not position.passes:
-            in_memory = self.supply.blocks.partition.resident or self.plan.source.in_memory
-            progress.visit_gain, progress.visit_work = 0.0, 0.0 if in_memory else READING_WORK * block.n_nonzeros
+            resident = self.supply.blocks.partition.resident
+            progress.visit_gain, progress.visit_work = 0.0, 0.0 if resident else READING_WORK * block.n_nonzeros
+            progress.cycle_work += progress.visit_work
         if isinstance(schedule, Replay):
             schedule.begin_visit(len(progress.passes))
 
@@ -97,6 +98,8 @@ class Visitor:
                 progress.work = result.nnz_visited
                 progress.visit_gain += result.gain
                 progress.visit_work += progress.work
+                progress.cycle_gain += result.gain
+                progress.cycle_work += progress.work
                 if passes == 1:
                     # before the first reading is whole, the losses on it, which are not below what they come to
                     last = progress.estimates[-1] if progress.estimates else None
@@ -151,6 +154,11 @@ class Visitor:
         def wanted(passes: int, result: PassResult | None, took: float) -> bool:
             if result is not None:
                 progress.spread, progress.seen = result.spread, result.seen
+                progress.cycle_gain += result.gain
+                progress.cycle_work += result.nnz_visited
+                progress.worth = (
+                    result.gain * progress.cycle_work / max(progress.cycle_gain * result.nnz_visited, 1e-300)
+                )
                 progress.first_spread = result.spread if passes == 1 else progress.first_spread
                 if result.further:
                     progress.further = passes - 1 + result.further
@@ -160,7 +168,16 @@ class Visitor:
             enough = passes > 0 and progress.seen <= (SPARED if passes < LATE else SPARED_LATE) * allowed
             ready = self.supply.feed.ready()
             return schedule.go_on_with_set(
-                SetSituation(passes, between_blocks, progress.first_spread, progress.spread, enough, read, ready)
+                SetSituation(
+                    passes,
+                    between_blocks,
+                    progress.first_spread,
+                    progress.spread,
+                    enough,
+                    progress.worth,
+                    read,
+                    ready,
+                )
             )
 
         done = position.passes
