@@ -157,7 +157,7 @@ def test_pages_that_are_open_at_once_must_fit_in_the_memory(tmp_path, monkeypatc
     write(
         path,
         pa.table({"label": [1.0, 2.0] * 500} | {f"x{j}": rng.normal(size=1000) for j in range(60)}),
-        row_group_size=1000,
+        1000,
     )
     split([str(path)], tmp_path / "s.h5", SplitSettings(memory=20_000_000))
     monkeypatch.setattr(arrow_files, "SPARED", 100_000)
