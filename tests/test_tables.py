@@ -495,7 +495,7 @@ def test_labels_of_columns_that_would_merge_are_refused(tmp_path):
         assert [label for label, _ in store.meta["labels"]] == [str(BIG - 1), str(BIG)]
         assert store.meta["n_unlabelled"] == 1
     parquet.write_table(pa.table({"label": [np.inf, 1.0], "x": [1.0, 2.0]}), tmp_path / "t.parquet")
-    with pytest.raises(InputError, match="the column label has a label that is not a finite number; mend it"):
+    with pytest.raises(InputError, match="the label (-?inf) is not a finite number; mend it"):
         split([str(tmp_path / "t.parquet")], tmp_path / "s.h5", SplitSettings(overwrite=True))
 
 
