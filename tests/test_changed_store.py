@@ -534,3 +534,23 @@ def test_the_changed_store_is_the_same_for_any_jobs_and_memory(tmp_path):
         extend([write(tmp_path / "b.svm", text_of(2000, 2))], store, chosen, drop="oldest:10%")
         found.append(store.read_bytes())
     assert found[0] == found[1]
+
+
+def test_of_two_changes_at_once_none_is_lost(tmp_path):
+    """The second one begins while the first one is under way."""
+    store = tmp_path / "s.h5"
+    split([write(tmp_path / "a.svm", text_of(300, 1))], store, SplitSettings(**OPTIONS))
+    more = write(tmp_path / "b.svm", text_of(50, 2))
+    refused = []
+
+    def meanwhile(progress) -> None:
+        if not refused:
+            with pytest.raises(InputError, match="is being changed by another command"):
+                extend([more], store)
+            refused.append(progress)
+
+    extend([more], store, progress=meanwhile)
+    assert refused
+    with open_store(store) as found:
+        assert found.n_samples == 350
+    extend([more], store)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -34,6 +35,7 @@ class EarlierRows:
         self.state = _state_of(path)
         self.store = Store(path)
         try:
+            self._lock()
             self.rule = None if drop is None else dropping(drop, self.store, memory // 2)
             self._look(memory // 2, drop)
         except BaseException:
@@ -43,6 +45,19 @@ class EarlierRows:
         self.n_features = store.n_features
         self.ones = store.value_bytes == 0
         self.weighted = store.weighted
+
+    def _lock(self) -> None:
+        """Hold the store for as long as it is open; InputError where another command changes it.  Between a last look
+        at it and the new one's rename another change could be lost."""
+        try:
+            fcntl.flock(self.store.fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise InputError(
+                f"{self.path}: is being changed by another command; it stays as it is now, try again"
+            ) from None
+        except OSError:  # a file system without locks
+            pass
+        self.require_unchanged()
 
     def __enter__(self) -> EarlierRows:
         return self
