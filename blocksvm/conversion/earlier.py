@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import io
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,6 +12,7 @@ import numpy as np
 
 from blocksvm.conversion.dropping import dropping
 from blocksvm.errors import InputError
+from blocksvm.inputs import open_input
 from blocksvm.outputs import named_errors
 from blocksvm.sources.source import Step
 from blocksvm.sources.store import codec
@@ -34,12 +36,13 @@ class EarlierRows:
         self.path = path
         self.state = _state_of(path)
         self.store = Store(path)
+        self.lock: io.BufferedReader | None = None
         try:
             self._lock()
             self.rule = None if drop is None else dropping(drop, self.store, memory // 2)
             self._look(memory // 2, drop)
         except BaseException:
-            self.store.close()
+            self.close()
             raise
         store = self.store
         self.n_features = store.n_features
@@ -49,8 +52,9 @@ class EarlierRows:
     def _lock(self) -> None:
         """Hold the store for as long as it is open; InputError where another command changes it.  Between a last look
         at it and the new one's rename another change could be lost."""
+        self.lock = open_input(self.path)  # of its own: HDF5 gives a process one descriptor for all that open a file
         try:
-            fcntl.flock(self.store.fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise InputError(
                 f"{self.path}: is being changed by another command; it stays as it is now, try again"
@@ -63,7 +67,13 @@ class EarlierRows:
         return self
 
     def __exit__(self, *exception) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the store, and let others change it."""
         self.store.close()
+        if self.lock is not None:
+            self.lock.close()
 
     def _look(self, memory: int, drop: str | None) -> None:
         """How many rows stay, with which labels, and the places of the others."""
