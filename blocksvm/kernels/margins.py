@@ -101,12 +101,6 @@ def sum_of_squares(x):
 
 
 @kernel
-def inner(a, b):
-    """<a, b>, in a fixed order."""
-    return sum_of_products(a, b)
-
-
-@kernel
 def squared_distance(a, b):
     """||a - b||^2, in a fixed order."""
     return sum_of_difference_products(a, a, b, True)
