@@ -12,12 +12,12 @@ import h5py
 import numpy as np
 import psutil
 import pytest
-from support.damage import damaged, judge
-from test_matrix_files import write_h5ad
-from training_cases import make_store, random_rows, run_in_process
+from support.damage import judge
+from support.damage_files import KINDS, SPLIT, Trial, done, prepare
+from support.h5ad import write_h5ad
+from training_cases import random_rows, run_in_process
 from xxhash import xxh3_64_hexdigest
 
-from blocksvm.cli.console import run
 from blocksvm.errors import InputError
 from blocksvm.formats import parquet_trial
 from blocksvm.info import main as info
@@ -31,7 +31,6 @@ from blocksvm.sources.store.reader import Store
 from blocksvm.sources.store.schema import ROW
 from blocksvm.sources.store.writer import StoreWriter
 from blocksvm.split import main as split
-from blocksvm.train import main as train
 
 # ------------------------------------------------------------------------------------------------ Arrow and Parquet
 
@@ -138,20 +137,9 @@ def rewritten(file, name: str, change) -> None:
 
 @pytest.fixture(scope="module")
 def ours(tmp_path_factory):
-    """A folder with rows.svm, s.h5 of several chunks, m.h5, k.h5 of a machine with a kernel, c.h5, a checkpoint."""
+    """A folder with what ``prepare`` writes: an example of each kind of file."""
     folder = tmp_path_factory.mktemp("ours")
-    X, y = random_rows(n=120, d=25)
-    make_store(folder, X, y, "s", chunk_nonzeros=64)
-    s = str(folder / "s.h5")
-    commands = [
-        (train, s, str(folder / "m.h5"), "--schedule", "2"),
-        (train, s, str(folder / "k.h5"), "--solver", "kernel", "--kernel", "rbf", "--max-outer", "2"),
-        (train, s, str(folder / "n.h5"), "--schedule", "2", "--max-outer", "2", "--checkpoint", str(folder / "c.h5")),
-    ]
-    for main, *arguments in commands:
-        with pytest.raises(SystemExit) as ended:
-            run(main, [*arguments, "--quiet"])
-        assert not ended.value.code
+    prepare(folder)
     return folder
 
 
@@ -306,58 +294,15 @@ def reforged(path, seed: int) -> str:
     return told[0]
 
 
-def commands_on(kind: str, folder, path):
-    """The commands that a file of ours is given to."""
-    out = folder / "out.txt"
-    scores = ("--scores", "--overwrite", "--quiet")
-    return {
-        "store": [
-            (info, path, "--verify"),
-            (predict, folder / "m.h5", path, out, *scores),
-            (train, path, folder / "new.h5", "--max-outer", "2", "--overwrite", "--quiet"),
-        ],
-        "model": [
-            (info, path, "--verify", "--top", "3"),
-            (predict, path, folder / "s.h5", out, *scores),
-            (predict, path, folder / "s.svm", out, *scores),
-            (train, folder / "s.h5", folder / "new.h5", "--warm-start", path, "-C", "2", "--overwrite", "--quiet"),
-        ],
-        "kernel": [
-            (info, path, "--verify"),
-            (predict, path, folder / "s.h5", out, *scores),
-            (predict, path, folder / "s.svm", out, *scores),
-        ],
-        "checkpoint": [
-            (info, path, "--verify"),
-            (train, folder / "s.h5", folder / "new.h5", "--schedule", "2", "--max-outer", "4", "--checkpoint", path)
-            + ("--resume", "--overwrite", "--quiet"),
-        ],
-    }[kind]
-
-
-FILES = {"store": "s.h5", "model": "m.h5", "kernel": "k.h5", "checkpoint": "c.h5"}
-
-
-def ran(command) -> bytes:
-    """Run a command, in ``judge``."""
-    main, *arguments = command
-    try:
-        run(main, [str(argument) for argument in arguments])
-    except SystemExit as ended:
-        if ended.code:
-            raise
-    return b""
-
-
-@pytest.mark.parametrize("kind", FILES)
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if KINDS[kind].name.endswith(".h5")])
 def test_forged_descriptions_are_refused_or_harmless(ours, tmp_path, kind):
     """What is not a sentence is none of these either: a crash, a hang, a traceback."""
-    path = tmp_path / FILES[kind]
+    path = tmp_path / "bad.h5"
     for seed in range(6):
-        path.write_bytes((ours / FILES[kind]).read_bytes())
+        path.write_bytes((ours / KINDS[kind].name).read_bytes())
         told = reforged(path, seed)
-        for command in commands_on(kind, ours, path):
-            verdict = judge(lambda command=command: ran(command), None)
+        for command in KINDS[kind].commands:
+            verdict = judge(lambda command=command: done(command, bad=path, here=ours), None)
             assert verdict.held, (told, command, verdict)
 
 
@@ -606,8 +551,7 @@ PICKLE = b"cposix\nsystem\n(S'touch ran'\ntR."
 def test_claims_of_npz_are_refused_before_memory_is_taken(tmp_path, changed, says):
     path = tmp_path / "X.npz"
     npz_of(path, **changed())
-    command = (split, path, tmp_path / "s.h5", "--duplicates", "sum", "--quiet")
-    verdict = judge(lambda: ran(command), None)
+    verdict = judge(lambda: done(f"{SPLIT} --duplicates sum", bad=path, here=tmp_path), None)
     assert verdict.kind == ("refused" if says else "same") and says in verdict.text, verdict
     assert verdict.peak_bytes < taken() + MOST_MORE
 
@@ -630,7 +574,7 @@ def test_claims_of_npz_are_refused_before_memory_is_taken(tmp_path, changed, say
 def test_claims_of_npy_are_refused(tmp_path, data, says):
     path = tmp_path / "X.npy"
     path.write_bytes(data)
-    verdict = judge(lambda: ran((split, path, tmp_path / "s.h5", "--quiet")), None)
+    verdict = judge(lambda: done(SPLIT, bad=path, here=tmp_path), None)
     assert verdict.kind == ("refused" if says else "same") and says in verdict.text, verdict
     assert verdict.peak_bytes < taken() + MOST_MORE
 
@@ -699,72 +643,12 @@ def test_tables_without_features_are_one_sentence(kind, tmp_path, capsys):
 # ------------------------------------------------------------------------------------------------ a small campaign
 
 
-def foreign_files(folder):
-    """Of each format of files an example, and what split is told of it."""
-    from scipy import sparse
-
-    X, y = random_rows(n=60, d=12)
-    write_h5ad(folder / "X.h5ad", X, y, [f"g{j}" for j in range(12)])
-    sparse.save_npz(folder / "X.npz", X)
-    np.save(folder / "X.npy", X.toarray())
-    found = {"h5ad": ("X.h5ad", "--label", "type"), "npz": ("X.npz",), "npy": ("X.npy",)}
-    try:
-        import pyarrow as pa
-        from pyarrow import parquet
-    except ImportError:
-        return found
-    words = [["red", "green", None][i % 3] for i in range(60)]
-    columns = {"label": y, "x": X[:, 0].toarray().ravel(), "word": words, "code": pa.array(words).dictionary_encode()}
-    table = pa.table(columns | {"list": [[word] if word else [] for word in words]})
-    parquet.write_table(table, folder / "X.parquet", row_group_size=25)
-    with pa.ipc.new_file(str(folder / "X.arrow"), table.schema) as file:
-        file.write_table(table, max_chunksize=25)
-    return found | {"parquet": ("X.parquet", "--label", "label"), "arrow": ("X.arrow", "--label", "label")}
-
-
-@pytest.mark.parametrize(("kind", "cases"), [("store", 20), ("model", 15), ("kernel", 10), ("checkpoint", 15)])
-def test_damaged_files_of_ours_change_nothing_without_a_word(ours, tmp_path, kind, cases):
-    """Refused, or read as they were; info --verify reads everything, predict and train what they need."""
-    path = tmp_path / FILES[kind]
-    data = (ours / FILES[kind]).read_bytes()
-    written = {predict: "out.txt", train: "new.h5"}
-
-    def result(command) -> bytes:
-        path.write_bytes(given)
-        ran(command)
-        name = written.get(command[0])
-        if name == "new.h5":
-            with h5py.File(ours / name) as file:
-                return file["weights"][()].tobytes()
-        return (ours / name).read_bytes() if name else b""
-
-    commands = [(*command, "--schedule", "2") if command[0] is train else command
-                for command in commands_on(kind, ours, path)]  # fmt: skip
-    given, expected = data, []
-    for command in commands:
-        expected.append(result(command))
-    for seed in range(cases):
-        given = damaged(data, seed)
-        for command, wanted in zip(commands, expected, strict=True):
-            verdict = judge(lambda command=command: result(command), wanted)
-            assert verdict.held, (seed, command, verdict)
-
-
-@pytest.mark.parametrize(
-    ("kind", "cases"), [("h5ad", 5), ("npz", 25), ("npy", 15), ("parquet", 30), ("arrow", 30)]
-)  # fmt: skip
-def test_damaged_files_of_others_are_one_sentence_or_rows(tmp_path, monkeypatch, kind, cases):
+@pytest.mark.parametrize("kind", KINDS)
+def test_damaged_files_are_refused_or_change_nothing_without_a_word(ours, monkeypatch, kind):
     monkeypatch.setattr(foreign, "PATIENCE", 1)
-    files = foreign_files(tmp_path)
-    if kind not in files:
+    if not (ours / KINDS[kind].name).exists():
         pytest.skip("pyarrow is not installed")
-    name, *more = files[kind]
-    path = tmp_path / f"bad.{kind}"
-    data = (tmp_path / name).read_bytes()
-    command = (split, path, tmp_path / "s.h5", "--overwrite", "--quiet", *more)
-    path.write_bytes(data)
-    ran(command)
-    for seed in range(cases):
-        path.write_bytes(damaged(data, seed))
-        verdict = judge(lambda: ran(command), None)
-        assert verdict.held, (seed, verdict)
+    trial = Trial(kind, ours)
+    for seed in range(5 if kind.startswith("h5ad") else 15):
+        for command, verdict in zip(trial.kind.commands, trial.verdicts(seed), strict=True):
+            assert verdict.held, (seed, command, verdict)

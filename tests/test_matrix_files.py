@@ -12,6 +12,7 @@ import pytest
 from conftest import in_source_order
 from scipy import sparse
 from stream_cases import learned
+from support.h5ad import write_h5ad
 from training_cases import run_in_process
 
 from blocksvm.conversion.convert import SplitSettings, split
@@ -40,30 +41,6 @@ def expected(X, y) -> list[tuple]:
     X.eliminate_zeros()
     return [(label, row.indices.tolist(), row.data.astype(np.float32).astype(float).tolist()) for label, row in
             zip(y.tolist(), X, strict=True)]  # fmt: skip
-
-
-def write_h5ad(path, X, y, names, dense=False, categorical=True, kind="csr_matrix"):
-    """As anndata writes it."""
-    with h5py.File(path, "w") as file:
-        if dense:
-            file["X"] = X.toarray()
-            file["X"].attrs["encoding-type"] = "array"
-        else:
-            group = file.create_group("X")
-            group.attrs["encoding-type"], group.attrs["shape"] = kind, X.shape
-            for key in ("data", "indices", "indptr"):
-                group[key] = getattr(X, key)
-        var = file.create_group("var")
-        var.attrs["_index"] = "genes"
-        var.create_dataset("genes", data=names, dtype=STRINGS)
-        obs = file.create_group("obs")
-        obs.attrs["_index"] = "_index"
-        obs.create_dataset("_index", data=[f"cell{i}" for i in range(len(y))], dtype=STRINGS)
-        obs["depth"] = y
-        column = obs.create_group("type")
-        column.attrs["encoding-type"] = "categorical"
-        column.create_dataset("categories", data=["B", "T"], dtype=STRINGS)
-        column["codes"] = (y > 0).astype(np.int8)
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int8, np.bool_])

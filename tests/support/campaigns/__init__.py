@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[3]
-NAMES = ("kills", "text", "memory", "concurrency", "numbers", "long", "container")
+NAMES = ("kills", "text", "memory", "concurrency", "numbers", "long", "container", "damage")
 
 
 @dataclass(frozen=True)

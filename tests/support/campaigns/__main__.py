@@ -24,10 +24,13 @@ def main() -> int:
     parser.add_argument("--cases", type=int, metavar="N", help="how many (default: as reliability.md tells)")
     parser.add_argument("--seed", type=int, default=0, metavar="S")
     parser.add_argument("--only", metavar="NUMBER,...", help="these cases alone, to repeat one")
+    parser.add_argument("--kind", action="append", metavar="KIND", help="only cases of this line of the table")
     options = parser.parse_args()
     campaign = modules[options.name]
     n = options.cases or campaign.CASES
     numbered = list(enumerate(campaign.cases(n, options.seed)))
+    if options.kind:
+        numbered = [(number, case) for number, case in numbered if case.kind in options.kind]
     if options.only:
         wanted = {int(number) for number in options.only.split(",")}
         numbered = [(number, case) for number, case in numbered if number in wanted]
