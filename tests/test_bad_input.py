@@ -17,7 +17,7 @@ import zstandard
 from blocksvm.conversion.convert import split
 from blocksvm.formats import FORMATS
 from blocksvm.info import main as info
-from blocksvm.split import main
+from blocksvm.split import main, parser
 
 GOOD = b"+1 1:0.5 7:2\n-1 2:1.5\n"
 
@@ -393,6 +393,13 @@ def test_bad_arguments_are_named(tmp_path, refused, arguments, says):
     rows = tmp_path / "rows.svm"
     rows.write_bytes(GOOD)
     assert says in refused(rows, refused.folder / "s.h5", *arguments)
+
+
+def test_options_may_stand_between_the_names(tmp_path):
+    rows, held, store = tmp_path / "rows.svm", tmp_path / "h.h5", tmp_path / "s.h5"
+    rows.write_bytes(GOOD)
+    options = parser().parse_args([str(rows), "--holdout", "0.3", str(held), "--seed", "-0", str(store)])
+    assert (options.inputs, options.store, options.holdout) == ([str(rows)], str(store), ["0.3", str(held)])
 
 
 def test_missing_arguments_are_named(refused):

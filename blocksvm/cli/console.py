@@ -119,11 +119,15 @@ class Parser(argparse.ArgumentParser):
         return found
 
     def _told_apart(self, arguments: list[str]) -> list[str]:
-        """The arguments, each that follows an option as its value marked as such; an unknown option is an error."""
-        found, values = [], 0
+        """The arguments, each that follows an option as its value marked as such; an unknown option is an error.
+
+        Options come first, since argparse takes positional arguments only where they stand together; not where a
+        subcommand begins, which has options of its own.
+        """
+        found, places, values = [], [], 0
         for number, text in enumerate(arguments):
             if text == "--":
-                return [*found, *arguments[number:]]
+                return [*found, *places, *arguments[number:]]
             known = self._option(text)
             # a mistyped option is more likely than a value that begins with "--"
             if values and known is None and not text.startswith("--"):
@@ -135,13 +139,16 @@ class Parser(argparse.ArgumentParser):
                 action, attached = known
                 values = 0 if attached else {None: 1}.get(action.nargs, action.nargs)
                 values = values if isinstance(values, int) else 0
+            elif self._subparsers is None and not text.startswith("-"):
+                places.append(text)
+                continue
             elif text.startswith("-") and text[1:2] not in "0123456789.":
                 flag = text.partition("=")[0] if text.startswith("--") else text[:2]
                 if sentence := self.refusal(flag):
                     raise InputError(sentence)
                 self.error(f"unrecognized arguments: {text}{self._meant(text)}")
             found.append(text)
-        return found
+        return [*found, *places]
 
     def _option(self, text: str) -> tuple[argparse.Action, bool] | None:
         """The option that an argument is, and whether its value is attached to it (``--tol=1e-3``, ``-C0.1``)."""
