@@ -71,7 +71,7 @@ def fit(
     command line are (``fit(X, y, solver="omd", mirror="p-norm", p=15.0, step=0.3, average=True)``), and those of the
     run (memory, tol, schedule, ...); ``blocksvm.describe_solver(NAME)`` lists them.  on_event is called with a dict
     for each event: "start", "visit", "outer" (the figures of an outer iteration) and "end"; stop() is asked after each
-    inner pass, and ends the run where it says True; valid: a source to score after each outer iteration; warm_start: a
+    visit, and ends the run where it says True; valid: a source to score after each outer iteration; warm_start: a
     model or checkpoint of the same rows, or what is in memory of such a run; continue_from: a model of an online
     learner, which goes on with its settings, or the arrays of its state, as ``loop.state`` has them, which goes on with
     those given; prior: a model to be regularised towards.  Raises InputError where the settings do not fit the
@@ -89,7 +89,7 @@ def fit(
     asked = (
         TrainSettings.of(**settings) if continue_from is None else TrainSettings.continuing(continue_from, **settings)
     )
-    plan = Plan(source, asked, earlier=earlier, valid=valid, stop=stop)
+    plan = Plan(source, asked, earlier=earlier, valid=valid)
     begin = warm_start if isinstance(warm_start, SavedRun) else _path(warm_start)
     loop = OuterLoop(plan, Watch(on_event, stop), warm_start=begin)
     if state is not None:

@@ -17,7 +17,7 @@ from blocksvm.sources.matrix import Matrix
 from blocksvm.sources.store.reader import open_store
 from blocksvm.training.schedule import MOST_OF_THE_SET
 from blocksvm.training.visitor import LATE, SPARED, SPARED_LATE
-from blocksvm.training.visits import ThisThread
+from blocksvm.training.visit import ThisThread
 
 
 class Case:

@@ -27,7 +27,7 @@ from blocksvm.reporting.runs import load_runs, told_apart
 from blocksvm.reporting.server import Pages
 from blocksvm.reporting.svg import HALF_A_LETTER, LANES_WIDTH, MOST_SPANS, WIDTH, drawn, merged, timeline
 from blocksvm.sources.store.reader import Store
-from blocksvm.training.trace import TRACED
+from blocksvm.model.trace import TRACED
 
 FOLDER = Path(page_of.__code__.co_filename).parent
 EVIL = "\"><script>alert(1)</script>'&<img src=x onerror=alert(2)>"

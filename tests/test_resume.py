@@ -21,7 +21,7 @@ from blocksvm.model.state import describe_checkpoint
 from blocksvm.sources.matrix import Matrix
 from blocksvm.sources.store.reader import Store
 from blocksvm.train import main as train_main
-from blocksvm.training.trace import earlier_run, replayed_by
+from blocksvm.model.trace import earlier_run, replayed_by
 
 
 @pytest.fixture(scope="module")

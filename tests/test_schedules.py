@@ -33,7 +33,7 @@ from blocksvm.training.schedule import (
     make_schedule,
 )
 from blocksvm.training.settings import TrainSettings
-from blocksvm.training.trace import Trace, earlier_run
+from blocksvm.model.trace import Trace, earlier_run
 
 
 @pytest.fixture(scope="module")

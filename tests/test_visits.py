@@ -10,7 +10,7 @@ import pytest
 from training_cases import looped, random_rows
 
 from blocksvm.sources.matrix import Matrix
-from blocksvm.training.visits import Change, ThisThread, Visit, apply, part_of, run_visit
+from blocksvm.training.visit import Change, ThisThread, Visit, apply, part_of, run_visit
 
 CHUNK_ROWS = np.arange(0, 240, 8)
 SETTINGS = [

@@ -25,7 +25,7 @@ from blocksvm.training.certificate import FACTOR_WITH_A_SET, FACTOR_WITH_FEW_PAS
 from blocksvm.training.checks import next_is_a_check
 from blocksvm.training.record import Progress
 from blocksvm.training.schedule import LEAST_READ, MOST_OF_THE_SET, Auto, Fixed, Overlap, SetSituation
-from blocksvm.training.trace import earlier_run
+from blocksvm.model.trace import earlier_run
 from blocksvm.training.working_set import KEPT, LOWERED, CopiedRows, RowsOfTheBlock, figures_of, largest_first
 
 LOSSES = ("hinge", "squared-hinge", "logistic")

@@ -26,9 +26,9 @@ from blocksvm.model.state import describe_checkpoint
 from blocksvm.model.takeover import EarlierModels
 from blocksvm.sources.matrix import Matrix
 from blocksvm.sources.store.reader import Store
-from blocksvm.training.checkpoint import Checkpoint
 from blocksvm.training.loop import OuterLoop, Watch
 from blocksvm.training.plan import Plan
+from blocksvm.training.saving import Checkpoint
 from blocksvm.training.settings import TrainSettings
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
@@ -129,7 +129,7 @@ def looped(source, *, watch=Watch(), valid=None, checkpoint=None, resume=False, 
     )
     earlier = EarlierModels(source, continue_from, prior)
     saved = describe_checkpoint(checkpoint) if resume else None
-    plan = Plan(source, asked, earlier=earlier, valid=valid, resume=saved, replay=replay, stop=watch.stop)
+    plan = Plan(source, asked, earlier=earlier, valid=valid, resume=saved, replay=replay)
     kept = None if checkpoint is None else Checkpoint(checkpoint, checkpoint_seconds)
     return OuterLoop(plan, watch, checkpoint=kept, warm_start=warm_start, executor=executor)
 

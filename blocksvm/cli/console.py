@@ -121,8 +121,8 @@ class Parser(argparse.ArgumentParser):
     def _told_apart(self, arguments: list[str]) -> list[str]:
         """The arguments, each that follows an option as its value marked as such; an unknown option is an error.
 
-        Positional arguments come first, since argparse takes them only where they stand together; not where a subcommand
-        begins, which has options of its own.
+        Positional arguments come first, since argparse takes them only where they stand together; not where a
+        subcommand begins, which has options of its own.
         """
         found, places, values = [], [], 0
         for number, text in enumerate(arguments):

@@ -16,14 +16,13 @@ from blocksvm.cli.display import TrainDisplay, train_summary
 from blocksvm.cli.options import resumes
 from blocksvm.model.state import describe_checkpoint
 from blocksvm.model.takeover import EarlierModels
+from blocksvm.model.trace import EarlierRun, Trace, earlier_run, replayed_by
 from blocksvm.sources.store.reader import Store
-from blocksvm.training.checkpoint import Checkpoint
 from blocksvm.training.loop import OuterLoop, Watch
 from blocksvm.training.plan import Plan
 from blocksvm.training.record import Result
-from blocksvm.training.saving import save_result
+from blocksvm.training.saving import Checkpoint, save_result
 from blocksvm.training.settings import TrainSettings
-from blocksvm.training.trace import EarlierRun, Trace, earlier_run, replayed_by
 
 ENDS_BESIDES = ("event", "passes", "set_passes", "alpha_factors")  # of an end, what is no figure of the result
 
@@ -90,7 +89,7 @@ class Session:
     def _plan(self, source: Store, valid: Store | None, resume: dict | None, replayed: EarlierRun | None) -> Plan:
         earlier = EarlierModels(source, _path(self.options.continue_from), _path(self.options.prior))
         passes = (replayed.passes, replayed.set_passes) if replayed else replayed_by(resume)
-        plan = Plan(source, self.settings, earlier=earlier, valid=valid, resume=resume, replay=passes, stop=self.stop)
+        plan = Plan(source, self.settings, earlier=earlier, valid=valid, resume=resume, replay=passes)
         if replayed:
             replayed.check(plan)
         return plan
@@ -101,7 +100,7 @@ class Session:
 
         def write(event: dict) -> None:
             if not opened:
-                outer = resume and resume["progress"]["position"]["outer"]
+                outer = resume and resume["progress"]["outer"]
                 warn = partial(print, file=sys.stderr)
                 overwrite = self.options.overwrite or self.options.resume
                 opened.append(Trace(self.outputs["log"], outer, warn, overwrite))

@@ -9,7 +9,6 @@ the loss's functions in the place of those of loss.py (``Loss.compiled``).
 import numpy as np
 
 from blocksvm.kernels import kernel
-from blocksvm.kernels.common_direction import CONSTANT, CURVATURE, LEAST_LEFT, TAU, two_dots
 from blocksvm.kernels.loss import (
     AT_REST,
     conjugate,
@@ -37,7 +36,7 @@ NEGLIGIBLE = 1.0e-12
 
 
 def dual_cd_pass(indptr, indices, values, y, weights, sq_norms, order, bias, cost, p, shrink_above, shrink_below,
-                 rest_beyond, rest_visits, w, alpha, active, rest, pauses, share, frequent, along):  # fmt: skip
+                 rest_beyond, rest_visits, sigma, w, alpha, active, rest, pauses, share):  # fmt: skip
     """One inner pass over the rows in ``order``.
 
     y (n,) int16 of +-1, or float64; weights (n,) float64 or None; sq_norms (n,) float64 ||x_i||^2 without the bias;
@@ -48,12 +47,13 @@ def dual_cd_pass(indptr, indices, values, y, weights, sq_norms, order, bias, cos
     it is left out of its next ``rest_visits`` visits (+inf: none); w (d + 1,), alpha (n,) float64, active (n,) uint8
     and rest (n,) uint8 are updated.  Rows of cost 0 are passed over.
 
+    sigma >= 1: where several blocks are visited from one w at once, w becomes w + sigma sum_i (change of a_i) direction_i
+    x_i, as if sigma such blocks moved it, and curvatures grow by as much, so that the changes of up to sigma blocks may
+    be added up (Ma et al., ICML 2015, the local subproblem of equation 9 with sigma' = sigma).
+
     With a working set (both of length 0 without one): pauses (n,) uint8, how long each row's last rest was, the next
     one is 3 visits more than twice as long, at most ``rest_visits``; share (n,) float64, each visited row's share of the
     gap as ``share_of_gap`` has it, before its own step.
-
-    With a direction that the rows have in common: frequent and along as kernels/common_direction.py has them (both of
-    length 0, or along[CURVATURE] = 0, without one); w and alpha are to follow along[TAU] after the pass.
 
     Returns (pg_max, pg_min, rows dropped, nonzeros, loss sum of the margins seen before each row's own step, the part
     of it that belongs to rows put to rest, change of sum_i conjugate_i, increase of D, sum of the shares).
@@ -61,9 +61,6 @@ def dual_cd_pass(indptr, indices, values, y, weights, sq_norms, order, bias, cos
     d = w.shape[0] - 1
     n = order.shape[0]
     with_set = share.shape[0] > 0
-    with_common = along.shape[0] > 0 and along[CURVATURE] > 0.0
-    curvature = along[CURVATURE] if with_common else 0.0
-    tau = along[TAU] if with_common else 0.0
     pg_max = -np.inf
     pg_min = np.inf
     dropped = 0
@@ -92,15 +89,7 @@ def dual_cd_pass(indptr, indices, values, y, weights, sq_norms, order, bias, cos
         nonzeros += stop - start
         target = float(y[i])
         a = alpha[i]
-        shift = 0.0
-        g = 0.0
-        if with_common:
-            z, g = two_dots(indices, values, start, stop, w, frequent)
-            g += along[CONSTANT]
-            shift = tau * g
-            z += bias * w[d] + shift
-        else:
-            z = dot(indices, values, start, stop, w) + bias * w[d]
+        z = dot(indices, values, start, stop, w) + bias * w[d]
         suffered = value(z, target, c, p)
         loss += suffered
         projected, excess = stationarity(a, z, target, c, p)
@@ -122,22 +111,16 @@ def dual_cd_pass(indptr, indices, values, y, weights, sq_norms, order, bias, cos
         pg_max = max(pg_max, projected)
         pg_min = min(pg_min, projected)
         if abs(projected) > NEGLIGIBLE:
-            q = sq_norms[i] + bias_sq
-            left = q
-            if with_common:
-                left = max(q - g * g / curvature, LEAST_LEFT * q)
-            new = step(a, z, left, target, c, p)
+            q = sigma * (sq_norms[i] + bias_sq)
+            new = step(a, z, q, target, c, p)
             more = conjugate(new, target, c, p) - conjugate(a, target, c, p)
             change += more
             move = (new - a) * direction(target, p)
-            gain -= more + move * ((z - shift) + 0.5 * move * q)
+            gain -= more + move * (z + 0.5 * move * q)
             alpha[i] = new
+            move *= sigma
             add_row(indices, values, start, stop, move, w)
             w[d] += move * bias
-            if with_common:
-                tau -= move * g / curvature
-    if with_common:
-        along[TAU] = tau
     return pg_max, pg_min, dropped, nonzeros, loss, resting_loss, change, gain, shares
 
 

@@ -94,20 +94,6 @@ def take_in(block, values, weights, chosen, share, slots, held, to_values, to_we
 
 
 @kernel
-def list_members(slots, member, listed):
-    """The members' slots in ``listed`` (m,) int32, as far as they fit, by the rows' numbers in their source.  Returns how
-    many there are."""
-    count = 0
-    for number in range(slots.shape[0]):
-        slot = slots[number]
-        if slot >= 0 and member[slot]:
-            if count < listed.shape[0]:
-                listed[count] = slot
-            count += 1
-    return count
-
-
-@kernel
 def compact(slots, held, values, weights, room, used, member, held_share):
     """Close the gaps that rows which are no members leave."""
     rows = held[4]

@@ -36,7 +36,7 @@ from blocksvm.learners.loops import (
 )
 from blocksvm.learners.protocol import LARGEST, Regulariser, Setting, Settings, positive
 from blocksvm.learners.solver import EPOCHS_LENGTH, LAST, end_epoch, is_reported, progress_of
-from blocksvm.solvers.protocol import Capabilities, Method, PassResult, Solver, State, StateArray, Task, VisitArray
+from blocksvm.solvers.protocol import Capabilities, Method, PassResult, Solver, State, StateArray, Task, Visit
 from blocksvm.sources.block import Block
 
 POWERS = {"hinge": 1, "squared-hinge": 2}
@@ -149,12 +149,10 @@ class ExactRunner:
             raise InputError(f"{said('bias', bias)}: must be from 0 to {LARGEST:g}")
         self.bias = bias
 
-    def learn(self, block: Block, order: np.ndarray, state: State, *, first: int = 0,
-              stop: Callable[[], bool] = lambda: False, after_row: Callable[[], None] = lambda: None,
-              scores: np.ndarray | None = None, after: np.ndarray | None = None) -> int:  # fmt: skip
-        """Predict each row of ``order`` from position ``first`` on, then learn from it; the position reached, which is
-        not the end where stop() said True.  after_row() is called after each row; scores, after (n,): of each row by the w
-        before and after it."""
+    def learn(self, block: Block, order: np.ndarray, state: State, *, after_row: Callable[[], None] = lambda: None,
+              scores: np.ndarray | None = None, after: np.ndarray | None = None) -> None:  # fmt: skip
+        """Predict each row of ``order``, then learn from it.  after_row() is called after each row; scores, after (n,):
+        of each row by the w before and after it."""
         tally = state["tally"]
         power = POWERS[self.settings["loss"]]
         values = np.ones(block.n_nonzeros) if block.values is None else block.values.astype(np.float64)
@@ -163,9 +161,7 @@ class ExactRunner:
         X = scipy.sparse.hstack([rows, constant], format="csr")
         y = block.y.astype(np.float64)
         leader = Leader(scipy.sparse.diags(y).tocsr() @ X, power, state["alpha"], state["seen"].view(bool))
-        for place in range(first, len(order)):
-            if stop():
-                return place
+        for place in range(len(order)):
             i = int(order[place])
             z = float(y[i] * (leader.Z[[i]] @ state["w"])[0])
             margin = y[i] * z
@@ -185,7 +181,6 @@ class ExactRunner:
             if after is not None:
                 after[place] = float(y[i] * (leader.Z[[i]] @ state["w"])[0])
             after_row()
-        return len(order)
 
     def state_bytes(self, d: int, n: int) -> int:
         """Of its state for n rows of d features."""
@@ -211,7 +206,6 @@ STATE = (
 class ExactSolver(Solver):
     """The ``Solver`` of both; it is no learner of constant cost a row, but learns and reports as they do."""
 
-    visit_arrays = (VisitArray("reached", length=1),)  # rows learned from in a pass that was broken off
     state_arrays = STATE
     needs_output = False
     problem = None
@@ -221,7 +215,7 @@ class ExactSolver(Solver):
     def __init__(self, learner: ExactLearner, task: Task):
         self.name = learner.name
         self.runner = ExactRunner(learner, task.settings, task.bias)
-        self.settings, self.bias, self.stop = self.runner.settings, task.bias, task.stop
+        self.settings, self.bias = self.runner.settings, task.bias
         self.n_samples = task.source.n_samples
         require_labels(task.source)
         if not task.source.labels.binary:
@@ -234,7 +228,7 @@ class ExactSolver(Solver):
         state["epochs"][LAST] = -1.0
         state["leader"][ETA] = 1.0
 
-    def inner_pass(self, block: Block, state: State, visit: State, order: np.ndarray) -> PassResult:
+    def inner_pass(self, block: Block, state: State, visit: Visit, order: np.ndarray) -> PassResult:
         if block.n_samples < self.n_samples:
             raise InputError(
                 f"{self.name}: needs all rows in memory at once; raise {called('memory')}, or take fewer rows"
@@ -248,13 +242,10 @@ class ExactSolver(Solver):
             if is_reported(int(tally[ROWS])):
                 reports.append(progress_of(tally, False))
 
-        first = int(visit["reached"][0])
-        reached = self.runner.learn(block, order, state, first=first, stop=self.stop, after_row=after_row)
-        whole = reached == len(order)
-        visit["reached"][0] = 0 if whole else reached
+        self.runner.learn(block, order, state, after_row=after_row)
         nnz = int(tally[NONZEROS] - before[NONZEROS])
         loss = float(tally[LOSS_SUM] - before[LOSS_SUM])
-        return PassResult(reached - first, nnz, loss, True, tuple(reports), whole)
+        return PassResult(len(order), nnz, loss, True, tuple(reports))
 
     def end_outer(self, state: State, outer: int) -> None:
         end_epoch(state)

@@ -45,7 +45,17 @@ from blocksvm.problems.kernel import KERNEL_SETTINGS, check_kernel, described_ke
 from blocksvm.problems.settings import PROBLEM_SETTINGS
 from blocksvm.problems.support import Support
 from blocksvm.settings import Setting, Settings
-from blocksvm.solvers.protocol import Capabilities, Method, PassResult, Solver, State, StateArray, Task, VisitArray
+from blocksvm.solvers.protocol import (
+    Capabilities,
+    HoldsRows,
+    Method,
+    OwnDecisions,
+    PassResult,
+    State,
+    StateArray,
+    Task,
+    Visit,
+)
 from blocksvm.sources.block import Block
 from blocksvm.sources.source import Source
 
@@ -59,8 +69,7 @@ SHARED = KERNEL_SETTINGS + (
 OF_MEMORY = 0.5  # of what is left for the support vectors and the blocks
 LONGER = 4.0  # times the mean length: what the support vectors of a budget may have on average
 SPARE = 0.25  # of the budget: places of those that went, until they are taken out
-COEFFICIENTS, PLACES, REACHED = "coefficients", "places", "reached"
-AT_ONCE = 4096  # rows until it is asked again whether the run shall stop
+COEFFICIENTS, PLACES = "coefficients", "places"
 
 
 @dataclass(frozen=True)
@@ -75,13 +84,12 @@ class KernelLearner:
     takes_weights: bool = True
 
 
-class KernelOnlineSolver(Solver):
+class KernelOnlineSolver(HoldsRows, OwnDecisions):
     """The ``Solver`` of any of them.
 
     State: by row of the source, places (0: no support vector, else 1 + its place by age) and coefficients; the support
     vectors themselves are held beside it."""
 
-    visit_arrays = (VisitArray(REACHED, length=1),)  # rows learned from in a pass that was broken off
     needs_output = True
     problem = None
     n_vectors = 1
@@ -109,7 +117,7 @@ class KernelOnlineSolver(Solver):
             self.settings["budget_rule"] = self.settings["budget_rule"] or PROJECT
         self.projects = self.settings["budget_rule"] == PROJECT
         self.function = function_of(self.settings)
-        self.constant, self.stop = task.bias**2, task.stop
+        self.constant = task.bias**2
         self.prior = np.empty(0)
 
     def plan_memory(self, budget: Budget, source: Source) -> None:
@@ -142,7 +150,7 @@ class KernelOnlineSolver(Solver):
     def resume(self, state: State, blocks: Callable[[], Iterable[Block]]) -> None:
         self.vectors.restore(self.by_row, blocks, self.function, self.constant)
 
-    def inner_pass(self, block: Block, state: State, visit: State, order: np.ndarray) -> PassResult:
+    def inner_pass(self, block: Block, state: State, visit: Visit, order: np.ndarray) -> PassResult:
         tally = state["tally"]
         weights = block.weights
         if self.factors is not None:
@@ -151,20 +159,18 @@ class KernelOnlineSolver(Solver):
         if weights is not None and not self.learner.takes_weights:
             raise InputError(f"{self.name}: its rule has no place for the weights of rows; leave them out")
         before, reports = tally.copy(), []
-        first = done = int(visit[REACHED][0])
-        while done < len(order) and not (done > first and self.stop()):
+        done = 0
+        while done < len(order):
             seen = int(tally[ROWS])
-            part = order[done : done + min(AT_ONCE, (1 << seen.bit_length()) - seen)]
+            part = order[done : done + (1 << seen.bit_length()) - seen]  # up to where progress is reported
             done += self.learn(block, weights, part, tally)
             if is_reported(int(tally[ROWS])):
                 reports.append(progress_of(tally, False))
         if not (math.isfinite(tally[LOSS_SUM]) and self.vectors.finite()):
             raise InputError(f"{self.name}: its weights grew beyond all numbers; scale the rows to norm 1")
         self.vectors.put_coefficients(self.by_row)
-        whole = done == len(order)
-        visit[REACHED][0] = 0 if whole else done
         nnz, loss = int(tally[NONZEROS] - before[NONZEROS]), float(tally[LOSS_SUM] - before[LOSS_SUM])
-        return PassResult(done - first, nnz, loss, True, tuple(reports), whole)
+        return PassResult(done, nnz, loss, True, tuple(reports))
 
     def learn(self, block: Block, weights: np.ndarray | None, order: np.ndarray, tally: np.ndarray) -> int:
         """Predict each row of ``order``, then learn from it; how many there are."""

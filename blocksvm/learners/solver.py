@@ -39,11 +39,12 @@ from blocksvm.solvers.protocol import (
     TWO_CLASSES,
     Capabilities,
     Method,
+    OwnDecisions,
     PassResult,
-    Solver,
     State,
     StateArray,
     Task,
+    Visit,
 )
 from blocksvm.sources.block import Block
 from blocksvm.sources.source import Source
@@ -55,10 +56,9 @@ EPOCHS_LENGTH = 4
 MIXED = -1.0
 
 
-class OnlineSolver(Solver):
+class OnlineSolver(OwnDecisions):
     """The ``Solver`` of any online learner.  The state is the learner's, and what it has counted."""
 
-    visit_arrays = ()
     needs_output = True
     problem = None
 
@@ -107,6 +107,7 @@ class OnlineSolver(Solver):
         if self.factors is not None:
             self.settings["class_weight"] = task.settings["class_weight"]
         self.ranks = self.runner.ranks
+        self.real_targets, self.predicts_rows = self.runner.real, self.runner.predicts_rows
         self.n_vectors = self.runner.n_vectors
         self.bias = self.runner.bias
         self.max_norm = source.max_norm
@@ -118,14 +119,6 @@ class OnlineSolver(Solver):
             StateArray("epochs", "scalar", EPOCHS_LENGTH),
         )
         self.prior = np.empty(0)
-
-    @property
-    def real_targets(self) -> bool:
-        return self.runner.real
-
-    @property
-    def predicts_rows(self) -> bool:
-        return self.runner.predicts_rows
 
     def plan_memory(self, budget: Budget, source: Source) -> None:
         if self.sets is not None:
@@ -152,7 +145,7 @@ class OnlineSolver(Solver):
         state["epochs"][LAST] = -1.0
         state["epochs"][SEEN] = self.rows_seen
 
-    def inner_pass(self, block: Block, state: State, visit: State, order: np.ndarray) -> PassResult:
+    def inner_pass(self, block: Block, state: State, visit: Visit, order: np.ndarray) -> PassResult:
         own = self.learner_state(state)
         tally = own.tally
         weights = block.weights

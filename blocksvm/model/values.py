@@ -1,4 +1,5 @@
-"""Decision values of rows in pieces of bounded size, and the class that each row's values predict.
+"""Decision values of rows in pieces of bounded size, the class that each row's values predict, and what is right of
+them.
 
 However many classes there are, no more than ``PIECE_VALUES`` decision values (or those of one row) are held at once.
 """
@@ -92,3 +93,34 @@ def classes_of(values: np.ndarray) -> np.ndarray:
     """The class (m,) int64 for decision values (k, m): of two classes 1 where the one value is above 0, else the
     first class of the largest value."""
     return values.argmax(axis=0) if len(values) > 1 else (values[0] > 0.0).astype(np.int64)
+
+
+def count_correct(pieces: Pieces, y: np.ndarray) -> int:
+    """Rows whose label is predicted: the sign for two classes, the largest value for more."""
+    correct = 0
+    for rows, values in pieces:
+        predicted = classes_of(values)
+        correct += int(np.count_nonzero((2 * predicted - 1 if len(values) == 1 else predicted) == y[rows]))
+    return correct
+
+
+def count_sets(pieces: Pieces, y: np.ndarray, member: np.ndarray, ranks: bool) -> int:
+    """Rows whose set of labels is predicted, those of a decision value above 0; or, where the values only rank the
+    labels, those with every label of the set above all others; member (m, k) bool: what the sets hold, by the rows'
+    codes y."""
+    correct = 0
+    for rows, values in pieces:
+        codes = y[rows]
+        own = member[codes]
+        right = misordered(values.T, own) == 0 if ranks else ((values.T > 0.0) == own).all(axis=1)
+        correct += int(np.count_nonzero(right & (codes >= 0)))
+    return correct
+
+
+def sum_squared_errors(pieces: Pieces, y: np.ndarray, predicts_rows: bool = False) -> float:
+    """Sum of (z_i - y_i)^2 over the rows that have a target; predicts_rows: every row has the target 0."""
+    total = 0.0
+    for rows, values in pieces:
+        errors = values[0] if predicts_rows else values[0] - y[rows]
+        total += float(np.square(errors[~np.isnan(errors)]).sum())
+    return total

@@ -243,6 +243,7 @@ class CertificateSums:
             self.distance_sq = squared_distance(w, prior)
             self.along = inner_with_difference(w, w, prior)
         self.parts: list[tuple[float, ...]] = []
+        self.gap_of_rows = 0.0  # as the blocks are added
         self.correct = self.labelled = 0
         self.squared_errors = [] if problem.real else None
 
@@ -258,6 +259,7 @@ class CertificateSums:
         self.dual = alpha is not None
         row = (scores, block.y, block.weights, alpha, self.cost, problem.own)
         self.parts.append(self.sums_of_rows(*row))
+        self.gap_of_rows += self.parts[-1][1]
         if self.repair is not None and self.dual:
             self.repair.add(problem.loss.compiled(sums_by_side)(*row, block.sq_norms))
         if not problem.real:
@@ -270,8 +272,8 @@ class CertificateSums:
         return math.fsum(part[column] for part in self.parts)
 
     def gap_so_far(self) -> float:
-        """The sum of the gap's terms of the blocks added; over all rows, with the drift's, it is P - D."""
-        return self._total(1)
+        """About the sum of the gap's terms of the blocks added, by one addition a block."""
+        return self.gap_of_rows
 
     def _along(self) -> float:
         """The length of the drift w - w(a) along w: |<w, w - w(a)>| / ||w||."""
@@ -299,7 +301,7 @@ class CertificateSums:
             if not math.isfinite(primal):
                 raise overflowed()
             return Certificate(primal, None, None, accuracy, rmse)
-        along, of_rows = self._along(), self.gap_so_far()
+        along, of_rows = self._along(), self._total(1)
         magnitude = self._total(3) + self.distance_sq
         gap = of_rows + 0.5 * along * along + (0.0 if self.repair is None else self.repair.cost())
         if not (math.isfinite(primal) and math.isfinite(gap)):

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from blocksvm.errors import InputError
+from blocksvm.model.trace import read_trace
 from blocksvm.settings import plain
-from blocksvm.training.trace import read_trace
 
 LOSS = "cumulative_loss"
 # what a start says beside the settings of the run

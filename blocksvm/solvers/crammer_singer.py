@@ -14,7 +14,7 @@ from blocksvm.kernels.crammer_singer import (
 from blocksvm.kernels.several import add_rows_to_several
 from blocksvm.problems.crammer_singer import CrammerSinger, crammer_singer
 from blocksvm.solvers.dual_cd import CONJUGATE, NO_PAUSES, NO_SHARES
-from blocksvm.solvers.protocol import SHARE, SavedRun, State, Task
+from blocksvm.solvers.protocol import SHARE, SavedRun, State, Task, Visit
 from blocksvm.solvers.side_by_side import SideBySide
 from blocksvm.sources.block import Block
 
@@ -48,21 +48,12 @@ class CrammerSingerCD(SideBySide):
             add_rows_to_several(*block.matrix, alpha, self.bias, state["w"].reshape(-1), state["w"].shape[1])
         state["sums"][CONJUGATE] = total
 
-    def visit_rows(
-        self,
-        block: Block,
-        state: State,
-        visit: State,
-        order: np.ndarray,
-        shrinking: tuple,
-        reading: bool,
-        first: bool,
-    ) -> tuple:
+    def visit_rows(self, block: Block, state: State, visit: Visit, order: np.ndarray, shrinking: tuple) -> tuple:
         above, _, beyond, longest = shrinking
         return crammer_singer_pass(
             *block.matrix, block.y, block.weights, block.sq_norms, order, self.bias, self.problem.costs, above, beyond,
-            longest, state["w"].reshape(-1), state["w"].shape[1], state["alpha"], visit["active"], state["rest"],
-            state.get("pauses", NO_PAUSES), visit.get(SHARE, NO_SHARES),
+            longest, state["w"].reshape(-1), state["w"].shape[1], state["alpha"], visit.arrays["active"], state["rest"],
+            state.get("pauses", NO_PAUSES), visit.arrays.get(SHARE, NO_SHARES),
         )  # fmt: skip
 
     def shares(self, block: Block, scores: np.ndarray, state: State, out: np.ndarray) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -35,13 +35,13 @@ from blocksvm.solvers.protocol import (
     State,
     StateArray,
     Task,
+    TellsShares,
+    Visit,
     VisitArray,
 )
 from blocksvm.sources.block import Block
 from blocksvm.vectors import width_of
 
-ABOVE, BELOW, PASSES, DROPPED = range(4)  # entries of visit["range"]; with a working set also
-OF_THE_SET = 4  # the visit is to its rows
 CONJUGATE, OUTERS, RESTING = range(3)  # entries of state["sums"]: sum of the conjugates, outer iterations done, and
 # from RESTING on a ring of the losses of the rows put to rest in each of the last outer iterations
 
@@ -56,18 +56,28 @@ REST_FROM = 3  # outer iterations done before any row may rest: the first ones m
 LONGEST_REST = 31
 
 NO_PAUSES, NO_SHARES = np.empty(0, np.uint8), np.empty(0)  # without a working set
-FREQUENT, ALONG, NO_DIRECTION = "frequent", "along", np.empty(0)  # of solvers/common_direction.py
 
 # Of a free bias: what the constant feature's weight is regularised towards, how far that was from it before the last
 # outer iteration, and the multiple of that by which it moved.
 MULTIPLIER = "multiplier"
 STANDING, FARTHEST = 0.8, 1e3
 
+EXTRAPOLATED = 1e-4  # tolerance below which steps along many passes are worth their memory (solvers/extrapolation.py)
 LARGEST_FACTOR = 1e6  # by which a warm start's dual variables are multiplied, at most
 QUADRATIC = 1e-6  # relative: nearer than this to a parabola the conjugates' sum is one
 
 
-class DualCD(Solver):
+@dataclass
+class Shrinking:
+    """What a visit's passes leave out (Hsieh et al., ICML 2008, section 3.2): the extremes of the last one's projected
+    gradients, beyond which a row at its bound is dropped, and how many rows have been."""
+
+    above: float = np.inf
+    below: float = -np.inf
+    dropped: int = 0
+
+
+class DualCD(TellsShares):
     """Hsieh et al., ICML 2008, Alg. 3, on the rows of a block (Yu et al., KDD 2010, for blocks).
 
     tolerance: stop a visit when the projected gradients of all its rows lie within this range (None: never).
@@ -86,6 +96,7 @@ class DualCD(Solver):
         takes_weights=True,
         working_set=True,
         free_bias=True,
+        merges=True,
         default_max_outer=1000,
     )
 
@@ -93,7 +104,7 @@ class DualCD(Solver):
         self.settings = settings_of(task.settings).resolve(task.settings, self.name)
         bias = constant_value(task.source) if task.free_bias else task.bias
         self.problem = replace(make_problem(self.settings, bias, task.source), free_bias=task.free_bias)
-        self.bias = self.problem.bias
+        self.bias, self.real_targets = self.problem.bias, self.problem.real
         self.cost = self.problem.cost_by_sign()
         self.one_pass = self.problem.loss.compiled(dual_cd_pass)
         self.prior = np.empty(0)
@@ -111,10 +122,10 @@ class DualCD(Solver):
             StateArray("rest", "row", columns=rests, dtype=np.uint8, in_model=False),
             StateArray("sums", "scalar", RESTING + REST_VISITS + 1),
         )
-        self.visit_arrays = (VisitArray("active", np.uint8), VisitArray("range", length=4))
+        self.visit_arrays = (VisitArray("active", np.uint8),)
         if self.with_set:
             self.state_arrays += (StateArray("pauses", "row", columns=rests, dtype=np.uint8, in_model=False),)
-            self.visit_arrays = (VisitArray("active", np.uint8), VisitArray("range", length=5), VisitArray(SHARE))
+            self.visit_arrays += (VisitArray(SHARE),)
 
     def start(self, state: State) -> None:
         """a = 0 is a feasible start, with w = 0 or the prior model's weights."""
@@ -185,75 +196,62 @@ class DualCD(Solver):
             add_rows(*block.matrix, coefficients, problem.bias, state["w"])
         return conjugates, largest
 
-    def start_visit(self, visit: State, whole: bool = True) -> None:
-        visit["active"][:] = 1
-        visit["range"][:4] = (np.inf, -np.inf, 0, 0)
+    def start_visit(self, visit: Visit) -> None:
+        visit.own = Shrinking()
+        visit.arrays["active"][:] = 1
         if self.with_set:
-            visit["range"][OF_THE_SET] = not whole
-            visit[SHARE][:] = AT_REST  # of the rows that are not visited
+            visit.arrays[SHARE][:] = AT_REST  # of the rows that are not visited
 
-    def inner_pass(self, block: Block, state: State, visit: State, order: np.ndarray) -> PassResult:
+    def inner_pass(self, block: Block, state: State, visit: Visit, order: np.ndarray) -> PassResult:
         """Visit the active rows in ``order``; rows that stay at a bound are dropped from the visit's later passes."""
-        problem = self.problem
-        bounds = visit["range"]
-        first = bounds[PASSES] == 0
-        reading = not (self.with_set and bounds[OF_THE_SET])
+        shrinking, arrays, sums = visit.own, visit.arrays, state["sums"]
+        first, reading = visit.passes == 0, not visit.of_the_set
         if first:
-            kept = self.leave_resting(order, state, visit, reading)
-            bounds[DROPPED] += len(order) - kept
+            kept = self.leave_resting(order, state, visit)
+            shrinking.dropped += len(order) - kept
             order = order[:kept]
-        elif bounds[DROPPED] > 0:
-            order = order[: keep_active(order, visit["active"])]
-        sums = state["sums"]
+        elif shrinking.dropped > 0:
+            order = order[: keep_active(order, arrays["active"])]
         outers = int(sums[OUTERS])
         # of several passes over a block the first one tells what the other blocks have left of the gap
-        shares_before = visit[SHARE].copy() if self.with_set and reading and not first else None
+        shares_before = arrays[SHARE].copy() if self.with_set and reading and not first else None
         longest = LONGEST_REST if self.with_set else REST_VISITS
-        beyond = REST_BEYOND * problem.unit if reading and outers >= REST_FROM else np.inf
-        shrinking = bounds[ABOVE], bounds[BELOW], beyond, longest
+        beyond = REST_BEYOND * self.problem.unit if reading and outers >= REST_FROM else np.inf
         pg_max, pg_min, dropped, nnz, loss, resting, change, gain, shares = self.visit_rows(
-            block, state, visit, order, shrinking, reading, first
+            block, state, visit, order, (shrinking.above, shrinking.below, beyond, longest)
         )
         if shares_before is not None:
-            visit[SHARE][:] = shares_before
+            arrays[SHARE][:] = shares_before
         sums[CONJUGATE] += change
         if not self.with_set:
             sums[RESTING + outers % (REST_VISITS + 1)] += resting
-        bounds[PASSES] += 1
-        bounds[DROPPED] += dropped
+        shrinking.dropped += dropped
         # an extreme on the wrong side of 0 would drop rows that still move
-        bounds[ABOVE] = pg_max if pg_max > 0.0 else np.inf
-        bounds[BELOW] = pg_min if pg_min < 0.0 else -np.inf
+        shrinking.above = pg_max if pg_max > 0.0 else np.inf
+        shrinking.below = pg_min if pg_min < 0.0 else -np.inf
         finished = False
         if self.tolerance is not None and pg_max - pg_min <= self.tolerance:
-            finished = bounds[DROPPED] == 0
-            visit["active"][:] = 1
-            bounds[[ABOVE, BELOW, DROPPED]] = (np.inf, -np.inf, 0)
-        suffered = loss if first and reading else 0.0
-        spread = max(0.0, pg_max - pg_min)
-        return PassResult(len(order), nnz, suffered, bool(finished), gain=gain, spread=spread, seen=shares)
+            finished = shrinking.dropped == 0
+            self.look_at_all(visit)
+        return PassResult(len(order), nnz, loss if first and reading else 0.0, finished, gain=gain, seen=shares)
 
-    def leave_resting(self, order: np.ndarray, state: State, visit: State, reading: bool) -> int:
+    @staticmethod
+    def look_at_all(visit: Visit) -> None:
+        """Rows that were dropped take part in the next pass."""
+        visit.arrays["active"][:] = 1
+        visit.own = Shrinking()
+
+    def leave_resting(self, order: np.ndarray, state: State, visit: Visit) -> int:
         """Compact ``order`` to the rows that are not at rest; returns how many."""
-        return leave_resting(order, state["rest"], visit["active"]) if reading else len(order)
+        return len(order) if visit.of_the_set else leave_resting(order, state["rest"], visit.arrays["active"])
 
-    def visit_rows(
-        self,
-        block: Block,
-        state: State,
-        visit: State,
-        order: np.ndarray,
-        shrinking: tuple,
-        reading: bool,
-        first: bool,
-    ) -> tuple:
-        """The kernel's pass over the rows of ``order``, and what it returns; shrinking: as ``dual_cd_pass`` has it;
-        reading: they are a block's, not the working set's; first: it is the first pass of the visit."""
+    def visit_rows(self, block: Block, state: State, visit: Visit, order: np.ndarray, shrinking: tuple) -> tuple:
+        """The kernel's pass over the rows of ``order``, and what it returns; shrinking: as ``dual_cd_pass`` has it."""
         problem = self.problem
         return self.one_pass(
             *block.matrix, block.y, block.weights, block.sq_norms, order, problem.bias, self.cost, problem.own,
-            *shrinking, state["w"], state["alpha"], visit["active"], state["rest"], state.get("pauses", NO_PAUSES),
-            visit.get(SHARE, NO_SHARES), visit.get(FREQUENT, NO_DIRECTION), visit.get(ALONG, NO_DIRECTION),
+            *shrinking, visit.sigma, state["w"], state["alpha"], visit.arrays["active"], state["rest"],
+            state.get("pauses", NO_PAUSES), visit.arrays.get(SHARE, NO_SHARES),
         )  # fmt: skip
 
     def shares(self, block: Block, scores: np.ndarray, state: State, out: np.ndarray) -> None:
@@ -354,11 +352,7 @@ def make(task: Task) -> Solver:
         return SeveralDualCD(task)
     if settings["multiclass"] is not None:
         raise InputError(f"{called('multiclass')}: is for more than two classes; leave it out")
-    if task.several_passes and not task.working_set and get_loss(settings["loss"]).quadratic:
-        from blocksvm.solvers.common_direction import DualCDWithDirection
-
-        return DualCDWithDirection(task)
-    if task.working_set and get_loss(settings["loss"]).quadratic:
+    if task.working_set and task.tol < EXTRAPOLATED and get_loss(settings["loss"]).quadratic:
         from blocksvm.solvers.extrapolation import DualCDWithExtrapolation
 
         return DualCDWithExtrapolation(task)

@@ -8,13 +8,11 @@ from dataclasses import replace
 import numpy as np
 
 from blocksvm.kernels.extrapolation import extrapolate
-from blocksvm.solvers.dual_cd import ABOVE, BELOW, CONJUGATE, DROPPED, OF_THE_SET, PASSES, DualCD
-from blocksvm.solvers.protocol import PassResult, State, Task, VisitArray
+from blocksvm.solvers.dual_cd import CONJUGATE, DualCD
+from blocksvm.solvers.protocol import PassResult, State, Task, Visit, VisitArray
 from blocksvm.sources.block import Block
 
-# After each EVERY passes of one visit to the working set comes a step along what the last LAG of them did, and at least
-# SMOOTHING passes follow it: it leaves the margins rough, and with them the primal.
-EVERY, LAG, SMOOTHING = 16, 8, 8
+EVERY, LAG = 16, 8  # after each EVERY passes of a visit to the working set a step along what the last LAG of them did
 MOVED, SCORES = "moved", "scores"
 
 
@@ -26,22 +24,18 @@ class DualCDWithExtrapolation(DualCD):
         self.extrapolate = self.problem.loss.compiled(extrapolate)
         self.visit_arrays += (VisitArray(MOVED), VisitArray(SCORES))
 
-    def inner_pass(self, block: Block, state: State, visit: State, order: np.ndarray) -> PassResult:
-        bounds = visit["range"]
-        number = int(bounds[PASSES])
-        if not bounds[OF_THE_SET] or not number or number % LAG:
+    def inner_pass(self, block: Block, state: State, visit: Visit, order: np.ndarray) -> PassResult:
+        if not visit.of_the_set or not visit.passes or visit.passes % LAG:
             return super().inner_pass(block, state, visit, order)
-        if number % EVERY:
-            visit[MOVED][:] = state["alpha"]
+        moved = visit.arrays[MOVED]
+        if visit.passes % EVERY:
+            moved[:] = state["alpha"]
             return super().inner_pass(block, state, visit, order)
-        theta, nnz, change, gain = self.step(block, state, order.copy(), visit[MOVED], visit[SCORES])
+        _, nnz, change, gain = self.step(block, state, order.copy(), moved, visit.arrays[SCORES])
         state["sums"][CONJUGATE] += change
-        # rows that stayed at their bounds may leave them after a long step
-        visit["active"][:] = 1
-        bounds[[ABOVE, BELOW, DROPPED]] = (np.inf, -np.inf, 0)
+        self.look_at_all(visit)  # rows that stayed at their bounds may leave them after a long step
         result = super().inner_pass(block, state, visit, order)
-        further = SMOOTHING if theta else 0
-        return replace(result, nnz_visited=result.nnz_visited + nnz, gain=result.gain + gain, further=further)
+        return replace(result, nnz_visited=result.nnz_visited + nnz, gain=result.gain + gain)
 
     def step(self, block: Block, state: State, members: np.ndarray, moved: np.ndarray, scores: np.ndarray) -> tuple:
         """The kernel's step, and what it returns."""

@@ -38,7 +38,17 @@ from blocksvm.problems.settings import PROBLEM_SETTINGS
 from blocksvm.problems.support import Support
 from blocksvm.settings import Setting
 from blocksvm.solvers.kept_rows import Candidates, KeptRows, best_pairs, copied
-from blocksvm.solvers.protocol import Capabilities, Method, PassResult, Solver, State, StateArray, Task
+from blocksvm.solvers.protocol import (
+    Capabilities,
+    CertifiesItself,
+    HoldsRows,
+    Method,
+    PassResult,
+    State,
+    StateArray,
+    Task,
+    Visit,
+)
 from blocksvm.sources.block import Block
 from blocksvm.sources.source import Source
 
@@ -55,7 +65,7 @@ MOST_STEPS = 100  # a row and visit
 LEAST_ROWS = 64  # that are worth a thread
 
 
-class KernelMachine(Solver):
+class KernelMachine(HoldsRows, CertifiesItself):
     """scores (n,): f without b; sides (n,): y_i C_i; change (n,): what the last visit to the rows in memory added to
     a_i y_i; fresh (n,): the row's score has taken the changes in; place (n,): of a row in memory, else -1."""
 
@@ -63,7 +73,6 @@ class KernelMachine(Solver):
     needs_output = True
     n_vectors = 1
     bias = 1.0
-    visit_arrays = ()
     capabilities = Capabilities(
         certifies=True, minimises=True, takes_weights=True, free_bias=True, linear=False, default_max_outer=1000
     )
@@ -201,7 +210,7 @@ class KernelMachine(Solver):
             return None
         return (*self.kept.columns(moved), self.kept.norms[moved], change[moved])
 
-    def inner_pass(self, block: Block, state: State, visit: State, order: np.ndarray) -> PassResult:
+    def inner_pass(self, block: Block, state: State, visit: Visit, order: np.ndarray) -> PassResult:
         """Bring the scores of the block's rows up to date, and gather those that violate optimality most."""
         state["sides"][:] = self.sides_of(block)
         self.update(block, state)

@@ -23,7 +23,7 @@ from blocksvm.solvers.protocol import (
     State,
     StateArray,
     Task,
-    VisitArray,
+    Visit,
 )
 from blocksvm.sources.block import Block
 from blocksvm.sources.source import Source
@@ -49,7 +49,6 @@ class Pegasos(Solver):
     """
 
     name = "pegasos"
-    visit_arrays = (VisitArray("passes", length=1),)
     needs_output = True
     n_vectors = 1
     capabilities = Capabilities(
@@ -63,7 +62,7 @@ class Pegasos(Solver):
         if self.dual:
             problem = self.problem = replace(problem, apart=True)
             self.capabilities = replace(self.capabilities, certifies=True)
-        self.bias = problem.bias
+        self.bias, self.real_targets = problem.bias, problem.real
         self.prior = np.empty(0)
         batch = self.batch = self.settings["batch"]
         self.lam = 1.0 / problem.total_cost
@@ -72,7 +71,6 @@ class Pegasos(Solver):
         self.one_pass = problem.loss.compiled(pegasos_pass)
         self.chosen = np.empty(min(batch, problem.n_samples), np.int32)
         self.steps_of = np.empty(len(self.chosen))
-        self.filled = -1.0  # the step at which state["alpha"] was made
         self.state_arrays = (
             StateArray("v", "feature", in_model=False),
             StateArray("lagged", "feature", in_model=False),
@@ -81,7 +79,8 @@ class Pegasos(Solver):
         )
         if self.dual:
             more = (StateArray(name, "row", in_model=False) for name in ("b", "b_lagged", "b_earlier"))
-            self.state_arrays += (StateArray("alpha", "row"), *more)
+            # filled: the step at which alpha was made
+            self.state_arrays += (StateArray("alpha", "row"), StateArray("filled", "scalar", 1, in_model=False), *more)
 
     def plan_memory(self, budget: Budget, source: Source) -> None:
         if self.dual:
@@ -106,10 +105,7 @@ class Pegasos(Solver):
         state["scalars"][NORM] = sum_of_squares(state["v"])
         state["scalars"][T] = max(scalars[T], math.ceil(self.problem.n_samples / self.batch) + 1.0)
 
-    def start_visit(self, visit: State, whole: bool = True) -> None:
-        visit["passes"][0] = 0
-
-    def inner_pass(self, block: Block, state: State, visit: State, order: np.ndarray) -> PassResult:
+    def inner_pass(self, block: Block, state: State, visit: Visit, order: np.ndarray) -> PassResult:
         """Steps over the sub-batches of the block, consecutive in ``order``."""
         scalars = state["scalars"]
         loss, nnz, _ = self.one_pass(
@@ -117,11 +113,9 @@ class Pegasos(Solver):
             self.problem.own, self.problem.loss.curvature, self.lam, self.radius, state["v"], state["lagged"],
             state.get("b", NOTHING), state.get("b_lagged", NOTHING), scalars[:5], self.chosen, self.steps_of,
         )  # fmt: skip
-        first = visit["passes"][0] == 0
-        visit["passes"][0] += 1
         # a row's cost here is l C_i / sum C, so this is the sum of C_i * loss
         loss *= self.problem.total_cost / self.problem.n_samples
-        return PassResult(len(order), nnz, loss if first else 0.0, False)
+        return PassResult(len(order), nnz, loss if visit.passes == 0 else 0.0, False)
 
     def end_outer(self, state: State, outer: int) -> None:
         """At a renewal what was averaged since the last one becomes the earlier part; what came before is forgotten."""
@@ -153,8 +147,8 @@ class Pegasos(Solver):
         if not self.dual:
             return None
         scalars, alpha = state["scalars"], state["alpha"]
-        if self.filled != scalars[T]:
-            self.filled = float(scalars[T])
+        if state["filled"][0] != scalars[T]:
+            state["filled"][0] = scalars[T]
             alpha[:] = state["b_earlier"]
             suffix_sum(state["b"], state["b_lagged"], scalars[SCALE_SUM], alpha)
             alpha /= max(1.0, scalars[STEPS] + scalars[EARLIER_STEPS])

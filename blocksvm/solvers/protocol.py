@@ -8,8 +8,8 @@ tested alone or made elsewhere, and a solver is one file.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Protocol
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -36,8 +36,8 @@ class Capabilities:
     may have weights; predicts_first: each row is predicted before it is learned from, and the loss of that is
     reported; needs_all_rows: all rows must be in memory at once; working_set: it tells which rows can still move, and
     passes over some rows of a block alone make sense; free_bias: the weight of the constant feature may go without
-    regularisation; linear: its result is a
-    vector of weights, one a feature; default_max_outer: outer iterations where none are asked for.
+    regularisation; merges: visits to several blocks from one w may be added up (``Visit.sigma``); linear: its result is
+    a vector of weights, one a feature; default_max_outer: outer iterations where none are asked for.
     """
 
     targets: tuple[str, ...] = (TWO_CLASSES,)
@@ -53,6 +53,7 @@ class Capabilities:
     needs_all_rows: bool = False
     working_set: bool = False
     free_bias: bool = False
+    merges: bool = False
     linear: bool = True
     default_max_outer: int = 1
 
@@ -93,37 +94,46 @@ class StateArray:
 
 @dataclass(frozen=True)
 class VisitArray:
-    """A named array that lives as long as a visit: one ``dtype`` a row of the block, or ``length`` numbers."""
+    """A named array that lives as long as a visit: one ``dtype`` a row of the block."""
 
     name: str
     dtype: type = np.float64
-    length: int = 0  # 0: one a row
 
 
 @dataclass(frozen=True)
 class PassResult:
     """What an inner pass did.  loss_sum: weighted loss of the margins seen before each row's own step; finished:
     nothing is left to do on this block (for schedules that stop by tolerance); reports: of a solver that predicts
-    first, its progress at doubling numbers of rows; whole: False where the solver stopped in the middle, as
-    ``Task.stop`` told it to: a later pass in the same order goes on from there, by what the visit's arrays hold;
-    gain: increase of the dual; spread: range of the projected gradients seen; seen: sum of the rows' shares of the gap
-    (of a solver with a working set), each before its own step; further: behind a reading, so many passes, this one
-    with them, are made whatever they gain."""
+    first, its progress at doubling numbers of rows; gain: increase of the dual; seen: sum of the rows' shares of the
+    gap (of a solver with a working set), each before its own step."""
 
     rows_visited: int
     nnz_visited: int
     loss_sum: float
     finished: bool
     reports: tuple[dict, ...] = ()
-    whole: bool = True
     gain: float = 0.0
-    spread: float = 0.0
     seen: float = 0.0
-    further: int = 0
 
 
-SHARE = "share"  # the visit array by which a solver tells the rows that can still move, see ``Solver.shares``
+SHARE = "share"  # the visit array by which a solver tells the rows that can still move, see ``TellsShares``
 State = dict[str, np.ndarray]
+
+
+@dataclass
+class Visit:
+    """The working space of a visit, which ends with it.
+
+    arrays: those that the solver declares, zeros at first; of_the_set: the visit is to the working set's rows, else to
+    a block's; sigma: so many blocks are visited from one w at once, and their changes added up; passes: done; own: what
+    else the solver remembers from pass to pass.
+    """
+
+    arrays: State
+    of_the_set: bool = False
+    sigma: float = 1.0
+    passes: int = 0
+    own: Any = None
 
 
 @dataclass(frozen=True)
@@ -146,8 +156,7 @@ class Task:
     settings: its own, all resolved; source: the rows; bias: value of the constant feature; tolerance: the range of
     projected gradients at which a visit may end, or None; working_set: rows are kept between readings, so it shall tell
     which can still move; free_bias: the constant feature's weight is not regularised; tol: the relative gap at which a
-    problem is at its end; several_passes: a visit mostly has more than one; stop(): tells whether the run shall end,
-    for solvers whose passes take long.
+    problem is at its end.
     """
 
     settings: dict
@@ -157,8 +166,6 @@ class Task:
     working_set: bool = False
     free_bias: bool = False
     tol: float = 0.0
-    several_passes: bool = False
-    stop: Callable[[], bool] = field(default=lambda: False)
 
 
 class Completion(Protocol):
@@ -172,13 +179,17 @@ class Completion(Protocol):
 class Solver(Protocol):
     """Minimises over one block at a time, or learns from it row by row.
 
-    A solver derives from this class.  ``state`` holds the feature and scalar arrays whole, and of row arrays the
-    block's part; ``visit`` the arrays declared for a visit.  A pass updates what it is given.  settings: resolved;
-    problem: what is minimised, None where nothing is; bias: value of the constant feature; n_vectors: weight vectors,
-    1 or one a class; prior: weights
+    A solver derives from this class, and from those behind it for what only some can do.  ``state`` holds the feature
+    and scalar arrays whole, and of row arrays the block's part.  A pass updates what it is given, and nothing else is
+    remembered from one visit to the next.
+
+    settings: resolved; problem: what is minimised, None where nothing is; bias: value of the constant feature;
+    n_vectors: weight vectors, 1 or one a class; needs_output: ``weights`` computes into ``out``; prior: weights
     (n_vectors * (d + 1),) that it is regularised towards, or (0,), set before ``start``; n_features: d, where its
-    features are others than the source's: 0 .. d - 1 are then their ids; gain_of_gap: what the dual has to gain where
-    rows have left a gap between them and the optimum, as a part of it that schedules go by.
+    features are others than the source's: 0 .. d - 1 are then their ids; member (m, k) bool: the labels of each of the
+    rows' m sets, of a solver that has no problem; ranks: the decision values order the labels of a set, and nothing
+    parts those in it from those outside; real_targets: the rows' labels are taken as real numbers, else they are
+    classes; predicts_rows: it looks at no labels: its real target is 0, and its decision value each row's distance.
     """
 
     name: str
@@ -188,62 +199,35 @@ class Solver(Protocol):
     bias: float
     n_vectors: int
     state_arrays: tuple[StateArray, ...]
-    visit_arrays: tuple[VisitArray, ...]
-    needs_output: bool  # ``weights`` computes into ``out``
+    visit_arrays: tuple[VisitArray, ...] = ()
+    needs_output: bool
     prior: np.ndarray
     n_features: int | None = None
-    gain_of_gap: float = 1.0
-    # (m, k) bool: the labels of each of the rows' m sets, of a solver that has no problem
     member: np.ndarray | None = None
-    # the decision values order the labels of a set, and nothing parts those in it from those outside
     ranks: bool = False
+    real_targets: bool = False
+    predicts_rows: bool = False
 
-    @property
-    def real_targets(self) -> bool:
-        """Whether the rows' labels are taken as real numbers; else they are classes."""
-        return self.problem is not None and self.problem.real
-
-    @property
-    def predicts_rows(self) -> bool:
-        """Whether it looks at no labels: its real target is 0, and its decision value each row's distance."""
-        return False
+    def plan_memory(self, budget: Budget, source: Source) -> None:
+        """Take what is held beside the state and the blocks from the budget, before these are planned."""
 
     def start(self, state: State) -> None:
         """The state of a run that begins, in arrays of zeros."""
         ...
 
-    def plan_memory(self, budget: Budget, source: Source) -> None:
-        """Take what is held beside the state and the blocks from the budget, before these are planned."""
-
-    def resume(self, state: State, blocks: Callable[[], Iterable[Block]]) -> None:
-        """What is held beside the state as it was when a run was broken off, whose state is there again; blocks(): all
-        rows, once."""
-
     def warm_start(self, state: State, saved: SavedRun, blocks: Iterable[Block]) -> None:
         """Begin from another run's end; blocks: all rows, once."""
         self.capabilities.require("warm_starts", self.name, "warm_start")
 
-    def rebuild(self, state: State, blocks: Iterable[Block]) -> None:
-        """Of a solver that certifies: the weights anew from the dual variables, in one reading of all rows."""
-        raise NotImplementedError(f"{self.name} keeps no dual variables")
-
-    def start_visit(self, visit: State, whole: bool = True) -> None:
-        """The visit arrays of a visit that begins, in arrays of zeros; whole: to all rows of a block, not to those of a
-        working set."""
-
-    def shares(self, block: Block, scores: np.ndarray, state: State, out: np.ndarray) -> None:
-        """``out`` (n,) float64: the shares of the gap of the block's rows at decision values ``scores`` (n,), below 0
-        for a row that cannot move soon; of a solver with a working set.  The visit array ``SHARE`` has them after a
-        visit, each as it was before the row's own step: to a block in the first pass, to a working set in the last.
-        state: as a visit gets it."""
-        raise NotImplementedError(f"{self.name} keeps no working set")
-
-    def inner_pass(self, block: Block, state: State, visit: State, order: np.ndarray) -> PassResult:
-        """One pass over the rows of the block in ``order`` (n,) int32, which it may change."""
-        ...
-
     def begin_outer(self, state: State) -> None:
         """All rows will be visited, as none has been since the last outer iteration."""
+
+    def start_visit(self, visit: Visit) -> None:
+        """A visit begins."""
+
+    def inner_pass(self, block: Block, state: State, visit: Visit, order: np.ndarray) -> PassResult:
+        """One pass over the rows of the block in ``order`` (n,) int32, which it may change."""
+        ...
 
     def end_outer(self, state: State, outer: int) -> None:
         """Every row has been visited once more."""
@@ -261,46 +245,13 @@ class Solver(Protocol):
         self, state: State, loss_sum: float, seen: float | None = None
     ) -> tuple[float | None, float | None, float | None]:
         """(primal, dual, relative gap) as the visits of an outer iteration suggest them, by the losses suffered there
-        or, with a working set, the shares of the gap ``seen``; None for what there is not."""
+        or, with a working set, the shares of the gap ``seen``; None for what there is not.  Of several problems the
+        relative gap is the one that half of those under way are not above."""
         return None, None, None
-
-    def certificate(self, state: State) -> Certificate | None:
-        """Of a solver that keeps what a certificate needs, at the end of a reading; None: it takes a reading."""
-        return None
-
-    def settle(self, state: State, blocks: Callable[[], Iterable[Block]]) -> None:
-        """Of such a solver: make ``certificate`` true after a reading that was broken off; blocks(): all rows, once."""
-
-    def support(self, state: State, blocks: Callable[[], Iterable[Block]]) -> Support | None:
-        """Of a solver whose result is no vector of weights: the rows that it stands on."""
-        return None
-
-    def decision_values(self, matrix: tuple, w: np.ndarray) -> Iterator[tuple[slice, np.ndarray]] | None:
-        """Of a solver with features of its own: (rows, decision values (k, m), or (1, m) of two classes) of the
-        consecutive rows of (indptr, indices, entries); w as ``weights`` gives it."""
-        return None
-
-    def completion(self, state: State) -> Completion | None:
-        """Of a solver that measures what its result is worth, and whose decision values are no <w, x>: what makes them
-        of it."""
-        return None
 
     def describe(self, state: State) -> dict:
         """What the model's description says besides what that of any has."""
         return {}
-
-    def problem_at(self, state: State) -> Problem | None:
-        """What certificates are about; of several problems it knows those that are at their end."""
-        return self.problem
-
-    def prospect(self, gap: float | None) -> float | None:
-        """The relative gap that decides whether a certificate is worth a reading, where the last ``estimates`` told of
-        ``gap``: of several problems one that many of them are below of."""
-        return gap
-
-    def certified(self, state: State, certificate: Certificate) -> float | None:
-        """A certificate of the state has been taken; the relative gap that stands beside ``prospect``."""
-        return certificate.rel_gap
 
     def progress(self, state: State) -> dict:
         """For a trace.  Of a solver that predicts first: rows, cumulative loss, mistakes so far; of one of several
@@ -314,6 +265,69 @@ class Solver(Protocol):
     def summary(self, state: State) -> str:
         """A sentence about what the run has shown, or ''."""
         return ""
+
+
+class TellsShares(Solver):
+    """Dual variables with weights made of them, w = w0 + sum_i a_i direction_i x_i: a working set may be kept."""
+
+    def shares(self, block: Block, scores: np.ndarray, state: State, out: np.ndarray) -> None:
+        """``out`` (n,) float64: the shares of the gap of the block's rows at decision values ``scores`` (n,), below 0
+        for a row that cannot move soon.  The visit array ``SHARE`` has them after a visit, each as it was before the
+        row's own step: to a block in the first pass, to a working set in the last.  state: as a visit gets it."""
+        ...
+
+    def rebuild(self, state: State, blocks: Iterable[Block]) -> None:
+        """The weights anew from the dual variables, in one reading of all rows."""
+        ...
+
+
+class SeveralProblemsSolver(Solver):
+    """Several problems over the same rows, each of which ends by its own certificate."""
+
+    def problem_at(self, state: State) -> Problem:
+        """What certificates are about: it knows the problems that are at their end."""
+        ...
+
+    def certified(self, state: State, certificate: Certificate) -> float:
+        """A certificate of the state has been taken; the relative gap that stands beside that of ``estimates``."""
+        ...
+
+
+class HoldsRows(Solver):
+    """Rows are held beside the state, and the result is no vector of weights but stands on some of them."""
+
+    def resume(self, state: State, blocks: Callable[[], Iterable[Block]]) -> None:
+        """What is held as it was when a run was broken off, whose state is there again; blocks(): all rows, once."""
+        ...
+
+    def support(self, state: State, blocks: Callable[[], Iterable[Block]]) -> Support:
+        """The rows that the result stands on."""
+        ...
+
+
+class CertifiesItself(Solver):
+    """It keeps what a certificate needs, so that none takes a reading."""
+
+    def certificate(self, state: State) -> Certificate:
+        """At the end of a reading."""
+        ...
+
+    def settle(self, state: State, blocks: Callable[[], Iterable[Block]]) -> None:
+        """Make ``certificate`` true after a reading that was broken off; blocks(): all rows, once."""
+        ...
+
+
+class OwnDecisions(Solver):
+    """Decision values that are no <w, x>."""
+
+    def decision_values(self, matrix: tuple, w: np.ndarray) -> Iterator[tuple[slice, np.ndarray]] | None:
+        """(rows, decision values (k, m), or (1, m) of two classes) of the consecutive rows of (indptr, indices,
+        entries); w as ``weights`` gives it.  None: they are <w, x>, for ``completion``."""
+        return None
+
+    def completion(self, state: State) -> Completion | None:
+        """What makes decision values of <w, x>; None where they are that."""
+        return None
 
 
 @dataclass(frozen=True)

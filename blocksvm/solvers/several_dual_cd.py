@@ -8,7 +8,6 @@ as it is: no row is moved for it any more.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from dataclasses import replace
 
@@ -26,17 +25,15 @@ from blocksvm.memory import Budget
 from blocksvm.problems.problem import Certificate
 from blocksvm.problems.several import CERTIFIED, REL_GAP, SeveralProblems, each_against_the_rest
 from blocksvm.solvers.dual_cd import CONJUGATE, NO_SHARES
-from blocksvm.solvers.protocol import SHARE, SavedRun, State, StateArray, Task
+from blocksvm.solvers.protocol import SHARE, SavedRun, SeveralProblemsSolver, State, StateArray, Task, Visit
 from blocksvm.solvers.side_by_side import SideBySide
 from blocksvm.sources.block import Block
 from blocksvm.sources.source import Source
 
 NO_PAUSES = np.empty((0, 0), np.uint8)
-FIRST_GAP, ITERATIONS, BY_HALF = range(3)  # entries of state["pace"]
-WORTH = 3.0  # readings of all problems, that a certificate shall spare
 
 
-class SeveralDualCD(SideBySide):
+class SeveralDualCD(SideBySide, SeveralProblemsSolver):
     """``DualCD`` of each of several problems.
 
     state["conjugates"], ["seen"], ["scale"] (k,): of each problem the sum of the conjugates, the gap that this reading
@@ -49,9 +46,7 @@ class SeveralDualCD(SideBySide):
         super().__init__(task)
         k = self.n_vectors
         self.one_pass = self.problem.loss.compiled(several_dual_cd_pass)
-        self.half_below: float | None = None
         self.state_arrays += tuple(StateArray(n, "scalar", k, in_model=False) for n in ("conjugates", "seen", "scale"))
-        self.state_arrays += (StateArray("pace", "scalar", 3, in_model=False),)
         self.state_arrays += (StateArray("certified", "scalar", len(CERTIFIED) * k, in_model=False),)
 
     def stated(self, task: Task) -> SeveralProblems:
@@ -99,26 +94,20 @@ class SeveralDualCD(SideBySide):
             add_rows_to_several(*block.matrix, coefficients, self.bias, w.reshape(-1), w.shape[1])
         state["sums"][CONJUGATE] = state["conjugates"].sum()
 
-    def leave_resting(self, order: np.ndarray, state: State, visit: State, reading: bool) -> int:
-        return leave_rows_at_rest(order, state["rest"], self.live(state), visit["active"], reading)
+    def leave_resting(self, order: np.ndarray, state: State, visit: Visit) -> int:
+        return leave_rows_at_rest(
+            order, state["rest"], self.live(state), visit.arrays["active"], not visit.of_the_set
+        )  # fmt: skip
 
-    def visit_rows(
-        self,
-        block: Block,
-        state: State,
-        visit: State,
-        order: np.ndarray,
-        shrinking: tuple,
-        reading: bool,
-        first: bool,
-    ) -> tuple:
-        problem, first = self.problem, first and reading
+    def visit_rows(self, block: Block, state: State, visit: Visit, order: np.ndarray, shrinking: tuple) -> tuple:
+        problem, reading = self.problem, not visit.of_the_set
+        first = reading and visit.passes == 0
         return self.one_pass(
             *block.matrix, problem.codes(block), problem.reals(block), block.weights, block.sq_norms, order, self.bias,
             problem.sides.table, problem.cost, problem.own, *shrinking, self.live(state), reading, first,
-            state["scale"], state["w"].reshape(-1), state["w"].shape[1], state["alpha"], visit["active"], state["rest"],
-            state.get("pauses", NO_PAUSES),
-            visit.get(SHARE, NO_SHARES), state["conjugates"], state["seen"] if first else np.zeros(self.n_vectors),
+            state["scale"], state["w"].reshape(-1), state["w"].shape[1], state["alpha"], visit.arrays["active"],
+            state["rest"], state.get("pauses", NO_PAUSES), visit.arrays.get(SHARE, NO_SHARES), state["conjugates"],
+            state["seen"] if first else np.zeros(self.n_vectors),
         )  # fmt: skip
 
     def shares(self, block: Block, scores: np.ndarray, state: State, out: np.ndarray) -> None:
@@ -131,26 +120,20 @@ class SeveralDualCD(SideBySide):
     def begin_outer(self, state: State) -> None:
         state["seen"][:] = 0.0
 
-    def prospect(self, gap: float | None) -> float | None:
-        """Where the slowest problem is near its end, one certificate shall end all; where it has far to go, one is
-        worth its reading if half of the live problems end by it."""
-        return gap if self.half_below is None else self.half_below
-
     def certified(self, state: State, certificate: Certificate) -> float:
         """Keep the figures of the problems that are at their end."""
         figures, live = state["certified"].reshape(-1, len(CERTIFIED)), self.live(state)
         found = np.array([certificate.by_class[name] for name in CERTIFIED]).T
         ended = found[:, REL_GAP] <= self.problem.tol
         figures[ended] = found[ended]
-        gaps = found[live, REL_GAP]
-        return half_below(gaps) if state["pace"][BY_HALF] else float(gaps.max(initial=0.0))
+        return half_below(found[live, REL_GAP])
 
     def progress(self, state: State) -> dict:
         return {"classes_done": self.n_vectors - len(self.live(state))}
 
     def estimates(self, state: State, loss_sum: float, seen: float | None = None) -> tuple[float, float, float]:
-        """Of all problems together; with a working set the relative gap is the largest one of the live problems."""
-        self.half_below = None
+        """Of all problems together.  With a working set the relative gap is the one that half of the live problems are
+        not above: a certificate is worth its reading where so many end by it."""
         if seen is None:
             return super().estimates(state, loss_sum)
         norms = self.norms(state)
@@ -160,21 +143,7 @@ class SeveralDualCD(SideBySide):
         if primals.min() > 0.0:
             state["scale"][:] = primals.sum() / (max(1, len(live)) * primals)
         gaps = np.divide(state["seen"], np.abs(primals), out=np.zeros(len(primals)), where=primals != 0.0)
-        largest, pace = float(gaps[live].max(initial=0.0)), state["pace"]
-        pace[ITERATIONS] += 1.0
-        if pace[ITERATIONS] == 1.0:
-            pace[FIRST_GAP] = largest
-        pace[BY_HALF] = WORTH < 0.5 * readings_left(largest, self.problem.tol, *pace[:BY_HALF].tolist())
-        self.half_below = half_below(gaps[live]) if pace[BY_HALF] else None
-        return float(primals.sum()), float(duals.sum()), largest
-
-
-def readings_left(gap: float, tol: float, first: float, iterations: float) -> float:
-    """Until the gap is down to the tolerance, if it goes on falling as it has since the ``first`` one."""
-    if not gap > tol > 0.0 or iterations < 2.0:
-        return 0.0
-    fallen = math.log(first / gap) / (iterations - 1.0)
-    return math.log(gap / tol) / fallen if fallen > 0.0 else math.inf
+        return float(primals.sum()), float(duals.sum()), half_below(gaps[live])
 
 
 def half_below(gaps: np.ndarray) -> float:

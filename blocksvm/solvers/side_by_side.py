@@ -22,7 +22,7 @@ class SideBySide(DualCD):
     prior (d + 1, width) or (0, 0), from ``start`` on.
     """
 
-    capabilities = replace(DualCD.capabilities, free_bias=False)
+    capabilities = replace(DualCD.capabilities, free_bias=False, merges=False)
     rests_by_vector = False  # a row rests for each vector by itself
 
     def __init__(self, task: Task):
@@ -30,7 +30,7 @@ class SideBySide(DualCD):
             raise InputError(f"{called('bias=free')}: is for two classes; give the value of a constant feature instead")
         self.settings = settings_of(task.settings).resolve(task.settings, self.name)
         self.problem = self.stated(task)
-        self.bias = self.problem.bias
+        self.bias, self.real_targets = self.problem.bias, self.problem.real
         self.n_vectors = self.problem.n_problems
         self.prior = NOTHING
         self.declare(task, self.n_vectors if self.rests_by_vector else 1)

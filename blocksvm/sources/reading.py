@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import replace
 
 import numpy as np
 
 from blocksvm.errors import InputError
 from blocksvm.sources.block import Arena, Block
-from blocksvm.sources.source import Source, bytes_of_blocks
+from blocksvm.sources.source import ReadingCost, Source, bytes_of_blocks
 
 
 class BlockReader:
     """Two arenas and one reading thread (or one arena, where a single block holds everything and stays).
 
     ``request(chunks)`` starts a read into the free arena; ``take(chunks)`` gives the block, waiting for it if need be;
-    a block is valid until the second next request.  ``seconds_waiting`` is the time that ``take`` took; a caller who
-    has to wait helps to decode.
+    a block is valid until the second next request.  A caller who has to wait helps to decode.  ``cost`` is what the
+    block taken last has cost, with the seconds that its caller waited.
     """
 
     def __init__(self, source: Source, arena_bytes: int, resident: bool):
@@ -30,7 +31,7 @@ class BlockReader:
         self.pool = ThreadPoolExecutor(1, thread_name_prefix="blocksvm-reader")
         self.pending: tuple[bytes, Future] | None = None
         self.kept: Block | None = None
-        self.seconds_waiting = 0.0
+        self.cost = self.before = ReadingCost()
 
     def __enter__(self) -> BlockReader:
         return self
@@ -51,12 +52,19 @@ class BlockReader:
         """The block asked for last has been read (or nothing is being read)."""
         return self.pending is None or self.pending[1].done()
 
-    def beside(self, work: Callable, *arguments) -> Future:
-        """Have the reading thread do something else: it has nothing to read any more once a block is ``kept``."""
-        return self.pool.submit(work, *arguments)
+    def blocks(self, blocks: list[np.ndarray], then: np.ndarray | None = None) -> Iterator[Block]:
+        """One block after the other, each asked for while the one before it is worked on; then: the one that will be
+        taken next, asked for in the same way."""
+        for k, chunks in enumerate(blocks):
+            block = self.take(chunks)
+            following = blocks[k + 1] if k + 1 < len(blocks) else then
+            if following is not None:
+                self.request(following)
+            yield block
 
     def take(self, chunks: np.ndarray) -> Block:
         if self.kept is not None:
+            self.cost = ReadingCost()
             return self.kept
         if self.pending is not None and self.pending[0] != chunks.tobytes():
             # another block was foreseen: its arena is the next one to be filled
@@ -69,7 +77,10 @@ class BlockReader:
         while not self.pending[1].done() and not self.source.help():
             wait([self.pending[1]], timeout=0.001)  # the other thread is about to begin
         block = self.pending[1].result()
-        self.seconds_waiting += time.perf_counter() - began
+        # at this moment nothing is being read
+        before, self.before = self.before, replace(self.source.cost)
+        self.cost = self.before - before
+        self.cost.seconds_waiting = time.perf_counter() - began
         self.pending = None
         if self.resident:
             self.kept = block

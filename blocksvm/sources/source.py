@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from typing import Protocol, Self
 
 import numpy as np
@@ -29,7 +29,8 @@ class ChunkTable:
 @dataclass
 class ReadingCost:
     """What reading has cost so far: compressed bytes, seconds of reading and of decoding; of those of reading, the ones
-    in which the system had the bytes in memory already, so that no disk was waited for."""
+    in which the system had the bytes in memory already, so that no disk was waited for; seconds_waiting: of who takes
+    the blocks."""
 
     bytes_read: int = 0
     seconds_reading: float = 0.0
@@ -37,6 +38,11 @@ class ReadingCost:
     seconds_decoding: float = 0.0
     blocks: int = 0
     nnz: int = 0
+    seconds_waiting: float = 0.0
+
+    def __sub__(self, before: ReadingCost) -> ReadingCost:
+        """What was added since."""
+        return ReadingCost(*(a - b for a, b in zip(astuple(self), astuple(before), strict=True)))
 
 
 @dataclass(frozen=True)

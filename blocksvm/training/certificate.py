@@ -4,14 +4,125 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from blocksvm.model.values import Pieces, classes_of, decision_pieces, misordered
-from blocksvm.problems.problem import Certificate, CertificateSums, Problem
-from blocksvm.solvers.protocol import Completion, Solver
+from blocksvm.model.values import Pieces, count_correct, count_sets, decision_pieces, sum_squared_errors
+from blocksvm.problems.problem import Certificate, Problem
+from blocksvm.solvers.protocol import (
+    Completion,
+    OwnDecisions,
+    SeveralProblemsSolver,
+    Solver,
+    State,
+    TellsShares,
+)
 from blocksvm.sources.block import Block
+from blocksvm.training.visit import part_of
+from blocksvm.training.working_set import WorkingSet
+
+LARGEST_DRIFT = 1e-9  # relative to ||w||^2: w is recomputed from alpha where the two have drifted apart by more
+
+Blocks = Callable[[], Iterable[Block]]  # all rows, once
+
+
+@dataclass(frozen=True)
+class Missed:
+    """A certificate broken off since its gap is too large: the gap of the share of the rows that were seen."""
+
+    gap: float
+    share: float
+
+
+# ------------------------------------------------------------------------------------------------ taking it
+
+
+def certified(
+    solver: Solver,
+    state: State,
+    w: np.ndarray,
+    blocks: Blocks,
+    stopped: Callable[[], bool],
+    enough: float = math.inf,
+    working_set: WorkingSet | None = None,
+) -> Certificate | Missed | None:
+    """A certificate of exactly the w and alpha that the state has when it returns; None if stopped.
+
+    enough: the gap from which on it is in vain; working_set: is chosen anew while all rows pass by, at this w.  A
+    solver that minimises nothing has its accuracy or error measured.
+    """
+    if not solver.capabilities.minimises:
+        completion = solver.completion(state) if isinstance(solver, OwnDecisions) else None
+        return evaluate(solver, w, completion, blocks(), stopped)
+    problem = solver.problem_at(state) if isinstance(solver, SeveralProblemsSolver) else solver.problem
+    assert problem is not None
+    rebuilt = False
+    while True:
+        alpha = solver.dual_variables(state)
+        if working_set is not None:
+            working_set.begin_reading(anew=True)
+
+        def seen_block(block: Block, scores: np.ndarray) -> None:
+            if working_set is not None and isinstance(solver, TellsShares):
+                offer_shares(solver, state, block, scores, working_set)
+
+        found = certify(problem, w, alpha, blocks(), stopped, enough, solver.prior, seen_block)
+        if found is None or isinstance(found, Missed):
+            return found
+        if working_set is not None:
+            working_set.end_reading()
+        certificate, drift = found
+        # w made anew from alpha differs from it by rounding alone, and what is measured of that is in the gap
+        if drift <= LARGEST_DRIFT or rebuilt or not isinstance(solver, TellsShares):
+            return certificate
+        solver.rebuild(state, blocks())
+        rebuilt = True
+
+
+def offer_shares(solver: TellsShares, state: State, block: Block, scores: np.ndarray, working_set: WorkingSet) -> None:
+    """The rows of a block that can still move, by their decision values; they are at rest no longer."""
+    part = part_of(solver, block, state)
+    share = np.empty(block.n_samples)
+    solver.shares(block, scores, part, share)
+    for array in solver.state_arrays:
+        if array.axis == "row" and array.in_visits:
+            state[array.name][block.rows] = part[array.name]
+    working_set.offer(block, share)
+
+
+def certify(
+    problem: Problem,
+    w: np.ndarray,
+    alpha: np.ndarray | None,
+    blocks: Iterable[Block],
+    stopped: Callable[[], bool],
+    enough: float = math.inf,
+    prior: np.ndarray | None = None,
+    seen_block: Callable[[Block, np.ndarray], None] = lambda block, scores: None,
+) -> tuple[Certificate, float] | Missed | None:
+    """(certificate, relative drift of w) of w (d + 1,) and alpha (l,) over blocks of all rows, or of w (k, d + 1) and
+    alpha (l, k) of several problems; None if stopped.  prior: the weights w0 that w is regularised towards; seen_block
+    is given each block and its scores.
+
+    The gap is a sum of one term >= 0 a row (the Fenchel-Young inequality), so it is broken off, with what was seen of
+    it, as soon as the rows read so far have a gap above ``enough``.
+    """
+    sums = problem.sums(w, prior)
+    seen = 0
+    for block in blocks:
+        scores = sums.scores(block)
+        own = None if alpha is None else alpha[block.rows]
+        sums.add(scores, block, own)
+        if alpha is not None and sums.moves_alpha:
+            alpha[block.rows] = own
+        seen_block(block, scores)
+        seen += block.n_samples
+        if stopped():
+            return None
+        if alpha is not None and seen < problem.n_samples and sums.gap_so_far() > enough:
+            return Missed(sums.gap_so_far(), seen / problem.n_samples)
+    return sums.certificate(), sums.drift()
 
 
 def evaluate(
@@ -40,132 +151,51 @@ def evaluate(
 
 def values_of(solver: Solver, w: np.ndarray, block: Block, completion: Completion | None) -> Pieces:
     """The decision values of a block's rows, at a solver's weights w."""
-    found = solver.decision_values(block.matrix, w)
+    found = solver.decision_values(block.matrix, w) if isinstance(solver, OwnDecisions) else None
     if found is not None:
         return found
     return decision_pieces(block.matrix, w.reshape(solver.n_vectors, -1), solver.bias, completion)
 
 
-def count_correct(pieces: Pieces, y: np.ndarray) -> int:
-    """Rows whose label is predicted: the sign for two classes, the largest value for more."""
-    correct = 0
-    for rows, values in pieces:
-        predicted = classes_of(values)
-        correct += int(np.count_nonzero((2 * predicted - 1 if len(values) == 1 else predicted) == y[rows]))
-    return correct
+def enough_gap(dual: float | None, tol: float) -> float:
+    """The gap from which on the tolerance is missed whatever rows are still to come: gap / (D + gap) > tol; D is known
+    but for rounding."""
+    if dual is None or not dual > 0.0:
+        return math.inf
+    tol = min(0.5, tol) * (1.0 + 1e-6)
+    return dual * tol / (1.0 - tol)
 
 
-def count_sets(pieces: Pieces, y: np.ndarray, member: np.ndarray, ranks: bool) -> int:
-    """Rows whose set of labels is predicted, those of a decision value above 0; or, where the values only rank the
-    labels, those with every label of the set above all others; member (m, k) bool: what the sets hold, by the rows'
-    codes y."""
-    correct = 0
-    for rows, values in pieces:
-        codes = y[rows]
-        own = member[codes]
-        right = misordered(values.T, own) == 0 if ranks else ((values.T > 0.0) == own).all(axis=1)
-        correct += int(np.count_nonzero(right & (codes >= 0)))
-    return correct
+# ------------------------------------------------------------------------------------------------ when it is due
 
-
-def sum_squared_errors(pieces: Pieces, y: np.ndarray, predicts_rows: bool = False) -> float:
-    """Sum of (z_i - y_i)^2 over the rows that have a target; predicts_rows: every row has the target 0."""
-    total = 0.0
-    for rows, values in pieces:
-        errors = values[0] if predicts_rows else values[0] - y[rows]
-        total += float(np.square(errors[~np.isnan(errors)]).sum())
-    return total
-
-
-SAMPLE = 16_384  # rows from which on the gap of those seen tells that of all
-HOPELESS = 1.3  # times the gap wanted: an attempt that promises more is not finished
-
-
-@dataclass(frozen=True)
-class Missed:
-    """A certificate broken off since its gap is too large: the gap of the share of the rows that were seen."""
-
-    gap: float
-    share: float
-
-
-def certify(
-    problem: Problem,
-    w: np.ndarray,
-    alpha: np.ndarray | None,
-    blocks: Iterable[Block],
-    stopped: Callable[[], bool],
-    enough: float = math.inf,
-    prior: np.ndarray | None = None,
-    seen_block: Callable[[Block, np.ndarray], None] = lambda block, scores: None,
-    scores_of: Callable[[CertificateSums, Block], np.ndarray] = lambda sums, block: sums.scores(block),
-) -> tuple[Certificate, float] | Missed | None:
-    """(certificate, relative drift of w) of w (d + 1,) and alpha (l,) over blocks of all rows, or of w (k, d + 1) and
-    alpha (l, k) of several problems; None if stopped.  prior:
-    the weights w0 that w is regularised towards; seen_block is given each block and its scores;
-    scores_of: has a block's decision values made.
-
-    The gap is a sum of one term >= 0 a row (the Fenchel-Young inequality), so it is broken off, with what was seen of
-    it, as soon as the rows read so far have a gap above ``enough``, or many rows one that promises far more than that.
-    """
-    sums = problem.sums(w, prior)
-    seen = 0
-    for block in blocks:
-        scores = scores_of(sums, block)
-        own = None if alpha is None else alpha[block.rows]
-        sums.add(scores, block, own)
-        if alpha is not None and sums.moves_alpha:
-            alpha[block.rows] = own
-        seen_block(block, scores)
-        seen += block.n_samples
-        if stopped():
-            return None
-        if alpha is not None and seen < problem.n_samples:
-            gap, share = sums.gap_so_far(), seen / problem.n_samples
-            if gap > enough or (seen >= SAMPLE and gap > HOPELESS * share * enough):
-                return Missed(gap, share)
-    return sums.certificate(), sums.drift()
-
-
-# The first one where passes over a working set come between the visits, measured: 0.05 to 0.1 where there is one after
-# each block or more, 0.1 to 0.25 where there are fewer; and once the set has been left empty, since readings alone
-# bring the gap down fast: 0.47 to 0.59 on zipf data and IMDB's words at an eighth and less of the memory, 0.39 in it.
-FACTOR_WITH_A_SET, FACTOR_WITH_FEW_PASSES, FACTOR_WITH_NO_PASSES = 0.08, 0.14, 0.5
+# What visits suggest of the gap is seen before each row's own step, while w moves on: the certified gap is this part of
+# it, until a certificate has told what it is here (measured: 0.05 to 0.25 where passes over a working set come between
+# the visits, 0.45 to 0.75 on a million rows without).
+FIRST_RATIO = 0.1
+WORK_BETWEEN = 10.0  # readings of all rows, in nonzeros visited: after so many a certificate costs little beside them
 
 
 @dataclass
-class Attempts:
-    """Decides from the visits' estimates whether a certificate can succeed: by counts alone, never by the clock.
+class CertificatePolicy:
+    """Decides when a certificate is due: where the gap that the visits suggest, times the ratio that the last
+    certificate has shown, is within the tolerance; or when the work since the last attempt is many times its own.
 
-    On the visits each loss is seen before its row's step, while w moves on, so the estimated gap differs from the true
-    one by a factor, which is learned from each certificate taken.  An attempt that fails is broken off early, so the
-    first one is made at the first prospect.  Where rows are few, the factor jumps about; so after a failure another
-    attempt is made some iterations later even if the factor speaks against it.
+    ratio: by what the gap is estimated from, all rows as they were visited, or the working set alone after its passes;
+    work: nonzeros visited since the last attempt, further passes over a block in memory aside.
     """
 
-    factor: float = 0.45  # measured: 0.45 to 0.75 on data of a million rows, above 1 on a few thousand
-    last: int = 0  # the outer iteration of the last attempt
+    ratio: dict[str, float] = field(default_factory=lambda: {"rows": FIRST_RATIO, "set": 1.0})
+    work: float = 0.0
 
-    def worthwhile(self, outer: int, estimated_gap: float | None, tol: float) -> bool:
+    def due(self, kind: str, estimated_gap: float | None, tol: float, work_of_reading: float) -> bool:
+        """kind: 'rows' or 'set', what the estimate was made from."""
         if estimated_gap is None:
             return False
-        overdue = self.last and estimated_gap <= tol and outer - self.last >= max(3, outer // 10)
-        return bool(estimated_gap * self.factor <= tol or overdue)
+        overdue = kind == "rows" and self.work >= WORK_BETWEEN * work_of_reading
+        return estimated_gap * self.ratio[kind] <= tol or overdue
 
-    def with_set(self, passes: list[int]) -> None:
-        """Passes over a working set after each block of a reading: before the first attempt, what was measured with so
-        many holds."""
-        if not self.last and self.factor != FACTOR_WITH_NO_PASSES:
-            self.factor = FACTOR_WITH_A_SET if sum(passes) >= len(passes) else FACTOR_WITH_FEW_PASSES
-
-    def without_set(self) -> None:
-        """No passes over a working set come between the visits any more: before the first attempt, what was measured
-        without holds."""
-        if not self.last:
-            self.factor = FACTOR_WITH_NO_PASSES
-
-    def learn(self, outer: int, estimated_gap: float | None, rel_gap: float | None) -> None:
+    def learn(self, kind: str, estimated_gap: float | None, rel_gap: float | None) -> None:
         """rel_gap: as certified, or as a certificate that was broken off suggests."""
-        self.last = outer
+        self.work = 0.0
         if estimated_gap and rel_gap and estimated_gap > 0.0:
-            self.factor = rel_gap / estimated_gap
+            self.ratio[kind] = rel_gap / estimated_gap

@@ -22,8 +22,7 @@ CHOOSING_BYTES = 48  # of a row of the block at work, while it is decided which 
 @dataclass(frozen=True)
 class Blocks:
     """Where the blocks of an outer iteration come from: the source, which of its chunks form which block, and the
-    memory for them; set_bytes: of the working set, None where there is none, 0 where its rows are those of the block in
-    memory."""
+    memory for them; set_bytes: of the working set, None where there is none."""
 
     source: Source
     partition: Partition
@@ -32,14 +31,14 @@ class Blocks:
 
     @property
     def work_of_reading(self) -> float:
-        """Of all rows, in nonzeros visited."""
-        return self.source.n_nonzeros * (1.0 if self.partition.resident else working_set.READING_WORK)
+        """Of all rows: each nonzero once where it is visited, and once where it is read."""
+        return self.source.n_nonzeros * (1.0 if self.partition.resident else 2.0)
 
 
 def row_work_bytes(solver: Solver) -> int:
     """What a row of the block at work takes beside the block: its place in the order, its state, margins."""
     row_bytes = sum(array.entry_bytes for array in solver.state_arrays if array.axis == "row" and array.in_visits)
-    visit_bytes = sum(np.dtype(array.dtype).itemsize for array in solver.visit_arrays if not array.length)
+    visit_bytes = sum(np.dtype(array.dtype).itemsize for array in solver.visit_arrays)
     choosing = CHOOSING_BYTES if any(array.name == SHARE for array in solver.visit_arrays) else 0
     return 4 + row_bytes + visit_bytes + (1 + solver.n_vectors) * 8 + choosing
 
@@ -51,7 +50,6 @@ def take_state(budget: Budget, source: Source, solver: Solver, n_features: int) 
         n_bytes[array.axis] += array.n_bytes(n_features, source.n_samples)
     output = 8 * solver.n_vectors * (n_features + 1) if solver.needs_output else 0
     scalars = 2 * n_bytes["scalar"]  # a visit has a copy
-    scalars += sum(array.length * np.dtype(array.dtype).itemsize for array in solver.visit_arrays)
     budget.take("weights", n_bytes["feature"] + output)
     budget.take("alpha", n_bytes["row"])
     budget.take("tables", TABLE_BYTES * len(source.chunks) + scalars)
@@ -85,7 +83,8 @@ def plan_blocks(
         arena = 0 if source.in_memory else int(alone.sum()) + edges
         partition = Partition(alone + work, need, *arguments)
         set_bytes = None if share is None else saved.get("set_bytes") if saved else _copies(budget, source, beside)
-        budget.take("working set", set_bytes or 0)
+        if set_bytes:
+            budget.take("working set", set_bytes)
         if saved is None:
             budget.take("visits to the working set", _of_visits(source, set_bytes, beside))
         return Blocks(source, partition, arena, set_bytes)
@@ -122,12 +121,12 @@ def _of_visits(source: Source, set_bytes: int | None, beside: float) -> int:
     return int(beside * max(0, (set_bytes or 0) - working_set.TABLE_BYTES * source.n_samples))
 
 
-def _copies(budget: Budget, source: Source, beside: float) -> int:
-    """For copies of the working set's rows where all rows are in memory, so that a pass finds them one behind the
-    other; 0 where there is no room for them: then they are passed over where they lie."""
+def _copies(budget: Budget, source: Source, beside: float) -> int | None:
+    """For copies of the working set's rows where all rows are in memory, so that a pass finds them one after the other;
+    None where there is no room for them."""
     n_rows, nnz = (int(working_set.RESIDENT_SHARE * n) + 1 for n in (source.n_samples, source.n_nonzeros))
     wanted = working_set.bytes_of_set(source, n_rows, nnz)
-    return wanted if wanted + _of_visits(source, wanted, beside) <= budget.left else 0
+    return wanted if wanted + _of_visits(source, wanted, beside) <= budget.left else None
 
 
 def _set_bytes(budget: Budget, source: Source, share: float | None, smallest: int, beside: float) -> int | None:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from blocksvm.errors import InputError, brief, said
 from blocksvm.labels import NUMBERS, SETS, Labels, members_of
 from blocksvm.memory import Budget
+from blocksvm.model.held_out import HeldOut
 from blocksvm.model.state import namespace
 from blocksvm.model.takeover import EarlierModels
 from blocksvm.settings import plain
 from blocksvm.solvers.protocol import Method, Solver, StateArray, Task
 from blocksvm.sources.source import Source
-from blocksvm.training.heldout import HeldOut
 from blocksvm.training.memory_plan import plan_blocks, take_state
 from blocksvm.training.methods import get_method
 from blocksvm.training.schedule import Replay, Schedule
@@ -26,7 +26,7 @@ class Plan:
 
     earlier: the models that it takes over from; valid: a source to score after each outer iteration; resume: the
     description of the checkpoint to go on from; replay: inner passes of each visit of an earlier run, and of those to
-    its working set; stop(): asked by solvers whose passes take long; method: another one than the settings name, which
+    its working set; method: another one than the settings name, which
     takes the same settings; besides: bytes by name that the caller has taken of the memory.  Raises InputError where
     the settings do not fit the source or the memory.
     """
@@ -40,19 +40,17 @@ class Plan:
         valid: Source | None = None,
         resume: Mapping | None = None,
         replay: tuple[list[int], list[int]] | None = None,
-        stop: Callable[[], bool] = lambda: False,
         method: Method | None = None,
         besides: Mapping[str, int] | None = None,
     ):
         self.source = source
         self.settings = settings
-        self.over_time: Callable[[], bool] = lambda: False  # the loop knows when it began
         self.resume = resume
         self.replay = replay
         self.earlier = earlier or EarlierModels(source)
         method = method or get_method(settings.solver, settings.learner)
         schedule = settings.make_schedule()
-        self.schedule: Schedule = schedule if replay is None else Replay(replay[0], schedule.tolerance, replay[1])
+        self.schedule: Schedule = schedule if replay is None else Replay(*replay, schedule.tolerance)
         self.solver: Solver = method.make(
             Task(
                 dict(settings.method),
@@ -62,8 +60,6 @@ class Plan:
                 settings.working_set_share() is not None,
                 settings.free_bias,
                 settings.tol,
-                schedule.several_passes,
-                self._stops(stop),
             )
         )
         labels_are_read = not self.solver.predicts_rows or source.label_kind == NUMBERS
@@ -93,10 +89,6 @@ class Plan:
             self.held_out.match(source, self.budget)
         saved = None if resume is None else resume["partition"]
         self.blocks = plan_blocks(self.budget, source, self.solver, settings, self.n_features, saved)
-
-    def _stops(self, stop: Callable[[], bool]) -> Callable[[], bool]:
-        """What a solver asks in the middle of a pass: whether the user wants to stop, or the time is over."""
-        return lambda: stop() or self.over_time()
 
     @property
     def namespace(self) -> str:

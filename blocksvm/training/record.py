@@ -1,8 +1,8 @@
-"""The record of a run: where it stands, what it has done, how it ended; and its events, as callbacks and traces get
-them.
+"""The record of a run: where it stands, which is checkpointed; what it has done, which is shown; how it ended; and its
+events, as callbacks and traces get them.
 
-Events are plain dicts, one JSON line each in a trace: "start" (or "resume"), "progress", "visit", "certifying", "outer"
-and "end".
+Events are plain dicts, one JSON line each in a trace: "start" (or "resume"), "progress", "visit", "certifying",
+"certificate", "outer" and "end".
 """
 
 from __future__ import annotations
@@ -17,52 +17,88 @@ from blocksvm.model.versions import versions
 from blocksvm.problems.problem import Certificate
 from blocksvm.problems.support import Support
 from blocksvm.settings import plain
-from blocksvm.training.certificate import Attempts
-from blocksvm.training.schedule import GAIN_LEFT
-
-
-def alike(kind: type, saved) -> type:
-    """``kind``, a dataclass, if ``saved`` are its fields, of the types of their defaults; TypeError where not."""
-    if not isinstance(saved, dict):
-        raise TypeError(f"its {kind.__name__.lower()} is no object")
-    for name, default in vars(kind()).items():
-        wanted = (int, float) if type(default) is float else (type(default),)
-        if name in saved and default is not None and not is_dataclass(default) and type(saved[name]) not in wanted:
-            raise TypeError(f"its {name} is of another type")
-    return kind
+from blocksvm.sources.source import ReadingCost
+from blocksvm.training.certificate import CertificatePolicy, Missed
+from blocksvm.training.visit import VisitResult
 
 
 @dataclass
-class Position:
-    """Where a run stands: outer iteration (from 1), visit (from 0) and inner passes done in it.
+class Progress:
+    """Where a run stands, between two visits: all that decides how it goes on, beside the state and the working set.
 
-    of_the_set: the visit is one to the working set, which comes after that to the block; check: all rows are read for a
-    certificate in this outer iteration, and not visited; renewed: the last one was such, so the working set, which it
-    has chosen anew, is visited first.
+    outer: iteration, from 1; visit: blocks visited in it; closed: all are, and what is left of it are certificates;
+    passes, set_passes: of every visit to a block, and of every chance for one to the working set (0: none was made);
+    most_passes: in this outer iteration, over a block; passes_made: over a row at most in those before. loss_sum: of
+    the losses seen in this one; cycle_gain, cycle_work, last_worth, since_set: what ``PassStats`` begin with, and
+    nonzeros of the blocks visited since the last pass over the set; estimates: of the primal, the latest; dual, gap:
+    as the visits suggest them, gap_of: those of all 'rows', or those to the 'set' chosen by the last certificate;
+    policy: when a certificate is due; certificate: the last one taken, current: nothing has moved since;
+    outers_before: outer iterations of a run that this one continues; warm_started: it began at another one's end.
     """
 
     outer: int = 1
     visit: int = 0
-    passes: int = 0
-    of_the_set: bool = False
-    check: bool = False
-    renewed: bool = False
+    closed: bool = False
+    passes: list[int] = field(default_factory=list)
+    set_passes: list[int] = field(default_factory=list)
+    most_passes: int = 0
+    passes_made: int = 0
+    loss_sum: float = 0.0
+    cycle_gain: float = 0.0
+    cycle_work: float = 0.0
+    last_worth: float = 1.0
+    since_set: int = 0
+    estimates: list[float] = field(default_factory=list)
+    dual: float | None = None
+    gap: float | None = None
+    gap_of: str = "rows"
+    policy: CertificatePolicy = field(default_factory=CertificatePolicy)
+    certificate: dict | None = None
+    current: bool = False
+    outers_before: int = 0
+    warm_started: bool = False
+    seconds_before: float = 0.0
 
-    def between_outers(self) -> bool:
-        """No visit of the outer iteration has begun."""
-        return self.visit == self.passes == 0 and not self.of_the_set
+    @classmethod
+    def restored(cls, saved: dict) -> Progress:
+        """From its description in a checkpoint; TypeError where that is of another kind."""
+        found = cls(**saved)
+        if not isinstance(found.policy, dict):
+            raise TypeError("its policy is no object")
+        found.policy = alike(CertificatePolicy(**found.policy))
+        if set(found.policy.ratio) != set(CertificatePolicy().ratio) or found.outer < 1 or found.visit < 0:
+            raise TypeError("its figures are of another run")
+        if found.current and found.certificate is None:
+            raise TypeError("it was certified, and has no certificate")
+        return alike(found)
+
+    def outers_done(self) -> int:
+        """By this run: what a run that it continues has done does not count."""
+        return self.outer - (not self.closed) - self.outers_before
+
+    def begin_cycle(self, work: float) -> None:
+        """All rows will be read, or have been for a certificate, which took so much work."""
+        self.cycle_gain, self.cycle_work, self.last_worth = 0.0, work, 1.0
+
+
+def alike(found):
+    """A dataclass object, if its fields are of the types of their defaults; TypeError where not."""
+    for name, default in vars(type(found)()).items():
+        wanted = (int, float) if type(default) is float else (type(default),)
+        if default is not None and not is_dataclass(default) and type(getattr(found, name)) not in wanted:
+            raise TypeError(f"its {name} is of another type")
+    return found
 
 
 @dataclass
 class Tally:
-    """What an outer iteration has done so far.  seconds_reading, seconds_decoding: of all threads that do, which work
-    while others train; set_work: of set_nnz_visited, all but what was done while waiting."""
+    """What an outer iteration has done, as it is shown; nothing is decided by it.  seconds_reading, seconds_decoding:
+    of all threads that do, which work while others train."""
 
     blocks: int = 0
     inner_passes: int = 0
     rows_visited: int = 0
     nnz_visited: int = 0
-    loss_sum: float = 0.0
     bytes_read: int = 0
     seconds_reading: float = 0.0
     seconds_decoding: float = 0.0
@@ -73,97 +109,39 @@ class Tally:
     set_passes: list[int] = field(default_factory=list)
     set_rows_visited: int = 0
     set_nnz_visited: int = 0
-    set_work: int = 0
     set_gain: float = 0.0
     set_seconds: float = 0.0
+    certificates: int = 0
+    certificate_share: float | None = None
 
+    def count(self, result: VisitResult) -> None:
+        """A visit to a block."""
+        self.blocks += 1
+        self.passes.append(len(result.passes))
+        self.inner_passes += len(result.passes)
+        self.rows_visited += sum(done.rows_visited for done in result.passes)
+        self.nnz_visited += sum(done.nnz_visited for done in result.passes)
+        self.gain += sum(done.gain for done in result.passes)
+        self.seconds_training += sum(result.seconds)
 
-@dataclass
-class Progress:
-    """What is known of the whole run so far, and goes into checkpoints.
+    def count_set(self, result: VisitResult) -> None:
+        """A visit to the working set."""
+        self.set_rows_visited += sum(done.rows_visited for done in result.passes)
+        self.set_nnz_visited += sum(done.nnz_visited for done in result.passes)
+        self.set_gain += sum(done.gain for done in result.passes)
+        self.set_seconds += sum(result.seconds)
 
-    passes: of every visit, passes_made: over one row's block at most in the readings that are whole, set_passes: of
-    every visit to the working set (0: none was made); of such a visit under way, first_spread: the range of the
-    projected gradients in its first pass, spread: in its last, seen: the gap that this one saw, further: its passes
-    that are made in any case; nnz_since_set: nonzeros of the blocks visited since the last one that had a pass; of a
-    visit to a block under way, allowed: the gap that the tolerance allows its rows, gain: what its last pass added to
-    the dual, work: the nonzeros that it visited, visit_gain, visit_work: the same of all of its passes and of reading
-    the block; cycle_gain, cycle_work: of all since the reading began, or the certificate that chose the set anew, and
-    worth: of the last pass over the set since then, see ``SetSituation``; estimates: of the primal, the latest;
-    gap_estimate: of the last outer iteration that visited blocks; checked_gap: relative, certified by the last one
-    where that visited none;
-    certificate: the last one taken, and the outer iteration at whose end it was;
-    work_since: nonzeros visited since all rows were last looked at for one, those of further passes over a block aside;
-    finished: what the solver said after the last pass of a visit under way; outers_before: outer iterations of a run
-    that this one continues; warm_started: it began at another one's end.
-    """
+    def count_reading(self, cost: ReadingCost) -> None:
+        """A block has been taken; what reading has cost since the one before."""
+        self.bytes_read += cost.bytes_read
+        self.seconds_reading += cost.seconds_reading
+        self.seconds_decoding += cost.seconds_decoding
+        self.seconds_waiting += cost.seconds_waiting
 
-    position: Position = field(default_factory=Position)
-    tally: Tally = field(default_factory=Tally)
-    passes: list[int] = field(default_factory=list)
-    passes_made: int = 0
-    set_passes: list[int] = field(default_factory=list)
-    first_spread: float = 0.0
-    spread: float = 0.0
-    seen: float = 0.0
-    further: int = 0
-    nnz_since_set: int = 0
-    allowed: float = 0.0
-    gain: float = 0.0
-    work: int = 0
-    visit_gain: float = 0.0
-    visit_work: float = 0.0
-    cycle_gain: float = 0.0
-    cycle_work: float = 0.0
-    worth: float = 1.0
-    seconds_before: float = 0.0
-    attempts: Attempts = field(default_factory=Attempts)
-    estimates: list[float] = field(default_factory=list)
-    gap_estimate: float | None = None
-    checked_gap: float | None = None
-    certificate: dict | None = None
-    certified_outer: int = 0
-    work_since: int = 0
-    finished: bool = False
-    outers_before: int = 0
-    warm_started: bool = False
-
-    @classmethod
-    def restored(cls, saved: dict) -> Progress:
-        """From its description in a checkpoint."""
-        parts = {"position": Position, "tally": Tally, "attempts": Attempts}
-        found = cls(**{n: alike(parts[n], value)(**value) if n in parts else value for n, value in saved.items()})
-        alike(cls, saved)
-        if found.certified_outer and found.certificate is None:
-            raise TypeError("it was certified, and has no certificate")
-        return found
-
-    def settled(self) -> bool:
-        """Whether all rows have had several passes in one visit, of which the last brought next to nothing: then a
-        certificate tells what another pass over all rows would, and costs less."""
-        several = len(self.tally.passes) == 1 and self.tally.passes[0] > 1
-        return several and 0.0 < self.gain <= GAIN_LEFT * self.allowed
-
-    def promises(self, estimated_gap: float | None, tol: float) -> bool:
-        """Whether a certificate can be expected to reach the tolerance, without a working set."""
-        return self.settled() or self.attempts.worthwhile(self.position.outer, estimated_gap, tol)
-
-    def learn(self, estimated_gap: float | None, rel_gap: float | None) -> None:
-        """What a certificate says of the visits' estimates; of several passes the first one's losses, which they are
-        made of, tell nothing of the last one's gap."""
-        if not self.settled():
-            self.attempts.learn(self.position.outer, estimated_gap, rel_gap)
-
-    def count_work(self, looked: bool) -> None:
-        """At the end of an outer iteration; looked: it has begun a certificate, finished or not.  Further passes, which
-        fill the time that a disk takes, do not count."""
-        tally = self.tally
-        visited = tally.nnz_visited * tally.blocks // max(1, tally.inner_passes)
-        self.work_since = 0 if looked else self.work_since + visited + tally.set_work
-
-    def outers_done(self) -> int:
-        """By this run: what a run that it continues has done does not count."""
-        return self.position.outer - 1 - self.outers_before
+    def attempted(self, share: float) -> None:
+        """A certificate for which this share of the rows was read."""
+        self.certificates += 1
+        self.certificate_share = share + (self.certificate_share or 0.0)
 
 
 @dataclass(frozen=True)
@@ -217,29 +195,34 @@ def start_event(plan, progress: Progress) -> dict:
         "blocks": len(plan.blocks.partition.blocks(1)),
         **plan.describe_blocks(),
         "memory_plan": plan.memory(),
-        "outer": progress.position.outer,
+        "outer": progress.outer,
         "versions": versions(),
     }
 
 
-def outer_event(
-    progress: Progress, seconds: float, estimates: dict, certificate: Certificate | None, valid: dict
-) -> dict:
-    """An outer iteration: certified figures (null where nothing was certified), estimates, what was done.
+def certificate_event(outer: int, seconds: float, found: Certificate | Missed) -> dict:
+    """A certificate; figures are null where it was broken off after a share of the rows, as the gap was too large."""
+    missed = isinstance(found, Missed)
+    figures = (UNCERTIFIED, found.share) if missed else (asdict(found), 1.0)
+    return {"event": "certificate", "outer": outer, "seconds": seconds, **figures[0], "share": figures[1]}
 
-    estimates: primal_estimate, dual_estimate, gap_estimate; certificate_share: of the rows, how many were read for a
-    certificate (less than 1: it was broken off, as the gap was too large); rows_read: those of a reading; set_rows,
-    set_nonzeros, set_share: the working set and its part of the gap that was seen.  valid: what held-out rows say.
+
+def outer_event(progress: Progress, tally: Tally, seconds: float, estimates: dict, valid: dict) -> dict:
+    """An outer iteration: certified figures (null where nothing was certified at its end), estimates, what was done.
+
+    estimates: primal_estimate, dual_estimate, gap_estimate; rows_read: those of a reading; set_rows, set_nonzeros,
+    set_share: the working set and its part of the gap that was seen.  valid: what held-out rows say.
+    certificate_share: of the rows, how many were read for certificates (less than their number: one was broken off).
     """
-    done = {name: value for name, value in asdict(progress.tally).items() if name != "loss_sum"}
+    certificate = progress.certificate if progress.current else None
     return {
         "event": "outer",
-        "outer": progress.position.outer,
+        "outer": progress.outer,
         "seconds": seconds,
-        **(UNCERTIFIED if certificate is None else asdict(certificate)),
+        **(certificate or UNCERTIFIED),
         **estimates,
         **valid,
-        **done,
+        **asdict(tally),
     }
 
 

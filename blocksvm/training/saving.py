@@ -1,23 +1,83 @@
-"""From a finished run to its model file."""
+"""What a run writes: the checkpoint, its whole state in a file and back, so that it can be killed and go on with
+nothing lost; and the model of a finished run."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from blocksvm.errors import InputError
 from blocksvm.formats.recipe import Recipe
 from blocksvm.model.expansion import describe_support
 from blocksvm.model.files import save_model
 from blocksvm.model.idf import idf_of_source
 from blocksvm.model.names import names_of
-from blocksvm.model.state import whole
+from blocksvm.model.state import open_state, save_checkpoint, whole
 from blocksvm.model.versions import versions
-from blocksvm.training.loop import OuterLoop
-from blocksvm.training.record import Result
+from blocksvm.solvers.protocol import State
+from blocksvm.training.plan import Plan
+from blocksvm.training.record import Progress, Result, Tally, alike
+
+if TYPE_CHECKING:
+    from blocksvm.training.loop import OuterLoop
+
+WORKING_SET = "working-set"  # the name space of what it had
+ARRAY_TYPES = tuple(np.dtype(one).str for one in "?bBhHiIqQfd")
+
+
+class Checkpoint:
+    """The file of a run's state, written when it is due: every ``seconds``."""
+
+    def __init__(self, path: Path, seconds: float = 600.0):
+        self.path = path
+        self.seconds = seconds
+        self.last_saved = time.perf_counter()
+        self.besides: Callable[[], tuple[dict[str, State], dict]] = lambda: ({}, {})  # arrays and description of more
+
+    def is_due(self) -> bool:
+        return time.perf_counter() - self.last_saved > self.seconds
+
+    def save(self, plan: Plan, state: State, progress: dict, shown: dict, working_set: State | None) -> None:
+        """Write the state, where the run stands and what it has shown of its outer iteration, and which rows the
+        working set has (None: there is none)."""
+        besides, more = self.besides()
+        spaces = {plan.namespace: state} | ({} if working_set is None else {WORKING_SET: working_set}) | besides
+        description = plan.describe() | {"progress": progress, "shown": shown, "versions": versions()} | more
+        save_checkpoint(self.path, spaces, description)
+        self.last_saved = time.perf_counter()
+
+    def restore(self, plan: Plan, state: State) -> tuple[Progress, Tally]:
+        """Fill ``state``; (where the run stood, what it had shown)."""
+        saved = open_state(self.path)
+        described = saved.meta["arrays"]
+        for name, array in state.items():
+            if described.get(plan.namespace, {}).get(name) != [array.dtype.str, array.size]:
+                raise InputError(f"{self.path}: holds no {name} of {array.size} numbers; it belongs to another run")
+            saved.load(plan.namespace, name, array)
+        try:
+            return Progress.restored(saved.meta["progress"]), alike(Tally(**saved.meta["shown"]))
+        except (KeyError, TypeError) as error:
+            raise InputError(f"{self.path}: its progress is of another kind ({error}); start afresh") from error
+
+    def arrays(self, space: str) -> State:
+        """What was saved beside the state under a name."""
+        saved = open_state(self.path)
+        described = saved.meta["arrays"].get(space)
+        if described is None:
+            raise InputError(f"{self.path}: holds no {space}; it belongs to another run")
+        found = {}
+        for name, (dtype, length) in described.items():
+            if saved.lengths.get(space, {}).get(name) != length or dtype not in ARRAY_TYPES:
+                raise InputError(f"{saved.path}: holds no {name} of {length} numbers; it is damaged, start afresh")
+            found[name] = np.empty(length, dtype)
+            saved.load(space, name, found[name])
+        return found
 
 
 def describe_result(loop: OuterLoop, result: Result) -> dict:

@@ -1,219 +1,175 @@
-"""How many inner passes a visit gets, to a block and to the working set: one small class a schedule, each asked after
-every pass whether to go on."""
+"""How many inner passes a visit gets, to a block and to the working set: one small class a schedule, asked before and
+after each pass."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from blocksvm.errors import InputError, said
+from blocksvm.solvers.protocol import PassResult
 
-MOST_PASSES = 10  # of one visit, where nothing else ends it
-# Passes over the working set after a reading: enough for a step along what they have done (solvers/extrapolation.py)
-# and the passes after it.
-MOST_OF_THE_SET = 24
-MOST_AT_ALL = 50  # the same by auto, and between two blocks by overlap
-# Of the set's nonzeros: what blocks must have had since the last pass, for another one between two blocks.  One of the
-# plan's own blocks has 0.4.
+MOST_PASSES = 10  # of a visit to a block that nothing else ends; a later one costs as much and brings less
+MOST_OF_THE_SET = 50  # the same of a visit to the working set
+# Nonzeros that blocks must have had since the last pass over the set, in units of the set's, for another one between
+# two blocks.  A block of the plan's own size has 0.4, tiny ones far less.
 LEAST_READ = 0.3
-# Without a working set auto makes a further pass where the last one has added so many times as much to the dual, for
-# each nonzero visited, as its visit has, the reading of the block counted with it.  By seconds it was 1.5: with 1.0
-# IMDB's words took 1.4 times as long (what a block's rows gain among themselves is not all gained), with 2.0 Enron's
-# e-mails 1.1 times.
+# Without a working set a further pass is made where the last one added so many times as much to the dual for its work
+# as its visit has.  With 1.0 IMDB's words took 1.4 times as long (not all is gained that a block's rows gain among
+# themselves), with 2.0 Enron's e-mails 1.1 times.
 WORTH_ANOTHER = 1.5
-READING_WORK = 1.0  # of a nonzero that is read, in visits to it
-NEXT_CYCLE = 0.5  # what the next reading is expected to add for its work, of what this one with its passes does
-SPREAD_LEFT = 0.1  # of the first pass's: a smaller range of the projected gradients ends the passes over the set
-MOST_BY_GAIN = 40  # of one visit by the schedule gain
-GAIN_LEFT = 0.01  # of the gap that the tolerance allows: a pass that adds less to the dual ends the visit
+NEXT_CYCLE = 0.5  # what the next reading is expected to add for its work, of what this one with its passes has added
+SPARED = 0.25  # of the gap that the tolerance allows: with less than that in the working set its passes end
 MOST_FIXED = 1_000_000  # that may be asked for: far beyond what any block has use for
+MOST_BY_TOLERANCE = 100  # of a visit that ends by a tolerance
 
 
 @dataclass(frozen=True)
-class Situation:
-    """What a schedule may know after a pass over a block.
+class PassStats:
+    """What a schedule may know before a pass and after it; work counts nonzeros, each once where it is read from disk
+    and once in each pass.
 
-    passes: done; finished: the solver is done with the block; gain: what the last pass added to the dual, work: the
-    nonzeros that it visited; visit_gain, visit_work: the same of the whole visit, and the reading of the block counted
-    as work; allowed: the gap that the tolerance allows the block's rows; with_set: the working set may be passed over
-    after this visit, set_empty: it stays empty in this reading; first_of_warm_start: the first reading of a run that
-    began at another's end, which tells how much of the gap is left; next_ready: the next block has been read, for
-    overlap alone.
+    passes: done in this visit; finished: the solver is done with the block; gain, work: what the last pass added to the
+    dual, and for which work; visit_gain, visit_work: the same of the whole visit, with the reading of its block;
+    cycle_gain, cycle_work: of all since this reading of all rows began, or since the certificate that chose the set
+    anew; seen: the set's share of the gap as the last pass saw it; allowed: the gap that the tolerance allows;
+    read: nonzeros of the blocks visited since the last pass over the set, in units of the set's; with_set: there is a
+    working set; first_of_warm_start: this is the first reading of a run that began at another's end, which tells how
+    much of the gap is left.
     """
 
-    passes: int
+    passes: int = 0
     finished: bool = False
     gain: float = 0.0
-    work: int = 0
+    work: float = 0.0
     visit_gain: float = 0.0
     visit_work: float = 0.0
+    cycle_gain: float = 0.0
+    cycle_work: float = 0.0
+    seen: float = float("inf")
     allowed: float = 0.0
-    with_set: bool = False
-    set_empty: bool = False
-    first_of_warm_start: bool = False
-    next_ready: bool = False
-
-
-@dataclass(frozen=True)
-class SetSituation:
-    """What a schedule may know before the first pass over the working set, and after each.
-
-    passes: done; between_blocks: more blocks of the reading are to come, else all rows have passed by; spread of the
-    projected gradients in the first pass and in the last; enough: the set's own share of the gap, as the last pass saw
-    it, no longer stands in the way of the tolerance; worth: what the last pass added to the dual for each nonzero
-    visited, as a multiple of what the reading with all passes since it began has (1: there was none yet); read:
-    nonzeros of the blocks visited since the last pass, as a multiple of the set's; next_ready: the next block has been
-    read, for overlap alone.
-    """
-
-    passes: int
-    between_blocks: bool
-    first_spread: float = 0.0
-    spread: float = 0.0
-    enough: bool = False
-    worth: float = 1.0
     read: float = float("inf")
-    next_ready: bool = False
+    with_set: bool = False
+    first_of_warm_start: bool = False
+
+    def after(self, result: PassResult) -> PassStats:
+        """Once a pass has been made."""
+        gain, work = result.gain, float(result.nnz_visited)
+        return replace(
+            self, passes=self.passes + 1, finished=result.finished, gain=gain, work=work, seen=result.seen,
+            visit_gain=self.visit_gain + gain, visit_work=self.visit_work + work,
+            cycle_gain=self.cycle_gain + gain, cycle_work=self.cycle_work + work,
+        )  # fmt: skip
+
+    @property
+    def worth(self) -> float:
+        """What the last pass added for its work, as a multiple of what the cycle has; 1 before the first."""
+        if not self.passes:
+            return 1.0
+        return self.gain * self.cycle_work / max(self.cycle_gain * self.work, 1e-300)
 
 
 class Schedule(Protocol):
     """tolerance: the range of the projected gradients at which a visit ends, or None; needs: what a solver must have
-    for it, '' where any will do; several_passes: a visit mostly has more than one."""
+    for it, '' where any will do; by_clock: ``ready`` tells whether the next block has been read (always False
+    otherwise)."""
 
     tolerance: float | None = None
     needs: str = ""
-    several_passes: bool = False
+    by_clock: bool = False
 
-    def go_on(self, situation: Situation) -> bool: ...
+    def block(self, stats: PassStats, ready: bool) -> bool:
+        """Whether another pass over a block follows the first."""
+        ...
 
-    def go_on_with_set(self, situation: SetSituation) -> bool: ...
+    def between(self, stats: PassStats, ready: bool, last_worth: float) -> bool:
+        """Whether a pass over the working set is made between two blocks; last_worth: of the last one made."""
+        return not stats.passes and stats.read * min(1.0, last_worth) >= LEAST_READ
 
-
-class ByCounts(Schedule):
-    """Passes over the working set by counts alone: one after each block; after a reading until the range of the
-    projected gradients is a tenth of the first pass's."""
-
-    def go_on_with_set(self, situation: SetSituation) -> bool:
-        if situation.between_blocks:
-            return self.between(situation)
-        if situation.passes == 0:
-            return True
-        return not situation.enough and self.behind(situation)
-
-    def between(self, situation: SetSituation) -> bool:
-        """Whether another pass is made between two blocks."""
-        return situation.passes < 1
-
-    def behind(self, situation: SetSituation) -> bool:
-        """Whether another pass is made behind a reading."""
-        return situation.passes < MOST_OF_THE_SET and situation.spread > SPREAD_LEFT * situation.first_spread
+    def behind(self, stats: PassStats) -> bool:
+        """Whether one is made when all blocks have been visited, or the set has been chosen anew: as long as passes add
+        more to the dual for their work than reading all rows again promises (the marginal value theorem: Charnov,
+        Theoretical Population Biology 9, 1976)."""
+        return stats.passes < MOST_OF_THE_SET and stats.seen > SPARED * stats.allowed and stats.worth > NEXT_CYCLE
 
 
-class Fixed(ByCounts):
+class Fixed(Schedule):
     """A number of passes ("L-N" of Yu et al., KDD 2010)."""
 
     def __init__(self, passes: int):
         self.passes = passes
 
-    def go_on(self, situation: Situation) -> bool:
-        return situation.passes < self.passes
+    def block(self, stats: PassStats, ready: bool) -> bool:
+        return stats.passes < self.passes
 
 
-class Tolerance(ByCounts):
-    """Until the block's projected gradients lie within a range ("L-D" of Yu et al.), at most 100 passes."""
+class Tolerance(Schedule):
+    """Until the block's projected gradients lie within a range ("L-D" of Yu et al.)."""
 
-    most = 100
     needs = "projected gradients"
 
     def __init__(self, tolerance: float):
         self.tolerance = tolerance
 
-    def go_on(self, situation: Situation) -> bool:
-        return not situation.finished and situation.passes < self.most
+    def block(self, stats: PassStats, ready: bool) -> bool:
+        return not stats.finished and stats.passes < MOST_BY_TOLERANCE
 
 
-class Gain(ByCounts):
-    """Until a pass adds little to the dual, measured by the gap that the run's tolerance allows; at most 40 passes.
+class Auto(Schedule):
+    """One pass over each block where there is a working set, whose passes serve all rows.
 
-    The gap of the rows that still move is a few times what a pass takes off it, so little is left of it then; what the
-    others have left of it the next reading tells.
+    Without one further passes over a block are made while they add more for their work than going on to the next block
+    does: where most rows come to rest, they cost little.
     """
 
-    needs = "a dual that it ascends step by step"
-    several_passes = True
-
-    def go_on(self, situation: Situation) -> bool:
-        if situation.first_of_warm_start:
+    def block(self, stats: PassStats, ready: bool) -> bool:
+        if stats.with_set or stats.first_of_warm_start or stats.passes >= MOST_PASSES:
             return False
-        return situation.passes < MOST_BY_GAIN and situation.gain > GAIN_LEFT * situation.allowed
+        return stats.gain * stats.visit_work > WORTH_ANOTHER * stats.visit_gain * stats.work
 
 
-class Overlap(ByCounts):
+class Overlap(Schedule):
     """Until the next block has been read, over all that is in memory meanwhile (dual cached loops: Matsushima,
     Vishwanathan, Smola, KDD 2012): once over the block and then over the working set, or, without one, over the
     block.  The one schedule that goes by the clock."""
 
-    def go_on(self, situation: Situation) -> bool:
-        alone = not situation.with_set or situation.set_empty
-        return alone and not situation.next_ready and situation.passes < MOST_PASSES
+    by_clock = True
 
-    def between(self, situation: SetSituation) -> bool:
-        worthwhile = situation.read >= LEAST_READ and situation.passes < MOST_AT_ALL
-        return worthwhile and not situation.next_ready
+    def block(self, stats: PassStats, ready: bool) -> bool:
+        return not stats.with_set and not ready and stats.passes < MOST_PASSES
 
-
-class Auto(ByCounts):
-    """One pass over each block, and over the working set after blocks that come to a part of it, so that tiny blocks
-    do not multiply the passes, or to as many times more as the last pass was worth less; behind a reading, as long as
-    passes add more to the dual for their work than reading all rows again promises (the marginal value theorem:
-    Charnov, Theoretical Population Biology 9, 1976).
-
-    Without a working set further passes over a block are made by the same rule, while they add more than going on to
-    the next block does: where most rows come to rest, they cost little.
-    """
-
-    def go_on(self, situation: Situation) -> bool:
-        if situation.with_set or situation.first_of_warm_start or situation.passes >= MOST_PASSES:
-            return False
-        return situation.gain * situation.visit_work > WORTH_ANOTHER * situation.visit_gain * situation.work
-
-    def between(self, situation: SetSituation) -> bool:
-        return situation.passes < 1 and situation.read * min(1.0, situation.worth) >= LEAST_READ
-
-    def behind(self, situation: SetSituation) -> bool:
-        return situation.passes < MOST_AT_ALL and situation.worth > NEXT_CYCLE
+    def between(self, stats: PassStats, ready: bool, last_worth: float) -> bool:
+        return not ready and stats.read >= LEAST_READ and stats.passes < MOST_OF_THE_SET
 
 
 class Replay(Schedule):
-    """The passes that an earlier run chose, in the order of its visits.
+    """The passes that an earlier run chose, in the order of its visits: ``turn`` takes the next one's."""
 
-    set_passes: the same of its visits to the working set; tolerance: that of a ``Tolerance`` run, whose solver brings
-    back dropped rows when it is reached.
-    """
+    def __init__(self, passes: list[int], set_passes: list[int], tolerance: float | None):
+        self.choices, self.set_choices = passes, set_passes
+        self.tolerance = tolerance  # of a ``Tolerance`` run, whose solver brings back dropped rows when it is reached
+        self.chosen = 0
 
-    def __init__(self, passes: list[int], tolerance: float | None = None, set_passes: list[int] | None = None):
-        self.choices = passes
-        self.set_choices = set_passes or []
-        self.tolerance = tolerance
-        self.visit = -1
+    def turn(self, visits: int, of_the_set: bool) -> None:
+        """So many visits, to blocks or to the set, have been made."""
+        choices = self.set_choices if of_the_set else self.choices
+        self.chosen = choices[visits] if visits < len(choices) else 0
 
-    def begin_visit(self, visit: int) -> None:
-        self.visit = visit
+    def block(self, stats: PassStats, ready: bool) -> bool:
+        return stats.passes < self.chosen
 
-    def go_on(self, situation: Situation) -> bool:
-        if self.visit >= len(self.choices):
-            return False
-        return situation.passes < self.choices[self.visit]
+    def between(self, stats: PassStats, ready: bool, last_worth: float) -> bool:
+        return stats.passes < self.chosen
 
-    def go_on_with_set(self, situation: SetSituation) -> bool:
-        return self.visit < len(self.set_choices) and situation.passes < self.set_choices[self.visit]
+    def behind(self, stats: PassStats) -> bool:
+        return stats.passes < self.chosen
 
 
-NAMED = {"auto": Auto, "overlap": Overlap, "gain": Gain}
+NAMED = {"auto": Auto, "overlap": Overlap}
 
 
 def make_schedule(text: str) -> Schedule:
-    """A schedule from 'auto', 'overlap', 'gain', 'tol:EPS' or a number; InputError for anything else."""
+    """A schedule from 'auto', 'overlap', 'tol:EPS' or a number; InputError for anything else."""
     if text in NAMED:
         return NAMED[text]()
     try:
@@ -226,6 +182,6 @@ def make_schedule(text: str) -> Schedule:
     except ValueError:
         pass
     raise InputError(
-        f"{said('schedule', text)}: expected auto, overlap, gain, tol:EPS with EPS > 0, or a number of passes "
-        f"from 1 to {MOST_FIXED:,}"
+        f"{said('schedule', text)}: expected auto, overlap, tol:EPS with EPS > 0, or a number of passes from 1 to "
+        f"{MOST_FIXED:,}"
     )

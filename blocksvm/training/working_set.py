@@ -7,21 +7,15 @@ shares add up to P(w) - D(a), problems/loss.py).  They are gathered while blocks
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Protocol
+from collections.abc import Iterable
 
 import numpy as np
 
 from blocksvm.errors import InputError
-from blocksvm.kernels.working_set import bring_back, compact, list_members, renew, take_in
+from blocksvm.kernels.working_set import bring_back, compact, renew, take_in
 from blocksvm.sources.block import INDEX_BYTES, Block
 from blocksvm.sources.source import Source, bytes_of_blocks, new_block
 
-# Where readings alone bring the gap down fast, and passes over the members add less to the dual for the same work,
-# the set stays empty for a reading.  The work of a nonzero, in passes over it: to be read and visited, to be taken in.
-POOR = 0.3  # of what a reading adds for its work, what the passes over the set add for theirs
-FAST = 0.5  # of the gap as one reading sees it, what the next one sees
-READING_WORK, TAKING_WORK = 2.0, 2.0
 RESIDENT_SHARE = 0.2  # of the nonzeros: a larger working set saves nothing where all rows are in memory
 KEPT = 0.8  # of the room, where not all candidates fit: what is left is for those of the blocks to come
 LOWERED = 0.25  # from one reading to the next, the least share that a member has: the gap falls, and so do the shares
@@ -32,52 +26,6 @@ TABLE_BYTES = 4
 MEMBER_BYTES = 8 + 4 + 4 + 24
 SLOT_BYTES = 1 + MEMBER_BYTES
 SPARE_ROWS = 1.25  # slots, for rows shorter than they are on average
-
-
-class WorkingSet(Protocol):
-    """What the outer loop passes over between readings.
-
-    block: rows in memory, of which members (m,) int32 are passed over, in the order of their numbers in the source;
-    share (n,) float64: of the block's rows, their shares of the gap when they were visited last; seen: the sum of all
-    shares as the rows passed by in this reading, and left_out: of those that are no members.
-
-    Nothing depends on where in memory a row lies, so a run that is resumed goes on as it would have.
-    """
-
-    block: Block
-    share: np.ndarray
-    seen: float
-    left_out: float
-    idle: bool  # this reading gathers nothing
-
-    @property
-    def members(self) -> np.ndarray: ...
-
-    @property
-    def n_nonzeros(self) -> int:
-        """Of the members."""
-        ...
-
-    def begin_reading(self, anew: bool) -> None:
-        """All rows will pass by once more; anew: no row is a member before it has."""
-        ...
-
-    def end_reading(self, gain: float, nnz: int, set_gain: float, set_work: int) -> None:
-        """All rows have passed by; what visits to the blocks have added to the dual, and to how many nonzeros they were
-        made, and the same of the visits to the set, but for those made while waiting."""
-        ...
-
-    def gather(self, block: Block, share: np.ndarray) -> None:
-        """A block has been visited; share (n,) float64 of its rows' shares of the gap, below 0 for a row at rest."""
-        ...
-
-    def saved(self) -> dict[str, np.ndarray]:
-        """What a checkpoint keeps: which rows are members, nothing of their entries."""
-        ...
-
-    def restore(self, saved: dict[str, np.ndarray], blocks: Iterable[Block]) -> None:
-        """The same members again; blocks: all rows, once."""
-        ...
 
 
 def figures_of(working_set: WorkingSet | None) -> dict:
@@ -103,41 +51,27 @@ def largest_first(share: np.ndarray, sizes: np.ndarray, number: np.ndarray, most
     return chosen, float(share[chosen].min()) if chosen.any() else float(np.inf)
 
 
-def make_working_set(whole: Source, blocks, saved: dict | None, every_row: Callable) -> WorkingSet | None:
-    """That of a run whose rows are those of ``whole`` and which reads these ``blocks`` (memory_plan.py): empty, or,
-    where a checkpoint saved it, with the rows that it had; None where there is none.
-
-    every_row(): the blocks' rows, once.
-    """
-    if blocks.set_bytes is None:
-        return None
-    if blocks.partition.resident and not blocks.set_bytes:
-        made = RowsOfTheBlock(blocks.source, RESIDENT_SHARE * whole.n_nonzeros)
-    else:
-        made = CopiedRows(whole, blocks.set_bytes, blocks.partition.resident)
-    if saved is not None:
-        made.restore(saved, every_row())
-    return made
-
-
 def bytes_of_set(source: Source, n_rows: int, nnz: int) -> int:
-    """Memory for ``CopiedRows`` of so many rows and entries."""
+    """Memory for a ``WorkingSet`` of so many rows and entries."""
     rows = bytes_of_blocks(source, n_rows, nnz) + SPARE_ROWS * n_rows * (source.row_bytes + SLOT_BYTES)
     return TABLE_BYTES * source.n_samples + int(rows)
 
 
 def bytes_of_row(source: Source) -> float:
-    """Memory that ``CopiedRows`` has for each row that it may hold, where these are of the usual length."""
+    """Memory that a ``WorkingSet`` has for each row that it may hold, where these are of the usual length."""
     length = max(1.0, source.n_nonzeros / source.n_samples)
     return length * (INDEX_BYTES + source.value_bytes) / SPARE_ROWS + source.row_bytes + SLOT_BYTES
 
 
-class CopiedRows:
-    """A working set of rows copied out of the blocks, within ``n_bytes`` of memory and for rows of this source;
-    resident: all rows are in memory, so that it may stay empty from the second reading on (readings that have to be
-    waited for leave time for passes over it)."""
+class WorkingSet:
+    """Rows copied out of the blocks, within ``n_bytes`` of memory and for rows of this source.
 
-    def __init__(self, source: Source, n_bytes: int, resident: bool = False):
+    block: the copies, of which ``members`` (m,) int32 are passed over; share (n,) float64: of the block's rows, their
+    shares of the gap when they were visited last; seen: the sum of all shares as the rows passed by in this reading,
+    and left_out: of those that are no members.
+    """
+
+    def __init__(self, source: Source, n_bytes: int):
         entry = INDEX_BYTES + source.value_bytes
         row = source.row_bytes + SLOT_BYTES
         length = max(1.0, source.n_nonzeros / source.n_samples)
@@ -149,16 +83,12 @@ class CopiedRows:
         self.member = np.zeros(most, np.uint8)
         self.held_share = np.zeros(most)
         self.used = np.zeros(3, np.int64)
-        self.idle = self.poor = self.under_way = False
-        self.taken = 0  # nonzeros of the rows that have become members in this reading
-        self.seen_before = 0.0
-        self.least = self.floor = 0.0
-        # compared with no end of a gap before it, the first reading's counts as fallen fast
-        self.seen, self.left_out = np.inf if resident else 0.0, 0.0
+        self.least = self.reached = 0.0  # the least share of a member, now and when the last reading had ended
+        self.seen = self.left_out = 0.0
         self._settle()
 
     def _settle(self) -> None:
-        """Make the views of what is held; the members are listed when they are asked for."""
+        """Make the views of what is held."""
         held, n = self.held, int(self.used[0])
         nnz = int(held.indptr[n])
         self.block = Block(
@@ -172,46 +102,30 @@ class CopiedRows:
             None if held.weights is None else held.weights[:n],
         )
         self.share = self.held_share[:n]
-        self.listed: np.ndarray | None = None
 
     @property
     def members(self) -> np.ndarray:
-        if self.listed is None:
-            self.listed = np.empty(int(self.used[1]), np.int32)
-            found = list_members(self.slots, self.member, self.listed)
-            assert found == len(self.listed)
-        return self.listed
+        return np.flatnonzero(self.member[: self.used[0]]).astype(np.int32)
 
     @property
     def n_nonzeros(self) -> int:
+        """Of the members."""
         return int(self.used[2])
 
     def begin_reading(self, anew: bool) -> None:
-        if not self.under_way:  # one that was broken off is begun again as it was
-            self.idle = self.poor and self.seen < FAST * self.seen_before
-            self.seen_before = self.seen
-            self.floor = LOWERED * self.least
-        self.under_way = True
-        self.taken = 0
+        """All rows will pass by once more; anew: no row is a member before it has."""
+        self.least = LOWERED * self.reached
         self.seen = self.left_out = 0.0
-        self.least = self.floor
-        if anew or self.idle:
+        if anew:
             self.member[:] = 0
             self.used[1:] = 0
-            self.listed = None
 
-    def end_reading(self, gain: float, nnz: int, set_gain: float, set_work: int) -> None:
-        self.under_way = False
-        if nnz and not self.idle:  # of a reading for a certificate there is nothing to compare
-            work = set_work + TAKING_WORK * self.taken
-            self.poor = set_gain * READING_WORK * nnz < POOR * gain * work
+    def end_reading(self) -> None:
+        """All rows have passed by."""
+        self.reached = self.least
 
-    def gather(self, block: Block, share: np.ndarray) -> None:
-        if self.idle:
-            total = float(np.maximum(share, 0.0).sum())
-            self.seen += total
-            self.left_out += total
-            return
+    def offer(self, block: Block, share: np.ndarray) -> None:
+        """A block has been visited; share (n,) float64 of its rows' shares of the gap, below 0 for a row at rest."""
         wanted = np.empty(block.n_samples, np.int32)
         count, entries, total, below = renew(
             block.indptr, block.rows, share, self.least, self.slots, self.used, self.member, self.held_share, wanted
@@ -219,11 +133,9 @@ class CopiedRows:
         wanted = wanted[:count]
         self.seen += total
         self.left_out += below
-        self.listed = None
         if self.used[1] + count > len(self.member) or self.used[2] + entries > self.room:
             wanted = self._select(block, share, wanted)
         held, nnz = arrays_of(self.held), np.diff(block.indptr)
-        self.taken += int(nnz[wanted].sum())
         new = wanted[self.slots[block.rows[wanted]] < 0]
         end = self.held.indptr[self.used[0]] + nnz[new].sum()
         if end > self.room or self.used[0] + len(new) > len(self.member):
@@ -238,7 +150,6 @@ class CopiedRows:
         """Close the gaps that rows which are no members any more have left."""
         held = arrays_of(self.held)
         compact(self.slots, *held, self.room, self.used, self.member, self.held_share)
-        self.listed = None
 
     def _select(self, block: Block, share: np.ndarray, wanted: np.ndarray) -> np.ndarray:
         """Keep, of the members and the rows of a block that are wanted, those of the largest shares, in most of the
@@ -256,89 +167,38 @@ class CopiedRows:
         kept = chosen[: len(members)]
         self.member[members[~kept]] = 0
         self.used[1:] = np.count_nonzero(kept), nnz[: len(members)][kept].sum()
-        self.listed = None
         return wanted[chosen[len(members) :]]
 
     def saved(self) -> dict[str, np.ndarray]:
-        members = self.members
+        """What a checkpoint keeps: the rows held in their order, members and others, and nothing of their entries."""
+        n = self.used[0]
         return {
-            "rows": self.held.rows[members],
-            "lengths": np.diff(self.held.indptr)[members],
-            "share": self.held_share[members],
-            "sums": np.array([self.least, self.seen, self.left_out, self.floor, self.seen_before]),
-            "flags": np.array([self.taken, self.idle, self.poor, self.under_way], np.int64),
+            "rows": self.held.rows[:n],
+            "lengths": np.diff(self.held.indptr[: n + 1]),
+            "share": self.held_share[:n],
+            "member": self.member[:n],
+            "sums": np.array([self.least, self.reached, self.seen, self.left_out]),
         }
 
     def restore(self, saved: dict[str, np.ndarray], blocks: Iterable[Block]) -> None:
-        rows, ends = saved["rows"], np.cumsum(saved["lengths"])
-        n = len(rows)
-        sound = n == len(ends) == len(saved["share"]) <= len(self.member)
-        sound = sound and len(saved["sums"]) == 5 and len(saved["flags"]) == 4
-        sound = sound and ((rows >= 0) & (rows < len(self.slots))).all() and (np.diff(rows) > 0).all()
-        if not sound or (n and not ((saved["lengths"] >= 0).all() and ends[-1] <= self.room)):
+        """The same rows again; blocks: all rows, once."""
+        rows, lengths, share, member = (saved.get(name, np.empty(0)) for name in ("rows", "lengths", "share", "member"))
+        n, most = len(rows), len(self.slots)
+        sound = n <= len(self.member) and len(lengths) == len(share) == len(member) == n
+        sound = sound and len(saved.get("sums", ())) == 4 and lengths.sum() <= self.room and (lengths >= 0).all()
+        if not sound or not ((rows >= 0) & (rows < most)).all() or len(np.unique(rows)) < n:
             raise InputError("the checkpoint's working set is of another run; start afresh")
-        self.held.indptr[1 : n + 1] = ends
+        self.held.rows[:n], self.held_share[:n], self.member[:n] = rows, share, member != 0
+        self.held.indptr[: n + 1] = np.append(0, np.cumsum(lengths))
         self.slots[rows] = np.arange(n, dtype=np.int32)
-        self.member[:n], self.held_share[:n] = 1, saved["share"]
-        self.used[:] = n, n, ends[-1] if n else 0
-        self.least, self.seen, self.left_out, self.floor, self.seen_before = saved["sums"].tolist()
-        self.taken, *flags = saved["flags"].tolist()
-        self.idle, self.poor, self.under_way = map(bool, flags)
+        chosen = self.member[:n] > 0
+        self.used[:] = n, np.count_nonzero(chosen), lengths[chosen].sum()
+        self.least, self.reached, self.seen, self.left_out = saved["sums"].tolist()
         held = arrays_of(self.held)
         found = [bring_back(*arrays_of(block), self.slots, *held, self.room) for block in blocks] if n else []
         if sum(found) != n or min(found, default=0) < 0:
             raise InputError("the checkpoint's working set has rows that the source lacks; start afresh")
         self._settle()
-
-
-class RowsOfTheBlock:
-    """A working set where all rows are in memory: which of them, and no copies.  most: its nonzeros at most."""
-
-    def __init__(self, source: Source, most: float):
-        self.most = most
-        self.idle = False
-        self.share = np.full(source.n_samples, -1.0)
-        self.members = np.empty(0, np.int32)
-        self.seen = self.left_out = 0.0
-
-    @property
-    def n_nonzeros(self) -> int:
-        return int(np.diff(self.block.indptr)[self.members].sum()) if len(self.members) else 0
-
-    def begin_reading(self, anew: bool) -> None:
-        pass
-
-    def end_reading(self, gain: float, nnz: int, set_gain: float, set_work: int) -> None:
-        pass
-
-    def gather(self, block: Block, share: np.ndarray) -> None:
-        self.block = block
-        self.share[:] = share
-        members = np.flatnonzero(share >= 0.0).astype(np.int32)
-        nnz = np.diff(block.indptr)[members]
-        self.seen, self.left_out = float(share[members].sum()), 0.0
-        if nnz.sum() > self.most:
-            chosen, _ = largest_first(share[members], nnz, members, self.most)
-            self.left_out = float(share[members[~chosen]].sum())
-            members = members[chosen]
-        self.members = members
-
-    def saved(self) -> dict[str, np.ndarray]:
-        return {
-            "rows": self.members.astype(np.int64),
-            "share": self.share,
-            "sums": np.array([self.seen, self.left_out]),
-        }
-
-    def restore(self, saved: dict[str, np.ndarray], blocks: Iterable[Block]) -> None:
-        for self.block in blocks:
-            pass
-        rows = saved["rows"]
-        sound = len(saved["share"]) == len(self.share) and len(saved["sums"]) == 2
-        if not sound or not ((rows >= 0) & (rows < len(self.share))).all():
-            raise InputError("the checkpoint's working set is of another run; start afresh")
-        self.members, self.share = rows.astype(np.int32), saved["share"]
-        self.seen, self.left_out = saved["sums"].tolist()
 
 
 def arrays_of(block: Block) -> tuple[tuple, np.ndarray | None, np.ndarray | None]:

@@ -73,7 +73,7 @@ def calibrated(
         raise InputError(f"{called('calibrate')}: needs C, not {called('lam')}")
     own = replace(asked, method=given)
     method = replace(METHOD, make=partial(HeldOutCD, path=[1.0 if C is None else C], folds=folds))
-    plan = Plan(source, own, stop=stop, method=method, besides={"folds": 32 * source.n_samples + (24 << BITS)})
+    plan = Plan(source, own, method=method, besides={"folds": 32 * source.n_samples + (24 << BITS)})
     loop = OuterLoop(plan, Watch(on_event, stop))
     if loop.run().status == "interrupted":
         return None

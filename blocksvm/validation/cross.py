@@ -184,7 +184,7 @@ def plan_part(
         ends = (earlier is not None) + (count < len(path))
         kept = 48 * source.n_samples + ends * ends_bytes(source, folds)
         try:
-            plan = Plan(source, asked, stop=stop, method=method, besides={"folds": kept}, resume=resume)
+            plan = Plan(source, asked, method=method, besides={"folds": kept}, resume=resume)
         except InputError:
             if count == 1 or resume is not None:
                 raise

@@ -12,7 +12,7 @@ from xxhash import xxh3_128_hexdigest
 from blocksvm.errors import InputError, said
 from blocksvm.model.state import describe_checkpoint
 from blocksvm.solvers.protocol import State
-from blocksvm.training.checkpoint import Checkpoint
+from blocksvm.training.saving import Checkpoint
 from blocksvm.validation.folds import Folds
 
 TOLD_AS, EARLIER = "path", "path-before"  # what a description, and the file, call them

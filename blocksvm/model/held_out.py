@@ -12,12 +12,11 @@ from blocksvm.conversion.ids import IdIndex
 from blocksvm.errors import InputError
 from blocksvm.labels import NUMBERS, SETS, Labels, label_text
 from blocksvm.memory import Budget
-from blocksvm.model.values import decision_pieces, piece_bytes
+from blocksvm.model.values import count_correct, count_sets, decision_pieces, piece_bytes, sum_squared_errors
 from blocksvm.problems.several import membership
 from blocksvm.solvers.protocol import Completion, Solver
 from blocksvm.sources.block import Arena
 from blocksvm.sources.source import Source, largest_chunk_bytes
-from blocksvm.training.certificate import count_correct, count_sets, sum_squared_errors
 from blocksvm.vectors import side_by_side, width_of
 
 

@@ -3,7 +3,7 @@ left out (incremental and decremental training: Tsai, Lin, Lin, KDD 2014)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -11,19 +11,9 @@ import numpy as np
 from blocksvm.errors import InputError, called
 from blocksvm.labels import listed
 from blocksvm.model.state import SavedState, open_state
-from blocksvm.solvers.protocol import SavedRun, State
-from blocksvm.sources.block import Block
+from blocksvm.solvers.protocol import SavedRun
 from blocksvm.sources.source import Source, Step
 from blocksvm.sources.store.history import Shift
-from blocksvm.training.plan import Plan
-
-
-def start_warm(earlier: Path | SavedRun, plan: Plan, state: State, blocks: Iterable[Block]) -> None:
-    """Begin a plan's run, with this state, from the end of another, in a file or in memory; blocks: all rows, once."""
-    if not isinstance(earlier, SavedRun):
-        axes = {array.name: array.axis for array in plan.solver.state_arrays}
-        earlier = earlier_run(earlier, plan.source, axes, plan.label_list())
-    plan.solver.warm_start(state, earlier, blocks)
 
 
 def earlier_run(path: Path, source: Source, axes: Mapping[str, str], labels: list) -> SavedRun:
