@@ -255,6 +255,7 @@ CHECKPOINT = Record(
                 "outer": COUNT,
                 "visit": SIZE,
                 "closed": YES,
+                "told": YES,
                 "passes": list_of(SIZE),
                 "set_passes": list_of(SIZE),
                 "estimates": list_of(or_none(NUMBER)),
