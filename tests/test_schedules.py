@@ -13,6 +13,7 @@ from training_cases import Run, SlowMatrix, make_store, random_rows, stop_after,
 
 from blocksvm.errors import InputError
 from blocksvm.kernels.shuffle import windowed_rows
+from blocksvm.model.trace import Trace, earlier_run
 from blocksvm.solvers.dual_cd import PASSES, DualCD
 from blocksvm.sources.matrix import Matrix
 from blocksvm.training.partition import FEWEST_WINDOWS, WINDOW_ROWS, Partition
@@ -33,7 +34,6 @@ from blocksvm.training.schedule import (
     make_schedule,
 )
 from blocksvm.training.settings import TrainSettings
-from blocksvm.model.trace import Trace, earlier_run
 
 
 @pytest.fixture(scope="module")

@@ -144,9 +144,7 @@ def test_only_the_feature_arrays_are_touched_before_a_result_is_added(rows, sett
     solver, state = loop.plan.solver, loop.state
     block = loop.plan.source.read_block(np.arange(3), None)
     before = {a.name: state[a.name].copy() for a in solver.state_arrays if a.axis != "feature"}
-    result = run_visit(
-        solver, loop.plan.blocks.partition, task_of(np.arange(3)), block, part_of(solver, block, state)
-    )
+    result = run_visit(solver, loop.plan.blocks.partition, task_of(np.arange(3)), block, part_of(solver, block, state))
     assert len(result.passes) == len(result.seconds) == 1
     assert result.features is None
     assert all(np.array_equal(array, state[name]) for name, array in before.items())
