@@ -40,7 +40,7 @@ RUNS = [
     {"solver": "dual-cd", "schedule": "tol:0.3", "C": 2.0, "loss": "squared-hinge", "class_weight": "balanced"},
     {"solver": "pegasos", "schedule": "3", "bias": 1.0},
     {"solver": "pegasos", "schedule": "2", "batch": 5, "partition": "fixed"},
-    {"C": 30.0, "tol": 1e-5, "max_outer": 9, "memory": 67_000, "schedule": "1"},
+    {"C": 30.0, "tol": 1e-5, "max_outer": 9, "schedule": "1", "memory": 10**6, "working_set": "0.006"},
 ]
 SHORT = {"block_chunks": 3, "max_outer": 3, "tol": 0.0, "seed": 4}
 TOLD = ("primal_estimate", "dual_estimate", "gap_estimate", "rel_gap", "inner_passes", "rows_visited", "nnz_visited",
