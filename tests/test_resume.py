@@ -14,7 +14,18 @@ import h5py
 import hdf5plugin  # noqa: F401 (h5py reads Blosc through it)
 import numpy as np
 import pytest
-from training_cases import ROOT, SlowMatrix, command, looped, make_store, random_rows, run_in_process, stop_after, train
+from training_cases import (
+    ROOT,
+    SlowMatrix,
+    asked,
+    command,
+    looped,
+    make_store,
+    random_rows,
+    run_in_process,
+    stop_after,
+    train,
+)
 
 from blocksvm.errors import InputError
 from blocksvm.model.state import describe_checkpoint
@@ -49,17 +60,6 @@ TOLD = ("primal_estimate", "dual_estimate", "gap_estimate", "rel_gap", "inner_pa
 
 def passes_in_all(run) -> int:
     return sum(run.result.passes) + sum(run.result.set_passes)
-
-
-def asked(store, **settings):
-    """(a run that is not stopped, how often it asks whether it shall)."""
-    questions = [0]
-
-    def stop() -> bool:
-        questions[0] += 1
-        return False
-
-    return train(store, stop=stop, **settings), questions[0]
 
 
 @pytest.mark.parametrize("settings", RUNS)

@@ -153,6 +153,17 @@ def stop_after(polls: int):
     return stop
 
 
+def asked(source, **settings):
+    """(A run that is not stopped, how often it asks whether it shall)."""
+    questions = [0]
+
+    def stop() -> bool:
+        questions[0] += 1
+        return False
+
+    return train(source, stop=stop, **settings), questions[0]
+
+
 class SlowMatrix(Matrix):
     """A matrix whose blocks take time to be read, as from a slow disk."""
 
