@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -84,6 +85,7 @@ class DualCD(TellsShares):
     """
 
     name = "dual-cd"
+    problem: Any  # a ``Problem``, or of several vectors one that states theirs
     needs_output = False
     n_vectors = 1
     capabilities = Capabilities(
@@ -116,13 +118,13 @@ class DualCD(TellsShares):
         """The arrays of ``n_vectors`` vectors, and how a visit ends; rests: of a row, one or one a vector."""
         self.tolerance, self.with_set = task.tolerance, task.working_set
         k = self.n_vectors
-        self.state_arrays = (
+        self.state_arrays: tuple[StateArray, ...] = (
             StateArray("w", "feature", columns=width_of(k), in_model=False),
             StateArray("alpha", "row", columns=k),
             StateArray("rest", "row", columns=rests, dtype=np.uint8, in_model=False),
             StateArray("sums", "scalar", RESTING + REST_VISITS + 1),
         )
-        self.visit_arrays = (VisitArray("active", np.uint8),)
+        self.visit_arrays: tuple[VisitArray, ...] = (VisitArray("active", np.uint8),)
         if self.with_set:
             self.state_arrays += (StateArray("pauses", "row", columns=rests, dtype=np.uint8, in_model=False),)
             self.visit_arrays += (VisitArray(SHARE),)
@@ -177,7 +179,7 @@ class DualCD(TellsShares):
         if self.problem.free_bias:
             state["w"][-1] += state[MULTIPLIER][0]
 
-    def _sum_rows(self, state: State, blocks: Iterable[Block], ratio: np.ndarray | None = None):
+    def _sum_rows(self, state: State, blocks: Iterable[Block], ratio: np.ndarray | None = None) -> Any:
         """state["w"] = sum a_i direction_i x_i; (sums of conjugate(f a_i) for f = 1, 1/2 and 1/4, largest factor).
 
         ratio (2,): each class's a are multiplied by it first, and made feasible.
@@ -281,9 +283,7 @@ class DualCD(TellsShares):
     def weights(self, state: State, out: np.ndarray | None) -> np.ndarray:
         return state["w"]
 
-    def estimates(
-        self, state: State, loss_sum: float, seen: float | None = None
-    ) -> tuple[float, float | None, float | None]:
+    def estimates(self, state: State, loss_sum: float, seen: float | None = None) -> tuple[float, float, float]:
         """D is that of the maintained w and sum of conjugates; P, without a working set, has the losses as they were
         seen on the visits, those of rows at rest when they were put to it."""
         sums = state["sums"]

@@ -131,7 +131,7 @@ def evaluate(
     """The accuracy of w (n_vectors * (d + 1),), one vector or one a class, over blocks of all rows, or, of real
     targets, the root of its mean squared error; None if stopped.  completion: what makes the solver's decision values
     of <w, x>, None where they are that."""
-    total = rows = 0
+    total, rows = 0.0, 0
     for block in blocks:
         pieces = values_of(solver, w, block, completion)
         if solver.real_targets:

@@ -86,8 +86,8 @@ class OuterLoop:
         self.make_executor = executor
         self.began = time.perf_counter() if began is None else began
         self.progress, self.tally = Progress(), Tally()
-        if plan.resume is not None:
-            plan.check_resumed(checkpoint.path)
+        if plan.resume is not None and checkpoint is not None:
+            plan.check_resumed(plan.resume, checkpoint.path)
 
     def allocate(self) -> None:
         """The state's arrays, and the solver's start in them."""
@@ -119,7 +119,7 @@ class OuterLoop:
         plan, solver = self.plan, self.plan.solver
         set_bytes = plan.blocks.set_bytes
         self.working_set = None if set_bytes is None else WorkingSet(plan.source, set_bytes)
-        if plan.resume is not None:
+        if plan.resume is not None and self.checkpoint is not None:
             self.progress, self.tally = self.checkpoint.restore(plan, self.state)
             if isinstance(solver, HoldsRows):
                 solver.resume(self.state, self._every_row)
@@ -211,7 +211,7 @@ class OuterLoop:
         progress.most_passes = max(progress.most_passes, len(result.passes))
         progress.passes.append(len(result.passes))
         progress.since_set += block.n_nonzeros
-        if self.working_set is not None:
+        if self.working_set is not None and result.share is not None:
             self.working_set.offer(block, result.share)
 
     def _visit_set(self, between: bool) -> None:
@@ -220,21 +220,23 @@ class OuterLoop:
         if working_set is None:
             return
         self._turn(progress.set_passes, of_the_set=True)
-        primal = abs(progress.estimates[-1]) if progress.estimates else 0.0
+        members = working_set.members
+        primal = abs(progress.estimates[-1] or 0.0) if progress.estimates else 0.0
         stats = PassStats(
             cycle_gain=progress.cycle_gain, cycle_work=progress.cycle_work, allowed=self.plan.settings.tol * primal,
             read=progress.since_set / max(1, working_set.n_nonzeros), with_set=True,
         )  # fmt: skip
         task = VisitTask(
-            np.empty(0, np.int64), (len(progress.set_passes), 0), self.plan.schedule, stats, working_set.members,
-            between, progress.last_worth,
+            np.empty(0, np.int64), (len(progress.set_passes), 0), self.plan.schedule, stats, members, between,
+            progress.last_worth,
         )  # fmt: skip
-        if not len(task.members) or not task.go_on(stats, self._ready()):
+        if not len(members) or not task.go_on(stats, self._ready()):
             progress.set_passes.append(0)
             self.tally.set_passes.append(0)
             return
         result = self.executor.visit(task, working_set.block)
-        working_set.share[task.members] = result.share[task.members]
+        if result.share is not None:
+            working_set.share[members] = result.share[members]
         self.tally.count_set(result)
         self.tally.set_passes.append(len(result.passes))
         progress.current = False
@@ -268,12 +270,12 @@ class OuterLoop:
                 return "interrupted"
             if isinstance(found, Missed):
                 whole = found.gap / found.share
-                policy.learn(progress.gap_of, progress.gap, whole / (progress.dual + whole))
+                policy.learn(progress.gap_of, progress.gap, whole / ((progress.dual or 0.0) + whole))
                 break
-            several = isinstance(solver, SeveralProblemsSolver)
-            policy.learn(
-                progress.gap_of, progress.gap, solver.certified(self.state, found) if several else found.rel_gap
-            )
+            reached = found.rel_gap
+            if isinstance(solver, SeveralProblemsSolver):
+                reached = solver.certified(self.state, found)
+            policy.learn(progress.gap_of, progress.gap, reached)
             if working_set is None or found.rel_gap is None or found.rel_gap <= tol:
                 break
             self.reader.request(self._following()[0])
@@ -296,10 +298,9 @@ class OuterLoop:
         )  # fmt: skip
         if found is None:
             return None
-        missed = isinstance(found, Missed)
-        self.tally.attempted(found.share if missed else 1.0)
+        self.tally.attempted(found.share if isinstance(found, Missed) else 1.0)
         self.watch.on_event(certificate_event(self.progress.outer, self.seconds(), found))
-        return found if missed else self._keep(found)
+        return found if isinstance(found, Missed) else self._keep(found)
 
     def _keep(self, certificate: Certificate) -> Certificate:
         self.progress.certificate, self.progress.current = asdict(certificate), True
@@ -328,7 +329,7 @@ class OuterLoop:
     def _ended(self) -> str | None:
         """At the end of an outer iteration: why another one is not begun, or None."""
         progress, settings = self.progress, self.plan.settings
-        rel_gap = progress.certificate["rel_gap"] if progress.current else None
+        rel_gap = progress.certificate["rel_gap"] if progress.current and progress.certificate else None
         if (rel_gap is not None and rel_gap <= settings.tol) or self._at_rest():
             return "converged"
         if progress.outers_done() >= settings.outer_limit():
@@ -344,7 +345,8 @@ class OuterLoop:
             return True
         if solver.capabilities.certifies or not solver.capabilities.minimises or len(estimates) <= STILL:
             return False
-        return max(estimates) - min(estimates) <= self.plan.settings.tol * abs(estimates[-1])
+        known = [one for one in estimates if one is not None]
+        return len(known) == len(estimates) and max(known) - min(known) <= self.plan.settings.tol * abs(known[-1])
 
     def _end(self, status: str) -> Result:
         plan, progress, solver = self.plan, self.progress, self.plan.solver
@@ -358,11 +360,13 @@ class OuterLoop:
                 status = "interrupted"
             elif final.rel_gap is not None and final.rel_gap <= plan.settings.tol:
                 status = "converged"
-        holds = isinstance(solver, HoldsRows) and status != "interrupted"
+        support = None
+        if isinstance(solver, HoldsRows) and status != "interrupted":
+            support = solver.support(self.state, self._every_row)
         result = Result(
             status, self.weights(), solver.dual_variables(self.state), final, progress.outers_done(), self.seconds(),
-            progress.passes, progress.set_passes, plan.memory(), solver.summary(self.state),
-            solver.support(self.state, self._every_row) if holds else None, *cause_of(plan, status, final),
+            progress.passes, progress.set_passes, plan.memory(), solver.summary(self.state), support,
+            *cause_of(plan, status, final),
         )  # fmt: skip
         self.watch.on_event(end_event(result, progress.certificate))
         return result
@@ -370,12 +374,14 @@ class OuterLoop:
     def _last_certificate(self) -> Certificate | None:
         """The certificate of the result, taken now unless nothing has moved since the last one; None where stopped."""
         progress, solver = self.progress, self.plan.solver
-        if progress.current:
+        if progress.current and progress.certificate:
             return Certificate(**progress.certificate)
         if isinstance(solver, CertifiesItself):
             solver.settle(self.state, self._every_row)
             return self._keep(solver.certificate(self.state))
-        return self._certify()
+        found = self._certify()
+        assert not isinstance(found, Missed)  # any gap is enough
+        return found
 
     # -- small things --------------------------------------------------------------------------------------------
 
@@ -409,6 +415,7 @@ class OuterLoop:
 
     def save(self) -> None:
         """Write the checkpoint: the state, where the run stands, and which rows the working set has."""
+        assert self.checkpoint is not None
         progress = asdict(self.progress) | {"seconds_before": self.seconds()}
         of_set = None if self.working_set is None else self.working_set.saved()
         self.checkpoint.save(self.plan, self.state, progress, asdict(self.tally), of_set)

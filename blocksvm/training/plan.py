@@ -55,7 +55,7 @@ class Plan:
             Task(
                 dict(settings.method),
                 source,
-                0.0 if settings.free_bias else settings.bias,
+                settings.constant,
                 self.schedule.tolerance,
                 settings.working_set_share() is not None,
                 settings.free_bias,
@@ -141,9 +141,9 @@ class Plan:
             "set_bytes": blocks.set_bytes,
         }
 
-    def check_resumed(self, path: Path) -> None:
+    def check_resumed(self, saved: Mapping, path: Path) -> None:
         """InputError, naming the setting, where the checkpoint belongs to another run."""
-        saved, now = self.resume, self.describe()
+        now = self.describe()
         if saved["fingerprint"] != now["fingerprint"]:
             raise InputError(
                 f"{path}: belongs to another store than {self.source.name}; remove it or name the right one"

@@ -48,7 +48,7 @@ class Progress:
     cycle_work: float = 0.0
     last_worth: float = 1.0
     since_set: int = 0
-    estimates: list[float] = field(default_factory=list)
+    estimates: list[float | None] = field(default_factory=list)
     dual: float | None = None
     gap: float | None = None
     gap_of: str = "rows"
@@ -202,9 +202,8 @@ def start_event(plan, progress: Progress) -> dict:
 
 def certificate_event(outer: int, seconds: float, found: Certificate | Missed) -> dict:
     """A certificate; figures are null where it was broken off after a share of the rows, as the gap was too large."""
-    missed = isinstance(found, Missed)
-    figures = (UNCERTIFIED, found.share) if missed else (asdict(found), 1.0)
-    return {"event": "certificate", "outer": outer, "seconds": seconds, **figures[0], "share": figures[1]}
+    figures, share = (UNCERTIFIED, found.share) if isinstance(found, Missed) else (asdict(found), 1.0)
+    return {"event": "certificate", "outer": outer, "seconds": seconds, **figures, "share": share}
 
 
 def outer_event(progress: Progress, tally: Tally, seconds: float, estimates: dict, valid: dict) -> dict:
@@ -255,8 +254,8 @@ def cause_of(plan, status: str, certificate: Certificate | None) -> tuple[str | 
     tol, source, ended = plan.settings.tol, plan.source, status.startswith("max-")
     if not ended or certificate is None or certificate.rel_gap is None or certificate.rel_gap <= tol:
         return None, None
-    problem = getattr(plan.solver, "problem", None)
-    C = float(np.max(problem.cost)) if hasattr(problem, "cost") else 1.0
+    problem = plan.solver.problem
+    C = 1.0 if problem is None else float(np.max(problem.cost))
     far = f"the gap {certificate.rel_gap:.1e} is above {said('tol', tol)}"
     more = f"raise {called(status.replace('-', '_'))}, and go on by {called('warm_start')}, or accept the gap"
     if C * source.max_norm**2 <= LARGE:

@@ -101,6 +101,11 @@ class TrainSettings:
     def free_bias(self) -> bool:
         return self.bias == FREE
 
+    @property
+    def constant(self) -> float:
+        """The value of the constant feature; 0 where the bias is free, whose solver chooses it."""
+        return 0.0 if isinstance(self.bias, str) else self.bias
+
     def outer_limit(self) -> int:
         return self.max_outer if self.max_outer is not None else self.capabilities.default_max_outer
 

@@ -185,7 +185,7 @@ class WorkingSet:
         rows, lengths, share, member = (saved.get(name, np.empty(0)) for name in ("rows", "lengths", "share", "member"))
         n, most = len(rows), len(self.slots)
         sound = n <= len(self.member) and len(lengths) == len(share) == len(member) == n
-        sound = sound and len(saved.get("sums", ())) == 4 and lengths.sum() <= self.room and (lengths >= 0).all()
+        sound = sound and len(saved.get("sums", ())) == 4 and bool((lengths >= 0).all()) and lengths.sum() <= self.room
         if not sound or not ((rows >= 0) & (rows < most)).all() or len(np.unique(rows)) < n:
             raise InputError("the checkpoint's working set is of another run; start afresh")
         self.held.rows[:n], self.held_share[:n], self.member[:n] = rows, share, member != 0
