@@ -242,8 +242,8 @@ def described(kind: str, meta: dict, n_bytes: int) -> list[tuple[str, str]]:
         *([("radius", f"{meta['distance']['radius']:.6g}")] if "distance" in meta else []),
     ]
     if kind == "checkpoint":
-        position = meta["progress"]["position"]
-        return [*lines, ("position", f"outer iteration {position['outer']}, visit {position['visit'] + 1}")]
+        told = meta["progress"]
+        return [*lines, ("position", f"outer iteration {told['outer']}, {told['visit']} blocks visited in it")]
     if meta["status"] == "stream":
         told = meta["progress"]
         loss = suffered(

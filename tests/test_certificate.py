@@ -12,15 +12,12 @@ from scipy import sparse
 from training_cases import random_rows, train
 from weighted_rows import solver_of
 
-from blocksvm.api import fit
 from blocksvm.errors import InputError
 from blocksvm.problems import get_loss
 from blocksvm.problems.problem import Problem
 from blocksvm.solvers.dual_cd import DualCD
 from blocksvm.sources.matrix import Matrix
-from blocksvm.sources.reading import BlockReader
-from blocksvm.training import certificate, certifier
-from blocksvm.training.certificate import Attempts, Missed, certify
+from blocksvm.training.certificate import FIRST_RATIO, WORK_BETWEEN, CertificatePolicy, Missed, certify, enough_gap
 from blocksvm.training.loop import OuterLoop, Watch
 from blocksvm.training.plan import Plan
 from blocksvm.training.settings import TrainSettings
@@ -68,50 +65,88 @@ def test_attempts_broken_off_change_nothing_but_what_is_read(monkeypatch, loss):
     source = Matrix(*random_rows(n=300, d=40, seed=2), chunk_rows=np.arange(0, 300, 10))
     settings = {"loss": loss, "tol": 1e-3, "schedule": "5", "block_chunks": 5, "max_outer": 500}
     settings |= {"working_set": "none"}  # with one, no reading for a certificate is in vain
-    monkeypatch.setattr(Attempts, "worthwhile", lambda *arguments: True)  # the first attempts come too early
-    shares = []
-
-    def watched(*arguments, **more):
-        found = certify(*arguments, **more)
-        shares.append(found.share if isinstance(found, Missed) else 1.0)
-        return found
-
-    monkeypatch.setattr(certifier, "certify", watched)
+    monkeypatch.setattr(CertificatePolicy, "due", lambda *arguments: True)  # the first attempts come too early
     broken_off = train(source, **settings)
-    assert min(shares) < 1.0 == shares[-1]
+    attempts = [event for event in broken_off.events if event["event"] == "certificate"]
+    assert min(event["share"] for event in attempts) < 1.0 == attempts[-1]["share"]
     assert broken_off.result.status == "converged"
     # one that is broken off has failed; where the last block decides, it is whole
-    for event, share in zip(broken_off.outer()[:-1], shares, strict=False):
-        assert (event["rel_gap"] is None) == (share < 1.0)
+    for event in attempts[:-1]:
+        assert 0.0 < event["share"] <= 1.0
+        assert (event["rel_gap"] is None) == (event["share"] < 1.0)
         assert event["rel_gap"] is None or event["rel_gap"] > settings["tol"]
+    for event, outer in zip(attempts, broken_off.outer(), strict=True):
+        assert event["outer"] == outer["outer"]
+        assert (outer["certificates"], outer["certificate_share"]) == (1, event["share"])
+        assert outer["rel_gap"] == event["rel_gap"], "nothing has moved since"
     whole = train(source, **(settings | {"tol": 0.0, "max_outer": broken_off.result.outer}))
     assert whole.same(broken_off)
     assert whole.result.certificate == broken_off.result.certificate
 
 
-def test_many_rows_tell_when_an_attempt_is_hopeless(monkeypatch):
-    X, y = random_rows(n=200, seed=5, zero_rows=0)
-    matrix = Matrix(X, y, chunk_rows=np.arange(0, 200, 10))
-    problem = Problem(get_loss("hinge"), np.ones(2), 0.0, 200, (int((y < 0).sum()), int((y > 0).sum())))
-    w, alpha = np.zeros(X.shape[1] + 1), np.zeros(200)  # every row has a gap of 1
+@pytest.mark.parametrize("working_set", ["auto", "none"])
+@pytest.mark.parametrize("C", [0.1, 10.0])
+def test_certificates_are_no_outer_iterations(working_set, C):
+    """Each is an event of its own; the iteration's line has the figures of the last one if nothing has moved since."""
+    source = Matrix(*random_rows(n=300, d=40, seed=2), chunk_rows=np.arange(0, 300, 10))
+    run = train(source, C=C, tol=1e-4, block_chunks=5, max_outer=200, working_set=working_set)
+    assert run.result.outer == len(run.outer()) == len(run.result.passes) / 6
+    own: list[dict] = []
+    for event in run.events:
+        if event["event"] == "certificate":
+            assert 0.0 < event["share"] <= 1.0
+            own.append(event)
+        elif event["event"] == "outer":
+            assert {one["outer"] for one in own} <= {event["outer"]}
+            assert event["certificates"] == len(own)
+            assert event["certificate_share"] == (sum(one["share"] for one in own) if own else None)
+            assert event["rel_gap"] is None or event["rel_gap"] == own[-1]["rel_gap"]
+            own = []
+    # at the end of a run that a limit has ended one more is taken
+    assert len(own) == (run.result.status == "max-outer" and run.outer()[-1]["rel_gap"] is None)
 
-    def share(enough):
-        blocks = (matrix.read_block(np.array([k]), None) for k in range(20))
-        found = certify(problem, w, alpha, blocks, lambda: False, enough)
-        return found.share if isinstance(found, Missed) else 1.0
 
-    monkeypatch.setattr(certificate, "SAMPLE", 50)
-    assert share(200 / certificate.HOPELESS - 1) == 0.25
-    assert share(200 / certificate.HOPELESS + 1) > 0.7
-    assert share(200) == 1.0
+# -- when one is due ---------------------------------------------------------------------------------------------------
 
 
-def test_what_a_missed_certificate_has_seen_is_learned():
-    attempts = Attempts()
-    assert attempts.worthwhile(3, 2e-3, 1e-3)
-    attempts.learn(3, 2e-3, 1.8e-3)
-    assert not attempts.worthwhile(4, 1.3e-3, 1e-3)
-    assert attempts.worthwhile(4, 1.1e-3, 1e-3)
+def test_one_is_due_where_the_estimate_times_the_ratio_is_within_the_tolerance():
+    policy = CertificatePolicy()
+    assert policy.due("rows", 0.99e-3 / FIRST_RATIO, 1e-3, 100.0)
+    assert not policy.due("rows", 1.01e-3 / FIRST_RATIO, 1e-3, 100.0)
+    assert policy.due("set", 0.99e-3, 1e-3, 100.0) and not policy.due("set", 1.01e-3, 1e-3, 100.0)
+    assert not policy.due("rows", None, 1e-3, 0.0), "there is no estimate"
+    assert policy.due("rows", -1e-9, 1e-3, 100.0), "rounding"
+    assert not policy.due("rows", 1e-9, 0.0, 100.0)
+
+
+def test_one_is_due_when_the_work_is_many_times_its_own():
+    policy = CertificatePolicy(work=WORK_BETWEEN * 100.0)
+    assert policy.due("rows", 0.9, 1e-3, 100.0)
+    assert not policy.due("rows", 0.9, 1e-3, 101.0)
+    assert not policy.due("set", 0.9, 1e-3, 100.0), "the set was chosen by one, and has passes to come"
+    policy.learn("rows", 0.9, None)
+    assert policy.work == 0.0
+    assert not policy.due("rows", 0.9, 1e-3, 100.0)
+
+
+def test_a_certificate_tells_the_ratio_of_its_kind():
+    policy = CertificatePolicy()
+    policy.learn("rows", 2e-3, 1.8e-3)
+    assert policy.ratio == {"rows": pytest.approx(0.9), "set": 1.0}
+    assert not policy.due("rows", 1.2e-3, 1e-3, 1.0) and policy.due("rows", 1.1e-3, 1e-3, 1.0)
+    policy.learn("set", 1e-3, 4e-3)
+    assert policy.ratio == {"rows": pytest.approx(0.9), "set": pytest.approx(4.0)}
+    for estimated, found in ((None, 1e-3), (0.0, 1e-3), (-1e-9, 1e-3), (1e-3, 0.0), (1e-3, None)):
+        policy.learn("set", estimated, found)
+    assert policy.ratio["set"] == pytest.approx(4.0), "nothing can be learned of these"
+
+
+@pytest.mark.parametrize("tol", [1e-4, 0.3, 0.9])
+def test_the_gap_from_which_on_an_attempt_is_in_vain(tol):
+    enough = enough_gap(8.0, tol)
+    assert enough / (8.0 + enough) == pytest.approx(min(tol, 0.5), rel=1e-5)
+    assert enough / (8.0 + enough) > min(tol, 0.5)
+    assert enough_gap(None, tol) == enough_gap(0.0, tol) == enough_gap(-1.0, tol) == math.inf
 
 
 # -- what must not be certified ----------------------------------------------------------------------------------------
@@ -239,47 +274,27 @@ def test_the_dual_estimate_is_of_sums_in_a_fixed_order():
     assert state["sums"][0] == total
 
 
-@pytest.mark.parametrize("working_set", ["auto", "none"])
-def test_a_visit_that_the_time_breaks_off_makes_the_certificate_before_it_out_of_date(working_set):
-    """w and alpha have moved in its passes, so the result is certified anew."""
+def test_a_visit_after_a_certificate_makes_it_out_of_date(monkeypatch):
+    """w and alpha have moved when the time runs out, so the result is certified anew."""
     rng = np.random.default_rng(0)
     X = sparse.random(600, 300, 0.05, format="csr", random_state=1)
     y = np.where(X @ rng.normal(size=300) + 0.1 * rng.normal(size=600) > 0, 1.0, -1.0)
-    source = Matrix(X, y)
-    plan = Plan(source, TrainSettings.of(tol=1e-6, C=10.0, schedule="5", max_outer=500, working_set=working_set))
+    source = Matrix(X, y, chunk_rows=np.arange(0, 600, 60))
+    plan = Plan(source, TrainSettings.of(tol=1e-6, C=10.0, schedule="5", max_outer=500, block_chunks=2))
     certified = []
 
     def watch(event):
-        if event["event"] == "outer" and event["rel_gap"] is not None and event["rel_gap"] > 1e-6:
+        if event["event"] == "certificate" and event["rel_gap"] is not None:
             certified.append(loop.weights().copy())
 
     loop = OuterLoop(plan, Watch(watch))
-    ended = loop._ended
-    # the time runs out just after it was asked for between two outer iterations
-    loop._ended = lambda: None if certified else ended()
-    plan.over_time = lambda: bool(certified)
+    stopped = loop._stopped
+    monkeypatch.setattr(loop, "_stopped", lambda whole=False: "max-seconds" if certified else stopped(whole))
     result = loop.run()
     assert result.status == "max-seconds"
-    assert np.abs(result.w - certified[-1]).max() > 0.0
+    assert len(certified) == 2, "one in the course of the run, and one of the result"
+    assert np.array_equal(certified[1], result.w)
+    assert np.abs(result.w - certified[0]).max() > 0.0
     block = source.read_block(np.arange(len(source.chunks)), None)
-    found, _ = certify(plan.solver.problem_at(loop.state), result.w, loop.state["alpha"], [block], lambda: False)
+    found, _ = certify(plan.solver.problem, result.w, loop.state["alpha"], [block], lambda: False)
     assert result.certificate.rel_gap == pytest.approx(found.rel_gap, rel=1e-9)
-
-
-@pytest.mark.parametrize("n_classes", [2, 3])
-def test_the_thread_that_reads_shares_a_certificate_of_rows_in_memory(n_classes, monkeypatch):
-    """Each row's decision value is its own: whoever makes it, certificate and weights are the same."""
-    draw = np.random.default_rng(0)
-    X = sparse.csr_matrix(draw.random((301, 40)) * (draw.random((301, 40)) < 0.2))
-    y = np.arange(301) % n_classes
-    fitted, shared = [], []
-    beside = BlockReader.beside
-    monkeypatch.setattr(BlockReader, "beside", lambda *given: shared.append(beside(*given)) or shared[-1])
-    for threshold in (10**9, 0):
-        monkeypatch.setattr(certifier, "BY_TWO", threshold)
-        assert not shared
-        fitted.append(fit(Matrix(X, y), max_outer=3, tol=1e-9, schedule="1"))
-    assert shared and all(other.done() for other in shared)
-    one, two = fitted
-    assert one.certificate == two.certificate
-    assert one.result.w.tobytes() == two.result.w.tobytes()

@@ -29,9 +29,9 @@ from blocksvm.model.files import load_model
 from blocksvm.solvers.dual_cd import METHOD
 from blocksvm.sources.matrix import Matrix
 from blocksvm.sources.store.reader import open_store
-from blocksvm.training.saving import Checkpoint
 from blocksvm.training.loop import OuterLoop
 from blocksvm.training.plan import Plan
+from blocksvm.training.saving import Checkpoint
 from blocksvm.training.settings import TrainSettings
 from blocksvm.validation.cross import cross_validate
 from blocksvm.validation.folds import folds_of

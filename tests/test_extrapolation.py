@@ -6,6 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import reference
+from blocksvm.training.visitor import LATE, SPARED, SPARED_LATE
 from hypothesis import given, settings, strategies
 from training_cases import make_store, random_rows, stop_after, train
 
@@ -16,7 +17,6 @@ from blocksvm.solvers.protocol import Task
 from blocksvm.sources.matrix import Matrix
 from blocksvm.sources.store.reader import open_store
 from blocksvm.training.schedule import MOST_OF_THE_SET
-from blocksvm.training.visitor import LATE, SPARED, SPARED_LATE
 from blocksvm.training.visit import ThisThread
 
 

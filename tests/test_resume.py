@@ -18,10 +18,11 @@ from training_cases import ROOT, SlowMatrix, command, looped, make_store, random
 
 from blocksvm.errors import InputError
 from blocksvm.model.state import describe_checkpoint
+from blocksvm.model.trace import earlier_run, replayed_by
 from blocksvm.sources.matrix import Matrix
 from blocksvm.sources.store.reader import Store
 from blocksvm.train import main as train_main
-from blocksvm.model.trace import earlier_run, replayed_by
+from blocksvm.training.saving import Checkpoint
 
 
 @pytest.fixture(scope="module")
@@ -39,51 +40,90 @@ RUNS = [
     {"solver": "dual-cd", "schedule": "tol:0.3", "C": 2.0, "loss": "squared-hinge", "class_weight": "balanced"},
     {"solver": "pegasos", "schedule": "3", "bias": 1.0},
     {"solver": "pegasos", "schedule": "2", "batch": 5, "partition": "fixed"},
+    {"C": 30.0, "tol": 1e-5, "max_outer": 9, "schedule": "1", "memory": 10**6, "working_set": "0.006"},
 ]
+SHORT = {"block_chunks": 3, "max_outer": 3, "tol": 0.0, "seed": 4}
+TOLD = ("primal_estimate", "dual_estimate", "gap_estimate", "rel_gap", "inner_passes", "rows_visited", "nnz_visited",
+        "passes", "set_passes", "set_rows", "set_share", "certificates", "certificate_share")  # fmt: skip
 
 
 def passes_in_all(run) -> int:
     return sum(run.result.passes) + sum(run.result.set_passes)
 
 
+def asked(store, **settings):
+    """(a run that is not stopped, how often it asks whether it shall)."""
+    questions = [0]
+
+    def stop() -> bool:
+        questions[0] += 1
+        return False
+
+    return train(store, stop=stop, **settings), questions[0]
+
+
 @pytest.mark.parametrize("settings", RUNS)
-def test_stopped_after_any_pass_and_resumed(store, tmp_path, settings):
-    settings = settings | {"block_chunks": 3, "max_outer": 3, "tol": 0.0, "seed": 4}
-    whole = train(store, **settings)
-    assert whole.events[0]["blocks"] > 2
+def test_stopped_at_any_question_and_resumed(store, tmp_path, settings):
+    """After each visit, and after each block that is read for a certificate, in the course of the run or at its end."""
+    settings = SHORT | settings
+    whole, questions = asked(store, **settings)
+    blocks = whole.events[0]["blocks"]
+    assert blocks > 2
+    assert questions >= len(whole.result.passes) + blocks
     checkpoint = tmp_path / "run.ckpt"
-    total = passes_in_all(whole)
-    # every pass; where a tolerance makes many, every one of the first visits and then some
-    stops = list(range(1, total)) if total <= 40 else [*range(1, 25), *range(25, total, 1 + total // 12)]
-    for k in stops:
+    for k in range(1, questions + 1, 1 + questions // 60):
         first = train(store, checkpoint=checkpoint, stop=stop_after(k), **settings)
         assert first.result.status == "interrupted"
         assert first.result.certificate is None
-        assert first.events[-1]["rel_gap"] is None
         second = train(store, checkpoint=checkpoint, resume=True, **settings)
-        assert second.same(whole), f"stopped after pass {k}"
+        assert second.same(whole), f"stopped at question {k}"
         assert second.result.certificate == whole.result.certificate
-        assert second.result.passes == whole.result.passes
-        ours = {e["outer"]: e for e in first.outer() + second.outer()}
-        for event in whole.outer():
-            for name in ("primal_estimate", "dual_estimate", "inner_passes", "rows_visited", "nnz_visited", "passes"):
-                assert ours[event["outer"]][name] == event[name]
+        assert second.result.status == whole.result.status
+        assert (second.result.passes, second.result.set_passes) == (whole.result.passes, whole.result.set_passes)
+        told = first.outer() + second.outer()
+        assert [event["outer"] for event in told] == list(range(1, whole.result.outer + 1))
+        for ours, event in zip(told, whole.outer(), strict=True):
+            assert {name: ours[name] for name in TOLD} == {name: event[name] for name in TOLD}
 
 
-@pytest.mark.parametrize("settings", RUNS[:3])
-def test_stopped_at_every_pass_in_turn(store, tmp_path, settings):
-    settings = settings | {"block_chunks": 5, "max_outer": 2, "tol": 0.0}
-    whole = train(store, **settings)
+@pytest.mark.parametrize("settings", RUNS)
+def test_killed_after_any_save_and_resumed(store, tmp_path, monkeypatch, settings):
+    """What lies in the file whenever it was written is a state to go on from."""
+    settings = SHORT | settings
+    save, copies = Checkpoint.save, []
+
+    def kept(self, *given):
+        save(self, *given)
+        copies.append(self.path.read_bytes())
+
+    checkpoint = tmp_path / "run.ckpt"
+    with monkeypatch.context() as patch:
+        patch.setattr(Checkpoint, "save", kept)
+        whole = train(store, checkpoint=checkpoint, checkpoint_seconds=-1.0, **settings)
+    assert len(copies) >= len(whole.result.passes)
+    for k in range(0, len(copies), 1 + len(copies) // 40):
+        checkpoint.write_bytes(copies[k])
+        second = train(store, checkpoint=checkpoint, resume=True, **settings)
+        assert second.same(whole), f"killed after save {k}"
+        assert second.result.certificate == whole.result.certificate
+        assert (second.result.status, second.result.outer) == (whole.result.status, whole.result.outer)
+        assert second.result.set_passes == whole.result.set_passes
+
+
+@pytest.mark.parametrize("settings", [*RUNS[:3], RUNS[4]])
+def test_stopped_at_every_visit_in_turn(store, tmp_path, settings):
+    settings = SHORT | {"block_chunks": 5, "max_outer": 2} | settings
+    whole, questions = asked(store, **settings)
     checkpoint = tmp_path / "run.ckpt"
     run = train(store, checkpoint=checkpoint, stop=stop_after(1), **settings)
     stops = 0
     while run.result.status == "interrupted":
         stops += 1
-        # the last certificate is not resumed but taken anew: it must be let through
-        training = describe_checkpoint(checkpoint)["progress"]["position"]["outer"] <= 2
-        run = train(store, checkpoint=checkpoint, resume=True, stop=stop_after(2) if training else None, **settings)
-        assert stops < 1000
-    assert stops > 4
+        # a certificate is not resumed but taken anew: it must be let through
+        in_visits = not describe_checkpoint(checkpoint)["progress"]["closed"]
+        run = train(store, checkpoint=checkpoint, resume=True, stop=stop_after(2) if in_visits else None, **settings)
+        assert stops < questions
+    assert stops > 2
     assert run.same(whole)
     assert run.result.certificate == whole.result.certificate
 
@@ -97,41 +137,17 @@ def test_saving_now_and_then_changes_nothing(store, tmp_path, settings):
     assert os.listdir(tmp_path) == ["run.ckpt"]
 
 
-def test_a_certificate_that_was_interrupted_is_taken_on_resuming(store, tmp_path):
-    """stop() is also asked between the blocks of a certificate."""
-    settings = {"schedule": "2", "block_chunks": 3, "tol": 0.05, "seed": 1}
-    whole = train(store, **settings)
-    assert whole.result.status == "converged"
-    assert whole.outer()[-1]["rel_gap"] is not None
-    checkpoint = tmp_path / "run.ckpt"
-    before = 0
-    for blocks_certified in (1, 2):
-        questions = passes_in_all(whole) + blocks_certified
-        attempts = sum(e["rel_gap"] is not None for e in whole.outer()[:-1])
-        questions += attempts * whole.events[0]["blocks"]
-        stopped = train(store, checkpoint=checkpoint, stop=stop_after(questions), **settings)
-        assert stopped.result.status == "interrupted"
-        assert len(stopped.outer()) == len(whole.outer()) - 1
-        resumed = train(store, checkpoint=checkpoint, resume=True, **settings)
-        assert resumed.result.status == "converged"
-        assert resumed.same(whole)
-        assert resumed.result.certificate == whole.result.certificate
-        assert resumed.outer()[-1]["inner_passes"] == whole.outer()[-1]["inner_passes"]
-        before += 1
-    assert before == 2
-
-
 @pytest.mark.parametrize("solver", ["dual-cd", "pegasos"])
 def test_a_last_certificate_that_was_interrupted_does_not_lengthen_the_run(store, tmp_path, solver):
     """Pegasos comes to rest, dual-cd reaches --max-outer; the stop comes while the result is certified."""
     settings = {"solver": solver, "schedule": "2", "block_chunks": 3, "seed": 1, "tol": 0.3, "max_outer": 30}
     if solver == "dual-cd":
         settings |= {"tol": 0.0, "max_outer": 3}
-    whole = train(store, **settings)
+    whole, questions = asked(store, **settings)
     assert whole.result.status == ("max-outer" if solver == "dual-cd" else "converged")
     assert whole.result.outer < 30
     checkpoint = tmp_path / "run.ckpt"
-    stopped = train(store, checkpoint=checkpoint, stop=stop_after(passes_in_all(whole) + 2), **settings)
+    stopped = train(store, checkpoint=checkpoint, stop=stop_after(questions - 1), **settings)
     assert stopped.result.status == "interrupted"
     assert len(stopped.outer()) == whole.result.outer
     resumed = train(store, checkpoint=checkpoint, resume=True, **settings)
@@ -174,17 +190,6 @@ def test_a_run_ended_by_max_seconds_goes_on(rows, tmp_path):
     # the time is used up already: no further outer iteration is begun
     third = train(source, checkpoint=checkpoint, resume=True, max_seconds=0.1, **settings | {"max_outer": 9})
     assert (third.result.status, third.result.outer) == ("max-seconds", 4)
-
-
-def test_the_time_limit_ends_a_visit_of_many_passes(rows, tmp_path):
-    """Broken off between two passes, as by Ctrl-C: the checkpoint has the position within the visit."""
-    source, checkpoint = SlowMatrix(*rows, chunk_rows=np.arange(0, 160, 10), seconds=0.0), tmp_path / "run.ckpt"
-    settings = {"tol": 0.0, "max_outer": 1}
-    first = train(source, checkpoint=checkpoint, max_seconds=0.2, schedule="1000000", **settings)
-    assert first.result.status == "max-seconds"
-    assert first.result.certificate.primal > 0.0
-    done = describe_checkpoint(checkpoint)["progress"]["position"]["passes"]
-    assert 0 < done < 1_000_000
 
 
 def test_a_finished_run_is_resumed_to_a_tighter_gap(store, tmp_path):
@@ -340,7 +345,7 @@ def test_a_signal_saves_and_resume_finishes_with_the_same_model(store, uninterru
     assert events[-1]["status"] == "interrupted"
     assert events[-1]["rel_gap"] is None
     progress = describe_checkpoint(checkpoint)["progress"]
-    stopped_in = progress["position"]["outer"]
+    stopped_in = progress["outer"]
     assert 1 < stopped_in < 600
     assert [e["outer"] for e in events if e["event"] == "outer"] == list(range(1, stopped_in))
     again = [store, model, *LONG, "--log", log, "--checkpoint", checkpoint, "--resume"]

@@ -6,6 +6,7 @@ import itertools
 import json
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,27 +14,27 @@ from training_cases import Run, SlowMatrix, make_store, random_rows, stop_after,
 
 from blocksvm.errors import InputError
 from blocksvm.kernels.shuffle import windowed_rows
-from blocksvm.solvers.dual_cd import PASSES, DualCD
+from blocksvm.model.trace import Trace, earlier_run
+from blocksvm.solvers.protocol import PassResult
 from blocksvm.sources.matrix import Matrix
 from blocksvm.training.partition import FEWEST_WINDOWS, WINDOW_ROWS, Partition
-from blocksvm.training.record import Progress
 from blocksvm.training.saving import save_result
 from blocksvm.training.schedule import (
-    GAIN_LEFT,
-    MOST_BY_GAIN,
+    LEAST_READ,
+    MOST_BY_TOLERANCE,
+    MOST_OF_THE_SET,
     MOST_PASSES,
+    NEXT_CYCLE,
+    SPARED,
     WORTH_ANOTHER,
     Auto,
     Fixed,
-    Gain,
     Overlap,
+    PassStats,
     Replay,
-    Situation,
     Tolerance,
     make_schedule,
 )
-from blocksvm.training.settings import TrainSettings
-from blocksvm.model.trace import Trace, earlier_run
 
 
 @pytest.fixture(scope="module")
@@ -199,49 +200,89 @@ def test_windowed_rows_are_those_of_the_definition():
 # -- schedules -----------------------------------------------------------------------------------------------------
 
 
-def situation(passes=1, allowed=2.0, **more):
-    return Situation(passes, allowed=allowed, **more)
-
-
-def passes_of(schedule, **options) -> int:
-    passes = 1
-    while schedule.go_on(situation(passes, **options)):
-        passes += 1
-    return passes
+def passes_of(schedule, ready=False, **known) -> int:
+    """Over a block; what is known stays the same from pass to pass."""
+    stats = PassStats(1, **known)
+    while schedule.block(stats, ready):
+        stats = replace(stats, passes=stats.passes + 1)
+    return stats.passes
 
 
 def test_schedules_ask_for_the_passes_they_promise():
     assert passes_of(Fixed(1)) == 1
-    assert passes_of(Fixed(7), finished=True, next_ready=True) == 7
-    assert passes_of(Tolerance(0.1)) == Tolerance.most == 100
+    assert passes_of(Fixed(7), finished=True, ready=True) == 7
+    assert passes_of(Tolerance(0.1)) == MOST_BY_TOLERANCE == 100
     assert passes_of(Tolerance(0.1), finished=True) == 1
     assert passes_of(Overlap()) == MOST_PASSES
-    assert passes_of(Overlap(), next_ready=True) == 1
+    assert passes_of(Overlap(), ready=True) == 1
     assert passes_of(Overlap(), with_set=True) == 1, "the passes over the set fill the wait"
-    assert passes_of(Overlap(), with_set=True, set_empty=True) == MOST_PASSES
     worth = {"work": 100, "visit_gain": 1.0, "visit_work": 300.0}
     assert passes_of(Auto(), gain=1.01 * WORTH_ANOTHER / 3.0, **worth) == MOST_PASSES
     assert passes_of(Auto(), gain=0.99 * WORTH_ANOTHER / 3.0, **worth) == 1
     assert passes_of(Auto(), gain=9.0, with_set=True, **worth) == 1
     assert passes_of(Auto(), gain=9.0, first_of_warm_start=True, **worth) == 1
     assert passes_of(Auto()) == 1, "nothing was gained"
-    assert passes_of(Gain(), gain=0.021) == passes_of(Gain(), gain=1e-300, allowed=0.0) == MOST_BY_GAIN
-    assert passes_of(Gain(), gain=2.0 * GAIN_LEFT) == passes_of(Gain(), gain=-1.0) == 1
-    replay = Replay([3, 1])
+
+
+@pytest.mark.parametrize("schedule", [Auto(), Overlap(), Fixed(3), Tolerance(0.1)], ids=lambda one: type(one).__name__)
+def test_a_pass_between_blocks_waits_for_blocks_of_some_size(schedule):
+    overlap = isinstance(schedule, Overlap)
+
+    def asked(read: float, passes: int = 0, ready: bool = False, last_worth: float = 1.0) -> bool:
+        return schedule.between(PassStats(passes, read=read), ready, last_worth)
+
+    assert not asked(0.99 * LEAST_READ)
+    assert asked(LEAST_READ)
+    assert asked(LEAST_READ, passes=1) == overlap
+    assert asked(LEAST_READ, ready=True) != overlap
+    # where the last pass was worth little, more blocks come before the next one
+    assert asked(3.0 * LEAST_READ, last_worth=0.3) == overlap
+    assert asked(4.0 * LEAST_READ, last_worth=0.3) and asked(LEAST_READ, last_worth=9.0)
+    assert not asked(9.0, passes=MOST_OF_THE_SET)
+
+
+@pytest.mark.parametrize("schedule", [Auto(), Overlap(), Fixed(3), Tolerance(0.1)], ids=lambda one: type(one).__name__)
+def test_passes_behind_the_blocks_end_where_they_are_worth_less_than_another_reading(schedule):
+    after = {"passes": 1, "cycle_gain": 10.0, "cycle_work": 1000.0, "work": 100.0}
+    assert schedule.behind(PassStats(cycle_gain=10.0, cycle_work=1000.0)), "the first pass is made"
+    assert schedule.behind(PassStats(gain=1.01 * NEXT_CYCLE, **after))
+    assert not schedule.behind(PassStats(gain=0.99 * NEXT_CYCLE, **after))
+    assert schedule.behind(PassStats(gain=9.0, seen=1.01 * SPARED, allowed=1.0, **after))
+    assert not schedule.behind(PassStats(gain=9.0, seen=0.99 * SPARED, allowed=1.0, **after))
+    assert not schedule.behind(PassStats(gain=9.0, **after | {"passes": MOST_OF_THE_SET}))
+
+
+def test_what_a_schedule_knows_adds_up():
+    stats = PassStats(visit_work=50.0, cycle_gain=2.0, cycle_work=200.0)
+    assert stats.worth == 1.0
+    for gain, nnz in ((3.0, 100), (1.0, 40)):
+        stats = stats.after(PassResult(9, nnz, 0.0, gain == 1.0, gain=gain, seen=gain / 2))
+    assert (stats.passes, stats.finished, stats.gain, stats.work, stats.seen) == (2, True, 1.0, 40.0, 0.5)
+    assert (stats.visit_gain, stats.visit_work, stats.cycle_gain, stats.cycle_work) == (4.0, 190.0, 6.0, 340.0)
+    assert stats.worth == pytest.approx((1.0 / 40.0) / (6.0 / 340.0))
+
+
+def test_a_replay_repeats_its_choices():
+    replay = Replay([3, 1], [0, 2], None)
     found = []
     for visit in range(3):
-        replay.begin_visit(visit)
+        replay.turn(visit, of_the_set=False)
         found.append(passes_of(replay))
-    assert found == [3, 1, 1]
+    assert found == [3, 1, 1], "the first pass over a block is always made"
+    for asked in (lambda stats: replay.between(stats, False, 1.0), replay.behind):
+        found = []
+        for visit in range(3):
+            replay.turn(visit, of_the_set=True)
+            found.append(next(passes for passes in range(9) if not asked(PassStats(passes))))
+        assert found == [0, 2, 0]
 
 
 def test_schedules_are_named():
     assert isinstance(make_schedule("auto"), Auto)
     assert isinstance(make_schedule("overlap"), Overlap)
-    assert isinstance(make_schedule("gain"), Gain)
     assert make_schedule("12").passes == 12
     assert make_schedule("tol:0.25").tolerance == 0.25
-    for text in ("", "-1", "1.5", "tol", "tol:", "tol:-1", "tol:inf", "AUTO", "99999999999999999999"):
+    for text in ("", "-1", "1.5", "tol", "tol:", "tol:-1", "tol:inf", "AUTO", "gain", "99999999999999999999"):
         with pytest.raises(InputError, match="expected auto, overlap"):
             make_schedule(text)
 
@@ -327,95 +368,7 @@ def test_a_tighter_tolerance_makes_more_passes_and_n_makes_n(store):
     assert set(train(store, schedule="3", **settings).result.passes) == {3}
 
 
-@pytest.mark.parametrize(
-    ("loss", "bias"),
-    [("hinge", 0.0), ("hinge", 3.0), ("squared-hinge", 0.0), ("squared-hinge", 3.0), ("logistic", 0.0)],
-)
-def test_a_run_by_gain_ends_each_visit_where_the_rule_says(store, tmp_path, monkeypatch, loss, bias):
-    """A pass that adds less than a hundredth of tol times the block's part of the primal is the visit's last; on the
-    first reading that part is the losses that the visit began with.  With the hinge loss it is a thousandth."""
-    least = 0.001 if loss == "hinge" else 0.01
-    settings = {"schedule": "gain", "block_chunks": 3, "max_outer": 4, "tol": 1e-3, "C": 3.0, "loss": loss}
-    settings["bias"] = bias
-    made, inner_pass = [], DualCD.inner_pass
-
-    def noted(self, block, state, visit, order):
-        first = visit["range"][PASSES] == 0
-        result = inner_pass(self, block, state, visit, order)
-        if first:
-            made.append((block.n_samples, []))
-        made[-1][1].append(result)
-        return result
-
-    with monkeypatch.context() as patch:
-        patch.setattr(DualCD, "inner_pass", noted)
-        run = train(store, working_set="none", **settings)
-    readings = run.outer()
-    blocks, visits = run.events[0]["blocks"], iter(made)
-    assert [len(results) for _, results in made] == run.result.passes
-    assert len(set(run.result.passes)) > 2
-    for outer in range(len(readings)):
-        for _ in range(blocks):
-            n, results = next(visits)
-            primal = results[0].loss_sum if outer == 0 else readings[outer - 1]["primal_estimate"] * n / 200
-            enough = [result.gain <= least * 1e-3 * primal for result in results]
-            assert enough == [False] * (len(results) - 1) + [True] or len(results) == 40
-    for more in ({}, {"working_set": 0.5}):
-        whole = train(store, **settings | more)
-        again = train(store, replay=(whole.result.passes, whole.result.set_passes), **settings | more)
-        assert again.same(whole)
-        for stop in (1, 2, 5, 9, 14):
-            checkpoint = tmp_path / f"{stop}.ckpt"
-            train(store, checkpoint=checkpoint, stop=stop_after(stop), **settings | more)
-            resumed = train(store, checkpoint=checkpoint, resume=True, **settings | more)
-            assert resumed.same(whole)
-            assert resumed.result.passes == whole.result.passes
-            checkpoint.unlink()
-
-
-@pytest.mark.parametrize("schedule", ["gain", "40", "tol:1e-7"])
-def test_rows_that_one_visit_has_settled_are_certified_next(rows, tmp_path, monkeypatch, schedule):
-    """Whatever the schedule: it is the last pass's gain that tells.  Without the rule another reading follows."""
-    settings = {"schedule": schedule, "tol": 1e-4, "C": 0.3, "loss": "squared-hinge", "working_set": "none"}
-    run = train(Matrix(*rows), **settings)
-    (passes,) = run.result.passes
-    assert passes > 1 and run.result.certificate.rel_gap <= 1e-4
-    assert train(Matrix(*rows), replay=(run.result.passes, run.result.set_passes), **settings).same(run)
-    for stop in (1, 3):
-        checkpoint = tmp_path / f"{stop}.ckpt"
-        train(Matrix(*rows), checkpoint=checkpoint, stop=stop_after(stop), **settings)
-        assert train(Matrix(*rows), checkpoint=checkpoint, resume=True, **settings).same(run)
-    # where rows lie in several blocks a certificate waits for the estimates
-    assert len(train(Matrix(*rows, chunk_rows=CHUNK_ROWS), block_chunks=10, **settings).result.passes) >= 4
-    with monkeypatch.context() as patch:
-        patch.setattr(Progress, "settled", lambda progress: False)
-        further = train(Matrix(*rows), **settings)
-    assert len(further.result.passes) > 1 and further.result.passes[0] == passes
-
-
-def test_a_certificate_that_comes_too_early_is_no_more_than_that(rows, monkeypatch):
-    settings = {"schedule": "gain", "tol": 1e-6, "C": 1.0, "loss": "hinge", "working_set": "none", "max_outer": 99}
-    plain = train(Matrix(*rows), **settings)
-    monkeypatch.setattr(Progress, "settled", lambda progress: True)
-    run = train(Matrix(*rows), **settings)
-    assert run.result.certificate.rel_gap <= 1e-6
-    n = len(run.result.passes)
-    assert n > 1 and run.result.passes == plain.result.passes[:n]
-    assert run.loop.progress.attempts.last == 0, "nothing was learned of estimates"
-
-
-@pytest.mark.parametrize(("gain", "settled"), [(0.009, True), (0.011, False), (0.0, False), (-0.001, False)])
-def test_what_settled_means(gain, settled):
-    """A gain of 0 is that of a solver that has no dual, and one below 0 a fall along a direction in common."""
-    progress = Progress(gain=gain, allowed=1.0)
-    for passes in ([], [1], [2, 2]):
-        progress.tally.passes = passes
-        assert not progress.settled()
-    progress.tally.passes = [2]
-    assert progress.settled() == settled
-
-
-@pytest.mark.parametrize("schedule", ["3", "tol:0.05", "gain"])
+@pytest.mark.parametrize("schedule", ["3", "tol:0.05"])
 def test_passes_over_a_row_are_at_most_those_asked_for(store, tmp_path, schedule):
     """As without the limit until it is reached; broken off and resumed, too, and resumed with a larger one."""
     settings = {"schedule": schedule, "block_chunks": 3, "tol": 1e-9, "C": 3.0, "working_set": "none"}
@@ -440,11 +393,6 @@ def test_passes_over_a_row_are_at_most_those_asked_for(store, tmp_path, schedule
         assert resumed.same(ended)
     further = train(store, checkpoint=checkpoint, resume=True, max_passes=9, **settings)
     assert np.reshape(further.result.passes, (-1, blocks)).max(axis=1).sum() in (8, 9)
-
-
-def test_gain_is_for_solvers_with_a_dual():
-    with pytest.raises(InputError, match="gain: needs a dual that it ascends step by step, which pegasos has not"):
-        TrainSettings.of(solver="pegasos", schedule="gain")
 
 
 def test_a_replay_that_is_not_one_is_refused(tmp_path, store):

@@ -71,4 +71,5 @@ class CrammerSingerSums(SideBySideSums):
     def add(self, scores: np.ndarray, block: Block, alpha: np.ndarray) -> None:
         """Add a block: its scores, and alpha (n, k) of its rows."""
         self.parts.append(crammer_singer_sums(scores, block.y, block.weights, alpha, self.problem.costs))
+        self.gap_of_rows += self.parts[-1][1]
         self.count_classes(scores, block)

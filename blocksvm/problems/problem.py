@@ -226,6 +226,7 @@ class CertificateSums:
     constant = 0.0
     squared_errors: list[float] | None = None
     dual = True
+    gap_of_rows = 0.0  # as the blocks are added
     moves_alpha = False  # whether ``add`` changes the alpha that it is given
 
     def __init__(self, problem: Problem, w: np.ndarray, prior: np.ndarray | None = None):
@@ -243,7 +244,6 @@ class CertificateSums:
             self.distance_sq = squared_distance(w, prior)
             self.along = inner_with_difference(w, w, prior)
         self.parts: list[tuple[float, ...]] = []
-        self.gap_of_rows = 0.0  # as the blocks are added
         self.correct = self.labelled = 0
         self.squared_errors = [] if problem.real else None
 

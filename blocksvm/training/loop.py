@@ -139,6 +139,12 @@ class OuterLoop:
         """Outer iterations until the run ends; why it does."""
         progress, partition = self.progress, self.plan.blocks.partition
         while True:
+            if progress.told:
+                if status := self._ended():
+                    return status
+                progress.outer, progress.visit, progress.closed, progress.told = progress.outer + 1, 0, False, False
+                self.tally = Tally()
+                self.save_if_due()
             if not progress.closed:
                 blocks = partition.blocks(progress.outer)
                 if progress.visit == 0:
@@ -152,11 +158,8 @@ class OuterLoop:
                         return status
                     self.save_if_due()
                 self._close()
-            if status := self._certify_while_due() or self._ended():
+            if status := self._certify_while_due():
                 return status
-            progress.outer, progress.visit, progress.closed = progress.outer + 1, 0, False
-            self.tally = Tally()
-            self.save_if_due()
 
     def _begin_reading(self) -> None:
         self.plan.solver.begin_outer(self.state)
@@ -166,14 +169,14 @@ class OuterLoop:
 
     def _close(self) -> None:
         """Every row has been visited: what the visits suggest of primal, dual and gap."""
-        progress, solver = self.progress, self.plan.solver
+        progress, tally, solver = self.progress, self.tally, self.plan.solver
         seen = None
         if self.working_set is not None:
             self.working_set.end_reading()
             seen = self.working_set.seen
         primal, progress.dual, progress.gap = solver.estimates(self.state, progress.loss_sum, seen)
         progress.gap_of = "rows"
-        self.estimates = primal, progress.dual, progress.gap
+        tally.primal_estimate, tally.dual_estimate, tally.gap_estimate = primal, progress.dual, progress.gap
         solver.end_outer(self.state, progress.outer)
         progress.estimates = [*progress.estimates[-STILL:], primal]
         progress.passes_made += progress.most_passes
@@ -311,11 +314,10 @@ class OuterLoop:
         solver = self.plan.solver
         completion = solver.completion if isinstance(solver, OwnDecisions) else lambda state: None
         valid = held_out_figures(self.plan.held_out, self.weights, solver.bias, lambda: completion(self.state))
-        primal, dual, gap = self.estimates
-        estimates = {"primal_estimate": primal, "dual_estimate": dual, "gap_estimate": gap,
-                     "rows_read": self.plan.source.n_samples, **figures_of(self.working_set),
-                     **solver.progress(self.state)}  # fmt: skip
-        self.watch.on_event(outer_event(self.progress, self.tally, self.seconds(), estimates, valid))
+        figures = {"rows_read": self.plan.source.n_samples, **figures_of(self.working_set)}
+        figures |= solver.progress(self.state)
+        self.watch.on_event(outer_event(self.progress, self.tally, self.seconds(), figures, valid))
+        self.progress.told = True
 
     # -- the end -------------------------------------------------------------------------------------------------
 

@@ -27,9 +27,9 @@ class Progress:
     """Where a run stands, between two visits: all that decides how it goes on, beside the state and the working set.
 
     outer: iteration, from 1; visit: blocks visited in it; closed: all are, and what is left of it are certificates;
-    passes, set_passes: of every visit to a block, and of every chance for one to the working set (0: none was made);
-    most_passes: in this outer iteration, over a block; passes_made: over a row at most in those before. loss_sum: of
-    the losses seen in this one; cycle_gain, cycle_work, last_worth, since_set: what ``PassStats`` begin with, and
+    told: nothing is; passes, set_passes: of every visit to a block, and of every chance for one to the working set (0:
+    none was made); most_passes: in this outer iteration, over a block; passes_made: over a row at most in those before;
+    loss_sum: of the losses seen in this one; cycle_gain, cycle_work, last_worth, since_set: what ``PassStats`` begin with, and
     nonzeros of the blocks visited since the last pass over the set; estimates: of the primal, the latest; dual, gap:
     as the visits suggest them, gap_of: those of all 'rows', or those to the 'set' chosen by the last certificate;
     policy: when a certificate is due; certificate: the last one taken, current: nothing has moved since;
@@ -39,6 +39,7 @@ class Progress:
     outer: int = 1
     visit: int = 0
     closed: bool = False
+    told: bool = False
     passes: list[int] = field(default_factory=list)
     set_passes: list[int] = field(default_factory=list)
     most_passes: int = 0
@@ -111,6 +112,9 @@ class Tally:
     set_nnz_visited: int = 0
     set_gain: float = 0.0
     set_seconds: float = 0.0
+    primal_estimate: float | None = None
+    dual_estimate: float | None = None
+    gap_estimate: float | None = None
     certificates: int = 0
     certificate_share: float | None = None
 
@@ -206,11 +210,11 @@ def certificate_event(outer: int, seconds: float, found: Certificate | Missed) -
     return {"event": "certificate", "outer": outer, "seconds": seconds, **figures, "share": share}
 
 
-def outer_event(progress: Progress, tally: Tally, seconds: float, estimates: dict, valid: dict) -> dict:
+def outer_event(progress: Progress, tally: Tally, seconds: float, figures: dict, valid: dict) -> dict:
     """An outer iteration: certified figures (null where nothing was certified at its end), estimates, what was done.
 
-    estimates: primal_estimate, dual_estimate, gap_estimate; rows_read: those of a reading; set_rows, set_nonzeros,
-    set_share: the working set and its part of the gap that was seen.  valid: what held-out rows say.
+    figures: rows_read, those of a reading; set_rows, set_nonzeros, set_share: the working set and its part of the gap
+    that was seen.  valid: what held-out rows say.
     certificate_share: of the rows, how many were read for certificates (less than their number: one was broken off).
     """
     certificate = progress.certificate if progress.current else None
@@ -219,7 +223,7 @@ def outer_event(progress: Progress, tally: Tally, seconds: float, estimates: dic
         "outer": progress.outer,
         "seconds": seconds,
         **(certificate or UNCERTIFIED),
-        **estimates,
+        **figures,
         **valid,
         **asdict(tally),
     }

@@ -119,6 +119,8 @@ class WorkingSet:
         if anew:
             self.member[:] = 0
             self.used[1:] = 0
+            self.make_room()  # the same rows have the same places if the reading is broken off and begun again
+            self._settle()
 
     def end_reading(self) -> None:
         """All rows have passed by."""

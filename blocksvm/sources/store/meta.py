@@ -245,35 +245,27 @@ CHECKPOINT = Record(
         "settings": SETTINGS,
         "cost": or_none(COST),
         "method": maybe(METHOD),
-        "partition": Record(
-            {
-                "resident": YES,
-                "capacity": SIZE,
-                "set_bytes": maybe(or_none(SIZE)),
-                "decided_bytes": maybe(or_none(SIZE)),
-            }
-        ),
+        "partition": Record({"resident": YES, "capacity": SIZE, "set_bytes": maybe(or_none(SIZE))}),
         "replay": or_none(list_of(SIZE)),
         "set_replay": maybe(or_none(list_of(SIZE))),
         "earlier": list_of(or_none(TEXT)),
         "arrays": ARRAYS,
         "progress": Record(
             {
-                "position": Record(
-                    {"outer": COUNT, "visit": SIZE, "passes": SIZE}
-                    | {name: maybe(YES) for name in ("of_the_set", "check", "renewed")}
-                ),
-                "tally": OBJECT,
+                "outer": COUNT,
+                "visit": SIZE,
+                "closed": YES,
+                "told": YES,
                 "passes": list_of(SIZE),
-                "set_passes": maybe(list_of(SIZE)),
-                "seconds_before": NUMBER,
-                "attempts": Record({"factor": NUMBER, "last": SIZE}),
+                "set_passes": list_of(SIZE),
                 "estimates": list_of(or_none(NUMBER)),
+                "policy": Record({"ratio": Record({"rows": NUMBER, "set": NUMBER}), "work": NUMBER}),
                 "certificate": or_none(CERTIFICATE),
-                "certified_outer": SIZE,
                 "outers_before": SIZE,
+                "seconds_before": NUMBER,
             }
         ),
+        "shown": OBJECT,
         "versions": OBJECT,
         "path": maybe(
             Record(
