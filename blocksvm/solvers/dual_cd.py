@@ -50,8 +50,7 @@ CONJUGATE, OUTERS, RESTING = range(3)  # entries of state["sums"]: sum of the co
 # there for some time: it is left out of its next visits.  Measured on zipf data: as few outer iterations as without,
 # and a fifth of the rows.
 REST_BEYOND = 0.2
-REST_VISITS = 3
-REST_FROM = 3  # outer iterations done before any row may rest: the first ones move everything
+REST_VISITS = 3  # and as many outer iterations come before any row may rest: the first ones move everything
 # With a working set each rest is more than twice as long as the one before (3, 9, 21, 31 visits): the certificates see
 # all rows, and bring back those that can move.
 LONGEST_REST = 31
@@ -151,7 +150,7 @@ class DualCD(TellsShares):
         saved.load(self.name, "alpha", alpha)
         ratio = self.problem.cost / np.array(saved.meta["cost"])
         # what is new in the rows is not the old ones: these need not all be seen before they may rest
-        sums[OUTERS] = REST_FROM
+        sums[OUTERS] = REST_VISITS
         if take_weights(self, state, saved, ratio):
             return
         conjugates, largest = self._sum_rows(state, blocks, ratio)
@@ -218,7 +217,7 @@ class DualCD(TellsShares):
         # of several passes over a block the first one tells what the other blocks have left of the gap
         shares_before = arrays[SHARE].copy() if self.with_set and reading and not first else None
         longest = LONGEST_REST if self.with_set else REST_VISITS
-        beyond = REST_BEYOND * self.problem.unit if reading and outers >= REST_FROM else np.inf
+        beyond = REST_BEYOND * self.problem.unit if reading and outers >= REST_VISITS else np.inf
         pg_max, pg_min, dropped, nnz, loss, resting, change, gain, shares = self.visit_rows(
             block, state, visit, order, (shrinking.above, shrinking.below, beyond, longest)
         )

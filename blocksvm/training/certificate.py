@@ -70,8 +70,6 @@ def certified(
         found = certify(problem, w, alpha, blocks(), stopped, enough, solver.prior, seen_block)
         if found is None or isinstance(found, Missed):
             return found
-        if working_set is not None:
-            working_set.end_reading()
         certificate, drift = found
         # w made anew from alpha differs from it by rounding alone, and what is measured of that is in the gap
         if drift <= LARGEST_DRIFT or rebuilt or not isinstance(solver, TellsShares):

@@ -172,7 +172,6 @@ class OuterLoop:
         progress, tally, solver = self.progress, self.tally, self.plan.solver
         seen = None
         if self.working_set is not None:
-            self.working_set.end_reading()
             seen = self.working_set.seen
         primal, progress.dual, progress.gap = solver.estimates(self.state, progress.loss_sum, seen)
         progress.gap_of = "rows"
@@ -226,7 +225,7 @@ class OuterLoop:
         members = working_set.members
         primal = abs(progress.estimates[-1] or 0.0) if progress.estimates else 0.0
         stats = PassStats(
-            cycle_gain=progress.cycle_gain, cycle_work=progress.cycle_work, allowed=self.plan.settings.tol * primal,
+            cycle_gain=progress.cycle_gain, cycle_work=progress.cycle_work,
             read=progress.since_set / max(1, working_set.n_nonzeros), with_set=True,
         )  # fmt: skip
         task = VisitTask(
@@ -306,7 +305,8 @@ class OuterLoop:
         return found if isinstance(found, Missed) else self._keep(found)
 
     def _keep(self, certificate: Certificate) -> Certificate:
-        self.progress.certificate, self.progress.current = asdict(certificate), True
+        progress = self.progress
+        progress.certificate, progress.certified_outer, progress.current = asdict(certificate), progress.outer, True
         return certificate
 
     def _tell(self) -> None:

@@ -28,12 +28,13 @@ class Progress:
 
     outer: iteration, from 1; visit: blocks visited in it; closed: all are, and what is left of it are certificates;
     told: nothing is; passes, set_passes: of every visit to a block, and of every chance for one to the working set (0:
-    none was made); most_passes: in this outer iteration, over a block; passes_made: over a row at most in those before;
-    loss_sum: of the losses seen in this one; cycle_gain, cycle_work, last_worth, since_set: what ``PassStats`` begin with, and
-    nonzeros of the blocks visited since the last pass over the set; estimates: of the primal, the latest; dual, gap:
-    as the visits suggest them, gap_of: those of all 'rows', or those to the 'set' chosen by the last certificate;
-    policy: when a certificate is due; certificate: the last one taken, current: nothing has moved since;
-    outers_before: outer iterations of a run that this one continues; warm_started: it began at another one's end.
+    none was made); most_passes: in this outer iteration, over a block; passes_made: over a row at most in those
+    before; loss_sum: of the losses seen in this one; cycle_gain, cycle_work, last_worth, since_set: what ``PassStats``
+    begin with, and nonzeros of the blocks visited since the last pass over the set; estimates: of the primal, the
+    latest; dual, gap: as the visits suggest them, gap_of: those of all 'rows', or those to the 'set' chosen by the
+    last certificate; policy: when a certificate is due; certificate: the last one taken, at the end of the iteration
+    certified_outer; current: nothing has moved since; outers_before: outer iterations of a run that this one
+    continues; warm_started: it began at another one's end.
     """
 
     outer: int = 1
@@ -55,6 +56,7 @@ class Progress:
     gap_of: str = "rows"
     policy: CertificatePolicy = field(default_factory=CertificatePolicy)
     certificate: dict | None = None
+    certified_outer: int = 0
     current: bool = False
     outers_before: int = 0
     warm_started: bool = False
@@ -211,13 +213,14 @@ def certificate_event(outer: int, seconds: float, found: Certificate | Missed) -
 
 
 def outer_event(progress: Progress, tally: Tally, seconds: float, figures: dict, valid: dict) -> dict:
-    """An outer iteration: certified figures (null where nothing was certified at its end), estimates, what was done.
+    """An outer iteration: figures of the last certificate at its end (null where none was taken), estimates, what was
+    done.
 
     figures: rows_read, those of a reading; set_rows, set_nonzeros, set_share: the working set and its part of the gap
     that was seen.  valid: what held-out rows say.
     certificate_share: of the rows, how many were read for certificates (less than their number: one was broken off).
     """
-    certificate = progress.certificate if progress.current else None
+    certificate = progress.certificate if progress.certified_outer == progress.outer else None
     return {
         "event": "outer",
         "outer": progress.outer,
