@@ -19,8 +19,8 @@ from pathlib import Path
 from blocksvm import kernels
 from blocksvm.labels import SETS
 from blocksvm.learners.joint_map import JOINT
+from blocksvm.learners.methods import get_method
 from blocksvm.named import by_user, names_of
-from blocksvm.training.methods import get_method
 from blocksvm.training.run_settings import FREE
 
 # enough rows and features that every branch of the pipelines is entered, ids out of order and labels of both kinds

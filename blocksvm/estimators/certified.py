@@ -22,7 +22,7 @@ from blocksvm.model.probabilities import ISOTONIC, LINKS, PLATT, known_link
 from blocksvm.problems import get_loss
 from blocksvm.problems.settings import CRAMMER_SINGER, PROBLEM_SETTINGS, WITH_CLASSES
 from blocksvm.settings import Settings
-from blocksvm.solvers.dual_cd import METHOD as DUAL_CD
+from blocksvm.solvers.dual_methods import METHOD as DUAL_CD
 from blocksvm.solvers.kernel_machine import METHOD as KERNEL
 from blocksvm.solvers.pegasos import METHOD as PEGASOS
 from blocksvm.solvers.protocol import SavedRun

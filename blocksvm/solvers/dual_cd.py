@@ -19,20 +19,15 @@ from blocksvm.kernels.dual_cd import (
 from blocksvm.kernels.loss import AT_REST
 from blocksvm.kernels.margins import add_rows, inner_with_difference, squared_distance, sum_of_squares
 from blocksvm.kernels.shuffle import keep_active
-from blocksvm.labels import SETS
-from blocksvm.problems import get_loss
 from blocksvm.problems.free_bias import constant_value
-from blocksvm.problems.loss import REAL_NUMBERS
 from blocksvm.problems.problem import make_problem, problem_settings
-from blocksvm.problems.settings import CRAMMER_SINGER, MULTICLASS, WITH_CLASSES
+from blocksvm.problems.settings import MULTICLASS
 from blocksvm.settings import Settings, plain
 from blocksvm.solvers.protocol import (
     SHARE,
     Capabilities,
-    Method,
     PassResult,
     SavedRun,
-    Solver,
     State,
     StateArray,
     Task,
@@ -62,7 +57,6 @@ NO_PAUSES, NO_SHARES = np.empty(0, np.uint8), np.empty(0)  # without a working s
 MULTIPLIER = "multiplier"
 STANDING, FARTHEST = 0.8, 1e3
 
-EXTRAPOLATED = 1e-4  # tolerance below which steps along many passes are worth their memory (solvers/extrapolation.py)
 LARGEST_FACTOR = 1e6  # by which a warm start's dual variables are multiplied, at most
 QUADRATIC = 1e-6  # relative: nearer than this to a parabola the conjugates' sum is one
 
@@ -333,37 +327,3 @@ def take_weights(solver: DualCD, state: State, saved: SavedRun, ratio: np.ndarra
 def settings_of(given: Mapping) -> Settings:
     """Those of the problem, and of the loss that is given."""
     return problem_settings(given) + (MULTICLASS,)
-
-
-def make(task: Task) -> Solver:
-    """For two classes or real targets one problem; for more classes, or sets of labels, one a class, or one of all."""
-    settings = settings_of(task.settings).resolve(task.settings, DualCD.name)
-    labels = task.source.labels
-    more = task.source.label_kind == SETS or (labels is not None and not labels.binary)
-    if more and get_loss(settings["loss"]).targets != REAL_NUMBERS:
-        # imported here: they load kernels that two classes do not need
-        if settings["multiclass"] == CRAMMER_SINGER:
-            from blocksvm.solvers.crammer_singer import CrammerSingerCD
-
-            return CrammerSingerCD(task)
-        from blocksvm.solvers.several_dual_cd import SeveralDualCD
-
-        return SeveralDualCD(task)
-    if settings["multiclass"] is not None:
-        raise InputError(f"{called('multiclass')}: is for more than two classes; leave it out")
-    if task.working_set and task.tol < EXTRAPOLATED and get_loss(settings["loss"]).quadratic:
-        from blocksvm.solvers.extrapolation import DualCDWithExtrapolation
-
-        return DualCDWithExtrapolation(task)
-    return DualCD(task)
-
-
-METHOD = Method(
-    "dual-cd",
-    "dual coordinate descent in blocks, to a certified duality gap",
-    WITH_CLASSES,
-    DualCD.capabilities,
-    make,
-    ("loss",),
-    settings_of,
-)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from blocksvm.errors import InputError, brief, said
 from blocksvm.labels import NUMBERS, SETS, Labels, members_of
+from blocksvm.learners.methods import get_method
 from blocksvm.memory import Budget
 from blocksvm.model.held_out import HeldOut
 from blocksvm.model.state import namespace
@@ -15,7 +16,6 @@ from blocksvm.settings import plain
 from blocksvm.solvers.protocol import Method, Solver, StateArray, Task
 from blocksvm.sources.source import Source
 from blocksvm.training.memory_plan import plan_blocks, take_state
-from blocksvm.training.methods import get_method
 from blocksvm.training.schedule import Replay, Schedule
 from blocksvm.training.settings import TrainSettings
 from blocksvm.vectors import width_of
