@@ -11,6 +11,7 @@ import numpy as np
 from blocksvm.errors import InputError
 from blocksvm.inputs import one_run
 from blocksvm.learners.joint_map import place_of
+from blocksvm.learners.methods import get_method
 from blocksvm.model.files import Model, joint_of, make_model
 from blocksvm.model.takeover import EarlierModels
 from blocksvm.named import by_user
@@ -19,10 +20,10 @@ from blocksvm.problems.problem import Certificate
 from blocksvm.solvers.protocol import SavedRun, State
 from blocksvm.sources.matrix import Matrix
 from blocksvm.sources.source import Source
-from blocksvm.training.loop import OuterLoop, Watch
-from blocksvm.training.methods import get_method
+from blocksvm.training.loop import OuterLoop
 from blocksvm.training.plan import Plan
 from blocksvm.training.record import Result
+from blocksvm.training.run import Watch
 from blocksvm.training.saving import describe_result, save_result
 from blocksvm.training.settings import TrainSettings
 

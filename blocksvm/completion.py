@@ -28,9 +28,9 @@ def commands() -> dict[str, Described]:
     from blocksvm.errors import option
     from blocksvm.formats import AUTO, FORMATS
     from blocksvm.learners import LEARNERS
+    from blocksvm.learners.methods import NAMES, get_method
     from blocksvm.learners.protocol import COMMON_SETTINGS, SHARED
     from blocksvm.settings import Settings
-    from blocksvm.training.methods import NAMES, get_method
     from blocksvm.training.run_settings import RUN_SETTINGS
 
     everything = SHARED

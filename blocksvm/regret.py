@@ -68,8 +68,8 @@ def learner_of(arguments: list[str]) -> tuple[str, Settings]:
         if {"-h", "--help"} & set(arguments):
             return "the learner", Settings()
         raise InputError("--learner NAME is needed; train --help lists the learners")
+    from blocksvm.learners.methods import get_method
     from blocksvm.learners.protocol import COMMON_SETTINGS
-    from blocksvm.training.methods import get_method
 
     method = get_method(name, learner=True)
     if not method.capabilities.linear:

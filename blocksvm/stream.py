@@ -153,7 +153,7 @@ def settings_named(name: str, targets: str | None) -> Settings:
 def learner_named(name: str):
     from blocksvm.learners import get_learner
     from blocksvm.learners.exact import EXACT
-    from blocksvm.training.methods import SOLVERS, get_method
+    from blocksvm.learners.methods import SOLVERS, get_method
 
     if name in EXACT:
         raise InputError(f"{name}: needs all rows in memory, which a stream has not; train and regret know it")

@@ -18,10 +18,10 @@ from blocksvm.cli.console import (
 from blocksvm.cli.options import SOLVER_WORDS, add_checkpoint, add_settings, checkpoint_of, given, refusal, value_of
 from blocksvm.cli.standard import drawing
 from blocksvm.errors import InputError, option
+from blocksvm.learners.methods import NAMES
 from blocksvm.named import names_of
 from blocksvm.problems.settings import WITH_CLASSES
 from blocksvm.settings import Settings
-from blocksvm.training.methods import NAMES
 from blocksvm.training.run_settings import RUN_SETTINGS
 
 EXAMPLES = """examples:
@@ -76,7 +76,7 @@ def solver_of(arguments: list[str]) -> tuple[str, Settings]:
     continued = value_of(arguments, "--continue-from")
     if name is None and continued is None and value_of(arguments, "--loss") is None:
         return "dual-cd", WITH_CLASSES
-    from blocksvm.training.methods import get_method
+    from blocksvm.learners.methods import get_method
 
     if name is None and continued is None:
         name = "dual-cd"
@@ -186,7 +186,7 @@ def rows_bytes(about: dict) -> int:
 def told(name: str) -> str:
     """What ``--help-solver`` prints."""
     from blocksvm.cli.options import described
-    from blocksvm.training.methods import get_method
+    from blocksvm.learners.methods import get_method
 
     method = get_method(name)
     return described(method.name, method.summary, method.settings)

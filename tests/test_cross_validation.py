@@ -26,7 +26,7 @@ from training_cases import (
 from blocksvm.cv import main as cv_main
 from blocksvm.errors import InputError
 from blocksvm.model.files import load_model
-from blocksvm.solvers.dual_cd import METHOD
+from blocksvm.solvers.dual_methods import METHOD
 from blocksvm.sources.matrix import Matrix
 from blocksvm.sources.store.reader import open_store
 from blocksvm.training.loop import OuterLoop

@@ -161,7 +161,7 @@ def test_every_page_is_in_the_site():
 
 
 def test_made_pages_name_everything():
-    from blocksvm.training.methods import NAMES, get_method
+    from blocksvm.learners.methods import NAMES, get_method
 
     text = made_pages.settings()
     for name in NAMES:

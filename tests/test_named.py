@@ -20,9 +20,9 @@ from blocksvm import cv, export, info, named, predict, report, stream, structure
 from blocksvm.errors import InputError
 from blocksvm.formats import format_named
 from blocksvm.learners import get_learner
+from blocksvm.learners.methods import get_method
 from blocksvm.model.files import load_model
 from blocksvm.problems import get_loss
-from blocksvm.training.methods import get_method
 
 split = importlib.import_module("blocksvm.split")
 MARKER = "chosen_by_a_file"

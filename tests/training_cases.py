@@ -26,8 +26,9 @@ from blocksvm.model.state import describe_checkpoint
 from blocksvm.model.takeover import EarlierModels
 from blocksvm.sources.matrix import Matrix
 from blocksvm.sources.store.reader import Store
-from blocksvm.training.loop import OuterLoop, Watch
+from blocksvm.training.loop import OuterLoop
 from blocksvm.training.plan import Plan
+from blocksvm.training.run import Watch
 from blocksvm.training.saving import Checkpoint
 from blocksvm.training.settings import TrainSettings
 

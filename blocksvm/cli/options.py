@@ -183,7 +183,7 @@ def refusal(owner: str, settings: Settings) -> Callable[[str], str | None]:
     """What a parser says of an option that ``owner`` does not take, but another solver or learner does."""
 
     def sentence(flag: str) -> str | None:
-        from blocksvm.training.methods import NAMES, get_method
+        from blocksvm.learners.methods import NAMES, get_method
 
         if not any(flag == option(setting.name) for name in NAMES for setting in get_method(name).settings):
             return None

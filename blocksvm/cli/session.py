@@ -18,9 +18,10 @@ from blocksvm.model.state import describe_checkpoint
 from blocksvm.model.takeover import EarlierModels
 from blocksvm.model.trace import EarlierRun, Trace, earlier_run, replayed_by
 from blocksvm.sources.store.reader import Store
-from blocksvm.training.loop import OuterLoop, Watch
+from blocksvm.training.loop import OuterLoop
 from blocksvm.training.plan import Plan
 from blocksvm.training.record import Result
+from blocksvm.training.run import Watch
 from blocksvm.training.saving import Checkpoint, save_result
 from blocksvm.training.settings import TrainSettings
 

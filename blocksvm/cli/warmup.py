@@ -19,8 +19,8 @@ from pathlib import Path
 from blocksvm import kernels
 from blocksvm.labels import SETS
 from blocksvm.learners.joint_map import JOINT
+from blocksvm.learners.methods import get_method
 from blocksvm.named import by_user, names_of
-from blocksvm.training.methods import get_method
 from blocksvm.training.run_settings import FREE
 
 # enough rows and features that every branch of the pipelines is entered, ids out of order and labels of both kinds
@@ -319,22 +319,22 @@ def warm_working_set(source, resident: bool = False) -> None:
     """What only a working set that is full or restored does; resident: one that has room for every row."""
     import numpy as np
 
-    from blocksvm.training.working_set import CopiedRows
+    from blocksvm.training.working_set import WorkingSet
 
     for n_bytes in (10_000,) if resident else (700, 10_000):
-        working_set = CopiedRows(source, n_bytes)
+        working_set = WorkingSet(source, n_bytes)
         blocks = [source.read_block(np.array([k]), None) for k in range(len(source.chunks))]
         for share in (1.0, -1.0, 2.0):
             working_set.begin_reading(anew=False)
             for block in blocks:
-                working_set.gather(block, np.full(block.n_samples, share))
+                working_set.offer(block, np.full(block.n_samples, share))
             if resident:
                 break
         working_set.make_room()
         if resident:
             return
         saved = working_set.saved()
-        CopiedRows(source, n_bytes).restore(saved, iter(blocks))
+        WorkingSet(source, n_bytes).restore(saved, iter(blocks))
 
 
 def warm_extrapolation(source, method, settings: dict) -> None:
@@ -345,7 +345,7 @@ def warm_extrapolation(source, method, settings: dict) -> None:
     from blocksvm.solvers.protocol import Task
 
     own = {name: value for name, value in settings.items() if name != "bias"}
-    solver = method.make(Task(own, source, working_set=method.capabilities.working_set))
+    solver = method.make(Task(own, source, working_set=method.capabilities.working_set, tol=1e-6))
     if isinstance(solver, DualCDWithExtrapolation):
         state = {a.name: np.zeros(a.shape(source.n_features, source.n_samples), a.dtype) for a in solver.state_arrays}
         block, nothing = source.read_block(np.arange(len(source.chunks)), None), np.zeros(source.n_samples)

@@ -22,7 +22,7 @@ from blocksvm.model.probabilities import ISOTONIC, LINKS, PLATT, known_link
 from blocksvm.problems import get_loss
 from blocksvm.problems.settings import CRAMMER_SINGER, PROBLEM_SETTINGS, WITH_CLASSES
 from blocksvm.settings import Settings
-from blocksvm.solvers.dual_cd import METHOD as DUAL_CD
+from blocksvm.solvers.dual_methods import METHOD as DUAL_CD
 from blocksvm.solvers.kernel_machine import METHOD as KERNEL
 from blocksvm.solvers.pegasos import METHOD as PEGASOS
 from blocksvm.solvers.protocol import SavedRun
@@ -71,23 +71,16 @@ class Minimiser(Estimator):
         return {name: value for name, value in given.items() if value is not None}
 
     def _asked(self, training: Training) -> tuple[float, dict]:
-        """The gap to be reached, and the settings of the run.  Schedules go by counts, not by the clock: the same rows
-        give the same model."""
+        """The gap to be reached, and the settings of the run."""
         capabilities, most = self.method.capabilities, check_max_iter(self.max_iter)
         target = TOL if self.tol is None else self.tol
         run = {"tol": target, "max_outer": most, "max_seconds": self.max_seconds, "bias": self._bias()}
         in_memory = training.source.in_memory and self.memory is None
         small = in_memory and self.tol is None and training.source.n_nonzeros <= SMALL_NONZEROS
-        if capabilities.schedules:
-            run["schedule"] = "1"
         if capabilities.working_set:
             run["working_set"] = self.working_set
-        if capabilities.working_set and in_memory and self.working_set == "auto":
-            run["working_set"] = "none"
-            # further passes over the rows that still move cost less than readings of all
-            run |= {"schedule": "gain", "max_passes": most}
-            if small:
-                run |= {"schedule": TO_ROUNDING, "tol": 0.0}
+        if small and capabilities.working_set and self.working_set == "auto":
+            run |= {"working_set": "none", "schedule": TO_ROUNDING, "tol": 0.0, "max_passes": most}
         elif small and capabilities.certifies:
             run["tol"] = LEAST
         return target, run
@@ -115,7 +108,7 @@ class Minimiser(Estimator):
 
         if self.calibrate not in (PLATT, ISOTONIC):
             raise InputError(f"calibrate={self.calibrate}: choose one of {PLATT}, {ISOTONIC}, or None")
-        run = run | {"schedule": "1", "max_outer": self.max_iter, "tol": TOL if self.tol is None else self.tol}
+        run = run | {"schedule": "auto", "max_outer": self.max_iter, "tol": TOL if self.tol is None else self.tol}
         asked = TrainSettings.of(**run, **given, memory=self._memory(training), seed=self._seed())
         self.calibration_ = calibrated(training.source, asked, self.calibrate)
 

@@ -42,7 +42,7 @@ class EarlierModels:
         self.n_apart: int | None = None
         self.outers = 0
 
-    def check(self, solver, method: Mapping, bias: float, labels: list) -> None:
+    def check(self, solver, method: Mapping, bias: float | str, labels: list) -> None:
         """Before anything is allocated.  method: name, learner and settings of the run, labels: those that it learns,
         as descriptions have them."""
         if self.continue_from is not None:

@@ -14,7 +14,7 @@ from blocksvm.log import JsonLines
 from blocksvm.model.state import open_state
 from blocksvm.outputs import open_text, written_text
 
-TRACED = ("start", "resume", "progress", "outer", "end")
+TRACED = ("start", "resume", "progress", "certificate", "outer", "end")
 # of a run's settings, those that decide which rows a visit has: passes mean the same only where these are equal
 SIZES = ("resident", "capacity", "set_bytes", "blocks")
 OF_BLOCKS = ("seed", "partition", "block_chunks", "order", "working_set")

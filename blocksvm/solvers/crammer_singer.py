@@ -31,16 +31,16 @@ class CrammerSingerCD(SideBySide):
 
     def rebuild(self, state: State, blocks: Iterable[Block]) -> None:
         """w_k = w0_k + sum a_ik x_i anew from a, in one reading of all rows."""
-        self._sum_rows(state, blocks, np.ones(self.n_vectors))
+        self._sum_rows(state, blocks)
         if self.prior.size:
             state["w"] += self.prior
 
-    def _sum_rows(self, state: State, blocks: Iterable[Block], ratio: np.ndarray) -> None:
+    def _sum_rows(self, state: State, blocks: Iterable[Block], ratio: np.ndarray | None = None) -> None:
         state["w"][:] = 0.0
         total = 0.0
         for block in blocks:
             alpha = state["alpha"][block.rows]
-            if (ratio != 1.0).any():
+            if ratio is not None:
                 crammer_singer_feasible(alpha, block.y, block.weights, self.problem.costs, ratio)
                 state["alpha"][block.rows] = alpha
             own = alpha[np.arange(len(alpha)), block.y]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -18,20 +19,15 @@ from blocksvm.kernels.dual_cd import (
 from blocksvm.kernels.loss import AT_REST
 from blocksvm.kernels.margins import add_rows, inner_with_difference, squared_distance, sum_of_squares
 from blocksvm.kernels.shuffle import keep_active
-from blocksvm.labels import SETS
-from blocksvm.problems import get_loss
 from blocksvm.problems.free_bias import constant_value
-from blocksvm.problems.loss import REAL_NUMBERS
 from blocksvm.problems.problem import make_problem, problem_settings
-from blocksvm.problems.settings import CRAMMER_SINGER, MULTICLASS, WITH_CLASSES
+from blocksvm.problems.settings import MULTICLASS
 from blocksvm.settings import Settings, plain
 from blocksvm.solvers.protocol import (
     SHARE,
     Capabilities,
-    Method,
     PassResult,
     SavedRun,
-    Solver,
     State,
     StateArray,
     Task,
@@ -49,8 +45,7 @@ CONJUGATE, OUTERS, RESTING = range(3)  # entries of state["sums"]: sum of the co
 # there for some time: it is left out of its next visits.  Measured on zipf data: as few outer iterations as without,
 # and a fifth of the rows.
 REST_BEYOND = 0.2
-REST_VISITS = 3
-REST_FROM = 3  # outer iterations done before any row may rest: the first ones move everything
+REST_VISITS = 3  # and as many outer iterations come before any row may rest: the first ones move everything
 # With a working set each rest is more than twice as long as the one before (3, 9, 21, 31 visits): the certificates see
 # all rows, and bring back those that can move.
 LONGEST_REST = 31
@@ -62,7 +57,6 @@ NO_PAUSES, NO_SHARES = np.empty(0, np.uint8), np.empty(0)  # without a working s
 MULTIPLIER = "multiplier"
 STANDING, FARTHEST = 0.8, 1e3
 
-EXTRAPOLATED = 1e-4  # tolerance below which steps along many passes are worth their memory (solvers/extrapolation.py)
 LARGEST_FACTOR = 1e6  # by which a warm start's dual variables are multiplied, at most
 QUADRATIC = 1e-6  # relative: nearer than this to a parabola the conjugates' sum is one
 
@@ -84,6 +78,7 @@ class DualCD(TellsShares):
     """
 
     name = "dual-cd"
+    problem: Any  # a ``Problem``, or of several vectors one that states theirs
     needs_output = False
     n_vectors = 1
     capabilities = Capabilities(
@@ -116,13 +111,13 @@ class DualCD(TellsShares):
         """The arrays of ``n_vectors`` vectors, and how a visit ends; rests: of a row, one or one a vector."""
         self.tolerance, self.with_set = task.tolerance, task.working_set
         k = self.n_vectors
-        self.state_arrays = (
+        self.state_arrays: tuple[StateArray, ...] = (
             StateArray("w", "feature", columns=width_of(k), in_model=False),
             StateArray("alpha", "row", columns=k),
             StateArray("rest", "row", columns=rests, dtype=np.uint8, in_model=False),
             StateArray("sums", "scalar", RESTING + REST_VISITS + 1),
         )
-        self.visit_arrays = (VisitArray("active", np.uint8),)
+        self.visit_arrays: tuple[VisitArray, ...] = (VisitArray("active", np.uint8),)
         if self.with_set:
             self.state_arrays += (StateArray("pauses", "row", columns=rests, dtype=np.uint8, in_model=False),)
             self.visit_arrays += (VisitArray(SHARE),)
@@ -149,7 +144,7 @@ class DualCD(TellsShares):
         saved.load(self.name, "alpha", alpha)
         ratio = self.problem.cost / np.array(saved.meta["cost"])
         # what is new in the rows is not the old ones: these need not all be seen before they may rest
-        sums[OUTERS] = REST_FROM
+        sums[OUTERS] = REST_VISITS
         if take_weights(self, state, saved, ratio):
             return
         conjugates, largest = self._sum_rows(state, blocks, ratio)
@@ -177,7 +172,7 @@ class DualCD(TellsShares):
         if self.problem.free_bias:
             state["w"][-1] += state[MULTIPLIER][0]
 
-    def _sum_rows(self, state: State, blocks: Iterable[Block], ratio: np.ndarray | None = None):
+    def _sum_rows(self, state: State, blocks: Iterable[Block], ratio: np.ndarray | None = None) -> Any:
         """state["w"] = sum a_i direction_i x_i; (sums of conjugate(f a_i) for f = 1, 1/2 and 1/4, largest factor).
 
         ratio (2,): each class's a are multiplied by it first, and made feasible.
@@ -216,7 +211,7 @@ class DualCD(TellsShares):
         # of several passes over a block the first one tells what the other blocks have left of the gap
         shares_before = arrays[SHARE].copy() if self.with_set and reading and not first else None
         longest = LONGEST_REST if self.with_set else REST_VISITS
-        beyond = REST_BEYOND * self.problem.unit if reading and outers >= REST_FROM else np.inf
+        beyond = REST_BEYOND * self.problem.unit if reading and outers >= REST_VISITS else np.inf
         pg_max, pg_min, dropped, nnz, loss, resting, change, gain, shares = self.visit_rows(
             block, state, visit, order, (shrinking.above, shrinking.below, beyond, longest)
         )
@@ -281,9 +276,7 @@ class DualCD(TellsShares):
     def weights(self, state: State, out: np.ndarray | None) -> np.ndarray:
         return state["w"]
 
-    def estimates(
-        self, state: State, loss_sum: float, seen: float | None = None
-    ) -> tuple[float, float | None, float | None]:
+    def estimates(self, state: State, loss_sum: float, seen: float | None = None) -> tuple[float, float, float]:
         """D is that of the maintained w and sum of conjugates; P, without a working set, has the losses as they were
         seen on the visits, those of rows at rest when they were put to it."""
         sums = state["sums"]
@@ -334,37 +327,3 @@ def take_weights(solver: DualCD, state: State, saved: SavedRun, ratio: np.ndarra
 def settings_of(given: Mapping) -> Settings:
     """Those of the problem, and of the loss that is given."""
     return problem_settings(given) + (MULTICLASS,)
-
-
-def make(task: Task) -> Solver:
-    """For two classes or real targets one problem; for more classes, or sets of labels, one a class, or one of all."""
-    settings = settings_of(task.settings).resolve(task.settings, DualCD.name)
-    labels = task.source.labels
-    more = task.source.label_kind == SETS or (labels is not None and not labels.binary)
-    if more and get_loss(settings["loss"]).targets != REAL_NUMBERS:
-        # imported here: they load kernels that two classes do not need
-        if settings["multiclass"] == CRAMMER_SINGER:
-            from blocksvm.solvers.crammer_singer import CrammerSingerCD
-
-            return CrammerSingerCD(task)
-        from blocksvm.solvers.several_dual_cd import SeveralDualCD
-
-        return SeveralDualCD(task)
-    if settings["multiclass"] is not None:
-        raise InputError(f"{called('multiclass')}: is for more than two classes; leave it out")
-    if task.working_set and task.tol < EXTRAPOLATED and get_loss(settings["loss"]).quadratic:
-        from blocksvm.solvers.extrapolation import DualCDWithExtrapolation
-
-        return DualCDWithExtrapolation(task)
-    return DualCD(task)
-
-
-METHOD = Method(
-    "dual-cd",
-    "dual coordinate descent in blocks, to a certified duality gap",
-    WITH_CLASSES,
-    DualCD.capabilities,
-    make,
-    ("loss",),
-    settings_of,
-)

@@ -12,7 +12,7 @@ from blocksvm.solvers.dual_cd import CONJUGATE, DualCD
 from blocksvm.solvers.protocol import PassResult, State, Task, Visit, VisitArray
 from blocksvm.sources.block import Block
 
-EVERY, LAG = 16, 8  # after each EVERY passes of a visit to the working set a step along what the last LAG of them did
+EVERY = 16  # passes of a visit to the working set, after which comes a step along what the later half of them did
 MOVED, SCORES = "moved", "scores"
 
 
@@ -25,7 +25,7 @@ class DualCDWithExtrapolation(DualCD):
         self.visit_arrays += (VisitArray(MOVED), VisitArray(SCORES))
 
     def inner_pass(self, block: Block, state: State, visit: Visit, order: np.ndarray) -> PassResult:
-        if not visit.of_the_set or not visit.passes or visit.passes % LAG:
+        if not visit.of_the_set or not visit.passes or visit.passes % (EVERY // 2):
             return super().inner_pass(block, state, visit, order)
         moved = visit.arrays[MOVED]
         if visit.passes % EVERY:

@@ -96,10 +96,9 @@ def best_pairs(slopes, up, down, rows, lengths, most_rows: int, most_entries: in
     n = max(len(rising), len(falling))
     turns = np.full((n, 2), -1)
     turns[: len(rising), 0], turns[: len(falling), 1] = rising, falling
-    turns = turns.reshape(-1)
-    turns = turns[turns >= 0]
-    _, first = np.unique(turns, return_index=True)
-    chosen = turns[np.sort(first)][:most_rows]
+    in_turn = turns[turns >= 0]
+    _, first = np.unique(in_turn, return_index=True)
+    chosen = in_turn[np.sort(first)][:most_rows]
     return chosen[: max(2, int(np.searchsorted(np.cumsum(lengths[chosen]), most_entries, side="right")))]
 
 

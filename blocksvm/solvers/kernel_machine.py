@@ -168,8 +168,8 @@ class KernelMachine(HoldsRows, CertifiesItself):
         rows = np.concatenate([members, candidates.rows])
         lengths = np.concatenate([kept.lengths, candidates.lengths])
         theirs = candidates.slopes, candidates.up, candidates.down
-        both = [np.concatenate(pair) for pair in zip(own, theirs, strict=True)]
-        chosen = best_pairs(*both, rows, lengths, kept.most_rows, kept.most_entries)
+        first, second, third = (np.concatenate(pair) for pair in zip(own, theirs, strict=True))
+        chosen = best_pairs(first, second, third, rows, lengths, kept.most_rows, kept.most_entries)
         wanted = chosen[chosen >= len(members)] - len(members)
         if len(wanted) == 0:
             return
@@ -279,8 +279,9 @@ class KernelMachine(HoldsRows, CertifiesItself):
     def dual_variables(self, state: State) -> np.ndarray:
         return state["alpha"]
 
-    def weights(self, state: State, out: np.ndarray) -> np.ndarray:
+    def weights(self, state: State, out: np.ndarray | None) -> np.ndarray:
         """No feature has a weight of its own; the last entry is b, and what a regularised bias adds to it."""
+        assert out is not None
         out[:] = 0.0
         out[-1] = state["bias"][0] + self.constant * float(signed(state["alpha"], state["sides"]).sum())
         return out

@@ -71,7 +71,7 @@ class Pegasos(Solver):
         self.one_pass = problem.loss.compiled(pegasos_pass)
         self.chosen = np.empty(min(batch, problem.n_samples), np.int32)
         self.steps_of = np.empty(len(self.chosen))
-        self.state_arrays = (
+        self.state_arrays: tuple[StateArray, ...] = (
             StateArray("v", "feature", in_model=False),
             StateArray("lagged", "feature", in_model=False),
             StateArray("earlier", "feature", in_model=False),
@@ -135,6 +135,7 @@ class Pegasos(Solver):
 
     def weights(self, state: State, out: np.ndarray | None) -> np.ndarray:
         """The suffix average, in ``out``."""
+        assert out is not None
         scalars = state["scalars"]
         out[:] = state["earlier"]
         suffix_sum(state["v"], state["lagged"], scalars[SCALE_SUM], out)

@@ -7,6 +7,7 @@ tested alone or made elsewhere, and a solver is one file.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -15,7 +16,7 @@ import numpy as np
 
 from blocksvm.errors import InputError, called
 from blocksvm.memory import Budget
-from blocksvm.problems.problem import Certificate, Problem
+from blocksvm.problems.problem import Certificate
 from blocksvm.problems.support import Support
 from blocksvm.settings import Settings
 from blocksvm.sources.block import Block
@@ -183,19 +184,20 @@ class Solver(Protocol):
     and scalar arrays whole, and of row arrays the block's part.  A pass updates what it is given, and nothing else is
     remembered from one visit to the next.
 
-    settings: resolved; problem: what is minimised, None where nothing is; bias: value of the constant feature;
-    n_vectors: weight vectors, 1 or one a class; needs_output: ``weights`` computes into ``out``; prior: weights
-    (n_vectors * (d + 1),) that it is regularised towards, or (0,), set before ``start``; n_features: d, where its
-    features are others than the source's: 0 .. d - 1 are then their ids; member (m, k) bool: the labels of each of the
-    rows' m sets, of a solver that has no problem; ranks: the decision values order the labels of a set, and nothing
-    parts those in it from those outside; real_targets: the rows' labels are taken as real numbers, else they are
-    classes; predicts_rows: it looks at no labels: its real target is 0, and its decision value each row's distance.
+    settings: resolved; problem: what is minimised (a ``Problem``, or one of the same methods), None where nothing is;
+    bias: value of the constant feature; n_vectors: weight vectors, 1 or one a class; needs_output: ``weights``
+    computes into ``out``; prior: weights (n_vectors * (d + 1),) that it is regularised towards, or (0,), set before
+    ``start``; n_features: d, where its features are others than the source's: 0 .. d - 1 are then their ids; member
+    (m, k) bool: the labels of each of the rows' m sets, of a solver that has no problem; ranks: the decision values
+    order the labels of a set, and nothing parts those in it from those outside; real_targets: the rows' labels are
+    taken as real numbers, else they are classes; predicts_rows: it looks at no labels: its real target is 0, and its
+    decision value each row's distance.
     """
 
     name: str
     capabilities: Capabilities
     settings: dict
-    problem: Problem | None
+    problem: Any
     bias: float
     n_vectors: int
     state_arrays: tuple[StateArray, ...]
@@ -210,6 +212,7 @@ class Solver(Protocol):
 
     def plan_memory(self, budget: Budget, source: Source) -> None:
         """Take what is held beside the state and the blocks from the budget, before these are planned."""
+        return
 
     def start(self, state: State) -> None:
         """The state of a run that begins, in arrays of zeros."""
@@ -221,9 +224,11 @@ class Solver(Protocol):
 
     def begin_outer(self, state: State) -> None:
         """All rows will be visited, as none has been since the last outer iteration."""
+        return
 
     def start_visit(self, visit: Visit) -> None:
         """A visit begins."""
+        return
 
     def inner_pass(self, block: Block, state: State, visit: Visit, order: np.ndarray) -> PassResult:
         """One pass over the rows of the block in ``order`` (n,) int32, which it may change."""
@@ -231,6 +236,7 @@ class Solver(Protocol):
 
     def end_outer(self, state: State, outer: int) -> None:
         """Every row has been visited once more."""
+        return
 
     def weights(self, state: State, out: np.ndarray | None) -> np.ndarray:
         """w (n_vectors * (d + 1),) or (n_vectors, d + 1), the last entry of each vector the weight of the constant
@@ -270,12 +276,14 @@ class Solver(Protocol):
 class TellsShares(Solver):
     """Dual variables with weights made of them, w = w0 + sum_i a_i direction_i x_i: a working set may be kept."""
 
+    @abstractmethod
     def shares(self, block: Block, scores: np.ndarray, state: State, out: np.ndarray) -> None:
         """``out`` (n,) float64: the shares of the gap of the block's rows at decision values ``scores`` (n,), below 0
         for a row that cannot move soon.  The visit array ``SHARE`` has them after a visit, each as it was before the
         row's own step: to a block in the first pass, to a working set in the last.  state: as a visit gets it."""
         ...
 
+    @abstractmethod
     def rebuild(self, state: State, blocks: Iterable[Block]) -> None:
         """The weights anew from the dual variables, in one reading of all rows."""
         ...
@@ -284,10 +292,12 @@ class TellsShares(Solver):
 class SeveralProblemsSolver(Solver):
     """Several problems over the same rows, each of which ends by its own certificate."""
 
-    def problem_at(self, state: State) -> Problem:
+    @abstractmethod
+    def problem_at(self, state: State) -> Any:
         """What certificates are about: it knows the problems that are at their end."""
         ...
 
+    @abstractmethod
     def certified(self, state: State, certificate: Certificate) -> float:
         """A certificate of the state has been taken; the relative gap that stands beside that of ``estimates``."""
         ...
@@ -296,10 +306,12 @@ class SeveralProblemsSolver(Solver):
 class HoldsRows(Solver):
     """Rows are held beside the state, and the result is no vector of weights but stands on some of them."""
 
+    @abstractmethod
     def resume(self, state: State, blocks: Callable[[], Iterable[Block]]) -> None:
         """What is held as it was when a run was broken off, whose state is there again; blocks(): all rows, once."""
         ...
 
+    @abstractmethod
     def support(self, state: State, blocks: Callable[[], Iterable[Block]]) -> Support:
         """The rows that the result stands on."""
         ...
@@ -308,10 +320,12 @@ class HoldsRows(Solver):
 class CertifiesItself(Solver):
     """It keeps what a certificate needs, so that none takes a reading."""
 
+    @abstractmethod
     def certificate(self, state: State) -> Certificate:
         """At the end of a reading."""
         ...
 
+    @abstractmethod
     def settle(self, state: State, blocks: Callable[[], Iterable[Block]]) -> None:
         """Make ``certificate`` true after a reading that was broken off; blocks(): all rows, once."""
         ...

@@ -123,6 +123,7 @@ class SeveralDualCD(SideBySide, SeveralProblemsSolver):
     def certified(self, state: State, certificate: Certificate) -> float:
         """Keep the figures of the problems that are at their end."""
         figures, live = state["certified"].reshape(-1, len(CERTIFIED)), self.live(state)
+        assert certificate.by_class is not None
         found = np.array([certificate.by_class[name] for name in CERTIFIED]).T
         ended = found[:, REL_GAP] <= self.problem.tol
         figures[ended] = found[ended]

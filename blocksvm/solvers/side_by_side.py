@@ -23,6 +23,7 @@ class SideBySide(DualCD):
     """
 
     capabilities = replace(DualCD.capabilities, free_bias=False, merges=False)
+    prior: np.ndarray
     rests_by_vector = False  # a row rests for each vector by itself
 
     def __init__(self, task: Task):

@@ -70,8 +70,6 @@ def certified(
         found = certify(problem, w, alpha, blocks(), stopped, enough, solver.prior, seen_block)
         if found is None or isinstance(found, Missed):
             return found
-        if working_set is not None:
-            working_set.end_reading()
         certificate, drift = found
         # w made anew from alpha differs from it by rounding alone, and what is measured of that is in the gap
         if drift <= LARGEST_DRIFT or rebuilt or not isinstance(solver, TellsShares):
@@ -131,7 +129,7 @@ def evaluate(
     """The accuracy of w (n_vectors * (d + 1),), one vector or one a class, over blocks of all rows, or, of real
     targets, the root of its mean squared error; None if stopped.  completion: what makes the solver's decision values
     of <w, x>, None where they are that."""
-    total = rows = 0
+    total, rows = 0.0, 0
     for block in blocks:
         pieces = values_of(solver, w, block, completion)
         if solver.real_targets:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from blocksvm.errors import InputError, brief, said
 from blocksvm.labels import NUMBERS, SETS, Labels, members_of
+from blocksvm.learners.methods import get_method
 from blocksvm.memory import Budget
 from blocksvm.model.held_out import HeldOut
 from blocksvm.model.state import namespace
@@ -15,7 +16,6 @@ from blocksvm.settings import plain
 from blocksvm.solvers.protocol import Method, Solver, StateArray, Task
 from blocksvm.sources.source import Source
 from blocksvm.training.memory_plan import plan_blocks, take_state
-from blocksvm.training.methods import get_method
 from blocksvm.training.schedule import Replay, Schedule
 from blocksvm.training.settings import TrainSettings
 from blocksvm.vectors import width_of
@@ -55,7 +55,7 @@ class Plan:
             Task(
                 dict(settings.method),
                 source,
-                0.0 if settings.free_bias else settings.bias,
+                settings.constant,
                 self.schedule.tolerance,
                 settings.working_set_share() is not None,
                 settings.free_bias,
@@ -141,9 +141,9 @@ class Plan:
             "set_bytes": blocks.set_bytes,
         }
 
-    def check_resumed(self, path: Path) -> None:
+    def check_resumed(self, saved: Mapping, path: Path) -> None:
         """InputError, naming the setting, where the checkpoint belongs to another run."""
-        saved, now = self.resume, self.describe()
+        now = self.describe()
         if saved["fingerprint"] != now["fingerprint"]:
             raise InputError(
                 f"{path}: belongs to another store than {self.source.name}; remove it or name the right one"

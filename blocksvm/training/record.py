@@ -17,9 +17,15 @@ from blocksvm.model.versions import versions
 from blocksvm.problems.problem import Certificate
 from blocksvm.problems.support import Support
 from blocksvm.settings import plain
+from blocksvm.solvers.protocol import Solver, State
 from blocksvm.sources.source import ReadingCost
 from blocksvm.training.certificate import CertificatePolicy, Missed
+from blocksvm.training.plan import Plan
+from blocksvm.training.schedule import PassStats
 from blocksvm.training.visit import VisitResult
+from blocksvm.training.working_set import WorkingSet
+
+STILL = 3  # outer iterations without progress after which a primal method has come to rest
 
 
 @dataclass
@@ -28,12 +34,13 @@ class Progress:
 
     outer: iteration, from 1; visit: blocks visited in it; closed: all are, and what is left of it are certificates;
     told: nothing is; passes, set_passes: of every visit to a block, and of every chance for one to the working set (0:
-    none was made); most_passes: in this outer iteration, over a block; passes_made: over a row at most in those before;
-    loss_sum: of the losses seen in this one; cycle_gain, cycle_work, last_worth, since_set: what ``PassStats`` begin with, and
-    nonzeros of the blocks visited since the last pass over the set; estimates: of the primal, the latest; dual, gap:
-    as the visits suggest them, gap_of: those of all 'rows', or those to the 'set' chosen by the last certificate;
-    policy: when a certificate is due; certificate: the last one taken, current: nothing has moved since;
-    outers_before: outer iterations of a run that this one continues; warm_started: it began at another one's end.
+    none was made); most_passes: in this outer iteration, over a block; passes_made: over a row at most in those
+    before; loss_sum: of the losses seen in this one; cycle_gain, cycle_work, last_worth, since_set: what ``PassStats``
+    begin with, and nonzeros of the blocks visited since the last pass over the set; estimates: of the primal, the
+    latest; dual, gap: as the visits suggest them, gap_of: those of all 'rows', or those to the 'set' chosen by the
+    last certificate; policy: when a certificate is due; certificate: the last one taken, at the end of the iteration
+    certified_outer; current: nothing has moved since; outers_before: outer iterations of a run that this one
+    continues; warm_started: it began at another one's end.
     """
 
     outer: int = 1
@@ -49,12 +56,13 @@ class Progress:
     cycle_work: float = 0.0
     last_worth: float = 1.0
     since_set: int = 0
-    estimates: list[float] = field(default_factory=list)
+    estimates: list[float | None] = field(default_factory=list)
     dual: float | None = None
     gap: float | None = None
     gap_of: str = "rows"
     policy: CertificatePolicy = field(default_factory=CertificatePolicy)
     certificate: dict | None = None
+    certified_outer: int = 0
     current: bool = False
     outers_before: int = 0
     warm_started: bool = False
@@ -76,6 +84,53 @@ class Progress:
     def outers_done(self) -> int:
         """By this run: what a run that it continues has done does not count."""
         return self.outer - (not self.closed) - self.outers_before
+
+    def block_stats(self, read: int, working_set: WorkingSet | None) -> PassStats:
+        """What a schedule may know before a visit to a block, of which ``read`` nonzeros had to be read."""
+        self.cycle_work += read
+        return PassStats(
+            visit_work=read, cycle_gain=self.cycle_gain, cycle_work=self.cycle_work, with_set=working_set is not None,
+            first_of_warm_start=self.warm_started and self.outer == 1 + self.outers_before,
+        )  # fmt: skip
+
+    def count(self, result: VisitResult, stats: PassStats, nnz: int) -> None:
+        """A visit to a block of so many nonzeros has been made, begun with ``stats``."""
+        for done in result.passes:
+            stats = stats.after(done)
+            self.loss_sum += done.loss_sum
+        self.cycle_gain, self.cycle_work = stats.cycle_gain, stats.cycle_work
+        # further passes over a block fill the time that a disk takes: the first alone counts towards a certificate
+        self.policy.work += result.passes[0].nnz_visited
+        self.most_passes = max(self.most_passes, stats.passes)
+        self.passes.append(stats.passes)
+        self.since_set += nnz
+        self.current = False
+
+    def set_stats(self, working_set: WorkingSet) -> PassStats:
+        """What a schedule may know before a visit to the working set."""
+        return PassStats(
+            cycle_gain=self.cycle_gain, cycle_work=self.cycle_work, with_set=True,
+            read=self.since_set / max(1, working_set.n_nonzeros),
+        )  # fmt: skip
+
+    def count_set(self, result: VisitResult, stats: PassStats, left_out: float | None) -> None:
+        """A visit to the working set has been made; left_out: of the gap, by the certificate that chose the set anew
+        for it, what the rows outside of it have."""
+        for done in result.passes:
+            stats = stats.after(done)
+            self.policy.work += done.nnz_visited
+        self.cycle_gain, self.cycle_work = stats.cycle_gain, stats.cycle_work
+        self.last_worth, self.since_set = stats.worth, 0
+        self.set_passes.append(stats.passes)
+        self.current = False
+        if left_out is not None and self.estimates[-1]:
+            self.gap, self.gap_of = (stats.seen + left_out) / abs(self.estimates[-1]), "set"
+
+    def close(self, primal: float | None) -> None:
+        """All blocks have been visited; primal: as the visits suggest it."""
+        self.estimates = [*self.estimates[-STILL:], primal]
+        self.passes_made += self.most_passes
+        self.most_passes, self.loss_sum, self.closed = 0, 0.0, True
 
     def begin_cycle(self, work: float) -> None:
         """All rows will be read, or have been for a certificate, which took so much work."""
@@ -175,7 +230,7 @@ class Result:
 UNCERTIFIED = {name: None for name in ("primal", "dual", "rel_gap", "accuracy", "rmse")}
 
 
-def start_event(plan, progress: Progress) -> dict:
+def start_event(plan: Plan, progress: Progress) -> dict:
     """Settings, the data, the plan of memory."""
     source, settings, solver = plan.source, plan.settings, plan.solver
     capabilities = solver.capabilities
@@ -206,19 +261,19 @@ def start_event(plan, progress: Progress) -> dict:
 
 def certificate_event(outer: int, seconds: float, found: Certificate | Missed) -> dict:
     """A certificate; figures are null where it was broken off after a share of the rows, as the gap was too large."""
-    missed = isinstance(found, Missed)
-    figures = (UNCERTIFIED, found.share) if missed else (asdict(found), 1.0)
-    return {"event": "certificate", "outer": outer, "seconds": seconds, **figures[0], "share": figures[1]}
+    figures, share = (UNCERTIFIED, found.share) if isinstance(found, Missed) else (asdict(found), 1.0)
+    return {"event": "certificate", "outer": outer, "seconds": seconds, **figures, "share": share}
 
 
 def outer_event(progress: Progress, tally: Tally, seconds: float, figures: dict, valid: dict) -> dict:
-    """An outer iteration: certified figures (null where nothing was certified at its end), estimates, what was done.
+    """An outer iteration: figures of the last certificate at its end (null where none was taken), estimates, what was
+    done.
 
     figures: rows_read, those of a reading; set_rows, set_nonzeros, set_share: the working set and its part of the gap
     that was seen.  valid: what held-out rows say.
     certificate_share: of the rows, how many were read for certificates (less than their number: one was broken off).
     """
-    certificate = progress.certificate if progress.current else None
+    certificate = progress.certificate if progress.certified_outer == progress.outer else None
     return {
         "event": "outer",
         "outer": progress.outer,
@@ -246,11 +301,34 @@ def end_event(result: Result, last: dict | None) -> dict:
     }
 
 
+def ended(progress: Progress, plan: Plan, state: State, seconds: float) -> str | None:
+    """At the end of an outer iteration: why another one is not begun, or None."""
+    settings, solver = plan.settings, plan.solver
+    rel_gap = progress.certificate["rel_gap"] if progress.current and progress.certificate else None
+    if rel_gap is not None and rel_gap <= settings.tol:
+        return "converged"
+    if solver.finished(state) or at_rest(solver, progress.estimates, settings.tol):
+        return "converged"
+    if progress.outers_done() >= settings.outer_limit():
+        return "max-outer"
+    if settings.passes_left(progress.passes_made) < 1:
+        return "max-passes"
+    return "max-seconds" if seconds > settings.max_seconds else None
+
+
+def at_rest(solver: Solver, estimates: list[float | None], tol: float) -> bool:
+    """The primal estimate of a solver without a dual has stood still for some time."""
+    known = [one for one in estimates if one is not None]
+    if solver.capabilities.certifies or not solver.capabilities.minimises or len(known) <= STILL:
+        return False
+    return max(known) - min(known) <= tol * abs(known[-1])
+
+
 LARGE, LONG = 1e4, 30.0
 SCALE, LARGE_C, LIMIT = "scale", "large C", "limit"
 
 
-def cause_of(plan, status: str, certificate: Certificate | None) -> tuple[str | None, str | None]:
+def cause_of(plan: Plan, status: str, certificate: Certificate | None) -> tuple[str | None, str | None]:
     """(cause, advice) of a run that did not reach its tolerance; (None, None) of others.
 
     A pass of coordinate descent brings the dual less the larger C ||x||^2 is, as that is the curvature's part that the
@@ -259,8 +337,8 @@ def cause_of(plan, status: str, certificate: Certificate | None) -> tuple[str | 
     tol, source, ended = plan.settings.tol, plan.source, status.startswith("max-")
     if not ended or certificate is None or certificate.rel_gap is None or certificate.rel_gap <= tol:
         return None, None
-    problem = getattr(plan.solver, "problem", None)
-    C = float(np.max(problem.cost)) if hasattr(problem, "cost") else 1.0
+    problem = plan.solver.problem
+    C = 1.0 if problem is None else float(np.max(problem.cost))
     far = f"the gap {certificate.rel_gap:.1e} is above {said('tol', tol)}"
     more = f"raise {called(status.replace('-', '_'))}, and go on by {called('warm_start')}, or accept the gap"
     if C * source.max_norm**2 <= LARGE:

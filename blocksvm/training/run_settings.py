@@ -23,7 +23,7 @@ class Bias(Setting):
 RUN_SETTINGS = Settings((
     Bias("bias", "append a constant feature of value B (0: none), or free: a bias that is not regularised", default=0.0,
          least=0.0, metavar="B|free"),
-    Setting("schedule", "inner passes a visit: auto, N, tol:EPS, gain or overlap", default="auto", kind=str),
+    Setting("schedule", "inner passes a visit: auto, N, tol:EPS or overlap", default="auto", kind=str),
     Setting("working_set", "rows kept in memory between readings: auto, none, or a share of the memory", default="auto",
             kind=str, metavar="auto|none|FRACTION"),
     Setting("partition", "blocks redrawn at each outer iteration, or fixed", default="redrawn", kind=str,

@@ -9,8 +9,7 @@ from typing import Protocol
 from blocksvm.errors import InputError, said
 from blocksvm.solvers.protocol import PassResult
 
-MOST_PASSES = 10  # of a visit to a block that nothing else ends; a later one costs as much and brings less
-MOST_OF_THE_SET = 50  # the same of a visit to the working set
+MOST_PASSES = 50  # of a visit that nothing else ends
 # Nonzeros that blocks must have had since the last pass over the set, in units of the set's, for another one between
 # two blocks.  A block of the plan's own size has 0.4, tiny ones far less.
 LEAST_READ = 0.3
@@ -19,9 +18,7 @@ LEAST_READ = 0.3
 # themselves), with 2.0 Enron's e-mails 1.1 times.
 WORTH_ANOTHER = 1.5
 NEXT_CYCLE = 0.5  # what the next reading is expected to add for its work, of what this one with its passes has added
-SPARED = 0.25  # of the gap that the tolerance allows: with less than that in the working set its passes end
 MOST_FIXED = 1_000_000  # that may be asked for: far beyond what any block has use for
-MOST_BY_TOLERANCE = 100  # of a visit that ends by a tolerance
 
 
 @dataclass(frozen=True)
@@ -29,13 +26,12 @@ class PassStats:
     """What a schedule may know before a pass and after it; work counts nonzeros, each once where it is read from disk
     and once in each pass.
 
-    passes: done in this visit; finished: the solver is done with the block; gain, work: what the last pass added to the
-    dual, and for which work; visit_gain, visit_work: the same of the whole visit, with the reading of its block;
+    passes: done in this visit; finished: the solver is done with the block; gain, work: what the last pass added to
+    the dual, and for which work; visit_gain, visit_work: the same of the whole visit, with the reading of its block;
     cycle_gain, cycle_work: of all since this reading of all rows began, or since the certificate that chose the set
-    anew; seen: the set's share of the gap as the last pass saw it; allowed: the gap that the tolerance allows;
-    read: nonzeros of the blocks visited since the last pass over the set, in units of the set's; with_set: there is a
-    working set; first_of_warm_start: this is the first reading of a run that began at another's end, which tells how
-    much of the gap is left.
+    anew; seen: the set's share of the gap as the last pass saw it; read: nonzeros of the blocks visited since the last
+    pass over the set, in units of the set's; with_set: there is a working set; first_of_warm_start: this is the first
+    reading of a run that began at another's end, which tells how much of the gap is left.
     """
 
     passes: int = 0
@@ -47,7 +43,6 @@ class PassStats:
     cycle_gain: float = 0.0
     cycle_work: float = 0.0
     seen: float = float("inf")
-    allowed: float = 0.0
     read: float = float("inf")
     with_set: bool = False
     first_of_warm_start: bool = False
@@ -90,7 +85,7 @@ class Schedule(Protocol):
         """Whether one is made when all blocks have been visited, or the set has been chosen anew: as long as passes add
         more to the dual for their work than reading all rows again promises (the marginal value theorem: Charnov,
         Theoretical Population Biology 9, 1976)."""
-        return stats.passes < MOST_OF_THE_SET and stats.seen > SPARED * stats.allowed and stats.worth > NEXT_CYCLE
+        return stats.passes < MOST_PASSES and stats.worth > NEXT_CYCLE
 
 
 class Fixed(Schedule):
@@ -112,7 +107,7 @@ class Tolerance(Schedule):
         self.tolerance = tolerance
 
     def block(self, stats: PassStats, ready: bool) -> bool:
-        return not stats.finished and stats.passes < MOST_BY_TOLERANCE
+        return not stats.finished and stats.passes < MOST_PASSES
 
 
 class Auto(Schedule):
@@ -139,7 +134,7 @@ class Overlap(Schedule):
         return not stats.with_set and not ready and stats.passes < MOST_PASSES
 
     def between(self, stats: PassStats, ready: bool, last_worth: float) -> bool:
-        return not ready and stats.read >= LEAST_READ and stats.passes < MOST_OF_THE_SET
+        return not ready and stats.read >= LEAST_READ and stats.passes < MOST_PASSES
 
 
 class Replay(Schedule):

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 
 from blocksvm.errors import InputError, called, said
+from blocksvm.learners.methods import get_method
 from blocksvm.model.files import describe_model
 from blocksvm.model.takeover import continued_settings
 from blocksvm.named import by_user, names_of
 from blocksvm.settings import plain
-from blocksvm.training.methods import get_method
 from blocksvm.training.run_settings import FREE, LIMITS, RUN_SETTINGS
 from blocksvm.training.schedule import Schedule, make_schedule
 
@@ -23,7 +23,7 @@ AUTO = 0.0  # in the place of the working set's share: as much as the memory pla
 class TrainSettings:
     """Settings of a run.
 
-    solver: a name of ``training.methods``; learner: it is meant as an online learner (pegasos is a solver, too);
+    solver: a name of ``learners.methods``; learner: it is meant as an online learner (pegasos is a solver, too);
     method: the solver's own settings as they were given, which its ``Settings`` resolve when the rows are known; the
     others as ``RUN_SETTINGS`` describes them.  Raises InputError, in its caller's words, for what is wrong with them.
     """
@@ -100,6 +100,11 @@ class TrainSettings:
     @property
     def free_bias(self) -> bool:
         return self.bias == FREE
+
+    @property
+    def constant(self) -> float:
+        """The value of the constant feature; 0 where the bias is free, whose solver chooses it."""
+        return 0.0 if isinstance(self.bias, str) else self.bias
 
     def outer_limit(self) -> int:
         return self.max_outer if self.max_outer is not None else self.capabilities.default_max_outer

@@ -17,10 +17,11 @@ import numpy as np
 from blocksvm.errors import InputError, called, said
 from blocksvm.model.measures import places_of
 from blocksvm.model.probabilities import ISOTONIC, PLATT
-from blocksvm.solvers.dual_cd import METHOD
+from blocksvm.solvers.dual_methods import METHOD
 from blocksvm.sources.source import Source
-from blocksvm.training.loop import OuterLoop, Watch
+from blocksvm.training.loop import OuterLoop
 from blocksvm.training.plan import Plan
+from blocksvm.training.run import Watch
 from blocksvm.training.settings import TrainSettings
 from blocksvm.validation.cross import check_folds
 from blocksvm.validation.folds import folds_of, targets_of

@@ -19,10 +19,11 @@ from blocksvm.labels import label_text
 from blocksvm.problems import get_loss
 from blocksvm.problems.loss import REAL_NUMBERS
 from blocksvm.settings import plain
-from blocksvm.solvers.dual_cd import METHOD
+from blocksvm.solvers.dual_methods import METHOD
 from blocksvm.sources.source import Source
-from blocksvm.training.loop import OuterLoop, Watch
+from blocksvm.training.loop import OuterLoop
 from blocksvm.training.plan import Plan
+from blocksvm.training.run import Watch
 from blocksvm.training.settings import TrainSettings
 from blocksvm.validation.folds import MOST_FOLDS, Folds, codes_by_fold, folds_of, targets_of
 from blocksvm.validation.path_state import PathCheckpoint, PathState

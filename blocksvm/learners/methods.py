@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from blocksvm.solvers.protocol import Method
 
 SOLVERS = {
-    "dual-cd": "blocksvm.solvers.dual_cd:METHOD",
+    "dual-cd": "blocksvm.solvers.dual_methods:METHOD",
     "pegasos": "blocksvm.solvers.pegasos:METHOD",
     "kernel": "blocksvm.solvers.kernel_machine:METHOD",
     "forel-exact": "blocksvm.learners.exact:FOREL_EXACT",

@@ -1,0 +1,47 @@
+"""The method dual-cd: which of the solvers of dual coordinate descent a task takes."""
+
+from __future__ import annotations
+
+from blocksvm.errors import InputError, called
+from blocksvm.labels import SETS
+from blocksvm.problems import get_loss
+from blocksvm.problems.loss import REAL_NUMBERS
+from blocksvm.problems.settings import CRAMMER_SINGER, WITH_CLASSES
+from blocksvm.solvers.dual_cd import DualCD, settings_of
+from blocksvm.solvers.protocol import Method, Solver, Task
+
+EXTRAPOLATED = 1e-4  # tolerance below which steps along many passes are worth their memory (solvers/extrapolation.py)
+
+
+def make(task: Task) -> Solver:
+    """For two classes or real targets one problem; for more classes, or sets of labels, one a class, or one of all."""
+    settings = settings_of(task.settings).resolve(task.settings, DualCD.name)
+    labels = task.source.labels
+    more = task.source.label_kind == SETS or (labels is not None and not labels.binary)
+    if more and get_loss(settings["loss"]).targets != REAL_NUMBERS:
+        # imported here, as below: they load kernels that others do not need
+        if settings["multiclass"] == CRAMMER_SINGER:
+            from blocksvm.solvers.crammer_singer import CrammerSingerCD
+
+            return CrammerSingerCD(task)
+        from blocksvm.solvers.several_dual_cd import SeveralDualCD
+
+        return SeveralDualCD(task)
+    if settings["multiclass"] is not None:
+        raise InputError(f"{called('multiclass')}: is for more than two classes; leave it out")
+    if task.working_set and task.tol < EXTRAPOLATED and get_loss(settings["loss"]).quadratic:
+        from blocksvm.solvers.extrapolation import DualCDWithExtrapolation
+
+        return DualCDWithExtrapolation(task)
+    return DualCD(task)
+
+
+METHOD = Method(
+    "dual-cd",
+    "dual coordinate descent in blocks, to a certified duality gap",
+    WITH_CLASSES,
+    DualCD.capabilities,
+    make,
+    ("loss",),
+    settings_of,
+)

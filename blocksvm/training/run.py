@@ -1,0 +1,154 @@
+"""A run around its loop: the state that it begins with, what is read, told and saved, and its end."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+
+from blocksvm.model.earlier_run import earlier_run
+from blocksvm.problems.problem import Certificate
+from blocksvm.solvers.protocol import HoldsRows, SavedRun
+from blocksvm.sources.block import Block
+from blocksvm.sources.reading import BlockReader
+from blocksvm.training.plan import Plan
+from blocksvm.training.record import Progress, Result, Tally, cause_of, end_event
+from blocksvm.training.saving import WORKING_SET, Checkpoint
+from blocksvm.training.visit import Executor, ThisProcess
+from blocksvm.training.working_set import WorkingSet
+from blocksvm.vectors import on_lines
+
+
+@dataclass(frozen=True)
+class Watch:
+    """Who watches a run: on_event is called with a dict for each event; stop() is asked after each visit, and ends the
+    run as interrupted where it says True."""
+
+    on_event: Callable[[dict], None] = lambda event: None
+    stop: Callable[[], bool] = lambda: False
+
+
+class Run:
+    """One run of a plan.
+
+    checkpoint: where the state is saved, now and then, on interruption and at the end; warm_start: a model or
+    checkpoint to begin from, of the same rows or of what the store had before it was changed, or a run in memory;
+    executor(run): who makes the visits; began: when the run's seconds began to count.
+    """
+
+    reader: BlockReader
+
+    def __init__(
+        self,
+        plan: Plan,
+        watch: Watch = Watch(),
+        *,
+        checkpoint: Checkpoint | None = None,
+        warm_start: Path | SavedRun | None = None,
+        executor: Callable[[Run], Executor] | None = None,
+        began: float | None = None,
+    ):
+        self.plan = plan
+        self.watch = watch
+        self.checkpoint = checkpoint
+        self.warm_start = warm_start
+        self.make_executor = executor
+        self.began = time.perf_counter() if began is None else began
+        self.progress, self.tally = Progress(), Tally()
+        if plan.resume is not None and checkpoint is not None:
+            plan.check_resumed(plan.resume, checkpoint.path)
+
+    def allocate(self) -> None:
+        """The state's arrays, and the solver's start in them."""
+        plan, solver = self.plan, self.plan.solver
+        self.state = {array.name: on_lines(plan.shape(array), array.dtype) for array in solver.state_arrays}
+        self.output = np.zeros(solver.n_vectors * (plan.n_features + 1)) if solver.needs_output else None
+        if plan.earlier.prior is not None:
+            solver.prior = plan.earlier.prior_weights(plan.n_features, solver.bias)
+        solver.start(self.state)
+        if plan.earlier.continue_from is not None and plan.resume is None:
+            plan.earlier.fill_state(self.state, solver)
+            self.progress.outers_before = plan.earlier.outers
+            self.progress.outer = plan.earlier.outers + 1
+
+    def begin(self) -> None:
+        """The state, the working set and who makes the visits: as a run begins, or as it was when it was broken off."""
+        plan, solver = self.plan, self.plan.solver
+        set_bytes = plan.blocks.set_bytes
+        self.working_set = None if set_bytes is None else WorkingSet(plan.source, set_bytes)
+        if plan.resume is not None and self.checkpoint is not None:
+            self.progress, self.tally = self.checkpoint.restore(plan, self.state)
+            if isinstance(solver, HoldsRows):
+                solver.resume(self.state, self.every_row)
+            if self.working_set is not None:
+                self.working_set.restore(self.checkpoint.arrays(WORKING_SET), self.every_row())
+        elif self.warm_start is not None:
+            earlier = self.warm_start
+            if not isinstance(earlier, SavedRun):
+                axes = {array.name: array.axis for array in solver.state_arrays}
+                earlier = earlier_run(earlier, plan.source, axes, plan.label_list())
+            solver.warm_start(self.state, earlier, self.every_row())
+            self.progress.warm_started = True
+        here = ThisProcess(solver, plan.blocks.partition, self.state, self.ready)
+        self.executor: Executor = here if self.make_executor is None else self.make_executor(self)
+
+    def end(self, status: str, final: Certificate | None) -> Result:
+        """The result of a run that ends so, told; final: the certificate of its state, None of an interrupted one."""
+        plan, progress, solver = self.plan, self.progress, self.plan.solver
+        support = None
+        if isinstance(solver, HoldsRows) and status != "interrupted":
+            support = solver.support(self.state, self.every_row)
+        result = Result(
+            status, self.weights(), solver.dual_variables(self.state), final, progress.outers_done(), self.seconds(),
+            progress.passes, progress.set_passes, plan.memory(), solver.summary(self.state), support,
+            *cause_of(plan, status, final),
+        )  # fmt: skip
+        self.watch.on_event(end_event(result, progress.certificate))
+        return result
+
+    def weights(self) -> np.ndarray:
+        """The w that certificates, held-out accuracy and the model are about."""
+        return self.plan.solver.weights(self.state, self.output)
+
+    def seconds(self) -> float:
+        return self.progress.seconds_before + time.perf_counter() - self.began
+
+    def emit(self, event: str, **more) -> None:
+        self.watch.on_event({"event": event, "outer": self.progress.outer, "seconds": self.seconds(), **more})
+
+    def ready(self) -> bool:
+        """The next block has been read; asked by a schedule that goes by the clock."""
+        return self.plan.schedule.by_clock and self.reader.ready()
+
+    def following(self) -> list[np.ndarray]:
+        """The blocks of the next outer iteration, which a certificate reads, too."""
+        return self.plan.blocks.partition.blocks(self.progress.outer + 1)
+
+    def read(self, blocks: list[np.ndarray], then: np.ndarray | None = None) -> Iterator[Block]:
+        """Blocks one after the other, each read while the one before it is worked on; then: the one that follows."""
+        for block in self.reader.blocks(blocks, then):
+            self.tally.count_reading(self.reader.cost)
+            yield block
+
+    def every_row(self) -> Iterator[Block]:
+        """All rows, in the order of the source."""
+        return self.read(self.plan.blocks.partition.stored)
+
+    def keep(self, certificate: Certificate) -> Certificate:
+        progress = self.progress
+        progress.certificate, progress.certified_outer, progress.current = asdict(certificate), progress.outer, True
+        return certificate
+
+    def save(self) -> None:
+        """Write the checkpoint: the state, where the run stands, and which rows the working set has."""
+        assert self.checkpoint is not None
+        progress = asdict(self.progress) | {"seconds_before": self.seconds()}
+        of_set = None if self.working_set is None else self.working_set.saved()
+        self.checkpoint.save(self.plan, self.state, progress, asdict(self.tally), of_set)
+
+    def save_if_due(self) -> None:
+        if self.checkpoint is not None and self.checkpoint.is_due():
+            self.save()
