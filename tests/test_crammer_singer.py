@@ -8,7 +8,7 @@ import reference
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_many_classes import CHUNKS, D, K, N, classes, dense
-from training_cases import make_store, not_compiled_ahead, stop_after, train
+from training_cases import make_pass, make_store, not_compiled_ahead, stop_after, train, visit_of
 
 from blocksvm.api import fit
 from blocksvm.errors import InputError
@@ -69,11 +69,9 @@ def test_a_pass_is_the_paper_s(rows, weighted):
     C_rows = 0.7 * (np.ones(N) if weights is None else weights)
     for number in range(4):
         order = np.random.default_rng(number).permutation(N).astype(np.int32)
-        visit = {a.name: np.zeros(a.length or N, a.dtype) for a in solver.visit_arrays}
-        solver.start_visit(visit)
         before = reference.crammer_singer_dual(XB, y, A)
         reference.crammer_singer_pass(XB, y, A, W, order, C_rows)
-        done = solver.inner_pass(block, state, visit, order)
+        done = make_pass(solver, block, state, visit_of(solver, N), order)
         state["rest"][:] = 0
         np.testing.assert_allclose(state["alpha"], A, rtol=1e-8, atol=1e-10)
         np.testing.assert_allclose(state["w"], W.T, rtol=1e-8, atol=1e-9)

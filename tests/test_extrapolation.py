@@ -7,15 +7,16 @@ import numpy as np
 import pytest
 import reference
 from hypothesis import given, settings, strategies
-from training_cases import asked, make_store, random_rows, stop_after, train
+from training_cases import asked, make_pass, make_store, random_rows, stop_after, train, visit_of
 
 from blocksvm.kernels.extrapolation import FARTHEST
-from blocksvm.solvers.dual_cd import CONJUGATE, EXTRAPOLATED, DualCD, make
-from blocksvm.solvers.extrapolation import EVERY, LAG, MOVED, DualCDWithExtrapolation
-from blocksvm.solvers.protocol import Task, Visit
+from blocksvm.solvers.dual_cd import CONJUGATE, DualCD
+from blocksvm.solvers.dual_methods import EXTRAPOLATED, make
+from blocksvm.solvers.extrapolation import EVERY, MOVED, DualCDWithExtrapolation
+from blocksvm.solvers.protocol import Task
 from blocksvm.sources.matrix import Matrix
 from blocksvm.sources.store.reader import open_store
-from blocksvm.training.schedule import MOST_OF_THE_SET
+from blocksvm.training.schedule import MOST_PASSES
 
 
 class Case:
@@ -39,14 +40,10 @@ class Case:
             self.make_pass()
 
     def begin_visit(self, of_the_set):
-        self.visit = Visit({a.name: np.zeros(50, a.dtype) for a in self.solver.visit_arrays}, of_the_set)
-        self.solver.start_visit(self.visit)
+        self.visit = visit_of(self.solver, 50, of_the_set)
 
     def make_pass(self):
-        order = self.rng.permutation(50).astype(np.int32)
-        result = self.solver.inner_pass(self.block, self.state, self.visit, order)
-        self.visit.passes += 1
-        return result
+        return make_pass(self.solver, self.block, self.state, self.visit, self.rng.permutation(50))
 
     def dual(self):
         return self.solver.estimates(self.state, 0.0)[1]
@@ -134,7 +131,7 @@ def test_rows_that_do_not_curve_the_dual_go_to_their_bounds():
 
 @pytest.mark.parametrize("loss", ["hinge", "squared-hinge"])
 def test_a_visit_to_the_set_makes_them_by_counts(loss, monkeypatch):
-    """After each ``EVERY`` passes, along what the last ``LAG`` of them did; each is part of the pass behind it."""
+    """After each ``EVERY`` passes, along what the later half of them did; each is part of the pass behind it."""
     case = Case(5, loss, C=10.0, passes=0)
     steps, plain = [], case.solver.step
 
@@ -144,7 +141,7 @@ def test_a_visit_to_the_set_makes_them_by_counts(loss, monkeypatch):
 
     monkeypatch.setattr(case.solver, "step", noted)
     alphas = []
-    for _ in range(2 * EVERY + LAG):
+    for _ in range(2 * EVERY + EVERY // 2):
         alphas.append(case.state["alpha"].copy())
         before = case.dual()
         result = case.make_pass()
@@ -153,8 +150,8 @@ def test_a_visit_to_the_set_makes_them_by_counts(loss, monkeypatch):
         assert np.abs(drift).max() <= 1e-9 * (1 + np.abs(case.state["w"]).max())
     assert [passes for passes, _ in steps] == [EVERY, 2 * EVERY]
     for passes, moved in steps:
-        np.testing.assert_array_equal(moved, alphas[passes - LAG])
-    assert EVERY < MOST_OF_THE_SET
+        np.testing.assert_array_equal(moved, alphas[passes - EVERY // 2])
+    assert EVERY < MOST_PASSES
     case.begin_visit(of_the_set=False)
     for _ in range(2 * EVERY + 1):
         case.make_pass()

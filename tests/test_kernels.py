@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import reference
 import scipy.sparse
-from training_cases import random_rows
+from training_cases import make_pass, random_rows, visit_of
 from weighted_rows import solver_of
 
 from blocksvm.api import fit
@@ -74,13 +74,12 @@ class DualCDVisit:
         self.block, self.solver = block, solver_of(DualCD, problem, tolerance)
         self.state = {a.name: np.zeros(a.length or len(alpha), a.dtype) for a in self.solver.state_arrays}
         self.state |= {"w": w.copy(), "alpha": alpha.copy()}
-        self.visit = {a.name: np.zeros(a.length or block.n_samples, a.dtype) for a in self.solver.visit_arrays}
-        self.solver.start_visit(self.visit)
+        self.visit = visit_of(self.solver, block.n_samples)
 
     def run(self, orders):
         results = []
         for order in orders:
-            results.append(self.solver.inner_pass(self.block, self.state, self.visit, order.astype(np.int32)))
+            results.append(make_pass(self.solver, self.block, self.state, self.visit, order))
             if results[-1].finished:
                 break
         return results
@@ -163,10 +162,13 @@ class PegasosRun:
         self.solver = solver_of(Pegasos, problem, batch=batch)
         self.state = {a.name: np.zeros(a.length or d + 1) for a in self.solver.state_arrays}
         self.solver.start(self.state)
-        self.visit = {"passes": np.zeros(1)}
 
     def w(self):
         return self.state["scalars"][SCALE] * self.state["v"]
+
+    def make_pass(self, block, order):
+        """The only one of a visit."""
+        return make_pass(self.solver, block, self.state, visit_of(self.solver, block.n_samples), order)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -186,13 +188,13 @@ def test_pegasos_equals_the_oracle_over_blocks_and_outer_iterations(kind, batch,
         first_of_outer.append(len(iterates))
         for span in (slice(0, 25), slice(25, 60)):
             part, rows = block[span], np.arange(60)[span]
-            run.solver.start_visit(run.visit)
+            visit = visit_of(run.solver, part.n_samples)
             for inner_pass in range(2):
                 order = rng.permutation(part.n_samples).astype(np.int32)
                 batches = [rows[order[k : k + batch]] for k in range(0, len(order), batch)]
                 iterates += reference.pegasos_visit_iterates(Xb, y, w, t, lam, batches, row_weight, radius)
                 w, t, loss = reference.pegasos_pass(Xb, y, w, t, lam, batches, row_weight, radius)
-                result = run.solver.inner_pass(part, run.state, run.visit, order)
+                result = make_pass(run.solver, part, run.state, visit, order)
                 # ||v||^2 is maintained by additions, so the projection is right to about 1e-11
                 np.testing.assert_allclose(run.w(), w, rtol=1e-10, atol=1e-10 * np.abs(w).max())
                 assert run.state["scalars"][T] == t
@@ -212,7 +214,7 @@ def test_pegasos_projects():
     block, X, y = block_of("float64", seed=6)
     problem = problem_of(y, "hinge", 1e-3)
     run = PegasosRun(problem, X.shape[1], 1)
-    run.solver.inner_pass(block[:1], run.state, run.visit, np.zeros(1, np.int32))
+    run.make_pass(block[:1], np.zeros(1, np.int32))
     radius = math.sqrt(problem.total_cost)
     # the first step alone has length ||x|| / lambda: far more than the radius here or there
     lengths = np.sqrt(block.sq_norms) * problem.total_cost
@@ -221,7 +223,7 @@ def test_pegasos_projects():
     assert (np.sqrt(block.sq_norms) * problem.total_cost).max() > math.sqrt(problem.total_cost)
     run = PegasosRun(problem, X.shape[1], 1)
     order = np.argsort(lengths)[::-1].astype(np.int32)
-    run.solver.inner_pass(block, run.state, run.visit, order[:1])
+    run.make_pass(block, order[:1])
     assert np.linalg.norm(run.w()) == pytest.approx(math.sqrt(problem.total_cost), rel=1e-12)
 
 
@@ -233,14 +235,14 @@ def test_pegasos_scale_is_renormalised_without_a_trace():
     plain = PegasosRun(problem, X.shape[1], 1)
     tiny = PegasosRun(problem, X.shape[1], 1)
     for run in (plain, tiny):
-        run.solver.inner_pass(block, run.state, run.visit, orders[0])
+        run.make_pass(block, orders[0])
     factor = 1.5e-100 / tiny.state["scalars"][SCALE]
     tiny.state["v"] /= factor
     tiny.state["scalars"][[SCALE, SCALE_SUM]] *= factor
     tiny.state["scalars"][1] /= factor * factor
     for order in orders[1:]:
         for run in (plain, tiny):
-            run.solver.inner_pass(block, run.state, run.visit, order)
+            run.make_pass(block, order)
     assert tiny.state["scalars"][SCALE] > 0.1, "the scale was not renormalised"
     np.testing.assert_allclose(tiny.w(), plain.w(), rtol=1e-10, atol=1e-11)
     averages = [run.solver.weights(run.state, np.empty(X.shape[1] + 1)) for run in (plain, tiny)]
@@ -257,7 +259,7 @@ def test_the_average_stands_the_first_steps_of_a_large_c(C):
     order = np.random.default_rng(0).permutation(1500).astype(np.int32)
     iterates = reference.pegasos_visit_iterates(X, y, np.zeros(12), 1, lam, order[:, None], radius=radius)
     for steps in (order[:700], order[700:]):
-        run.solver.inner_pass(block, run.state, run.visit, steps)
+        run.make_pass(block, steps)
         iterates_so_far = iterates[: int(run.state["scalars"][STEPS])]
         average = run.solver.weights(run.state, np.empty(13))
         expected = reference.suffix_average(iterates_so_far, 0)

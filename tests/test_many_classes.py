@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import reference
 from scipy import sparse
-from training_cases import make_store, not_compiled_ahead, run_in_process, stop_after, train
+from training_cases import make_pass, make_store, not_compiled_ahead, run_in_process, stop_after, train, visit_of
 
 from blocksvm.api import fit
 from blocksvm.errors import InputError
@@ -72,9 +72,7 @@ def test_a_pass_is_each_problem_s_own_pass(rows, loss, ended, weighted):
     for k in range(4):
         order = np.random.default_rng(k).permutation(N)
         before = W.copy(), A.copy()
-        visit = {a.name: np.zeros(a.length or N, a.dtype) for a in solver.visit_arrays}
-        solver.start_visit(visit)
-        done = solver.inner_pass(block, state, visit, order.astype(np.int32))
+        done = make_pass(solver, block, state, visit_of(solver, N), order)
         state["rest"][:] = 0
         suffered, there = 0.0, C_rows > 0
         for c in live:
@@ -106,9 +104,7 @@ def test_shares_add_up_to_the_gaps_each_in_units_of_its_problem(rows, loss):
     solver.start(state)
     block, sums = source.read_block(np.array([0]), None), None
     for k in range(3):
-        visit = {a.name: np.zeros(a.length or N, a.dtype) for a in solver.visit_arrays}
-        solver.start_visit(visit)
-        solver.inner_pass(block, state, visit, np.random.default_rng(k).permutation(N).astype(np.int32))
+        make_pass(solver, block, state, visit_of(solver, N), np.random.default_rng(k).permutation(N))
     sums = solver.problem_at(state).sums(solver.weights(state, None), solver.prior)
     scores = sums.scores(block)
     np.testing.assert_allclose(scores, X @ state["w"][:-1], atol=1e-12)
@@ -342,9 +338,7 @@ def test_weights_that_have_drifted_are_made_anew(rows, rule):
     state = {a.name: np.zeros(a.shape(D, N), a.dtype) for a in solver.state_arrays}
     solver.start(state)
     block = source.read_block(np.array([0]), None)
-    visit = {a.name: np.zeros(a.length or N, a.dtype) for a in solver.visit_arrays}
-    solver.start_visit(visit)
-    solver.inner_pass(block, state, visit, np.arange(N, dtype=np.int32))
+    make_pass(solver, block, state, visit_of(solver, N), np.arange(N))
     before, sums = state["w"].copy(), state["sums"].copy()
     done = [2] if rule == "rest" else []
     if done:

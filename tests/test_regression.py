@@ -9,7 +9,17 @@ import numpy as np
 import pytest
 import reference
 import scipy.optimize
-from training_cases import command, make_store, random_rows, run_in_process, stop_after, svmlight, train
+from training_cases import (
+    command,
+    make_pass,
+    make_store,
+    random_rows,
+    run_in_process,
+    stop_after,
+    svmlight,
+    train,
+    visit_of,
+)
 
 from blocksvm.api import fit
 from blocksvm.errors import InputError
@@ -57,10 +67,8 @@ def test_a_pass_is_that_of_the_paper(rows, loss, bias):
     beta, w, XB = np.zeros(120), np.zeros(16), dense(X, bias)
     for k in range(4):
         order = np.random.default_rng(k).permutation(120).astype(np.int32)
-        visit = {a.name: np.zeros(a.length or 120, a.dtype) for a in solver.visit_arrays}
-        solver.start_visit(visit)
         reference.regression_pass(XB, y, beta, w, order, 0.7 * weights, 0.2, "squared" in loss)
-        solver.inner_pass(block, state, visit, order.copy())
+        make_pass(solver, block, state, visit_of(solver, 120), order)
         state["rest"][:] = 0
         np.testing.assert_allclose(state["alpha"], beta, rtol=1e-9, atol=1e-11)
         np.testing.assert_allclose(state["w"], w, rtol=1e-9, atol=1e-11)

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 import reference
 from scipy import sparse
+from training_cases import make_pass, visit_of
 
 from blocksvm.api import fit
-from blocksvm.solvers.dual_cd import LONGEST_REST, REST_FROM, DualCD
+from blocksvm.solvers.dual_cd import LONGEST_REST, REST_VISITS, DualCD
 from blocksvm.solvers.protocol import Task
 from blocksvm.sources.matrix import Matrix
 
@@ -34,9 +35,7 @@ def test_equals_its_definition(rows, loss):
     block = source.read_block(np.array([0]), None)
     visited, estimates = [], []
     for k, order in enumerate(orders):
-        visit = {a.name: np.zeros(a.length or N, a.dtype) for a in solver.visit_arrays}
-        solver.start_visit(visit)
-        done = solver.inner_pass(block, state, visit, order.astype(np.int32))
+        done = make_pass(solver, block, state, visit_of(solver, N), order)
         visited.append(done.rows_visited)
         estimates.append(solver.estimates(state, done.loss_sum)[0] - 0.5 * state["w"] @ state["w"])
         solver.end_outer(state, k + 1)
@@ -62,14 +61,13 @@ def test_with_a_working_set_rests_grow_however_many_passes_a_visit_has(rows, los
     block = source.read_block(np.array([0]), None)
     visited, longest = [], 0
     for k, passes_of_visit in enumerate(orders):
-        visit = {a.name: np.zeros(a.length or N, a.dtype) for a in solver.visit_arrays}
-        solver.start_visit(visit)
-        done = [solver.inner_pass(block, state, visit, order.astype(np.int32)) for order in passes_of_visit]
+        visit = visit_of(solver, N)
+        done = [make_pass(solver, block, state, visit, order) for order in passes_of_visit]
         visited.append(done[0].rows_visited * passes)  # the second pass tells the active ones among them
         longest = max(longest, int(state["rest"].max()))
         solver.end_outer(state, k + 1)
     w, alpha, expected, _ = reference.dual_cd_with_rest(
-        X, y, np.ones(N), loss, orders, visits=LONGEST_REST, begin=REST_FROM, growing=True
+        X, y, np.ones(N), loss, orders, visits=LONGEST_REST, begin=REST_VISITS, growing=True
     )
     assert visited == expected
     assert longest >= 7  # some have grown

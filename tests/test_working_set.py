@@ -10,19 +10,19 @@ import pytest
 import reference
 import reference_losses
 from hypothesis import given, settings, strategies
-from training_cases import Run, SlowMatrix, make_store, random_rows, run_in_process, stop_after, train
+from training_cases import Run, SlowMatrix, make_store, random_rows, run_in_process, stop_after, train, visit_of
 
 from blocksvm.api import fit
 from blocksvm.errors import InputError
 from blocksvm.kernels.loss import NEAR
 from blocksvm.model.trace import earlier_run
 from blocksvm.solvers.dual_cd import DualCD
-from blocksvm.solvers.protocol import SHARE, Task, Visit
+from blocksvm.solvers.protocol import SHARE, Task
 from blocksvm.sources.matrix import Matrix
 from blocksvm.sources.store.reader import open_store
 from blocksvm.train import main as train_main
-from blocksvm.training.schedule import LEAST_READ, MOST_OF_THE_SET
-from blocksvm.training.working_set import KEPT, LOWERED, WorkingSet, largest_first
+from blocksvm.training.schedule import LEAST_READ, MOST_PASSES
+from blocksvm.training.working_set import KEPT, WorkingSet, largest_first
 
 LOSSES = ("hinge", "squared-hinge", "logistic")
 CHUNK_ROWS = np.arange(0, 160, 8)
@@ -38,12 +38,6 @@ def rows():
 
 def solver_with_set(source, loss: str, **given) -> DualCD:
     return DualCD(Task({"loss": loss, **given}, source, working_set=True))
-
-
-def visit_of(solver, n: int) -> Visit:
-    visit = Visit({a.name: np.zeros(n, a.dtype) for a in solver.visit_arrays})
-    solver.start_visit(visit)
-    return visit
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -142,7 +136,7 @@ class PlainSet:
         self.seen = self.left_out = 0.0
 
     def begin_reading(self, anew):
-        self.least *= LOWERED
+        self.least = 0.0
         self.seen = self.left_out = 0.0
         if anew:
             self.members = {}
@@ -209,7 +203,6 @@ def test_members_are_those_of_the_plain_rule_and_hold_the_rows(seed):
                 assert np.array_equal(again.members, ours.members)
                 assert np.array_equal(again.block.indices, held.indices)
                 ours = again
-        ours.end_reading()
 
 
 @settings(deadline=None, max_examples=30)
@@ -230,7 +223,6 @@ def test_a_set_that_is_chosen_anew_is_the_same_if_the_reading_was_broken_off(see
 
     for share in shares[:3]:
         read(False, share, 12)
-        made.end_reading()
     before = {name: array.copy() for name, array in made.saved().items()}
     read(True, shares[3], 12)
     wanted = {name: array.copy() for name, array in made.saved().items()}
@@ -332,7 +324,7 @@ def test_it_saves_readings(rows):
         blocks, passes = event["blocks"], event["set_passes"]
         assert blocks <= len(passes) <= blocks + event["certificates"]
         assert set(passes[: blocks - 1]) <= {0, 1}
-        assert max(passes) <= MOST_OF_THE_SET
+        assert max(passes) <= MOST_PASSES
 
 
 @pytest.mark.parametrize("schedule", ["auto", "overlap"])

@@ -24,6 +24,7 @@ from blocksvm.kernels import cache_folder
 from blocksvm.kernels.disk import read_checked
 from blocksvm.model.state import describe_checkpoint
 from blocksvm.model.takeover import EarlierModels
+from blocksvm.solvers.protocol import PassResult, Visit
 from blocksvm.sources.matrix import Matrix
 from blocksvm.sources.store.reader import Store
 from blocksvm.training.loop import OuterLoop
@@ -163,6 +164,20 @@ def asked(source, **settings):
         return False
 
     return train(source, stop=stop, **settings), questions[0]
+
+
+def visit_of(solver, n: int, of_the_set: bool = False) -> Visit:
+    """The working space of a visit to n rows that begins."""
+    visit = Visit({a.name: np.zeros(n, a.dtype) for a in solver.visit_arrays}, of_the_set)
+    solver.start_visit(visit)
+    return visit
+
+
+def make_pass(solver, block, state, visit: Visit, order) -> PassResult:
+    """The next pass of a visit."""
+    done = solver.inner_pass(block, state, visit, order.astype(np.int32))
+    visit.passes += 1
+    return done
 
 
 class SlowMatrix(Matrix):
