@@ -174,10 +174,12 @@ def test_files_explain_themselves_and_are_not_too_long(path):
     assert text.count("\n") <= 520
 
 
-LONGEST_CLASS, MOST_ARGUMENTS = 260, 8  # lines; parameters of a function that is not compiled
+LONGEST_CLASS = 260  # lines
+MOST_ARGUMENTS = 10  # of a function that is not compiled; in the core fewer
+CORE, MOST_IN_CORE = {"training", "solvers", "problems", "sources", "validation"}, 8
 
 
-def oversized(text: str) -> list[str]:
+def oversized(text: str, most: int = MOST_ARGUMENTS) -> list[str]:
     """Classes that are too long and functions with too many parameters, kernels aside."""
     found = []
     for node in ast.walk(ast.parse(text)):
@@ -185,16 +187,20 @@ def oversized(text: str) -> list[str]:
             found.append(node.name)
         if isinstance(node, ast.FunctionDef) and not node.decorator_list:
             parameters = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
-            if len([one for one in parameters if one.arg not in ("self", "cls")]) > MOST_ARGUMENTS:
+            if len([one for one in parameters if one.arg not in ("self", "cls")]) > most:
                 found.append(node.name)
     return found
 
 
+def limit(path: Path) -> int:
+    return MOST_IN_CORE if room_of(path) in CORE else MOST_ARGUMENTS
+
+
 def test_classes_and_calls_stay_small():
     plain = [path for path in SOURCES if not within(path, "kernels") and path.name != "loops.py"]
-    assert {path.name: found for path in plain if (found := oversized(path.read_text()))} == {}
+    assert {path.name: found for path in plain if (found := oversized(path.read_text(), limit(path)))} == {}
     assert oversized("class Long:\n" + "    x = 1\n" * LONGEST_CLASS) == ["Long"]
-    assert oversized(f"def many({', '.join('abcdefghi')}):\n    pass") == ["many"]
+    assert oversized(f"def many({', '.join('abcdefghijk')}):\n    pass") == ["many"]
 
 
 @pytest.mark.parametrize(
