@@ -185,6 +185,7 @@ class Tally:
 
     def count_set(self, result: VisitResult) -> None:
         """A visit to the working set."""
+        self.set_passes.append(len(result.passes))
         self.set_rows_visited += sum(done.rows_visited for done in result.passes)
         self.set_nnz_visited += sum(done.nnz_visited for done in result.passes)
         self.set_gain += sum(done.gain for done in result.passes)
