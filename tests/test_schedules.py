@@ -418,8 +418,8 @@ def test_a_trace_is_one_json_object_a_line_with_start_and_end(rows, tmp_path):
     run = train(source, schedule="1", block_chunks=5, max_outer=3, tol=0.0)
     path, _ = files_of(run, source, tmp_path)
     events = [json.loads(line) for line in path.read_text().splitlines()]
-    assert [event["event"] for event in events] == ["start", "outer", "outer", "outer", "end"]
-    assert [event["outer"] for event in events[1:]] == [1, 2, 3, 3]
+    assert [event["event"] for event in events] == ["start", "outer", "outer", "outer", "certificate", "end"]
+    assert [event["outer"] for event in events[1:]] == [1, 2, 3, 3, 3]
     seconds = [event["seconds"] for event in events[1:]]
     assert seconds == sorted(seconds)
     start = events[0]
