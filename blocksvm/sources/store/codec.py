@@ -6,6 +6,8 @@ numcodecs releases the GIL while it works, but only with its own threads switche
 
 from __future__ import annotations
 
+import struct
+
 import numpy as np
 from numcodecs import blosc
 from xxhash import xxh3_64, xxh3_64_intdigest
@@ -26,7 +28,8 @@ UNSHUFFLED_CODEC = "lz4hc"
 UNSHUFFLED_LEVEL = 2
 SAMPLED = 8  # a part of the elements, by which it is seen whether leaving the bytes as they are may save more
 
-HEADER = 16  # bytes of a buffer of Blosc 1 before its data: its size unpacked at 4, packed at 12
+HEADER = 16  # bytes of a buffer of Blosc 1 before its data
+SIZES = struct.Struct("<4xIII")  # in it: of the data unpacked, of a block, and of the buffer
 STORED = 1  # HDF5's mask for "the first filter was not applied to this chunk"
 
 
@@ -57,10 +60,12 @@ def encode_or_store(array: np.ndarray) -> tuple[bytes, int]:
 
 def decode(raw, out: np.ndarray) -> None:
     """Decompress ``raw`` into ``out``, which must hold exactly what was compressed; ValueError where it does not."""
-    n_bytes, n_packed = (int.from_bytes(bytes(raw[at : at + 4]), "little") for at in (4, 12))
+    if len(raw) < HEADER:
+        raise ValueError(f"compressed data of {len(raw)} bytes, which are no header")
+    n_bytes, _, n_packed = SIZES.unpack_from(raw)
     if n_bytes != out.nbytes:
         raise ValueError(f"compressed data of {n_bytes} bytes where {out.nbytes} were expected")
-    if len(raw) < HEADER or n_packed != len(raw):  # Blosc trusts it, and would read beyond the end
+    if n_packed != len(raw):  # Blosc trusts it, and would read beyond the end
         raise ValueError(f"compressed data that claims {n_packed} bytes and has {len(raw)}")
     try:
         blosc.decompress(raw, out)

@@ -135,12 +135,6 @@ class Store(SourceBase):
             self.first_part = chunks["first_part"].astype(np.int64)
             self.n_parts = chunks["n_parts"].astype(np.int64)
             self.rows_checksum = chunks["rows_checksum"]
-            # as decode_chunks takes them
-            of_chunks = [
-                chunks[name] for name in ("first_row", "n_rows", "nnz", "first_part", "n_parts", "rows_checksum")
-            ]
-            of_parts = [self.parts[name] for name in PART.names or ()]
-            self.kernel_tables = [np.stack(columns, 1, dtype=np.uint64) for columns in (of_chunks, of_parts)]
             sizes = self.parts["indices_size"].astype(np.int64) + self.parts["values_size"]
             self.largest_part = int(sizes.max(initial=0))
 
