@@ -121,8 +121,8 @@ class Parser(argparse.ArgumentParser):
     def _told_apart(self, arguments: list[str]) -> list[str]:
         """The arguments, each that follows an option as its value marked as such; an unknown option is an error.
 
-        Options come first, since argparse takes positional arguments only where they stand together; not where a
-        subcommand begins, which has options of its own.
+        Positional arguments come first, since argparse takes them only where they stand together, and an option that
+        lacks a value would take one; not where a subcommand begins, which has options of its own.
         """
         found, places, values = [], [], 0
         for number, text in enumerate(arguments):
@@ -139,7 +139,7 @@ class Parser(argparse.ArgumentParser):
                 action, attached = known
                 values = 0 if attached else {None: 1}.get(action.nargs, action.nargs)
                 values = values if isinstance(values, int) else 0
-            elif self._subparsers is None and not text.startswith("-"):
+            elif self._subparsers is None and (text == "-" or not text.startswith("-")):
                 places.append(text)
                 continue
             elif text.startswith("-") and text[1:2] not in "0123456789.":
@@ -148,7 +148,7 @@ class Parser(argparse.ArgumentParser):
                     raise InputError(sentence)
                 self.error(f"unrecognized arguments: {text}{self._meant(text)}")
             found.append(text)
-        return [*found, *places]
+        return [*places, *found]
 
     def _option(self, text: str) -> tuple[argparse.Action, bool] | None:
         """The option that an argument is, and whether its value is attached to it (``--tol=1e-3``, ``-C0.1``)."""
