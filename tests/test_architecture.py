@@ -52,6 +52,7 @@ ONLY_IN = {
     "h5py": ["sources/store", "model"],
     "hdf5plugin": ["sources/store"],
     "numcodecs": ["sources/store"],
+    "msgspec": ["sources/store"],
     "numba": ["kernels"],
     "llvmlite": ["kernels"],
     "sklearn": ["estimators", "exchange/estimators"],
