@@ -60,7 +60,7 @@ class Partition:
             end = earliest[-1]
             earliest.append(min(bisect_left(sums, sums[end] - self.capacity), end - 1))
         n_blocks = len(earliest) - 1
-        # a chunk belongs to the block in which its middle falls, but for what the capacity asks of it and of those behind
+        # a chunk belongs to the block in which its middle falls, where the capacity of this and of later ones allows
         share = (np.array(sums[1:]) - cost / 2) * (n_blocks / sums[-1])
         firsts = [0]
         for wanted, early in zip(share.searchsorted(np.arange(1, n_blocks)).tolist(), earliest[-2:0:-1], strict=True):
