@@ -13,7 +13,7 @@ PACKAGE = Path(__file__).parents[1] / "blocksvm"
 LEVELS = [
     ["errors", "vectors", "__init__"],
     ["named", "labels"],
-    ["settings", "kernels", "memory", "rows", "inputs"],
+    ["settings", "kernels", "memory", "processors", "rows", "inputs"],
     ["outputs", "log"],
     ["sources"],
     ["formats", "problems"],

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -12,6 +15,7 @@ from blocksvm.conversion.convert import SplitSettings, split
 from blocksvm.errors import InputError
 from blocksvm.sources.block import Arena
 from blocksvm.sources.source import bytes_of_blocks
+from blocksvm.sources.store import codec
 from blocksvm.sources.store.reader import Store
 
 ARRAYS = ("indptr", "indices", "values", "y", "sq_norms", "rows", "weights")
@@ -122,3 +126,35 @@ def test_a_flipped_bit_is_told(path, part):
             InputError, match=rf"rows\.h5: chunk {chunk}: checksum does not match; make the store again"
         ):
             store.read_block(np.arange(len(store.chunks)), None)
+
+
+OF_OTHERS = """
+import os, sys
+for name in ("sched_getaffinity", "posix_fadvise"):  # which macOS lacks
+    delattr(os, name)
+from numcodecs import blosc
+blosc.use_threads = "as others have set it"
+from blocksvm.sources.store.reader import Store
+decompress, seen = blosc.decompress, set()
+def watched(*arguments):
+    seen.add(blosc.use_threads)
+    return decompress(*arguments)
+blosc.decompress = watched
+with Store(sys.argv[1]) as store:
+    store.verify()
+assert (seen, blosc.use_threads) == ({False}, "as others have set it"), (seen, blosc.use_threads)
+"""
+
+
+def test_nothing_is_changed_for_others_and_linux_is_not_needed(path):
+    done = subprocess.run([sys.executable, "-c", OF_OTHERS, path], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_blosc_has_one_thread_until_the_last_of_our_calls_ends(monkeypatch):
+    monkeypatch.setattr(codec.blosc, "use_threads", True)
+    with contextlib.ExitStack() as later:
+        with codec._one_thread():
+            later.enter_context(codec._one_thread())
+        assert codec.blosc.use_threads is False
+    assert codec.blosc.use_threads is True

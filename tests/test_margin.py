@@ -318,7 +318,8 @@ def test_too_little_memory_is_told_with_the_whole_need(memory):
     """And with what the user gave; before and after an exception's way from another process."""
     X, y = separable_rows(300, 40, 18)
     source = Matrix(sparse.csr_matrix(X), y)
-    with pytest.raises(TooLittleMemory, match=rf"^memory={memory / 1e6:g}MB is too small: 0.07MB are needed") as refused:
+    says = rf"^memory={memory / 1e6:g}MB is too small: 0.07MB are needed"
+    with pytest.raises(TooLittleMemory, match=says) as refused:
         maximum_margin(source, memory=memory)
     error = pickle.loads(pickle.dumps(refused.value))
     assert (str(error), error.total) == (str(refused.value), memory)

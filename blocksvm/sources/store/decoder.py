@@ -34,6 +34,7 @@ FAULTS = {
     LENGTHS_DISAGREE: "rows and nonzeros disagree",
     INDICES_DO_NOT_RISE: "the features of a row do not rise",
 }
+CAN_ANNOUNCE = hasattr(os, "posix_fadvise")  # not on macOS
 MEMORY_SPEED = 1.5e9  # bytes a second; slower than this, a disk is at work
 
 
@@ -103,7 +104,7 @@ class Decoder:
         """Fill the block from position (row, entry) with the chunks; nothing at or behind entry ``end`` is touched.
         ahead: chunks that will be wanted soon."""
         # what comes at the speed of memory need not be announced, which costs about as much as reading it
-        if self.spent.bytes_read <= MEMORY_SPEED * self.spent.seconds_reading:
+        if CAN_ANNOUNCE and self.spent.bytes_read <= MEMORY_SPEED * self.spent.seconds_reading:
             for chunk in ahead:
                 self._announce(chunk)
         for chunk in chunks:
