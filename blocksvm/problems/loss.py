@@ -18,6 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from types import FunctionType
+from typing import Any
 
 from blocksvm.kernels import inlined_with, specialised
 from blocksvm.kernels import loss as placeholders
@@ -84,11 +85,10 @@ def _parts(loss: Loss, function: Callable, callers: tuple) -> dict[str, Callable
     """What ``function`` calls, by name, in whose place comes the loss's own: the placeholders of kernels/loss.py, and
     functions that reach one of them, each as a copy that calls the loss's."""
     plain = getattr(function, "py_func", function)
-    parts = {}
+    parts: dict[str, Callable] = {}
     for name in plain.__code__.co_names:
         called = plain.__globals__.get(name)
-        place = PLACES.get(called) if isinstance(called, FunctionType) else None
-        own = called if place is None else getattr(loss, place)
+        own: Any = getattr(loss, PLACES[called]) if isinstance(called, FunctionType) and called in PLACES else called
         if isinstance(getattr(own, "py_func", own), FunctionType) and own not in callers:
             inner = _parts(loss, own, (*callers, own))
             own = inlined_with(own, _name(loss, own), **inner) if inner else own
