@@ -12,6 +12,7 @@ from pathlib import Path
 
 from blocksvm.cli.console import Parser, run
 from blocksvm.errors import InputError
+from blocksvm.processors import n_processors
 
 SIZES = {"small": 400_000, "default": 25_000_000, "large": 100_000_000}
 EPILOG = """small takes seconds, default about a minute, large some minutes (besides the first run's compiling)"""
@@ -76,7 +77,7 @@ def tell(folder: Path, size: str, told: Told, kept: bool) -> None:
         "   The question: does a window come from test code or from library code?  Features: hashed token 1-3-grams."
     )
     line = Line(sys.stderr, told.quiet)
-    jobs = len(os.sched_getaffinity(0))
+    jobs = n_processors()
     try:
         made = write_windows(
             folder / "train.svm",

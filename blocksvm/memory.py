@@ -16,6 +16,21 @@ OF_PROCESS = Path("/proc/self/cgroup")
 OF_MACHINE = Path("/proc/meminfo")
 
 
+class TooLittleMemory(InputError):
+    """``total`` bytes are less than what is needed, ``needs`` by name."""
+
+    def __init__(self, total: int, needs: dict[str, int]):
+        self.total, self.needs = total, needs
+        parts = ", ".join(f"{key} {megabytes(value)}" for key, value in needs.items() if value)
+        super().__init__(
+            f"{said('memory', f'{total / 1e6:g}MB')} is too small: {megabytes(sum(needs.values()))} are needed "
+            f"({parts}); raise {called('memory')}"
+        )
+
+    def __reduce__(self):
+        return type(self), (self.total, self.needs)  # of a process of joblib's
+
+
 @dataclass
 class Budget:
     """``total`` bytes, and what has been taken of them by name."""
@@ -32,14 +47,8 @@ class Budget:
 
     def require(self, name: str, n_bytes: int) -> None:
         """InputError, with the whole need, unless ``n_bytes`` more would fit."""
-        if n_bytes <= self.left:
-            return
-        needs = self.taken | {name: int(n_bytes)}
-        parts = ", ".join(f"{key} {megabytes(value)}" for key, value in needs.items() if value)
-        raise InputError(
-            f"{said('memory', megabytes(self.total))} is too small: {megabytes(sum(needs.values()))} are needed "
-            f"({parts}); raise {called('memory')}"
-        )
+        if n_bytes > self.left:
+            raise TooLittleMemory(self.total, self.taken | {name: int(n_bytes)})
 
 
 def memory_limit() -> tuple[float, str]:
@@ -74,4 +83,5 @@ def _cgroup_limits() -> Iterator[int]:
 def megabytes(n_bytes: float) -> str:
     """'12.3MB', with the digits that a person wants."""
     value = n_bytes / 1e6
-    return f"{value:.0f}MB" if value >= 100 else f"{value:.1f}MB" if value >= 1 else f"{value:.2f}MB"
+    digits = ".0f" if value >= 100 else ".1f" if value >= 1 else ".2f" if value >= 0.01 else ".1g"
+    return f"{value:{digits}}MB"

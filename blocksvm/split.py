@@ -7,6 +7,7 @@ import sys
 from blocksvm.cli.console import Parser, compile_kernels, compile_reader, run, seed, size
 from blocksvm.cli.options import add_choices, add_format, chosen_in, files_named
 from blocksvm.errors import InputError
+from blocksvm.processors import n_processors
 
 EPILOG = """examples:
   python -m blocksvm.split train.svm.gz store.h5
@@ -91,7 +92,7 @@ def main(arguments: list[str]) -> int:
     from pathlib import Path
 
     changes = options.append or options.drop is not None
-    jobs = options.jobs if options.jobs is not None else len(os.sched_getaffinity(0))
+    jobs = options.jobs if options.jobs is not None else n_processors()
     if jobs < 1:
         raise InputError(f"--jobs {jobs}: must be 1 or more")
     if options.min_count is not None and options.min_count < 1:

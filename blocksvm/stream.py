@@ -33,6 +33,7 @@ from blocksvm.cli.standard import is_closed
 from blocksvm.errors import InputError
 from blocksvm.learners import LEARNERS
 from blocksvm.named import names_of
+from blocksvm.processors import n_processors
 from blocksvm.settings import Settings
 
 DEFAULT = "auto"
@@ -184,7 +185,7 @@ def main(arguments: list[str]) -> int:
 
     inputs = files_named(options.inputs, options.quiet) or ["-"]
     # beside the threads that read and that learn
-    jobs = options.jobs if options.jobs is not None else max(1, len(os.sched_getaffinity(0)) - 1)
+    jobs = options.jobs if options.jobs is not None else max(1, n_processors() - 1)
     for name, value in (("--jobs", jobs), ("--save-every", options.save_every)):
         if value is not None and value < 1:
             raise InputError(f"{name} {value}: must be 1 or more")

@@ -13,7 +13,7 @@ PACKAGE = Path(__file__).parents[1] / "blocksvm"
 LEVELS = [
     ["errors", "vectors", "__init__"],
     ["named", "labels"],
-    ["settings", "kernels", "memory", "rows", "inputs"],
+    ["settings", "kernels", "memory", "processors", "rows", "inputs"],
     ["outputs", "log"],
     ["sources"],
     ["formats", "problems"],
@@ -52,6 +52,7 @@ ONLY_IN = {
     "h5py": ["sources/store", "model"],
     "hdf5plugin": ["sources/store"],
     "numcodecs": ["sources/store"],
+    "msgspec": ["sources/store"],
     "numba": ["kernels"],
     "llvmlite": ["kernels"],
     "sklearn": ["estimators", "exchange/estimators"],

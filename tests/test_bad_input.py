@@ -400,6 +400,9 @@ def test_options_may_stand_between_the_names(tmp_path):
     rows.write_bytes(GOOD)
     options = parser().parse_args([str(rows), "--holdout", "0.3", str(held), "--seed", "-0", str(store)])
     assert (options.inputs, options.store, options.holdout) == ([str(rows)], str(store), ["0.3", str(held)])
+    options = parser().parse_args(["-", "--seed", "1", str(store)])  # standard input is a name, too
+    assert (options.inputs, options.store) == (["-"], str(store))
+    assert parser().parse_args([str(rows), "-", str(store)]).inputs == [str(rows), "-"]
 
 
 def test_missing_arguments_are_named(refused):

@@ -1,9 +1,11 @@
-"""Chunks decoded by one kernel, without Python, are those that are decoded one by one from Python."""
+"""Blocks of a store are what HDF5 itself reads from it, whatever the chunks, and damage is told."""
 
 from __future__ import annotations
 
-import ctypes
+import contextlib
 import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -11,11 +13,9 @@ from scipy import sparse
 
 from blocksvm.conversion.convert import SplitSettings, split
 from blocksvm.errors import InputError
-from blocksvm.kernels.decoding import READ, UNPACK
 from blocksvm.sources.block import Arena
 from blocksvm.sources.source import bytes_of_blocks
-from blocksvm.sources.store import decoder
-from blocksvm.sources.store.libraries import functions
+from blocksvm.sources.store import codec
 from blocksvm.sources.store.reader import Store
 
 ARRAYS = ("indptr", "indices", "values", "y", "sq_norms", "rows", "weights")
@@ -62,96 +62,58 @@ def bytes_of(block) -> list[bytes | None]:
     return [None if (a := getattr(block, name)) is None else a.tobytes() for name in ARRAYS]
 
 
-def by_kernel(monkeypatch) -> list[int]:
-    """How many chunks the kernel decodes in each call, from now on."""
-    counts, kernel = [], decoder.decode_chunks
+def plain(store, chunks) -> tuple[np.ndarray, np.ndarray | None, np.ndarray]:
+    """Indices, values and records of rows of these chunks, as HDF5 and its own filters give them."""
+    file, starts = store.file, store.first_part[chunks] * store.chunk_nnz
+    places = np.concatenate([s + np.arange(n) for s, n in zip(starts, store.chunks.nnz[chunks], strict=True)])
+    values = file["values"][:][places] if "values" in file else None
+    return file["indices"][:][places], values, file["rows"][:][numbers(store, chunks)]
 
-    def counted(*arguments):
-        counts.append(kernel(*arguments))
-        return counts[-1]
 
-    monkeypatch.setattr(decoder, "decode_chunks", counted)
-    return counts
+def numbers(store, chunks) -> np.ndarray:
+    """The places of these chunks' rows in the store."""
+    starts = store.chunks.first_row[chunks]
+    return np.concatenate([s + np.arange(n) for s, n in zip(starts, store.chunks.n_rows[chunks], strict=True)])
 
 
 @pytest.mark.parametrize("real", [False, True])
-def test_a_block_is_that_of_plain_decoding(path, real, monkeypatch):
-    counts = by_kernel(monkeypatch)
-    with Store(path) as store, Store(path) as plain:
-        if real and store.label_kind == "numbers":
-            store, plain = store.reader(real=True), plain.reader(real=True)
-        for one in plain.decoders:
-            one.functions = None
+def test_a_block_is_what_hdf5_reads(path, real):
+    with Store(path) as source:
+        assert (source.n_parts > 1).any()
+        store = source.reader(real=True) if real and source.label_kind == "numbers" else source
         draw = np.random.default_rng(0)
-        assert (store.n_parts > 1).any()
         for at_once in (1, 2, 9, len(store.chunks)):
             chunks = draw.permutation(len(store.chunks))[:at_once]
             rows, entries = store.chunks.n_rows[chunks], store.chunks.nnz[chunks]
             arena = Arena(bytes_of_blocks(store, int(rows.sum()), int(entries.sum())))
             arena.memory[:] = 0xA5
-            assert bytes_of(store.read_block(chunks, arena)) == bytes_of(plain.read_block(chunks, None))
-            assert store.cost.bytes_read == plain.cost.bytes_read
-        assert sum(counts) >= at_once  # what was written just now is in memory
-        assert plain.cost.seconds_reading > 0.0 and store.cost.seconds_reading > 0.0
+            block = store.read_block(chunks, arena)
+            indices, values, records = plain(source, chunks)
+            assert block.indices.tolist() == indices.tolist()
+            assert (block.values is None) == (values is None)
+            assert values is None or block.values.tobytes() == values.tobytes()
+            assert np.diff(block.indptr).tolist() == records["length"].tolist()
+            assert block.sq_norms.tobytes() == records["sq_norm"].tobytes()
+            assert block.y.tolist() == store.coding.y(records["label"]).tolist()
+            assert block.rows.tolist() == numbers(store, chunks).tolist()
+            if store.weighted:
+                assert block.weights.tolist() == records["weight"].tolist()
 
 
-@pytest.mark.parametrize("failing", [READ, UNPACK])
-def test_chunks_that_fail_are_read_from_python(path, failing, monkeypatch):
-    """As where a disk must be waited for: every third call of one function tells of a failure."""
-    calls = 0
-    kinds = {
-        READ: (ctypes.c_ssize_t, ctypes.c_int, ctypes.c_void_p, ctypes.c_int, ctypes.c_int64, ctypes.c_int),
-        UNPACK: (ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int),
-    }
-    kind = ctypes.CFUNCTYPE(*kinds[failing])
-    own = kind(int(functions()[failing]))
-
-    @kind
-    def sometimes(*arguments):
-        nonlocal calls
-        calls += 1
-        return -1 if calls % 3 == 0 else own(*arguments)
-
-    found = functions().copy()
-    found[failing] = ctypes.cast(sometimes, ctypes.c_void_p).value
-    counts = by_kernel(monkeypatch)
-    with Store(path) as store, Store(path) as plain:
-        for one in store.decoders:
-            one.functions = found
-        for one in plain.decoders:
-            one.functions = None
-        chunks = np.random.default_rng(0).permutation(len(store.chunks))
-        assert bytes_of(store.read_block(chunks, None)) == bytes_of(plain.read_block(chunks, None))
-        assert store.cost.bytes_read == plain.cost.bytes_read
-    assert 0 < sum(counts) < len(chunks)
-
-
-def test_without_the_functions_chunks_are_read_from_python(path, monkeypatch):
-    functions.cache_clear()
-    monkeypatch.setattr(ctypes, "CDLL", lambda name: (_ for _ in ()).throw(OSError("none")))
-    counts = by_kernel(monkeypatch)
-    try:
-        with Store(path) as store:
-            assert functions() is None
-            assert store.read_block(np.arange(len(store.chunks)), None).n_samples == store.n_samples
-    finally:
-        functions.cache_clear()
-    assert not counts
-
-
-@pytest.mark.skipif(not hasattr(os, "RWF_NOWAIT"), reason="this system does not tell what it has in memory")
-def test_where_the_system_cannot_tell_the_kernel_waits(path, monkeypatch):
-    counts = by_kernel(monkeypatch)
+def test_short_reads_are_continued(path, monkeypatch):
+    """The system may give fewer bytes than were asked for, in any of the buffers."""
     with Store(path) as store:
-        store.decoders[0].waits = True
-        store.read_block(np.arange(len(store.chunks)), None)
-        assert sum(counts) == len(store.chunks)
-        assert store.cost.seconds_at_hand == 0.0 < store.cost.seconds_reading
+        chunks, preadv = np.arange(len(store.chunks)), os.preadv
+        whole = bytes_of(store.read_block(chunks, None))
+        bytes_read = store.cost.bytes_read
+        monkeypatch.setattr(os, "preadv", lambda fd, buffers, offset: preadv(fd, [buffers[0][:97]], offset))
+        assert bytes_of(store.read_block(chunks, None)) == whole
+        assert store.cost.bytes_read == 2 * bytes_read
+        assert store.cost.seconds_reading > 0.0 and store.cost.seconds_decoding > 0.0
 
 
 @pytest.mark.parametrize("part", ["indices", "values"])
-def test_damage_is_told_as_it_is_in_plain_decoding(path, part):
-    """A flipped bit: in each chunk the same sentence, whoever found it."""
+def test_a_flipped_bit_is_told(path, part):
     with Store(path) as store:
         if part == "values" and store.value_dtype is None:
             return
@@ -164,3 +126,35 @@ def test_damage_is_told_as_it_is_in_plain_decoding(path, part):
             InputError, match=rf"rows\.h5: chunk {chunk}: checksum does not match; make the store again"
         ):
             store.read_block(np.arange(len(store.chunks)), None)
+
+
+OF_OTHERS = """
+import os, sys
+for name in ("sched_getaffinity", "posix_fadvise"):  # which macOS lacks
+    delattr(os, name)
+from numcodecs import blosc
+blosc.use_threads = "as others have set it"
+from blocksvm.sources.store.reader import Store
+decompress, seen = blosc.decompress, set()
+def watched(*arguments):
+    seen.add(blosc.use_threads)
+    return decompress(*arguments)
+blosc.decompress = watched
+with Store(sys.argv[1]) as store:
+    store.verify()
+assert (seen, blosc.use_threads) == ({False}, "as others have set it"), (seen, blosc.use_threads)
+"""
+
+
+def test_nothing_is_changed_for_others_and_linux_is_not_needed(path):
+    done = subprocess.run([sys.executable, "-c", OF_OTHERS, path], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_blosc_has_one_thread_until_the_last_of_our_calls_ends(monkeypatch):
+    monkeypatch.setattr(codec.blosc, "use_threads", True)
+    with contextlib.ExitStack() as later:
+        with codec._one_thread():
+            later.enter_context(codec._one_thread())
+        assert codec.blosc.use_threads is False
+    assert codec.blosc.use_threads is True

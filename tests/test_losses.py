@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from extra_losses import HUBER
+from extra_losses import HUBER, HUBER_BY_HELPERS
 from reference_losses import LONG, REFERENCES
 from scipy.optimize import brentq, minimize_scalar
 from training_cases import random_rows, train
 from weighted_rows import WeightedMatrix
 
 from blocksvm.errors import InputError
+from blocksvm.kernels import inlined
+from blocksvm.kernels.loss import value
 from blocksvm.kernels.margins import certificate_sums
 from blocksvm.named import by_user
 from blocksvm.problems import LOSSES, get_loss
@@ -168,6 +170,29 @@ def test_a_loss_of_ones_own_is_named_by_module_and_attribute():
     ):
         with pytest.raises(InputError, match=expected):
             get_loss(name)
+
+
+@inlined
+def half_value(z, y, c, p):
+    return 0.5 * value(z, y, c, p)
+
+
+def doubled(scores, y, p):
+    total = 0.0
+    for i in range(scores.shape[0]):
+        total += 4.0 * half_value(scores[i], y[i], 1.0, p)
+    return total
+
+
+def test_helpers_of_a_loss_and_of_a_loop_call_the_loss_s_own():
+    rng = np.random.default_rng(5)
+    scores, y, alpha = 2.0 * rng.normal(size=30), rng.normal(size=30), 0.2 * rng.normal(size=30)
+    p, cost = REFERENCES["extra_losses:HUBER"].settings, np.ones(3)
+    plain, helped = ((loss.compiled(certificate_sums), loss.compiled(doubled)) for loss in (HUBER, HUBER_BY_HELPERS))
+    values = 2.0 * sum(HUBER.value(z, t, 1.0, p) for z, t in zip(scores, y, strict=True))
+    for sums, twice in (plain, helped):
+        np.testing.assert_allclose(sums(scores, y, None, alpha, cost, p), plain[0](scores, y, None, alpha, cost, p))
+        assert twice(scores, y, p) == pytest.approx(values)
 
 
 def problem_from(source, **settings):

@@ -6,6 +6,7 @@ from __future__ import annotations
 import csv
 import json
 import math
+import pickle
 
 import numpy as np
 import pytest
@@ -14,10 +15,11 @@ from hypothesis import strategies as st
 from scipy import sparse
 from scipy.optimize import linprog, minimize
 
-from blocksvm.analysis.margin import BINS, SHOWN, maximum_margin
+from blocksvm.analysis.margin import BINS, SHOWN, Plane, maximum_margin
 from blocksvm.conversion.convert import SplitSettings, split
 from blocksvm.errors import InputError
 from blocksvm.margin import main
+from blocksvm.memory import TooLittleMemory
 from blocksvm.sources.matrix import Matrix
 from blocksvm.sources.store.reader import open_store
 
@@ -299,7 +301,7 @@ def test_the_figure_is_drawn(tmp_path, run_in_process, monkeypatch):
         (("--least-margin", "0"), "--least-margin 0"),
         (("--epochs", "-1"), "--epochs -1"),
         (("--bias", "no"), "--bias no"),
-        (("--memory", "1kB"), "is too small"),
+        (("--memory", "1kB"), "--memory 0.001MB is too small"),
         (("--json", "nowhere/m.json"), "does not exist"),
     ],
 )
@@ -309,6 +311,19 @@ def test_what_does_not_fit(tmp_path, run_in_process, monkeypatch, options, sente
     ended = run_in_process(main, store_of(tmp_path, X, y), *options)
     assert ended.code == 2
     assert sentence in ended.last_line
+
+
+@pytest.mark.parametrize("memory", [1_000, 65_000])
+def test_too_little_memory_is_told_with_the_whole_need(memory):
+    """And with what the user gave; before and after an exception's way from another process."""
+    X, y = separable_rows(300, 40, 18)
+    source = Matrix(sparse.csr_matrix(X), y)
+    says = rf"^memory={memory / 1e6:g}MB is too small: 0.07MB are needed"
+    with pytest.raises(TooLittleMemory, match=says) as refused:
+        maximum_margin(source, memory=memory)
+    error = pickle.loads(pickle.dumps(refused.value))
+    assert (str(error), error.total) == (str(refused.value), memory)
+    assert error.needs["looking at the plane"] == Plane.n_bytes(source)
 
 
 def test_labels_that_are_not_two_and_weights(tmp_path):

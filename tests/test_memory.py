@@ -104,7 +104,7 @@ def test_the_peak_stays_within_the_budget(large_store, tmp_path, solver):
 def test_the_command_names_the_need_and_reads_nothing(large_store, tmp_path):
     done = command(large_store, tmp_path / "m.h5", "--memory", "1MB", "--log", tmp_path / "trace.jsonl", "--quiet")
     assert done.returncode == 2
-    assert done.stderr.startswith("blocksvm.train: error: --memory 1.0MB is too small: ")
+    assert done.stderr.startswith("blocksvm.train: error: --memory 1MB is too small: ")
     assert "weights 1.6MB, alpha 4.0MB" in done.stderr
     assert len(done.stderr.splitlines()) == 1
     assert os.listdir(tmp_path) == []

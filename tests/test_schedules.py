@@ -53,6 +53,28 @@ def partition_of(costs, capacity=10**9, block_chunks=None, kind="redrawn", order
     return Partition(costs, capacity, block_chunks, kind, order, seed, shuffled, costs)
 
 
+def fewest(costs, capacity) -> int:
+    """How many blocks there are where each takes all chunks that fit."""
+    n, left = 0, 0
+    for cost in costs.tolist():
+        if n == 0 or cost > left:
+            n, left = n + 1, capacity
+        left -= cost
+    return n
+
+
+@pytest.mark.parametrize("capacity", [99, 150, 260, 1000, 5000])
+def test_blocks_are_few_and_about_equal(capacity):
+    """Few chunks to a block, too."""
+    costs = np.random.default_rng(0).integers(50, 100, 50_000)
+    blocks = partition_of(costs, capacity).stored
+    of_blocks = np.array([costs[block].sum() for block in blocks])
+    assert len(blocks) == fewest(costs, capacity)
+    assert of_blocks.max() <= capacity
+    if capacity == 5000:  # there is room to share
+        assert of_blocks.max() - of_blocks.min() <= 2 * 99
+
+
 @pytest.mark.parametrize("kind", ["redrawn", "fixed"])
 @pytest.mark.parametrize("block_chunks", [None, 1, 4, 7])
 @pytest.mark.parametrize("seed", [0, 1])
@@ -67,8 +89,7 @@ def test_every_outer_iteration_visits_each_chunk_once_within_the_capacity(kind, 
             assert sorted(map(len, blocks)) == sorted(min(block_chunks, 50 - k) for k in range(0, 50, block_chunks))
         else:
             assert max(costs[block].sum() for block in blocks) <= capacity
-            # not many more blocks than the capacity asks for
-            assert len(blocks) <= 2 * -(-costs.sum() // capacity)
+            assert kind == "fixed" or len(blocks) == fewest(costs[np.concatenate(blocks)], capacity)
     sets = [{frozenset(block.tolist()) for block in blocks} for blocks in visits]
     orders = [tuple(tuple(block.tolist()) for block in blocks) for blocks in visits]
     assert len(set(orders)) == len(orders), "the order of visits does not change"

@@ -14,6 +14,7 @@ import inspect
 import re
 from collections.abc import Iterable
 from pathlib import Path
+from typing import get_args
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "experiments" / "results"
@@ -193,12 +194,16 @@ def updates() -> str:
 
 def keys_of(record, before: str = "") -> list[tuple[str, str]]:
     """(name, what it is) of a description's keys, those of objects in it behind it."""
+    import msgspec
+
     rows = []
-    for name, kind in record.keys.items():
-        optional = "" if kind.needed else "; may be missing"
-        rows.append((code(before + name), cell(getattr(kind, "what", "an object") + optional)))
-        if hasattr(kind, "keys"):
-            rows += keys_of(kind, f"{before}{name}.")
+    for field in msgspec.structs.fields(record):
+        optional = "" if field.required else "; may be missing"
+        kind = record.__annotations__[field.name].removesuffix(" | UnsetType")
+        rows.append((code(before + field.name), code(kind) + optional))
+        for inner in (field.type, *get_args(field.type)):
+            if hasattr(inner, "__struct_fields__"):
+                rows += keys_of(inner, f"{before}{field.name}.")
     return rows
 
 

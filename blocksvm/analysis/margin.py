@@ -31,6 +31,7 @@ from blocksvm.analysis.separation import Contradiction, contradictions
 from blocksvm.api import Fitted, fit
 from blocksvm.errors import InputError, said
 from blocksvm.kernels.margins import add_rows, decision_values, sum_of_squares
+from blocksvm.memory import TooLittleMemory
 from blocksvm.outputs import scratch_folder
 from blocksvm.problems.problem import require_two_labels
 from blocksvm.sources.block import Arena
@@ -311,26 +312,29 @@ class _Search:
         """asked: ``MARGIN_SETTINGS``, resolved."""
         self.source = source
         self.asked = asked
-        memory, beside = asked["memory"], Plane.n_bytes(source)
-        if memory <= beside:
-            raise InputError(
-                f"{said('memory', f'{memory / 1e6:g}MB')} is too small; a reading of the rows beside a model of "
-                f"{source.n_features:,} features takes {beside / 1e6:.1f}MB"
-            )
-        self.settings = {"memory": memory - beside, "seed": asked["seed"]}
+        self.beside = Plane.n_bytes(source)
         self.ends = began + asked["max_seconds"]
         self.on_event = on_event
         self.stop = stop
         self.C = math.nan
         self.readings = 0
 
+    def fit_beside(self, **settings) -> Fitted:
+        """A training in the memory that looking at its plane leaves."""
+        memory = self.asked["memory"]
+        left = max(1, memory - self.beside)
+        try:
+            return fit(self.source, seed=self.asked["seed"], memory=left, stop=self.stop, **settings)
+        except TooLittleMemory as error:
+            raise TooLittleMemory(memory, error.needs | {"looking at the plane": self.beside}) from None
+
     def fit(self, C: float, tol: float, previous: Path | None) -> Fitted | None:
         self.C = C
         self.on_event({"event": "soft-margin", "C": C, "tol": tol})
-        fitted = fit(
-            self.source, C=C, loss="hinge", bias=self.asked["bias"], tol=tol, schedule="1", warm_start=previous,
+        fitted = self.fit_beside(
+            C=C, loss="hinge", bias=self.asked["bias"], tol=tol, schedule="1", warm_start=previous,
             max_outer=self.asked["max_outer"], max_seconds=max(self.ends - time.perf_counter(), 1e-3),
-            on_event=self.on_event, stop=self.stop, **self.settings,
+            on_event=self.on_event,
         )  # fmt: skip
         self.readings += fitted.result.outer
         return None if fitted.status == "interrupted" else fitted
@@ -381,10 +385,9 @@ class _Search:
                 told.append(event)
             self.on_event(event)
 
-        fitted = fit(
-            self.source, learner=name, bias=0.0 if free else self.asked["bias"], max_outer=self.asked["epochs"],
-            on_event=note, stop=self.stop, **own, **self.settings,
-        )  # fmt: skip
+        fitted = self.fit_beside(
+            learner=name, bias=0.0 if free else self.asked["bias"], max_outer=self.asked["epochs"], on_event=note, **own
+        )
         if fitted.status == "interrupted":
             return None
         largest = 2.0 * R if free else math.hypot(R, self.asked["bias"])

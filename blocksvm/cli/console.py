@@ -23,6 +23,7 @@ from blocksvm.errors import InputError, nearest, one_of, speak_options, system_s
 from blocksvm.inputs import one_run
 from blocksvm.memory import BESIDES, megabytes, memory_limit
 from blocksvm.named import begin_anew, by_user, named_by_user
+from blocksvm.processors import n_processors
 
 UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 UNITS |= {"KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
@@ -121,8 +122,8 @@ class Parser(argparse.ArgumentParser):
     def _told_apart(self, arguments: list[str]) -> list[str]:
         """The arguments, each that follows an option as its value marked as such; an unknown option is an error.
 
-        Positional arguments come first, since argparse takes them only where they stand together; not where a
-        subcommand begins, which has options of its own.
+        Positional arguments come first, since argparse takes them only where they stand together, and an option that
+        lacks a value would take one; not where a subcommand begins, which has options of its own.
         """
         found, places, values = [], [], 0
         for number, text in enumerate(arguments):
@@ -372,7 +373,7 @@ def compile_kernels(purpose: str, kind: str, quiet: bool, file: str = "", memory
             own = (name if name == "joint" else str(value) for name, value in asked["settings"].items())
             what = " ".join([asked["solver"], *own])
         print(f"compiling the {what} kernels for {kind} values (first run only, some seconds)", file=sys.stderr)
-    two = memory >= SECOND_COMPILER and len(os.sched_getaffinity(0)) > 1
+    two = memory >= SECOND_COMPILER and n_processors() > 1
     child = subprocess.run(
         [sys.executable, "-m", "blocksvm.cli.warmup", purpose, kind, "2" if two else "1", *named_by_user()],
         stdin=subprocess.DEVNULL,

@@ -17,9 +17,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
+from types import FunctionType
+from typing import Any
 
 from blocksvm.kernels import inlined_with, specialised
-from blocksvm.kernels.loss import share_of_gap
+from blocksvm.kernels import loss as placeholders
 from blocksvm.settings import Settings
 
 TWO_CLASSES = "two classes"  # y is -1 or +1
@@ -71,17 +73,29 @@ class Loss:
 
 
 FUNCTIONS = ("value", "derivative", "conjugate", "direction", "step", "stationarity", "feasible")
+PLACES = {getattr(placeholders, name): name for name in FUNCTIONS}
 
 
 @cache
 def _compiled(loss: Loss, loop: Callable) -> Callable:
-    parts = {name: getattr(loss, name) for name in FUNCTIONS if name in loop.__code__.co_names}
-    if share_of_gap.__name__ in loop.__code__.co_names:
-        parts[share_of_gap.__name__] = _share_of_gap(loss)
-    return specialised(loop, f"{loop.__name__}_{loss.name.replace('-', '_')}", **parts)
+    return specialised(loop, _name(loss, loop), **_parts(loss, loop, ()))
 
 
-@cache
-def _share_of_gap(loss: Loss) -> Callable:
-    parts = {name: getattr(loss, name) for name in FUNCTIONS if name in share_of_gap.__code__.co_names}
-    return inlined_with(share_of_gap, f"{loss.name.replace('-', '_')}_share_of_gap", **parts)
+def _parts(loss: Loss, function: Callable, callers: tuple) -> dict[str, Callable]:
+    """What ``function`` calls, by name, in whose place comes the loss's own: the placeholders of kernels/loss.py, and
+    functions that reach one of them, each as a copy that calls the loss's."""
+    plain = getattr(function, "py_func", function)
+    parts: dict[str, Callable] = {}
+    for name in plain.__code__.co_names:
+        called = plain.__globals__.get(name)
+        own: Any = getattr(loss, PLACES[called]) if isinstance(called, FunctionType) and called in PLACES else called
+        if isinstance(getattr(own, "py_func", own), FunctionType) and own not in callers:
+            inner = _parts(loss, own, (*callers, own))
+            own = inlined_with(own, _name(loss, own), **inner) if inner else own
+            if own is not called:
+                parts[name] = own
+    return parts
+
+
+def _name(loss: Loss, function: Callable) -> str:
+    return f"{function.__name__}_{loss.name.replace('-', '_')}"

@@ -28,13 +28,11 @@ class ChunkTable:
 
 @dataclass
 class ReadingCost:
-    """What reading has cost so far: compressed bytes, seconds of reading and of decoding; of those of reading, the ones
-    in which the system had the bytes in memory already, so that no disk was waited for; seconds_waiting: of who takes
-    the blocks."""
+    """What reading has cost so far: compressed bytes, seconds of reading and of decoding, summed over threads;
+    seconds_waiting: of who takes the blocks."""
 
     bytes_read: int = 0
     seconds_reading: float = 0.0
-    seconds_at_hand: float = 0.0
     seconds_decoding: float = 0.0
     blocks: int = 0
     nnz: int = 0

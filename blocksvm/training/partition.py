@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from bisect import bisect_left, bisect_right
 
 import numpy as np
 from xxhash import xxh3_64_intdigest
@@ -46,22 +47,26 @@ class Partition:
         self.stored = self._cut(np.arange(n_chunks))
 
     def _cut(self, chunks: np.ndarray) -> list[np.ndarray]:
-        """Consecutive blocks of about equal cost, none above the capacity."""
+        """Consecutive blocks of about equal cost, none above the capacity, as few as there can be."""
         if self.resident:
             return [chunks]
         if self.block_chunks:
             return [chunks[k : k + self.block_chunks] for k in range(0, len(chunks), self.block_chunks)]
         cost = self.cost[chunks]
-        ends = np.cumsum(cost)
-        n_blocks = -(-int(ends[-1]) // self.capacity)
-        while True:
-            # a chunk belongs to the block in which its middle falls
-            share = (ends - cost / 2) * (n_blocks / ends[-1])
-            number = np.minimum(share.astype(np.int64), n_blocks - 1)
-            firsts = np.flatnonzero(np.diff(number)) + 1
-            if np.add.reduceat(cost, np.append(0, firsts)).max() <= self.capacity:
-                return np.split(chunks, firsts)
-            n_blocks += 1
+        sums = np.append(0, np.cumsum(cost)).tolist()
+        # where blocks begin of which each, from the last one on, is as full as can be: there are no fewer
+        earliest = [len(chunks)]
+        while earliest[-1] > 0:
+            end = earliest[-1]
+            earliest.append(min(bisect_left(sums, sums[end] - self.capacity), end - 1))
+        n_blocks = len(earliest) - 1
+        # a chunk belongs to the block in which its middle falls, where the capacity of this and of later ones allows
+        share = (np.array(sums[1:]) - cost / 2) * (n_blocks / sums[-1])
+        firsts = [0]
+        for wanted, early in zip(share.searchsorted(np.arange(1, n_blocks)).tolist(), earliest[-2:0:-1], strict=True):
+            latest = bisect_right(sums, sums[firsts[-1]] + self.capacity) - 1
+            firsts.append(max(min(wanted, latest), early, firsts[-1] + 1))
+        return np.split(chunks, firsts[1:])
 
     def blocks(self, outer: int) -> list[np.ndarray]:
         """The blocks of an outer iteration (from 1) in the order of their visits, each an array of chunk numbers."""

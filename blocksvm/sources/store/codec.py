@@ -1,16 +1,23 @@
 """Compression and checksums: the bytes of one HDF5 chunk, made and undone outside HDF5's lock and Python's.
 
 A chunk's bytes are one C-Blosc 1 buffer, which HDF5's registered Blosc filter (32001, hdf5plugin) reads too.
-numcodecs releases the GIL while it works, but only with its own threads switched off.
+numcodecs releases the GIL while it works, but only with Blosc's own threads switched off, which also write a buffer's
+blocks in the order in which they end.  So they are off during our calls, and only then: the switch is the process's.
 """
 
 from __future__ import annotations
+
+import struct
+import threading
+from contextlib import contextmanager
 
 import numpy as np
 from numcodecs import blosc
 from xxhash import xxh3_64, xxh3_64_intdigest
 
-blosc.use_threads = False
+_switching = threading.Lock()
+_under_way = 0  # calls of ours
+_theirs = None  # the switch as whoever else uses numcodecs has set it
 
 # Chosen by measurement (zipf data and word n-grams): the indices' upper bytes are nearly constant within a chunk, so
 # byte shuffle and lz4 bring 4 bytes to about 1.9 at three times the decoding speed of zstd, and the trainer, not the
@@ -26,17 +33,36 @@ UNSHUFFLED_CODEC = "lz4hc"
 UNSHUFFLED_LEVEL = 2
 SAMPLED = 8  # a part of the elements, by which it is seen whether leaving the bytes as they are may save more
 
-HEADER = 16  # bytes of a buffer of Blosc 1 before its data: its size unpacked at 4, packed at 12
+HEADER = 16  # bytes of a buffer of Blosc 1 before its data
+SIZES = struct.Struct("<4xIII")  # in it: of the data unpacked, of a block, and of the buffer
 STORED = 1  # HDF5's mask for "the first filter was not applied to this chunk"
+
+
+@contextmanager
+def _one_thread():
+    global _under_way, _theirs
+    with _switching:
+        if not _under_way:
+            _theirs, blosc.use_threads = blosc.use_threads, False
+        _under_way += 1
+    try:
+        yield
+    finally:
+        with _switching:
+            _under_way -= 1
+            if not _under_way:
+                blosc.use_threads = _theirs
 
 
 def encode(array: np.ndarray) -> bytes:
     """Compress a contiguous 1-D array (byte shuffle over its item size)."""
-    return blosc.compress(array, CODEC.encode(), LEVEL, blosc.SHUFFLE)
+    with _one_thread():
+        return blosc.compress(array, CODEC.encode(), LEVEL, blosc.SHUFFLE)
 
 
 def _unshuffled(array: np.ndarray) -> bytes:
-    return blosc.compress(array, UNSHUFFLED_CODEC.encode(), UNSHUFFLED_LEVEL, blosc.NOSHUFFLE)
+    with _one_thread():
+        return blosc.compress(array, UNSHUFFLED_CODEC.encode(), UNSHUFFLED_LEVEL, blosc.NOSHUFFLE)
 
 
 def encode_or_store(array: np.ndarray) -> tuple[bytes, int]:
@@ -57,13 +83,16 @@ def encode_or_store(array: np.ndarray) -> tuple[bytes, int]:
 
 def decode(raw, out: np.ndarray) -> None:
     """Decompress ``raw`` into ``out``, which must hold exactly what was compressed; ValueError where it does not."""
-    n_bytes, n_packed = (int.from_bytes(bytes(raw[at : at + 4]), "little") for at in (4, 12))
+    if len(raw) < HEADER:
+        raise ValueError(f"compressed data of {len(raw)} bytes, which are no header")
+    n_bytes, _, n_packed = SIZES.unpack_from(raw)
     if n_bytes != out.nbytes:
         raise ValueError(f"compressed data of {n_bytes} bytes where {out.nbytes} were expected")
-    if len(raw) < HEADER or n_packed != len(raw):  # Blosc trusts it, and would read beyond the end
+    if n_packed != len(raw):  # Blosc trusts it, and would read beyond the end
         raise ValueError(f"compressed data that claims {n_packed} bytes and has {len(raw)}")
     try:
-        blosc.decompress(raw, out)
+        with _one_thread():
+            blosc.decompress(raw, out)
     except RuntimeError as error:
         raise ValueError(str(error)) from error
 

@@ -1,9 +1,7 @@
 """How threads read a block, alone or together: chunks from the disk, verified, decoded, checked, to their place.
 
 Chunks are read at their offsets and decoded outside HDF5's lock and the GIL, so that one thread reads while another
-trains.  Everything is verified against its checksum and checked before a kernel may see it.  What the system has in
-memory is read by one kernel, some chunks at a time (kernels/decoding.py); what a disk must be waited for, and what that
-kernel finds fault with, chunk by chunk from Python.
+trains.  Everything is verified against its checksum and checked before a kernel may see it.
 """
 
 from __future__ import annotations
@@ -25,11 +23,9 @@ from blocksvm.kernels.check import (
     check_rows,
     fill_rows,
 )
-from blocksvm.kernels.decoding import decode_chunks
 from blocksvm.sources.block import Block
 from blocksvm.sources.source import ReadingCost
 from blocksvm.sources.store import codec
-from blocksvm.sources.store.libraries import functions
 
 FAULTS = {
     INDEX_OUT_OF_RANGE: "a feature index is out of range",
@@ -38,6 +34,7 @@ FAULTS = {
     LENGTHS_DISAGREE: "rows and nonzeros disagree",
     INDICES_DO_NOT_RISE: "the features of a row do not rise",
 }
+CAN_ANNOUNCE = hasattr(os, "posix_fadvise")  # not on macOS
 MEMORY_SPEED = 1.5e9  # bytes a second; slower than this, a disk is at work
 
 
@@ -94,65 +91,24 @@ class Decoder:
         self.packed = np.empty(0, np.uint8)  # the part being decoded, as the file has it
         self.padded_indices = np.empty(0, np.int32)  # for a part whose padding has no room in the block
         self.padded_values = None
-        self.functions = functions()
-        self.vector = np.empty(2, np.int64)
         self.spent = ReadingCost()
-        self.latest_bytes, self.latest_seconds = 0, 1.0  # of the chunk read last; at first, a disk is expected
-        self.waits = getattr(os, "RWF_NOWAIT", 0) == 0  # the system can't tell whether it has the bytes in memory
 
     def settle(self, cost: ReadingCost) -> None:
         """Add what was spent to ``cost``, and forget it."""
         cost.bytes_read += self.spent.bytes_read
         cost.seconds_reading += self.spent.seconds_reading
-        cost.seconds_at_hand += self.spent.seconds_at_hand
         cost.seconds_decoding += self.spent.seconds_decoding
         self.spent = ReadingCost()
 
     def decode(self, block: Block, chunks: list[int], row: int, entry: int, end: int, ahead: list[int]) -> None:
         """Fill the block from position (row, entry) with the chunks; nothing at or behind entry ``end`` is touched.
         ahead: chunks that will be wanted soon."""
-        self._announce_all(ahead)
-        done = 0
-        while done < len(chunks):
-            if self.functions is not None:
-                at_hand, row, entry = self._decode_at_hand(block, chunks[done:], row, entry, end)
-                done += at_hand
-                if done == len(chunks):
-                    return
-            row, entry = self._decode_chunk(block, chunks[done], row, entry, end)
-            done += 1
-
-    def _decode_at_hand(self, block: Block, chunks: list[int], row: int, entry: int, end: int) -> tuple[int, int, int]:
-        """Decode the first of the chunks as ``decode`` does, in one call, up to one of which the system does not have
-        all bytes in memory, or with which something is wrong; returns (how many, the position behind them)."""
-        began = time.perf_counter()
-        store, coding, spent = self.store, self.store.coding, np.zeros(2)
-        chosen = np.array(chunks)
-        ends = row + np.cumsum(store.chunks.n_rows[chosen])
-        n = int(ends[-1]) - row
-        records = np.empty(n, store.row_dtype)
-        codes = block.y[row : row + n] if coding.by_kernel else np.empty(n, np.int16)
-        indices, values = self._padded(block)
-        done = decode_chunks(
-            self.functions, store.fd, 0 if self.waits else os.RWF_NOWAIT, *store.kernel_tables, chosen,
-            store.rows_offset, records.itemsize, coding.table, store.n_features, row, entry, end, block.indptr,
-            block.indices, block.values, block.sq_norms.view(np.uint64), block.rows, codes, records.view(np.uint8),
-            self._room_for_part(), indices, values, self.vector, spent,
-        )  # fmt: skip
-        if not done:
-            return 0, row, entry
-        stop = int(ends[done - 1])
-        records = records[: stop - row]
-        if self._fault_of(records):
-            return 0, row, entry
-        self._fill_more(block, records, slice(row, stop))
-        self.latest_bytes, self.latest_seconds = int(spent[0]), float(spent[1])
-        self.spent.bytes_read += self.latest_bytes
-        self.spent.seconds_reading += self.latest_seconds
-        if not self.waits:
-            self.spent.seconds_at_hand += self.latest_seconds
-        self.spent.seconds_decoding += time.perf_counter() - began - self.latest_seconds
-        return done, stop, int(block.indptr[stop])
+        # what comes at the speed of memory need not be announced, which costs about as much as reading it
+        if CAN_ANNOUNCE and self.spent.bytes_read <= MEMORY_SPEED * self.spent.seconds_reading:
+            for chunk in ahead:
+                self._announce(chunk)
+        for chunk in chunks:
+            row, entry = self._decode_chunk(block, chunk, row, entry, end)
 
     def _fill_more(self, block: Block, records: np.ndarray, here: slice) -> None:
         """What a block's rows have of their records besides what ``fill_rows`` takes from them."""
@@ -175,16 +131,8 @@ class Decoder:
                 return "a row's label is not in the table of labels"
         return ""
 
-    def _announce_all(self, chunks: list[int]) -> None:
-        """Ask the system to read chunks soon, so that the disk works while others are decoded.
-
-        What comes at the speed of memory needs no announcing, which costs as much as reading it.
-        """
-        if self.latest_bytes < MEMORY_SPEED * self.latest_seconds:
-            for chunk in chunks:
-                self._announce(chunk)
-
     def _announce(self, chunk: int) -> None:
+        """Ask the system to read a chunk soon, so that the disk works while others are decoded."""
         store = self.store
         first_row, n = int(store.chunks.first_row[chunk]), int(store.chunks.n_rows[chunk])
         row_bytes = store.row_dtype.itemsize
@@ -196,31 +144,24 @@ class Decoder:
         for offset, size in spans:
             os.posix_fadvise(store.fd, offset, size, os.POSIX_FADV_WILLNEED)
 
-    def _pread(self, offset: int, size: int, buffer: memoryview, chunk: int) -> None:
-        """Fill ``buffer[:size]`` from the file."""
+    def _read(self, chunk: int, offset: int, *buffers: memoryview) -> None:
+        """Fill the buffers from the file, one after the other."""
         began = time.perf_counter()
-        filled = 0 if self.waits else self._take_at_hand(offset, buffer[:size])
-        if filled == size:
-            self.spent.seconds_at_hand += time.perf_counter() - began
-        while filled < size:
+        left = list(buffers)
+        while left:
             try:
-                n = os.preadv(self.store.fd, [buffer[filled:size]], offset + filled)
+                n = os.preadv(self.store.fd, left, offset)
             except OSError as error:
                 raise OSError(error.errno, error.strerror, str(self.store.path)) from error
             if n == 0:
                 raise self._broken(chunk, "is truncated")
-            filled += n
-        self.spent.bytes_read += size
-
-    def _take_at_hand(self, offset: int, buffer: memoryview) -> int:
-        """Fill a buffer with what the system has of the file in memory, from its beginning; returns how many bytes."""
-        try:
-            return os.preadv(self.store.fd, [buffer], offset, os.RWF_NOWAIT)
-        except BlockingIOError:
-            return 0
-        except OSError:  # a file system that knows no such reading
-            self.waits = True
-            return 0
+            offset += n
+            self.spent.bytes_read += n
+            while left and n >= len(left[0]):
+                n -= len(left.pop(0))
+            if n:
+                left[0] = left[0][n:]
+        self.spent.seconds_reading += time.perf_counter() - began
 
     def _broken(self, chunk: int, what: str) -> InputError:
         return InputError(f"{self.store.path}: chunk {chunk}: {what}; make the store again")
@@ -231,7 +172,7 @@ class Decoder:
         first, n = int(store.chunks.first_row[chunk]), int(store.chunks.n_rows[chunk])
         rows = np.empty(n, dtype=store.row_dtype)
         raw = memoryview(rows).cast("B")
-        self._pread(store.rows_offset + first * rows.itemsize, rows.nbytes, raw, chunk)
+        self._read(chunk, store.rows_offset + first * rows.itemsize, raw)
         if codec.checksum(raw) != int(store.rows_checksum[chunk]):
             raise self._broken(chunk, "checksum of its rows does not match")
         if fault := self._fault_of(rows):
@@ -240,21 +181,19 @@ class Decoder:
 
     def _decode_chunk(self, block: Block, chunk: int, row: int, entry: int, end: int) -> tuple[int, int]:
         """Decode a chunk to position (row, entry) of a block; returns the position behind it."""
-        began = time.perf_counter()
-        bytes_before = self.spent.bytes_read
+        began, read_before = time.perf_counter(), self.spent.seconds_reading
         store = self.store
         rows = self.read_rows(chunk)
         n = len(rows)
         stop = entry + int(store.chunks.nnz[chunk])
-        reading = time.perf_counter() - began
         for k, record in enumerate(store.parts_of(chunk)):
             start = entry + k * store.chunk_nnz
-            reading += self._decode_part(block, chunk, record, start, min(stop, start + store.chunk_nnz), end)
+            self._decode_part(block, chunk, record, start, min(stop, start + store.chunk_nnz), end)
         here = slice(row, row + n)
         coding = store.coding
         codes = block.y[here] if coding.by_kernel else np.empty(n, np.int16)
         code = fill_rows(
-            rows.view(np.uint8), rows.itemsize, entry, stop, int(store.chunks.first_row[chunk]), coding.table,
+            np.frombuffer(rows, np.uint8), rows.itemsize, entry, stop, int(store.chunks.first_row[chunk]), coding.table,
             block.indptr[row : row + n + 1], block.sq_norms[here].view(np.uint64), block.rows[here], codes,
         )  # fmt: skip
         self._fill_more(block, rows, here)
@@ -263,13 +202,12 @@ class Decoder:
             code = check_rows(block.indices[entry:stop], values, store.n_features, block.indptr[row : row + n + 1])
         if code != SOUND:
             raise self._broken(chunk, FAULTS[code])
-        self.latest_bytes, self.latest_seconds = self.spent.bytes_read - bytes_before, reading
-        self.spent.seconds_reading += reading
+        reading = self.spent.seconds_reading - read_before
         self.spent.seconds_decoding += time.perf_counter() - began - reading
         return row + n, stop
 
-    def _decode_part(self, block: Block, chunk: int, record, start: int, stop: int, end: int) -> float:
-        """Decode one part to entries start..stop of the block; returns the seconds that reading alone took.
+    def _decode_part(self, block: Block, chunk: int, record, start: int, stop: int, end: int) -> None:
+        """Decode one part to entries start..stop of the block.
 
         A part is decoded whole: its padding is overwritten by the next one, or, where it would run over what this
         thread owns, does not get into the block.
@@ -281,16 +219,17 @@ class Decoder:
             values = None if block.values is None else block.values[start : start + length]
         else:
             indices, values = self._padded(block)
-        began = time.perf_counter()
         indices_offset, middle, values_offset, values_size, checksum = record
         # values that hardly compress were stored as they are, and are read straight to their place
         stored = values is not None and values_size == values.nbytes
         raw = memoryview(self._room_for_part())
-        self._pread(indices_offset, middle, raw, chunk)
         raw_values = memoryview(values).cast("B") if stored else raw[middle : middle + values_size]
-        if values is not None:
-            self._pread(values_offset, values_size, raw_values, chunk)
-        reading = time.perf_counter() - began
+        if values_offset == indices_offset + middle:  # where the file has them one after the other, one call
+            self._read(chunk, indices_offset, raw[:middle], raw_values)
+        else:
+            self._read(chunk, indices_offset, raw[:middle])
+            if values is not None:
+                self._read(chunk, values_offset, raw_values)
         if codec.checksum(raw[:middle], raw_values) != checksum:
             raise self._broken(chunk, "checksum does not match")
         try:
@@ -303,12 +242,11 @@ class Decoder:
             block.indices[start:stop] = indices[: stop - start]
             if values is not None:
                 block.values[start:stop] = values[: stop - start]
-        return reading
 
     def _room_for_part(self) -> np.ndarray:
-        """Bytes for the largest part of the store, and eight more."""
+        """Bytes for the largest part of the store."""
         if not len(self.packed):
-            self.packed = np.empty(self.store.largest_part + 8, np.uint8)
+            self.packed = np.empty(self.store.largest_part, np.uint8)
         return self.packed
 
     def _padded(self, block: Block) -> tuple[np.ndarray, np.ndarray | None]:

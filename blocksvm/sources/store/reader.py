@@ -16,6 +16,7 @@ import numpy as np
 
 from blocksvm.errors import InputError
 from blocksvm.labels import LABEL_BYTES, NUMBERS, SETS, Coding, Labels, labels_of
+from blocksvm.processors import n_processors
 from blocksvm.sources.block import INDEX_BYTES, Arena, Block, carve_block
 from blocksvm.sources.source import ChunkTable, SourceBase, Step, largest_chunk_bytes
 from blocksvm.sources.store import codec
@@ -31,7 +32,6 @@ from blocksvm.sources.store.writer import fill_offsets
 # Threads that may decode a block together: one of the reader, one that waits for the block and helps (``help``), and,
 # where there are more than two processors, one more of its own.
 MOST_DECODERS = 3
-N_DECODERS = max(2, min(MOST_DECODERS, len(os.sched_getaffinity(0))))
 
 RUNS_WANTED = 8  # to share between the threads
 LONGEST_RUN = 8  # chunks
@@ -67,9 +67,10 @@ class Store(SourceBase):
             raise
 
     def _start_decoders(self) -> None:
-        self.decoders = [Decoder(self) for _ in range(N_DECODERS)]
+        n_decoders = max(2, min(MOST_DECODERS, n_processors()))
+        self.decoders = [Decoder(self) for _ in range(n_decoders)]
         self.under_way: SharedWork | None = None
-        self.pool = ThreadPoolExecutor(max(1, N_DECODERS - 2), thread_name_prefix="blocksvm-decoder")
+        self.pool = ThreadPoolExecutor(max(1, n_decoders - 2), thread_name_prefix="blocksvm-decoder")
 
     def reader(self, labels: Labels | None = None, real: bool = False) -> Self:
         """The same rows for another consumer, which shares the file and its tables and nothing else; closed by its
@@ -135,12 +136,6 @@ class Store(SourceBase):
             self.first_part = chunks["first_part"].astype(np.int64)
             self.n_parts = chunks["n_parts"].astype(np.int64)
             self.rows_checksum = chunks["rows_checksum"]
-            # as decode_chunks takes them
-            of_chunks = [
-                chunks[name] for name in ("first_row", "n_rows", "nnz", "first_part", "n_parts", "rows_checksum")
-            ]
-            of_parts = [self.parts[name] for name in PART.names or ()]
-            self.kernel_tables = [np.stack(columns, 1, dtype=np.uint64) for columns in (of_chunks, of_parts)]
             sizes = self.parts["indices_size"].astype(np.int64) + self.parts["values_size"]
             self.largest_part = int(sizes.max(initial=0))
 
