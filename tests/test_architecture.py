@@ -204,6 +204,47 @@ def test_classes_and_calls_stay_small():
     assert oversized(f"def many({', '.join('abcdefghijk')}):\n    pass") == ["many"]
 
 
+# constants of the core that no measurement has chosen: bytes, names, roundings, and limits of what may be asked for
+NOT_TUNED = {
+    "AUTO", "BINS", "BIN_BITS", "CHOOSING_BYTES", "ENTRY_BYTES", "LARGEST_DRIFT", "LARGEST_FACTOR", "LEAST_ROWS",
+    "MEMBER_BYTES", "MOST_FIXED", "MOST_STEPS", "PARTITION", "PASS", "QUADRATIC", "ROW_BYTES", "SET_PASS", "SLOT_BYTES",
+    "TABLE_BYTES", "WITHIN",
+}  # fmt: skip
+MOST_TUNED = 25
+
+
+def constants(path: Path) -> dict[str, bool]:
+    """Names of the numbers that a file gives to constants, and whether a comment explains them."""
+    lines, found = path.read_text().splitlines(), {}
+    for node in ast.parse(path.read_text()).body:
+        if not isinstance(node, ast.Assign):
+            continue
+        names = [one.id for target in node.targets for one in ast.walk(target) if isinstance(one, ast.Name)]
+        within = list(ast.walk(node.value))
+        numbers = any(isinstance(one, ast.Constant) and isinstance(one.value, int | float) for one in within)
+        plain = not any(isinstance(one, ast.Call | ast.Name) for one in within)
+        if numbers and plain and all(name.isupper() for name in names):
+            before = next(line for line in reversed(lines[: node.lineno - 1]) if not line[:1].isupper())
+            explained = "#" in lines[node.lineno - 1] or before.startswith("#")
+            found |= {name: explained for name in names}
+    return found
+
+
+def test_few_constants_are_tuned_and_each_is_explained():
+    tuned = {}
+    for path in SOURCES:
+        if room_of(path) in ("training", "solvers"):
+            tuned |= {name: said for name, said in constants(path).items() if name not in NOT_TUNED}
+    assert len(tuned) <= MOST_TUNED, sorted(tuned)
+    assert [name for name, said in tuned.items() if not said] == []
+
+
+def test_a_solver_has_few_methods():
+    tree = ast.parse((PACKAGE / "solvers/protocol.py").read_text())
+    (solver,) = [node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == "Solver"]
+    assert sum(isinstance(node, ast.FunctionDef) for node in solver.body) <= 14
+
+
 @pytest.mark.parametrize(
     "command",
     [

@@ -325,7 +325,7 @@ class SumsApart(CertificateSums):
 
     def __init__(self, problem: Problem, w: np.ndarray, prior: np.ndarray | None = None):
         super().__init__(problem, w, prior)
-        self.own = np.zeros(len(w))
+        self.own = np.zeros(len(w)) if prior is None or not len(prior) else prior.copy()
 
     def add(self, scores: np.ndarray, block: Block, alpha: np.ndarray | None) -> None:
         if alpha is not None:
@@ -338,7 +338,8 @@ class SumsApart(CertificateSums):
         super().add(scores, block, alpha)
 
     def _along(self) -> float:
-        return math.sqrt(squared_distance(self.w, self.own))
+        w, own = (self.w[:-1], self.own[:-1]) if self.problem.free_bias else (self.w, self.own)
+        return math.sqrt(squared_distance(w, own))
 
     def drift(self) -> float:
         return 0.0

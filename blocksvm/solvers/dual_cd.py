@@ -19,6 +19,7 @@ from blocksvm.kernels.dual_cd import (
 from blocksvm.kernels.loss import AT_REST
 from blocksvm.kernels.margins import add_rows, inner_with_difference, squared_distance, sum_of_squares
 from blocksvm.kernels.shuffle import keep_active
+from blocksvm.memory import Budget
 from blocksvm.problems.free_bias import constant_value
 from blocksvm.problems.problem import make_problem, problem_settings
 from blocksvm.problems.settings import MULTICLASS
@@ -36,6 +37,7 @@ from blocksvm.solvers.protocol import (
     VisitArray,
 )
 from blocksvm.sources.block import Block
+from blocksvm.sources.source import Source
 from blocksvm.vectors import width_of
 
 CONJUGATE, OUTERS, RESTING = range(3)  # entries of state["sums"]: sum of the conjugates, outer iterations done, and
@@ -98,7 +100,8 @@ class DualCD(TellsShares):
     def __init__(self, task: Task):
         self.settings = settings_of(task.settings).resolve(task.settings, self.name)
         bias = constant_value(task.source) if task.free_bias else task.bias
-        self.problem = replace(make_problem(self.settings, bias, task.source), free_bias=task.free_bias)
+        problem = make_problem(self.settings, bias, task.source)
+        self.problem = replace(problem, free_bias=task.free_bias, apart=task.merges)
         self.bias, self.real_targets = self.problem.bias, self.problem.real
         self.cost = self.problem.cost_by_sign()
         self.one_pass = self.problem.loss.compiled(dual_cd_pass)
@@ -121,6 +124,10 @@ class DualCD(TellsShares):
         if self.with_set:
             self.state_arrays += (StateArray("pauses", "row", columns=rests, dtype=np.uint8, in_model=False),)
             self.visit_arrays += (VisitArray(SHARE),)
+
+    def plan_memory(self, budget: Budget, source: Source) -> None:
+        if self.capabilities.merges and self.problem.apart:
+            budget.take("weights of the dual variables", 8 * (source.n_features + 1))  # at each certificate
 
     def start(self, state: State) -> None:
         """a = 0 is a feasible start, with w = 0 or the prior model's weights."""

@@ -325,7 +325,7 @@ def at_rest(solver: Solver, estimates: list[float | None], tol: float) -> bool:
     return max(known) - min(known) <= tol * abs(known[-1])
 
 
-LARGE, LONG = 1e4, 30.0
+LARGE, LONG = 1e4, 30.0  # of C ||x||^2, and of the largest norm: above them they are called the cause
 SCALE, LARGE_C, LIMIT = "scale", "large C", "limit"
 
 
