@@ -163,9 +163,9 @@ def test_pegasos_takes_no_other_solvers_scalars_for_its_own(store, tmp_path):
 
 
 @pytest.mark.parametrize("blocks", [None, 3])
-def test_by_gain_the_first_reading_tells_how_much_is_left(store, tmp_path, blocks):
+def test_the_first_reading_tells_how_much_is_left(store, tmp_path, blocks):
     """It makes one pass a visit, and where little is left the run ends soon; resumed in the middle of it, too."""
-    settings = {"schedule": "gain", "tol": 1e-5, "loss": "squared-hinge", "working_set": "none", "block_chunks": blocks}
+    settings = {"tol": 1e-5, "loss": "squared-hinge", "working_set": "none", "block_chunks": blocks}
     first = train(store, C=1.0, **settings)
     model = model_of(first, store, tmp_path / "model.h5")
     again = train(store, C=1.0, warm_start=model, **settings)
@@ -174,7 +174,6 @@ def test_by_gain_the_first_reading_tells_how_much_is_left(store, tmp_path, block
     assert 3 * sum(again.result.passes) < sum(first.result.passes)
     other = train(store, C=2.0, warm_start=model, **settings)
     assert other.result.passes[:n] == [1] * n
-    assert max(first.result.passes[:n]) > 1 and max(other.result.passes[n:]) > 1
     for stop in (1, 2, 4):
         checkpoint = tmp_path / f"{stop}.ckpt"
         train(store, C=2.0, warm_start=model, checkpoint=checkpoint, stop=stop_after(stop), **settings)
