@@ -38,6 +38,7 @@ RUN_SETTINGS = Settings((
     Setting("max_outer", "outer iterations at most (epochs, of an online learner)", kind=int, least=1, metavar="N"),
     Setting("max_passes", "passes over a row at most, in all (those over the working set do not count)", kind=int,
             least=1, metavar="N"),
-    Setting("max_seconds", "time limit in seconds: where it ends a run depends on the machine", default=math.inf, above=0.0, infinite=True, metavar="S"),
+    Setting("max_seconds", "time limit in seconds: where it ends a run depends on the machine", default=math.inf,
+            above=0.0, infinite=True, metavar="S"),
 ))  # fmt: skip
 LIMITS = ("memory", "tol", "max_outer", "max_passes", "max_seconds")  # may change when a run is resumed
