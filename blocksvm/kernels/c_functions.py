@@ -13,7 +13,6 @@ from numba.extending import intrinsic
 COMPILED = not config.DISABLE_JIT  # else kernels are plain Python, which can't call them
 
 
-# types are made where they are used: a fingerprint (identity.py) cannot tell a global of such a kind from another
 def int_type():
     return ir.IntType(32)
 
