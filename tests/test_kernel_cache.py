@@ -1,6 +1,8 @@
 """Machine code on disk: the same bits as compiled anew, never stale, never run unchecked; functions put together."""
 
+import ast
 import json
+import math
 import os
 import shutil
 import stat
@@ -15,6 +17,7 @@ import pytest
 from training_cases import command, make_store, random_rows
 
 from blocksvm.kernels import inlined, inlined_with, specialised
+from blocksvm.kernels.cache import FILES, FOLDERS
 
 ROOT = Path(__file__).parents[1]
 needs_jit = pytest.mark.skipif(os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"), reason="nothing is compiled")
@@ -178,6 +181,60 @@ def test_processes_that_compile_at_the_same_time(tmp_path, mine):
         assert [total for total, _ in found] == [SUM] * 5
         assert compiled or all(misses == 0 for _, misses in found)
     assert {path.suffix for path in files_of(tmp_path / "cache")} == {".nbc"}
+
+
+@needs_jit
+def test_loaded_code_finds_what_it_calls(tmp_path, mine):
+    """Kernels with little in common: what is brought up for one may not be enough for the next."""
+    (mine / "various.py").write_text(
+        "import math\nimport numpy as np\nfrom blocksvm.kernels import kernel\n"
+        "@kernel\ndef product(X):\n    return np.dot(X, X) + np.linalg.norm(X)\n"
+        "@kernel\ndef drawn(X):\n    np.random.seed(0)\n    return np.random.random() < 1.0\n"
+        "@kernel\ndef counted(X):\n    seen = {}\n    for x in X:\n        seen[x] = 1\n    return len(seen)\n"
+        "@kernel\ndef hashed(X):\n    return hash((1, X[0])) != 0\n"
+        "@kernel\ndef sums(X):\n    return math.erf(X[0]) + np.sort(X)[0] + len([x for x in X])\n"
+        "@kernel\ndef fails(X):\n    if X[0] > 1.0:\n        raise ValueError('too large', X[0])\n"
+    )
+    expected = {"product": 30.0, "drawn": True, "counted": 2, "hashed": True, "sums": math.erf(3.0) + 5.0}
+    code = (
+        "import various as v\n"
+        "X = np.array([3.0, 4.0])\n"
+        "try: v.fails(X)\n"
+        "except ValueError as error: said = list(error.args)\n"
+        f"names = {list(expected)}\n"
+        "found = [getattr(v, name)(X) for name in names]\n"
+        "kernels = [getattr(v, name) for name in ('fails', *names)]\n"
+        "print(json.dumps([said, found, sum(sum(k.stats.cache_misses.values()) for k in kernels)]))"
+    )
+    for misses in (len(expected) + 1, 0):
+        assert answer(code, tmp_path / "cache", mine) == [["too large", 3.0], list(expected.values()), misses]
+    for name in ("product", "hashed"):  # each in a process of its own, with nothing else loaded
+        assert (
+            answer(f"import various as v; print(json.dumps(v.{name}(X)))", tmp_path / "cache", mine) == expected[name]
+        )
+
+
+def test_kernels_hold_no_constants_that_their_folder_is_not_named_by():
+    """What kernels import from the package lies in the folders whose sources are hashed."""
+    kept = tuple(f"blocksvm.{folder}" for folder in (*FOLDERS, *FILES))
+    for source in (ROOT / "blocksvm").rglob("*.py"):
+        tree = ast.parse(source.read_text())
+        loose = {
+            alias.asname or alias.name
+            for node in ast.walk(tree)
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("blocksvm")
+            for alias in node.names
+            if not f"{node.module}.{alias.name}".startswith(kept)
+        }
+        compiled = [
+            node
+            for node in ast.walk(tree)
+            if isinstance(node, ast.FunctionDef)
+            and {one.id for one in node.decorator_list if isinstance(one, ast.Name)} & {"kernel", "inlined"}
+        ]
+        names = {one.id for node in compiled for one in ast.walk(node) if isinstance(one, ast.Name)}
+        assert not names & loose, (source, names & loose)
+        assert not compiled or source.relative_to(ROOT / "blocksvm").parts[0] in FOLDERS, source
 
 
 @needs_jit

@@ -43,6 +43,7 @@ from blocksvm import kernels
 PACKAGE = Path(kernels.__file__).parents[1]
 # folders of the package in which kernels, or what is compiled into them, are defined
 FOLDERS = ("kernels", "problems", "learners", "analysis", "formats")
+FILES = ("vectors",)  # likewise, at the top
 # numba's switches that decide about the code, as named in numba.config
 SWITCHES = (
     "OPT", "BOUNDSCHECK", "LOOP_VECTORIZE", "SLP_VECTORIZE", "ENABLE_AVX", "DISABLE_INTEL_SVML", "DEBUGINFO_DEFAULT",
@@ -64,7 +65,8 @@ def folder_name() -> str:
     digest = blake2b(digest_size=16)
     releases = (numba.__version__, llvmlite.__version__, np.__version__, sys.version)
     digest.update(repr((releases, [getattr(numba.config, name, None) for name in SWITCHES])).encode())
-    for source in sorted(path for folder in FOLDERS for path in (PACKAGE / folder).rglob("*.py")):
+    sources = [path for folder in FOLDERS for path in (PACKAGE / folder).rglob("*.py")]
+    for source in sorted([*sources, *(PACKAGE / f"{name}.py" for name in FILES)]):
         digest.update(f"{source.relative_to(PACKAGE)}\0".encode() + source.read_bytes() + b"\0")
     return f"kernels-{digest.hexdigest()}"
 
@@ -233,8 +235,8 @@ class UnknownSourceError(Exception):
 
 
 def identity(value):
-    """What a function is made of, for people and for ``repr``: its place, the functions and constants put into it, and
-    a hash of its sources where it is from outside of the package.  Raises UnknownSourceError."""
+    """What a function is made of, for ``repr``: its place, the functions and constants put into it, and a hash of its
+    sources where the folder's name does not tell them.  Raises UnknownSourceError."""
     value = getattr(value, "py_func", value)
     if type(value) in CONSTANTS:
         return value
@@ -245,7 +247,7 @@ def identity(value):
         return identity(original), sorted((name, identity(part)) for name, part in parts.items())
     cells = [identity(cell.cell_contents) for cell in value.__closure__ or ()]
     place = (value.__module__, value.__qualname__, value.__code__.co_firstlineno)
-    if PACKAGE in Path(value.__code__.co_filename).parents:
+    if any(PACKAGE / folder in Path(value.__code__.co_filename).parents for folder in FOLDERS):
         return place, cells
     module = sys.modules.get(value.__module__)
     if os.path.abspath(getattr(module, "__file__", None) or "") != os.path.abspath(value.__code__.co_filename):
