@@ -7,7 +7,6 @@ import sys
 from blocksvm.cli.console import (
     Parser,
     catch_signals,
-    compile_solver,
     duration,
     print_json,
     run,
@@ -68,7 +67,6 @@ def main(arguments: list[str]) -> int:
     from pathlib import Path
 
     from blocksvm.outputs import check_outputs, write_json, written_whole
-    from blocksvm.sources.store.files import open_hdf5, read_meta
 
     path = path_of(options.path)
     to_script = options.json == "-"
@@ -76,20 +74,12 @@ def main(arguments: list[str]) -> int:
     outputs = {kind: Path(name) for kind, name in kinds.items() if name}
     checkpoint = checkpoint_of(options)
     check_outputs(outputs, options.overwrite, [Path(options.store), *([checkpoint] if checkpoint else [])])
-    with open_hdf5(Path(options.store), "store") as file:
-        meta = read_meta(file)
     if options.figure:
         from blocksvm.analysis.figure import require_matplotlib
 
         require_matplotlib()
     settings = {name: getattr(options, name, None) for name in (*OF_PROBLEM, "epsilon")}
     settings = {name: value for name, value in settings.items() if value is not None} | given(options, RUN_SETTINGS)
-    n_classes = max(2, len(meta["labels"] or []))
-    own = {"loss": options.loss} if options.loss else {}
-    compile_solver(
-        "dual-cd", False, own, meta["values"], n_classes, options.quiet, options.store, folds=True,
-        weighted=meta.get("weighted", False),
-    )  # fmt: skip
     stop = catch_signals()
     from blocksvm.cli.display import Line
     from blocksvm.sources.store.reader import Store

@@ -5,9 +5,8 @@ from __future__ import annotations
 import sys
 
 from blocksvm.analysis.margin_settings import MARGIN_SETTINGS
-from blocksvm.cli.console import Interrupted, Parser, catch_signals, compile_solver, duration, run, seed, size
+from blocksvm.cli.console import Interrupted, Parser, catch_signals, duration, run, seed, size
 from blocksvm.cli.options import add_settings, given
-from blocksvm.training.run_settings import FREE
 
 EXAMPLES = """examples:
   python -m blocksvm.margin store.h5                    is there a separating plane, and how wide is its margin?
@@ -46,26 +45,15 @@ def main(arguments: list[str]) -> int:
 
     from blocksvm.labels import label_text
     from blocksvm.outputs import check_outputs, write_json, written_text, written_whole
-    from blocksvm.sources.store.files import open_hdf5, read_meta
 
     kinds = {"json": options.json, "figure": options.figure, "support vectors": options.support_vectors}
     outputs = {kind: Path(name) for kind, name in kinds.items() if name}
     check_outputs(outputs, options.overwrite, [Path(options.store)])
     settings = MARGIN_SETTINGS.checked(given(options, MARGIN_SETTINGS), "margin")
-    with open_hdf5(Path(options.store), "store") as file:
-        meta = read_meta(file)
     if options.figure:
         from blocksvm.analysis.figure import require_matplotlib
 
         require_matplotlib()
-    free = settings.get("bias", FREE) == FREE
-    compile_solver(
-        "dual-cd", False, {"loss": "hinge"}, meta["values"], 2, options.quiet, options.store,
-        weighted=meta.get("weighted", False), free_bias=free,
-    )  # fmt: skip
-    if settings.get("epochs", 1):
-        learner = "perceptron-bias" if free else "perceptron"
-        compile_solver(learner, True, {}, meta["values"], 2, options.quiet, options.store)
     stop = catch_signals()
     from blocksvm.analysis.margin import maximum_margin
     from blocksvm.cli.display import Line

@@ -37,11 +37,6 @@ def begin_anew() -> set[str]:
     return before
 
 
-def named_by_user() -> list[str]:
-    """What a child process is told."""
-    return sorted(place for place in _by_user if ":" in place)
-
-
 @contextmanager
 def names_of(file) -> Iterator[None]:
     """Meanwhile names are those of a file: settings that are made of them are not the user's."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 
-from blocksvm.cli.console import Parser, compile_kernels, compile_reader, print_json, run, size
+from blocksvm.cli.console import Parser, print_json, run, size
 from blocksvm.cli.options import add_format, add_settings, given
 from blocksvm.cli.standard import is_closed
 from blocksvm.errors import InputError, called
@@ -80,10 +80,6 @@ def main(arguments: list[str]) -> int:
             kind = text_attribute(file, "blocksvm")
         if kind != "store":
             raise InputError(f"{options.input}: is a {kind}, and rows are predicted; give text, or a store")
-    several = description.get("multilabel", False) or len(description["labels"]) > 2
-    compile_kernels("predict:several" if several else "predict", description["values"], options.quiet, options.model)
-    if "idf" in description["text"]:
-        compile_kernels("idf", description["text"]["dtype"], options.quiet)
     from blocksvm.cli.display import Line, megabytes
     from blocksvm.model.measures import RANK_BYTES, ClassMeasures, DistanceMeasures, RealMeasures, SetMeasures
     from blocksvm.model.scoring import StoreScorer, TextScorer
@@ -96,8 +92,7 @@ def main(arguments: list[str]) -> int:
         scorer = StoreScorer(options.model, options.input, options.memory, by_values, options.joint)
         pieces = scorer.scores()
     else:
-        ready = compile_reader(description["text"]["dtype"], description.get("bits"), options.quiet)
-        scorer = TextScorer(options.model, options.memory, options.format, ready, options.joint, own)
+        scorer = TextScorer(options.model, options.memory, options.format, options.joint, own)
         pieces = scorer.scores([options.input])
     measures = SetMeasures(scorer.model.labels, scorer.model.ranks) if sets else RealMeasures()
     if DISTANCE in description:

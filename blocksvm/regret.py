@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from blocksvm.cli.console import Parser, compile_solver, run, seed, size
+from blocksvm.cli.console import Parser, run, seed, size
 from blocksvm.cli.options import SOLVER_WORDS, add_settings, given, refusal, value_of
 from blocksvm.errors import InputError
 from blocksvm.settings import Settings
@@ -84,22 +84,15 @@ def main(arguments: list[str]) -> int:
     from pathlib import Path
 
     from blocksvm.outputs import check_outputs, write_json, written_whole
-    from blocksvm.sources.store.files import open_hdf5, read_meta
 
     kinds = {"json": options.json, "figure": options.figure}
     outputs = {kind: Path(name) for kind, name in kinds.items() if name}
     check_outputs(outputs, options.overwrite, [Path(options.store)])
-    with open_hdf5(Path(options.store), "store") as file:
-        about = read_meta(file)
-    values, n_classes = about["values"], max(2, len(about["labels"] or []))
     if options.figure:
         from blocksvm.analysis.figure import draw, require_matplotlib
 
         require_matplotlib()
     settings = given(options, own)
-    solver = {"multiclass": "crammer-singer"} if n_classes > 2 else {}
-    compile_solver(learner, True, settings, values, n_classes, options.quiet, options.store)
-    compile_solver("dual-cd", False, solver, values, n_classes, options.quiet, options.store)
     from blocksvm.analysis.report import regret
     from blocksvm.cli.display import Line
     from blocksvm.sources.store.reader import Store

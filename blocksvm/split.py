@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from blocksvm.cli.console import Parser, compile_kernels, compile_reader, run, seed, size
+from blocksvm.cli.console import Parser, run, seed, size
 from blocksvm.cli.options import add_choices, add_format, chosen_in, files_named
 from blocksvm.errors import InputError
 from blocksvm.processors import n_processors
@@ -131,18 +131,14 @@ def main(arguments: list[str]) -> int:
         settings = settings_from(
             given, **machine, holdout=share, overwrite=options.overwrite, options=chosen_in(options)
         )
-    compile_kernels("split", settings.dtype, options.quiet, memory=options.memory)
-    if settings.recipe.weighs:
-        compile_kernels("idf", settings.dtype, options.quiet)
     from blocksvm.cli.display import SplitDisplay, folded, split_summary
 
     with SplitDisplay(sys.stderr, options.quiet) as display:
         display.begin(options.inputs, settings)
-        ready = compile_reader(settings.dtype, settings.bits, options.quiet)
         if changes:
-            meta = extend(options.inputs, options.store, settings, options.drop, display.show, ready)
+            meta = extend(options.inputs, options.store, settings, options.drop, display.show)
         else:
-            meta = split(options.inputs, options.store, settings, held_out, display.show, ready)
+            meta = split(options.inputs, options.store, settings, held_out, display.show)
     print(folded(split_summary(Path(options.store), meta, display.seconds), sys.stdout))
     if held_out is not None:
         print(f"held-out rows in {held_out}")

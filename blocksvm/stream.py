@@ -9,9 +9,6 @@ from blocksvm.cli.console import (
     Interrupted,
     Parser,
     catch_signals,
-    compile_kernels,
-    compile_reader,
-    compile_solver,
     print_json,
     run,
     seed,
@@ -214,21 +211,8 @@ def main(arguments: list[str]) -> int:
     for name in inputs:
         if name != "-" and not os.path.exists(name):
             raise InputError(f"{name}: no such file")
-    compile_kernels("split", "float32", options.quiet)
-    if options.continue_from:
-        from blocksvm.model.files import describe_model
-
-        if "idf" in describe_model(options.continue_from)["text"]:
-            compile_kernels("idf", "float32", options.quiet)
     settings_given = given(options, own)
-    n_classes = len(known_labels(options))
-    for name in learner.split(","):
-        takes = settings_named(name, targets).names()
-        given_to_it = {setting: value for setting, value in settings_given.items() if setting in takes}
-        more = {"targets": targets, "joint": settings_given.get("joint")}
-        compile_solver(name, True, given_to_it | more, "float64", n_classes, options.quiet)
     stop = catch_signals()
-    from blocksvm import kernels
     from blocksvm.cli.display import StreamDisplay, folded
     from blocksvm.formats import AUTO
     from blocksvm.learners.protocol import COMMON_SETTINGS
@@ -238,7 +222,6 @@ def main(arguments: list[str]) -> int:
     from blocksvm.streaming.saving import Saver, save_stream
     from blocksvm.streaming.stream import Stream, StreamSettings, notes_of
 
-    kernels.start()
     shared = {setting: settings_given.pop(setting) for setting in COMMON_SETTINGS.names() if setting in settings_given}
     settings = StreamSettings(
         learner=options.learner or ("" if options.continue_from else DEFAULT), settings=settings_given,
@@ -280,7 +263,6 @@ def main(arguments: list[str]) -> int:
             settings, prior=None if options.prior is None else Path(options.prior), on_report=report,
             continue_from=None if options.continue_from is None else Path(options.continue_from),
             on_fault=display.fault, save=None if saver is None else saver.save, stop=stop,
-            on_format=compile_reader("float32", options.bits, options.quiet),
             on_predicted=predictions and predictions.add, on_asked=ask,
         )  # fmt: skip
         if predictions:

@@ -8,7 +8,6 @@ from blocksvm.cli.console import (
     Interrupted,
     Parser,
     catch_signals,
-    compile_solver,
     duration,
     print_json,
     run,
@@ -31,7 +30,6 @@ EXAMPLES = """examples:
   python -m blocksvm.train store.h5 model.h5 --checkpoint run.ckpt --resume     (go on after an interruption)
 """
 TYPES = {"memory": size, "seed": seed, "max_seconds": duration}
-FEW = 0.25  # of --memory: rows that surely form one block; fewer kernels are compiled for these
 METHOD = ("bias", "schedule", "working_set", "partition", "block_chunks", "order", "memory", "seed")
 END = ("tol", "max_outer", "max_passes", "max_seconds")
 
@@ -116,7 +114,6 @@ def main(arguments: list[str]) -> int:
 
     with open_hdf5(Path(options.store), "store") as file:
         about = read_meta(file)
-    values = about["values"]
     keywords = {"solver": options.solver, "learner": options.learner}
     keywords |= given(options, own) | given(options, RUN_SETTINGS)
     if options.continue_from is None:
@@ -126,24 +123,6 @@ def main(arguments: list[str]) -> int:
     outputs = _check_outputs(options, check_output)
     if options.calibrate:
         check_calibrated(options.calibrate, settings, about)
-    n_classes = max(2, len(about["labels"] or []))
-    # classes' weights make weights of rows for whoever has no costs of classes
-    weighted = about.get("weighted", False) or (
-        settings.capabilities.predicts_first and settings.method.get("class_weight") is not None
-    )
-    chosen = dict(settings.method)
-    if about.get("label_kind") == "sets" and settings.capabilities.predicts_first:
-        chosen["targets"] = "sets"
-    compile_solver(
-        settings.solver, settings.learner, chosen, values, n_classes, options.quiet, options.store,
-        settings.memory, weighted=weighted, free_bias=settings.free_bias,
-        resident=is_plain(options, settings) and rows_bytes(about) <= FEW * settings.memory,
-    )  # fmt: skip
-    if options.calibrate:
-        compile_solver(
-            settings.solver, False, settings.method, values, 2, options.quiet, options.store, folds=True,
-            weighted=about.get("weighted", False),
-        )  # fmt: skip
     stop = catch_signals()
     if not options.quiet:
         print("loading", end="\r", file=drawing(sys.stderr)) if sys.stderr.isatty() else None
@@ -169,18 +148,6 @@ def main(arguments: list[str]) -> int:
     if not options.quiet:
         print(f"next: python -m blocksvm.predict {options.model} NEW.svm", file=sys.stderr)
     return 0
-
-
-def is_plain(options, settings) -> bool:
-    """Whether nothing plays a part in a run but a store's rows, a solver, and its working set."""
-    besides = ("valid", "warm_start", "continue_from", "prior", "resume", "replay", "calibrate")
-    chosen = settings.block_chunks is not None or settings.partition == "fixed"
-    return settings.capabilities.working_set and not chosen and not any(getattr(options, name) for name in besides)
-
-
-def rows_bytes(about: dict) -> int:
-    """What a store's rows and the solver's state take in memory, roughly."""
-    return 12 * about["n_nonzeros"] + 200 * about["n_samples"] + 50 * about["n_features"]
 
 
 def told(name: str) -> str:

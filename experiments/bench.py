@@ -21,14 +21,12 @@ from pathlib import Path
 
 import numpy as np
 
-from blocksvm.cli.console import compile_kernels
-from blocksvm.cli.warmup import solver_purpose
 from experiments import report, tables
 from experiments.datasets import Dataset, parse
 from experiments.finished import Finished, digest_of_code
 from experiments.objective import Rows, evaluate
 from experiments.prepare import read_rows
-from experiments.processes import drop_from_cache, find_solvers, must, run_module, split, total_memory
+from experiments.processes import compile_kernels, drop_from_cache, find_solvers, must, run_module, split, total_memory
 from experiments.rerun import rerun
 from experiments.solvers import NAMES
 from experiments.solvers.blocksvm import budget
@@ -80,8 +78,7 @@ def prepare(data: Dataset, folder: Path, with_vw: bool) -> dict:
         must(run_module(sys.executable, "experiments.prepare", data.test_text, folder / "test"))
     # always made anew: it is blocksvm's own work, quick, and belongs to this version
     store = folder / "store.h5"
-    for purpose in ("split", solver_purpose("dual-cd", False, {}, 2)):
-        compile_kernels(purpose, "float32", quiet=False)
+    compile_kernels()
     seconds = split(data.train_text, store)
     made = read_rows(folder / "train")
     return {name: made[name] for name in ("rows", "nonzeros", "columns")} | {

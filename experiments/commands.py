@@ -15,8 +15,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from blocksvm.cli.console import compile_kernels
-from experiments.processes import ROOT, read_through, split
+from experiments.processes import ROOT, compile_kernels, read_through, split
 from experiments.report import machine
 
 SETTINGS = (("1GB", 1), ("1GB", 2), ("300MB", 2))
@@ -35,7 +34,7 @@ def main() -> None:
     p.add_argument("--folder", type=Path, help="for stores, which are removed again (default: the system's)")
     p.add_argument("--repeats", type=int, default=3)
     options = p.parse_args()
-    compile_kernels("split", "float32", quiet=False)
+    compile_kernels()
     found, size = machine(), options.text.stat().st_size
     print(f"{found['cpu']}, {found['cores']} cores, {found['date']}; {size / 1e6:,.0f} MB of text; medians of "
           f"{options.repeats}\n\n| | seconds | MB/s of text |\n|---|---|---|")  # fmt: skip

@@ -1,11 +1,10 @@
 """The first use: split, train and predict with an empty cache of kernels, what they take once it is full, and the time
 from the start of Python to the first trained row.
 
-    python -m experiments.first_use TEXT.svm ... [--repeats 3] [--installed]
+    python -m experiments.first_use TEXT.svm ... [--repeats 3]
 
 Each round has a cache of its own.  CPU is that of a command and all that it starts; where two processors are busy with
-something else, the wall time says little and the CPU time something.  --installed: of what ``pip install .`` puts into
-a new environment, after the time that this takes, with kernels and without; otherwise of the checkout.
+something else, the wall time says little and the CPU time something.
 """
 
 from __future__ import annotations
@@ -26,36 +25,34 @@ COMMANDS = ("split", "train", "predict")
 FIRST_ROW = """
 import os, runpy, sys, time
 from blocksvm.cli import console
-compiled = console.compile_solver
 def visit(*arguments):
     print(time.time() - float(os.environ["BEGAN"]), file=sys.stderr, flush=True)
     os._exit(0)
-def then(*arguments, **more):
-    compiled(*arguments, **more)
+def then():
     from blocksvm.training import visitor
     visitor.Visitor.visit = visit
-console.compile_solver = then
+    return catch()
+catch, console.catch_signals = console.catch_signals, then
 sys.argv = ["train", *sys.argv[1:]]
 runpy.run_module("blocksvm.train", run_name="__main__")
 """
 
 
-def environment(cache: Path, python: str) -> dict[str, str]:
-    """As a user has it: bytecode is kept, and an installed package is found without being told where, and no other."""
+def environment(cache: Path) -> dict[str, str]:
+    """As a user has it: bytecode is kept."""
     given = {k: value for k, value in os.environ.items() if k not in ("PYTHONDONTWRITEBYTECODE", "PYTHONPATH")}
-    own = {"PYTHONPATH": str(ROOT)} if python == sys.executable else {}
-    return given | {"XDG_CACHE_HOME": str(cache)} | own
+    return given | {"XDG_CACHE_HOME": str(cache), "PYTHONPATH": str(ROOT)}
 
 
-def timed(cache: Path, python: str, arguments: list) -> tuple[float, float]:
+def timed(cache: Path, arguments: list) -> tuple[float, float]:
     """(wall, CPU) seconds of a command with this cache; RuntimeError where it fails."""
     began = time.perf_counter()
     child = subprocess.Popen(
-        [python, "-m", *map(str, arguments)],
+        [sys.executable, "-m", *map(str, arguments)],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         cwd=cache.parent,
-        env=environment(cache, python),
+        env=environment(cache),
     )
     _, status, used = os.wait4(child.pid, 0)
     child.returncode = os.waitstatus_to_exitcode(status)
@@ -64,35 +61,19 @@ def timed(cache: Path, python: str, arguments: list) -> tuple[float, float]:
     return time.perf_counter() - began, used.ru_utime + used.ru_stime
 
 
-def first_row(cache: Path, python: str, store: Path, model: Path) -> float:
+def first_row(cache: Path, store: Path, model: Path) -> float:
     """Seconds from the start of Python to the visit of the first block."""
     done = subprocess.run(
-        [python, "-c", FIRST_ROW, store, model, "--quiet", "--overwrite"],
+        [sys.executable, "-c", FIRST_ROW, store, model, "--quiet", "--overwrite"],
         capture_output=True,
         text=True,
         cwd=cache.parent,
-        env=environment(cache, python) | {"BEGAN": repr(time.time())},
+        env=environment(cache) | {"BEGAN": repr(time.time())},
     )
     return float(done.stderr.splitlines()[-1])
 
 
-def install(folder: Path, kernels: str) -> tuple[str, float]:
-    """(Python of a new environment with blocksvm and what it needs, seconds of installing them)
-
-    kernels: 'compiled' or 'none'.  Raises CalledProcessError where pip fails.
-    """
-    subprocess.run([sys.executable, "-m", "venv", folder], check=True)
-    python = str(folder / "bin" / "python")
-    began = time.perf_counter()
-    subprocess.run(
-        [python, "-m", "pip", "install", "--quiet", "--config-settings", f"kernels={kernels}", ROOT],
-        check=True,
-        stderr=subprocess.DEVNULL,
-    )
-    return python, time.perf_counter() - began
-
-
-def one_round(text: Path, python: str) -> dict[str, tuple[float, float]]:
+def one_round(text: Path) -> dict[str, tuple[float, float]]:
     """{'cold split': (wall, CPU), ..., 'warm predict': ..., 'first row': (wall, nan)}"""
     found = {}
     with tempfile.TemporaryDirectory(prefix="first-use-") as name:
@@ -102,8 +83,8 @@ def one_round(text: Path, python: str) -> dict[str, tuple[float, float]]:
         for state in ("cold", "warm"):
             for command in COMMANDS:
                 arguments = [f"blocksvm.{command}", *inputs[command], "--overwrite"]
-                found[f"{state} {command}"] = timed(folder / "cache", python, arguments)
-        found["first row"] = (first_row(folder / "cache", python, store, model), float("nan"))
+                found[f"{state} {command}"] = timed(folder / "cache", arguments)
+        found["first row"] = (first_row(folder / "cache", store, model), float("nan"))
     return found
 
 
@@ -125,17 +106,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
     parser.add_argument("texts", nargs="+", type=Path, metavar="TEXT.svm")
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--installed", action="store_true")
     options = parser.parse_args()
     print(machine())
-    with tempfile.TemporaryDirectory(prefix="first-use-") as folder:
-        python = sys.executable
-        if options.installed:
-            for kernels in ("none", "compiled"):
-                python, seconds = install(Path(folder, kernels), kernels)
-                print(f"pip install, kernels {kernels}, with all dependencies: {seconds:.1f} s")
-        for text in options.texts:
-            print("\n" + table(text, [one_round(text, python) for _ in range(options.repeats)]))
+    for text in options.texts:
+        print("\n" + table(text, [one_round(text) for _ in range(options.repeats)]))
 
 
 if __name__ == "__main__":

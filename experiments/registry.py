@@ -130,7 +130,7 @@ EXPERIMENTS = (
                tuple(f"experiments.codecs {{{name}.h5}}" for name in STORES), ("codecs.md",)),
     Experiment("commands", "splitting by jobs and memory, and how long a command takes to start up",
                ("experiments.commands {zipf.svm}", "experiments.commands {imdb-words.svm}"), ("commands.md",)),
-    Experiment("first-use", "the first split, train and predict, with an empty cache of kernels", ("experiments.first_use {a9a} --installed", "experiments.first_use {a9a}",), ("commands.md",)),
+    Experiment("first-use", "the first split, train and predict, with an empty cache of kernels", ("experiments.first_use {a9a}",), ("commands.md",)),
     Experiment("streams", "learning from text in one pass beside Vowpal Wabbit", ("experiments.streams {zipf.svm} {zipf.vw} --repeats 7",), ("streams.md",)),
     Experiment("learners", "every online learner on every stream: mistakes, seconds, memory, beside Vowpal Wabbit and scikit-learn",
                tuple(f"experiments.learners {name}={{{name}.svm}} --folder {{@learners}}" for name in STREAMS), ("learners.md",)),

@@ -17,8 +17,6 @@ from statistics import median
 import numpy as np
 
 from blocksvm.api import fit
-from blocksvm.cli.console import compile_kernels
-from blocksvm.cli.warmup import solver_purpose
 from blocksvm.kernels.check import check_entries
 from blocksvm.kernels.dual_cd import dual_cd_pass
 from blocksvm.kernels.margins import decision_values
@@ -30,7 +28,7 @@ from blocksvm.sources.source import bytes_of_blocks
 from blocksvm.sources.store import codec
 from blocksvm.sources.store.reader import Store
 from blocksvm.training.partition import FEWEST_WINDOWS, WINDOW_ROWS
-from experiments.processes import drop_from_cache, read_through, split
+from experiments.processes import compile_kernels, drop_from_cache, read_through, split
 from experiments.report import machine
 from experiments.solvers.blocksvm import budget, train
 
@@ -202,8 +200,7 @@ def splitting(text: Path, folder: Path) -> dict:
 
 def measure(path: Path, text: Path, memory: int | None) -> dict:
     """All figures of a store and the text that it was made of."""
-    for purpose in ("split", solver_purpose("dual-cd", False, {}, 2)):
-        compile_kernels(purpose, "float32", quiet=True)
+    compile_kernels()
     memory = memory or budget(path, text.stat().st_size)
     with tempfile.TemporaryDirectory(dir=path.parent, prefix="roofline-") as name:
         run = training(path, memory, Path(name))

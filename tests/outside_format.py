@@ -42,7 +42,6 @@ class WordsReader:
 
 class Words:
     lines = "'label;word word ...'"
-    sample = b"1;a b\n0;c\n"
 
     def score(self, head, name):
         return 0.0

@@ -15,7 +15,6 @@ from hypothesis import strategies as st  # noqa: E402
 from reference import closed_columns  # noqa: E402
 from reference_formats import mix  # noqa: E402
 
-from blocksvm.cli import warmup  # noqa: E402
 from blocksvm.errors import InputError  # noqa: E402
 from blocksvm.formats import arrow_files, table_rows  # noqa: E402
 from blocksvm.formats.arrow_columns import POINTER  # noqa: E402
@@ -417,15 +416,3 @@ def test_features_that_meet_are_added_up_as_hashing_does(tmp_path, monkeypatch, 
             recipe = Recipe("parquet", "error", bits_, normalize, "float32", OPTIONS)
             found.append(read(tmp_path / "t.parquet", recipe, named=False))
     assert found[:2] == found[2:]
-
-
-@pytest.mark.parametrize("name", ["parquet", "arrow"])
-@pytest.mark.parametrize("hashed", [False, True])
-def test_a_sample_compiles_what_a_table_needs(tmp_path, name, hashed):
-    warmup.read(tmp_path, name, hashed, "float32")
-    compiled = [one for one in (close_columns, read_column) if hasattr(one, "signatures")]
-    before = [len(one.signatures) for one in compiled]
-    table = table_of(1, 50, ["float64", "float32", "int64", "uint8", "bool", "string"])
-    parquet.write_table(table, tmp_path / "t.parquet")
-    read(tmp_path / "t.parquet", Recipe("parquet", "error", 20 if hashed else None, "l2", "float32", OPTIONS))
-    assert [len(one.signatures) for one in compiled] == before

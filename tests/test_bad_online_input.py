@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 import scipy.sparse
 from stream_cases import learned
-from test_label_ranking import compiled_when_needed
 from training_cases import make_store
 
 from blocksvm import stream, structure
@@ -55,10 +54,8 @@ def files(tmp_path_factory):
 
 
 @pytest.fixture
-def refused(files, tmp_path, run_in_process, monkeypatch):
+def refused(files, tmp_path, run_in_process):
     """refused(what, main, *words): the command ends in one line with ``what``, exit 2; {files}: their folder."""
-    monkeypatch.setattr("blocksvm.train.compile_solver", compiled_when_needed)
-    monkeypatch.setattr("blocksvm.stream.compile_solver", compiled_when_needed)
 
     def run(what, main, *words):
         new = tmp_path / "new.h5"
@@ -231,9 +228,8 @@ def test_a_decoder_without_a_right_answer(refused, task, what, learner):
             "--learner", learner)  # fmt: skip
 
 
-def test_what_is_right_is_not_refused(files, tmp_path, run_in_process, monkeypatch):
+def test_what_is_right_is_not_refused(files, tmp_path, run_in_process):
     """Or the tests above could not tell."""
-    monkeypatch.setattr("blocksvm.train.compile_solver", compiled_when_needed)
     costs = ("--costs", files / "good.txt")
     done = run_in_process(train_main, files / "four.h5", tmp_path / "m.h5", "--learner", "pa1", *costs)
     assert done.code == 0, done.err

@@ -9,7 +9,7 @@ import pytest
 import scipy.optimize
 from scipy import sparse
 from test_cross_validation import dense, looped
-from training_cases import make_store, not_compiled_ahead, random_rows, run_in_process, svmlight
+from training_cases import make_store, random_rows, run_in_process, svmlight
 
 from blocksvm.errors import InputError
 from blocksvm.info import main as info_main
@@ -151,10 +151,3 @@ def test_what_cannot_be_is_refused(tmp_path, capsys, arguments, expected):
     assert expected in err.splitlines()[-1]
     with pytest.raises(InputError, match="is for rows of two classes"):
         calibrated(Matrix(X, np.arange(60) % 3), TrainSettings.of(), "platt")
-
-
-def test_kernels_are_compiled_ahead(tmp_path):
-    X, y = random_rows(n=200, d=10, seed=2)
-    store = make_store(tmp_path, X, y, chunk_nonzeros=64)
-    options = [store, tmp_path / "m.h5", "--calibrate", "platt"]
-    assert not_compiled_ahead("train", options, tmp_path / "cache")[0] == []

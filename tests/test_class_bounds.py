@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import math
-import sys
 from functools import partial
 
 import numpy as np
@@ -14,7 +13,6 @@ import reference_online as oracle
 import scipy.sparse
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_label_ranking import compiled_when_needed
 from training_cases import make_store, run_in_process
 
 from blocksvm.analysis.report import regret
@@ -123,8 +121,7 @@ def test_what_regret_measures(learner, case):
         assert not shown["PA, separable"].applies
 
 
-def test_separable_classes_and_the_command(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(sys.modules["blocksvm.regret"], "compile_solver", compiled_when_needed)
+def test_separable_classes_and_the_command(tmp_path, capsys):
     X, y = classes(noise=0.0)
     store = make_store(tmp_path, scipy.sparse.csr_matrix(X), y + 1.0, keep_order=True, dtype="float64")
     for learner, bound in (("pa", "PA, separable"), ("perceptron", "perceptron, separable")):

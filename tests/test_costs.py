@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import reference_online as oracle
 import scipy.sparse
-from test_label_ranking import compiled_when_needed
 from test_online_kernels import agree, csr, rows
 from training_cases import make_store, run_in_process, stop_after, train
 
@@ -148,9 +147,7 @@ def given(tmp_path_factory):
     return folder, store, X, y
 
 
-def test_commands_learn_with_costs_and_show_them(given, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("blocksvm.train.compile_solver", compiled_when_needed)
-    monkeypatch.setattr("blocksvm.stream.compile_solver", compiled_when_needed)
+def test_commands_learn_with_costs_and_show_them(given, tmp_path, capsys):
     folder, store, X, y = given
     W, _, mistakes, cost = plainly("pa1", X, y, True)
     own = ("--learner", "pa1", "-C", "0.3", "--costs", folder / "costs.txt", "--cost-rule", "max-loss")

@@ -8,7 +8,7 @@ import reference
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_many_classes import CHUNKS, D, K, N, classes, dense
-from training_cases import make_pass, make_store, not_compiled_ahead, stop_after, train, visit_of
+from training_cases import make_pass, stop_after, train, visit_of
 
 from blocksvm.api import fit
 from blocksvm.errors import InputError
@@ -157,14 +157,6 @@ def test_begun_from_another_c(rows, tmp_path):
     assert warm.result.outer < cold.result.outer
     with pytest.raises(InputError, match="with the same multiclass"):
         fit(Matrix(X, y), warm_start=tmp_path / "one.h5")
-
-
-def test_kernels_are_compiled_ahead(rows, tmp_path):
-    store = make_store(tmp_path, *rows, chunk_nonzeros=64)
-    arguments = [store, tmp_path / "m.h5", "--multiclass", "crammer-singer"]
-    missing, err = not_compiled_ahead("train", arguments, tmp_path / "cache")
-    assert "4 classes together" in err
-    assert missing == []
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,6 @@ from test_many_classes import classes
 from training_cases import (
     command,
     make_store,
-    not_compiled_ahead,
     random_rows,
     run_in_process,
     stop_after,
@@ -292,16 +291,6 @@ def test_the_command(rows, tmp_path, capsys):
     assert run_in_process(capsys, cv_main, *arguments, "--overwrite")[0] == 0
     code, _, err = run_in_process(capsys, cv_main, store, "--path", "1,x")
     assert code == 2 and "--path 1,x: expected numbers" in err
-
-
-def test_kernels_are_compiled_ahead(rows, tmp_path):
-    X, y = rows
-    store = make_store(tmp_path, X, y, chunk_nonzeros=128)
-    real = make_store(tmp_path, X, y + 0.5 * X[:, 0].toarray()[:, 0], name="real", chunk_nonzeros=128)
-    for number, arguments in enumerate(([store], [real, "--loss", "epsilon-insensitive"])):
-        missing, err = not_compiled_ahead("cv", [*arguments, "--folds", "3"], tmp_path / f"cache{number}")
-        assert "ended early" not in err
-        assert missing == []
 
 
 def test_help_is_quick_and_whole():

@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[1]
 if str(ROOT) not in sys.path:
     sys.path.append(str(ROOT))
 
-from experiments import active, datasets, first_use, prepare, processes, report, tables  # noqa: E402
+from experiments import active, datasets, prepare, processes, report, tables  # noqa: E402
 from experiments.objective import Rows, evaluate  # noqa: E402
 from experiments.solvers.child import curve_of, parse_level  # noqa: E402
 
@@ -191,16 +191,6 @@ def test_a_pool_gives_its_smallest_margins_first():
     assert [len(np.unique(rows)) for rows in found] == [2, 12, 30]
     assert found[1].tolist()[:2] == [0, 99] and np.abs(X[found[1][2:]]).max() == pytest.approx(9 / 99)
     assert np.abs(X[found[2][2:]]).max() == pytest.approx(27 / 99)
-
-
-def test_an_installed_package_is_timed_and_not_the_checkout(tmp_path, monkeypatch):
-    """Whoever starts the experiment may have the checkout on the path, as tools/bench has."""
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
-    installed = first_use.environment(tmp_path, "/elsewhere/bin/python")
-    assert not {"PYTHONPATH", "PYTHONDONTWRITEBYTECODE"} & set(installed)
-    assert first_use.environment(tmp_path, sys.executable)["PYTHONPATH"] == str(ROOT)
-    assert installed["XDG_CACHE_HOME"] == str(tmp_path)
 
 
 def test_memory_is_touched_by_another_process():

@@ -7,7 +7,7 @@ import pytest
 import scipy.optimize
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import SVC
-from training_cases import command, make_store, not_compiled_ahead, random_rows, run_in_process, stop_after, train
+from training_cases import command, make_store, random_rows, run_in_process, stop_after, train
 
 from blocksvm.api import fit
 from blocksvm.errors import InputError
@@ -199,4 +199,3 @@ def test_the_command(tmp_path, capsys):
     assert meta["settings"]["bias"] == "free"
     assert max(meta["certificate"]["alpha_factors"]) == 1.0
     assert "free: not regularised" in command(model, module="info").stdout
-    assert not_compiled_ahead("train", options, tmp_path / "cache")[0] == []

@@ -97,9 +97,6 @@ READERS = {
 
 @pytest.mark.parametrize("kind", READERS)
 def test_no_text_of_a_description_reaches_a_terminal_as_it_is(folder, tmp_path, run_in_process, monkeypatch, kind):
-    for command in ("train", "cv"):
-        monkeypatch.setattr(f"blocksvm.{command}.compile_solver", lambda *a, **k: None)
-    monkeypatch.setattr("blocksvm.predict.compile_kernels", lambda *a, **k: None)
     here = tmp_path / "here"
     shutil.copytree(folder, here)
     places = texts_of(described(folder / kind)) + ([("labels", 0)] if kind == "words-model.h5" else [])

@@ -9,7 +9,6 @@ import pytest
 import scipy.sparse
 from joint_cases import INPUTS, Broken, K, prototypes, shared
 from stream_cases import learned
-from test_label_ranking import compiled_when_needed
 from training_cases import make_store, stop_after, svmlight, train
 
 from blocksvm import export, info, predict, stream
@@ -123,9 +122,7 @@ def test_a_run_is_resumed_and_a_model_continued_to_the_same_bits(given, tmp_path
             go_on()
 
 
-def test_commands_from_text_to_predictions(given, tmp_path, run_in_process, monkeypatch):
-    monkeypatch.setattr("blocksvm.train.compile_solver", compiled_when_needed)
-    monkeypatch.setattr("blocksvm.stream.compile_solver", compiled_when_needed)
+def test_commands_from_text_to_predictions(given, tmp_path, run_in_process):
     _, store, text, X, y = given
     own = from_python(X, y)
     values = own.decision_function(X)
@@ -195,9 +192,7 @@ def test_commands_from_text_to_predictions(given, tmp_path, run_in_process, monk
         ("joint_cases:imaginary", "gave values of the type complex128; expected real numbers"),
     ],
 )
-def test_a_map_that_is_none_ends_in_a_sentence(given, tmp_path, run_in_process, monkeypatch, joint, what):
-    monkeypatch.setattr("blocksvm.train.compile_solver", compiled_when_needed)
-    monkeypatch.setattr("blocksvm.stream.compile_solver", compiled_when_needed)
+def test_a_map_that_is_none_ends_in_a_sentence(given, tmp_path, run_in_process, joint, what):
     _, store, text, X, y = given
     own = ("--learner", "pa1", "--joint", joint)
     for arguments in (

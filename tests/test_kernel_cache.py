@@ -1,5 +1,6 @@
-"""Machine code on disk: found again by what is compiled into it alone, never stale, never run unchecked."""
+"""Machine code on disk: the same bits as compiled anew, never stale, never run unchecked; functions put together."""
 
+import ast
 import json
 import math
 import os
@@ -7,17 +8,16 @@ import shutil
 import stat
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import h5py
 import numpy as np
 import pytest
-from training_cases import loaded_and_compiled, make_store, random_rows
+from training_cases import command, make_store, random_rows
 
-from blocksvm import predict, train
-from blocksvm.kernels import disk, inlined, inlined_with, kernel, specialised
-from blocksvm.kernels.disk import read_checked, write_checked
-from blocksvm.sources.store.files import read_meta, write_meta
+from blocksvm.kernels import inlined, inlined_with, specialised
+from blocksvm.kernels.cache import FILES, FOLDERS
 
 ROOT = Path(__file__).parents[1]
 needs_jit = pytest.mark.skipif(os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"), reason="nothing is compiled")
@@ -26,10 +26,8 @@ LOOP = """
 import numpy as np
 from blocksvm.kernels import inlined, inlined_with, kernel, specialised
 import helper
+from constants import FACTOR
 from helper import weight
-
-FACTOR = 2.0
-TABLE = np.array([1.0, 2.0])
 
 def score(x):
     return x
@@ -52,7 +50,7 @@ def loop(X):
 def weighted(X):
     total = FACTOR
     for i in range(X.shape[0]):
-        total += weight(X[i]) + helper.more(X[i]) + TABLE[1]
+        total += weight(X[i]) + helper.more(X[i])
     return total
 """
 HELPER = """
@@ -68,18 +66,24 @@ def more(x):
 """
 
 
-def python(code: str, cache: Path, cwd: Path = ROOT, **environment: str) -> subprocess.CompletedProcess:
-    """Run code in a process of its own that finds this checkout and modules in ``cwd``."""
+def python(code: str, cache: Path, cwd: Path = ROOT, **environment: str) -> subprocess.Popen:
+    """A process of its own, that finds this checkout and modules in ``cwd``."""
     path = os.pathsep.join([str(cwd), str(ROOT)])
-    env = os.environ | {"XDG_CACHE_HOME": str(cache), "PYTHONPATH": path} | environment
-    return subprocess.run([sys.executable, "-c", code], cwd=cwd, env=env, capture_output=True, text=True, timeout=300)
+    env = os.environ | {"XDG_CACHE_HOME": str(cache), "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"} | environment
+    line = [sys.executable, "-c", f"import json, numpy as np\n{code}"]
+    return subprocess.Popen(line, cwd=cwd, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def answer_of(process: subprocess.Popen):
+    """The JSON value that it printed last, and what it said."""
+    out, err = process.communicate(timeout=300)
+    assert process.returncode == 0, err
+    assert "Traceback" not in err
+    return json.loads(out.splitlines()[-1]), err
 
 
 def answer(code: str, cache: Path, cwd: Path, **environment: str):
-    """The JSON value that the code printed last."""
-    done = python(f"import json, numpy as np, loops\nX = np.array([3.0, 4.0])\n{code}", cache, cwd, **environment)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout.splitlines()[-1])
+    return answer_of(python(f"import loops\nX = np.array([3.0, 4.0])\n{code}", cache, cwd, **environment))[0]
 
 
 @pytest.fixture
@@ -89,14 +93,17 @@ def mine(tmp_path):
     folder.mkdir()
     (folder / "loops.py").write_text(LOOP)
     (folder / "helper.py").write_text(HELPER)
+    (folder / "constants.py").write_text("FACTOR = 2.0\n")
     return folder
 
 
-def files_of(cache: Path, pattern: str = "*.nbc") -> dict[Path, bytes]:
-    return {path: path.read_bytes() for path in sorted(cache.rglob(pattern)) if path.is_file()}
+def files_of(cache: Path) -> list[Path]:
+    return [path for path in sorted(cache.rglob("*")) if path.is_file()]
 
 
+# the sum, and how often the kernel was compiled
 WEIGHTED = "print(json.dumps([loops.weighted(X), sum(loops.weighted.stats.cache_misses.values())]))"
+SUM = 2.0 + 2.0 * 7.0 + 10.0 * 7.0
 
 
 @needs_jit
@@ -117,56 +124,63 @@ def test_one_name_with_other_parts_is_other_code(tmp_path, mine):
 
 
 @needs_jit
-def test_an_edit_of_what_is_called_compiles_anew(tmp_path, mine):
-    """In another file, outside the package, of equal size and date."""
-    assert answer(WEIGHTED, tmp_path, mine) == [2.0 + 14.0 + 70.0 + 4.0, 1]
-    assert answer(WEIGHTED, tmp_path, mine) == [90.0, 0]
-    helper = mine / "helper.py"
-    for old, new, value in (("2.0 * x", "3.0 * x", 97.0), ("10.0 * x", "20.0 * x", 167.0)):
-        before = helper.stat()
-        helper.write_text(helper.read_text().replace(old, new))
-        os.utime(helper, ns=(before.st_atime_ns, before.st_mtime_ns))
-        shutil.rmtree(mine / "__pycache__", ignore_errors=True)  # Python, too, goes by size and date
-        assert answer(WEIGHTED, tmp_path, mine) == [value, 1]
-        assert answer(WEIGHTED, tmp_path, mine) == [value, 0]
+@pytest.mark.parametrize(
+    ("name", "old", "new", "total"),
+    [
+        ("helper.py", "2.0 * x", "3.0 * x", SUM + 7.0),
+        ("helper.py", "10.0 * x", "20.0 * x", SUM + 70.0),
+        ("constants.py", "2.0", "5.0", SUM + 3.0),
+        ("loops.py", "total = FACTOR", "total = 1.0 + FACTOR", SUM + 1.0),
+    ],
+)
+def test_a_changed_source_of_the_users_is_compiled_anew(tmp_path, mine, name, old, new, total):
+    """Also one that is only imported, and of equal date."""
+    assert answer(WEIGHTED, tmp_path, mine) == [SUM, 1]
+    assert answer(WEIGHTED, tmp_path, mine) == [SUM, 0]
+    before = (mine / name).stat()
+    (mine / name).write_text((mine / name).read_text().replace(old, new))
+    os.utime(mine / name, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert answer(WEIGHTED, tmp_path, mine) == [total, 1]
+    assert answer(WEIGHTED, tmp_path, mine) == [total, 0]
 
 
 @needs_jit
-def test_a_global_changed_before_the_first_call_compiles_anew(tmp_path, mine):
-    assert answer(WEIGHTED, tmp_path, mine) == [90.0, 1]
-    assert answer(f"loops.FACTOR = 3.0\n{WEIGHTED}", tmp_path, mine) == [91.0, 1]
-    assert answer(f"loops.TABLE[1] = 5.0\n{WEIGHTED}", tmp_path, mine) == [96.0, 1]
-    assert answer(WEIGHTED, tmp_path, mine) == [90.0, 0]
+def test_what_is_in_no_file_is_not_kept(tmp_path, mine):
+    """Functions of a prompt or a notebook, and parts of which nothing is known."""
+    code = (
+        "from blocksvm.kernels import inlined, kernel, specialised\n"
+        "@kernel\ndef k(X):\n    return X[0]\n"
+        "@inlined\ndef own(x):\n    return x * 2.0\n"
+        "print(json.dumps([k(X), specialised(loops.loop, 'l', score=own)(X)]))"
+    )
+    assert answer(code, tmp_path / "cache", mine) == [3.0, 14.0]
+    assert files_of(tmp_path / "cache") == []
 
 
 @needs_jit
-def test_neither_path_nor_date_matter(tmp_path, mine):
-    assert answer(WEIGHTED, tmp_path / "cache", mine) == [90.0, 1]
-    copy = tmp_path / "copy"
-    shutil.copytree(mine, copy)
-    (copy / "loops.py").write_text("# a line more\n" + LOOP)
-    assert answer(WEIGHTED, tmp_path / "cache", copy) == [90.0, 0]
-
-
-@needs_jit
-def test_what_cannot_be_written_is_gone_on_without(tmp_path, mine):
-    full = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))\n"
-    assert answer(full + WEIGHTED, tmp_path / "cache", mine) == [90.0, 1]
-    assert not [path for path in (tmp_path / "cache").rglob("*") if path.is_file()]
-    assert answer(WEIGHTED, tmp_path / "cache", mine) == [90.0, 1]
-
-
-@needs_jit
-def test_a_damaged_file_counts_as_absent(tmp_path, mine):
-    assert answer(WEIGHTED, tmp_path / "cache", mine) == [90.0, 1]
-    (path, whole), *_ = [item for item in files_of(tmp_path / "cache").items() if "weighted" in item[0].name]
-    for damaged in (b"", whole[:-1], whole[:500] + b"XX" + whole[502:]):
+def test_a_damaged_file_is_compiled_anew(tmp_path, mine):
+    cache = tmp_path / "cache"
+    assert answer(WEIGHTED, cache, mine) == [SUM, 1]
+    (path,) = (path for path in files_of(cache) if path.name.startswith("weighted"))
+    whole = path.read_bytes()
+    for damaged in (b"", whole[:-1], whole[: len(whole) // 2], b"X" + whole[1:], whole[:900] + b"XX" + whole[902:]):
         path.write_bytes(damaged)
-        assert answer(WEIGHTED, tmp_path / "cache", mine) == [90.0, 1]
-        assert read_checked(path) is not None, "it was written anew"
-    write_checked(path, b"whole, but not of this release of numba")
-    assert answer(WEIGHTED, tmp_path / "cache", mine) == [90.0, 1]
-    assert answer(WEIGHTED, tmp_path / "cache", mine) == [90.0, 0]
+        assert answer(WEIGHTED, cache, mine) == [SUM, 1]
+        assert path.read_bytes() != damaged, "it was written anew"
+    assert answer(WEIGHTED, cache, mine) == [SUM, 0]
+
+
+@needs_jit
+def test_processes_that_compile_at_the_same_time(tmp_path, mine):
+    """One kernel for other types in each, of which numba's own index would lose some."""
+    kinds = ("float64", "float32", "int64", "int32")
+    code = "import loops; X = np.array([3, 4], '%s'); " + WEIGHTED
+    for compiled in (1, 0):
+        running = [python(code % kind, tmp_path / "cache", mine) for kind in (*kinds, "float64")]
+        found = [answer_of(process)[0] for process in running]
+        assert [total for total, _ in found] == [SUM] * 5
+        assert compiled or all(misses == 0 for _, misses in found)
+    assert {path.suffix for path in files_of(tmp_path / "cache")} == {".nbc"}
 
 
 @needs_jit
@@ -178,139 +192,163 @@ def test_loaded_code_finds_what_it_calls(tmp_path, mine):
         "@kernel\ndef drawn(X):\n    np.random.seed(0)\n    return np.random.random() < 1.0\n"
         "@kernel\ndef counted(X):\n    seen = {}\n    for x in X:\n        seen[x] = 1\n    return len(seen)\n"
         "@kernel\ndef hashed(X):\n    return hash((1, X[0])) != 0\n"
-        "@kernel\ndef texts(X):\n    return len(str(X.size) + 'é')\n"
-        "@kernel\ndef sums(X):\n    return math.erf(X[0]) + math.lgamma(X[1]) + np.sort(X)[0] + len([x for x in X])\n"
-        "@kernel\ndef falls(n):\n    return n if n < 2 else falls(n - 1) + falls(n - 2)\n"
+        "@kernel\ndef sums(X):\n    return math.erf(X[0]) + np.sort(X)[0] + len([x for x in X])\n"
         "@kernel\ndef fails(X):\n    if X[0] > 1.0:\n        raise ValueError('too large', X[0])\n"
     )
-    names = ("product", "drawn", "counted", "hashed", "texts", "sums", "falls")
+    expected = {"product": 30.0, "drawn": True, "counted": 2, "hashed": True, "sums": math.erf(3.0) + 5.0}
     code = (
         "import various as v\n"
         "X = np.array([3.0, 4.0])\n"
         "try: v.fails(X)\n"
         "except ValueError as error: said = list(error.args)\n"
-        "found = [getattr(v, n)(8 if n == 'falls' else X) for n in %r]\n"
-        "kernels = [getattr(v, n) for n in ('fails', *%r)]\n"
+        f"names = {list(expected)}\n"
+        "found = [getattr(v, name)(X) for name in names]\n"
+        "kernels = [getattr(v, name) for name in ('fails', *names)]\n"
         "print(json.dumps([said, found, sum(sum(k.stats.cache_misses.values()) for k in kernels)]))"
-    ) % (names, names)
-    expected = [["too large", 3.0], [30.0, True, 2, True, 2, math.erf(3.0) + math.lgamma(4.0) + 5.0, 21]]
-    assert answer(code, tmp_path / "cache", mine) == [*expected, len(names) + 1]
-    assert answer(code, tmp_path / "cache", mine) == [*expected, 0]
-    for name in ("product", "hashed", "falls"):  # each in a process of its own, with nothing else loaded
-        alone = f"import various as v; print(json.dumps(v.{name}({'8' if name == 'falls' else 'X'})))"
-        assert answer(alone, tmp_path / "cache", mine) == expected[1][names.index(name)]
-
-
-@needs_jit
-def test_code_from_disk_is_linked_into_what_is_compiled_later(tmp_path, mine):
-    """Its bitcode, which loading leaves unread, is read then."""
-    assert answer("import helper; print(json.dumps(helper.more(3.0)))", tmp_path, mine) == 30.0
-    code = (
-        "import helper; loaded = helper.more(3.0)\n"
-        "@loops.kernel\ndef twice(x):\n    return helper.more(x) + helper.more(x + 1.0)\n"
-        "print(json.dumps([loaded, sum(helper.more.stats.cache_hits.values()), twice(3.0)]))"
     )
-    assert answer(code, tmp_path, mine) == [30.0, 1, 70.0]
+    for misses in (len(expected) + 1, 0):
+        assert answer(code, tmp_path / "cache", mine) == [["too large", 3.0], list(expected.values()), misses]
+    for name in ("product", "hashed"):  # each in a process of its own, with nothing else loaded
+        assert (
+            answer(f"import various as v; print(json.dumps(v.{name}(X)))", tmp_path / "cache", mine) == expected[name]
+        )
 
 
-# --- fingerprints ---------------------------------------------------------------------------------------------------
-
-
-def made(source: str):
-    """The kernel ``k`` of a text."""
-    names = {"__name__": "made", "np": np, "inlined": inlined, "kernel": kernel, "specialised": specialised}
-    exec(source, names)
-    return names["k"]
-
-
-CALLS = "@inlined\ndef f(x):\n    return {f}\n@kernel\ndef k(x{default}):\n    return f(x) + C\nC = {C}"
-SAME = CALLS.format(f="x + 1.0", default="", C="2.0")
-
-
-@needs_jit
-@pytest.mark.parametrize(
-    "other",
-    [
-        CALLS.format(f="x + 2.0", default="", C="2.0"),
-        CALLS.format(f="x - 1.0", default="", C="2.0"),
-        CALLS.format(f="x + 1", default="", C="2.0"),
-        CALLS.format(f="x + 1.0", default="", C="2"),
-        CALLS.format(f="x + 1.0", default="", C="np.float32(2)"),
-        CALLS.format(f="x + 1.0", default="", C="np.array([2.0])"),
-        CALLS.format(f="x + 1.0", default="", C="(2.0,)"),
-        CALLS.format(f="x + 1.0", default=", y=1", C="2.0"),
-        SAME.replace("f(x) +", "f(x) -"),
-        SAME.replace("@inlined", "@kernel"),
-    ],
-)
-def test_whatever_is_compiled_counts(other):
-    from blocksvm.kernels.identity import fingerprint
-
-    assert fingerprint(made(SAME)) == fingerprint(made("# moved\n\n" + SAME)), "lines are no part of it"
-    assert fingerprint(made(SAME)) != fingerprint(made(other))
+def test_kernels_hold_no_constants_that_their_folder_is_not_named_by():
+    """What kernels import from the package lies in the folders whose sources are hashed."""
+    kept = tuple(f"blocksvm.{folder}" for folder in (*FOLDERS, *FILES))
+    for source in (ROOT / "blocksvm").rglob("*.py"):
+        tree = ast.parse(source.read_text())
+        loose = {
+            alias.asname or alias.name
+            for node in ast.walk(tree)
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("blocksvm")
+            for alias in node.names
+            if not f"{node.module}.{alias.name}".startswith(kept)
+        }
+        compiled = [
+            node
+            for node in ast.walk(tree)
+            if isinstance(node, ast.FunctionDef)
+            and {one.id for one in node.decorator_list if isinstance(one, ast.Name)} & {"kernel", "inlined"}
+        ]
+        names = {one.id for node in compiled for one in ast.walk(node) if isinstance(one, ast.Name)}
+        assert not names & loose, (source, names & loose)
+        assert not compiled or source.relative_to(ROOT / "blocksvm").parts[0] in FOLDERS, source
 
 
 @needs_jit
-def test_arrays_by_content_shape_and_layout():
-    from blocksvm.kernels.identity import fingerprint
+def test_a_full_disk_is_gone_on_without(tmp_path, mine):
+    full = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))\nimport loops\n"
+    code = f"{full}X = np.array([3.0, 4.0])\n{WEIGHTED}"
+    found, err = answer_of(python(code, tmp_path / "cache", mine))
+    assert found == [SUM, 1]
+    assert err.count("kernels are compiled anew in each run") == 1
+    assert files_of(tmp_path / "cache") == []
 
-    text = "C = %s\n@kernel\ndef k(x):\n    return C[0, 0] + x"
-    arrays = ["np.eye(2)", "np.eye(2)[:, ::-1]", "np.ones((1, 4))", "np.ones((4, 1))", "np.ones((1, 4), np.float32)",
-              "np.ones((4, 4))", "np.asfortranarray(np.ones((4, 4)))"]  # fmt: skip
-    assert len({fingerprint(made(text % one)) for one in arrays}) == len(arrays)
-    assert fingerprint(made(text % "np.eye(2)")) == fingerprint(made(text % "np.identity(2)"))
 
-
-@needs_jit
-def test_calls_in_a_circle():
-    from blocksvm.kernels.identity import fingerprint
-
-    text = (
-        "@kernel\ndef even(n):\n    return True if n == 0 else odd(n - 1)\n"
-        "@kernel\ndef odd(n):\n    return %s if n == 0 else even(n - 1)\n"
-        "k = even"
-    )
-    assert fingerprint(made(text % "False")) == fingerprint(made(text % "False"))
-    assert fingerprint(made(text % "False")) != fingerprint(made(text % "True"))
+# --- commands -------------------------------------------------------------------------------------------------------
 
 
 @needs_jit
-def test_intrinsics_by_what_they_generate():
-    from blocksvm.kernels.identity import fingerprint
+def test_a_first_run_says_that_it_compiles_and_a_second_one_has_the_same_bits(tmp_path):
+    X, y = random_rows(n=60, d=10, dtype=np.float32)
+    store = make_store(tmp_path, X, y)
+    env = os.environ | {"XDG_CACHE_HOME": str(tmp_path / "cache")}
+    models = []
+    for name, quiet, compiles in (("a", (), 1), ("b", (), 0), ("c", ("--quiet",), 0)):
+        done = command(store, tmp_path / f"{name}.h5", *quiet, env=env)
+        assert done.returncode == 0, done.stderr
+        assert done.stderr.count("compiling kernels (first use only, some seconds)") == compiles
+        models.append(h5py.File(tmp_path / f"{name}.h5")["weights"][()].tobytes())
+    assert len(set(models)) == 1
+    shutil.rmtree(tmp_path / "cache")
+    quiet = command(store, tmp_path / "d.h5", "--quiet", env=env)
+    assert (quiet.returncode, quiet.stderr) == (0, "")
 
-    text = (
-        "from numba.extending import intrinsic\n"
-        "def scale(builder, x):\n    return builder.%s(x, x)\n"
-        "@intrinsic\ndef twice(context, x):\n"
-        "    def codegen(context, builder, signature, args):\n        return scale(builder, args[0])\n"
-        "    return x(x), codegen\n"
-        "@kernel\ndef k(x):\n    return twice(x)"
-    )
-    adds, multiplies = made(text % "fadd"), made(text % "fmul")
-    assert fingerprint(adds) == fingerprint(made(text % "fadd")) != fingerprint(multiplies)
-    assert (adds(3.0), multiplies(3.0)) == (6.0, 9.0)
+
+# --- the folder -----------------------------------------------------------------------------------------------------
+
+FOLDER = "from blocksvm.kernels.cache import cache_folder; print(json.dumps(str(cache_folder())))"
+
+
+def folder_of(cache: Path, temporary: Path) -> tuple[Path, str]:
+    """(cache folder of a process, what it said)"""
+    found, err = answer_of(python(FOLDER, cache, TMPDIR=str(temporary)))
+    return Path(found), err
+
+
+def others_may_write(path: Path) -> None:
+    path.chmod(0o777)
+
+
+def a_group_may_write(path: Path) -> None:
+    path.chmod(0o770)
+
+
+def another_owns_it(path: Path) -> None:
+    if os.getuid() != 0:
+        pytest.skip("only root gives folders away")
+    os.chown(path, 12345, 12345)
+
+
+def a_link(path: Path) -> None:
+    path.rename(path.with_name("elsewhere"))
+    path.symlink_to(path.with_name("elsewhere"))
+
+
+def a_file(path: Path) -> None:
+    shutil.rmtree(path)
+    path.write_bytes(b"")
+
+
+SPOILED = [others_may_write, a_group_may_write, another_owns_it, a_link, a_file]
+
+
+@pytest.mark.parametrize("spoil", SPOILED)
+def test_an_unsafe_folder_is_not_used(tmp_path, spoil):
+    """Neither the ordinary one nor the one in the temporary directory: both hold pickles."""
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    ordinary, said = folder_of(tmp_path / "cache", temporary)
+    assert ordinary.is_relative_to(tmp_path / "cache")
+    assert said == ""
+    assert stat.S_IMODE(ordinary.stat().st_mode) == stat.S_IMODE(ordinary.parent.stat().st_mode) == 0o700
+    spoil(ordinary)
+    second, said = folder_of(tmp_path / "cache", temporary)
+    assert second.parent.parent == temporary
+    assert said == ""
+    assert stat.S_IMODE(second.stat().st_mode) == stat.S_IMODE(second.parent.stat().st_mode) == 0o700
+    spoil(second.parent)
+    third, said = folder_of(tmp_path / "cache", temporary)
+    assert str(third) == "None"
+    assert said.count("kernels are compiled anew in each run") == 1
+    assert str(ordinary) in said
+    assert str(second.parent) in said
 
 
 @needs_jit
-def test_what_cannot_be_identified_is_not_kept(tmp_path, mine):
-    """Its code is compiled in each process; an attribute of the same name does not matter."""
-    text = (
-        "from blocksvm.kernels import kernel\nshape = size = open('unknown.py')\n"
-        "@kernel\ndef named(X):\n    return X.shape[0]\n"
-        "@kernel\ndef k(X):\n    return size is not None\n"
-    )
-    (mine / "unknown.py").write_text(text)
-    code = "import unknown as u; print(json.dumps([u.named(X), sum(u.named.stats.cache_misses.values())]))"
-    assert answer(code, tmp_path / "cache", mine) == [2, 1]
-    assert answer(code, tmp_path / "cache", mine) == [2, 0]
-    from blocksvm.kernels.identity import UnidentifiedError, fingerprint
-
-    with pytest.raises(UnidentifiedError), open(mine / "unknown.py") as file:
-        fingerprint(specialised(lambda X: size_of(X), "k", size_of=file))
+def test_a_command_without_a_folder_says_so_once(tmp_path):
+    X, y = random_rows(n=60, d=10, dtype=np.float32)
+    store = make_store(tmp_path, X, y)
+    (tmp_path / "cache").write_bytes(b"")
+    (tmp_path / f"blocksvm-{os.getuid()}").write_bytes(b"")
+    env = os.environ | {"XDG_CACHE_HOME": str(tmp_path / "cache"), "TMPDIR": str(tmp_path)}
+    done = command(store, tmp_path / "m.h5", env=env)
+    assert done.returncode == 0
+    assert done.stderr.count("kernels are compiled anew in each run") == 1
+    assert "Traceback" not in done.stderr and "Warning" not in done.stderr
 
 
-def size_of(X):
-    return X.size
+def test_folders_of_other_sources_are_removed_when_they_were_not_used_for_long(tmp_path):
+    root = tmp_path / "cache" / "blocksvm"
+    for name, days in (("kernels-old", 31), ("kernels-new", 29), ("other", 31)):
+        (root / name).mkdir(parents=True)
+        (root / name / "file.nbc").touch()
+        os.utime(root / name, (time.time() - days * 86_400,) * 2)
+    root.chmod(0o700)
+    own, _ = folder_of(tmp_path / "cache", tmp_path)
+    assert sorted(path.name for path in root.iterdir()) == sorted(["kernels-new", "other", own.name])
 
 
 # --- functions put in the place of others ---------------------------------------------------------------------------
@@ -360,242 +398,5 @@ def test_without_compiling_all_is_plain_python(tmp_path, mine):
         "k = loops.specialised(loops.loop, 'k', score=loops.inlined_with(loops.loop, 'l', score=loops.plus))\n"
         "print(json.dumps([type(k).__name__, k(X.reshape(1, 2)), loops.weighted(X)]))"
     )
-    assert answer(code, tmp_path / "cache", mine, NUMBA_DISABLE_JIT="1") == ["function", 9.0, 90.0]
-    assert not files_of(tmp_path / "cache", "*")
-
-
-# --- commands -------------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory):
-    """(folder of a store, cache that a training with a cold cache filled)"""
-    folder = tmp_path_factory.mktemp("trained")
-    X, y = random_rows(n=60, d=10, dtype=np.float32)
-    store = make_store(folder, X, y)
-    seen, err = probe(folder / "cache", store)
-    assert "compiling the dual-cd hinge kernels for float32 values" in err
-    assert seen["misses"] == [], "the process itself compiled"
-    return store, folder / "cache"
-
-
-def probe(cache: Path, store: Path, package: Path = ROOT, **environment: str) -> tuple[dict, str]:
-    """Train in a process with the package found in the given folder: what it loaded and compiled, and said."""
-    options = [store, store.with_name("model.h5"), "--overwrite", "--max-outer", "2"]
-    return loaded_and_compiled("train", options, cache, package, **environment)
-
-
-def assert_warm(seen: tuple[dict, str]) -> None:
-    found, err = seen
-    assert found["misses"] == []
-    assert found["hits"] >= 5
-    assert "compiling" not in err
-
-
-@needs_jit
-def test_a_second_training_compiles_nothing(trained):
-    store, cache = trained
-    assert_warm(probe(cache, store))
-
-
-@needs_jit
-def test_loading_imports_nothing_of_the_compiler(trained):
-    """Which would take longer than all kernels."""
-    store, cache = trained
-    seen, _ = probe(cache, store)
-    assert seen["hits"] and not seen["compiler"]
-
-
-@needs_jit
-def test_a_copy_of_the_package_compiles_nothing(trained, tmp_path):
-    store, cache = trained
-    shutil.copytree(ROOT / "blocksvm", tmp_path / "blocksvm", ignore=shutil.ignore_patterns("__pycache__"))
-    for source in (tmp_path / "blocksvm").rglob("*.py"):  # and dates do not matter
-        source.touch()
-    seen = probe(cache, store, tmp_path)
-    assert seen[0]["path"].startswith(str(tmp_path))
-    assert_warm(seen)
-
-
-@needs_jit
-def test_a_missing_or_cut_file_is_made_anew_in_the_child(trained, tmp_path):
-    store, warm = trained
-    shutil.copytree(warm, tmp_path / "cache")
-    names = [path for path in files_of(tmp_path / "cache") if path.name.startswith("dual_cd_pass_hinge")]
-    names[0].unlink()
-    for mark in files_of(tmp_path / "cache", "ready-*"):
-        assert mark.stat().st_mode & 0o077 == 0
-    found, err = probe(tmp_path / "cache", store)
-    assert found["misses"] == []
-    assert "compiling the dual-cd hinge kernels" in err
-    for path in files_of(tmp_path / "cache", "*"):
-        os.truncate(path, path.stat().st_size // 2)
-    found, err = probe(tmp_path / "cache", store)
-    assert found["misses"] == []
-    assert "compiling the dual-cd hinge kernels" in err
-    assert_warm(probe(tmp_path / "cache", store))
-
-
-@pytest.fixture
-def installed(trained, tmp_path):
-    """(store, package that holds the compiled kernels of a training as an installed wheel does, its folder of them)"""
-    store, warm = trained
-    package = tmp_path / "site" / "blocksvm"
-    shutil.copytree(ROOT / "blocksvm", package, ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copytree(warm / "blocksvm", package / "compiled")
-    return store, package.parent, package / "compiled"
-
-
-@needs_jit
-def test_what_the_package_brings_is_not_compiled(installed, tmp_path):
-    store, package, _ = installed
-    before = files_of(package, "*")
-    assert_warm(probe(tmp_path / "cache", store, package, PYTHONDONTWRITEBYTECODE="1"))
-    assert files_of(tmp_path / "cache", "*") == {}
-    assert files_of(package, "*") == before
-
-
-@needs_jit
-@pytest.mark.parametrize("cut", [True, False])
-def test_what_is_damaged_in_the_package_is_compiled_into_the_users_folder(installed, tmp_path, cut):
-    """cut: as the mark shows, so that it is compiled ahead; otherwise when it is called."""
-    store, package, compiled = installed
-    (damaged,) = compiled.glob("*/dual_cd_pass_hinge*.nbc")
-    whole = damaged.read_bytes()
-    damaged.write_bytes(whole[: len(whole) // 2] if cut else b"X" * len(whole))
-    before = files_of(compiled, "*")
-    found, err = probe(tmp_path / "cache", store, package)
-    assert ("compiling the dual-cd hinge kernels" in err) == cut
-    assert found["misses"] == ([] if cut else ["dual_cd_pass_hinge"])
-    assert [path.name for path in files_of(tmp_path / "cache")] == [damaged.name]
-    assert files_of(compiled, "*") == before
-    assert_warm(probe(tmp_path / "cache", store, package))
-
-
-def test_marks_name_files_of_either_folder(tmp_path, monkeypatch):
-    brought = tmp_path / "compiled" / disk.folder_name()
-    own = tmp_path / "own"
-    for folder in (brought, own):
-        folder.mkdir(parents=True)
-    monkeypatch.setattr(disk, "COMPILED", brought.parent)
-    monkeypatch.setattr(disk, "_kept", {"brought.nbc": 4, "own.nbc": 4})
-    monkeypatch.setattr(disk, "_not_kept", set())
-    monkeypatch.setattr(disk, "cache_folder", lambda: own)
-    disk.write_checked(brought / "brought.nbc", b"code")
-    disk.write_checked(own / "own.nbc", b"code")
-    assert not disk.is_ready("split", "float32")
-    disk.mark_ready("split", "float32")
-    assert disk.is_ready("split", "float32") and not disk.is_ready("split", "ones")
-    (mark,) = own.glob("ready-*")
-    mark.rename(brought / mark.name)
-    assert disk.is_ready("split", "float32")
-    (own / "own.nbc").rename(brought / "own.nbc")
-    assert disk.is_ready("split", "float32")
-    monkeypatch.setattr(disk, "cache_folder", lambda: None)  # where no folder of the user's is safe
-    assert disk.is_ready("split", "float32")
-    os.truncate(brought / "own.nbc", 10)
-    assert not disk.is_ready("split", "float32")
-
-
-@needs_jit  # plain Python warns of overflows in its hashes
-@pytest.mark.parametrize("values", ["../../../hostile", "ones/x", "", "float16", 3, None, ["float32"], {"a": 1}])
-@pytest.mark.parametrize("command", ["predict", "train"])
-def test_a_hostile_kind_of_values_reaches_no_path(tmp_path, monkeypatch, run_in_process, command, values):
-    X, y = random_rows(n=20, d=5, dtype=np.float32)
-    store = make_store(tmp_path, X, y)
-    damaged = store
-    if command == "predict":
-        damaged = tmp_path / "model.h5"
-        assert run_in_process(train.main, store, damaged, "--quiet").code == 0
-    with h5py.File(damaged, "r+") as file:
-        meta = read_meta(file)
-        assert meta["values"] == "float32"
-        del file["meta"], file.attrs["meta_checksum"]
-        write_meta(file, meta | {"values": values})
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(subprocess, "run", None)
-    before = sorted(tmp_path.rglob("*"))
-    arguments = (damaged, store) if command == "predict" else (damaged, tmp_path / "new.h5")
-    done = run_in_process(predict.main if command == "predict" else train.main, *arguments)
-    assert done.code == 2
-    assert f"{damaged}: is damaged" in done.last_line
-    assert done.last_line.endswith("make it again")
-    assert sorted(tmp_path.rglob("*")) == before
-
-
-# --- the folder -----------------------------------------------------------------------------------------------------
-
-FOLDER = "import blocksvm.kernels as k, json; print(json.dumps(str(k.cache_folder())))"
-
-
-def folder_of(cache: Path, temporary: Path) -> tuple[Path, str]:
-    """(cache folder of a process, what it said)"""
-    done = python(FOLDER, cache, TMPDIR=str(temporary))
-    assert done.returncode == 0, done.stderr
-    return Path(json.loads(done.stdout)), done.stderr
-
-
-def others_may_write(path: Path) -> None:
-    path.chmod(0o777)
-
-
-def a_group_may_write(path: Path) -> None:
-    path.chmod(0o770)
-
-
-def another_owns_it(path: Path) -> None:
-    if os.getuid() != 0:
-        pytest.skip("only root gives folders away")
-    os.chown(path, 12345, 12345)
-
-
-def a_link(path: Path) -> None:
-    path.rename(path.with_name("elsewhere"))
-    path.symlink_to(path.with_name("elsewhere"))
-
-
-def a_file(path: Path) -> None:
-    path.rmdir()
-    path.write_bytes(b"")
-
-
-SPOILED = [others_may_write, a_group_may_write, another_owns_it, a_link, a_file]
-
-
-@pytest.mark.parametrize("spoil", SPOILED)
-def test_an_unsafe_folder_is_not_used(tmp_path, spoil):
-    """Neither the ordinary one nor the one in the temporary directory: both hold pickles."""
-    temporary = tmp_path / "tmp"
-    temporary.mkdir()
-    ordinary, said = folder_of(tmp_path / "cache", temporary)
-    assert ordinary.is_relative_to(tmp_path / "cache")
-    assert said == ""
-    assert stat.S_IMODE(ordinary.stat().st_mode) == stat.S_IMODE(ordinary.parent.stat().st_mode) == 0o700
-    spoil(ordinary)
-    second, said = folder_of(tmp_path / "cache", temporary)
-    assert second.parent == temporary
-    assert said == ""
-    assert stat.S_IMODE(second.stat().st_mode) == 0o700
-    spoil(second)
-    third, said = folder_of(tmp_path / "cache", temporary)
-    assert third.is_relative_to(temporary)
-    assert not third.is_relative_to(second)
-    assert said.count("kernels are compiled anew in each run") == 1
-    assert str(ordinary) in said
-    assert str(second) in said
-    assert not third.exists(), "it goes with its process"
-
-
-@needs_jit
-def test_a_command_with_a_folder_of_its_own_still_compiles_in_a_child(tmp_path, trained):
-    store, _ = trained
-    (tmp_path / "cache").write_bytes(b"")
-    temporary = tmp_path / "tmp"
-    temporary.mkdir()
-    second, _ = folder_of(tmp_path / "cache", temporary)
-    second.chmod(0o777)
-    found, err = probe(tmp_path / "cache", store, TMPDIR=str(temporary))
-    assert found["misses"] == []
-    assert err.startswith("kernels are compiled anew in each run")
-    assert "compiling the dual-cd hinge kernels" in err
-    assert os.listdir(temporary) == [second.name]
+    assert answer(code, tmp_path / "cache", mine, NUMBA_DISABLE_JIT="1") == ["function", 9.0, SUM]
+    assert not (tmp_path / "cache").exists()

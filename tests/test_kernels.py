@@ -26,6 +26,7 @@ from blocksvm.kernels.margins import (
 from blocksvm.kernels.memory import UNSORTED_RUN, hot_run
 from blocksvm.kernels.pegasos import pegasos_pass
 from blocksvm.kernels.shuffle import keep_active, renumber_rows, windowed_order
+from blocksvm.kernels.text import FINE, close_rows
 from blocksvm.problems import get_loss
 from blocksvm.problems.problem import Problem
 from blocksvm.solvers.dual_cd import CONJUGATE, DualCD
@@ -468,3 +469,19 @@ def test_passes_over_rows_whose_entries_lie_anywhere_have_the_same_bits(values):
         assert np.diff(matrix.indices[:2])[0] * (1 if side.step is None else -1) > 0
     np.testing.assert_array_equal(found[0].model.weights, found[1].model.weights)
     assert found[0].certificate == found[1].certificate
+
+
+@pytest.mark.parametrize("n", [1, 2, 15, 16, 17, 31, 33, 64, 100, 300])
+def test_rows_out_of_order_are_sorted_and_joined_in_the_order_of_their_entries(n):
+    rng = np.random.default_rng(n)
+    for most in (3, n, 50 * n):
+        ids = rng.integers(0, most, n)
+        values = rng.standard_normal(n)
+        expected: dict[int, float] = {}
+        for i, v in zip(ids.tolist(), values.tolist(), strict=True):
+            expected[i] = expected[i] + v if i in expected else v
+        indptr = np.array([0, n])
+        row, code, _, _ = close_rows(indptr, 0, 1, ids, values, True, False, False)
+        assert (row, code) == (1, FINE)
+        assert ids[: indptr[1]].tolist() == sorted(expected)
+        assert values[: indptr[1]].tolist() == [expected[i] for i in sorted(expected)]

@@ -32,10 +32,6 @@ from blocksvm.train import main as train_main
 N, D, K = 150, 12, 4
 
 
-def compiled_when_needed(*arguments, **more):
-    """In the place of the compiling that a command does beforehand, of more than a test needs."""
-
-
 def given_sets(seed=0):
     """(X, sets): some sets are empty, some complete."""
     X, _ = rows(n=N, d=D, seed=seed, density=0.5)
@@ -117,8 +113,7 @@ def test_sets_of_one_are_single_labels(store):
     assert np.array_equal(alone.model.weights, as_sets.model.weights)
 
 
-def test_from_text_to_rankings(store, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("blocksvm.train.compile_solver", compiled_when_needed)
+def test_from_text_to_rankings(store, tmp_path, capsys):
     X, sets = given_sets()
     dense, loss, mistakes = ranked("pa1", {"C": 0.05}, X, sets)
     arguments = (store, tmp_path / "m.h5", "--learner", "pa1", "-C", "0.05", "--order", "stored", "--valid", store,
@@ -203,8 +198,7 @@ def test_what_cannot_be_is_refused(store, tmp_path):
 LABELS = (0.0, 10.0, 20.0, 30.0)
 
 
-def test_a_stream_of_sets_is_training_in_stored_order(store, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("blocksvm.stream.compile_solver", compiled_when_needed)
+def test_a_stream_of_sets_is_training_in_stored_order(store, tmp_path, capsys):
     X, sets = given_sets()
     text = tmp_path / "rows.svm"
     text.write_text(text_of(X, sets))

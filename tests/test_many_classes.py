@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import reference
 from scipy import sparse
-from training_cases import make_pass, make_store, not_compiled_ahead, run_in_process, stop_after, train, visit_of
+from training_cases import make_pass, make_store, run_in_process, stop_after, train, visit_of
 
 from blocksvm.api import fit
 from blocksvm.errors import InputError
@@ -274,13 +274,6 @@ def test_from_the_store_to_predictions(rows, tmp_path, capsys):
     in_python = fit(X, names[y], tol=1e-4).model
     assert in_python.labels == ("apple", "fig", "kiwi", "pear")
     assert np.mean(in_python.predict(X) == names[y]) == pytest.approx(right, abs=0.02)
-
-
-def test_kernels_are_compiled_ahead(rows, tmp_path):
-    store = make_store(tmp_path, *rows, chunk_nonzeros=64)
-    missing, err = not_compiled_ahead("train", [store, tmp_path / "m.h5", "--tol", "1e-6"], tmp_path / "cache")
-    assert "ended early" not in err
-    assert missing == []
 
 
 def test_the_memory_for_all_classes_is_told_and_kept_to(rows, tmp_path, capsys):

@@ -10,7 +10,6 @@ import scipy.optimize
 import scipy.sparse
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_label_ranking import compiled_when_needed
 from test_online_kernels import agree, csr, rows
 from training_cases import run_in_process, svmlight, train
 
@@ -113,8 +112,7 @@ def test_two_classes_are_two_opposite_prototypes():
     agree(np.array([-w, w]), dense.W)
 
 
-def test_from_python_and_from_a_stream(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("blocksvm.stream.compile_solver", compiled_when_needed)
+def test_from_python_and_from_a_stream(tmp_path, capsys):
     # no row twice: a step ends in equal scores, and of these rounding tells which is the highest
     rng = np.random.default_rng(6)
     X = rng.standard_normal((150, D)).astype(np.float32).astype(float)

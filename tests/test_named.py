@@ -3,7 +3,6 @@ unless the user names the same one."""
 
 from __future__ import annotations
 
-import copy
 import importlib
 import json
 import shutil
@@ -57,16 +56,12 @@ def placed(folder: Path, arguments: str) -> list[str]:
 
 @pytest.fixture
 def marker(tmp_path, monkeypatch):
-    """A module that notes that it ran, and nothing named by the user; kernels are compiled as they are needed."""
+    """A module that notes that it ran, and nothing named by the user."""
     (tmp_path / f"{MARKER}.py").write_text(
         f"import pathlib\npathlib.Path({str(tmp_path / 'ran')!r}).touch()\nTHING = 1\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(named, "_by_user", set())
-    for command in ("train", "stream", "cv"):
-        monkeypatch.setattr(f"blocksvm.{command}.compile_solver", lambda *a, **k: None)
-    for command in ("predict", "stream"):
-        monkeypatch.setattr(f"blocksvm.{command}.compile_kernels", lambda *a, **k: None)
     importlib.invalidate_caches()
     yield tmp_path / "ran"
     sys.modules.pop(MARKER, None)
@@ -237,20 +232,6 @@ def test_what_is_made_of_a_files_names_is_not_the_users(marker):
         named.by_user(PLACE, {"loss": PLACE})
         with pytest.raises(InputError, match="m.h5: names chosen_by_a_file:THING as its loss"):
             get_loss(PLACE)
-    assert named.named_by_user() == []
     named.by_user({"loss": "a:b", "more": {"joint": "c:d"}}, "e:f,g:h", "--loss=i:j", None, 3)
-    assert {"a:b", "c:d", "e:f", "g:h", "i:j"} <= set(named.named_by_user())
-
-
-def test_compiling_in_a_child_runs_no_other_code(folder, tmp_path, marker, monkeypatch):
-    """The child is told what the user has named; what else stands in its purpose is refused."""
-    from blocksvm.cli import warmup
-
-    purpose = json.dumps({"solver": "dual-cd", "learner": False, "settings": {"loss": PLACE}, "n_classes": 2})
-    monkeypatch.setattr(warmup.kernels, "mark_ready", lambda *names: None)
-    with pytest.raises(InputError, match="names chosen_by_a_file:THING as its loss"):
-        warmup.main(purpose, "float32", "1")
-    assert not marker.exists()
-    with pytest.raises(InputError, match="is no Loss"):
-        warmup.main(copy.copy(purpose), "float32", "1", PLACE)
-    assert marker.exists()
+    for place in ("a:b", "c:d", "e:f", "g:h", "i:j"):
+        named.require_named(place, "loss")

@@ -11,7 +11,6 @@ import pytest
 import scipy.sparse
 from joint_cases import INPUTS, K, prototypes, shared
 from stream_cases import weights_by_id
-from test_label_ranking import compiled_when_needed
 from training_cases import make_store
 
 from blocksvm import stream
@@ -155,7 +154,7 @@ def words_of(options, costs):
 @pytest.mark.parametrize("way", ["store", "stream", "python"])
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", FORMS)
-def test_each_kind_learns_each_form_each_way(files, tmp_path, run_in_process, monkeypatch, name, kind, way):
+def test_each_kind_learns_each_form_each_way(files, tmp_path, run_in_process, name, kind, way):
     form = FORMS[name]
     X, targets, text, store = files[form.targets]
     options = KINDS[kind] | form.options
@@ -163,11 +162,9 @@ def test_each_kind_learns_each_form_each_way(files, tmp_path, run_in_process, mo
     path, joint = tmp_path / "m.h5", options.get("joint")
     words = list(words_of(options, files["costs"]))
     if way == "store":
-        monkeypatch.setattr("blocksvm.train.compile_solver", compiled_when_needed)
         done = run_in_process(train_command.main, store, path, "--learner", kind, *words, "--order", "stored")
         assert done.code == 0, done.err
     elif way == "stream":
-        monkeypatch.setattr("blocksvm.stream.compile_solver", compiled_when_needed)
         if form.targets in ("classes", "sets"):
             words += ["--labels", "1,2,3,4"]
         if form.targets == "sets":

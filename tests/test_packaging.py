@@ -119,45 +119,6 @@ def test_type_checkers_see_what_is_imported_on_first_use():
     assert all(hasattr(importlib.import_module(module), name) for name, module in told.items())
 
 
-# ------------------------------------------------------------------------------------------------ wheels
-
-
-@pytest.fixture
-def backend():
-    """tools/compiled_wheel.py, which builds wheels; .ci/installed makes one."""
-    pytest.importorskip("setuptools")
-    return importlib.import_module("compiled_wheel")
-
-
-def test_a_wheel_with_kernels_needs_what_the_package_needs(backend, monkeypatch):
-    monkeypatch.setattr(backend.build_meta, "get_requires_for_build_wheel", lambda settings: [])
-    assert backend.get_requires_for_build_wheel({"kernels": "none"}) == []
-    required = backend.get_requires_for_build_wheel()
-    assert {"wheel", *PROJECT["dependencies"]} <= set(required)
-    for name in backend.DECIDING:
-        assert f"{name}=={importlib.metadata.version(name)}" in required, "code for another release is never found"
-    with pytest.raises(ValueError, match="kernels=no: must be 'compiled' .* or 'none'"):
-        backend.get_requires_for_build_wheel({"kernels": "no"})
-
-
-def test_where_nothing_can_be_compiled_the_wheel_has_no_kernels(backend, monkeypatch, tmp_path, capsys):
-    def build_wheel(folder, settings, metadata):
-        (Path(folder) / "plain-1-py3-none-any.whl").write_bytes(b"")
-        return "plain-1-py3-none-any.whl"
-
-    def run(*arguments, **options):
-        raise OSError("the disk is full")
-
-    monkeypatch.setattr(backend.build_meta, "build_wheel", build_wheel)
-    monkeypatch.setattr(backend, "run", run)
-    assert backend.build_wheel(str(tmp_path), {"kernels": "none"}) == "plain-1-py3-none-any.whl"
-    assert capsys.readouterr().err == ""
-    assert backend.build_wheel(str(tmp_path)) == "plain-1-py3-none-any.whl"
-    said = "the wheel is without kernels, which are compiled on first use: the disk is full\n"
-    assert capsys.readouterr().err == said
-    assert [path.name for path in tmp_path.iterdir()] == ["plain-1-py3-none-any.whl"]
-
-
 # ------------------------------------------------------------------------------------------------ the oldest claimed
 
 

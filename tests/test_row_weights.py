@@ -6,7 +6,7 @@ import gzip
 
 import numpy as np
 import pytest
-from training_cases import make_store, not_compiled_ahead, random_rows, run_in_process, svmlight, train
+from training_cases import make_store, random_rows, run_in_process, svmlight, train
 
 from blocksvm.api import fit
 from blocksvm.conversion import number_lines
@@ -112,16 +112,6 @@ def test_weights_of_both_kinds_and_no_file(given, capsys):
     code, _, err = run_in_process(capsys, split_main, "-", folder / "s.h5", "--weights", "-")
     assert code == 2
     assert "standard input holds the rows already" in err
-
-
-def test_kernels_for_weighted_rows_are_compiled_ahead(given, tmp_path, capsys):
-    folder = given[0]
-    assert run_in_process(
-        capsys, split_main, folder / "rows.svm", folder / "s.h5", "--weights", folder / "weights.txt"
-    )[0] == 0  # fmt: skip
-    for number, options in enumerate((("--tol", "1e-6"), ("--bias", "free"), ("--learner", "pa1"))):
-        arguments = [folder / "s.h5", folder / f"{number}.h5", *options]
-        assert not_compiled_ahead("train", arguments, tmp_path / f"cache{number}")[0] == []
 
 
 def test_weights_from_python(given):

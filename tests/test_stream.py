@@ -14,7 +14,7 @@ import pytest
 import reference_online as oracle
 import scipy.sparse
 from stream_cases import learned, single, text_of, weights_by_id
-from training_cases import ROOT, make_store, not_compiled_ahead, random_rows, run_in_process, svmlight, train
+from training_cases import ROOT, make_store, random_rows, run_in_process, svmlight, train
 
 from blocksvm.api import fit
 from blocksvm.errors import InputError
@@ -317,13 +317,3 @@ def test_ctrl_c_ends_a_stream_that_waits_for_more(tmp_path, rows):
     assert (tmp_path / "m.h5").exists() == (rows > 0)
     for pipe in (child.stdin, child.stdout, child.stderr):
         pipe.close()
-
-
-def test_nothing_is_compiled_in_the_streams_own_process(tmp_path):
-    """Compiling takes memory that ``--memory`` does not know of: a child does it, for more than two classes, too."""
-    X, y = random_rows(n=60, d=15, seed=13)
-    text = text_of(tmp_path, X, np.arange(60) % 3.0)
-    options = [text, "--learner", "pa1", "--labels", "0,1,2", "--bits", "8"]
-    missing, err = not_compiled_ahead("stream", options, tmp_path / "cache")
-    assert "compiling the pa1 kernels" in err
-    assert missing == []

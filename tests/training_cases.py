@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import lzma
-import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -20,8 +18,6 @@ from blocksvm.cli.console import run as run_command
 from blocksvm.conversion.convert import SplitSettings, split
 from blocksvm.exchange.forms import import_model
 from blocksvm.exchange.linear import save_imported
-from blocksvm.kernels import cache_folder
-from blocksvm.kernels.disk import read_checked
 from blocksvm.model.state import describe_checkpoint
 from blocksvm.model.takeover import EarlierModels
 from blocksvm.solvers.protocol import PassResult, Visit
@@ -196,50 +192,6 @@ def command(*arguments, module="train", timeout=120, **options) -> subprocess.Co
     """``python -m blocksvm.<module>`` in a process of its own."""
     line = [sys.executable, "-m", f"blocksvm.{module}", *map(str, arguments)]
     return subprocess.run(line, capture_output=True, text=True, timeout=timeout, cwd=ROOT, **options)
-
-
-PROBE = """
-import gc, importlib, json, sys
-command = importlib.import_module("blocksvm." + sys.argv[1])
-try:
-    command.run(command.main, sys.argv[2:])
-except SystemExit as end:
-    assert end.code == 0, end.code
-from numba.core.dispatcher import Dispatcher
-from blocksvm.kernels import disk
-kernels = [one for one in gc.get_objects() if isinstance(one, Dispatcher) and type(one._cache).__name__ != "NullCache"]
-print(json.dumps({"path": command.__file__, "needed": sorted(disk._kept),
-                  "hits": sum(sum(one.stats.cache_hits.values()) for one in kernels),
-                  "compiler": "numba.np.arrayobj" in sys.modules,
-                  "misses": [one.__name__ for one in kernels if one.stats.cache_misses]}))
-"""
-
-
-def loaded_and_compiled(module, arguments, cache: Path, package: Path = ROOT, **environment: str) -> tuple[dict, str]:
-    """A command in a process of its own, with its cache of kernels and the package found in the given folders: what it
-    loaded and what it compiled itself, and what it said."""
-    env = os.environ | {"XDG_CACHE_HOME": str(cache)} | environment
-    line = [sys.executable, "-c", PROBE, module, *map(str, arguments)]
-    done = subprocess.run(line, cwd=package, env=env, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout.splitlines()[-1]), done.stderr
-
-
-def not_compiled_ahead(module, arguments, cache: Path) -> tuple[list[str], str]:
-    """The kernels that a command needs and that its children do not see to before, and what it said.
-
-    What is compiled already is given to it, so that little is, but no note of what that was for: so children go through
-    all that they see to, and note it.
-    """
-    for file in [] if cache_folder() is None else cache_folder().iterdir():
-        if not file.name.startswith(("ready-", ".")):
-            (cache / "blocksvm" / cache_folder().name).mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(file, cache / "blocksvm" / cache_folder().name / file.name)
-    seen, err = loaded_and_compiled(module, arguments, cache)
-    notes = [read_checked(file).decode().splitlines() for file in cache.glob("blocksvm/*/ready-*")]
-    ahead = {line.split(" ", 1)[1] for note in notes for line in note}
-    assert ahead and len(seen["needed"]) >= 4
-    return seen["misses"] + [name for name in seen["needed"] if name not in ahead], err
 
 
 def run_in_process(capsys, main, *arguments) -> tuple[int, str, str]:

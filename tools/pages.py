@@ -119,6 +119,8 @@ def settings_table(settings) -> str:
 
 def settings() -> str:
     """The page of all settings: runs, solvers, learners, losses, formats, structured learners."""
+    from blocksvm.training.methods import SOLVERS, get_method
+
     from blocksvm.formats import FORMATS
     from blocksvm.formats.choices import all_choices
     from blocksvm.learners import LEARNERS, get_learner
@@ -127,7 +129,6 @@ def settings() -> str:
     from blocksvm.structured import LEARNERS as STRUCTURED
     from blocksvm.structured import get_learner as get_structured
     from blocksvm.structured.settings import FEATURES, RUN, SCORING
-    from blocksvm.training.methods import SOLVERS, get_method
     from blocksvm.training.run_settings import RUN_SETTINGS
 
     parts = [

@@ -1,4 +1,4 @@
-"""What the commands share: sizes and durations, exit codes, errors as one line, and kernels compiled beforehand.
+"""What the commands share: sizes and durations, exit codes, errors as one line.
 
 Imports nothing heavy, so that ``--help`` is quick.
 """
@@ -11,19 +11,17 @@ import gc
 import json
 import os
 import signal
-import subprocess
 import sys
 import threading
-import warnings
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
-from blocksvm import __version__
+from blocksvm import __version__, kernels
 from blocksvm.cli.standard import OutputClosed, standard_streams
 from blocksvm.errors import InputError, nearest, one_of, speak_options, system_sentence
 from blocksvm.inputs import one_run
 from blocksvm.memory import BESIDES, megabytes, memory_limit
-from blocksvm.named import begin_anew, by_user, named_by_user
-from blocksvm.processors import n_processors
+from blocksvm.named import begin_anew, by_user
 
 UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 UNITS |= {"KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
@@ -35,7 +33,6 @@ TURN_SECONDS = 2e-4
 OBJECTS_OF_MODULES = 200_000
 USUAL = gc.get_threshold()
 LEAST_MEMORY = 5  # MB that are worth to be advised
-COMPILED_WITH = "svmlight"  # the format of the rows by which all other kernels are compiled
 # Products of vectors here are short, or sparse and ours: after each of them OpenBLAS's other threads would wait in a
 # busy loop for the next one, and take their processors from the threads that read and parse.
 ONE_BLAS_THREAD = ("OPENBLAS_NUM_THREADS", "1")
@@ -115,6 +112,8 @@ class Parser(argparse.ArgumentParser):
     def parse_args(self, args=None, namespace=None):
         """As argparse does it; where there is ``--memory``, a warning if the machine has less."""
         found = super().parse_args(args, namespace)
+        quiet = getattr(found, "quiet", True)
+        kernels.show_with((lambda sentence: None) if quiet else partial(print, file=sys.stderr))
         if hasattr(found, "memory") and not found.quiet:
             warn_of_memory(found.memory or self.usual_memory)
         return found
@@ -206,6 +205,7 @@ def run(main: Callable[[list[str]], int | None], arguments: list[str] | None = N
             code = _exit_code(main, prog, files.written, sys.argv[1:] if arguments is None else arguments)
     finally:
         speak_options(before)
+        kernels.show_with(None)
         begin_anew()
         by_user(*named)
         sys.setswitchinterval(turns)
@@ -315,71 +315,3 @@ def warn_of_memory(memory: int) -> None:
         f"{what} {megabytes(limit)}: the system may end this command without a word; {advice}",
         file=sys.stderr,
     )
-
-
-KINDS = ("float32", "float64", "ones")
-PURPOSES = ("split", "predict", "predict:several", "idf")
-SECOND_COMPILER = 400_000_000  # --memory from which a second process may compile: it takes up to 280 MB
-
-
-def compile_solver(
-    name: str, learner: bool, given: Mapping, kind: str, n_classes: int, quiet: bool, file: str = "",
-    memory: int = 0, **more: bool,
-) -> None:  # fmt: skip
-    """The same for a solver with settings of its own, on rows of so many classes; more: as ``warmup.train`` has it."""
-    from blocksvm.cli.warmup import solver_purpose
-
-    compile_kernels(solver_purpose(name, learner, given, n_classes, **more), kind, quiet, file, memory)
-
-
-def compile_reader(dtype: str, bits: int | None, quiet: bool) -> Callable[[str], None]:
-    """What is to be called with the name of the format that text has, before it is read: its kernels are compiled."""
-
-    def ready(name: str) -> None:
-        if name != COMPILED_WITH or bits is not None:
-            compile_kernels(f"read:{name}:{'' if bits is None else 'hashed'}", dtype, quiet)
-
-    return ready
-
-
-def compile_kernels(purpose: str, kind: str, quiet: bool, file: str = "", memory: int = 0) -> None:
-    """Where the kernel cache is cold, compile in a child process, whose memory is given back when it ends.
-
-    purpose: as ``warmup.warm`` has it; kind: 'float32', 'float64' or 'ones', as ``file`` (a store or model) says.
-    memory: bytes that the command will take, some of which a second process may take before, on another processor.
-    Raises InputError where ``file`` says something else.
-    """
-    if kind not in KINDS:
-        where = f"{file}: is damaged" if file else "damaged"
-        raise InputError(f"{where} (values of the kind {repr(kind)[:40]}, not {', '.join(KINDS)}); make it again")
-    if purpose not in PURPOSES and not purpose.startswith(("{", "read:")):
-        raise ValueError(f"no kernels are compiled for {purpose!r}")
-    from blocksvm import kernels
-
-    if os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
-        return
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        folder = kernels.cache_folder()
-    if not quiet:
-        for warning in caught:
-            print(warning.message, file=sys.stderr)
-    if folder is None or kernels.is_ready(purpose, kind):
-        return
-    if not quiet:
-        what = " ".join(part for part in purpose.removeprefix("read:").split(":") if part)
-        if purpose.startswith("{"):
-            asked = json.loads(purpose)
-            own = (name if name == "joint" else str(value) for name, value in asked["settings"].items())
-            what = " ".join([asked["solver"], *own])
-        print(f"compiling the {what} kernels for {kind} values (first run only, some seconds)", file=sys.stderr)
-    two = memory >= SECOND_COMPILER and n_processors() > 1
-    child = subprocess.run(
-        [sys.executable, "-m", "blocksvm.cli.warmup", purpose, kind, "2" if two else "1", *named_by_user()],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        env=kernels.environment(),
-    )
-    if child.returncode != 0 and not quiet:
-        print(f"compiling ended early ({child.returncode}); going on, more slowly", file=sys.stderr)

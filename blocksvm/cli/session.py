@@ -11,7 +11,6 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from blocksvm import kernels
 from blocksvm.cli.display import TrainDisplay, train_summary
 from blocksvm.cli.options import resumes
 from blocksvm.model.state import describe_checkpoint
@@ -48,7 +47,6 @@ class Session:
 
     def run(self) -> tuple[Result, list[str]]:
         options = self.options
-        kernels.start()
         began = time.perf_counter()  # seconds count from the opening of the store
         with ExitStack() as stack:
             source = stack.enter_context(Store(options.store))

@@ -98,16 +98,15 @@ def split(
     settings: SplitSettings = SplitSettings(),
     holdout_store: str | Path | None = None,
     progress: Callable[[SplitProgress], None] | None = None,
-    on_format: Callable[[str], None] | None = None,
 ) -> dict:
     """Convert text to a store (and a second one of held-out rows); returns the store's description.
 
     inputs: paths, plain or compressed, or "-" for standard input; progress is called with a ``SplitProgress`` after
-    each piece; on_format with the format that is read, before anything is parsed.  Raises InputError for anything
+    each piece.  Raises InputError for anything
     wrong with them, for outputs that exist (without ``overwrite``) or cannot be written, and where memory or disk
     space do not suffice.  Nothing is left behind on an error.
     """
-    return _convert(inputs, None, store, settings, holdout_store, progress, on_format)
+    return _convert(inputs, None, store, settings, holdout_store, progress)
 
 
 def store_batches(
@@ -182,7 +181,6 @@ def extend(
     settings: SplitSettings | None = None,
     drop: str | None = None,
     progress: Callable[[SplitProgress], None] | None = None,
-    on_format: Callable[[str], None] | None = None,
 ) -> dict:
     """Add the rows of some text to a store, leave rows out of it, or both; returns the store's new description.
 
@@ -197,13 +195,11 @@ def extend(
     settings = settings_of_store(path, {}) if settings is None else settings
     with EarlierRows(path, drop, settings.memory) as earlier:
         require_own(earlier.store, inputs)
-        return _convert(inputs, None, path, settings, None, progress, on_format, earlier)
+        return _convert(inputs, None, path, settings, None, progress, earlier)
 
 
 @one_run()
-def _convert(
-    inputs: list[str], batches, store, settings: SplitSettings, holdout_store, progress, on_format, earlier=None
-):
+def _convert(inputs: list[str], batches, store, settings: SplitSettings, holdout_store, progress, earlier=None):
     store = Path(store)
     outputs = [store] if holdout_store is None else [store, Path(holdout_store)]
     if len({path.resolve() for path in outputs}) < len(outputs):
@@ -221,20 +217,19 @@ def _convert(
     temp = settings.temp if settings.temp is not None else store.parent
     if not temp.is_dir():
         raise InputError(f"{temp}: no such folder; {called('temp')} names an existing one")
-    return _Split(inputs, batches, outputs, settings, temp, progress, on_format, earlier).run()
+    return _Split(inputs, batches, outputs, settings, temp, progress, earlier).run()
 
 
 class _Split:
     """One conversion under way."""
 
-    def __init__(self, inputs, batches, outputs, settings: SplitSettings, temp: Path, progress, on_format, earlier):
+    def __init__(self, inputs, batches, outputs, settings: SplitSettings, temp: Path, progress, earlier):
         self.inputs = inputs
         self.batches = batches  # rows that come from elsewhere than the inputs, or None
         self.outputs = outputs
         self.settings = settings
         self.temp = temp
         self.progress = progress
-        self.on_format = on_format
         self.earlier: EarlierRows | None = earlier  # rows that the first of the outputs has already
         self.recipe = settings.recipe
         self.known = None  # the idf by which rows are weighed as they are read
@@ -450,7 +445,7 @@ class _Split:
 
     def _reader(self, text) -> Reader:
         """The reader of the format that was chosen, or that the text looks like."""
-        self.recipe = settled(text, self.recipe, self.settings.memory, self.on_format or (lambda name: None))
+        self.recipe = settled(text, self.recipe, self.settings.memory)
         if self.earlier is None:
             self.notes = remarks(self.recipe)
         idf = None if self.known is None else self.known.idf

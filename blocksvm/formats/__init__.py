@@ -48,17 +48,14 @@ def sniffed(head: bytes, name: str) -> str:
     return max(scores, key=scores.get)
 
 
-def settled(inputs, recipe, memory: int, on_format=lambda name: None):
+def settled(inputs, recipe, memory: int):
     """The recipe with a format's name in place of 'auto', and all of its settings, by the inputs' first lines, which
-    may take a small part of the memory; on_format is told the format before lines are looked at.
-
-    InputError for a setting that the format has not.
+    may take a small part of the memory.  InputError for a setting that the format has not.
     """
     name = recipe.format
     if name == AUTO:
         name = getattr(inputs, "format", None) or sniffed(inputs.head(), inputs.names[0])
     format_ = format_named(name)
-    on_format(name)
     if hasattr(format_, "settled"):
         looks = hasattr(format_, "head_lines") and hasattr(inputs, "whole_lines")
         head = inputs.whole_lines(format_.head_lines(recipe.options), memory) if looks else inputs.head()

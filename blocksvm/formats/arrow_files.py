@@ -39,22 +39,14 @@ UNPACKED = 16  # times as many bytes as packed ones a dictionary may have
 class ArrowFiles:
     """The two formats; batches(name, options, n_bytes): the pieces of a file."""
 
-    sample = None  # of text
-
-    def __init__(self, name: str, lines: str, batches, write):
+    def __init__(self, name: str, lines: str, batches):
         self.name = name
         self.lines = lines
         self.batches = batches
-        self.write = write
 
     def score(self, head: bytes, name: str) -> float:
         """Its first bytes are told before text is read."""
         return 0.0
-
-    def write_sample(self, name: str) -> None:
-        """A table by which all is compiled that one of numbers and words needs."""
-        columns = {"label": [1, 0, 1], "number": [0.5, None, 2.0], "word": ["a", "b", None]}
-        self.write(arrow().table(columns), name)
 
     def settled(self, given: Mapping, head: bytes, name: str) -> dict:
         return chosen(self.name, given)
@@ -259,16 +251,5 @@ def rows_of(payload: tuple, reading: Reading, room: RowRoom) -> SparseRows | Clo
     return replace(rows, notes=file.columns.notes) if begins else rows
 
 
-def write_parquet(table, name: str) -> None:
-    from pyarrow import parquet
-
-    parquet.write_table(table, name)
-
-
-def write_ipc(table, name: str) -> None:
-    with arrow().ipc.new_file(name, table.schema) as file:
-        file.write_table(table)
-
-
-PARQUET = ArrowFiles("parquet", "a Parquet table", parquet_batches, write_parquet)
-ARROW = ArrowFiles("arrow", "an Arrow table (IPC file)", ipc_batches, write_ipc)
+PARQUET = ArrowFiles("parquet", "a Parquet table", parquet_batches)
+ARROW = ArrowFiles("arrow", "an Arrow table (IPC file)", ipc_batches)

@@ -108,10 +108,6 @@ class Documents:
     """The format."""
 
     lines = LINE
-    sample = b"".join(
-        b"%d\tSome words, %d of them, and a_%d  or\xc3\xa9 so\r\n" % (1 if i % 3 else -1, i, i % 7) * (1 + i % 2)
-        for i in range(30)
-    )
 
     def score(self, head: bytes, name: str) -> float:
         """None: nearly any text might be read as this, so it is named."""

@@ -102,11 +102,8 @@ class LabelledReader(SvmlightReader):
 class Labelled:
     """A format that is named, never guessed: nearly any text might be read as this."""
 
-    def __init__(self, lines: str, words: tuple[bytes, ...], label_of, required: bool):
+    def __init__(self, lines: str, label_of, required: bool):
         self.lines = lines
-        self.sample = b"".join(
-            b"%s %d:%.1f %d:1\n" % (words[i % len(words)], i % 7 + 2, i % 5 + 0.5, i % 2) for i in range(40)
-        )
         self.label_of = label_of
         self.required = required
 
@@ -117,5 +114,5 @@ class Labelled:
         return LabelledReader(reading, self.label_of, self.required)
 
 
-MULTILABEL = Labelled("'label,label,... id:value ...'", (b"1", b"1,3", b""), set_label, required=False)
-NAMED_LABELS = Labelled("'word id:value ...'", (b"no", b"yes"), word_label, required=True)
+MULTILABEL = Labelled("'label,label,... id:value ...'", set_label, required=False)
+NAMED_LABELS = Labelled("'word id:value ...'", word_label, required=True)

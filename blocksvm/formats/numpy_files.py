@@ -189,7 +189,6 @@ def triples(name: str, layout: str, arrays: list[Member], shape: tuple, at_once:
 class SavedMatrix:
     """What both formats have in common."""
 
-    sample = None  # nothing of its own is compiled
     name: str
 
     def score(self, head: bytes, name: str) -> float:

@@ -110,16 +110,13 @@ class SpareRooms:
 class Format(Protocol):
     """An input format of text in which every row lies on a line of its own.
 
-    lines: what a line looks like, for messages; sample: some rows that exercise the reader, to compile it beforehand,
-    or None of files whose rows are closed as those of other text; write_sample(name), of files that compile more,
-    writes one of them.
+    lines: what a line looks like, for messages.
     Its name is the registry's (``formats.FORMATS``), or where it is found, 'module:attribute'.
     settled(given, head, name), where it has settings of its own: all of them (``Recipe.options``), by what was given or
     by the first bytes of the input, of a pipe by its first ``head_lines`` lines.
     """
 
     lines: str
-    sample: bytes
 
     def score(self, head: bytes, name: str) -> float:
         """How much the first bytes of an input, and its name, look like this format: 0 not at all, 1 for sure."""

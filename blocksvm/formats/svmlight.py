@@ -136,7 +136,6 @@ class Svmlight:
     """The format."""
 
     lines = "'label id:value ...'"
-    sample = b"".join(b"%d %d:%.1f %d:%d\n" % (1 if i % 3 else -1, i % 7 + 2, i % 5 + 0.5, i % 2, 1) for i in range(40))
 
     def score(self, head: bytes, name: str) -> float:
         """The share of the first lines that are label and pairs; never 0: what is nothing else is read as this."""

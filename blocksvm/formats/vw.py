@@ -472,10 +472,6 @@ class Vw:
     """The format."""
 
     lines = LINE
-    sample = b"".join(
-        b"%d 2 'tag|ns:0.5 a b%d:1.5 %d |other word b%d:3 |: " % (1 if i % 3 else -1, i % 7, i, i % 5)
-        + b" ".join(b"f%d" % j for j in range(i)) + b"\n" for i in range(40)
-    ).replace(b"|: ", b"| ")  # fmt: skip
 
     def score(self, head: bytes, name: str) -> float:
         """The share of the first lines that have a bar, and no more than numbers and a tag before it."""

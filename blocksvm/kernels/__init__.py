@@ -1,8 +1,8 @@
 """The compiled inner loops, and nothing but: arrays and scalars in, arrays and scalars out.
 
 This file owns the ways in which functions are compiled: ``kernel`` and ``inlined``, and ``specialised`` and
-``inlined_with``, which put other functions in the place of those that one calls.  Machine code is kept on disk (disk.py)
-under a fingerprint of all that is compiled into it (identity.py); compiling.py tells numba what not to make.
+``inlined_with``, which put other functions in the place of those that one calls; and what is said of compiling.
+compiling.py tells numba what not to make, cache.py keeps machine code on disk.
 
 Conventions of all kernels (asserted by ``Block``): ``indptr`` int64, ``indices`` int32, ``values`` float32 or
 float64 or None (every value is 1), ``w``, ``alpha`` and sums float64, all C-contiguous.  Kernels do not check
@@ -11,25 +11,36 @@ bounds: whoever calls one has checked the arrays.
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Callable
 from types import FunctionType
 
-from blocksvm.kernels.disk import cache_folder, environment, is_ready, mark_ready, share_compiling
+_show: Callable[[str], None] | None = None
+_said: set[str] = set()
 
-__all__ = [
-    "cache_folder", "environment", "inlined", "inlined_with", "is_ready", "kernel", "mark_ready", "share_compiling",
-    "specialised", "start",
-]  # fmt: skip
+
+def show_with(show: Callable[[str], None] | None) -> None:
+    """From now on, what is to be said of compiling is given to ``show``; None: it is warned of what is wrong alone."""
+    global _show
+    _show = show
+
+
+def say(sentence: str, warning: bool = False) -> None:
+    """Say a sentence once in a process."""
+    if sentence in _said:
+        return
+    _said.add(sentence)
+    if _show is not None:
+        _show(sentence)
+    elif warning:
+        warnings.warn(sentence, RuntimeWarning, stacklevel=2)
 
 
 def kernel(function):
-    """Compile ``function`` on first use, without the GIL, and cache the machine code on disk."""
+    """Compile ``function`` on first use, without the GIL, and keep the machine code on disk."""
     from blocksvm.kernels.compiling import compiled_kernel
-    from blocksvm.kernels.disk import DiskCache
 
-    compiled = compiled_kernel(function)
-    if hasattr(compiled, "_cache"):  # plain Python where NUMBA_DISABLE_JIT is set
-        compiled._cache = DiskCache(compiled)
-    return compiled
+    return compiled_kernel(function)
 
 
 def inlined(function):
@@ -46,7 +57,7 @@ def specialised(function, name: str, **parts):
     """A kernel made of ``function`` with ``parts`` in the place of its globals of the same names.
 
     So a loop is written once, and compiled once for each of the inlined functions that it is to call.  ``function`` is a
-    plain one, or a kernel; the copies are told apart on disk by their parts, ``name`` is for people.  Raises TypeError
+    plain one, or a kernel; copies are told apart by their parts, ``name`` is for people.  Raises TypeError
     where ``function`` mentions no global of a part's name.
     """
     return kernel(_copy(function, name, parts))
@@ -56,7 +67,7 @@ def inlined_with(function, name: str, **parts):
     """An inlined function made of ``function`` (plain, or inlined) with ``parts`` in the place of its globals of the
     same names: several losses share one coordinate step, each with its own bound and diagonal.
 
-    It is a part of the fingerprint of each kernel that calls it.  Raises TypeError as ``specialised`` does.
+    Raises TypeError as ``specialised`` does.
     """
     return inlined(_copy(function, name, parts))
 
@@ -74,13 +85,5 @@ def _copy(function, name: str, parts: dict) -> FunctionType:
     made.__qualname__ = name
     made.__module__ = function.__module__
     made.__doc__ = function.__doc__
+    made.made_of = function, parts
     return made
-
-
-def start() -> None:
-    """Bring numba's runtime up, some tenths of a second that the first call of any kernel would take."""
-    import numpy as np
-
-    from blocksvm.kernels.margins import sum_of_squares
-
-    sum_of_squares(np.zeros(1))

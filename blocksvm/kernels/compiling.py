@@ -7,13 +7,18 @@ of compiling, and 30 MB.
 
 from __future__ import annotations
 
+import gc
+
 import numba
-from llvmlite.binding import parse_bitcode
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.core.environment import lookup_environment
 
+from blocksvm import kernels
+from blocksvm.kernels.cache import KernelCache, cache_folder
+
 OPTIONS = {"nogil": True, "error_model": "numpy"}
+OBJECTS = 1_000_000  # that are made before Python looks for garbage
 NEEDED = ("_optimize_final_module", "_finalize_final_module", "_finalize_dynamic_globals", "_finalize_specific")
 # a release of numba that has other names for its steps compiles as it will, more slowly
 KNOWN = all(hasattr(JITCodeLibrary, name) for name in NEEDED)
@@ -56,32 +61,6 @@ class InlinedLibrary(JITCodeLibrary):
         return 0
 
 
-class LoadedLibrary(JITCodeLibrary):
-    """Machine code from disk.  Its bitcode, by which other code is linked with it, is read only when some is: that takes
-    half as long as all else that loading does."""
-
-    bitcode = b""
-
-    def _get_module_for_linking(self):
-        if self._shared_module is None:
-            self._shared_module = parse_bitcode(self.bitcode)
-        return super()._get_module_for_linking()
-
-
-def load_library(codegen, serialized: tuple[str, str, tuple[bytes, bytes]], defined: list[str]) -> JITCodeLibrary:
-    """What codegen.unserialize_library makes of a library; defined: the names that its bitcode defines."""
-    name, kind, code = serialized
-    if kind != "object":
-        return codegen.unserialize_library(serialized)
-    library = LoadedLibrary(codegen, name)
-    machine_code, library.bitcode = code
-    library.enable_object_caching()
-    library._set_compiled_object(machine_code)
-    library._finalize_final_module()
-    codegen._engine._defined_symbols.update(defined)
-    return library
-
-
 class KernelCompiler(CompilerBase):
     """numba's pipeline, with a library for kernels."""
 
@@ -92,6 +71,18 @@ class KernelCompiler(CompilerBase):
         self.state.library.enable_object_caching()
         return [DefaultPassBuilder.define_nopython_pipeline(self.state)]
 
+    def compile_extra(self, function):
+        """Compile, with Python's search for garbage put off: the compiler makes many objects and few circles of them, in
+        which the search would find nothing for a sixth of the time."""
+        if cache_folder() is not None:
+            kernels.say("compiling kernels (first use only, some seconds)")
+        before = gc.get_threshold()
+        gc.set_threshold(OBJECTS, *before[1:])
+        try:
+            return super().compile_extra(function)
+        finally:
+            gc.set_threshold(*before)
+
 
 class InlinedCompiler(KernelCompiler):
     """numba's pipeline, with a library for inlined functions."""
@@ -101,8 +92,12 @@ class InlinedCompiler(KernelCompiler):
 
 def compiled_kernel(function):
     """``function`` compiled to be called by Python and by kernels."""
+    if numba.config.DISABLE_JIT:
+        return function
     known = {"pipeline_class": KernelCompiler} if KNOWN else {}
-    return numba.njit(no_cfunc_wrapper=True, **OPTIONS, **known)(function)
+    compiled = numba.njit(no_cfunc_wrapper=True, **OPTIONS, **known)(function)
+    compiled._cache = KernelCache(function)
+    return compiled
 
 
 def compiled_inlined(function):

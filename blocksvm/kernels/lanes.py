@@ -50,8 +50,9 @@ else:
         view = context.make_array(array_type)(context, builder, array)
         index = context.cast(builder, index, index_type, types.intp)
         last = builder.add(index, ir.Constant(index.type, count - 1))
-        cgutils.get_item_pointer(context, builder, array_type, view, [last], boundscheck=True)
-        pointer = cgutils.get_item_pointer(context, builder, array_type, view, [index], boundscheck=True)
+        checked = context.enable_boundscheck
+        cgutils.get_item_pointer(context, builder, array_type, view, [last], boundscheck=checked)
+        pointer = cgutils.get_item_pointer(context, builder, array_type, view, [index], boundscheck=checked)
         return builder.bitcast(pointer, vector(count).as_pointer())
 
     def _loader(count):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -100,14 +100,13 @@ class TextScorer:
     """Scores text row by row, read by the recipe of the model's training text.
 
     empty: lines of the text without a row, blank ones and comments, once it is read.
-    format: the text's format, None: the recipe's own, 'auto': what its first bytes look like; on_format is told it
-    before anything is parsed; joint: the place of the map of a model of joint features; options: settings of the
+    format: the text's format, None: the recipe's own, 'auto': what its first bytes look like;
+    joint: the place of the map of a model of joint features; options: settings of the
     format that are others for this text (of ``choices.PREDICTED``).
     """
 
     def __init__(self, model: str | Path, memory: int, format: str | None = None,
-                 on_format: Callable[[str], None] = lambda name: None, joint: str | None = None,
-                 options: Mapping = {}):  # fmt: skip
+                 joint: str | None = None, options: Mapping = {}):  # fmt: skip
         description = describe_model(model)
         by_user(format, joint)
         self.joint = joint_of(description, joint, model)
@@ -136,7 +135,6 @@ class TextScorer:
         self.recipe = replace(self.recipe, options=again(self.recipe.options, options, PREDICTED))
         self.label = options.get("label")
         self.met = Met(self.model.path)
-        self.on_format = on_format
         self.index = IdIndex(d).fill([(0, self.model.feature_ids)])
         self.idf = idf_of_model(model, self.index.find) if self.recipe.weighs else None
         # unseen features point at a weight of 0, the last entry is the constant
@@ -154,7 +152,7 @@ class TextScorer:
         counter = RecordCounter()
         rows, self.empty = 0, 0
         with inputs_of(inputs, self.recipe) as text:
-            recipe = settled(text, self.recipe, self.budget.total, self.on_format)
+            recipe = settled(text, self.recipe, self.budget.total)
             self.empty -= recipe.options.get("header") == "yes"
             reader = reader_of(Reading(recipe, labelled=False, idf=self.idf))
             share = EXPANSION / reader.expansion

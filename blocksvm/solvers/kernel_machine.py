@@ -16,7 +16,6 @@ The rows in memory and their matrix are a cache: a row that is chosen again, or 
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 
@@ -36,6 +35,7 @@ from blocksvm.problems.kernel import (
 from blocksvm.problems.problem import Certificate
 from blocksvm.problems.settings import PROBLEM_SETTINGS
 from blocksvm.problems.support import Support
+from blocksvm.processors import n_processors
 from blocksvm.settings import Setting
 from blocksvm.solvers.kept_rows import Candidates, KeptRows, best_pairs, copied
 from blocksvm.solvers.protocol import (
@@ -91,7 +91,7 @@ class KernelMachine(HoldsRows, CertifiesItself):
         self.settings = SETTINGS.resolve(task.settings, self.name, known_of_kernel(source))
         self.problem: KernelProblem = kernel_problem(self.settings, task.bias, task.free_bias, source)
         self.cost = self.problem.cost_by_sign()
-        self.n_threads = len(os.sched_getaffinity(0))
+        self.n_threads = n_processors()
         self.prior = np.empty(0)
         self.function = function_of(self.settings)
         self.constant = 0.0 if task.free_bias else task.bias**2

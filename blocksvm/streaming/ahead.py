@@ -91,15 +91,14 @@ class ParsedAhead:
 
     reading: how rows are made, of the format that its recipe names, or, of 'auto', of the one that the first bytes
     look like; skip_bad: go on behind a bad line; memory: bytes, of which pieces take a small share; jobs: threads that
-    parse.  stop() is polled while nothing comes; on_format is told the format before anything is parsed.  find: takes
+    parse.  stop() is polled while nothing comes.  find: takes
     a part and tells its features, or why there are none; to be set before rows are read.
     """
 
     find: Callable[[Part], None]
 
-    def __init__(self, reading: Reading, skip_bad: bool, memory: int, jobs: int, stop: Callable[[], bool],
-                 on_format: Callable[[str], None] = lambda name: None):  # fmt: skip
-        self.reading, self.skip_bad, self.jobs, self.stop, self.on_format = reading, skip_bad, jobs, stop, on_format
+    def __init__(self, reading: Reading, skip_bad: bool, memory: int, jobs: int, stop: Callable[[], bool]):
+        self.reading, self.skip_bad, self.jobs, self.stop = reading, skip_bad, jobs, stop
         if reading.recipe.format != AUTO:
             format_named(reading.recipe.format)  # a wrong name is said before anything is opened
         self.reader: Reader | None = None
@@ -220,7 +219,7 @@ class ParsedAhead:
 
     def _begin(self, text) -> LineLimit:
         """Choose the reader, and cut pieces so that its rows fit in what is planned."""
-        self.reading = replace(self.reading, recipe=settled(text, self.reading.recipe, self.memory, self.on_format))
+        self.reading = replace(self.reading, recipe=settled(text, self.reading.recipe, self.memory))
         self.reader = reader_of(self.reading)
         format_ = format_named(self.reading.recipe.format)
         if self.skip_bad and hasattr(format_, "dialect"):  # a bad row is passed over whole, also at a piece's end

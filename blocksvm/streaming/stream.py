@@ -142,8 +142,7 @@ class Stream:
     on_report is called with a ``StreamReport`` at doubling numbers of rows and at the end; on_fault with a sentence
     for each of the first lines that are skipped; save(stream) at every ``save_every`` rows; stop() is polled between
     pieces; on_predicted gets the decision values (m,), of several classes (m, k), of rows in their order, those without
-    a label included, each made before its row was learned from, and the labels (None: numbers); on_format is told the
-    format that is read, before anything is parsed (by the thread that reads).
+    a label included, each made before its row was learned from, and the labels (None: numbers).
     on_asked gets 'file:line' of each row without a label whose label the learner would ask for (``query``).
     prior: a model to start from and to be regularised towards; continue_from: a model with whose learner to go on, as
     if its rows and the ones to come were one stream.  Raises InputError for settings that do not fit, and for a
@@ -154,7 +153,6 @@ class Stream:
                  on_report: Callable[[StreamReport], None] = lambda report: None,
                  on_fault: Callable[[str], None] = lambda sentence: None,
                  save: Callable[[Stream], None] | None = None, stop: Callable[[], bool] = lambda: False,
-                 on_format: Callable[[str], None] = lambda name: None,
                  on_predicted: Callable[[np.ndarray, Labels | None], None] | None = None,
                  on_asked: Callable[[str], None] | None = None):  # fmt: skip
         check_passes(settings, continue_from is not None or prior is not None)
@@ -192,7 +190,7 @@ class Stream:
         self.idf = None if not settings.recipe.weighs else idf_to_go_on(continue_from)
         idf = None if self.idf is None else self.idf.idf
         reading = Reading(settings.recipe, offers=("duplicates", "bits"), idf=idf)
-        self.ahead = ParsedAhead(reading, settings.skip_bad, settings.memory, settings.jobs, stop, on_format)
+        self.ahead = ParsedAhead(reading, settings.skip_bad, settings.memory, settings.jobs, stop)
         prior_takes = (0 if prior_model is None else prior_bytes(prior_model)) + (self.idf.n_bytes if self.idf else 0)
         ranked = sum(learner.ranking_bytes() for learner in self.learners)
         self.ranking_bytes = ranked + AREA_BYTES if ranked else 0  # areas are found one after the other

@@ -1,0 +1,103 @@
+"""What is not numba's usual way of compiling: inlined functions without machine code, and LLVM written by hand."""
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+import pytest
+from numba import config, types
+
+from blocksvm.kernels import inlined, kernel
+from blocksvm.kernels.lanes import eight, four, plus, put, times
+from blocksvm.kernels.memory import prefetch
+from blocksvm.kernels.words import float_of_bits
+
+needs_jit = pytest.mark.skipif(config.DISABLE_JIT, reason="nothing is compiled")
+
+
+@inlined
+def doubled(x):
+    return x + x
+
+
+@inlined
+def bits_as_number(x):
+    return float_of_bits(x)
+
+
+@kernel
+def of_both(x, bits):
+    return doubled(x) + bits_as_number(bits)
+
+
+def test_an_inlined_function_is_called_by_kernels_and_by_python():
+    bits = np.float64(-0.3).view(np.uint64)
+    assert of_both(0.1, bits) == 0.1 + 0.1 - 0.3
+    for _ in range(2):
+        assert doubled(0.1) == 0.2
+        assert doubled(3) == 6
+        assert bits_as_number(bits) == -0.3
+
+
+@needs_jit
+def test_an_inlined_function_has_no_machine_code():
+    doubled.compile((types.float32,))
+    compiled = doubled.overloads[types.float32,]
+    assert compiled.library.get_pointer_to_function(compiled.fndesc.llvm_cpython_wrapper_name) == 0
+
+
+def moved_four(w, factor, to, i):
+    put(to, i, plus(four(w, i), factor, times(factor, four(w, i))))
+
+
+def moved_eight(w, factor, to, i):
+    put(to, i, plus(eight(w, i), factor, times(factor, eight(w, i))))
+
+
+@pytest.mark.parametrize(("moved", "count"), [(kernel(moved_four), 4), (kernel(moved_eight), 8)])
+def test_numbers_side_by_side_are_those_of_plain_code(moved, count):
+    w, to = np.random.default_rng(0).standard_normal(20), np.zeros(20)
+    for i in (np.uint64(0), np.uint64(3), np.uint64(20 - count)):
+        to[:] = 0.0
+        moved(w, 0.3, to, i)
+        expected = np.zeros(20)
+        own = slice(int(i), int(i) + count)
+        expected[own] = w[own] + 0.3 * (0.3 * w[own])
+        assert np.array_equal(to, expected)
+
+
+@needs_jit
+@pytest.mark.parametrize(("moved", "count"), [(moved_four, 4), (moved_eight, 8)])
+def test_bounds_are_checked_where_it_is_asked_for(moved, count):
+    w, to = np.ones(20), np.zeros(20)
+    checked = numba.njit(boundscheck=True)(moved)
+    checked(w, 0.3, to, 20 - count)
+    for i in (20 - count + 1, 20, 1 << 40):
+        with pytest.raises(IndexError, match="out of bounds"):
+            checked(w, 0.3, to, i)
+    (code,) = checked.inspect_llvm().values()
+    assert "out of bounds" in code
+
+
+@needs_jit
+@pytest.mark.skipif(bool(config.BOUNDSCHECK), reason="bounds are checked everywhere")
+@pytest.mark.parametrize("moved", [moved_four, moved_eight])
+def test_otherwise_nothing_is_checked(moved):
+    plain = numba.njit(moved)
+    plain(np.ones(20), 0.3, np.zeros(20), 0)
+    (code,) = plain.inspect_llvm().values()
+    assert "out of bounds" not in code
+
+
+@kernel
+def sum_asking_ahead(w, ahead):
+    total = 0.0
+    for i in range(w.shape[0]):
+        prefetch(w, i + ahead)
+        total += w[i]
+    return total
+
+
+def test_asking_for_memory_changes_nothing_and_never_fails():
+    w = np.arange(10.0)
+    assert [sum_asking_ahead(w, ahead) for ahead in (0, 3, 1 << 50, -(1 << 50))] == [45.0] * 4
