@@ -16,10 +16,11 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-from blocksvm import __version__, kernels
+from blocksvm import __version__
 from blocksvm.cli.standard import OutputClosed, standard_streams
 from blocksvm.errors import InputError, nearest, one_of, speak_options, system_sentence
 from blocksvm.inputs import one_run
+from blocksvm.kernels.notices import show_with
 from blocksvm.memory import BESIDES, megabytes, memory_limit
 from blocksvm.named import begin_anew, by_user
 
@@ -113,7 +114,7 @@ class Parser(argparse.ArgumentParser):
         """As argparse does it; where there is ``--memory``, a warning if the machine has less."""
         found = super().parse_args(args, namespace)
         quiet = getattr(found, "quiet", True)
-        kernels.show_with((lambda sentence: None) if quiet else partial(print, file=sys.stderr))
+        show_with((lambda sentence: None) if quiet else partial(print, file=sys.stderr))
         if hasattr(found, "memory") and not found.quiet:
             warn_of_memory(found.memory or self.usual_memory)
         return found
@@ -205,7 +206,7 @@ def run(main: Callable[[list[str]], int | None], arguments: list[str] | None = N
             code = _exit_code(main, prog, files.written, sys.argv[1:] if arguments is None else arguments)
     finally:
         speak_options(before)
-        kernels.show_with(None)
+        show_with(None)
         begin_anew()
         by_user(*named)
         sys.setswitchinterval(turns)

@@ -1,8 +1,8 @@
 """The compiled inner loops, and nothing but: arrays and scalars in, arrays and scalars out.
 
 This file owns the ways in which functions are compiled: ``kernel`` and ``inlined``, and ``specialised`` and
-``inlined_with``, which put other functions in the place of those that one calls; and what is said of compiling.
-compiling.py tells numba what not to make, cache.py keeps machine code on disk.
+``inlined_with``, which put other functions in the place of those that one calls.  compiling.py tells numba what not to
+make, cache.py keeps machine code on disk, notices.py says what is to be said of it.
 
 Conventions of all kernels (asserted by ``Block``): ``indptr`` int64, ``indices`` int32, ``values`` float32 or
 float64 or None (every value is 1), ``w``, ``alpha`` and sums float64, all C-contiguous.  Kernels do not check
@@ -11,29 +11,7 @@ bounds: whoever calls one has checked the arrays.
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable
 from types import FunctionType
-
-_show: Callable[[str], None] | None = None
-_said: set[str] = set()
-
-
-def show_with(show: Callable[[str], None] | None) -> None:
-    """From now on, what is to be said of compiling is given to ``show``; None: it is warned of what is wrong alone."""
-    global _show
-    _show = show
-
-
-def say(sentence: str, warning: bool = False) -> None:
-    """Say a sentence once in a process."""
-    if sentence in _said:
-        return
-    _said.add(sentence)
-    if _show is not None:
-        _show(sentence)
-    elif warning:
-        warnings.warn(sentence, RuntimeWarning, stacklevel=2)
 
 
 def kernel(function):

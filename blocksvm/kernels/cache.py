@@ -38,9 +38,9 @@ from numba.core.compiler import CompileResult
 from numba.core.runtime import _nrt_python
 from numba.core.serialize import dumps
 
-from blocksvm import kernels
+from blocksvm.kernels.notices import say
 
-PACKAGE = Path(kernels.__file__).parents[1]
+PACKAGE = Path(__file__).parents[1]
 # folders of the package in which kernels, or what is compiled into them, are defined
 FOLDERS = ("kernels", "problems", "learners", "analysis", "formats")
 FILES = ("vectors",)  # likewise, at the top
@@ -124,7 +124,7 @@ def remove_unused(root: Path) -> None:
 
 
 def say_not_kept(reason: str) -> None:
-    kernels.say(
+    say(
         f"kernels are compiled anew in each run, since they cannot be kept ({reason}): "
         "set XDG_CACHE_HOME to a folder that only you can write",
         warning=True,

@@ -14,8 +14,8 @@ from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.core.environment import lookup_environment
 
-from blocksvm import kernels
 from blocksvm.kernels.cache import KernelCache, cache_folder
+from blocksvm.kernels.notices import say
 
 OPTIONS = {"nogil": True, "error_model": "numpy"}
 OBJECTS = 1_000_000  # that are made before Python looks for garbage
@@ -75,7 +75,7 @@ class KernelCompiler(CompilerBase):
         """Compile, with Python's search for garbage put off: the compiler makes many objects and few circles of them, in
         which the search would find nothing for a sixth of the time."""
         if cache_folder() is not None:
-            kernels.say("compiling kernels (first use only, some seconds)")
+            say("compiling kernels (first use only, some seconds)")
         before = gc.get_threshold()
         gc.set_threshold(OBJECTS, *before[1:])
         try:
