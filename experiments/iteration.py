@@ -20,7 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
-from blocksvm.kernels.dual_cd import dual_cd_pass
+from blocksvm.kernels.dual_cd import Limits, Objective, PassArrays, dual_cd_pass
 from blocksvm.kernels.shuffle import windowed_order
 from blocksvm.problems.problem import make_problem
 from blocksvm.problems.settings import PROBLEM_SETTINGS
@@ -74,8 +74,8 @@ def ours(path: Path, C: float) -> dict[str, tuple[float, float]]:
                 began = time.perf_counter()
                 windowed_order(np.uint64(k), n, window, order, np.empty(-(-n // window), np.int32))
                 one_pass(
-                    *block.matrix, block.y, block.weights, block.sq_norms, order, 0.0, costs, problem.own,
-                    np.inf, -np.inf, np.inf, 0, w, alpha, active, rest, rest[:0], *(3 * [w[:0]]),
+                    block.row_arrays, order, Objective(0.0, costs, problem.own), Limits(), 1.0,
+                    PassArrays(w, alpha, active, rest, rest[:0], w[:0]),
                 )  # fmt: skip
                 seconds.append(time.perf_counter() - began)
             found[name] = (seconds[0], statistics.median(seconds[1:]))

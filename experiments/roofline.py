@@ -18,7 +18,7 @@ import numpy as np
 
 from blocksvm.api import fit
 from blocksvm.kernels.check import check_entries
-from blocksvm.kernels.dual_cd import dual_cd_pass
+from blocksvm.kernels.dual_cd import Limits, Objective, PassArrays, dual_cd_pass
 from blocksvm.kernels.margins import decision_values
 from blocksvm.kernels.shuffle import windowed_order
 from blocksvm.problems.problem import make_problem
@@ -132,8 +132,8 @@ def kernels(store: Store, block: Block) -> dict[str, float]:
             windowed_order(np.uint64(k), n, window, order, np.empty(-(-n // window), np.int32))
             began = time.perf_counter()
             _, _, _, nonzeros, *_ = one_pass(
-                *block.matrix, block.y, block.weights, block.sq_norms, order, 0.0, problem.cost_by_sign(), problem.own,
-                np.inf, -np.inf, np.inf, 0, w, alpha, active, rest, rest[:0], *(3 * [w[:0]]),
+                block.row_arrays, order, Objective(0.0, problem.cost_by_sign(), problem.own), Limits(), 1.0,
+                PassArrays(w, alpha, active, rest, rest[:0], w[:0]),
             )  # fmt: skip
             rates.append(nonzeros / 1e6 / (time.perf_counter() - began))
         found[f"dual_cd_{name}"] = median(rates[SETTLED:])

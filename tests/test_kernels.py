@@ -14,6 +14,7 @@ from weighted_rows import solver_of
 
 from blocksvm.api import fit
 from blocksvm.conversion.ids import IdIndex, IdTable
+from blocksvm.kernels.dual_cd import Objective
 from blocksvm.kernels.margins import (
     add_rows,
     certificate_sums,
@@ -277,8 +278,8 @@ def test_pegasos_norm_is_summed_anew():
     v, lagged = np.random.default_rng(0).standard_normal((2, X.shape[1] + 1))
     scalars = np.array([1.0, 12345.0, float(1 << 20), 0.0, 0.0])
     get_loss("hinge").compiled(pegasos_pass)(
-        *block.matrix, block.y, None, block.sq_norms, np.zeros(1, np.int32), 1, 0.0, np.ones(3), (), 0.0, 1e-3, 1e9, v,
-        lagged, np.empty(0), np.empty(0), scalars, np.empty(1, np.int32), np.empty(1),
+        block.row_arrays, np.zeros(1, np.int32), 1, Objective(0.0, np.ones(3), ()), 0.0, 1e-3, 1e9,
+        v, lagged, np.empty(0), np.empty(0), scalars, np.empty(1, np.int32), np.empty(1),
     )  # fmt: skip
     assert_close(scalars[1], v @ v)
     assert scalars[STEPS] == 1

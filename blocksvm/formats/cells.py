@@ -42,6 +42,7 @@ from blocksvm.formats.text import TextPiece, quoted, utf8_lines
 from blocksvm.formats.vw import BIG_NORM, BIG_VALUE
 from blocksvm.kernels import cells as kernels
 from blocksvm.kernels.numbers import BAD_VALUE, FINE
+from blocksvm.kernels.row_arrays import NewNames, NewRows
 from blocksvm.kernels.words import NEWLINE, SPARE
 from blocksvm.rows import Origin, RowBatch, shown_name
 
@@ -93,7 +94,7 @@ class CellReader:
         looks = np.empty((len(layout.names), 4), np.int64)
         (rows, line, code, column, position, _, _), undecided, names = run_parser(
             text, end, min(skip, end), self.dialect, layout.roles, arrays, named,
-            (spans, indptr, ids, values, lines), (firsts, lasts, looks),
+            NewRows(spans, indptr, ids, values, lines), (firsts, lasts, looks),
         )  # fmt: skip
         open_quote = -1
         if code != FINE:
@@ -199,15 +200,16 @@ def _beginning(static: np.ndarray, n: int) -> np.ndarray:
     return names
 
 
-def run_parser(text, end, skip, dialect: Dialect, roles, arrays, named, rows: tuple, cells: tuple) -> tuple:
+def run_parser(text, end, skip, dialect: Dialect, roles, arrays, named, rows: NewRows, cells: tuple) -> tuple:
     """(what ``parse_cells`` returns, numbers for Python to parse, the bytes of names) of whole lines."""
     seeds, prefixes, static = arrays
+    firsts, lasts, looks = cells
     undecided = np.empty((1024, 3), np.int64)
     names = _beginning(static, len(static) + end if named else len(static))
     while True:
         found = kernels.parse_cells(
-            text, end, skip, dialect.delimiter, dialect.quote, dialect.comma, roles, seeds, prefixes, named, *rows,
-            undecided, names, *cells,
+            text, end, skip, dialect, roles, seeds, prefixes, named, rows,
+            undecided, NewNames(names, firsts, lasts), looks,
         )  # fmt: skip
         n_undecided, name_bytes = found[-2:]
         if n_undecided <= len(undecided) and name_bytes <= max(len(names), len(static)):
@@ -237,7 +239,7 @@ def looked_at(head: bytes, dialect: Dialect, layout: Layout, skip: int, asked_la
         while True:
             (rows, line, code, *_), _, _ = run_parser(
                 own, stop, 0, dialect, roles, arrays, False,
-                (spans, room.indptr, room.ids, room.values, room.lines), (nothing, nothing, looks),
+                NewRows(spans, room.indptr, room.ids, room.values, room.lines), (nothing, nothing, looks),
             )  # fmt: skip
             if code == FINE:
                 break

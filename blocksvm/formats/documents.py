@@ -20,6 +20,7 @@ from blocksvm.formats.protocol import Reading, Room
 from blocksvm.formats.row_labels import WORDS, are_words, labels_at
 from blocksvm.formats.text import TextPiece
 from blocksvm.kernels import ngrams as kernels
+from blocksvm.kernels.row_arrays import NewNames, NewRows
 from blocksvm.kernels.words import NEWLINE, SPARE
 from blocksvm.rows import Origin, RowBatch
 
@@ -83,7 +84,7 @@ class DocumentReader:
         firsts, lasts = (np.empty(len(ids) if named else 0, np.int64) for _ in range(2))
         rows, line, code, _, largest = kernels.parse_documents(
             text, end, self.reading.labelled, self.plan, *characters(), recipe.l2, recipe.single, named,
-            indptr, ids, values, lines, spans, out, firsts, lasts,
+            NewRows(spans, indptr, ids, values, lines), NewNames(out, firsts, lasts),
         )  # fmt: skip
         fault = (line, FAULTS[code]) if code else None
         labels, wrong = labels_at(text, spans[:rows], self.words)

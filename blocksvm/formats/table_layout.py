@@ -13,6 +13,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from typing import NamedTuple
 
 import numpy as np
 
@@ -33,8 +34,7 @@ COMMA_NUMBER = re.compile(rb"[-+]?\d+,\d+")
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 
 
-@dataclass(frozen=True)
-class Dialect:
+class Dialect(NamedTuple):
     """How lines are cut into cells: bytes of the delimiter and of the quote (``kernels.NO_QUOTE``: none), and whether
     decimals stand behind a comma."""
 

@@ -27,6 +27,7 @@ from blocksvm.kernels.table_rows import (
     INT32,
     INT64,
     SOUND,
+    Columns,
     close_columns,
 )
 
@@ -199,8 +200,7 @@ class FeatureTable:
         return places, meets
 
     def closing(self, parts: list[Part]) -> tuple:
-        """What ``close_columns`` takes of the features of parts that lie side by side: (order of the columns of
-        numbers, features, begins, sizes, codes_to_features, pairs, owners)"""
+        """(order of the columns of numbers, ``Columns``) of the features of parts that lie side by side."""
         if self.layout is None:
             numbers = [self.places[k][:-1] for k, part in enumerate(parts) if not isinstance(part, Categories)]
             features = np.concatenate([np.empty(0, np.int32), *numbers])
@@ -218,12 +218,14 @@ class FeatureTable:
             owners[self.n_features] = m + 1
             self.layout = (
                 order,
-                features[order],
-                np.append(0, np.cumsum([len(own) for own in of_codes], dtype=np.int64))[:c],
-                sizes,
-                np.concatenate([np.empty(0, np.int32), *of_codes]),
-                sorting_network(m + c if c else 0),
-                owners,
+                Columns(
+                    features[order],
+                    np.append(0, np.cumsum([len(own) for own in of_codes], dtype=np.int64))[:c],
+                    sizes,
+                    np.concatenate([np.empty(0, np.int32), *of_codes]),
+                    sorting_network(m + c if c else 0),
+                    owners,
+                ),
             )
         return self.layout
 
@@ -276,7 +278,7 @@ class Batch:
     def _closed(self, labels, known: FeatureTable) -> ClosedRows | None:
         """The rows of columns that lie side by side; None where a value, or the sum of its squares, is not finite."""
         recipe = self.reading.recipe
-        order, features, begins, sizes, codes_to_features, pairs, owners = known.closing(self.parts)
+        order, columns = known.closing(self.parts)
         final, meets = known.final(recipe.bits)
         nothing = np.empty((5, 0), np.int64)
         numbers = [part.where for part in self.parts if not isinstance(part, Categories)]
@@ -293,8 +295,8 @@ class Batch:
         firsts, lasts = room.take("first of names", named, np.int64), room.take("last of names", named, np.int64)
         text = known.features
         status, largest = close_columns(
-            *where, features, begins, sizes, codes_to_features, pairs, width, owners, final, meets,
-            text.first, text.last, recipe.l2, recipe.single, indptr, ids, values, firsts, lasts,
+            where, columns, width, final, meets, text.first, text.last, recipe.l2, recipe.single, indptr,
+            ids, values, firsts, lasts,
         )  # fmt: skip
         if status == BAD_CODE:
             raise InputError("cannot be read (a code lies beyond its dictionary); get it again")

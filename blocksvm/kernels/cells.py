@@ -76,22 +76,23 @@ def logarithm(x):
 
 
 @kernel
-def parse_cells(
-    text, end, skip, delimiter, quote, comma, roles, seeds, prefixes, named,
-    labels, indptr, ids, values, lines, undecided, names, firsts, lasts, looks,
-):
+def parse_cells(text, end, skip, dialect, roles, seeds, prefixes, named, made, undecided, names_made, looks):
     """Rows of the lines ``text[skip:end]``, one of which is a row unless it is empty.
 
-    quote: the byte in which cells may stand, or ``NO_QUOTE``; comma: decimals stand behind one; roles (m,) int64 of the columns; seeds (m, 2) uint64: the hash of a column's
-    name as that of a number, and the one from which the hashes of its categories go on; prefixes (m, 2) int64: where 'column=' lies
-    among ``names``, which begin with those.
-    Outputs: labels (rows, 2) int64: where each row's label lies in the text, or (0, 0); indptr, ids, values, lines
-    (rows,) int64 the line of each row (0-based).  undecided (m, 3) int64: (entry, start, stop) of numbers for Python to
-    parse; ``values`` has 1 where their logarithm is wanted.  named: names[firsts[k]:lasts[k]] is the name of entry k, as long as there is room.
+    dialect: (delimiter, quote, comma), bytes of the delimiter and of the quote in which cells may stand, or ``NO_QUOTE``,
+    and whether decimals stand behind a comma; roles (m,) int64 of the columns; seeds (m, 2) uint64: the hash of a
+    column's name as that of a number, and the one from which the hashes of its categories go on; prefixes (m, 2) int64:
+    where 'column=' lies among the text of names, which begins with those.
+    Outputs: made (``NewRows``), with (0, 0) for the label of a row that has none; named: names_made (``NewNames``), as
+    long as there is room.  undecided (m, 3) int64: (entry, start, stop) of numbers for Python to parse; their value is 1
+    where their logarithm is wanted.
     looks (m, 4) int64, of columns that are EITHER or UNSEEN: how many cells are numbers, and how many are not; the line
     and the position of the first of these.
     Returns (rows, lines read, code, column and position of the fault, numbers undecided, bytes of names needed).
     """
+    delimiter, quote, comma = dialect
+    labels, indptr, ids, values, lines = made
+    names, firsts, lasts = names_made
     n_columns = roles.shape[0]
     cell = np.empty(64, np.uint8)
     recent = np.zeros(RECENT if named else 1, np.int64)  # 1 + the entry that had a name last

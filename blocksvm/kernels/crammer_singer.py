@@ -17,7 +17,7 @@ import numpy as np
 
 from blocksvm.kernels import inlined, kernel
 from blocksvm.kernels.dual_cd import NEGLIGIBLE
-from blocksvm.kernels.loss import AT_REST, FREE, NEAR
+from blocksvm.kernels.loss import AT_REST, FREE, NEAR, importance_of
 from blocksvm.kernels.memory import ROW_AHEAD, WEIGHTS_AHEAD, prefetch, prefetch_row
 from blocksvm.kernels.several import add_row_to, all_lanes, entries_ahead, prefetch_lanes, row_scores
 from blocksvm.vectors import LINE
@@ -84,10 +84,13 @@ def best_row(v, a, y, c, q, edges, new):
 
 
 @kernel
-def crammer_singer_pass(indptr, indices, values, y, weights, sq_norms, order, bias, cost, shrink_above, rest_beyond,
-                        rest_visits, w, width, alpha, active, rest, pauses, share):  # fmt: skip
-    """One inner pass over the rows in ``order``; arguments and results as ``several_dual_cd_pass`` has them, where the
-    projected gradients are never below 0.  A row at a corner whose excess lies above ``shrink_above`` is dropped."""
+def crammer_singer_pass(rows, order, bias, cost, limits, arrays, width):
+    """One inner pass over the rows in ``order``; arguments and results as ``dual_cd_pass`` has them, with alpha (n, k) and
+    cost (k,) by class, where the projected gradients are never below 0.  A row at a corner whose excess lies above
+    ``limits.above`` is dropped."""
+    indptr, indices, values, y, weights, sq_norms = rows
+    shrink_above, _, rest_beyond, rest_visits = limits
+    w, alpha, active, rest, pauses, share = arrays
     k = alpha.shape[1]
     n = order.shape[0]
     with_set = share.shape[0] > 0
@@ -118,7 +121,7 @@ def crammer_singer_pass(indptr, indices, values, y, weights, sq_norms, order, bi
             prefetch_lanes(indptr, indices, w, width, lanes, lanes.shape[0], order[t + WEIGHTS_AHEAD])
         i = order[t]
         own = y[i]
-        c = cost[own] * (1.0 if weights is None else weights[i])
+        c = cost[own] * importance_of(weights, i)
         if c == 0.0:
             continue
         start = indptr[i]
@@ -185,7 +188,7 @@ def crammer_singer_sums(scores, y, weights, alpha, cost):
     magnitude = 0.0
     for i in range(scores.shape[0]):
         own = y[i]
-        c = cost[own] * (1.0 if weights is None else weights[i])
+        c = cost[own] * importance_of(weights, i)
         if c == 0.0:
             continue
         for j in range(k):
@@ -211,7 +214,7 @@ def crammer_singer_shares(scores, y, weights, alpha, cost, rest, pauses, out):
     v = np.empty(k)
     for i in range(scores.shape[0]):
         own = y[i]
-        c = cost[own] * (1.0 if weights is None else weights[i])
+        c = cost[own] * importance_of(weights, i)
         out[i] = AT_REST
         if c == 0.0:
             continue
@@ -231,7 +234,7 @@ def crammer_singer_feasible(alpha, y, weights, cost, ratio):
     total = 0.0
     for i in range(alpha.shape[0]):
         own = y[i]
-        c = cost[own] * (1.0 if weights is None else weights[i])
+        c = cost[own] * importance_of(weights, i)
         factor = ratio[own] if c > 0.0 else 0.0
         largest = alpha[i, own] * factor
         if largest > c and largest > 0.0:

@@ -6,6 +6,8 @@ one a_i at a time, with w = w0 + sum_i a_i direction(y_i) x_i maintained.  The l
 the loss's functions in the place of those of loss.py (``Loss.compiled``).
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
 from blocksvm.kernels import kernel
@@ -35,29 +37,59 @@ from blocksvm.kernels.memory import (
 NEGLIGIBLE = 1.0e-12
 
 
-def dual_cd_pass(indptr, indices, values, y, weights, sq_norms, order, bias, cost, p, shrink_above, shrink_below,
-                 rest_beyond, rest_visits, sigma, w, alpha, active, rest, pauses, share):  # fmt: skip
+class Objective(NamedTuple):
+    """The numbers of a problem: the value of the constant feature whose weight is w[-1]; cost (3,) float64 by the sign
+    of y (``row_cost``); p: the loss's own settings, a tuple."""
+
+    bias: float
+    cost: np.ndarray
+    p: tuple
+
+
+class Limits(NamedTuple):
+    """What a pass leaves out.  above > 0 and below < 0: the extremes of the last pass's projected gradient (+-inf: drop
+    nothing), beyond which a row at its bound is dropped from the visit; rest_beyond > 0: a row at a bound whose gradient
+    lies farther than this beyond it is left out of its next ``rest_visits`` visits (+inf: none)."""
+
+    above: float = np.inf
+    below: float = -np.inf
+    rest_beyond: float = np.inf
+    rest_visits: int = 0
+
+
+class PassArrays(NamedTuple):
+    """What a pass updates: w (d + 1,), alpha (n,) float64, active (n,) and rest (n,) uint8.
+
+    With a working set (both of length 0 without one): pauses (n,) uint8, how long each row's last rest was, the next
+    one is 3 visits more than twice as long, at most ``rest_visits``; share (n,) float64, each visited row's share of the
+    gap as ``share_of_gap`` has it, before its own step.
+    """
+
+    w: np.ndarray
+    alpha: np.ndarray
+    active: np.ndarray
+    rest: np.ndarray
+    pauses: np.ndarray
+    share: np.ndarray
+
+
+def dual_cd_pass(rows, order, objective, limits, sigma, arrays):
     """One inner pass over the rows in ``order``.
 
-    y (n,) int16 of +-1, or float64; weights (n,) float64 or None; sq_norms (n,) float64 ||x_i||^2 without the bias;
-    order (m,) int32, the rows to visit, all active; bias: value of the constant feature whose weight is w[-1];
-    cost (3,) float64 by the sign of y (``row_cost``); p: the loss's own settings, a tuple; shrink_above > 0 and
-    shrink_below < 0: the extremes of the last pass's projected gradient (+-inf: drop nothing), beyond which a row at
-    its bound is dropped from the visit; rest_beyond > 0: a row at a bound whose gradient lies farther than this beyond
-    it is left out of its next ``rest_visits`` visits (+inf: none); w (d + 1,), alpha (n,) float64, active (n,) uint8
-    and rest (n,) uint8 are updated.  Rows of cost 0 are passed over.
+    rows: ``Rows``, with y int16 of +-1, or float64; order (m,) int32, the rows to visit, all active; objective:
+    ``Objective``; limits: ``Limits``; arrays: ``PassArrays``.  Rows of cost 0 are passed over.
 
     sigma >= 1: where several blocks are visited from one w at once, w becomes w + sigma sum_i (change of a_i) direction_i
     x_i, as if sigma such blocks moved it, and curvatures grow by as much, so that the changes of up to sigma blocks may
     be added up (Ma et al., ICML 2015, the local subproblem of equation 9 with sigma' = sigma).
 
-    With a working set (both of length 0 without one): pauses (n,) uint8, how long each row's last rest was, the next
-    one is 3 visits more than twice as long, at most ``rest_visits``; share (n,) float64, each visited row's share of the
-    gap as ``share_of_gap`` has it, before its own step.
-
     Returns (pg_max, pg_min, rows dropped, nonzeros, loss sum of the margins seen before each row's own step, the part
     of it that belongs to rows put to rest, change of sum_i conjugate_i, increase of D, sum of the shares).
     """
+    indptr, indices, values, y, weights, sq_norms = rows
+    bias, cost, p = objective
+    shrink_above, shrink_below, rest_beyond, rest_visits = limits
+    w, alpha, active, rest, pauses, share = arrays
     d = w.shape[0] - 1
     n = order.shape[0]
     with_set = share.shape[0] > 0

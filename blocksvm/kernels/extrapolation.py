@@ -28,7 +28,7 @@ def ask_ahead(indptr, indices, values, members, t, count):
         prefetch_row(indptr, indices, values, members[t + ROW_AHEAD])
 
 
-def extrapolate(indptr, indices, values, y, weights, members, bias, cost, p, w, alpha, moved, scores):
+def extrapolate(rows, members, objective, w, alpha, moved, scores):
     """A step of the rows ``members`` (m,) int32 along what the last passes have done to them.
 
     moved (n,) float64: alpha as it was before these passes; the step's direction is left in it; scores (n,) float64 is
@@ -38,6 +38,8 @@ def extrapolate(indptr, indices, values, y, weights, members, bias, cost, p, w, 
     Returns (theta, nonzeros in whole passes, change of sum_i conjugate_i, increase of D); theta = 0 where nothing was
     gained: alpha is then as it was, and w but for rounding.
     """
+    indptr, indices, values, y, weights, _ = rows
+    bias, cost, p = objective
     d = w.shape[0] - 1
     m = members.shape[0]
     slope = 0.0

@@ -46,6 +46,12 @@ def feasible(a, y, c, p):
 
 
 @inlined
+def importance_of(weights, i):
+    """The weight of row i; weights None: 1."""
+    return 1.0 if weights is None else weights[i]
+
+
+@inlined
 def row_cost(cost, weights, y, i):
     """c_i: cost (3,) of rows with y < 0, y = 0 and y > 0, times the row's weight (weights None: 1).  A row of cost 0 is
     no part of the problem: one of weight 0, or of two classes one without a label."""

@@ -240,17 +240,16 @@ def close_counts(values, start, stop, l2, single):
 
 
 @kernel
-def parse_documents(
-    text, end, tabbed, plan, kinds, lower, l2, single, named, indptr, ids, values, lines, spans, out, firsts, lasts
-):
+def parse_documents(text, end, tabbed, plan, kinds, lower, l2, single, named, made, names_made):
     """Rows of the lines ``text[:end]``, 'label TAB text', or (not ``tabbed``) also text alone.
 
     plan (m, 3) int64: of what, and of how many up to how many, n-grams are made.  kinds (uint8), lower (int32): of code
-    points; those beyond are no letters.  Outputs: indptr (rows + 1,), ids, values, lines (rows,) int64 the line of each
-    row (0-based); spans (rows, 2) int64: where its label lies in the text.  named: out[firsts[k]:lasts[k]] is the name
-    of entry k; else ``out`` has room for the longest line alone.
+    points; those beyond are no letters.  Outputs: made (``NewRows``); named: names_made (``NewNames``); else its text has
+    room for the longest line alone.
     Returns (rows, lines read, code, position of the fault, the largest ||x||^2).
     """
+    spans, indptr, ids, values, lines = made
+    out, firsts, lasts = names_made
     rows = 0
     line = 0
     filled = 0

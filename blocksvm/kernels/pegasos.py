@@ -22,12 +22,12 @@ RENEW_NORM = 1 << 20
 SMALLEST_SCALE = 1.0e-9
 
 
-def pegasos_pass(indptr, indices, values, y, weights, sq_norms, order, batch, bias, cost, p, curvature, lam, radius, v,
-                 lagged, b, b_lagged, scalars, chosen, steps_of):  # fmt: skip
+def pegasos_pass(rows, order, batch, objective, curvature, lam, radius, v, lagged, b, b_lagged, scalars, chosen,
+                 steps_of):  # fmt: skip
     """One inner pass over ``order`` in sub-batches of ``batch`` rows (the last may be smaller).
 
-    cost (3,) float64: l C / sum C by the sign of y, times weights (n,) float64 (None: 1) it is r_i; p: the loss's own
-    settings; curvature: times r_i the loss's second derivative where its first has no bound, else 0: a row's step is
+    rows, objective: as ``dual_cd_pass`` has them, with cost (3,) float64: l C / sum C by the sign of y, times weights (n,)
+    float64 (None: 1) it is r_i; curvature: times r_i the loss's second derivative where its first has no bound, else 0: a row's step is
     then no longer than 1 / (curvature r_i ||x_i||^2), beyond which it would overshoot; v (d + 1,): w / scale; lagged
     (d + 1,): sum over the steps of the suffix of (sum of the scales before the step) * (change of v), less the iterates
     before v was last rescaled; b, b_lagged (n,): the same of a / scale, or (0,) where no dual variables are kept; chosen
@@ -36,6 +36,8 @@ def pegasos_pass(indptr, indices, values, y, weights, sq_norms, order, batch, bi
 
     Returns (weighted loss sum of the decision values seen before each step, nonzeros, steps with a subgradient).
     """
+    indptr, indices, values, y, weights, sq_norms = rows
+    bias, cost, p = objective
     d = v.shape[0] - 1
     n = order.shape[0]
     dual = b.shape[0] > 0

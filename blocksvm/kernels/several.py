@@ -22,6 +22,7 @@ from blocksvm.kernels.loss import (
     conjugate,
     direction,
     feasible,
+    importance_of,
     share_of_gap,
     stationarity,
     step,
@@ -167,22 +168,26 @@ def add_row_to(indices, values, start, stop, w, width, bias, lanes, n_lanes, ste
         add_to_lane(indices, values, start, stop, w, wide, np.uint64(lanes[t] * LINE), bias, eight, steps)
 
 
-def several_dual_cd_pass(indptr, indices, values, codes, reals, weights, sq_norms, order, bias, sides, costs, p,
-                         shrink_above, shrink_below, rest_beyond, rest_visits, live, reading, first, scale, w, width,
-                         alpha, active, rest, pauses, share, conjugates, seen):  # fmt: skip
+def several_dual_cd_pass(rows, reals, order, objective, sides, limits, live, reading, first, scale, arrays, width,
+                         conjugates, seen):  # fmt: skip
     """One inner pass of dual coordinate descent over the rows in ``order``, for all live problems: ``dual_cd_pass`` of
     each.  A row is dropped from the visit where every live problem would do that.
 
-    reading: the rows are those of a block, not of a working set; first: in the first pass of such a visit.  scale (k,):
-    what each problem's shares of its gap are multiplied by; w, alpha (n, k), active (n,), rest and pauses
-    (n, k) uint8, share (n,) float64 (the row's scaled shares, added up over the problems) are updated; conjugates (k,)
-    gain the changes of each problem's sum_i conjugate_i, and seen (k,) its own shares, unscaled.
+    rows, objective, limits and arrays are as there, but with the codes for y and the costs for cost; alpha, rest and
+    pauses (n, k); share (n,): the row's scaled shares, added up over the problems.  reading: the rows are those of a
+    block, not of a working set; first: in the first pass of such a visit.  scale (k,): what each problem's shares of its
+    gap are multiplied by; conjugates (k,) gain the changes of each problem's sum_i conjugate_i, and seen (k,) its own
+    shares, unscaled.
 
     rest[i, c]: 0, row i is visited for problem c; 1, not in passes over a working set, where it has no share, nor again
     in this visit; 1 + r: nor in the next r readings; NEVER: it is no part of the problem.
 
     Returns as ``dual_cd_pass`` does, of all problems together.
     """
+    indptr, indices, values, codes, weights, sq_norms = rows
+    bias, costs, p = objective
+    shrink_above, shrink_below, rest_beyond, rest_visits = limits
+    w, alpha, active, rest, pauses, share = arrays
     n = order.shape[0]
     n_live = live.shape[0]
     with_set = share.shape[0] > 0
@@ -213,7 +218,7 @@ def several_dual_cd_pass(indptr, indices, values, codes, reals, weights, sq_norm
             n_lanes = awake_lanes(rest, ahead, live, first, lanes)
             prefetch_lanes(indptr, indices, w, width, lanes, n_lanes, ahead)
         i = order[t]
-        importance = 1.0 if weights is None else weights[i]
+        importance = importance_of(weights, i)
         code = codes[i]
         n_awake = 0
         n_lanes = 0
@@ -320,7 +325,7 @@ def several_certificate_sums(scores, codes, reals, weights, alpha, sides, costs,
     """``out`` (k, 4) gains, for each live problem, what ``certificate_sums`` returns: the sums over rows of value, of the
     share of the gap, of a direction z, and of the terms' magnitudes; scores, alpha (n, k)."""
     for i in range(scores.shape[0]):
-        importance = 1.0 if weights is None else weights[i]
+        importance = importance_of(weights, i)
         code = codes[i]
         for s in range(live.shape[0]):
             c = live[s]
@@ -344,7 +349,7 @@ def several_shares(scores, codes, reals, weights, alpha, sides, costs, p, live, 
     """``out`` (n,) float64: each row's scaled shares of the live problems' gaps, added up, as ``several_dual_cd_pass``
     has them; where a row can move for a problem it is at rest no longer."""
     for i in range(scores.shape[0]):
-        importance = 1.0 if weights is None else weights[i]
+        importance = importance_of(weights, i)
         code = codes[i]
         total = AT_REST
         for s in range(live.shape[0]):
@@ -369,7 +374,7 @@ def several_coefficients(alpha, codes, reals, weights, sides, costs, p, live, co
     conjugates (k,) gain each problem's sum_i conjugate(a_i)."""
     out[:] = 0.0
     for i in range(alpha.shape[0]):
-        importance = 1.0 if weights is None else weights[i]
+        importance = importance_of(weights, i)
         code = codes[i]
         for s in range(live.shape[0]):
             c = live[s]
@@ -384,7 +389,7 @@ def several_feasible(alpha, codes, reals, weights, sides, costs, p, ratio):
     """Other problems' dual variables for these: times ratio (k, 2) by problem and side, then into each row's own
     bounds; 0 where a row is no part of a problem."""
     for i in range(alpha.shape[0]):
-        importance = 1.0 if weights is None else weights[i]
+        importance = importance_of(weights, i)
         code = codes[i]
         for c in range(alpha.shape[1]):
             side = sides[code, c]

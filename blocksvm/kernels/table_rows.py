@@ -4,6 +4,8 @@ Some rows at a time stand side by side in a tile, a column of numbers behind the
 rows in one instruction, and the sums of a row are formed in the order of its features all the same.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
 from blocksvm.kernels import inlined, kernel
@@ -139,20 +141,28 @@ def join_meeting(ids, values, start, stop, features, meets, meeting, l2, single)
     return close_joined(ids, values, start, filled, l2, single)
 
 
+class Columns(NamedTuple):
+    """Columns that lie side by side.
+
+    The first m are numbers, values of features (m,) int32, which rise; nan and 0 are no entries.  The c behind them are
+    categories: an item is a code below ``sizes[j]``, whose feature, of value 1, is ``codes_to_features[begins[j] +
+    code]``, int32.  d is no feature.  pairs: of a network that sorts m + c keys, none where there are no categories;
+    owners (d + 1,) int32: which of the columns of numbers a feature has, m of categories, m + 1 of d.
+    """
+
+    features: np.ndarray
+    begins: np.ndarray
+    sizes: np.ndarray
+    codes_to_features: np.ndarray
+    pairs: np.ndarray
+    owners: np.ndarray
+
+
 @kernel
 def close_columns(
-    addresses,
-    kinds,
-    strides,
-    bitmaps,
-    offsets,
-    features,
-    begins,
-    sizes,
-    codes_to_features,
-    pairs,
+    where,
+    columns,
     width,
-    owners,
     final,
     meets,
     first_of_name,
@@ -168,15 +178,14 @@ def close_columns(
     """The rows of columns, from their first item on, in the order of their features, scaled (l2) and rounded to float32
     (single): the status (``SOUND``; ``UNSOUND``: some value or square is not finite; ``BAD_CODE``) and the largest ||x||^2.
 
-    Of each of m + c columns where it lies (int64, see ``read_column``).  The first m are numbers, values of features
-    (m,) int32, which rise; nan and 0 are no entries.  Those behind them are categories: an item is a code below
-    ``sizes[j]``, whose feature, of value 1, is ``codes_to_features[begins[j] + code]``, int32.  d is no feature.
-    owners (d + 1,) int32: which of the columns of numbers a feature has, m of categories, m + 1 of d.
-    pairs: of a network that sorts m + c keys, none where there are no categories; width: rows side by side.
+    where (5, m + c) int64: of each column where it lies, as ``read_column`` takes it; columns: ``Columns``; width: rows
+    side by side.
     final (d,): what the rows have in the place of a feature, rising or hashed; meets (d,) bool: of those that are
     hashed to the place of another; none where there are none.  Names of features (d,): none where they are not wanted.
     Outputs: indptr (n + 1,), ids, values, and where they are wanted firsts and lasts (int64), with room for each item.
     """
+    addresses, kinds, strides, bitmaps, offsets = where[0], where[1], where[2], where[3], where[4]
+    features, begins, sizes, codes_to_features, pairs, owners = columns
     n_rows = indptr.shape[0] - 1
     m = features.shape[0]
     k = addresses.shape[0]

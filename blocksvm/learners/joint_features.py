@@ -142,11 +142,10 @@ def by_class(scores: np.ndarray, sets: bool) -> np.ndarray:
 
 
 @kernel
-def learn_joint(
-    indptr, indices, values, y, weights, k, columns, width, scalars, parameters, query, key, tally, scores, sets, costs
-):
+def learn_joint(rows, k, columns, width, scalars, parameters, query, key, tally, scores, sets, costs):
     """``loops.learn_prototypes`` with the rows Phi(x_i, r), at i * k + r, of all classes in the place of the rows
     x_i; scores (n, k)."""
+    indptr, indices, values, y, weights, _ = rows
     longest = 0
     for r in range(indptr.shape[0] - 1):
         longest = max(longest, indptr[r + 1] - indptr[r])

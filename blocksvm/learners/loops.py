@@ -231,34 +231,16 @@ def update_alone(indices, values, start, stop, y, z, importance, columns, width,
 ROOM = 0  # numbers that a learner keeps of each entry of a row between score and update
 
 
-def learn_two(
-    indptr,
-    indices,
-    values,
-    y,
-    weights,
-    order,
-    d,
-    bias,
-    prior,
-    columns,
-    width,
-    scalars,
-    parameters,
-    query,
-    key,
-    tally,
-    scores,
-    numbers,
-):
+def learn_two(rows, order, d, bias, prior, columns, width, scalars, parameters, query, key, tally, scores, numbers):
     """Predict each row of ``order``, then learn from it.
 
-    weights (n,) float64: the rows' importance, or ``EVEN``; a row of importance 0 is predicted only.  d: features
+    rows: ``Rows``, with ``EVEN`` where there are no weights; a row of importance 0 is predicted only.  d: features
     without the constant one, whose number it is; bias: its value; prior (d + 1,): fixed weights to which the learner's
     are added, or (0,).  scores (n,) float64 by position in ``order``, or (0,): not wanted.  A row of ``NO_LABEL`` is
     predicted, and not counted.  The loss is counted times
     the importance; a margin of 0 counts as a mistake; of ``numbers`` the squared error is counted in their place.
     """
+    indptr, indices, values, y, weights, _ = rows
     longest = 0
     if bias != 0.0 or ROOM > 0:
         for r in range(order.shape[0]):
@@ -303,25 +285,7 @@ def learn_two(
 
 
 def learn_prototypes(
-    indptr,
-    indices,
-    values,
-    y,
-    weights,
-    order,
-    d,
-    bias,
-    prior,
-    columns,
-    width,
-    scalars,
-    parameters,
-    query,
-    key,
-    tally,
-    scores,
-    sets,
-    costs,
+    rows, order, d, bias, prior, columns, width, scalars, parameters, query, key, tally, scores, sets, costs
 ):
     """The same for k = the number of classes; scores (m, k), or (0, 0).
 
@@ -330,6 +294,7 @@ def learn_prototypes(
     costs: (costs (k, k), their square roots, by the largest loss or not) of a class (the second index) predicted for
     another, or ``NO_COSTS``; with them s and the loss are those of Crammer et al., JMLR 2006, sec. 8: no step where s is right.
     """
+    indptr, indices, values, y, weights, _ = rows
     k = columns.shape[0] // (width * (d + 1))
     longest = 0
     for r in range(order.shape[0]):
@@ -365,28 +330,10 @@ def learn_prototypes(
             update(row_indices, row_values, 0, end, 1.0, z, importance, columns, width, state, parameters)
 
 
-def learn_rest(
-    indptr,
-    indices,
-    values,
-    y,
-    weights,
-    order,
-    d,
-    bias,
-    prior,
-    columns,
-    width,
-    scalars,
-    parameters,
-    query,
-    key,
-    tally,
-    scores,
-    sets,
-):
+def learn_rest(rows, order, d, bias, prior, columns, width, scalars, parameters, query, key, tally, scores, sets):
     """The same, with scalars (k, m) of each class's own; the loss is the sum over the classes.  A row of
     a set is a mistake where the score of some class is on the wrong side of 0."""
+    indptr, indices, values, y, weights, _ = rows
     k = scalars.shape[0]
     part = (d + 1) * width
     longest = 0

@@ -49,26 +49,9 @@ def mira_update(indices, values, start, stop, y, z, importance, columns, width, 
 
 
 @kernel
-def learn_jointly(
-    indptr,
-    indices,
-    values,
-    y,
-    weights,
-    order,
-    d,
-    bias,
-    prior,
-    columns,
-    width,
-    scalars,
-    parameters,
-    query,
-    key,
-    tally,
-    scores,
-):
+def learn_jointly(rows, order, d, bias, prior, columns, width, scalars, parameters, query, key, tally, scores):
     """What ``loops.learn_prototypes`` is to other learners, whose arguments these are; weights ``EVEN``, prior (0,)."""
+    indptr, indices, values, y, _, _ = rows
     k = columns.shape[0] // (width * (d + 1))
     longest = 0
     for r in range(order.shape[0]):

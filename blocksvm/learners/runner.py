@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from blocksvm.errors import InputError, called, said
+from blocksvm.kernels.row_arrays import Rows
 from blocksvm.labels import Labels
 from blocksvm.learners import get_learner
 from blocksvm.learners.costs import CostMatrix, check_costs
@@ -202,7 +203,8 @@ class Runner:
             return
         prototypes = self.learner.jointly or self.loops.prototypes
         loop = {None: self.loops.two, "prototype": prototypes, "rest": self.loops.rest}[self.rule]
-        loop(*matrix, y, EVEN if weights is None else weights, order, d, self.bias, state.prior, state.columns, self.width,
+        rows = Rows(*matrix, y, EVEN if weights is None else weights)
+        loop(rows, order, d, self.bias, state.prior, state.columns, self.width,
              state.scalars.reshape(self.n_learners, -1), self.parameters, self.query, self.key, state.tally,
              np.empty((0, 0) if self.rule else 0) if scores is None else scores,
              *self._more_of_loop(sets))  # fmt: skip
@@ -218,7 +220,7 @@ class Runner:
         for part, rows in self.joint.pieces(matrix, order, self.ids):
             found = np.empty((part.stop - part.start, self.n_classes))
             loop_of(self.learner)(
-                *rows, codes[part], weights[part], self.n_classes, state.columns,
+                Rows(*rows, codes[part], weights[part]), self.n_classes, state.columns,
                 self.width, state.scalars.reshape(1, -1), self.parameters, self.query, self.key, state.tally, found,
                 own, self.costs.arrays if self.costs else NO_COSTS,
             )  # fmt: skip

@@ -11,10 +11,11 @@ from blocksvm.kernels.crammer_singer import (
     crammer_singer_pass,
     crammer_singer_shares,
 )
+from blocksvm.kernels.dual_cd import Limits
 from blocksvm.kernels.several import add_rows_to_several
 from blocksvm.problems.crammer_singer import CrammerSinger, crammer_singer
-from blocksvm.solvers.dual_cd import CONJUGATE, NO_PAUSES, NO_SHARES
-from blocksvm.solvers.protocol import SHARE, SavedRun, State, Task, Visit
+from blocksvm.solvers.dual_cd import CONJUGATE
+from blocksvm.solvers.protocol import SavedRun, State, Task, Visit
 from blocksvm.solvers.side_by_side import SideBySide
 from blocksvm.sources.block import Block
 
@@ -48,13 +49,9 @@ class CrammerSingerCD(SideBySide):
             add_rows_to_several(*block.matrix, alpha, self.bias, state["w"].reshape(-1), state["w"].shape[1])
         state["sums"][CONJUGATE] = total
 
-    def visit_rows(self, block: Block, state: State, visit: Visit, order: np.ndarray, shrinking: tuple) -> tuple:
-        above, _, beyond, longest = shrinking
-        return crammer_singer_pass(
-            *block.matrix, block.y, block.weights, block.sq_norms, order, self.bias, self.problem.costs, above, beyond,
-            longest, state["w"].reshape(-1), state["w"].shape[1], state["alpha"], visit.arrays["active"], state["rest"],
-            state.get("pauses", NO_PAUSES), visit.arrays.get(SHARE, NO_SHARES),
-        )  # fmt: skip
+    def visit_rows(self, block: Block, state: State, visit: Visit, order: np.ndarray, limits: Limits) -> tuple:
+        arrays, width = self.pass_arrays(state, visit), state["w"].shape[1]
+        return crammer_singer_pass(block.row_arrays, order, self.bias, self.problem.costs, limits, arrays, width)
 
     def shares(self, block: Block, scores: np.ndarray, state: State, out: np.ndarray) -> None:
         crammer_singer_shares(

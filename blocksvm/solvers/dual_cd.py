@@ -10,6 +10,9 @@ import numpy as np
 
 from blocksvm.errors import InputError, called
 from blocksvm.kernels.dual_cd import (
+    Limits,
+    Objective,
+    PassArrays,
     dual_cd_pass,
     dual_coefficients,
     leave_resting,
@@ -52,7 +55,7 @@ REST_VISITS = 3  # and as many outer iterations come before any row may rest: th
 # all rows, and bring back those that can move.
 LONGEST_REST = 31
 
-NO_PAUSES, NO_SHARES = np.empty(0, np.uint8), np.empty(0)  # without a working set
+NO_SHARES = np.empty(0)  # without a working set
 
 # Of a free bias: what the constant feature's weight is regularised towards, how far that was from it before the last
 # outer iteration, and the multiple of that by which it moved.
@@ -103,7 +106,7 @@ class DualCD(TellsShares):
         problem = make_problem(self.settings, bias, task.source)
         self.problem = replace(problem, free_bias=task.free_bias, apart=task.merges)
         self.bias, self.real_targets = self.problem.bias, self.problem.real
-        self.cost = self.problem.cost_by_sign()
+        self.objective = Objective(self.problem.bias, self.problem.cost_by_sign(), self.problem.own)
         self.one_pass = self.problem.loss.compiled(dual_cd_pass)
         self.prior = np.empty(0)
         self.declare(task)
@@ -189,7 +192,7 @@ class DualCD(TellsShares):
         state["w"][:] = 0.0
         for block in blocks:
             alpha = state["alpha"][block.rows]
-            row = (block.y, block.weights, self.cost, problem.own)
+            row = (block.y, block.weights, self.objective.cost, problem.own)
             if ratio is not None:
                 largest = problem.loss.compiled(make_feasible)(alpha, *row, ratio, largest)
                 state["alpha"][block.rows] = alpha
@@ -220,7 +223,7 @@ class DualCD(TellsShares):
         longest = LONGEST_REST if self.with_set else REST_VISITS
         beyond = REST_BEYOND * self.problem.unit if reading and outers >= REST_VISITS else np.inf
         pg_max, pg_min, dropped, nnz, loss, resting, change, gain, shares = self.visit_rows(
-            block, state, visit, order, (shrinking.above, shrinking.below, beyond, longest)
+            block, state, visit, order, Limits(shrinking.above, shrinking.below, beyond, longest)
         )
         if shares_before is not None:
             arrays[SHARE][:] = shares_before
@@ -247,19 +250,24 @@ class DualCD(TellsShares):
         """Compact ``order`` to the rows that are not at rest; returns how many."""
         return len(order) if visit.of_the_set else leave_resting(order, state["rest"], visit.arrays["active"])
 
-    def visit_rows(self, block: Block, state: State, visit: Visit, order: np.ndarray, shrinking: tuple) -> tuple:
-        """The kernel's pass over the rows of ``order``, and what it returns; shrinking: as ``dual_cd_pass`` has it."""
-        problem = self.problem
-        return self.one_pass(
-            *block.matrix, block.y, block.weights, block.sq_norms, order, problem.bias, self.cost, problem.own,
-            *shrinking, visit.sigma, state["w"], state["alpha"], visit.arrays["active"], state["rest"],
-            state.get("pauses", NO_PAUSES), visit.arrays.get(SHARE, NO_SHARES),
+    def visit_rows(self, block: Block, state: State, visit: Visit, order: np.ndarray, limits: Limits) -> tuple:
+        """The kernel's pass over the rows of ``order``, and what it returns."""
+        arrays = self.pass_arrays(state, visit)
+        return self.one_pass(block.row_arrays, order, self.objective, limits, visit.sigma, arrays)
+
+    @staticmethod
+    def pass_arrays(state: State, visit: Visit) -> PassArrays:
+        """What the kernel updates."""
+        rest, arrays = state["rest"], visit.arrays
+        return PassArrays(
+            state["w"].reshape(-1), state["alpha"], arrays["active"], rest, state.get("pauses", rest[:0]),
+            arrays.get(SHARE, NO_SHARES),
         )  # fmt: skip
 
     def shares(self, block: Block, scores: np.ndarray, state: State, out: np.ndarray) -> None:
-        problem = self.problem
-        problem.loss.compiled(shares_of_gap)(
-            scores, block.y, block.weights, state["alpha"], self.cost, problem.own, state["rest"], state["pauses"], out
+        _, cost, own = self.objective
+        self.problem.loss.compiled(shares_of_gap)(
+            scores, block.y, block.weights, state["alpha"], cost, own, state["rest"], state["pauses"], out
         )
 
     def begin_outer(self, state: State) -> None:

@@ -39,8 +39,4 @@ class DualCDWithExtrapolation(DualCD):
 
     def step(self, block: Block, state: State, members: np.ndarray, moved: np.ndarray, scores: np.ndarray) -> tuple:
         """The kernel's step, and what it returns."""
-        problem = self.problem
-        return self.extrapolate(
-            *block.matrix, block.y, block.weights, members, problem.bias, self.cost, problem.own, state["w"],
-            state["alpha"], moved, scores,
-        )  # fmt: skip
+        return self.extrapolate(block.row_arrays, members, self.objective, state["w"], state["alpha"], moved, scores)

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from blocksvm.kernels.dual_cd import Objective
 from blocksvm.kernels.margins import sum_of_squares
 from blocksvm.kernels.pegasos import pegasos_pass, suffix_sum
 from blocksvm.memory import Budget
@@ -67,7 +68,8 @@ class Pegasos(Solver):
         batch = self.batch = self.settings["batch"]
         self.lam = 1.0 / problem.total_cost
         self.radius = math.inf if self.dual else radius_of(problem)
-        self.cost = problem.cost_by_sign() * (problem.n_samples / problem.total_cost)
+        cost = problem.cost_by_sign() * (problem.n_samples / problem.total_cost)
+        self.objective = Objective(problem.bias, cost, problem.own)
         self.one_pass = problem.loss.compiled(pegasos_pass)
         self.chosen = np.empty(min(batch, problem.n_samples), np.int32)
         self.steps_of = np.empty(len(self.chosen))
@@ -109,9 +111,9 @@ class Pegasos(Solver):
         """Steps over the sub-batches of the block, consecutive in ``order``."""
         scalars = state["scalars"]
         loss, nnz, _ = self.one_pass(
-            *block.matrix, block.y, block.weights, block.sq_norms, order, self.batch, self.problem.bias, self.cost,
-            self.problem.own, self.problem.loss.curvature, self.lam, self.radius, state["v"], state["lagged"],
-            state.get("b", NOTHING), state.get("b_lagged", NOTHING), scalars[:5], self.chosen, self.steps_of,
+            block.row_arrays, order, self.batch, self.objective, self.problem.loss.curvature, self.lam, self.radius,
+            state["v"], state["lagged"], state.get("b", NOTHING), state.get("b_lagged", NOTHING), scalars[:5],
+            self.chosen, self.steps_of,
         )  # fmt: skip
         # a row's cost here is l C_i / sum C, so this is the sum of C_i * loss
         loss *= self.problem.total_cost / self.problem.n_samples

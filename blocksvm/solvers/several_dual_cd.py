@@ -13,6 +13,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from blocksvm.kernels.dual_cd import Limits, Objective
 from blocksvm.kernels.several import (
     add_rows_to_several,
     leave_rows_at_rest,
@@ -24,13 +25,11 @@ from blocksvm.kernels.several import (
 from blocksvm.memory import Budget
 from blocksvm.problems.problem import Certificate
 from blocksvm.problems.several import CERTIFIED, REL_GAP, SeveralProblems, each_against_the_rest
-from blocksvm.solvers.dual_cd import CONJUGATE, NO_SHARES
-from blocksvm.solvers.protocol import SHARE, SavedRun, SeveralProblemsSolver, State, StateArray, Task, Visit
+from blocksvm.solvers.dual_cd import CONJUGATE
+from blocksvm.solvers.protocol import SavedRun, SeveralProblemsSolver, State, StateArray, Task, Visit
 from blocksvm.solvers.side_by_side import SideBySide
 from blocksvm.sources.block import Block
 from blocksvm.sources.source import Source
-
-NO_PAUSES = np.empty((0, 0), np.uint8)
 
 
 class SeveralDualCD(SideBySide, SeveralProblemsSolver):
@@ -99,14 +98,13 @@ class SeveralDualCD(SideBySide, SeveralProblemsSolver):
             order, state["rest"], self.live(state), visit.arrays["active"], not visit.of_the_set
         )  # fmt: skip
 
-    def visit_rows(self, block: Block, state: State, visit: Visit, order: np.ndarray, shrinking: tuple) -> tuple:
+    def visit_rows(self, block: Block, state: State, visit: Visit, order: np.ndarray, limits: Limits) -> tuple:
         problem, reading = self.problem, not visit.of_the_set
         first = reading and visit.passes == 0
         return self.one_pass(
-            *block.matrix, problem.codes(block), problem.reals(block), block.weights, block.sq_norms, order, self.bias,
-            problem.sides.table, problem.cost, problem.own, *shrinking, self.live(state), reading, first,
-            state["scale"], state["w"].reshape(-1), state["w"].shape[1], state["alpha"], visit.arrays["active"],
-            state["rest"], state.get("pauses", NO_PAUSES), visit.arrays.get(SHARE, NO_SHARES), state["conjugates"],
+            block.row_arrays._replace(y=problem.codes(block)), problem.reals(block), order,
+            Objective(self.bias, problem.cost, problem.own), problem.sides.table, limits, self.live(state), reading,
+            first, state["scale"], self.pass_arrays(state, visit), state["w"].shape[1], state["conjugates"],
             state["seen"] if first else np.zeros(self.n_vectors),
         )  # fmt: skip
 

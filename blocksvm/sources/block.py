@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from blocksvm.errors import InputError, called
+from blocksvm.kernels.row_arrays import Rows
 
 ROW_BYTES = 8 + 8 + 8  # indptr, sq_norms, rows; y and weights come on top
 CODE_BYTES, REAL_BYTES, WEIGHT_BYTES = 2, 8, 8  # of y as codes, of y as real numbers, of a weight
@@ -65,6 +66,11 @@ class Block:
     def matrix(self) -> tuple:
         """(indptr, indices, values), as the kernels take them."""
         return self.indptr, self.indices, self.values
+
+    @property
+    def row_arrays(self) -> Rows:
+        """What kernels read of the rows."""
+        return Rows(self.indptr, self.indices, self.values, self.y, self.weights, self.sq_norms)
 
     def __getitem__(self, rows: slice) -> Block:
         """A Block of consecutive rows; down to one row.  Entries are views, the offsets are new."""
