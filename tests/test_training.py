@@ -453,7 +453,7 @@ def test_too_little_memory_is_refused_with_the_need_before_reading(store):
     for settings in ({}, {"solver": "pegasos"}, {"block_chunks": 5}):
         with Store(store) as source:
             with pytest.raises(
-                InputError, match=r"memory=0.01MB is too small: [0-9.]+MB are needed \(weights"
+                InputError, match=r"memory=0.007MB is too small: [0-9.]+MB are needed \(weights"
             ) as error:
                 looped(source, memory=7_000, **settings)
             assert source.cost.blocks == 0
@@ -476,7 +476,7 @@ def test_the_plan_stays_within_the_budget_and_covers_the_arrays(store):
     assert not run.events[0]["resident"]
     assert run.events[0]["blocks"] > 1
     assert sum(run.result.memory.values()) <= budget
-    arenas = sum(arena.memory.nbytes for arena in run.loop.supply.feed.arenas)
+    arenas = sum(arena.memory.nbytes for arena in run.loop.reader.arenas)
     state = sum(array.nbytes for array in run.loop.state.values())
     assert arenas + state <= sum(run.result.memory.values()) + 16
 
