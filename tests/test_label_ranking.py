@@ -133,7 +133,8 @@ def test_from_text_to_rankings(store, tmp_path, capsys):
                        for s, own in zip(scores, member, strict=True)])  # fmt: skip
     assert f"perfect rankings {perfect:.6f}" in err
     assert "sets of 0, 10, 20, 30" in run_in_process(capsys, info_main, tmp_path / "m.h5")[1]
-    last = [json.loads(line) for line in (tmp_path / "t.jsonl").read_text().split("\n")[:-1]][-2]
+    events = [json.loads(line) for line in (tmp_path / "t.jsonl").read_text().split("\n")[:-1]]
+    last = [event for event in events if event["event"] == "outer"][-1]
     assert (last["mistakes"], last["rows"]) == (mistakes, N)
     assert last["cumulative_loss"] == pytest.approx(loss, rel=1e-6)
     assert last["valid_accuracy"] == perfect

@@ -236,7 +236,7 @@ def test_from_text_to_predictions(tmp_path, capsys):
     assert "mistakes" not in err
     events = [json.loads(line) for line in log.read_text().splitlines()]
     assert events[0]["learner_settings"]["targets"] == "numbers"
-    assert events[-2]["squared_errors"] > 0.0
+    assert [event for event in events if event["event"] == "outer"][-1]["squared_errors"] > 0.0
     code, out, err = run_in_process(capsys, predict, model, tmp_path / "new.svm", "--scores")
     assert code == 0, err
     z = np.array(out.split(), dtype=float)

@@ -65,7 +65,8 @@ def test_held_out_accuracy_is_what_predict_prints(rows, store, tmp_path, run, ca
     options = ["--valid", valid, "--log", log, "--schedule", "1", "--max-outer", "3", "--tol", "0", "--bias", bias]
     code, out, err = run(store, model, *options)
     assert code == 0, err
-    outer = [json.loads(line) for line in log.read_text().splitlines()][1:-1]
+    events = [json.loads(line) for line in log.read_text().splitlines()]
+    outer = [event for event in events if event["event"] == "outer"]
     assert f"{outer[-1]['valid_accuracy']:.4f}" in err
     for given in (valid, tmp_path / "valid.svm"):
         code, _, err = run_in_process(capsys, predict_main, model, given)

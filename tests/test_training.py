@@ -476,7 +476,7 @@ def test_the_plan_stays_within_the_budget_and_covers_the_arrays(store):
     assert not run.events[0]["resident"]
     assert run.events[0]["blocks"] > 1
     assert sum(run.result.memory.values()) <= budget
-    arenas = sum(arena.memory.nbytes for arena in run.loop.supply.feed.arenas)
+    arenas = sum(arena.memory.nbytes for arena in run.loop.reader.arenas)
     state = sum(array.nbytes for array in run.loop.state.values())
     assert arenas + state <= sum(run.result.memory.values()) + 16
 
