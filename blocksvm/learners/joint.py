@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from blocksvm.errors import InputError, called
+from blocksvm.kernels.row_arrays import Rows
 from blocksvm.labels import SETS as LABEL_SETS
 from blocksvm.labels import Labels, count, has_label, keep, kind_of, listed
 from blocksvm.learners.costs import COST_RULE, COSTS, CostMatrix
@@ -69,7 +70,7 @@ class JointLearner:
         scores = np.empty((n, self.k))
         runner, state = self.runner, self.state
         loop_of(runner.learner)(
-            *self.joint.rows(X), codes, weights, self.k, state.columns, runner.width, state.scalars.reshape(1, -1),
+            Rows(*self.joint.rows(X), codes, weights), self.k, state.columns, runner.width, state.scalars.reshape(1, -1),
             runner.parameters, runner.query, runner.key, state.tally, scores, table.arrays if table else NO_SETS,
             self.costs.arrays if self.costs else NO_COSTS,
         )  # fmt: skip
