@@ -29,8 +29,8 @@ def visit(*arguments):
     print(time.time() - float(os.environ["BEGAN"]), file=sys.stderr, flush=True)
     os._exit(0)
 def then():
-    from blocksvm.training import visitor
-    visitor.Visitor.visit = visit
+    from blocksvm.training.loop import OuterLoop
+    OuterLoop._visit = visit
     return catch()
 catch, console.catch_signals = console.catch_signals, then
 sys.argv = ["train", *sys.argv[1:]]

@@ -20,8 +20,7 @@ from blocksvm.conversion.convert import SplitSettings, split
 from blocksvm.kernels.loss import AT_REST, FREE, NEAR, conjugate, direction, stationarity, value
 from blocksvm.problems import loss as losses
 from blocksvm.sources.store.reader import Store
-from blocksvm.training import working_set
-from blocksvm.training.certificate import Attempts
+from blocksvm.training.certificate import CertificatePolicy
 from experiments.report import machine
 from experiments.schedules import seconds_to_gap
 from experiments.working_set import budget
@@ -129,12 +128,11 @@ RULES = {"share of the gap": None, "|G|": by_gradient, "at random": at_random, "
 def readings_by(store: Path, memory: int, rule) -> int | None:
     """Readings to the gap where the set's rows are chosen by a rule: a run of K iterations of one pass a visit, whose
     certificate is taken at its end, for rising K; None where ``MOST_READINGS`` are not enough."""
-    kept, poor, worthwhile = losses.share_of_gap, working_set.POOR, Attempts.worthwhile
+    kept, due = losses.share_of_gap, CertificatePolicy.due
     if rule is not None:
         rule.__name__ = rule.__qualname__ = kept.__name__
         losses.share_of_gap = rule
-    working_set.POOR = 0.0  # a set that brings little is not left empty
-    Attempts.worthwhile = lambda *asked: False
+    CertificatePolicy.due = lambda *asked: False
     losses._compiled.cache_clear()
     losses._share_of_gap.cache_clear()
     try:
@@ -144,7 +142,7 @@ def readings_by(store: Path, memory: int, rule) -> int | None:
                 if fitted.certificate.rel_gap <= GAP:
                     return outers + 1
     finally:
-        losses.share_of_gap, working_set.POOR, Attempts.worthwhile = kept, poor, worthwhile
+        losses.share_of_gap, CertificatePolicy.due = kept, due
         losses._compiled.cache_clear()
         losses._share_of_gap.cache_clear()
     return None

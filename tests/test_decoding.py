@@ -154,7 +154,7 @@ def test_nothing_is_changed_for_others_and_linux_is_not_needed(path):
 def test_blosc_has_one_thread_until_the_last_of_our_calls_ends(monkeypatch):
     monkeypatch.setattr(codec.blosc, "use_threads", True)
     with contextlib.ExitStack() as later:
-        with codec._one_thread():
-            later.enter_context(codec._one_thread())
+        with codec.one_thread():
+            later.enter_context(codec.one_thread())
         assert codec.blosc.use_threads is False
     assert codec.blosc.use_threads is True

@@ -22,7 +22,7 @@ from blocksvm.sources.matrix import Matrix
 from blocksvm.sources.store.reader import open_store
 from blocksvm.train import main as train_main
 from blocksvm.training.schedule import LEAST_READ, MOST_PASSES
-from blocksvm.training.working_set import KEPT, WorkingSet, largest_first
+from blocksvm.training.working_set import KEPT, LOWERED, WorkingSet, largest_first
 
 LOSSES = ("hinge", "squared-hinge", "logistic")
 CHUNK_ROWS = np.arange(0, 160, 8)
@@ -136,7 +136,7 @@ class PlainSet:
         self.seen = self.left_out = 0.0
 
     def begin_reading(self, anew):
-        self.least = 0.0
+        self.least *= LOWERED
         self.seen = self.left_out = 0.0
         if anew:
             self.members = {}
@@ -203,6 +203,7 @@ def test_members_are_those_of_the_plain_rule_and_hold_the_rows(seed):
                 assert np.array_equal(again.members, ours.members)
                 assert np.array_equal(again.block.indices, held.indices)
                 ours = again
+        ours.end_reading()
 
 
 @settings(deadline=None, max_examples=30)

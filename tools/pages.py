@@ -119,11 +119,10 @@ def settings_table(settings) -> str:
 
 def settings() -> str:
     """The page of all settings: runs, solvers, learners, losses, formats, structured learners."""
-    from blocksvm.training.methods import SOLVERS, get_method
-
     from blocksvm.formats import FORMATS
     from blocksvm.formats.choices import all_choices
     from blocksvm.learners import LEARNERS, get_learner
+    from blocksvm.learners.methods import SOLVERS, get_method
     from blocksvm.learners.protocol import COMMON_SETTINGS
     from blocksvm.problems import LOSSES, get_loss
     from blocksvm.structured import LEARNERS as STRUCTURED

@@ -70,6 +70,8 @@ def certified(
         found = certify(problem, w, alpha, blocks(), stopped, enough, solver.prior, seen_block)
         if found is None or isinstance(found, Missed):
             return found
+        if working_set is not None:
+            working_set.end_reading()
         certificate, drift = found
         # w made anew from alpha differs from it by rounding alone, and what is measured of that is in the gap
         if drift <= LARGEST_DRIFT or rebuilt or not isinstance(solver, TellsShares):
@@ -169,7 +171,7 @@ def enough_gap(dual: float | None, tol: float) -> float:
 # What visits suggest of the gap is seen before each row's own step, while w moves on: the certified gap is this part of
 # it, until a certificate has told what it is here (measured: 0.05 to 0.25 where passes over a working set come between
 # the visits, 0.45 to 0.75 on a million rows without).
-FIRST_RATIO = 0.1
+FIRST_RATIO = 0.2
 WORK_BETWEEN = 10.0  # readings of all rows, in nonzeros visited: after so many a certificate costs little beside them
 
 

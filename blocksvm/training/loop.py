@@ -100,6 +100,7 @@ class OuterLoop(Run):
         progress, tally, solver = self.progress, self.tally, self.plan.solver
         seen = None
         if self.working_set is not None:
+            self.working_set.end_reading()
             seen = self.working_set.seen
         primal, progress.dual, progress.gap = solver.estimates(self.state, progress.loss_sum, seen)
         progress.gap_of = "rows"

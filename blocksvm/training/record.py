@@ -134,7 +134,7 @@ class Progress:
 
     def begin_cycle(self, work: float) -> None:
         """All rows will be read, or have been for a certificate, which took so much work."""
-        self.cycle_gain, self.cycle_work, self.last_worth = 0.0, work, 1.0
+        self.cycle_gain, self.cycle_work = 0.0, work
 
 
 def alike(found):

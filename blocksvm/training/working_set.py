@@ -18,6 +18,7 @@ from blocksvm.sources.source import Source, bytes_of_blocks, new_block
 
 RESIDENT_SHARE = 0.2  # of the nonzeros: a larger working set saves nothing where all rows are in memory
 KEPT = 0.8  # of the room, where not all candidates fit: what is left is for those of the blocks to come
+LOWERED = 0.25  # of the least share in a reading, the least in the next: shares fall, but not all rows are copied anew
 BIN_BITS, BINS = 48, 1 << 15  # of a share's bits, those that are not looked at to find most of the largest ones
 # Bytes of a row: of the source, where to find its slot; of one that may be a member, its share, its places among the
 # members and in their order, and what choosing them takes; of one in a slot, also whether it is a member.
@@ -82,7 +83,7 @@ class WorkingSet:
         self.member = np.zeros(most, np.uint8)
         self.held_share = np.zeros(most)
         self.used = np.zeros(3, np.int64)
-        self.least = 0.0  # the least share that a member of this reading has, once not all candidates fit
+        self.least = self.reached = 0.0  # the least share of a member, now and when the last reading had ended
         self.seen = self.left_out = 0.0
         self._settle()
 
@@ -113,13 +114,17 @@ class WorkingSet:
 
     def begin_reading(self, anew: bool) -> None:
         """All rows will pass by once more; anew: no row is a member before it has."""
-        self.least = 0.0
+        self.least = LOWERED * self.reached
         self.seen = self.left_out = 0.0
         if anew:
             self.member[:] = 0
             self.used[1:] = 0
             self.make_room()  # the same rows have the same places if the reading is broken off and begun again
             self._settle()
+
+    def end_reading(self) -> None:
+        """All rows have passed by."""
+        self.reached = self.least
 
     def offer(self, block: Block, share: np.ndarray) -> None:
         """A block has been visited; share (n,) float64 of its rows' shares of the gap, below 0 for a row at rest."""
@@ -174,7 +179,7 @@ class WorkingSet:
             "lengths": np.diff(self.held.indptr[: n + 1]),
             "share": self.held_share[:n],
             "member": self.member[:n],
-            "sums": np.array([self.least, self.seen, self.left_out]),
+            "sums": np.array([self.least, self.reached, self.seen, self.left_out]),
         }
 
     def restore(self, saved: dict[str, np.ndarray], blocks: Iterable[Block]) -> None:
@@ -182,7 +187,7 @@ class WorkingSet:
         rows, lengths, share, member = (saved.get(name, np.empty(0)) for name in ("rows", "lengths", "share", "member"))
         n, most = len(rows), len(self.slots)
         sound = n <= len(self.member) and len(lengths) == len(share) == len(member) == n
-        sound = sound and len(saved.get("sums", ())) == 3 and bool((lengths >= 0).all()) and lengths.sum() <= self.room
+        sound = sound and len(saved.get("sums", ())) == 4 and bool((lengths >= 0).all()) and lengths.sum() <= self.room
         if not sound or not ((rows >= 0) & (rows < most)).all() or len(np.unique(rows)) < n:
             raise InputError("the checkpoint's working set is of another run; start afresh")
         self.held.rows[:n], self.held_share[:n], self.member[:n] = rows, share, member != 0
@@ -190,7 +195,7 @@ class WorkingSet:
         self.slots[rows] = np.arange(n, dtype=np.int32)
         chosen = self.member[:n] > 0
         self.used[:] = n, np.count_nonzero(chosen), lengths[chosen].sum()
-        self.least, self.seen, self.left_out = saved["sums"].tolist()
+        self.least, self.reached, self.seen, self.left_out = saved["sums"].tolist()
         held = arrays_of(self.held)
         found = [bring_back(*arrays_of(block), self.slots, *held, self.room) for block in blocks] if n else []
         if sum(found) != n or min(found, default=0) < 0:

@@ -74,7 +74,8 @@ def read_pieces(group, name: str, dtype, begin: int = 0, end: int | None = None)
             _, raw = dataset.id.read_direct_chunk((start,))
             if codec.checksum(raw) != int(checksums[k]):
                 raise ValueError("checksum does not match")
-            codec.decode(raw, piece)
+            with codec.one_thread():
+                codec.decode(raw, piece)
         except DAMAGE as error:
             raise damaged(group, f"{name}, piece {k}", error, "is damaged") from error
         yield start, piece[: min(chunk, length - start)]

@@ -39,7 +39,8 @@ STORED = 1  # HDF5's mask for "the first filter was not applied to this chunk"
 
 
 @contextmanager
-def _one_thread():
+def one_thread():
+    """Blosc uses the calling thread alone, as long as anybody asks for that; then whatever others have set."""
     global _under_way, _theirs
     with _switching:
         if not _under_way:
@@ -56,12 +57,12 @@ def _one_thread():
 
 def encode(array: np.ndarray) -> bytes:
     """Compress a contiguous 1-D array (byte shuffle over its item size)."""
-    with _one_thread():
+    with one_thread():
         return blosc.compress(array, CODEC.encode(), LEVEL, blosc.SHUFFLE)
 
 
 def _unshuffled(array: np.ndarray) -> bytes:
-    with _one_thread():
+    with one_thread():
         return blosc.compress(array, UNSHUFFLED_CODEC.encode(), UNSHUFFLED_LEVEL, blosc.NOSHUFFLE)
 
 
@@ -82,7 +83,8 @@ def encode_or_store(array: np.ndarray) -> tuple[bytes, int]:
 
 
 def decode(raw, out: np.ndarray) -> None:
-    """Decompress ``raw`` into ``out``, which must hold exactly what was compressed; ValueError where it does not."""
+    """Decompress ``raw`` into ``out``, which must hold exactly what was compressed, within ``one_thread``; ValueError
+    where it does not."""
     if len(raw) < HEADER:
         raise ValueError(f"compressed data of {len(raw)} bytes, which are no header")
     n_bytes, _, n_packed = SIZES.unpack_from(raw)
@@ -91,8 +93,7 @@ def decode(raw, out: np.ndarray) -> None:
     if n_packed != len(raw):  # Blosc trusts it, and would read beyond the end
         raise ValueError(f"compressed data that claims {n_packed} bytes and has {len(raw)}")
     try:
-        with _one_thread():
-            blosc.decompress(raw, out)
+        blosc.decompress(raw, out)
     except RuntimeError as error:
         raise ValueError(str(error)) from error
 

@@ -107,8 +107,9 @@ class Decoder:
         if CAN_ANNOUNCE and self.spent.bytes_read <= MEMORY_SPEED * self.spent.seconds_reading:
             for chunk in ahead:
                 self._announce(chunk)
-        for chunk in chunks:
-            row, entry = self._decode_chunk(block, chunk, row, entry, end)
+        with codec.one_thread():  # once for all chunks: it takes a lock
+            for chunk in chunks:
+                row, entry = self._decode_chunk(block, chunk, row, entry, end)
 
     def _fill_more(self, block: Block, records: np.ndarray, here: slice) -> None:
         """What a block's rows have of their records besides what ``fill_rows`` takes from them."""
