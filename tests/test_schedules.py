@@ -254,8 +254,8 @@ def test_a_pass_between_blocks_waits_for_blocks_of_some_size(schedule):
     assert asked(LEAST_READ, passes=1) == overlap
     assert asked(LEAST_READ, ready=True) != overlap
     # where the last pass was worth little, more blocks come before the next one
-    assert asked(3.0 * LEAST_READ, last_worth=0.3) == overlap
-    assert asked(4.0 * LEAST_READ, last_worth=0.3) and asked(LEAST_READ, last_worth=9.0)
+    assert asked(11.0 * LEAST_READ, last_worth=0.3) == overlap
+    assert asked(11.2 * LEAST_READ, last_worth=0.3) and asked(LEAST_READ, last_worth=9.0)
     assert not asked(9.0, passes=MOST_PASSES)
 
 
