@@ -80,7 +80,7 @@ class Schedule(Protocol):
     def between(self, stats: PassStats, ready: bool, last_worth: float) -> bool:
         """Whether a pass over the working set is made between two blocks: the less the last one was worth, the more
         blocks come before the next (its square needed less time on eight sets than its first power: 0.85 to 1.0)."""
-        return not stats.passes and stats.read * min(1.0, last_worth) ** 2 >= LEAST_READ
+        return not stats.passes and stats.read * min(1.0, max(0.0, last_worth)) ** 2 >= LEAST_READ
 
     def behind(self, stats: PassStats) -> bool:
         """Whether one is made when all blocks have been visited, or the set has been chosen anew: as long as passes add
