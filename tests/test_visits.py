@@ -58,7 +58,7 @@ class Elsewhere:
         solver, state = self.loop.plan.solver, self.loop.state
         sent = None if task.members is None else block
         result = self.pool.submit(visit_there, *self.own, task, sent, part_of(solver, block, state)).result()
-        add(solver, state, result)
+        add(state, result)
         return result
 
 
@@ -148,7 +148,7 @@ def test_only_the_feature_arrays_are_touched_before_a_result_is_added(rows, sett
     assert len(result.passes) == len(result.seconds) == 1
     assert result.features is None
     assert all(np.array_equal(array, state[name]) for name, array in before.items())
-    add(solver, state, result)
+    add(state, result)
     assert any(not np.array_equal(array, state[name]) for name, array in before.items())
 
 

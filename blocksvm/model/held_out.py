@@ -12,7 +12,7 @@ from blocksvm.conversion.ids import IdIndex
 from blocksvm.errors import InputError
 from blocksvm.labels import NUMBERS, SETS, Labels, label_text
 from blocksvm.memory import Budget
-from blocksvm.model.values import count_correct, count_sets, decision_pieces, piece_bytes, sum_squared_errors
+from blocksvm.model.values import count_right, decision_pieces, piece_bytes, sum_squared_errors
 from blocksvm.problems.several import membership
 from blocksvm.solvers.protocol import Completion, Solver
 from blocksvm.sources.block import Arena
@@ -89,10 +89,8 @@ class HeldOut:
             pieces = decision_pieces(block.matrix, own, bias, completion)
             if self.real:
                 total += sum_squared_errors(pieces, block.y, self.predicts_rows)
-            elif self.member is not None:
-                total += count_sets(pieces, block.y, self.member, self.ranks)
             else:
-                total += count_correct(pieces, block.y)
+                total += count_right(pieces, block.y, self.member, self.ranks)
         mean = total / self.n_scored
         return math.sqrt(mean) if self.real else mean
 

@@ -117,6 +117,11 @@ def count_sets(pieces: Pieces, y: np.ndarray, member: np.ndarray, ranks: bool) -
     return correct
 
 
+def count_right(pieces: Pieces, y: np.ndarray, member: np.ndarray | None, ranks: bool) -> int:
+    """Rows whose label is predicted, or where there are sets of them (``member``) whose set is."""
+    return count_correct(pieces, y) if member is None else count_sets(pieces, y, member, ranks)
+
+
 def sum_squared_errors(pieces: Pieces, y: np.ndarray, predicts_rows: bool = False) -> float:
     """Sum of (z_i - y_i)^2 over the rows that have a target; predicts_rows: every row has the target 0."""
     total = 0.0

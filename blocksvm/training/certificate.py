@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from blocksvm.model.values import Pieces, count_correct, count_sets, decision_pieces, sum_squared_errors
+from blocksvm.model.values import Pieces, count_right, decision_pieces, sum_squared_errors
 from blocksvm.problems.problem import Certificate, Problem
 from blocksvm.solvers.protocol import (
     Completion,
@@ -19,7 +19,7 @@ from blocksvm.solvers.protocol import (
     TellsShares,
 )
 from blocksvm.sources.block import Block
-from blocksvm.training.visit import part_of
+from blocksvm.training.visit import of_axis, part_of, put_rows
 from blocksvm.training.working_set import WorkingSet
 
 LARGEST_DRIFT = 1e-9  # relative to ||w||^2: w is recomputed from alpha where the two have drifted apart by more
@@ -85,9 +85,7 @@ def offer_shares(solver: TellsShares, state: State, block: Block, scores: np.nda
     part = part_of(solver, block, state)
     share = np.empty(block.n_samples)
     solver.shares(block, scores, part, share)
-    for array in solver.state_arrays:
-        if array.axis == "row" and array.in_visits:
-            state[array.name][block.rows] = part[array.name]
+    put_rows(state, block.rows, of_axis(solver, part, "row"))
     working_set.offer(block, share)
 
 
@@ -136,10 +134,8 @@ def evaluate(
         pieces = values_of(solver, w, block, completion)
         if solver.real_targets:
             total += sum_squared_errors(pieces, block.y, solver.predicts_rows)
-        elif solver.member is not None:
-            total += count_sets(pieces, block.y, solver.member, solver.ranks)
         else:
-            total += count_correct(pieces, block.y)
+            total += count_right(pieces, block.y, solver.member, solver.ranks)
         rows += block.n_samples
         if stopped():
             return None

@@ -12,6 +12,7 @@ certificate says that the optimum is reached.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
@@ -37,6 +38,8 @@ from blocksvm.training.run import Run
 from blocksvm.training.schedule import Replay
 from blocksvm.training.visit import VisitTask
 from blocksvm.training.working_set import WorkingSet, figures_of
+
+NO_CHUNKS, NO_MEMBERS = np.empty(0, np.int64), np.empty(0, np.int32)
 
 
 class OuterLoop(Run):
@@ -134,16 +137,17 @@ class OuterLoop(Run):
         if working_set is None:
             return
         self._turn(progress.set_passes, of_the_set=True)
-        members, stats = working_set.members, progress.set_stats(working_set)
+        stats = progress.set_stats(working_set)
         task = VisitTask(
-            np.empty(0, np.int64), (len(progress.set_passes), 0), self.plan.schedule, stats, members, between,
+            NO_CHUNKS, (len(progress.set_passes), 0), self.plan.schedule, stats, NO_MEMBERS, between,
             progress.last_worth,
         )  # fmt: skip
-        if not len(members) or not task.go_on(stats, self.ready()):
+        if not working_set.n_members or not task.go_on(stats, self.ready()):
             progress.set_passes.append(0)
             self.tally.set_passes.append(0)
             return
-        result = self.executor.visit(task, working_set.block)
+        members = working_set.members  # listed only where they are passed over
+        result = self.executor.visit(replace(task, members=members), working_set.block)
         if result.share is not None:
             working_set.share[members] = result.share[members]
         progress.count_set(result, stats, None if between or not progress.closed else working_set.left_out)

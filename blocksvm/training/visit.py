@@ -1,7 +1,7 @@
 """A visit: inner passes over one block, or over the working set, from a state to what they change.  Data in, data out.
 
     result = run_visit(solver, partition, task, block, part)        anywhere: a thread, a process, another machine
-    add(solver, state, result)                                      where the state is
+    add(state, result)                                              where the state is
 
 ``VisitTask`` says what is to be done, ``part`` is what the solver knows (``part_of``: feature and scalar arrays whole,
 of row arrays the block's entries), ``VisitResult`` what has changed.  Results of several blocks that were visited from
@@ -84,9 +84,8 @@ def run_visit(
         task.sigma,
     )
     solver.start_visit(visit)
-    axes = {array.name: array.axis for array in solver.state_arrays}
-    by_axis = {axis: {name: a for name, a in part.items() if axes[name] == axis} for axis in ("row", "scalar")}
-    result = VisitResult(block.rows, by_axis["row"], by_axis["scalar"], None, visit.arrays.get(SHARE))
+    entries, scalars = (of_axis(solver, part, axis) for axis in ("row", "scalar"))
+    result = VisitResult(block.rows, entries, scalars, None, visit.arrays.get(SHARE))
     order = np.empty(block.n_samples if task.members is None else len(task.members), np.int32)
     stats = task.stats
     going = True
@@ -118,10 +117,20 @@ def part_of(solver: Solver, block: Block, state: State) -> State:
     return part
 
 
-def add(solver: Solver, state: State, result: VisitResult) -> None:
+def of_axis(solver: Solver, part: State, axis: str) -> State:
+    """Of what a visit got, the arrays of an axis."""
+    return {array.name: part[array.name] for array in solver.state_arrays if array.in_visits and array.axis == axis}
+
+
+def put_rows(state: State, rows: np.ndarray, entries: State) -> None:
+    """Bring new entries of row arrays, those of ``rows`` (n,), into the state."""
+    for name, values in entries.items():
+        state[name][rows] = values
+
+
+def add(state: State, result: VisitResult) -> None:
     """Bring the result of a visit into the state that it began from."""
-    for name, entries in result.entries.items():
-        state[name][result.rows] = entries
+    put_rows(state, result.rows, result.entries)
     for name, values in result.scalars.items():
         state[name][:] = values
     for name, values in (result.features or {}).items():
@@ -138,8 +147,7 @@ def merge(solver: Solver, state: State, results: list[VisitResult], sigma: float
     scalars = {a.name: state[a.name].copy() for a in solver.state_arrays if a.axis == "scalar" and a.in_visits}
     for result in results:
         assert result.features is not None
-        for name, entries in result.entries.items():
-            state[name][result.rows] = entries
+        put_rows(state, result.rows, result.entries)
         for name, before in features.items():
             state[name] += (result.features[name] - before) / sigma
         for name, before in scalars.items():
@@ -161,5 +169,5 @@ class ThisProcess:
     def visit(self, task: VisitTask, block: Block) -> VisitResult:
         part = part_of(self.solver, block, self.state)
         result = run_visit(self.solver, self.partition, task, block, part, self.ready)
-        add(self.solver, self.state, result)
+        add(self.state, result)
         return result

@@ -32,9 +32,9 @@ def figures_of(working_set: WorkingSet | None) -> dict:
     """For a trace: members, their nonzeros, and their part of the gap that the last reading saw; null without a set."""
     if working_set is None:
         return {"set_rows": None, "set_nonzeros": None, "set_share": None}
-    members, seen, nnz = working_set.members, working_set.seen, working_set.n_nonzeros
-    share = 1.0 - working_set.left_out / seen if seen > 0.0 and len(members) else 0.0
-    return {"set_rows": len(members), "set_nonzeros": nnz, "set_share": share}
+    n, seen, nnz = working_set.n_members, working_set.seen, working_set.n_nonzeros
+    share = 1.0 - working_set.left_out / seen if seen > 0.0 and n else 0.0
+    return {"set_rows": n, "set_nonzeros": nnz, "set_share": share}
 
 
 def largest_first(share: np.ndarray, sizes: np.ndarray, number: np.ndarray, most: float) -> tuple[np.ndarray, float]:
@@ -106,6 +106,10 @@ class WorkingSet:
     @property
     def members(self) -> np.ndarray:
         return np.flatnonzero(self.member[: self.used[0]]).astype(np.int32)
+
+    @property
+    def n_members(self) -> int:
+        return int(self.used[1])
 
     @property
     def n_nonzeros(self) -> int:
