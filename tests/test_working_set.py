@@ -10,6 +10,7 @@ import pytest
 import reference
 import reference_losses
 from hypothesis import given, settings, strategies
+from scipy import sparse
 from training_cases import Run, SlowMatrix, make_store, random_rows, run_in_process, stop_after, train, visit_of
 
 from blocksvm.api import fit
@@ -354,6 +355,19 @@ def test_in_memory_its_rows_are_copied_where_there_is_room():
     assert max(event["set_nonzeros"] for event in ample.outer()) <= 0.25 * X.nnz
     assert counted["working set"] > 0
     assert tight.loop.working_set is None and "working set" not in tight.result.memory
+
+
+def test_blocks_with_a_set_are_better_than_all_rows_without_one():
+    """A little less memory than all rows and a set need, and blocks of them: the rows are read again, but the set is
+    there."""
+    X = sparse.random(4_000, 60, density=0.2, random_state=1, format="csr")
+    y = np.where(X @ np.ones(60) > 6.0, 1.0, -1.0)
+    ample = train(Matrix(X, y), memory=10**8, tol=1e-2, max_outer=9)
+    needed = sum(ample.result.memory.values())
+    less = train(Matrix(X, y), memory=needed - 1000, tol=1e-2, max_outer=9)
+    assert ample.events[0]["resident"] and len(ample.loop.plan.source.chunks) > 4
+    assert not less.events[0]["resident"] and less.loop.working_set is not None
+    assert sum(less.result.memory.values()) < needed
 
 
 def test_a_certificate_that_fails_chooses_the_set_anew_and_is_resumed(tmp_path):
