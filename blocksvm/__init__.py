@@ -16,7 +16,7 @@
 import sys
 from types import ModuleType
 
-__version__ = "0.1.0"
+__version__ = "0.1.0.dev0"
 
 # name -> the module that has it; imported on first use, so that commands start quickly
 _LAZY = {

@@ -26,6 +26,10 @@ def run(*arguments) -> subprocess.CompletedProcess:
     return subprocess.run([sys.executable, "-m", *arguments], capture_output=True, text=True, cwd=ROOT)
 
 
+def test_it_is_cited_by_its_version():
+    assert f"version: {blocksvm.__version__}\n" in (ROOT / "CITATION.cff").read_text()
+
+
 # ------------------------------------------------------------------------------------------------ the command
 
 
