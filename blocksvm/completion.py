@@ -2,62 +2,62 @@
 
 from __future__ import annotations
 
-from blocksvm.cli.completion import SHELLS, Described, described
-from blocksvm.cli.console import Parser, run
+import argparse
+from dataclasses import replace
+from importlib import import_module
+from inspect import signature
 
+from blocksvm.cli.console import Parser, run
+from blocksvm.errors import InputError
+
+SHELLS = ("bash", "zsh", "fish", "tcsh", "powershell")
 EPILOG = """in the file that your shell reads at its start:
   bash    eval "$(blocksvm completion bash)"
-  zsh     source <(blocksvm completion zsh)       (behind compinit)
   fish    blocksvm completion fish | source
+zsh reads it from a file named _blocksvm in a folder of fpath; the script's first lines say more of each shell
 """
 
 
 def parser() -> Parser:
     p = Parser("completion", "Print a script by which a shell completes commands, options and their values.", EPILOG)
-    p.add_argument("shell", choices=tuple(SHELLS))
+    p.add_argument("shell", choices=SHELLS)
     return p
 
 
-def commands() -> dict[str, Described]:
-    """Every command with its options; of those that have other options for each solver, the options of all."""
-    from importlib import import_module
-    from inspect import signature
-
+def commands() -> argparse.ArgumentParser:
+    """One parser of all commands; those that have other options for each solver have the options of all."""
     from blocksvm.__main__ import COMMANDS
     from blocksvm.cli.options import add_settings
-    from blocksvm.errors import option
-    from blocksvm.formats import AUTO, FORMATS
-    from blocksvm.learners import LEARNERS
     from blocksvm.learners.methods import NAMES, get_method
     from blocksvm.learners.protocol import COMMON_SETTINGS, SHARED
-    from blocksvm.settings import Settings
-    from blocksvm.training.run_settings import RUN_SETTINGS
+    from blocksvm.settings import Setting, Settings
 
-    everything = SHARED
-    values: dict[str, list] = {"--format": [AUTO, *FORMATS]}
-    for settings in (SHARED, RUN_SETTINGS, *(get_method(name).settings for name in NAMES)):
-        for setting in settings:
-            known = values.setdefault(option(setting.name), [])
-            known += [choice for choice in setting.choices if choice not in known]
-        if settings is not RUN_SETTINGS:
-            everything += settings.without(*everything.names())
-    found = {}
+    own: dict[str, Setting] = {}
+    for setting in (*SHARED, *(one for name in NAMES for one in get_method(name).settings)):
+        before = own.setdefault(setting.name, setting)
+        own[setting.name] = replace(before, choices=tuple(dict.fromkeys(before.choices + setting.choices)))
+    whole = argparse.ArgumentParser("blocksvm")
+    found = whole.add_subparsers()
     for command, summary in COMMANDS.items():
         make = import_module(f"blocksvm.{command}").parser
-        parsed = make("the solver", Settings()) if signature(make).parameters else make()
-        if signature(make).parameters:
-            known = [setting.name for setting in everything if option(setting.name) in parsed._option_string_actions]
-            of_stores = COMMON_SETTINGS.names() if command == "regret" else ()
-            add_settings(parsed, "settings", everything.without(*known, *of_stores))
-        names = NAMES if command == "train" else tuple(LEARNERS)
-        own = {flag: names for flag in ("--solver", "--learner", "--help-solver", "--help-learner")}
-        found[command] = described(summary, parsed, values | own)
-    return found
+        of_solvers = bool(signature(make).parameters)
+        parents = [make("the solver", Settings()) if of_solvers else make()]
+        if of_solvers:
+            more = argparse.ArgumentParser(add_help=False, conflict_handler="resolve")
+            left_out = COMMON_SETTINGS.names() if command == "regret" else ()
+            add_settings(more, "settings", Settings(tuple(own.values())).without(*left_out))
+            parents.append(more)
+        found.add_parser(command, help=summary, parents=parents, add_help=False)
+    return whole
 
 
 def main(arguments: list[str]) -> int:
     options = parser().parse_args(arguments)
-    print(SHELLS[options.shell](commands()), end="")
+    try:
+        import shtab
+    except ImportError:
+        raise InputError("completion needs shtab; install it as pip install blocksvm[completion]") from None
+    print(shtab.complete(commands(), options.shell), end="")
     return 0
 
 

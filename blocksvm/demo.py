@@ -12,7 +12,6 @@ from pathlib import Path
 
 from blocksvm.cli.console import Parser, run
 from blocksvm.errors import InputError
-from blocksvm.processors import n_processors
 
 SIZES = {"small": 400_000, "default": 25_000_000, "large": 100_000_000}
 EPILOG = """small takes seconds, default about a minute, large some minutes (besides the first run's compiling)"""
@@ -73,34 +72,32 @@ def tell(folder: Path, size: str, told: Told, kept: bool) -> None:
 
     began = time.perf_counter()
     told.heading(1, "Real input: windows of 16 lines from the Python source code installed on this machine.")
-    told.say(
-        "   The question: does a window come from test code or from library code?  Features: hashed token 1-3-grams."
-    )
+    told.say("   The question: does a window come from test code or from library code?")
     line = Line(sys.stderr, told.quiet)
-    jobs = n_processors()
     try:
         made = write_windows(
-            folder / "train.svm",
-            folder / "test.svm",
-            target_nonzeros=SIZES[size],
-            jobs=jobs,
-            progress=lambda fraction, message: line.show(f"   {fraction:4.0%} {message}"),
+            folder / "train.tsv",
+            folder / "test.tsv",
+            SIZES[size],
+            lambda fraction, message: line.show(f"   {fraction:4.0%} {message}"),
         )
     except ValueError as error:
         raise InputError(str(error)) from error
     line.close()
-    if not made.reached_target:
-        told.say(f"   {made.note}")
     told.say(
-        f"   {made.windows_train:,} windows for training and {made.windows_test:,} for testing, "
-        f"from {made.files - made.files_test:,} and {made.files_test:,} other files: "
-        f"{megabytes(made.bytes_text)} of text in {time.perf_counter() - began:.1f}s."
+        f"   {made.train.windows:,} windows for training and {made.test.windows:,} for testing, "
+        f"from {made.train.files:,} and {made.test.files:,} other files: "
+        f"{megabytes(made.n_bytes())} of text in {time.perf_counter() - began:.1f}s."
     )
 
     told.heading(
-        2, "Split: text to compressed chunks on disk.  Rows scaled to norm 1, features of one window only dropped."
-    )
-    split_seconds, _ = told.command(folder, "split", "train.svm", "store.h5", "--normalize", "l2", "--min-count", "2")
+        2, "Split: text to compressed chunks on disk.  Features: words and runs of two and three, those of two windows "
+        "or more;\n   rows scaled to norm 1."
+    )  # fmt: skip
+    split_seconds, _ = told.command(
+        folder, "split", "train.tsv", "store.h5", "--format", "documents", "--ngrams", "word:1-3", "--min-count", "2",
+        "--normalize", "l2",
+    )  # fmt: skip
 
     from blocksvm.sources.store.files import open_hdf5, read_meta
 
@@ -125,9 +122,12 @@ def tell(folder: Path, size: str, told: Told, kept: bool) -> None:
     certificate = model["certificate"]
 
     told.heading(4, "Test it on windows from files that it has not seen.")
-    told.command(folder, "predict", "model.h5", "test.svm", "predictions.txt")
-    most = max(made.positives_test, made.windows_test - made.positives_test) / max(1, made.windows_test)
+    told.command(folder, "predict", "model.h5", "test.tsv", "predictions.txt")
+    most = max(made.test.positives, made.test.windows - made.test.positives) / made.test.windows
     told.say(f"   (always answering the more frequent class would give {most:.4f})")
+
+    told.heading(5, "What it has learned: the largest weights, for test code and against it.")
+    told.command(folder, "info", "model.h5", "--top", "5")
 
     print(
         f"\nIn short: {meta['n_nonzeros']:,} nonzeros trained to within {certificate['rel_gap']:.1e} of the optimum,\n"

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import sys
 
-from blocksvm.cli.console import Parser, run, seed, size
+from blocksvm.cli.console import Known, Parser, run, seed, size
 from blocksvm.cli.options import SOLVER_WORDS, add_settings, given, refusal, value_of
 from blocksvm.errors import InputError
+from blocksvm.learners import LEARNERS
 from blocksvm.settings import Settings
 
 EPILOG = """examples:
@@ -28,7 +29,7 @@ def parser(learner: str, settings: Settings) -> Parser:
     p.add_argument("store", metavar="STORE.h5")
     method = p.add_argument_group("the learner")
     method.add_argument(
-        "--learner", "--solver", dest="learner", metavar="NAME",
+        "--learner", "--solver", dest="learner", metavar="NAME", choices=Known(LEARNERS),
         help="perceptron, pa1, ogd, fobos, pegasos, ... (train --help lists them)",
     )  # fmt: skip
     method.add_argument("--average", action="store_true", help="also measure the mean of the weights")

@@ -7,6 +7,7 @@ from contextlib import nullcontext
 
 from blocksvm.cli.console import (
     Interrupted,
+    Known,
     Parser,
     catch_signals,
     print_json,
@@ -52,9 +53,11 @@ def parser(learner: str, settings: Settings) -> Parser:
     p.refusal = refusal(learner, settings)
     p.add_argument("inputs", nargs="*", metavar="INPUT", help="text (default: standard input)")
     method = p.add_argument_group("the learner")
-    method.add_argument("--learner", "--solver", dest="learner", metavar="NAME",
+    method.add_argument("--learner", "--solver", dest="learner", metavar="NAME", choices=Known(LEARNERS),
                         help="pa1, arow, ... (below; default auto), or several side by side: pa1,arow")  # fmt: skip
-    method.add_argument("--help-learner", metavar="NAME", help="tell the settings of a learner, and exit")
+    method.add_argument(
+        "--help-learner", metavar="NAME", choices=Known(LEARNERS), help="tell the settings of a learner, and exit"
+    )
     method.add_argument(
         "--bias", type=float, metavar="B", help="append a constant feature of value B (default 0: none)"
     )

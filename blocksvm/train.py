@@ -6,6 +6,7 @@ import sys
 
 from blocksvm.cli.console import (
     Interrupted,
+    Known,
     Parser,
     catch_signals,
     duration,
@@ -45,9 +46,12 @@ def parser(solver: str, settings: Settings) -> Parser:
     p.add_argument("store", metavar="STORE.h5")
     p.add_argument("model", metavar="MODEL.h5", help="the model to write")
     method = p.add_argument_group("the solver")
-    method.add_argument("--solver", metavar="NAME", help="dual-cd (default), or another of those below")
-    method.add_argument("--learner", metavar="NAME", help="the same for an online learner")
-    method.add_argument("--help-solver", metavar="NAME", help="tell the settings of a solver or learner, and exit")
+    names_known = Known(NAMES)
+    method.add_argument("--solver", metavar="NAME", choices=names_known,
+                        help="dual-cd (default), or another of those below")  # fmt: skip
+    method.add_argument("--learner", metavar="NAME", choices=names_known, help="the same for an online learner")
+    method.add_argument("--help-solver", metavar="NAME", choices=names_known,
+                        help="tell the settings of a solver or learner, and exit")  # fmt: skip
     add_settings(p, f"settings of {solver}", settings)
     add_settings(p, "the run", RUN_SETTINGS, METHOD, TYPES)
     add_settings(p, "when to stop", RUN_SETTINGS, END, TYPES)

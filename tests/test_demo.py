@@ -19,7 +19,7 @@ def test_small_demo(tmp_path):
     assert accuracy > majority
     gap = float(re.search(r"certified relative gap ([0-9.e+-]+)", done.stdout)[1])
     assert gap <= 1e-3
-    assert "YOURS.svm" in done.stdout
+    assert "YOURS.svm" in done.stdout and "the largest weights" in done.stdout
 
 
 def test_an_existing_folder_is_refused(tmp_path):

@@ -1,15 +1,13 @@
-"""Tests of blocksvm.cli.source_windows on a small tree of made-up files."""
+"""The demo's input on a small tree of made-up files."""
 
 from __future__ import annotations
 
-from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from blocksvm.cli import source_windows as sw
-
-MASK = 2**64 - 1
+from blocksvm.cli import source_windows
+from blocksvm.cli.source_windows import WINDOW_LINES, Module, find_modules, windows_of, write_windows
 
 
 @pytest.fixture
@@ -30,129 +28,53 @@ def tree(tmp_path: Path) -> Path:
     return root
 
 
-def rows_of(path: Path) -> list[tuple[int, list[tuple[int, int]]]]:
-    text = path.read_text("ascii")
-    assert text.endswith("\n") and "\n\n" not in text
-    rows = []
-    for line in text.splitlines():
-        label, *pairs = line.split(" ")
-        rows.append((int(label), [(int(i), int(v)) for i, v in (pair.split(":") for pair in pairs)]))
-    return rows
+def test_windows_are_those_of_their_side_and_label(tmp_path, tree):
+    told = []
+    made = write_windows(tmp_path / "a", tmp_path / "b", 20_000, lambda *a: told.append(a), [tree])
+    modules = {(module.held_out, "+1" if module.is_test else "-1"): set() for module in find_modules([tree])}
+    for module in find_modules([tree]):
+        modules[module.held_out, "+1" if module.is_test else "-1"].update(windows_of(module, 1))
+    for path, held_out, side in ((tmp_path / "a", False, made.train), (tmp_path / "b", True, made.test)):
+        rows = [line.split("\t") for line in path.read_text("utf-8").splitlines()]
+        assert len(rows) == side.windows > side.positives > 0
+        assert sum(label == "+1" for label, _ in rows) == side.positives
+        assert all(text in modules[held_out, label] for label, text in rows)
+        assert not {text for _, text in rows} & modules[not held_out, "+1"]
+    assert made.train.files + made.test.files <= 80 and told[0] == (0.0, "listing installed Python source")
 
 
-def make(tmp_path: Path, tree: Path, name: str = "a", target: int = 100_000, **options):
-    train, test = tmp_path / f"{name}.train", tmp_path / f"{name}.test"
-    return sw.write_windows(train, test, target_nonzeros=target, roots=[tree], **options), train, test
-
-
-def grams_by_hand(lines: list[str]) -> list[tuple[int, int]]:
-    """(id, count) of a window by plain Python integers."""
-    hashes = [sw._hash64(t) for t in sw._TOKEN.findall("\n".join(lines)) if t != "\n"]
-    odd, other = 0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F
-    counts: Counter[int] = Counter()
-    for i in range(len(hashes)):
-        mixed = 0
-        for n, h in enumerate(hashes[i : i + 3]):
-            mixed = h if n == 0 else ((mixed ^ (mixed >> 29)) * odd + h * other) & MASK
-            counts[(mixed * odd & MASK) >> (64 - sw.ID_BITS)] += 1
-    return sorted((i + 1, c) for i, c in counts.items())
-
-
-def test_rows_labels_and_summary(tmp_path, tree):
-    calls = []
-    summary, train, test = make(tmp_path, tree, progress=lambda *a: calls.append(a), jobs=1)
-    for path, side in ((train, "train"), (test, "test")):
-        rows = rows_of(path)
-        assert {label for label, _ in rows} == {-1, 1} == set(summary.labels)
-        assert len(rows) == getattr(summary, f"windows_{side}")
-        assert sum(len(pairs) for _, pairs in rows) == getattr(summary, f"nonzeros_{side}")
-        assert sum(label > 0 for label, _ in rows) == getattr(summary, f"positives_{side}")
-        for _, pairs in rows:
-            ids = [i for i, _ in pairs]
-            assert ids == sorted(set(ids)) and ids[0] >= 1 and ids[-1] <= summary.max_id
-            assert all(v >= 1 for _, v in pairs)
-    assert summary.bytes_text == train.stat().st_size + test.stat().st_size
-    assert abs(summary.nonzeros_train + summary.nonzeros_test - 100_000) <= 20_000
-    assert summary.reached_target and summary.roots == (str(tree),)
-    assert calls[0][0] == 0.0 and calls[-1] == (1.0, summary.note)
-    assert all(0 <= fraction <= 1 for fraction, _ in calls)
-
-
-@pytest.mark.parametrize("target", [20_000, 10_000_000])
-def test_every_row_is_a_window_of_its_side_of_the_split(tmp_path, tree, target):
-    """Both sparse windows (tokenised alone) and overlapping ones hold what counting by hand finds."""
-    summary, train, test = make(tmp_path, tree, target=target, jobs=1)
-    assert (summary.stride > sw.WINDOW_LINES) == (target == 20_000)
-    expected: dict[bool, set] = {False: set(), True: set()}
-    for source in sw._find_sources([tree], 0):
-        lines = sw._read(source).split("\n")
-        for at in range(max(1, len(lines) - sw.WINDOW_LINES + 1)):
-            window = lines[at : at + sw.WINDOW_LINES]
-            expected[source.held_out].add((source.label, tuple(grams_by_hand(window))))
-    for path, held_out in ((train, False), (test, True)):
-        made = [(label, tuple(pairs)) for label, pairs in rows_of(path)]
-        assert made and set(made) <= expected[held_out]
-        assert not set(made) & expected[not held_out]
-
-
-def test_skips_what_it_cannot_use_and_says_when_source_runs_out(tmp_path, tree):
-    summary, _, _ = make(tmp_path, tree, target=50_000_000, jobs=1)
-    assert (summary.files, summary.files_skipped) == (80, 2)  # skipped: latin.py, tiny.py
-    assert summary.stride == sw.MIN_STRIDE and not summary.reached_target
-    assert "all there is" in summary.note
-
-
-def test_same_bytes_for_any_jobs_and_other_bytes_for_another_seed(tmp_path, tree, monkeypatch):
-    monkeypatch.setattr(sw, "_INLINE_BELOW", 0)
-    made = {}
-    for name, options in {"one": {"jobs": 1}, "two": {"jobs": 2}, "seed": {"jobs": 1, "seed": 1}}.items():
-        summary, train, test = make(tmp_path, tree, name, **options)
-        made[name] = (summary, train.read_bytes(), test.read_bytes())
-    assert made["one"] == made["two"]
-    assert made["one"][1:] != made["seed"][1:]
-
-
-def test_split_does_not_depend_on_seed_or_root(tmp_path, tree):
-    held = [{s.name for s in sw._find_sources([tree], seed) if s.held_out} for seed in (0, 1)]
-    assert held[0] == held[1] and 0 < len(held[0]) < 30
-    twice = list(sw._find_sources([tree, tree], 0))
-    assert len(twice) == len({s.name for s in twice}) == len(list(sw._find_sources([tree], 0)))
+def test_equal_sources_give_equal_bytes_and_a_file_counts_once(tmp_path, tree):
+    for name in ("a", "b"):
+        write_windows(tmp_path / name, tmp_path / f"{name}-test", 20_000, roots=[tree])
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+    assert len(list(find_modules([tree, tree]))) == len(list(find_modules([tree]))) == 82
 
 
 def test_labels_by_path():
     for name in ("test/support/__init__.py", "numpy/tests/x.py", "a/test_b.py", "a/b_test.py", "a_test/x.py"):
-        assert sw._is_test(name), name
+        assert Module("", name, 1).is_test, name
     for name in ("numpy/testing/utils.py", "unittest/case.py", "a/latest.py", "a/contest.py", "pytest/x.py"):
-        assert not sw._is_test(name), name
+        assert not Module("", name, 1).is_test, name
 
 
-@pytest.mark.parametrize("text", ["", "\n" * 50, "x", "a b", "x = 1\n" * 2, "a b " * 3000])
-def test_unusable_text_gives_no_rows(text):
-    assert list(sw._counted(text, 12345, 1)) == list(sw._counted(text, 12345, 500)) == []
+@pytest.mark.parametrize("text", [b"", b"\n" * 50, b"x = 1\n" * 2, b"a b " * 3000, b"\xff" * 500])
+def test_unusable_text_gives_no_rows(text, tmp_path):
+    (tmp_path / "x.py").write_bytes(text)
+    assert list(windows_of(Module(str(tmp_path / "x.py"), "x.py", len(text)), 1)) == []
 
 
-def test_formats_every_length_of_id_and_caps_counts():
-    ids = [1, 42, 9_999, 10_000, 10_001, 999_999, 1_000_000, 2**22]
-    counts = [1, 9, 10, 99, 100, 999, 1000, 7]
-    starts = sw.np.array([0, 3])
-    text = sw._format(-1, starts, sw.np.array(ids), sw.np.array(counts)).decode()
-    assert text == "-1 1:1 42:9 9999:10\n-1 10000:99 10001:100 999999:999 1000000:999 4194304:7\n"
+def test_every_line_of_a_file_may_begin_a_window(tmp_path):
+    lines = [f"line_{k} = call(argument_{k})" for k in range(20)]
+    (tmp_path / "x.py").write_text("\n".join(lines))
+    windows = list(windows_of(Module(str(tmp_path / "x.py"), "x.py", 1), 1))
+    assert windows == [" ".join(lines[k : k + WINDOW_LINES]) for k in range(20 - WINDOW_LINES + 1)]
 
 
-def test_errors_leave_no_file_behind(tmp_path, tree):
+def test_too_little_source_is_told(tmp_path, tree):
     with pytest.raises(ValueError, match="too little Python source"):
-        make(tmp_path, tmp_path / "nothing")
+        write_windows(tmp_path / "a", tmp_path / "b", 1000, roots=[tmp_path / "nothing"])
     for path in (tree / "pack" / "tests").iterdir():
         path.write_text("x = 1\n")  # still listed, but too short for a window
     with pytest.raises(ValueError, match="too little Python source"):
-        make(tmp_path, tree, jobs=1)
-    with pytest.raises(ValueError, match="at least 1"):
-        make(tmp_path, tree, target=0)
-    assert not list(tmp_path.glob("a.*"))
-
-
-def test_installed_source_is_enough_for_a_small_set(tmp_path):
-    train, test = tmp_path / "train", tmp_path / "test"
-    summary = sw.write_windows(train, test, target_nonzeros=200_000)
-    assert sw.default_roots() and summary.reached_target
-    assert 160_000 <= summary.nonzeros_train + summary.nonzeros_test <= 240_000
+        write_windows(tmp_path / "a", tmp_path / "b", 1000, roots=[tree])
+    assert source_windows.default_roots()

@@ -10,6 +10,7 @@ import contextlib
 import gc
 import json
 import os
+import re
 import signal
 import sys
 import threading
@@ -80,6 +81,32 @@ class Value(str):
     """An argument that is the value of the option before it, whatever it begins with."""
 
 
+class Known(tuple):
+    """Values that completion offers for an option; those that it may have are checked by who takes them."""
+
+    def __contains__(self, value) -> bool:
+        return True
+
+
+FILES = re.compile(r"FILE|DIR|TRACE|MODEL|TEXT|INPUT|\.h5|\.csv|\.jsonl|\.png|\.html")
+
+
+class Stored(argparse.Action):
+    """An argument with a value: argparse's own, but that completion offers files where its name says that it is one."""
+
+    def __call__(self, parser, namespace, values, option_string=None):
+        setattr(namespace, self.dest, values)
+
+    @property
+    def complete(self) -> dict[str, str]:
+        """As shtab asks for it."""
+        if not FILES.search(str(self.metavar or "")):
+            raise AttributeError("complete")
+        import shtab
+
+        return shtab.FILE
+
+
 class Parser(argparse.ArgumentParser):
     """An argument parser whose errors are one line.
 
@@ -97,6 +124,8 @@ class Parser(argparse.ArgumentParser):
             formatter_class=argparse.RawDescriptionHelpFormatter,
             allow_abbrev=False,
         )
+        self.register("action", None, Stored)
+        self.register("action", "store", Stored)
         self.refusal: Callable[[str], str | None] = lambda flag: None  # what to say of an option that is not known
         self.add_argument("--version", action="version", version=f"blocksvm {__version__}")
         self.add_argument("--quiet", action="store_true", help="print no progress, only results and errors")

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from blocksvm.cli.console import Known
 from blocksvm.errors import InputError, option
 from blocksvm.formats import AUTO, FORMATS
 from blocksvm.formats.choices import all_choices
@@ -39,8 +40,9 @@ def add_format(parser, default: str = "told by its first bytes") -> None:
     """Add ``--format``."""
     names = ", ".join((AUTO, *FORMATS))
     parser.add_argument(
-        "--format", metavar="NAME", help=f"of the text: {names}, or module:attribute (default: {default})"
-    )
+        "--format", metavar="NAME", choices=Known((AUTO, *FORMATS)),
+        help=f"of the text: {names}, or module:attribute (default: {default})",
+    )  # fmt: skip
 
 
 def add_choices(parser) -> None:
@@ -135,7 +137,8 @@ def add_settings(
         if setting.choices and len(setting.choices) <= 3:
             metavar = "|".join(map(str, setting.choices))
         group.add_argument(option(setting.name), dest=setting.name, type=(types or {}).get(setting.name, str),
-                           metavar=metavar, help=setting.described().replace("%", "%%"))  # fmt: skip
+                           metavar=metavar, choices=Known(map(str, setting.choices)) if setting.choices else None,
+                           help=setting.described().replace("%", "%%"))  # fmt: skip
 
 
 def add_checkpoint(group, saved: str) -> None:
