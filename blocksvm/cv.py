@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import sys
 
 from blocksvm.cli.console import (
     Parser,
     catch_signals,
     duration,
-    print_json,
     run,
     seed,
     size,
 )
+from blocksvm.cli.json_output import add_json, json_file, told_as_json
 from blocksvm.cli.options import add_checkpoint, add_settings, checkpoint_of, given, resumes
 from blocksvm.errors import InputError
 from blocksvm.problems.settings import WITH_CLASSES
@@ -20,7 +21,7 @@ from blocksvm.training.run_settings import RUN_SETTINGS
 
 EXAMPLES = """examples:
   python -m blocksvm.cv store.h5
-  python -m blocksvm.cv store.h5 --folds 10 --path 0.01,0.1,1,10 --figure cv.png --refit model.h5
+  python -m blocksvm.cv store.h5 --folds 10 -C 0.01:100:9 --figure cv.png --refit model.h5
   python -m blocksvm.cv store.h5 --groups authors.txt        (rows of one author are held out together)
 """
 OF_PROBLEM = [name for name in WITH_CLASSES.names() if name not in ("C", "lam")]
@@ -36,7 +37,8 @@ def parser() -> Parser:
     p.add_argument("store", metavar="STORE.h5")
     what = p.add_argument_group("what is tried")
     what.add_argument("--folds", type=int, default=5, metavar="K", help="how many (default 5)")
-    what.add_argument("--path", metavar="C,C,...", help="values of C (default 0.01,0.03,0.1,0.3,1,3,10,30)")
+    what.add_argument("-C", metavar="C,C,...|LOW:HIGH:N", help="values of C, or N of them from LOW to HIGH by equal "
+                      "factors (default 0.01,0.03,0.1,0.3,1,3,10,30)")  # fmt: skip
     what.add_argument("--groups", metavar="FILE", help="a line for each row of the input; equal lines go to one fold")
     what.add_argument("--at-once", type=int, default=3, metavar="N",
                       help="C trained at once, where memory allows (default 3; more: fewer readings)")  # fmt: skip
@@ -47,30 +49,41 @@ def parser() -> Parser:
     then = p.add_argument_group("what comes of it")
     then.add_argument("--select", choices=CHOICES, help="choose C by this (default accuracy; of real targets rmse)")
     then.add_argument("--refit", metavar="MODEL.h5", help="train on all rows with the C chosen, and write the model")
-    then.add_argument("--json", metavar="FILE", help="write all figures (- to standard output, in place of the table)")
+    add_json(then, "all figures")
     then.add_argument("--figure", metavar="FILE.png", help="draw them (needs matplotlib)")
     then.add_argument("--overwrite", action="store_true", help="replace existing outputs")
     return p
+
+
+def values_of(text: str) -> list[float]:
+    """Of C: numbers with commas between them, or LOW:HIGH:N, so many from one to the other by equal factors."""
+    if ":" not in text:
+        return [float(part) for part in text.split(",")]
+    low, high, count = text.split(":")
+    least, largest, n = float(low), float(high), int(count)
+    if not 0.0 < least < largest < math.inf or not 2 <= n <= 1000:
+        raise ValueError
+    return [least * (largest / least) ** (k / (n - 1)) for k in range(n)]
 
 
 def path_of(text: str | None) -> list[float] | None:
     if text is None:
         return None
     try:
-        return [float(part) for part in text.split(",")]
+        return values_of(text)
     except ValueError:
-        raise InputError(f"--path {text}: expected numbers with commas between them, such as 0.1,1,10") from None
+        raise InputError(f"-C {text}: expected numbers with commas between them, such as 0.1,1,10, or LOW:HIGH:N, such "
+                         "as 0.01:100:9") from None  # fmt: skip
 
 
 def main(arguments: list[str]) -> int:
     options = parser().parse_args(arguments)
     from pathlib import Path
 
-    from blocksvm.outputs import check_outputs, write_json, written_whole
+    from blocksvm.outputs import check_outputs, written_whole
 
-    path = path_of(options.path)
-    to_script = options.json == "-"
-    kinds = {"model": options.refit, "json": None if to_script else options.json, "figure": options.figure}
+    path = path_of(options.C)
+    kinds = {"model": options.refit, "json": json_file(options), "figure": options.figure}
     outputs = {kind: Path(name) for kind, name in kinds.items() if name}
     checkpoint = checkpoint_of(options)
     check_outputs(outputs, options.overwrite, [Path(options.store), *([checkpoint] if checkpoint else [])])
@@ -103,12 +116,8 @@ def main(arguments: list[str]) -> int:
             return 130
         best = found.best(options.select)
         told = found.described() | {"store": options.store, "best": found.path[best]}
-        if to_script:
-            print_json(told)
-        else:
+        if not told_as_json(options, told):
             print("\n".join(shown(found, best)))
-        if "json" in outputs:
-            write_json(outputs["json"], told, options.overwrite)
         if "figure" in outputs:
             from blocksvm.validation.figure import draw
 
@@ -123,7 +132,7 @@ def main(arguments: list[str]) -> int:
                 return 130
             fitted.save(outputs["model"], options.overwrite)
     for output in outputs.values():
-        print(f"written to {output}", file=sys.stderr if to_script else sys.stdout)
+        print(f"written to {output}", file=sys.stderr if options.json == "-" else sys.stdout)
     return 0
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import sys
 
 from blocksvm.cli.console import Parser, run
+from blocksvm.cli.json_output import add_json, check_json, told_as_json
 from blocksvm.errors import InputError, printable
 
 
@@ -16,12 +16,14 @@ def parser() -> Parser:
     p.add_argument(
         "--top", type=int, metavar="N", help="of a model: list the N features of the largest weights, by class"
     )
-    p.add_argument("--json", action="store_true", help="print one JSON object")
+    add_json(p, "all of it")
+    p.add_argument("--overwrite", action="store_true", help="replace an existing FILE")
     return p
 
 
 def main(arguments: list[str]) -> int:
     options = parser().parse_args(arguments)
+    check_json(options, options.file)
     from pathlib import Path
 
     from blocksvm.sources.store.files import MAKERS, open_hdf5, read_meta, text_attribute
@@ -47,14 +49,11 @@ def main(arguments: list[str]) -> int:
 
         top = strongest(path, options.top)
     if options.json:
-        from blocksvm.settings import plain
-
         about = meta if "method" not in meta else meta | {"settings": own_settings(meta)}
         all_of_it = {"kind": kind, "format_version": version, "bytes": path.stat().st_size, **about}
         if top is not None:
             all_of_it["top"] = [{"label": label, "features": [vars(one) for one in own]} for label, own in top]
-        print(json.dumps(plain(all_of_it), indent=2, allow_nan=False))
-    else:
+    if not options.json or not told_as_json(options, all_of_it):
         for name, value in described(kind, meta, path.stat().st_size):
             print(f"{name:<14} {printable(str(value))}")
         if options.verify:

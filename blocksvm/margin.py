@@ -6,6 +6,7 @@ import sys
 
 from blocksvm.analysis.margin_settings import MARGIN_SETTINGS
 from blocksvm.cli.console import Interrupted, Parser, catch_signals, duration, run, seed, size
+from blocksvm.cli.json_output import add_json, json_file, told_as_json
 from blocksvm.cli.options import add_settings, given
 
 EXAMPLES = """examples:
@@ -26,7 +27,7 @@ def parser() -> Parser:
     add_settings(p, "settings", MARGIN_SETTINGS, None, TYPES)
     p.add_argument("--temp", metavar="DIR", help="folder for models that later ones begin from (default: the system's)")
     what = p.add_argument_group("what to write")
-    what.add_argument("--json", metavar="FILE", help="write all figures")
+    add_json(what, "all figures")
     what.add_argument("--figure", metavar="FILE.png", help="draw the margins' distribution (needs matplotlib)")
     what.add_argument(
         "--support-vectors",
@@ -44,9 +45,9 @@ def main(arguments: list[str]) -> int:
     from pathlib import Path
 
     from blocksvm.labels import label_text
-    from blocksvm.outputs import check_outputs, write_json, written_text, written_whole
+    from blocksvm.outputs import check_outputs, written_text, written_whole
 
-    kinds = {"json": options.json, "figure": options.figure, "support vectors": options.support_vectors}
+    kinds = {"json": json_file(options), "figure": options.figure, "support vectors": options.support_vectors}
     outputs = {kind: Path(name) for kind, name in kinds.items() if name}
     check_outputs(outputs, options.overwrite, [Path(options.store)])
     settings = MARGIN_SETTINGS.checked(given(options, MARGIN_SETTINGS), "margin")
@@ -80,16 +81,15 @@ def main(arguments: list[str]) -> int:
         if report is None:
             raise Interrupted("interrupted; nothing was written")
         labels = store.labels.values
-    print("\n".join(shown(report)))
-    if "json" in outputs:
-        write_json(outputs["json"], {"store": options.store} | report.described(), options.overwrite)
+    if not told_as_json(options, {"store": options.store} | report.described()):
+        print("\n".join(shown(report)))
     if "figure" in outputs:
         from blocksvm.analysis.margin_figure import draw
 
         with written_whole(outputs["figure"], options.overwrite) as file:
             draw(report, labels, file)
     for output in outputs.values():
-        print(f"written to {output}")
+        print(f"written to {output}", file=sys.stderr if options.json == "-" else sys.stdout)
     return 0
 
 

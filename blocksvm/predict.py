@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 
-from blocksvm.cli.console import Parser, print_json, run, size
+from blocksvm.cli.console import Parser, run, size
+from blocksvm.cli.json_output import add_json, check_json, told_as_json
 from blocksvm.cli.options import add_format, add_settings, given
 from blocksvm.cli.standard import is_closed
 from blocksvm.errors import InputError, called
@@ -31,7 +32,7 @@ def parser() -> Parser:
         help="write the probability of each label, in rising order of labels (a model of the logistic loss, or one "
         "that is calibrated)",
     )  # fmt: skip
-    what.add_argument("--json", action="store_true", help="tell what they are worth as one JSON object")
+    add_json(what, "what they are worth")
     what.add_argument("--overwrite", action="store_true", help="replace an existing OUTPUT")
     p.add_argument_group("the model").add_argument(
         "--joint", metavar="MAP", help="of a model of joint features: their map's place, whose code may then run"
@@ -54,11 +55,12 @@ def main(arguments: list[str]) -> int:
     description = describe_model(options.model)
     link = link_of(description, options.model) if options.probabilities else known_link(description)
     output = None if options.output in (None, "-") else Path(options.output)
+    check_json(options, options.model, options.input, *([options.output] if output else []))
     if output is not None:
         check_output(output, options.overwrite, "predictions", tuple(description["labels"]))
         if output.resolve() in (Path(options.model).resolve(), Path(options.input).resolve()):
             raise InputError(f"{output}: is also an input; choose another name for the predictions")
-    elif options.json:
+    elif options.json == "-":
         raise InputError("--json goes to standard output, where the predictions go; name an OUTPUT for these")
     elif is_closed(sys.stdout):
         raise InputError("standard output is closed; name an OUTPUT for the predictions")
@@ -137,8 +139,8 @@ def main(arguments: list[str]) -> int:
             "rows": measures.rows,
             "lines_without_row": empty,
         }
-        print_json(told | measures.figures() | scorer.met.figures())
-        return 0
+        if told_as_json(options, told | measures.figures() | scorer.met.figures()):
+            return 0
     results = sys.stderr if output is None else sys.stdout
     for sentence in measures.sentences():
         print(sentence, file=results)

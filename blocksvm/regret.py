@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 from blocksvm.cli.console import Known, Parser, run, seed, size
+from blocksvm.cli.json_output import add_json, json_file, told_as_json
 from blocksvm.cli.options import SOLVER_WORDS, add_settings, given, refusal, value_of
 from blocksvm.errors import InputError
 from blocksvm.learners import LEARNERS
@@ -44,7 +45,7 @@ def parser(learner: str, settings: Settings) -> Parser:
     rows.add_argument("--seed", type=seed, default=0, help="seed of the shuffled order (default 0)")
     rows.add_argument("--memory", type=size, default=size("1GB"), help="memory to use (default 1GB)")
     more = p.add_argument_group("what to write")
-    more.add_argument("--json", metavar="FILE", help="write the figures and all assumptions there")
+    add_json(more, "the figures and all assumptions")
     more.add_argument("--figure", metavar="FILE.png", help="draw them (needs matplotlib)")
     more.add_argument("--overwrite", action="store_true", help="replace existing outputs")
     return p
@@ -84,9 +85,9 @@ def main(arguments: list[str]) -> int:
     options = parser(learner, own).parse_args(arguments)
     from pathlib import Path
 
-    from blocksvm.outputs import check_outputs, write_json, written_whole
+    from blocksvm.outputs import check_outputs, written_whole
 
-    kinds = {"json": options.json, "figure": options.figure}
+    kinds = {"json": json_file(options), "figure": options.figure}
     outputs = {kind: Path(name) for kind, name in kinds.items() if name}
     check_outputs(outputs, options.overwrite, [Path(options.store)])
     if options.figure:
@@ -105,15 +106,14 @@ def main(arguments: list[str]) -> int:
             order=options.order, seed=options.seed, memory=options.memory, tell=line.show, batch=options.batch,
         )  # fmt: skip
     line.close()
-    if options.json:
-        told = {"store": options.store, "order": options.order, "seed": options.seed} | report.described()
-        write_json(Path(options.json), told, options.overwrite)
+    told = {"store": options.store, "order": options.order, "seed": options.seed} | report.described()
+    if not told_as_json(options, told):
+        print("\n".join(shown(report)))
     if options.figure:
         with written_whole(Path(options.figure), options.overwrite) as file:
             draw(report, file)
-    print("\n".join(shown(report)))
     for path in outputs.values():
-        print(f"written to {path}")
+        print(f"written to {path}", file=sys.stderr if options.json == "-" else sys.stdout)
     return 0
 
 

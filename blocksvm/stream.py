@@ -10,11 +10,11 @@ from blocksvm.cli.console import (
     Known,
     Parser,
     catch_signals,
-    print_json,
     run,
     seed,
     size,
 )
+from blocksvm.cli.json_output import add_json, json_file, told_as_json
 from blocksvm.cli.options import (
     SOLVER_WORDS,
     add_choices,
@@ -87,7 +87,7 @@ def parser(learner: str, settings: Settings) -> Parser:
     more.add_argument("--model", metavar="MODEL.h5", help="the model to write at the end, and on Ctrl-C")
     more.add_argument("--save-every", type=int, metavar="ROWS", help="write it after every so many rows, too")
     more.add_argument("--log", metavar="TRACE.jsonl", help="write a JSON line for each line of progress")
-    more.add_argument("--json", action="store_true", help="tell how the stream ended as one JSON object")
+    add_json(more, "how the stream ended")
     more.add_argument("--overwrite", action="store_true", help="replace existing outputs")
     machine = p.add_argument_group("the machine")
     machine.add_argument("--memory", type=size, default=size("1GB"), help="memory to use, e.g. 512MB (default 1GB)")
@@ -201,12 +201,14 @@ def main(arguments: list[str]) -> int:
     outputs = {name: Path(path) for name, path in (("model", options.model), ("log", options.log)) if path}
     if options.predictions not in (None, "-"):
         outputs["predictions"] = Path(options.predictions)
-    elif options.predictions and options.json:
+    elif options.predictions and options.json == "-":
         raise InputError("--json goes to standard output, where the predictions go; name a file for these")
     elif options.predictions and is_closed(sys.stdout):
         raise InputError("standard output is closed; name a file for --predictions")
     if options.ask:
         outputs["questions"] = Path(options.ask)
+    if json_file(options):
+        outputs["json"] = json_file(options)
     for name, path in outputs.items():
         check_output(path, options.overwrite, "trace" if name == "log" else name, known_labels(options))
         if path.resolve() in read_from or list(outputs.values()).count(path) > 1:
@@ -286,8 +288,9 @@ def main(arguments: list[str]) -> int:
             raise Interrupted(f"interrupted after {stream.rows:,} rows{saved}")
     if options.json:
         ended = {name: value for name, value in vars(stream.report()).items() if name not in ONE_ROW}
-        print_json(ended | {"notes": notes_of(stream)} | {kind: str(path) for kind, path in outputs.items()})
-        return 0
+        written = {kind: str(path) for kind, path in outputs.items()}
+        if told_as_json(options, ended | {"notes": notes_of(stream)} | written):
+            return 0
     to = sys.stderr if options.predictions == "-" else sys.stdout
     notes = [f"note: {note}" for note in notes_of(stream)]
     print(folded("\n".join(display.summary(stream) + notes), to), file=to)

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Mapping
 
 from blocksvm.cli.console import Interrupted, Parser, catch_signals, run, seed, size
+from blocksvm.cli.json_output import add_json, check_json, told_as_json
 from blocksvm.cli.options import (
     add_checkpoint,
     add_settings,
@@ -76,7 +77,8 @@ def model_parser(action: str) -> Parser:
         p.add_argument("output", metavar="OUTPUT", help="file for the predictions")
         p.add_argument("--overwrite", action="store_true", help="replace an existing OUTPUT")
     else:
-        p.add_argument("--json", action="store_true", help="print one JSON object")
+        add_json(p, "the figures")
+        p.add_argument("--overwrite", action="store_true", help="replace an existing FILE")
     p.add_argument(
         "--task", metavar="MODULE:ATTRIBUTE", help="that the model was trained for, if it is one of your own"
     )
@@ -89,7 +91,7 @@ def parser() -> Parser:
     """The options of all actions, as a shell completes them."""
     p = train_parser(ALL_LEARNERS)
     p.add_argument("action", choices=tuple(ACTIONS))
-    p.add_argument("--json", action="store_true", help="evaluate: print one JSON object")
+    add_json(p, "evaluate: the figures")
     return p
 
 
@@ -168,7 +170,7 @@ def train(arguments: list[str]) -> int:
     print(f"model written to {output} ({output.stat().st_size / 1e6:.1f} MB)")
     if options.test is not None:
         learned = blocks = saver = None  # their memory is needed
-        report(task, model, options.test, run_settings["memory"], False)
+        report(task, model, options.test, run_settings["memory"])
     return 0
 
 
@@ -227,15 +229,16 @@ def predict(arguments: list[str]) -> int:
 
 def evaluate(arguments: list[str]) -> int:
     options = model_parser("evaluate").parse_args(arguments)
+    check_json(options, options.model, options.text)
     from blocksvm.structured.run import opened_model
 
     model, task = opened_model(options.model, options.task)
-    report(task, model, options.text, options.memory, options.json, given(options, SCORING))
+    report(task, model, options.text, options.memory, given(options, SCORING), options)
     return 0
 
 
-def report(task, model, text: str, memory: int, as_json: bool, scoring: Mapping = {}) -> None:
-    """Predict a text and print what that is worth."""
+def report(task, model, text: str, memory: int, scoring: Mapping = {}, options=None) -> None:
+    """Predict a text and tell what that is worth; options: with ``--json``."""
     from blocksvm.structured.run import predicted
     from blocksvm.structured.task import looked_at
 
@@ -243,11 +246,7 @@ def report(task, model, text: str, memory: int, as_json: bool, scoring: Mapping 
     if examples.gold is None:
         raise InputError(f"{text}: does not tell what is right; predict writes the outputs of such a text")
     figures = task.figures(examples, predicted(looked_at(examples.structure, model.meta["task"]), model.weights))
-    if as_json:
-        import json
-
-        print(json.dumps(figures))
-    else:
+    if options is None or not told_as_json(options, figures):
         show_figures(figures)
 
 

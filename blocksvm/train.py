@@ -10,11 +10,11 @@ from blocksvm.cli.console import (
     Parser,
     catch_signals,
     duration,
-    print_json,
     run,
     seed,
     size,
 )
+from blocksvm.cli.json_output import add_json, json_file, told_as_json
 from blocksvm.cli.options import SOLVER_WORDS, add_checkpoint, add_settings, checkpoint_of, given, refusal, value_of
 from blocksvm.cli.standard import drawing
 from blocksvm.errors import InputError, option
@@ -66,7 +66,7 @@ def parser(solver: str, settings: Settings) -> Parser:
     more.add_argument("--log", metavar="TRACE.jsonl", help="write a JSON line for each outer iteration")
     add_checkpoint(more, "the whole state")
     more.add_argument("--replay", metavar="TRACE|MODEL", help="repeat the passes that an earlier run chose")
-    more.add_argument("--json", action="store_true", help="tell how the run ended as one JSON object")
+    add_json(more, "how the run ended")
     more.add_argument("--overwrite", action="store_true", help="replace existing outputs")
     return p
 
@@ -143,9 +143,7 @@ def main(arguments: list[str]) -> int:
         )
         gap = "no certificate was taken" if last is None else f"last certified relative gap {last:.2e}"
         raise Interrupted(f"interrupted in outer iteration {result.outer + 1}: {gap}{saved}")
-    if options.json:
-        print_json(session.told())
-    else:
+    if not options.json or not told_as_json(options, session.told()):
         from blocksvm.cli.display import folded
 
         print(folded("\n".join(lines), sys.stdout))
@@ -192,6 +190,9 @@ def _check_outputs(options, check_output) -> dict:
         outputs["log"] = Path(options.log)
         # with --resume it is gone on with, or begun anew where no checkpoint was saved before the run was killed
         check_output(outputs["log"], options.overwrite or options.resume, "trace")
+    if (figures := json_file(options)) is not None:
+        outputs["json"] = figures
+        check_output(figures, options.overwrite, "json")
     names = [path.resolve() for path in outputs.values()]
     for path in names:
         if path in inputs or names.count(path) > 1:

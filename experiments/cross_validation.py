@@ -125,7 +125,7 @@ def budget(store: Path, options, share: str) -> int:
 
 def ours(store: Path, options, share: str) -> dict:
     out = options.folder / "cv.json"
-    arguments = ["--folds", options.folds, "--path", ",".join(f"{C:g}" for C in options.path), "--tol", options.tol]
+    arguments = ["--folds", options.folds, "-C", ",".join(f"{C:g}" for C in options.path), "--tol", options.tol]
     arguments += ["--memory", f"{budget(store, options, share)}B", "--json", out, "--quiet", "--overwrite"]
     out.unlink(missing_ok=True)
     run_module(sys.executable, "blocksvm.cv", store, *arguments)

@@ -272,7 +272,7 @@ def test_the_command(rows, tmp_path, capsys):
     X, y = rows
     store = make_store(tmp_path, X, y, chunk_nonzeros=128)
     outputs = [tmp_path / "m.h5", tmp_path / "cv.json", tmp_path / "cv.png"]
-    arguments = [store, "--folds", "3", "--path", "0.05,0.5,2", "--bias", "1", "--tol", "1e-4", "--select", "loss"]
+    arguments = [store, "--folds", "3", "-C", "0.05,0.5,2", "--bias", "1", "--tol", "1e-4", "--select", "loss"]
     arguments += ["--refit", outputs[0], "--json", outputs[1], "--figure", outputs[2]]
     code, out, err = run_in_process(capsys, cv_main, *arguments)
     assert code == 0, err
@@ -289,14 +289,14 @@ def test_the_command(rows, tmp_path, capsys):
     code, _, err = run_in_process(capsys, cv_main, *arguments)
     assert code == 2 and "exists" in err
     assert run_in_process(capsys, cv_main, *arguments, "--overwrite")[0] == 0
-    code, _, err = run_in_process(capsys, cv_main, store, "--path", "1,x")
-    assert code == 2 and "--path 1,x: expected numbers" in err
+    code, _, err = run_in_process(capsys, cv_main, store, "-C", "1,x")
+    assert code == 2 and "-C 1,x: expected numbers" in err
 
 
 def test_help_is_quick_and_whole():
     done = command("--help", module="cv")
     assert done.returncode == 0
-    for option in ("--folds", "--path", "--groups", "--refit", "--class-weight", "--memory", "--epsilon"):
+    for option in ("--folds", "-C", "--groups", "--refit", "--class-weight", "--memory", "--epsilon"):
         assert option in done.stdout
 
 
@@ -368,7 +368,7 @@ def test_a_checkpoint_of_another_cross_validation_is_refused(rows, tmp_path):
 def test_the_command_goes_on(rows, tmp_path, capsys):
     store = make_store(tmp_path, *rows)
     file, figures = tmp_path / "cv.ckpt", tmp_path / "cv.json"
-    arguments = [str(store), "--path", "0.1,1", "--folds", "3", "--schedule", "2", "--at-once", "1", "--quiet"]
+    arguments = [str(store), "-C", "0.1,1", "--folds", "3", "--schedule", "2", "--at-once", "1", "--quiet"]
     with pytest.raises(InputError, match="--resume needs --checkpoint"):
         cv_main([*arguments, "--resume"])
     with pytest.raises(InputError, match="is given twice"):

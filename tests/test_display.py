@@ -345,7 +345,7 @@ def test_one_json_object_for_scripts(store, tmp_path, capsys):
     assert (code, err, told["rows"]) == (0, "", len(y)) and told["mistakes"] <= len(y)
     code, _, err = run_in_process(capsys, stream_main, text, "--learner", "pa1", "--json", "--predictions", "-")
     assert code == 2 and "--json goes to standard output" in err
-    code, out, err = run_in_process(capsys, cv_main, store, "--folds", "2", "--path", "0.1,1", "--json", "-", "--quiet")
+    code, out, err = run_in_process(capsys, cv_main, store, "--folds", "2", "-C", "0.1,1", "--json", "-", "--quiet")
     told = json.loads(out)
     assert (code, err, told["path"]) == (0, "", [0.1, 1.0]) and told["best"] in told["path"]
 

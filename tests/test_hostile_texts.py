@@ -89,7 +89,7 @@ READERS = {
     ],
     "words.h5": [
         (info, "{0}"), (info, "{0} --json"), (train, "{0} out --max-outer 1"), (predict, "words-model.h5 {0} out"),
-        (split, "words.csv {0} --append"), (cv, "{0} --path 1 --folds 2"),
+        (split, "words.csv {0} --append"), (cv, "{0} -C 1 --folds 2"),
     ],
     "tags.h5": [(info, "{0}"), (structure, "predict {0} columns out"), (structure, "evaluate {0} columns")],
 }  # fmt: skip

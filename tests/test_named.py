@@ -41,7 +41,7 @@ def folder(tmp_path_factory) -> Path:
         blocksvm.fit(store, learner="pa1", max_outer=1).save(folder / "learner.h5")
     runs = [
         (train, "store.h5 other.h5 --checkpoint run.ckpt --log run.jsonl --max-outer 2 --tol 1e-9"),
-        (cv, "store.h5 --path 0.1,1 --folds 2 --checkpoint cv.ckpt --max-outer 2"),
+        (cv, "store.h5 -C 0.1,1 --folds 2 --checkpoint cv.ckpt --max-outer 2"),
         (structure, "train columns structure.h5 --task tags --epochs 1 --checkpoint structure.ckpt"),
     ]
     for command, arguments in runs:
@@ -88,7 +88,7 @@ READERS = {
     "store.h5": [
         (info, "store.h5 --verify"), (train, "store.h5 out --max-outer 1"), (split, "rows.svm store.h5 --append"),
         (split, "rows.svm out --like store.h5"), (predict, "model.h5 store.h5 out"),
-        (cv, "store.h5 --path 1 --folds 2"),
+        (cv, "store.h5 -C 1 --folds 2"),
         (train, "store.h5 out --learner pa1 --valid store.h5"),
     ],
     "run.ckpt": [
@@ -96,7 +96,7 @@ READERS = {
         (train, "store.h5 out --replay run.ckpt"), (train, "store.h5 out --checkpoint run.ckpt --resume --tol 1e-9"),
     ],
     "cv.ckpt": [
-        (info, "cv.ckpt"), (cv, "store.h5 --path 0.1,1 --folds 2 --checkpoint cv.ckpt --resume --max-outer 2"),
+        (info, "cv.ckpt"), (cv, "store.h5 -C 0.1,1 --folds 2 --checkpoint cv.ckpt --resume --max-outer 2"),
         (train, "store.h5 out --warm-start cv.ckpt"),
     ],
     "run.jsonl": [(report, "run.jsonl -o out"), (train, "store.h5 out --replay run.jsonl")],

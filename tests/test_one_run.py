@@ -76,7 +76,7 @@ CASES = {
     "stream, the text twice": (stream, ["{text}", "--learner", "pa1", "--passes", "2", "--model", "{out}"], "text"),
     "split, the text": (split, ["{text}", "{out}"], "text"),
     "export": (export, ["{model}", "{out}", "--format", "table"], "model"),
-    "cv": (cv, ["{store}", "--folds", "2", "--json", "{out}"], "store"),
+    "cv": (cv, ["{store}", "--folds", "2", "--json={out}"], "store"),
     "info": (info, ["{model}", "--verify", "--json"], "model"),
 }
 

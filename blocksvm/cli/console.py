@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import gc
-import json
 import os
 import re
 import signal
@@ -159,6 +158,8 @@ class Parser(argparse.ArgumentParser):
             if text == "--":
                 return [*found, text, *places, *arguments[number + 1 :]]
             known = self._option(text)
+            # --json [FILE]: what stands behind it is its value where it is named like one, or -
+            following = int("".join(arguments[number + 1 : number + 2]).endswith((".json", "-")))
             # a mistyped option is more likely than a value that begins with "--"
             if values and known is None and not text.startswith("--"):
                 found.append(Value(text))
@@ -167,7 +168,7 @@ class Parser(argparse.ArgumentParser):
             values = 0
             if known is not None:
                 action, attached = known
-                values = 0 if attached else {None: 1}.get(action.nargs, action.nargs)
+                values = 0 if attached else {None: 1, "?": following}.get(action.nargs, action.nargs)
                 values = values if isinstance(values, int) else 0
             elif self._subparsers is None and (text == "-" or not text.startswith("-")):
                 places.append(text)
@@ -206,13 +207,6 @@ class Parser(argparse.ArgumentParser):
 
     def _parse_optional(self, arg_string):
         return None if isinstance(arg_string, Value) else super()._parse_optional(arg_string)
-
-
-def print_json(told: Mapping) -> None:
-    """The figures of a command, for a script: one JSON object on a line of standard output."""
-    from blocksvm.settings import plain
-
-    print(json.dumps(plain(told), allow_nan=False))
 
 
 class Interrupted(Exception):

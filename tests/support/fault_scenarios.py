@@ -80,13 +80,13 @@ SCENARIOS = [
     ),
     Scenario(
         "cv",
-        f"cv in/a.h5 --path 0.1,1 --folds 2 --refit out/m.h5 --json out/cv.json {RUN}",
+        f"cv in/a.h5 -C 0.1,1 --folds 2 --refit out/m.h5 --json out/cv.json {RUN}",
         MODEL | {"out/cv.json": "json"},
         part=40,
     ),
     Scenario(
         "cv-checkpoint",
-        f"cv in/a.h5 --path 0.1,1 --folds 2 --json out/cv.json --checkpoint out/c --checkpoint-seconds 0.000001 {RUN}",
+        f"cv in/a.h5 -C 0.1,1 --folds 2 --json out/cv.json --checkpoint out/c --checkpoint-seconds 0.000001 {RUN}",
         {"out/cv.json": "json", "out/c": "hdf5"},
         growing=("out/c",),
     ),

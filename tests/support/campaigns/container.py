@@ -31,7 +31,7 @@ def works(old: Path, here: Path) -> dict[str, tuple]:
         "train": ("train", old / "s.h5", here / "m1.h5", *LONG, "-C", "1", "--memory", "40MB"),
         "predict": ("predict", old / "m1.h5", old / "rows.svm", here / "p1", "--quiet", "--memory", "40MB"),
         "stream": ("stream", old / "rows.svm", "--model", here / "o.h5", "--quiet", "--jobs", "1", "--memory", "40MB"),
-        "cv": ("cv", old / "s.h5", "--path", "1", "--folds", "2", "--quiet", "--memory", "40MB", "--tol", "0.1"),
+        "cv": ("cv", old / "s.h5", "-C", "1", "--folds", "2", "--quiet", "--memory", "40MB", "--tol", "0.1"),
     }
 
 

@@ -255,7 +255,7 @@ def shapes() -> list[tuple[Shape, int, bool, list[tuple]]]:
         ("train", "{here}/s.h5", "{out}/m.h5", *TRAIN, "--checkpoint", "{out}/c.h5", "--loss", "logistic"),
         ("train", "{here}/s.h5", "{out}/m.h5", *TRAIN, "--solver", "pegasos", "--dual"),
         ("train", "{here}/s.h5", "{out}/m.h5", "--learner", "arow", "--quiet"),
-        ("cv", "{here}/s.h5", "--path", "1", "--folds", "3", *TRAIN),
+        ("cv", "{here}/s.h5", "-C", "1", "--folds", "3", *TRAIN),
         ("predict", "{here}/m.h5", "{here}/rows", "{out}/p", "--quiet"),
         ("predict", "{here}/m.h5", "{here}/s.h5", "{out}/p", "--quiet"),
         ("stream", "{here}/rows", "--labels", "1000,1001", "--model", "{out}/m.h5", "--quiet"),
@@ -271,7 +271,7 @@ def shapes() -> list[tuple[Shape, int, bool, list[tuple]]]:
         ("train", "{here}/s.h5", "{out}/m.h5", *TRAIN),
         ("train", "{here}/s.h5", "{out}/m.h5", *TRAIN, "--multiclass", "crammer-singer"),
         ("train", "{here}/s.h5", "{out}/m.h5", "--learner", "pa1", "--quiet"),
-        ("cv", "{here}/s.h5", "--path", "1", "--folds", "2", *TRAIN),
+        ("cv", "{here}/s.h5", "-C", "1", "--folds", "2", *TRAIN),
         ("predict", "{here}/m.h5", rows, "{out}/p", "--scores", "--quiet"),
     ]
     text = [usual[0], (*usual[8][:2], *usual[8][4:])]

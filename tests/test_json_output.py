@@ -1,0 +1,53 @@
+"""``--json [FILE]`` is the same option of every command that has figures."""
+
+from __future__ import annotations
+
+import json
+from importlib import import_module
+
+import numpy as np
+import pytest
+
+COMMANDS = {
+    "train": "{0}/s.h5 {0}/new.h5 --overwrite",
+    "predict": "{0}/m.h5 {0}/s.h5 {0}/p.txt --overwrite",
+    "cv": "{0}/s.h5 -C 0.1:1:2 --folds 2 --overwrite",
+    "regret": "{0}/s.h5 --learner pa1 --overwrite",
+    "margin": "{0}/s.h5 -C 1 --overwrite",
+    "info": "{0}/s.h5 --overwrite",
+    "stream": "{0}/s.svm --learner pa1 --overwrite",
+    "structure": "evaluate {0}/chunks.h5 {0}/s.txt --overwrite",
+}
+
+
+@pytest.fixture
+def folder(tmp_path, run_in_process):
+    here = tmp_path / "in"
+    here.mkdir()
+    rng = np.random.default_rng(0)
+    rows = [f"{rng.choice((-1, 1))} 1:{rng.random():.3f} 2:{rng.random():.3f}\n" for _ in range(40)]
+    (here / "s.svm").write_text("".join(rows))
+    (here / "s.txt").write_text("a B-NP\nb O\n\nc B-NP\n\n" * 3)
+    for words in ("split s.svm s.h5", "train s.h5 m.h5", "structure train s.txt chunks.h5 --task chunks --learner pa1"):
+        name, *arguments = words.split()
+        files = [str(here / word) if "." in word else word for word in arguments]
+        assert run_in_process(import_module(f"blocksvm.{name}").main, *files, "--quiet").code == 0
+    return here
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_figures_go_to_standard_output_or_a_file(name, folder, tmp_path, run_in_process):
+    main, arguments = import_module(f"blocksvm.{name}").main, COMMANDS[name].format(folder).split()
+    printed = run_in_process(main, *arguments, "--quiet", "--json")
+    assert printed.code == 0, printed.err
+    figures = json.loads(printed.out)  # one object, and nothing beside it
+    first = [arguments[0], "--json", *arguments[1:]] if name == "structure" else ["--json", *arguments]
+    assert json.loads(run_in_process(main, *first, "--quiet").out).keys() == figures.keys()  # takes no input for FILE
+    for more, file in ((("--json", tmp_path / "f.json"), "f.json"), ((f"--json={tmp_path / 'other'}",), "other")):
+        written = run_in_process(main, *arguments, "--quiet", *more)
+        assert written.code == 0 and written.out.strip() and not written.out.startswith("{")
+        told = json.loads((tmp_path / file).read_text())
+        assert told.keys() - {"json"} == figures.keys()
+    words = [word for word in arguments if word != "--overwrite"]
+    refused = run_in_process(main, *words, "--json", tmp_path / "f.json")
+    assert refused.code == 2 and "exists already" in refused.err
