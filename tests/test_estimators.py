@@ -21,7 +21,7 @@ from joblib import effective_n_jobs
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.linear_model import LogisticRegression as SklearnLogisticRegression
+from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler, StandardScaler
@@ -34,7 +34,7 @@ from blocksvm.estimators import (
     KernelSVC,
     LinearSVC,
     LinearSVR,
-    LogisticRegression,
+    LogisticClassifier,
     PassiveAggressiveClassifier,
     PassiveAggressiveRegressor,
     base,
@@ -76,8 +76,8 @@ def test_the_objective_is_that_of_scikit_learns_linear_svc(loss, fit_intercept, 
 
 
 def test_a_free_intercept_is_that_of_scikit_learns_logistic_regression():
-    own = LogisticRegression(C=0.7, intercept_scaling="free", tol=1e-9).fit(X, Y)
-    theirs = SklearnLogisticRegression(C=0.7, tol=1e-10, max_iter=10_000).fit(X, Y)
+    own = LogisticClassifier(C=0.7, intercept_scaling="free", tol=1e-9).fit(X, Y)
+    theirs = LogisticRegression(C=0.7, tol=1e-10, max_iter=10_000).fit(X, Y)
     np.testing.assert_allclose(own.coef_, theirs.coef_, atol=1e-4)
     np.testing.assert_allclose(own.intercept_, theirs.intercept_, atol=1e-4)
     np.testing.assert_allclose(own.predict_proba(X), theirs.predict_proba(X), atol=1e-4)
@@ -107,9 +107,9 @@ def test_sets_of_labels_are_learned_label_by_label():
     with pytest.raises(InputError, match="column 2 of y is 0 in every row"):
         LinearSVC().fit(X, sets)
     sets = sets[:, [0, 1, 3]]
-    own = LogisticRegression().fit(X, sets)
+    own = LogisticClassifier().fit(X, sets)
     for c in range(2):
-        np.testing.assert_allclose(own.coef_[c], LogisticRegression().fit(X, sets[:, c]).coef_[0], atol=1e-7)
+        np.testing.assert_allclose(own.coef_[c], LogisticClassifier().fit(X, sets[:, c]).coef_[0], atol=1e-7)
     assert (own.predict(X)[:, 2] == 1).all() and own.predict_proba(X).shape == (80, 3)
     assert own.fit(X, scipy.sparse.csr_matrix(sets)).predict(X).shape == (80, 3)
 
@@ -440,7 +440,7 @@ def test_so_many_threads_predict():
 
 
 @pytest.mark.parametrize("labels", [Y, THREE])
-@pytest.mark.parametrize("made", [LinearSVC, LogisticRegression])
+@pytest.mark.parametrize("made", [LinearSVC, LogisticClassifier])
 def test_columns_numbered_by_frequency_are_the_same_problem(made, labels, monkeypatch):
     """Bit by bit: sums over a row keep their order; but for rounding where sums over the features have a part in it, as
     along a direction that rows have in common.  Column 3 is nowhere, column 7 in every row."""

@@ -11,7 +11,7 @@ import scipy.sparse
 import blocksvm
 from blocksvm import JointLearner
 from blocksvm.errors import InputError
-from blocksvm.estimators import ArowClassifier, KernelSVC, LinearSVC, LogisticRegression
+from blocksvm.estimators import ArowClassifier, KernelSVC, LinearSVC, LogisticClassifier
 from blocksvm.sources.matrix import csr_of
 
 X = np.array([[1.0, 0.0, 2.0], [0.0, 3.0, 0.0], [0.5, 0.0, -1.0], [0.0, 0.0, 0.0]])
@@ -165,7 +165,7 @@ def test_kernels_several_classes_and_joint_features_take_the_same():
 
 
 def test_estimators_refuse_what_they_cannot_know():
-    for estimator in (LinearSVC(), LogisticRegression(), ArowClassifier(), KernelSVC()):
+    for estimator in (LinearSVC(), LogisticClassifier(), ArowClassifier(), KernelSVC()):
         for rows in (X.astype(np.float16), X.astype(">f8"), X.astype(object), X.tolist(), scipy.sparse.csc_array(X)):
             assert len(estimator.fit(rows, Y).predict(rows)) == 4
         for rows in (with_value(np.nan), with_value(1j)):
@@ -178,7 +178,7 @@ def test_logarithms_of_probabilities():
     fitted = blocksvm.fit(X, Y, loss="logistic")
     with np.errstate(divide="raise"):
         np.testing.assert_array_equal(fitted.model.predict_log_proba(X), np.log(fitted.model.predict_proba(X)))
-        own = LogisticRegression().fit(X, Y)
+        own = LogisticClassifier().fit(X, Y)
         np.testing.assert_array_equal(own.predict_log_proba(X), np.log(own.predict_proba(X)))
         assert np.isneginf(own.predict_log_proba(X * 1e5)).any()
     assert not hasattr(LinearSVC(), "predict_log_proba")

@@ -12,7 +12,7 @@ try:
 except ImportError:
     raise ImportError("blocksvm.estimators needs scikit-learn: pip install 'blocksvm[sklearn]'") from None
 
-_CERTIFIED = ("KernelSVC", "LinearSVC", "LinearSVR", "LogisticRegression", "PegasosClassifier")
+_CERTIFIED = ("KernelSVC", "LinearSVC", "LinearSVR", "LogisticClassifier", "PegasosClassifier")
 
 
 def __getattr__(name: str):
