@@ -197,8 +197,9 @@ class LinearSVC(LinearClassifier):
 class LogisticClassifier(LinearClassifier):
     """Logistic regression with an l2 penalty, to a certified optimum; of several classes each against the others.
 
-    The intercept is regularised with the weights, as in LIBLINEAR.  scikit-learn's LogisticRegression does not regularise
-    it, nor does ``intercept_scaling='free'`` of two classes, and learns several classes together.  Fitted as LinearSVC.
+    The intercept is regularised with the weights, as in LIBLINEAR.  scikit-learn's LogisticRegression does not
+    regularise it, nor does ``intercept_scaling='free'`` of two classes, and learns several classes together.  Fitted as
+    LinearSVC.
     """
 
     losses = ("logistic",)
