@@ -1,6 +1,7 @@
 """The rooms of the code: imports point downwards only, libraries stay where they belong, files explain themselves."""
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -280,3 +281,8 @@ def test_help_imports_nothing_heavy(command):
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert "usage" in done.stdout
+
+
+def test_no_test_imports_a_test():
+    pattern = re.compile(r"^\s*(?:from|import) test_", re.M)
+    assert [path.name for path in Path(__file__).parent.rglob("*.py") if pattern.search(path.read_text())] == []

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from test_online_kernels import csr, rows
+from online_cases import csr, rows
 
 from blocksvm.learners.auto import AUTO, COIN_COLUMNS, SCALAR
 from blocksvm.learners.loops import MISTAKES, SQUARED_ERRORS

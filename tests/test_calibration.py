@@ -7,8 +7,8 @@ import json
 import numpy as np
 import pytest
 import scipy.optimize
+from fold_cases import dense, looped
 from scipy import sparse
-from test_cross_validation import dense, looped
 from training_cases import make_store, random_rows, run_in_process, svmlight
 
 from blocksvm.errors import InputError

@@ -8,6 +8,7 @@ import sys
 
 import numpy as np
 import pytest
+from cell_cases import parse, rows_of
 from conftest import in_source_order
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -20,30 +21,13 @@ from blocksvm.conversion.convert import SplitSettings, split
 from blocksvm.errors import InputError
 from blocksvm.formats import sniffed
 from blocksvm.formats.cells import CRITEO, CSV, TSV
-from blocksvm.formats.protocol import Reading
-from blocksvm.formats.recipe import Recipe
-from blocksvm.formats.text import TextInputs, TextPiece, TextSource
+from blocksvm.formats.text import TextInputs
 from blocksvm.model.files import load_model
 from blocksvm.predict import main as predict
 from blocksvm.sources.store.reader import open_store
 from blocksvm.split import main as split_command
 from blocksvm.stream import main as stream
 from blocksvm.train import main as train
-
-
-def parse(data: bytes, table=CSV, normalize="none", labelled=True, named=True, offers=(), settled=True, **options):
-    options = table.settled(options, data, "f.csv") if settled else options
-    recipe = Recipe(table.name, normalize=normalize, options=options)
-    text = np.frombuffer(data + b'1,"2\n' * 30, np.uint8)  # what lies behind the end must not matter
-    reader = table.reader(Reading(recipe, labelled=labelled, named=named, offers=offers))
-    return reader.parse(TextPiece(TextSource("text", None), text, len(data), None, begins=True))
-
-
-def rows_of(batch) -> list[tuple]:
-    names, first, last = batch.names
-    entries = [(names[f:t].tobytes().decode(), v) for f, t, v in zip(first, last, batch.values.tolist(), strict=True)]
-    bounds = zip(batch.indptr[:-1], batch.indptr[1:], strict=True)
-    return [(label, dict(entries[a:b])) for label, (a, b) in zip(batch.labels.tolist(), bounds, strict=True)]
 
 
 def told(rows) -> str:

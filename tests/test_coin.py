@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from online_cases import csr, rows
 from scipy.special import gammaln
-from test_online_kernels import csr, rows
 
 from blocksvm.learners.coin import COLUMN
 from blocksvm.learners.runner import Runner

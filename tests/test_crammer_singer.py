@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import reference
+from class_cases import CHUNKS, D, K, N, classes, dense
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_many_classes import CHUNKS, D, K, N, classes, dense
 from training_cases import make_pass, stop_after, train, visit_of
 
 from blocksvm.api import fit

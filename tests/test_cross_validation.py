@@ -12,7 +12,8 @@ from functools import partial
 import numpy as np
 import pytest
 import reference
-from test_many_classes import classes
+from class_cases import classes
+from fold_cases import GIVEN, PATH, N, dense, looped
 from training_cases import (
     command,
     make_store,
@@ -37,27 +38,12 @@ from blocksvm.validation.folds import folds_of
 from blocksvm.validation.path_state import PathCheckpoint
 from blocksvm.validation.problems import HeldOutCD
 
-N, PATH = 200, [0.05, 0.5, 2.0]
 CHUNKS = np.arange(0, N, 20)
-GIVEN = {"tol": 1e-6, "schedule": "4", "max_outer": 5000, "bias": 1.0}
 
 
 @pytest.fixture(scope="module")
 def rows():
     return random_rows(n=N, d=15, seed=11)
-
-
-def dense(X):
-    return np.hstack([X.toarray(), np.ones((X.shape[0], 1))])
-
-
-def looped(source, folds, path=PATH, earlier=None, **given) -> OuterLoop:
-    """The run of all folds and C at once, finished."""
-    settings = TrainSettings.of(**{**GIVEN, **given})
-    method = replace(METHOD, make=partial(HeldOutCD, path=path, folds=folds, earlier=earlier))
-    loop = OuterLoop(Plan(source, settings, method=method))
-    loop.result = loop.run()
-    return loop
 
 
 # -- folds ------------------------------------------------------------------------------------------------------------

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import reference_online as oracle
+from online_cases import CASES, agree, csr, rows
 from stream_cases import learned, text_of
-from test_online_kernels import CASES, agree, csr, rows
 from training_cases import make_store, random_rows, train
 
 from blocksvm.errors import InputError

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import reference_online as oracle
+from online_cases import csr, rows
 from scipy.optimize import minimize_scalar
-from test_online_kernels import csr, rows
 
 from blocksvm.learners.runner import Runner
 

@@ -10,9 +10,7 @@ import shutil
 import numpy as np
 import pytest
 import scipy.sparse
-from test_named import described, put, texts_of
-from test_store_schema import rewrite_meta
-from test_structure_command import sentences
+from file_cases import described, put, rewrite_meta, sentences, texts_of
 
 import blocksvm
 from blocksvm import cv, export, info, predict, stream, structure, train

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import reference_online as oracle
 import scipy.sparse
-from test_online_kernels import agree, rows
+from online_cases import agree, rows
 
 import blocksvm
 from blocksvm.errors import InputError

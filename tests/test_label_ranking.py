@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import reference_online as oracle
 import scipy.sparse
+from online_cases import agree, csr, rows
 from stream_cases import learned
-from test_online_kernels import agree, csr, rows
 from training_cases import make_store, run_in_process, stop_after, train
 
 from blocksvm.api import fit

@@ -9,8 +9,8 @@ import mmap
 import numpy as np
 import pytest
 import reference_online as oracle
+from online_cases import CASES, csr, oracle_for, rows, runner_for
 from stream_cases import text_of
-from test_online_kernels import CASES, csr, oracle_for, rows, runner_for
 from training_cases import make_store, random_rows, run_in_process, train
 
 from blocksvm.errors import InputError

@@ -7,6 +7,7 @@ import json
 import numpy as np
 import pytest
 import reference
+from class_cases import CHUNKS, D, K, N, classes, dense
 from scipy import sparse
 from training_cases import make_pass, make_store, run_in_process, stop_after, train, visit_of
 
@@ -21,28 +22,12 @@ from blocksvm.solvers.several_dual_cd import SeveralDualCD
 from blocksvm.sources.matrix import Matrix
 from blocksvm.train import main as train_main
 
-N, D, K = 150, 20, 4
-CHUNKS = np.arange(0, N, 10)
 LOSSES = ("hinge", "squared-hinge", "logistic")
-
-
-def classes(n=N, d=D, k=K, seed=0, noise=0.5):
-    """(X CSR, y of 0 .. k - 1): the largest of k noisy planes; the classes are of different sizes."""
-    rng = np.random.default_rng(seed)
-    X = sparse.random(n, d, 0.3, format="csr", random_state=seed, data_rvs=rng.standard_normal)
-    values = X @ rng.standard_normal((d, k)) + noise * rng.standard_normal((n, k)) - 0.4 * np.arange(k)
-    y = values.argmax(axis=1)
-    y[:k] = np.arange(k)
-    return X, y
 
 
 @pytest.fixture(scope="module")
 def rows():
     return classes()
-
-
-def dense(X, bias=0.0):
-    return np.hstack([X.toarray(), np.full((X.shape[0], 1), bias)])
 
 
 def side(y, c):

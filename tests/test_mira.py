@@ -10,7 +10,7 @@ import scipy.optimize
 import scipy.sparse
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_online_kernels import agree, csr, rows
+from online_cases import agree, csr, rows
 from training_cases import run_in_process, svmlight, train
 
 from blocksvm.api import fit

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import reference_online as oracle
-from test_online_kernels import csr, rows
+from online_cases import csr, rows
 
 from blocksvm.learners.nag import LOSSES, aware_step
 from blocksvm.learners.rows import LOSS_NAMES

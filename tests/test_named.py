@@ -9,10 +9,8 @@ import shutil
 import sys
 from pathlib import Path
 
-import h5py
 import pytest
-from test_store_schema import rewrite_meta
-from test_structure_command import sentences
+from file_cases import described, put, rewrite_meta, sentences, texts_of
 
 import blocksvm
 from blocksvm import cv, export, info, named, predict, report, stream, structure, train
@@ -118,20 +116,6 @@ MORE = {
 }
 
 
-def texts_of(meta, path=()) -> list[tuple]:
-    """Where texts stand in a description, of many equal ones the first."""
-    if isinstance(meta, str):
-        return [path]
-    inner = meta.items() if isinstance(meta, dict) else list(enumerate(meta))[:2] if isinstance(meta, list) else ()
-    return [found for key, value in inner for found in texts_of(value, (*path, key))]
-
-
-def put(meta, path: tuple, value) -> None:
-    for key in path[:-1]:
-        meta = meta[key]
-    meta[path[-1]] = value
-
-
 def forged(source: Path, path: Path, place: tuple, value: str) -> None:
     """A copy in which another text stands at a place, under a right checksum."""
     shutil.copy(source, path)
@@ -141,13 +125,6 @@ def forged(source: Path, path: Path, place: tuple, value: str) -> None:
         path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     else:
         rewrite_meta(path, lambda meta: put(meta, place, value))
-
-
-def described(path: Path):
-    if path.suffix == ".jsonl":
-        return [json.loads(line) for line in path.read_text().splitlines()]
-    with h5py.File(path) as file:
-        return json.loads(file["meta"][()].tobytes())
 
 
 @pytest.mark.parametrize("kind", READERS)

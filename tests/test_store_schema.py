@@ -16,9 +16,10 @@ import h5py
 import msgspec
 import numpy as np
 import pytest
+from file_cases import rewrite_meta
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from xxhash import xxh3_64_hexdigest, xxh3_64_intdigest
+from xxhash import xxh3_64_intdigest
 
 import blocksvm
 from blocksvm.conversion.convert import SplitSettings, store_batches
@@ -411,17 +412,6 @@ def test_more_labels_than_classes(tmp_path):
 
 
 # ------------------------------------------------------------------------------------------------ hostile files
-
-
-def rewrite_meta(path: Path, change) -> None:
-    """Change the description through ``change(meta)`` (or to the bytes that it gives), under a right checksum."""
-    with h5py.File(path, "r+") as file:
-        meta = json.loads(file["meta"][()].tobytes())
-        text = change(meta)
-        text = text if isinstance(text, bytes) else json.dumps(meta).encode()
-        del file["meta"]
-        file["meta"] = np.frombuffer(text, np.uint8)
-        file.attrs.modify("meta_checksum", np.bytes_(xxh3_64_hexdigest(text)))
 
 
 @pytest.fixture(scope="module")

@@ -7,6 +7,7 @@ import signal
 
 import numpy as np
 import pytest
+from file_cases import sentences
 
 from blocksvm import info, structure
 from blocksvm.structured.evaluation import chunk_counts, chunks_of
@@ -14,22 +15,6 @@ from blocksvm.structured.templates import Templates, attribute_of
 from blocksvm.structured.text import read_columns
 
 MEMORY = 100_000_000
-
-
-def sentences(seed: int, n: int) -> str:
-    """Column text whose chunks follow from the tags but for a few words."""
-    rng = np.random.default_rng(seed)
-    lines = []
-    for _ in range(n):
-        inside = False
-        for _ in range(rng.integers(2, 9)):
-            tag = rng.choice(["DT", "NN", "VB", "IN"], p=[0.25, 0.35, 0.2, 0.2])
-            word = f"{tag.lower()}{rng.integers(0, 12)}"
-            noun = tag in ("DT", "NN") and word != "nn3"
-            lines.append(f"{word} {tag} {('I-NP' if inside and tag == 'NN' else 'B-NP') if noun else 'O'}")
-            inside = noun
-        lines.append("")
-    return "\n".join(lines) + "\n"
 
 
 @pytest.fixture(scope="module")

@@ -12,9 +12,9 @@ import zipfile
 
 import numpy as np
 import pytest
+from cell_cases import parse, rows_of
 from scipy import sparse
 from stream_cases import learned
-from test_cells import parse, rows_of
 from training_cases import DATA, run_in_process
 
 import blocksvm

@@ -11,9 +11,9 @@ import reference_online as oracle
 import scipy.sparse
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from online_cases import csr
 from scipy.optimize import minimize
 from stream_cases import learned, text_of, weights_by_id
-from test_online_kernels import csr
 from training_cases import make_store, run_in_process, svmlight, train
 
 from blocksvm.api import fit

@@ -1,0 +1,25 @@
+"""Cells of tables, parsed, for several files of tests."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from blocksvm.formats.cells import CSV
+from blocksvm.formats.protocol import Reading
+from blocksvm.formats.recipe import Recipe
+from blocksvm.formats.text import TextPiece, TextSource
+
+
+def parse(data: bytes, table=CSV, normalize="none", labelled=True, named=True, offers=(), settled=True, **options):
+    options = table.settled(options, data, "f.csv") if settled else options
+    recipe = Recipe(table.name, normalize=normalize, options=options)
+    text = np.frombuffer(data + b'1,"2\n' * 30, np.uint8)  # what lies behind the end must not matter
+    reader = table.reader(Reading(recipe, labelled=labelled, named=named, offers=offers))
+    return reader.parse(TextPiece(TextSource("text", None), text, len(data), None, begins=True))
+
+
+def rows_of(batch) -> list[tuple]:
+    names, first, last = batch.names
+    entries = [(names[f:t].tobytes().decode(), v) for f, t, v in zip(first, last, batch.values.tolist(), strict=True)]
+    bounds = zip(batch.indptr[:-1], batch.indptr[1:], strict=True)
+    return [(label, dict(entries[a:b])) for label, (a, b) in zip(batch.labels.tolist(), bounds, strict=True)]
