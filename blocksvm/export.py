@@ -21,7 +21,11 @@ def parser() -> Parser:
     p.add_argument("output", metavar="OUT", help="the file to write")
     p.add_argument("--format", choices=FORMATS, required=True,
                    help="LIBLINEAR's text; weights by feature, CSV or Parquet; scikit-learn's; ONNX")  # fmt: skip
-    p.add_argument("--names", metavar="STORE.h5", help="name the features of a table as this store does")
+    p.add_argument(
+        "--names",
+        metavar="STORE.h5",
+        help="name the features of a table as this store does (default: as the model does)",
+    )
     p.add_argument("--overwrite", action="store_true", help="replace an existing OUT")
     return p
 

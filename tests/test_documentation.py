@@ -27,7 +27,8 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.append(str(ROOT / "tools"))
 import pages as made_pages  # noqa: E402
 
-PAGES = {path.name: path for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))}
+DOCS = ROOT / "docs"
+PAGES = {str(path.relative_to(DOCS)): path for path in sorted(DOCS.rglob("*.md"))} | {"README.md": ROOT / "README.md"}
 BLOCK = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 KINDS = {"python", "sh", "text", "sh no-run", "python no-run"}
 # page -> blocks that are not run: they install, download, or need what is not there; the number shall not grow unseen
@@ -156,7 +157,7 @@ def test_links_lead_to_files():
 
 
 def test_every_page_is_in_the_site():
-    listed = set(re.findall(r"- ([\w-]+\.md)", (ROOT / "mkdocs.yml").read_text()))
+    listed = set(re.findall(r"- ([\w/-]+\.md)", (ROOT / "mkdocs.yml").read_text()))
     assert listed == {*PAGES, *made_pages.GENERATED, "index.md", "changelog.md"} - {"README.md"}
 
 

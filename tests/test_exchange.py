@@ -470,3 +470,17 @@ def test_classes_that_would_become_one_are_refused():
     estimator.classes_ = np.array([2**53, 2**53 + 1])
     with pytest.raises(InputError, match="9007199254740993 is a whole number beyond"):
         blocksvm.from_estimator(estimator)
+
+
+def test_a_table_names_features_as_the_model_does(tmp_path):
+    (tmp_path / "rows.tsv").write_text("+1\tgood film\n-1\tdull film\n" * 20)
+    blocksvm.split([tmp_path / "rows.tsv"], tmp_path / "s.h5", blocksvm.SplitSettings(format="documents"))
+    with blocksvm.open_store(tmp_path / "s.h5") as store:
+        blocksvm.fit(store).save(tmp_path / "m.h5")
+    for names in (None, tmp_path / "s.h5"):
+        blocksvm.export_model(tmp_path / "m.h5", tmp_path / "w.csv", "table", names=names, overwrite=True)
+        lines = [line.split(",") for line in (tmp_path / "w.csv").read_text().splitlines()]
+        assert lines[0] == ["id", "name", "weight"]
+        assert {name: float(weight) > 0 for _, name, weight in lines[1:] if name != "film"} == {
+            "good": True, "dull": False
+        }  # fmt: skip

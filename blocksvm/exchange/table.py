@@ -1,4 +1,4 @@
-"""A table of weights: a line for each feature, by id and, where a store has them, by name; CSV, or Parquet."""
+"""A table of weights: a line for each feature, by id and, where there are names, by name; CSV, or Parquet."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from blocksvm.exchange.linear import Linear, linear_of
 from blocksvm.labels import label_text
 from blocksvm.model.files import Model
 from blocksvm.outputs import as_text
+from blocksvm.sources.store.files import damage_named, group, has, open_hdf5
 from blocksvm.sources.store.reader import Store
+from blocksvm.sources.store.tables import read_strings
 
 AT_ONCE = 1 << 14  # lines
 INTERCEPT = "(intercept)"
@@ -43,6 +45,18 @@ def names_of(path: Path, ids: np.ndarray) -> list[str]:
     return found
 
 
+def own_names(model: Model) -> list[str] | None:
+    """The names of the model's features in the order of their ids, None where its file has none."""
+    if not model.path:
+        return None
+    with open_hdf5(Path(model.path), "model") as file, damage_named(file):
+        features = group(file, "features")
+        if not has(features, "names"):
+            return None
+        names = read_strings(features, "names", "name_ends", 0, len(model.feature_ids))
+    return [names[k] for k in np.argsort(model.feature_ids, kind="stable").tolist()]
+
+
 def lines(linear: Linear, names: list[str] | None) -> Iterator[list[tuple]]:
     """(id, name, idf where there is one, weights) of the features in rising order, some at a time; first the intercept,
     whose id and idf are None."""
@@ -56,9 +70,10 @@ def lines(linear: Linear, names: list[str] | None) -> Iterator[list[tuple]]:
 
 
 def write(model: Model, file: IO[bytes], names: Path | None = None, parquet: bool = False) -> tuple[str, ...]:
-    """Write CSV, or Parquet; names: a store that names the features.  What whoever uses it must know."""
+    """Write CSV, or Parquet; names: a store that names the features, where the model does not.  What whoever uses it
+    must know."""
     linear = linear_of(model, with_idf=True)
-    named = None if names is None else names_of(names, linear.ids)
+    named = own_names(model) if names is None else names_of(names, linear.ids)
     (_parquet if parquet else _csv)(linear, named, file)
     return linear.notes
 
