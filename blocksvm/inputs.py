@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -36,6 +36,11 @@ def one_run() -> Iterator[Run]:
         yield run
     finally:
         _run.reset(token)
+
+
+def names_of_inputs(inputs: str | Path | Iterable[str | Path]) -> list[str]:
+    """A path or several, as Python users give them."""
+    return [os.fspath(path) for path in ([inputs] if isinstance(inputs, str | os.PathLike) else inputs)]
 
 
 def require_same(path: str | Path, status: os.stat_result) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -254,3 +255,13 @@ def test_crammer_and_singers_machine_by_its_defaults():
     found = LinearSVC(multiclass="crammer-singer").fit(rows, y)
     same = LinearSVC(multiclass="crammer-singer", loss="hinge").fit(rows, y)
     assert found.coef_.tolist() == same.coef_.tolist()
+
+
+@pytest.mark.parametrize("given", [str, Path, lambda path: [path], lambda path: (str(path),)])
+def test_inputs_are_a_path_or_several(given, tmp_path):
+    rows = tmp_path / "rows.svm"
+    rows.write_text("+1 1:1\n-1 2:1\n" * 5)
+    told = blocksvm.split(given(rows), tmp_path / "s.h5")
+    assert told["n_samples"] == 10 and str(rows) in str(told["sources"])
+    stream = blocksvm.Stream(blocksvm.StreamSettings("pa1", labels=(-1.0, 1.0)))
+    assert stream.run(given(rows)) and stream.rows == 10

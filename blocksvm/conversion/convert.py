@@ -26,7 +26,7 @@ from blocksvm.formats.hashing import reader_of
 from blocksvm.formats.protocol import EXPANSION, Reader, Reading, Room, SpareRooms
 from blocksvm.formats.recipe import NO_IDF, Recipe
 from blocksvm.formats.text import LineLimit, TextPiece, TextSource
-from blocksvm.inputs import one_run
+from blocksvm.inputs import names_of_inputs, one_run
 from blocksvm.kernels.shuffle import gather_rows, row_keys
 from blocksvm.labels import label_fault
 from blocksvm.named import by_user, names_of
@@ -93,7 +93,7 @@ class SplitProgress:
 
 
 def split(
-    inputs: list[str],
+    inputs: str | Path | Iterable[str | Path],
     store: str | Path,
     settings: SplitSettings = SplitSettings(),
     holdout_store: str | Path | None = None,
@@ -101,12 +101,12 @@ def split(
 ) -> dict:
     """Convert text to a store (and a second one of held-out rows); returns the store's description.
 
-    inputs: paths, plain or compressed, or "-" for standard input; progress is called with a ``SplitProgress`` after
-    each piece.  Raises InputError for anything
-    wrong with them, for outputs that exist (without ``overwrite``) or cannot be written, and where memory or disk
-    space do not suffice.  Nothing is left behind on an error.
+    inputs: a path or several, plain or compressed, or "-" for standard input; progress is called with a
+    ``SplitProgress`` after each piece.  Raises InputError for anything wrong with them, for outputs that exist (without
+    ``overwrite``) or cannot be written, and where memory or disk space do not suffice.  Nothing is left behind on an
+    error.
     """
-    return _convert(inputs, None, store, settings, holdout_store, progress)
+    return _convert(names_of_inputs(inputs), None, store, settings, holdout_store, progress)
 
 
 def store_batches(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
 from copy import copy
 from dataclasses import dataclass, field, replace
@@ -17,7 +17,7 @@ from blocksvm.errors import InputError, called, said
 from blocksvm.formats import AUTO, format_named, remarks
 from blocksvm.formats.protocol import Reading
 from blocksvm.formats.recipe import NO_IDF, Recipe
-from blocksvm.inputs import one_run
+from blocksvm.inputs import names_of_inputs, one_run
 from blocksvm.labels import Labels
 from blocksvm.learners.joint_features import JOINT_BYTES
 from blocksvm.learners.loops import LAST_LABEL, LAST_LENGTH, LAST_SCORE, MISTAKES, NO_LABEL, NONZEROS, ROWS
@@ -278,8 +278,9 @@ class Stream:
     # -- the pass --------------------------------------------------------------------------------------------------
 
     @one_run()
-    def run(self, inputs: list[str]) -> bool:
+    def run(self, inputs: str | Path | Iterable[str | Path]) -> bool:
         """Learn from all rows; False where it was stopped."""
+        inputs = names_of_inputs(inputs)
         if self.settings.passes > 1 and "-" in inputs:
             raise InputError(f"{said('passes', self.settings.passes)}: standard input can be read once; name a file")
         going = True
