@@ -84,7 +84,7 @@ def test_scores_are_those_of_then(here, run_in_process):
     np.testing.assert_allclose(np.loadtxt("imported.txt"), then, rtol=1e-6)  # it takes the text's values as float64
     run(run_in_process, "export words-model.h5 now.csv --format table")
     assert Path("now.csv").read_text() == Path("weights.csv").read_text()
-    assert to_estimator(blocksvm.load_model("model.h5")).coef_.shape == (1, 12)
+    assert to_estimator(blocksvm.load_model("model.h5")).coef_.shape == (1, 13)  # column 0, and ids from 1 to 12
 
 
 def test_a_checkpoint_goes_on_a_trace_is_drawn_and_repeated(here, run_in_process):
