@@ -1,0 +1,72 @@
+"""What users build on: the names that ``import blocksvm`` has with their arguments, the estimators' parameters, and
+every option of every command with its default.
+
+    PYTHONPATH=.:tests python -m support.public_api        (writes tests/public_api.txt, after a change on purpose)
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from importlib import import_module
+from pathlib import Path
+
+import blocksvm
+from blocksvm import estimators
+from blocksvm.__main__ import COMMANDS
+from blocksvm.learners.methods import NAMES, get_method
+from blocksvm.settings import REQUIRED, Settings
+
+FILE = Path(__file__).resolve().parents[1] / "public_api.txt"
+
+
+def signature(name: str, one) -> str:
+    """name(arguments with their defaults), without types."""
+    try:
+        parameters = inspect.signature(one).parameters.values()
+    except ValueError:
+        return name
+    stars = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
+    shown = []
+    for one in parameters:
+        if one.kind is one.KEYWORD_ONLY and "*" not in "".join(shown):
+            shown.append("*")
+        default = "" if one.default is one.empty else "=..." if callable(one.default) else f"={one.default!r}"
+        shown.append(stars.get(one.kind, "") + one.name + default)
+    return f"{name}({', '.join(shown)})"
+
+
+def names() -> list[str]:
+    lines = []
+    for name in sorted(set(blocksvm.__all__) - {"__version__"}):
+        one = getattr(blocksvm, name)
+        lines.append(signature(f"blocksvm.{name}", one))
+        if inspect.isclass(one) and not issubclass(one, Warning | Exception):
+            lines += [signature(f"blocksvm.{name}.{own}", made) for own, made in sorted(vars(one).items())
+                      if not own.startswith("_") and callable(made)]  # fmt: skip
+    lines += [signature(f"blocksvm.estimators.{name}", getattr(estimators, name)) for name in estimators.__all__]
+    return [re.sub(r"<factory>|<[^>]* object at 0x[^>]*>", "...", line) for line in lines]
+
+
+def options() -> list[str]:
+    lines = []
+    for command in COMMANDS:
+        make = import_module(f"blocksvm.{command}").parser
+        parser = make("the solver", Settings()) if inspect.signature(make).parameters else make()
+        for action in parser._actions:
+            words = ", ".join(action.option_strings) or str(action.metavar or action.dest)
+            default = "" if action.default in (None, False, "==SUPPRESS==") else f" (default {action.default})"
+            lines.append(f"{command} {words}{default}")
+    for name in NAMES:
+        for setting in get_method(name).settings:
+            default = "needed" if setting.default is REQUIRED else f"default {setting.default}"
+            lines.append(f"{name}: {setting.name} ({default})")
+    return lines
+
+
+def listing() -> str:
+    return "\n".join([*names(), "", *options(), ""])
+
+
+if __name__ == "__main__":
+    FILE.write_text(listing())
