@@ -28,7 +28,7 @@ from blocksvm.kernels.names import name_hash
 from blocksvm.kernels.numbers import BAD_VALUE, FINE, NOT_FINITE, UNDECIDED, number
 from blocksvm.kernels.shuffle import sort_keys
 from blocksvm.kernels.table import scramble
-from blocksvm.kernels.text import BIG_NORM, BIG_VALUE, DUPLICATE, close_row
+from blocksvm.kernels.text import BIG_NORM, BIG_VALUE, DUPLICATE, close_sums
 from blocksvm.kernels.words import (
     COLON,
     MINUS,
@@ -344,21 +344,9 @@ def close_rows(indptr, rows, ids, values, sum_duplicates, l2, single, named, fir
                 if named:
                     firsts[last] = old_firsts[at]
                     lasts[last] = old_lasts[at]
-        if named:  # names of what closing drops go, too
-            for k in range(filled, last + 1):
-                old_ids[k - filled] = ids[k]
-                old_firsts[k - filled] = firsts[k]
-                old_lasts[k - filled] = lasts[k]
-        code, after, square = close_row(ids, values, filled, last + 1, sum_duplicates, l2, single)
+        code, after, square = close_sums(ids, values, filled, last + 1, l2, single, named, firsts, lasts)
         if code != FINE:
             return r, code, after, largest
-        if named:
-            j = 0
-            for k in range(filled, after):
-                while old_ids[j] != ids[k]:
-                    j += 1
-                firsts[k] = old_firsts[j]
-                lasts[k] = old_lasts[j]
         largest = max(largest, square)
         start = stop
         filled = after
