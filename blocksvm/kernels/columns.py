@@ -17,27 +17,9 @@ def word_hash(text, start, stop):
 
 
 @kernel
-def count_words(text, end):
-    """(words, lines) of ``text[:end]``, whose last byte is a newline."""
-    words = lines = 0
-    inside = False
-    for p in range(end):
-        c = byte_at(text, p)
-        if c == NEWLINE:
-            lines += 1
-            inside = False
-        elif is_blank(c):
-            inside = False
-        elif not inside:
-            words += 1
-            inside = True
-    return words, lines
-
-
-@kernel
 def read_words(text, end, hashes, starts, stops, line_words):
-    """Each word's hash and place in ``text[:end]``, and the number of words of each line: arrays as long as
-    ``count_words`` says, int64."""
+    """Each word's hash and place in ``text[:end]``, whose last byte is a newline, and the number of words of each line
+    (int64, with room for all of them); returns how many words there are."""
     n = line = in_line = 0
     p = 0
     while p < end:
@@ -57,3 +39,4 @@ def read_words(text, end, hashes, starts, stops, line_words):
             hashes[n] = word_hash(text, begin, p)
             n += 1
             in_line += 1
+    return n

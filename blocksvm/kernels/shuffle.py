@@ -53,10 +53,19 @@ def below(state, bound):
     return state, np.int64(((scramble(state) >> np.uint64(32)) * np.uint64(bound)) >> np.uint64(32))
 
 
+@inlined
+def shuffled(order, start, stop, state):
+    """Put ``order[start:stop]`` in random order (Fisher-Yates): the generator's new state."""
+    for i in range(stop - start - 1, 0, -1):
+        state, r = below(state, i + 1)
+        order[start + i], order[start + r] = order[start + r], order[start + i]
+    return state
+
+
 @kernel
 def windowed_order(key, n, window, order, spans):
     """A random order of 0..n-1 in which neighbours stay near: windows of ``window`` rows in random order, and random
-    order inside each.  ``window`` >= n gives a uniform permutation (Fisher-Yates).
+    order inside each.  ``window`` >= n gives a uniform permutation.
 
     order (n,) int32 is filled; spans (ceil(n / window),) int32 is working space.
     """
@@ -64,18 +73,14 @@ def windowed_order(key, n, window, order, spans):
     n_spans = spans.shape[0]
     for s in range(n_spans):
         spans[s] = s
-    for s in range(n_spans - 1, 0, -1):
-        state, r = below(state, s + 1)
-        spans[s], spans[r] = spans[r], spans[s]
+    state = shuffled(spans, 0, n_spans, state)
     filled = 0
     for s in range(n_spans):
         start = spans[s] * window
         stop = min(start + window, n)
         for i in range(start, stop):
             order[filled + i - start] = i
-        for i in range(stop - start - 1, 0, -1):
-            state, r = below(state, i + 1)
-            order[filled + i], order[filled + r] = order[filled + r], order[filled + i]
+        state = shuffled(order, filled, filled + stop - start, state)
         filled += stop - start
 
 
@@ -95,9 +100,7 @@ def windowed_rows(key, n_rows, window, order, drawn):
         drawn[c] = c
         first[c] = total
         total += n_rows[c]
-    for c in range(m - 1, 0, -1):
-        state, r = below(state, c + 1)
-        drawn[c], drawn[r] = drawn[r], drawn[c]
+    state = shuffled(drawn, 0, m, state)
     filled = 0
     for k in range(m):
         c = drawn[k]
@@ -105,10 +108,7 @@ def windowed_rows(key, n_rows, window, order, drawn):
             order[filled] = first[c] + i
             filled += 1
     for start in range(0, total, window):
-        stop = min(start + window, total)
-        for i in range(stop - start - 1, 0, -1):
-            state, r = below(state, i + 1)
-            order[start + i], order[start + r] = order[start + r], order[start + i]
+        state = shuffled(order, start, min(start + window, total), state)
 
 
 @kernel
