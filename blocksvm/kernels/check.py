@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from blocksvm.kernels import inlined, kernel
+from blocksvm.kernels import kernel
 from blocksvm.kernels.words import eight_bytes, float_of_bits
 
 SOUND = 0
@@ -13,16 +13,6 @@ LENGTHS_DISAGREE = 4
 INDICES_DO_NOT_RISE = 5
 
 INFINITY_BITS = np.uint64(0x7FF0000000000000)  # of a float64; a number with more, or with a sign, is not a norm
-
-
-@inlined
-def all_finite(values):
-    """Whether all values are; None: they are 1."""
-    fault = False
-    if values is not None:
-        for k in range(values.shape[0]):
-            fault = fault | (not np.isfinite(values[k]))
-    return not fault
 
 
 @kernel
@@ -48,7 +38,11 @@ def check_rows(indices, values, n_features, indptr):
                 falls -= np.int64(indices[k] <= indices[k - 1])
     if falls != 0:
         return INDICES_DO_NOT_RISE
-    return SOUND if all_finite(values) else VALUE_NOT_FINITE
+    fault = False
+    if values is not None:
+        for k in range(values.shape[0]):
+            fault |= not np.isfinite(values[k])
+    return VALUE_NOT_FINITE if fault else SOUND
 
 
 @kernel

@@ -2,23 +2,14 @@
 
 import numpy as np
 
-from blocksvm.kernels import inlined, kernel
-from blocksvm.kernels.table import scramble
+from blocksvm.kernels import kernel
+from blocksvm.kernels.names import name_hash
 from blocksvm.kernels.words import NEWLINE, byte_at, is_blank
-
-
-@inlined
-def word_hash(text, start, stop):
-    """63 bits of a word's bytes, as int64."""
-    h = np.uint64(stop - start)
-    for p in range(start, stop):
-        h = scramble(h ^ np.uint64(byte_at(text, p)))
-    return np.int64(h >> np.uint64(1))
 
 
 @kernel
 def read_words(text, end, hashes, starts, stops, line_words):
-    """Each word's hash and place in ``text[:end]``, whose last byte is a newline, and the number of words of each line
+    """Each word's ``name_hash`` and place in ``text[:end]``, whose last byte is a newline, and how many words a line has
     (int64, with room for all of them); returns how many words there are."""
     n = line = in_line = 0
     p = 0
@@ -36,7 +27,7 @@ def read_words(text, end, hashes, starts, stops, line_words):
             while byte_at(text, p) != NEWLINE and not is_blank(byte_at(text, p)):
                 p += 1
             starts[n], stops[n] = begin, p
-            hashes[n] = word_hash(text, begin, p)
+            hashes[n] = np.int64(name_hash(text, begin, p, np.uint64(0)) >> np.uint64(1))
             n += 1
             in_line += 1
     return n

@@ -11,6 +11,7 @@ from blocksvm.kernels.memory import prefetch, prefetch_row, value_at
 from blocksvm.kernels.table import scramble
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+LOWER = np.uint64(0xFFFFFFFF)
 SHORT = 24  # entries of a row up to which insertion sorts faster than counting
 
 
@@ -124,26 +125,6 @@ def keep_active(order, active):
 
 
 @kernel
-def order_by_bucket(keys, shift, buckets, starts, order):
-    """Counting sort of rows by ``keys >> shift`` (one bucket where shift is 64): ``starts`` (buckets + 1,) int64 and
-    ``order`` (n,) int32, stable."""
-    starts[:] = 0
-    n = keys.shape[0]
-    for i in range(n):
-        b = np.int64(keys[i] >> np.uint64(shift)) if shift < 64 else 0
-        starts[b + 1] += 1
-    for b in range(buckets):
-        starts[b + 1] += starts[b]
-    for i in range(n):
-        b = np.int64(keys[i] >> np.uint64(shift)) if shift < 64 else 0
-        order[starts[b]] = i
-        starts[b] += 1
-    for b in range(buckets, 0, -1):
-        starts[b] = starts[b - 1]
-    starts[0] = 0
-
-
-@kernel
 def gather_rows(indptr, indices, values, order, out_lengths, out_indices, out_values):
     """Copy the rows in ``order`` one behind the other; returns (nonzeros copied, every value is 1)."""
     filled = 0
@@ -241,3 +222,30 @@ def sort_keys(keys, spare, n, counts, digits):
             counts[b] += 1
         source, target = target, source
     return source
+
+
+@inlined
+def sorted_hashes(ids, n, keys, counts):
+    """The order of ``ids[:n]``, 63 bits of a hash each: an array with their positions in its lower 32 bits, by rising
+    ids, equal ones as they come.  keys (2, n or more) uint64 and counts (1024,) int64 are working space."""
+    for k in range(n):
+        keys[0, k] = (np.uint64(ids[k] >> 31) << np.uint64(32)) | np.uint64(k)
+    ordered = sort_keys(keys[0], keys[1], n, counts, 4)
+    for k in range(1, n):  # those few whose upper bits are equal, by all of them
+        key = ordered[k]
+        upper = key >> np.uint64(32)
+        j = k - 1
+        while j >= 0 and ordered[j] >> np.uint64(32) == upper and ids[ordered[j] & LOWER] > ids[key & LOWER]:
+            ordered[j + 1] = ordered[j]
+            j -= 1
+        ordered[j + 1] = key
+    return ordered
+
+
+@kernel
+def order_of_hashes(ids, order):
+    """``order`` (n,) int64: the positions of ids (n,), 63 bits of a hash each, as they rise; equal ones as they come."""
+    n = ids.shape[0]
+    ordered = sorted_hashes(ids, n, np.empty((2, n), np.uint64), np.empty(4 << 8, np.int64))
+    for k in range(n):
+        order[k] = ordered[k] & LOWER
