@@ -17,7 +17,7 @@ from statistics import median
 import numpy as np
 
 from blocksvm.api import fit
-from blocksvm.kernels.check import check_entries
+from blocksvm.kernels.check import check_rows
 from blocksvm.kernels.dual_cd import Limits, Objective, PassArrays, dual_cd_pass
 from blocksvm.kernels.margins import decision_values
 from blocksvm.kernels.shuffle import windowed_order
@@ -109,7 +109,7 @@ def decode_steps(store: Store) -> dict[str, float]:
             else:
                 codec.decode(raw[1], values)
         times.append(time.perf_counter())
-        check_entries(indices, values, store.n_features)
+        check_rows(indices, values, store.n_features, None)
         times.append(time.perf_counter())
         for name, (start, stop) in zip(steps, pairwise(times), strict=True):
             steps[name] += stop - start

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from blocksvm.kernels.several import add_rows_to_several, copy_columns, several_decision_values, sums_of_columns
-from blocksvm.vectors import LINE, on_lines, side_by_side, together, width_of
+from blocksvm.kernels.several import add_rows_to_several, several_decision_values, sums_of_columns
+from blocksvm.vectors import on_lines, side_by_side, together, width_of
 
 
 @pytest.mark.parametrize(("k", "width"), [(1, 1), (2, 4), (3, 4), (4, 4), (5, 8), (8, 8), (9, 16), (20, 24)])
@@ -86,13 +86,3 @@ def test_kernels_over_lanes_are_plain_sums(n, d, per_row, kind, k):
         if not own.size:
             expected[3] = np.zeros(k)
         np.testing.assert_allclose(norms, np.array(expected).T, rtol=1e-9)
-
-
-def test_columns_are_copied_with_factors():
-    rng = np.random.default_rng(3)
-    columns, factors = rng.random((9, 6)), rng.random((3, 2))
-    out = np.zeros((9, LINE))
-    copy_columns(columns, 4, factors, out)
-    for n in range(3):
-        np.testing.assert_array_equal(out[:, 2 * n : 2 * n + 2], factors[n] * columns[:, 4:])
-    assert not out[:, 6:].any()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from blocksvm.errors import InputError, called
-from blocksvm.kernels.table import find, find_or_add, rebuild_slots
+from blocksvm.kernels.table import find_or_add, rebuild_slots
 from blocksvm.sources.frequency import by_falling_count
 
 BYTES_AN_ID = 8 + 4  # the id and its count
@@ -192,5 +192,6 @@ class IdIndex:
     def find(self, ids: np.ndarray) -> np.ndarray:
         """Positions (int32), -1 where an id is not among the given ones."""
         positions = np.empty(len(ids), np.int32)
-        find(np.ascontiguousarray(ids, dtype=np.int64), self.slots, self.known, positions)
+        ids = np.ascontiguousarray(ids, dtype=np.int64)
+        find_or_add(ids, 0, self.slots, self.known, None, 0, 0, positions)
         return positions

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from blocksvm.errors import InputError, called
-from blocksvm.kernels.shuffle import gather_rows, order_by_bucket
+from blocksvm.kernels.shuffle import gather_rows
 from blocksvm.outputs import named_errors, put_array, take_array
 
 MARGIN_BYTES = 64_000_000  # disk space that is left alone
@@ -86,9 +86,9 @@ class Spool:
         else:
             if indptr is None:
                 indptr = np.append(0, np.cumsum(rows.lengths))
-            starts = np.empty(buckets + 1, np.int64)
-            order = np.empty(n, np.int64)
-            order_by_bucket(rows.keys << np.uint64(self.skipped), 64 - self.bits, buckets, starts, order)
+            own_buckets = (rows.keys << np.uint64(self.skipped) >> np.uint64(64 - self.bits)).astype(np.uint16)
+            starts = np.append(0, np.cumsum(np.bincount(own_buckets, minlength=buckets)))
+            order = np.argsort(own_buckets, kind="stable")  # by counting, as they are of 16 bits
             lengths = np.empty(n, np.int64)
             positions = np.empty_like(rows.positions)
             values = None if rows.values is None else np.empty_like(rows.values)

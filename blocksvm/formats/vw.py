@@ -26,9 +26,9 @@ from blocksvm.formats.text import TextPiece, is_number, quoted, utf8_lines
 from blocksvm.kernels import inlined, kernel
 from blocksvm.kernels.names import name_hash
 from blocksvm.kernels.numbers import BAD_VALUE, FINE, NOT_FINITE, UNDECIDED, number
-from blocksvm.kernels.shuffle import sort_keys
+from blocksvm.kernels.shuffle import LOWER, sorted_hashes
 from blocksvm.kernels.table import scramble
-from blocksvm.kernels.text import BIG_NORM, BIG_VALUE, DUPLICATE, close_row
+from blocksvm.kernels.text import BIG_NORM, BIG_VALUE, DUPLICATE, close_sums
 from blocksvm.kernels.words import (
     COLON,
     MINUS,
@@ -311,27 +311,16 @@ def close_rows(indptr, rows, ids, values, sum_duplicates, l2, single, named, fir
     for r in range(rows):
         stop = indptr[r + 1]
         n = stop - start
-        # by the upper 32 of their 63 bits, and then those few whose upper bits are equal by all
         for k in range(n):
-            i = ids[start + k]
-            old_ids[k] = i
+            old_ids[k] = ids[start + k]
             old_values[k] = values[start + k]
-            keys[0, k] = (np.uint64(i >> 31) << np.uint64(32)) | np.uint64(k)
             if named:
                 old_firsts[k] = firsts[start + k]
                 old_lasts[k] = lasts[start + k]
-        ordered = sort_keys(keys[0], keys[1], n, counts, 4)
-        for k in range(1, n):
-            key = ordered[k]
-            i = old_ids[np.int64(key & np.uint64(0xFFFFFFFF))]
-            j = k - 1
-            while j >= 0 and old_ids[np.int64(ordered[j] & np.uint64(0xFFFFFFFF))] > i:
-                ordered[j + 1] = ordered[j]
-                j -= 1
-            ordered[j + 1] = key
+        ordered = sorted_hashes(old_ids, n, keys, counts)
         last = filled - 1
         for k in range(n):
-            at = np.int64(ordered[k] & np.uint64(0xFFFFFFFF))
+            at = ordered[k] & LOWER
             i = old_ids[at]
             if last >= filled and ids[last] == i:
                 if not sum_duplicates:
@@ -344,21 +333,9 @@ def close_rows(indptr, rows, ids, values, sum_duplicates, l2, single, named, fir
                 if named:
                     firsts[last] = old_firsts[at]
                     lasts[last] = old_lasts[at]
-        if named:  # names of what closing drops go, too
-            for k in range(filled, last + 1):
-                old_ids[k - filled] = ids[k]
-                old_firsts[k - filled] = firsts[k]
-                old_lasts[k - filled] = lasts[k]
-        code, after, square = close_row(ids, values, filled, last + 1, sum_duplicates, l2, single)
+        code, after, square = close_sums(ids, values, filled, last + 1, l2, single, named, firsts, lasts)
         if code != FINE:
             return r, code, after, largest
-        if named:
-            j = 0
-            for k in range(filled, after):
-                while old_ids[j] != ids[k]:
-                    j += 1
-                firsts[k] = old_firsts[j]
-                lasts[k] = old_lasts[j]
         largest = max(largest, square)
         start = stop
         filled = after

@@ -32,21 +32,22 @@ def best_tree(weights, heads):
     # which of the original arcs the arc h -> m stands for
     from_node = np.empty((n, n), np.int32)
     to_node = np.empty((n, n), np.int32)
-    for h in range(n):
-        for m in range(n):
-            from_node[h, m] = h
-            to_node[h, m] = m
+    for v in range(n):
+        from_node[v] = v
+        to_node[:, v] = v
     alive = np.ones(n, np.bool_)
     chosen = np.full(n, -1, np.int32)  # of each node, in the graph as it is: where its entering arc comes from
     group = np.arange(n).astype(np.int32)  # the node that each original node is a part of
-    # contractions, one behind the other: the members of each cycle, the one that stays, and the arcs within it
-    cycles = np.empty((n, n), np.int32)
-    cycle_length = np.zeros(n, np.int32)
+    # contractions, one behind the other: which nodes form the cycle, the arcs within it by the nodes that they enter, and
+    # ``group`` as it was before
+    within = np.zeros((n, n), np.bool_)
     inside_from = np.empty((n, n), np.int32)
     inside_to = np.empty((n, n), np.int32)
-    part_of = np.empty((n, n), np.int32)  # ``group`` before each contraction
-    n_cycles = 0
+    part_of = np.empty((n, n), np.int32)
+    cycle = np.empty(n, np.int32)  # its nodes, as they follow one another
+    own = np.empty(n)
     mark = np.empty(n, np.int32)
+    n_cycles = 0
     while True:
         for m in range(1, n):
             if alive[m]:
@@ -70,32 +71,23 @@ def best_tree(weights, heads):
         part_of[n_cycles] = group
         length = 0
         v = found
-        while True:
-            cycles[n_cycles, length] = v
-            inside_from[n_cycles, length] = from_node[chosen[v], v]
-            inside_to[n_cycles, length] = to_node[chosen[v], v]
+        while length == 0 or v != found:
+            cycle[length] = v
+            within[n_cycles, v] = True
+            inside_from[n_cycles, v] = from_node[chosen[v], v]
+            inside_to[n_cycles, v] = to_node[chosen[v], v]
+            own[v] = cost[chosen[v], v]
             length += 1
             v = chosen[v]
-            if v == found:
-                break
-        cycle_length[n_cycles] = length
-        n_cycles += 1
-        within = np.zeros(n, np.bool_)
-        own = np.empty(n)
-        for j in range(length):
-            v = cycles[n_cycles - 1, j]
-            within[v] = True
-            own[v] = cost[chosen[v], v]
         for u in range(n):
-            if not alive[u] or within[u]:
+            if not alive[u] or within[n_cycles, u]:
                 continue
             # into the cycle, and out of it
             into = -np.inf
             into_at = -1
             out = -np.inf
             out_at = -1
-            for j in range(length):
-                v = cycles[n_cycles - 1, j]
+            for v in cycle[:length]:
                 if cost[u, v] > -np.inf and (into_at < 0 or cost[u, v] - own[v] > into):
                     into = cost[u, v] - own[v]
                     into_at = v
@@ -108,33 +100,24 @@ def best_tree(weights, heads):
             cost[found, u] = out
             if out_at >= 0:
                 from_node[found, u], to_node[found, u] = from_node[out_at, u], to_node[out_at, u]
-        for j in range(length):
-            v = cycles[n_cycles - 1, j]
-            if v != found:
-                alive[v] = False
         for v in range(n):
-            if within[group[v]]:
+            alive[v] &= v == found or not within[n_cycles, v]
+            if within[n_cycles, group[v]]:
                 group[v] = found
+        n_cycles += 1
     heads[:] = -1
     for m in range(1, n):
         if alive[m]:
             heads[to_node[chosen[m], m]] = from_node[chosen[m], m]
     for c in range(n_cycles - 1, -1, -1):
-        # the arc that enters the cycle from outside breaks it at the member that it enters
+        # the arc that enters the cycle from outside breaks it at the node that it enters
         broken = -1
-        for j in range(cycle_length[c]):
-            member = cycles[c, j]
-            for v in range(1, n):
-                if part_of[c, v] == member and heads[v] >= 0:
-                    outside = True
-                    for i in range(cycle_length[c]):
-                        if part_of[c, heads[v]] == cycles[c, i]:
-                            outside = False
-                    if outside:
-                        broken = member
-        for j in range(cycle_length[c]):
-            if cycles[c, j] != broken:
-                heads[inside_to[c, j]] = inside_from[c, j]
+        for v in range(1, n):
+            if heads[v] >= 0 and within[c, part_of[c, v]] and not within[c, part_of[c, heads[v]]]:
+                broken = part_of[c, v]
+        for v in range(n):
+            if within[c, v] and v != broken:
+                heads[inside_to[c, v]] = inside_from[c, v]
     total = 0.0
     for m in range(1, n):
         total += weights[heads[m], m]

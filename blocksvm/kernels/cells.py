@@ -12,7 +12,7 @@ import numpy as np
 from blocksvm.kernels import inlined, kernel
 from blocksvm.kernels.names import name_hash
 from blocksvm.kernels.numbers import BAD_VALUE, FINE, NOT_FINITE, UNDECIDED, number
-from blocksvm.kernels.text import BIG_NORM, BIG_VALUE
+from blocksvm.kernels.text import BIG_VALUE, close_sums
 from blocksvm.kernels.words import DOT, NEWLINE, RETURN, SPACE, SPARE, TAB, byte_at
 
 # what a column is; EITHER: as each cell looks; UNSEEN: likewise, while columns are only looked at, so that a number may
@@ -282,38 +282,9 @@ def close_cells(indptr, rows, ids, values, l2, single, named, firsts, lasts):
                 lasts[filled] = lasts[k]
             filled += 1
         start = stop
-        top = 1.0
-        norm = 1.0
-        if l2:
-            top = 0.0
-            for k in range(first, filled):
-                top = max(top, abs(values[k]))
-            norm = 0.0
-            if top > 0.0:
-                for k in range(first, filled):
-                    norm += (values[k] / top) ** 2
-                norm = np.sqrt(norm)
-        total = 0.0
-        last = first
-        for k in range(first, filled):
-            v = values[k]
-            if l2 and v != 0.0:
-                v = v / top / norm
-            if single:
-                v = float(np.float32(v))
-            if not np.isfinite(v):
-                return r, BIG_VALUE, k, largest
-            if v != 0.0:
-                ids[last] = ids[k]
-                values[last] = v
-                if named:
-                    firsts[last] = firsts[k]
-                    lasts[last] = lasts[k]
-                last += 1
-                total += v * v
-        if np.isinf(total):
-            return r, BIG_NORM, first, largest
-        filled = last
-        largest = max(largest, total)
+        code, filled, square = close_sums(ids, values, first, filled, l2, single, named, firsts, lasts)
+        if code != FINE:
+            return r, code, filled, largest
+        largest = max(largest, square)
         indptr[r + 1] = filled
     return rows, FINE, -1, largest

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from blocksvm.kernels import inlined, kernel
+from blocksvm.kernels import kernel
 from blocksvm.kernels.words import eight_bytes, float_of_bits
 
 SOUND = 0
@@ -15,47 +15,34 @@ INDICES_DO_NOT_RISE = 5
 INFINITY_BITS = np.uint64(0x7FF0000000000000)  # of a float64; a number with more, or with a sign, is not a norm
 
 
-@inlined
-def all_finite(values):
-    """Whether all values are; None: they are 1."""
-    fault = False
-    if values is not None:
-        for k in range(values.shape[0]):
-            fault = fault | (not np.isfinite(values[k]))
-    return not fault
-
-
-@kernel
-def check_entries(indices, values, n_features):
-    """SOUND, or the first kind of fault among the entries of a run of rows."""
-    largest = np.uint32(0)
-    for k in range(indices.shape[0]):
-        largest = max(largest, np.uint32(indices[k]))  # a negative index is a large one
-    if indices.shape[0] > 0 and largest >= np.uint32(n_features):
-        return INDEX_OUT_OF_RANGE
-    return SOUND if all_finite(values) else VALUE_NOT_FINITE
-
-
 @kernel
 def check_rows(indices, values, n_features, indptr):
-    """The same in one sweep with the order of each row's indices, which rise, so that none is there twice; row i's lie
-    from indptr[i] - indptr[0] on."""
+    """SOUND, or the first kind of fault among the entries of a run of rows.
+
+    indptr: those of row i lie from indptr[i] - indptr[0] on, and their indices must rise, so that none is there twice,
+    which is seen in the same sweep; None: they may be in any order.
+    """
     n = indices.shape[0]
     largest = np.uint32(indices[0]) if n > 0 else np.uint32(0)
     falls = np.int64(0)  # they may fall only where a row begins
     for k in range(1, n):
         largest = max(largest, np.uint32(indices[k]))  # a negative index is a large one
-        falls += np.int64(indices[k] <= indices[k - 1])
+        if indptr is not None:
+            falls += np.int64(indices[k] <= indices[k - 1])
     if n > 0 and largest >= np.uint32(n_features):
         return INDEX_OUT_OF_RANGE
-    begin = indptr[0]
-    for i in range(1, indptr.shape[0] - 1):
-        k = indptr[i] - begin
-        if k > 0 and k < indptr[i + 1] - begin:
-            falls -= np.int64(indices[k] <= indices[k - 1])
+    if indptr is not None:
+        for i in range(1, indptr.shape[0] - 1):
+            k = indptr[i] - indptr[0]
+            if k > 0 and k < indptr[i + 1] - indptr[0]:
+                falls -= np.int64(indices[k] <= indices[k - 1])
     if falls != 0:
         return INDICES_DO_NOT_RISE
-    return SOUND if all_finite(values) else VALUE_NOT_FINITE
+    fault = False
+    if values is not None:
+        for k in range(values.shape[0]):
+            fault |= not np.isfinite(values[k])
+    return VALUE_NOT_FINITE if fault else SOUND
 
 
 @kernel

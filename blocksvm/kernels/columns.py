@@ -2,42 +2,15 @@
 
 import numpy as np
 
-from blocksvm.kernels import inlined, kernel
-from blocksvm.kernels.table import scramble
+from blocksvm.kernels import kernel
+from blocksvm.kernels.names import name_hash
 from blocksvm.kernels.words import NEWLINE, byte_at, is_blank
-
-
-@inlined
-def word_hash(text, start, stop):
-    """63 bits of a word's bytes, as int64."""
-    h = np.uint64(stop - start)
-    for p in range(start, stop):
-        h = scramble(h ^ np.uint64(byte_at(text, p)))
-    return np.int64(h >> np.uint64(1))
-
-
-@kernel
-def count_words(text, end):
-    """(words, lines) of ``text[:end]``, whose last byte is a newline."""
-    words = lines = 0
-    inside = False
-    for p in range(end):
-        c = byte_at(text, p)
-        if c == NEWLINE:
-            lines += 1
-            inside = False
-        elif is_blank(c):
-            inside = False
-        elif not inside:
-            words += 1
-            inside = True
-    return words, lines
 
 
 @kernel
 def read_words(text, end, hashes, starts, stops, line_words):
-    """Each word's hash and place in ``text[:end]``, and the number of words of each line: arrays as long as
-    ``count_words`` says, int64."""
+    """Each word's ``name_hash`` and place in ``text[:end]``, whose last byte is a newline, and how many words a line has
+    (int64, with room for all of them); returns how many words there are."""
     n = line = in_line = 0
     p = 0
     while p < end:
@@ -54,6 +27,7 @@ def read_words(text, end, hashes, starts, stops, line_words):
             while byte_at(text, p) != NEWLINE and not is_blank(byte_at(text, p)):
                 p += 1
             starts[n], stops[n] = begin, p
-            hashes[n] = word_hash(text, begin, p)
+            hashes[n] = np.int64(name_hash(text, begin, p, np.uint64(0)) >> np.uint64(1))
             n += 1
             in_line += 1
+    return n

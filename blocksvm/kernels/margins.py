@@ -1,8 +1,10 @@
 """Margins at one fixed w: what certificates, held-out accuracy and predictions are made of."""
 
+import numpy as np
+
 from blocksvm.kernels import inlined, kernel
 from blocksvm.kernels.loss import conjugate, direction, row_cost, value
-from blocksvm.kernels.memory import WEIGHTS_AHEAD, dot, hot_run, prefetch_weights
+from blocksvm.kernels.memory import WEIGHTS_AHEAD, add_row, dot, hot_run, prefetch_weights, products, value_at
 
 
 @kernel
@@ -54,27 +56,8 @@ def add_rows(indptr, indices, values, coefficients, bias, w):
     for i in range(indptr.shape[0] - 1):
         c = coefficients[i]
         if c != 0.0:
-            for k in range(indptr[i], indptr[i + 1]):
-                w[indices[k]] += c * (1.0 if values is None else values[k])
+            add_row(indices, values, indptr[i], indptr[i + 1], c, w)
             w[last] += c * bias
-
-
-@inlined
-def sum_of_products(a, b):
-    """Sum of a * b in four partial sums whose order is fixed (a library's sum depends on the machine's width)."""
-    s0 = 0.0
-    s1 = 0.0
-    s2 = 0.0
-    s3 = 0.0
-    n = a.shape[0]
-    for k in range(0, n - 3, 4):
-        s0 += a[k] * b[k]
-        s1 += a[k + 1] * b[k + 1]
-        s2 += a[k + 2] * b[k + 2]
-        s3 += a[k + 3] * b[k + 3]
-    for k in range(n - n % 4, n):
-        s0 += a[k] * b[k]
-    return (s0 + s1) + (s2 + s3)
 
 
 @inlined
@@ -96,8 +79,8 @@ def sum_of_difference_products(a, b, c, squared):
 
 @kernel
 def sum_of_squares(x):
-    """||x||^2, in a fixed order."""
-    return sum_of_products(x, x)
+    """||x||^2, in a fixed order (a library's sum depends on the machine's width)."""
+    return products(x, np.uint64(0), np.uint64(0), np.uint64(x.shape[0]))
 
 
 @kernel
@@ -118,6 +101,5 @@ def row_sq_norms(indptr, indices, values, out):
     for i in range(indptr.shape[0] - 1):
         total = 0.0
         for k in range(indptr[i], indptr[i + 1]):
-            v = 1.0 if values is None else float(values[k])
-            total += v * v
+            total += value_at(values, k) ** 2
         out[i] = total

@@ -109,33 +109,13 @@ def path_entries(features, rows, columns, width, kinds, n_kinds, offset, indices
 
 
 @kernel
-def label_change_entries(features, first, better, worse, n_labels, offset, indices, values):
-    """The features of the labels ``better`` (n,) int32 minus those of ``worse``, where these differ: returns how many."""
-    n = 0
-    for t in range(better.shape[0]):
-        plus, minus = better[t], worse[t]
-        if plus != minus:
-            for j in range(features.shape[1]):
-                f = np.int64(features[first + t, j])
-                if f >= 0:
-                    indices[n], values[n] = f * n_labels + plus, 1.0
-                    indices[n + 1], values[n + 1] = f * n_labels + minus, -1.0
-                    n += 2
-        from_plus = better[t - 1] if t else n_labels
-        from_minus = worse[t - 1] if t else n_labels
-        if plus != minus or from_plus != from_minus:
-            indices[n], values[n] = offset + from_plus * n_labels + plus, 1.0
-            indices[n + 1], values[n + 1] = offset + from_minus * n_labels + minus, -1.0
-            n += 2
-    return n
-
-
-@kernel
-def label_mixture_entries(features, first, better, worse, factors, n_labels, offset, indices, values):
-    """The sum of ``label_change_entries`` of ``better`` (n,) int32 and each of ``worse`` (k, n) int32 by factors (k,)
-    float64: returns how many entries there are.  A label of a token makes one entry a feature, of however many rows."""
+def label_entries(features, first, better, worse, factors, n_labels, offset, indices, values):
+    """The features of the labels ``better`` (n,) int32 minus those of each of ``worse`` (k, n) int32, where these differ,
+    times factors (k,) float64: returns how many entries there are.  A label of a token makes one entry a feature, of
+    however many rows."""
     n = 0
     weights = np.empty(n_labels)
+    labels = np.empty(n_labels, np.int32)  # those of a weight other than 0
     for t in range(better.shape[0]):
         plus = better[t]
         from_plus = better[t - 1] if t else n_labels
@@ -154,11 +134,15 @@ def label_mixture_entries(features, first, better, worse, factors, n_labels, off
                 indices[n + 1], values[n + 1] = offset + from_minus * n_labels + minus, -factors[k]
                 n += 2
         if changed:
+            found = 0
+            for y in range(n_labels):
+                if weights[y] != 0.0:
+                    labels[found] = y
+                    found += 1
             for j in range(features.shape[1]):
                 f = np.int64(features[first + t, j])
                 if f >= 0:
-                    for y in range(n_labels):
-                        if weights[y] != 0.0:
-                            indices[n], values[n] = f * n_labels + y, weights[y]
-                            n += 1
+                    for y in labels[:found]:
+                        indices[n], values[n] = f * n_labels + y, weights[y]
+                        n += 1
     return n

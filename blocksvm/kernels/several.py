@@ -415,16 +415,6 @@ def add_rows_to_several(indptr, indices, values, coefficients, bias, w, width):
 
 
 @kernel
-def copy_columns(columns, first, factors, out):
-    """``out[i, n * c + j] = factors[n, j] * columns[i, first + j]`` for factors (m, c): as many copies, side by side."""
-    copies, c = factors.shape
-    for i in range(columns.shape[0]):
-        for n in range(copies):
-            for j in range(c):
-                out[i, n * c + j] = factors[n, j] * columns[i, first + j]
-
-
-@kernel
 def sums_of_columns(w, prior, out):
     """``out`` (k, 4): of the first k columns of w (d + 1, width) and of w0, the prior (d + 1, width) or (0, 0): ||w||^2,
     ||w - w0||^2, <w, w - w0> and <w0, w - w0>."""

@@ -11,6 +11,7 @@ from blocksvm.kernels.memory import prefetch, prefetch_row, value_at
 from blocksvm.kernels.table import scramble
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+LOWER = np.uint64(0xFFFFFFFF)
 SHORT = 24  # entries of a row up to which insertion sorts faster than counting
 
 
@@ -53,10 +54,19 @@ def below(state, bound):
     return state, np.int64(((scramble(state) >> np.uint64(32)) * np.uint64(bound)) >> np.uint64(32))
 
 
+@inlined
+def shuffled(order, start, stop, state):
+    """Put ``order[start:stop]`` in random order (Fisher-Yates): the generator's new state."""
+    for i in range(stop - start - 1, 0, -1):
+        state, r = below(state, i + 1)
+        order[start + i], order[start + r] = order[start + r], order[start + i]
+    return state
+
+
 @kernel
 def windowed_order(key, n, window, order, spans):
     """A random order of 0..n-1 in which neighbours stay near: windows of ``window`` rows in random order, and random
-    order inside each.  ``window`` >= n gives a uniform permutation (Fisher-Yates).
+    order inside each.  ``window`` >= n gives a uniform permutation.
 
     order (n,) int32 is filled; spans (ceil(n / window),) int32 is working space.
     """
@@ -64,18 +74,14 @@ def windowed_order(key, n, window, order, spans):
     n_spans = spans.shape[0]
     for s in range(n_spans):
         spans[s] = s
-    for s in range(n_spans - 1, 0, -1):
-        state, r = below(state, s + 1)
-        spans[s], spans[r] = spans[r], spans[s]
+    state = shuffled(spans, 0, n_spans, state)
     filled = 0
     for s in range(n_spans):
         start = spans[s] * window
         stop = min(start + window, n)
         for i in range(start, stop):
             order[filled + i - start] = i
-        for i in range(stop - start - 1, 0, -1):
-            state, r = below(state, i + 1)
-            order[filled + i], order[filled + r] = order[filled + r], order[filled + i]
+        state = shuffled(order, filled, filled + stop - start, state)
         filled += stop - start
 
 
@@ -95,9 +101,7 @@ def windowed_rows(key, n_rows, window, order, drawn):
         drawn[c] = c
         first[c] = total
         total += n_rows[c]
-    for c in range(m - 1, 0, -1):
-        state, r = below(state, c + 1)
-        drawn[c], drawn[r] = drawn[r], drawn[c]
+    state = shuffled(drawn, 0, m, state)
     filled = 0
     for k in range(m):
         c = drawn[k]
@@ -105,10 +109,7 @@ def windowed_rows(key, n_rows, window, order, drawn):
             order[filled] = first[c] + i
             filled += 1
     for start in range(0, total, window):
-        stop = min(start + window, total)
-        for i in range(stop - start - 1, 0, -1):
-            state, r = below(state, i + 1)
-            order[start + i], order[start + r] = order[start + r], order[start + i]
+        state = shuffled(order, start, min(start + window, total), state)
 
 
 @kernel
@@ -121,26 +122,6 @@ def keep_active(order, active):
             order[kept] = i
             kept += 1
     return kept
-
-
-@kernel
-def order_by_bucket(keys, shift, buckets, starts, order):
-    """Counting sort of rows by ``keys >> shift`` (one bucket where shift is 64): ``starts`` (buckets + 1,) int64 and
-    ``order`` (n,) int32, stable."""
-    starts[:] = 0
-    n = keys.shape[0]
-    for i in range(n):
-        b = np.int64(keys[i] >> np.uint64(shift)) if shift < 64 else 0
-        starts[b + 1] += 1
-    for b in range(buckets):
-        starts[b + 1] += starts[b]
-    for i in range(n):
-        b = np.int64(keys[i] >> np.uint64(shift)) if shift < 64 else 0
-        order[starts[b]] = i
-        starts[b] += 1
-    for b in range(buckets, 0, -1):
-        starts[b] = starts[b - 1]
-    starts[0] = 0
 
 
 @kernel
@@ -241,3 +222,30 @@ def sort_keys(keys, spare, n, counts, digits):
             counts[b] += 1
         source, target = target, source
     return source
+
+
+@inlined
+def sorted_hashes(ids, n, keys, counts):
+    """The order of ``ids[:n]``, 63 bits of a hash each: an array with their positions in its lower 32 bits, by rising
+    ids, equal ones as they come.  keys (2, n or more) uint64 and counts (1024,) int64 are working space."""
+    for k in range(n):
+        keys[0, k] = (np.uint64(ids[k] >> 31) << np.uint64(32)) | np.uint64(k)
+    ordered = sort_keys(keys[0], keys[1], n, counts, 4)
+    for k in range(1, n):  # those few whose upper bits are equal, by all of them
+        key = ordered[k]
+        upper = key >> np.uint64(32)
+        j = k - 1
+        while j >= 0 and ordered[j] >> np.uint64(32) == upper and ids[ordered[j] & LOWER] > ids[key & LOWER]:
+            ordered[j + 1] = ordered[j]
+            j -= 1
+        ordered[j + 1] = key
+    return ordered
+
+
+@kernel
+def order_of_hashes(ids, order):
+    """``order`` (n,) int64: the positions of ids (n,), 63 bits of a hash each, as they rise; equal ones as they come."""
+    n = ids.shape[0]
+    ordered = sorted_hashes(ids, n, np.empty((2, n), np.uint64), np.empty(4 << 8, np.int64))
+    for k in range(n):
+        order[k] = ordered[k] & LOWER

@@ -5,7 +5,9 @@ A row is indices (n,) int64, rising, none twice, and values (n,) float64.
 
 import numpy as np
 
-from blocksvm.kernels import inlined, kernel
+from blocksvm.kernels import kernel
+
+LAST = np.int64(2**63 - 1)  # above all indices
 
 
 @kernel
@@ -51,36 +53,18 @@ def combined(indices, values, factor, more_indices, more_values, more_factor, ou
     n, m = indices.shape[0], more_indices.shape[0]
     filled = a = b = 0
     while a < n or b < m:
-        if b == m or (a < n and indices[a] < more_indices[b]):
-            own, value = indices[a], factor * values[a]
+        own = min(indices[a] if a < n else LAST, more_indices[b] if b < m else LAST)
+        value = 0.0
+        if a < n and indices[a] == own:
+            value = factor * values[a]
             a += 1
-        elif a == n or more_indices[b] < indices[a]:
-            own, value = more_indices[b], more_factor * more_values[b]
-            b += 1
-        else:
-            own, value = indices[a], factor * values[a] + more_factor * more_values[b]
-            a += 1
+        if b < m and more_indices[b] == own:
+            value += more_factor * more_values[b]
             b += 1
         if value != 0.0:
             out_indices[filled], out_values[filled] = own, value
             filled += 1
     return filled
-
-
-@inlined
-def product(indices, values, a, a_end, b, b_end):
-    """<row, row> of the entries a..a_end-1 and b..b_end-1"""
-    total = 0.0
-    while a < a_end and b < b_end:
-        if indices[a] < indices[b]:
-            a += 1
-        elif indices[b] < indices[a]:
-            b += 1
-        else:
-            total += values[a] * values[b]
-            a += 1
-            b += 1
-    return total
 
 
 @kernel
@@ -89,21 +73,18 @@ def products(indptr, indices, values, gram):
     on (int64)."""
     for j in range(gram.shape[0]):
         for i in range(j + 1):
-            gram[j, i] = product(indices, values, indptr[j], indptr[j + 1], indptr[i], indptr[i + 1])
-            gram[i, j] = gram[j, i]
-
-
-@kernel
-def row_entries(table, rows, indices, values):
-    """The features of some rows of ``table`` (int32, -1: none), as they come, each 1: returns how many there are."""
-    n = 0
-    for r in rows:
-        for j in range(table.shape[1]):
-            if table[r, j] >= 0:
-                indices[n] = table[r, j]
-                values[n] = 1.0
-                n += 1
-    return n
+            a, a_end, b, b_end = indptr[j], indptr[j + 1], indptr[i], indptr[i + 1]
+            total = 0.0
+            while a < a_end and b < b_end:
+                if indices[a] < indices[b]:
+                    a += 1
+                elif indices[b] < indices[a]:
+                    b += 1
+                else:
+                    total += values[a] * values[b]
+                    a += 1
+                    b += 1
+            gram[j, i] = gram[i, j] = total
 
 
 @kernel

@@ -72,10 +72,11 @@ def approach(ids, start, stop, slots, known, counts, spots):
 
 @kernel
 def find_or_add(ids, start, slots, known, counts, n_known, limit, positions):
-    """Look up ``ids[start:]``, adding what is new, and count each occurrence.
+    """Look up ``ids[start:]``, adding what is new, and count each occurrence; counts None: adding nothing.
 
-    Stops where another id would make more than ``limit``.  Writes ``positions`` int32; counts (uint32) stay at their
-    largest value rather than wrap.  Returns (number of ids done from the beginning, n_known).
+    Stops where another id would make more than ``limit``.  Writes ``positions`` int32, -1 where an id is not in the
+    table; counts (uint32) stay at their largest value rather than wrap.  Returns (number of ids done from the
+    beginning, n_known).
     """
     n_slots = slots.shape[0]
     n = ids.shape[0]
@@ -90,36 +91,19 @@ def find_or_add(ids, start, slots, known, counts, n_known, limit, positions):
             while j >= 0 and known[j] != i:
                 s = next_slot(s, n_slots)
                 j = slots[s]
-            if j < 0:
-                if n_known >= limit:
-                    return k, n_known
-                j = n_known
-                known[j] = i
-                counts[j] = 0
-                slots[s] = j
-                n_known += 1
-            if counts[j] < LARGEST_COUNT:
-                counts[j] += np.uint32(1)
+            if counts is not None:
+                if j < 0:
+                    if n_known >= limit:
+                        return k, n_known
+                    j = n_known
+                    known[j] = i
+                    counts[j] = 0
+                    slots[s] = j
+                    n_known += 1
+                if counts[j] < LARGEST_COUNT:
+                    counts[j] += np.uint32(1)
             positions[k] = j
     return n, n_known
-
-
-@kernel
-def find(ids, slots, known, positions):
-    """Positions (int32) of ``ids`` in the table, -1 where an id is not in it."""
-    n_slots = slots.shape[0]
-    n = ids.shape[0]
-    spots = np.empty(BATCH, np.int64)
-    for begin in range(0, n, BATCH):
-        end = min(begin + BATCH, n)
-        approach(ids, begin, end, slots, known, None, spots)
-        for k in range(begin, end):
-            s = spots[k - begin]
-            j = slots[s]
-            while j >= 0 and known[j] != ids[k]:
-                s = next_slot(s, n_slots)
-                j = slots[s]
-            positions[k] = j
 
 
 @kernel

@@ -13,6 +13,7 @@ import numpy as np
 
 from blocksvm.kernels import inlined, kernel
 from blocksvm.kernels.decimal import LARGEST_EXACT, POWERS_OF_TEN, long_product
+from blocksvm.kernels.memory import products
 from blocksvm.kernels.numbers import (
     BAD_VALUE,
     FINE,
@@ -137,6 +138,13 @@ def close_row(ids, values, start, stop, sum_duplicates, l2, single):
                 ids[last] = i
                 values[last] = v
         stop = last + 1
+    return close_sums(ids, values, start, stop, l2, single, False, ids, ids)
+
+
+@inlined
+def close_sums(ids, values, start, stop, l2, single, named, firsts, lasts):
+    """Scale and round one row whose ids are distinct and drop its zeros, and (named) the places of their names: the same
+    results.  Numbers are divided by the largest one before they are squared, so that none is too large."""
     largest = 1.0
     norm = 1.0
     if l2:
@@ -161,6 +169,9 @@ def close_row(ids, values, start, stop, sum_duplicates, l2, single):
         if v != 0.0:
             ids[kept] = ids[k]
             values[kept] = v
+            if named:
+                firsts[kept] = firsts[k]
+                lasts[kept] = lasts[k]
             kept += 1
             total += v * v
     if np.isinf(total):
@@ -207,24 +218,6 @@ def close_rising_row(ids, values, bits, l2, single):
 
 
 @inlined
-def sum_of_squared(values, first, last):
-    """||x||^2 of a row, from unsigned positions; in four parts, since additions to one number wait for one another."""
-    one, two, three = np.uint64(1), np.uint64(2), np.uint64(3)
-    s0, s1, s2, s3 = 0.0, 0.0, 0.0, 0.0
-    k = first
-    while k + three < last:
-        s0 += values[k] * values[k]
-        s1 += values[k + one] * values[k + one]
-        s2 += values[k + two] * values[k + two]
-        s3 += values[k + three] * values[k + three]
-        k += np.uint64(4)
-    while k < last:
-        s0 += values[k] * values[k]
-        k += one
-    return (s0 + s1) + (s2 + s3)
-
-
-@inlined
 def close_plain_row(ids, values, start, stop, single):
     """The same for a row whose ids ascend and whose values are not 0, neither scaled nor added up: (whether it is one,
     ||x||^2).  If it is none, its values may be rounded already, which does no harm to what remains to be done."""
@@ -238,7 +231,7 @@ def close_plain_row(ids, values, start, stop, single):
         faults |= np.int64(ids[first + j] <= ids[first + j - one])
     for j in range(n):
         faults |= np.int64(values[first + j] == 0.0)
-    total = sum_of_squared(values, first, first + n)
+    total = products(values, first, np.uint64(0), n)
     return faults == 0 and total < np.inf, total
 
 
@@ -256,16 +249,13 @@ def id_is_big(text, p, stop):
 
 
 @kernel
-def usual_pairs(text, p, ends, e, n_ends, ids, values, k, long_numbers):
+def usual_pairs(text, p, ends, e, n_ends, ids, values, k):
     """Read pairs from ``p`` on as long as they are usual ones, at most up to the end of the line.
 
     Usual: an id of 1 to 16 digits; a colon; perhaps a minus; 1 to 16 digits, or one digit, a point and 1 to 18 digits,
     or up to 22 where the first are zeros.  Sixteen bytes before ``p`` are read.  ends[e:n_ends]: the separators.
-    long_numbers (m, 5) int64: (k, begin, end, digits as a uint64, decimals) of values of more than 2^53 but for the
-    point, which are left to the caller.
-    Returns (p, where the next pair begins or the line ends, e, k, how many long numbers there are).
+    Returns (p, where the next pair begins or the line ends, e, k).
     """
-    n_long = 0
     while e + 2 <= n_ends:
         stop, end = ends[np.uint64(e)], ends[np.uint64(e + 1)]
         n = stop - p
@@ -297,15 +287,14 @@ def usual_pairs(text, p, ends, e, n_ends, ids, values, k, long_numbers):
             break
         mantissa += head + np.uint64(whole) * INTEGER_POWERS[np.uint64(decimals)]
         if mantissa > LARGEST_EXACT:
-            long_numbers[n_long, 0] = k
-            long_numbers[n_long, 1] = stop + 1
-            long_numbers[n_long, 2] = end
-            long_numbers[n_long, 3] = np.int64(mantissa)
-            long_numbers[n_long, 4] = decimals
-            n_long += 1
-        signed = (np.int64(mantissa) ^ -negative) + negative
-        # both are exact, so the one operation rounds correctly (Clinger 1990)
-        values[np.uint64(k)] = float(signed) / POWERS_OF_TEN[np.uint64(decimals)]
+            decided, value = long_product(mantissa, -decimals)
+            if not decided:
+                break
+            values[np.uint64(k)] = -value if negative else value
+        else:
+            signed = (np.int64(mantissa) ^ -negative) + negative
+            # both are exact, so the one operation rounds correctly (Clinger 1990)
+            values[np.uint64(k)] = float(signed) / POWERS_OF_TEN[np.uint64(decimals)]
         ids[np.uint64(k)] = np.int64(i)
         k += 1
         e += 2
@@ -313,7 +302,7 @@ def usual_pairs(text, p, ends, e, n_ends, ids, values, k, long_numbers):
             p = end
             break
         p = end + 1
-    return p, e, k, n_long
+    return p, e, k
 
 
 @inlined
@@ -338,7 +327,6 @@ def parse_rows(text, end, labelled, closing, single, labels, indptr, ids, values
     ``close_rows`` puts the rows that come after those in order.
     """
     ends = np.empty(SEPARATORS, np.int64)
-    long_numbers = np.empty((SEPARATORS // 2, 5), np.int64)
     # these come back from kernels, which would be compiled once for the constant 0 and once for numbers
     searched = n_ends = e = open_numbers = np.int64(0)  # text[:searched] was searched; ends[e:n_ends] are to come
     trusted = True  # the row before had mostly usual pairs
@@ -385,13 +373,7 @@ def parse_rows(text, end, labelled, closing, single, labels, indptr, ids, values
             if tried and p >= 16:
                 searched, e, n_ends = next_separators(text, p, searched, end, ends, e, n_ends)
                 first = k
-                p, e, k, n_long = usual_pairs(text, p, ends, e, n_ends, ids, values, k, long_numbers)
-                for j in range(n_long):
-                    at, start, stop = long_numbers[j, 0], long_numbers[j, 1], long_numbers[j, 2]
-                    decided, value = long_product(np.uint64(long_numbers[j, 3]), -long_numbers[j, 4])
-                    if not decided:
-                        open_numbers = leave_open(undecided, open_numbers, at, start, stop)
-                    values[at] = -value if byte_at(text, start) == MINUS else value
+                p, e, k = usual_pairs(text, p, ends, e, n_ends, ids, values, k)
                 read = max(read, 0) + k - first
                 if e + 2 > n_ends:
                     continue

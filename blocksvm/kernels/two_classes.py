@@ -1,19 +1,8 @@
-"""Rows of two classes, a sweep each: their labels as -1 and +1, and how their decision values rank them."""
+"""Rows of two classes: how their decision values rank them."""
 
 import numpy as np
 
 from blocksvm.kernels import kernel
-
-
-@kernel
-def sign_labels(labels, negative, positive, codes):
-    """``codes`` (n,) int16 of ``labels`` (n,) float64: -1, +1, and 0 for any other.  Returns how many are not 0."""
-    found = 0
-    for i in range(labels.shape[0]):
-        code = np.int16(labels[i] == positive) - np.int16(labels[i] == negative)
-        codes[i] = code
-        found += code != 0
-    return found
 
 
 @kernel

@@ -140,32 +140,18 @@ else:
 
         return types.UniTuple(types.uint64, 3)(text, types.int64, types.int64, types.int64, types.int64, masks), codegen
 
-    @intrinsic
-    def trailing_zeros(typingctx, x):
-        """Number of zero bits below the lowest one of a uint64; 64 of 0."""
+    def instruction(signature, build):
+        """A function of one number that is an instruction of the processor."""
 
-        def codegen(context, builder, signature, args):
-            return builder.cttz(args[0], ir.Constant(ir.IntType(1), 0))
+        def function(typingctx, x):
+            return signature, lambda context, builder, signature, args: build(builder, args[0])
 
-        return types.int64(types.uint64), codegen
+        return intrinsic(function)
 
-    @intrinsic
-    def ones(typingctx, x):
-        """Number of bits that are set in a uint64."""
-
-        def codegen(context, builder, signature, args):
-            return builder.ctpop(args[0])
-
-        return types.int64(types.uint64), codegen
-
-    @intrinsic
-    def float_of_bits(typingctx, x):
-        """The float64 that has the bits of a uint64."""
-
-        def codegen(context, builder, signature, args):
-            return builder.bitcast(args[0], ir.DoubleType())
-
-        return types.float64(types.uint64), codegen
+    one = ir.IntType(1)
+    trailing_zeros = instruction(types.int64(types.uint64), lambda builder, x: builder.cttz(x, one(0)))
+    ones = instruction(types.int64(types.uint64), lambda builder, x: builder.ctpop(x))
+    float_of_bits = instruction(types.float64(types.uint64), lambda builder, x: builder.bitcast(x, ir.DoubleType()))
 
 
 @inlined

@@ -17,7 +17,7 @@ import numpy as np
 
 from blocksvm.errors import InputError
 from blocksvm.kernels import kernel, specialised
-from blocksvm.kernels.check import SOUND, check_entries
+from blocksvm.kernels.check import SOUND, check_rows
 from blocksvm.kernels.sparse_rows import combined
 from blocksvm.learners.additive import perceptron_update as update
 from blocksvm.learners.joint_map import JointMap, joint_map
@@ -91,7 +91,7 @@ class JointFeatures:
             made.sum_duplicates()
         indices = np.ascontiguousarray(made.indices, dtype=np.int32)
         values = np.ascontiguousarray(made.data, dtype=np.float64)
-        if check_entries(indices, values, self.n_features) != SOUND:
+        if check_rows(indices, values, self.n_features, None) != SOUND:
             raise InputError(f"{self.name}: gave an index that is out of range, or a value that is not finite")
         return np.ascontiguousarray(made.indptr, dtype=np.int64), indices, values
 

@@ -8,7 +8,7 @@ import numpy as np
 from xxhash import xxh3_128
 
 from blocksvm.errors import InputError
-from blocksvm.kernels.check import INDEX_OUT_OF_RANGE, SOUND, check_entries
+from blocksvm.kernels.check import INDEX_OUT_OF_RANGE, SOUND, check_rows
 from blocksvm.kernels.margins import row_sq_norms
 from blocksvm.kernels.shuffle import gather_rows
 from blocksvm.labels import NUMBERS, STRINGS, Coding, Labels, count, keep, kind_of, labels_of
@@ -48,7 +48,7 @@ class Matrix(SourceBase):
         self.indices = _plain(X.indices, np.int32)
         data = _plain(X.data, X.data.dtype if X.data.dtype in (np.float32, np.float64) else np.float64)
         self.values = None if X.nnz and (data == 1).all() else data
-        code = check_entries(self.indices, self.values, d)
+        code = check_rows(self.indices, self.values, d, None)
         if code != SOUND:
             if code != INDEX_OUT_OF_RANGE:
                 require_finite(X)

@@ -8,7 +8,6 @@ from collections.abc import Callable
 import numpy as np
 
 from blocksvm.errors import InputError, called, said
-from blocksvm.kernels.two_classes import sign_labels
 from blocksvm.labels import STRINGS, Labels, has_label, label_text, listed
 from blocksvm.learners.label_sets import SetTable
 from blocksvm.learners.loops import NO_LABEL
@@ -96,9 +95,10 @@ class StreamTargets:
         labels = batch.label_array()
         classes = self.labels
         if classes is not None and classes.binary and classes.kind != STRINGS and labels.dtype == np.float64:
-            # as nearly all rows of nearly all streams are: each of the two labels, in one sweep
-            codes = np.empty(len(labels), np.int16)
-            if sign_labels(labels, *classes.table(), codes) == len(labels):
+            # as nearly all rows of nearly all streams are
+            negative, positive = classes.table()
+            codes = np.subtract(labels == positive, labels == negative, dtype=np.int16)
+            if codes.all():
                 return codes, np.arange(len(labels), dtype=np.int32)
         known = np.flatnonzero(has_label(labels)).astype(np.int32)
         self.unlabelled += 0 if self.again else len(batch) - len(known)

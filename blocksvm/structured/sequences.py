@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from blocksvm.kernels.paths import column_scores, label_change_entries, label_mixture_entries
+from blocksvm.kernels.paths import column_scores, label_entries
 from blocksvm.structured.paths import PathStructure
 from blocksvm.structured.protocol import row_of
+
+ONCE = np.ones(1)
 
 
 class Sequences(PathStructure):
@@ -79,21 +81,19 @@ class Sequences(PathStructure):
 
     def difference(self, i, output):
         gold = self.gold(i)
-        changed = int(np.count_nonzero(gold != output))
-        room = 2 * changed * (self.table.shape[1] + 2)
-        indices, values = np.empty(room, np.int64), np.empty(room)
-        n = label_change_entries(
-            self.table, self.bounds[i], gold, output, self.n_kinds, self.offset, indices, values
-        )  # fmt: skip
-        return row_of(indices, values, n)
+        room = 2 * int(np.count_nonzero(gold != output)) * (self.table.shape[1] + 2)
+        return self._difference(i, gold, output[None], ONCE, room)
 
     def mixture(self, i, outputs, factors):
         gold, worse = self.gold(i), np.stack(outputs)
         changed = np.count_nonzero(worse != gold, axis=0)
         labels = np.minimum(changed + 1, self.n_kinds)[changed > 0].sum()
         room = int(labels) * self.table.shape[1] + 4 * int(changed.sum())
+        return self._difference(i, gold, worse, factors, room)
+
+    def _difference(self, i, gold, worse, factors, room):
         indices, values = np.empty(room, np.int64), np.empty(room)
-        n = label_mixture_entries(
+        n = label_entries(
             self.table, self.bounds[i], gold, worse, factors, self.n_kinds, self.offset, indices, values
         )  # fmt: skip
         return row_of(indices, values, n)

@@ -9,7 +9,6 @@ import numpy as np
 
 from blocksvm.kernels.arborescence import best_tree, best_trees
 from blocksvm.kernels.paths import column_scores
-from blocksvm.kernels.sparse_rows import row_entries
 from blocksvm.structured.protocol import Structure, row_of
 
 
@@ -58,9 +57,9 @@ class Trees(Structure):
     def features(self, i, output):
         n = len(output)
         rows = self.arc_bounds[i] + output.astype(np.int64) * n + np.arange(n)
-        room = n * self.table.shape[1]
-        indices, values = np.empty(room, np.int64), np.empty(room)
-        return row_of(indices, values, row_entries(self.table, rows, indices, values))
+        indices = self.table[rows]
+        indices = indices[indices >= 0].astype(np.int64)
+        return row_of(indices, np.ones(len(indices)), len(indices))
 
     def arc_weights(self, w: np.ndarray, i: int) -> np.ndarray:
         """(n + 1, n + 1) float64: of the arc from h to m, as ``best_tree`` takes them."""

@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from blocksvm.errors import InputError, called
-from blocksvm.kernels.several import copy_columns
 from blocksvm.labels import SETS
 from blocksvm.problems import get_loss
 from blocksvm.problems.loss import REAL_NUMBERS, TWO_CLASSES, Loss
@@ -163,17 +162,16 @@ class HeldOutCD(SeveralDualCD):
             else:
                 state["conjugates"][columns] = ratio * conjugates
             factors[number] = factor
-        copy_columns(w, 0, factors, state["w"])
-        copy_columns(alpha, 0, factors, state["alpha"])
+        for before, name in ((w, "w"), (alpha, "alpha")):
+            copies = state[name][:, : factors.size].reshape(len(before), *factors.shape)  # a view
+            np.multiply(before[:, None], factors, out=copies)
         state["sums"][CONJUGATE] = math.fsum(state["conjugates"].tolist())
 
     def last(self, state: State) -> tuple:
         """``earlier`` for the next part of the path."""
         width = self.n_vectors // len(self.path)
         first = self.n_vectors - width
-        w, alpha = (np.empty((len(state[name]), width)) for name in ("w", "alpha"))
-        copy_columns(state["w"], first, np.ones((1, width)), w)
-        copy_columns(state["alpha"], first, np.ones((1, width)), alpha)
+        w, alpha = (state[name][:, first : self.n_vectors].copy() for name in ("w", "alpha"))
         return w, alpha, state["conjugates"][first:].copy(), float(self.path[-1])
 
 
