@@ -23,7 +23,7 @@ from blocksvm.formats.hashing import reader_of  # noqa: E402
 from blocksvm.formats.protocol import Reading  # noqa: E402
 from blocksvm.formats.recipe import Recipe  # noqa: E402
 from blocksvm.kernels.foreign_memory import where_columns_lie  # noqa: E402
-from blocksvm.kernels.table_columns import fill_rows  # noqa: E402
+from blocksvm.kernels.table_columns import MOST_ALIKE, fill_rows, order_ids  # noqa: E402
 from blocksvm.kernels.table_rows import SOUND, Columns, close_columns, read_column  # noqa: E402
 
 WORDS = ["a", "b", "grün", "", "a longer word than eight bytes", "c0", "x"]
@@ -274,6 +274,9 @@ def test_ids_in_order(seed, n, width):
     ids = (random.integers(0, 2**62, n, np.int64) * 2) >> (63 - width)
     expected = np.argsort(ids, kind="stable")
     assert table_rows.order_of(ids).tolist() == expected.tolist()
+    bits_ = max(1, n.bit_length() - 1)
+    shared = np.bincount(ids >> (63 - bits_)).max(initial=0)
+    assert order_ids(ids, bits_, np.empty((1 << bits_) + 1, np.int64), np.empty(n, np.int64)) == (shared <= MOST_ALIKE)
 
 
 @pytest.mark.parametrize("more", [0, 3, 400])

@@ -18,9 +18,8 @@ from blocksvm.errors import InputError
 from blocksvm.formats.files import ClosedRows, Features, RowRoom, SparseRows, finite
 from blocksvm.formats.protocol import Reading
 from blocksvm.kernels.names import hash_of
-from blocksvm.kernels.shuffle import order_of_hashes
 from blocksvm.kernels.table import hash_ids
-from blocksvm.kernels.table_columns import fill_rows, put_in_rows
+from blocksvm.kernels.table_columns import fill_rows, order_ids, put_in_rows
 from blocksvm.kernels.table_rows import (
     BAD_CODE,
     FLOAT32,
@@ -367,9 +366,11 @@ class Batch:
 
 def order_of(ids: np.ndarray) -> np.ndarray:
     """The order in which ids (n,), 63 bits of a hash each, rise; equal ones as they come."""
+    bits = max(1, len(ids).bit_length() - 1)
     order = np.empty(len(ids), np.int64)
-    order_of_hashes(ids, order)
-    return order
+    if order_ids(ids, bits, np.empty((1 << bits) + 1, np.int64), order):
+        return order
+    return np.argsort(ids, kind="stable")
 
 
 def in_rows(entries: list[tuple], n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -240,12 +240,3 @@ def sorted_hashes(ids, n, keys, counts):
             j -= 1
         ordered[j + 1] = key
     return ordered
-
-
-@kernel
-def order_of_hashes(ids, order):
-    """``order`` (n,) int64: the positions of ids (n,), 63 bits of a hash each, as they rise; equal ones as they come."""
-    n = ids.shape[0]
-    ordered = sorted_hashes(ids, n, np.empty((2, n), np.uint64), np.empty(4 << 8, np.int64))
-    for k in range(n):
-        order[k] = ordered[k] & LOWER

@@ -6,6 +6,7 @@ from blocksvm.kernels import kernel
 from blocksvm.kernels.names import name_hash
 
 MOST_COUNTED = 256  # entries of a row that counting puts in order
+MOST_ALIKE = 64  # ids whose upper bits are the same, which insertion puts in order
 
 
 @kernel
@@ -21,6 +22,41 @@ def named_values(data, begins, ends, prefix, seed, text, hashes):
         for j in range(begins[k], ends[k]):
             text[at] = data[j]
             at += 1
+
+
+@kernel
+def order_ids(ids, bits, starts, order):
+    """``order`` (n,) int64: positions of ids (n,), 63 bits of a hash each, as they rise; equal ones as they come.
+
+    By their upper ``bits``, then within those that share them.  starts (2^bits + 1,) int64 is working space.  Returns
+    whether it was done: not where too many share their upper bits.
+    """
+    shift = np.uint64(63 - bits)
+    starts[:] = 0
+    for k in range(ids.shape[0]):
+        starts[(np.uint64(ids[k]) >> shift) + np.uint64(1)] += 1
+    most = 0
+    for b in range(starts.shape[0] - 1):
+        most = max(most, starts[b + 1])
+        starts[b + 1] += starts[b]
+    if most > MOST_ALIKE:
+        return False
+    for k in range(ids.shape[0]):
+        b = np.uint64(ids[k]) >> shift
+        order[starts[b]] = k
+        starts[b] += 1
+    begin = 0
+    for b in range(starts.shape[0] - 1):
+        end = starts[b]
+        for k in range(begin + 1, end):
+            own = order[k]
+            j = k - 1
+            while j >= begin and ids[order[j]] > ids[own]:
+                order[j + 1] = order[j]
+                j -= 1
+            order[j + 1] = own
+        begin = end
+    return True
 
 
 @kernel
