@@ -1,6 +1,7 @@
-"""What is minimised: the losses, one a file, and what it means to have solved a problem.
+"""What is minimised: the losses, and what it means to have solved a problem.
 
-This file owns the registry: a loss's name and the file that holds its ``LOSS``, which is imported when it is asked for.
+This file owns the registry: a loss's name, the file that holds it, which is imported when it is asked for, and its name
+there.
 """
 
 from __future__ import annotations
@@ -11,11 +12,11 @@ from blocksvm.errors import InputError, one_of, said
 from blocksvm.named import check_followed, imported
 
 LOSSES = {
-    "hinge": "hinge",
-    "squared-hinge": "squared_hinge",
-    "logistic": "logistic",
-    "epsilon-insensitive": "epsilon_insensitive",
-    "squared-epsilon-insensitive": "squared_epsilon_insensitive",
+    "hinge": "box:HINGE",
+    "squared-hinge": "box:SQUARED_HINGE",
+    "logistic": "logistic:LOGISTIC",
+    "epsilon-insensitive": "tube:EPSILON_INSENSITIVE",
+    "squared-epsilon-insensitive": "tube:SQUARED_EPSILON_INSENSITIVE",
 }
 
 
@@ -32,8 +33,9 @@ def check_loss(name: str) -> str:
 def get_loss(name: str):
     """The ``Loss`` of this name; InputError where there is none."""
     check_loss(name)
-    if ":" not in name:
-        return import_module(f"{__name__}.{LOSSES[name]}").LOSS
+    if name in LOSSES:
+        module, attribute = LOSSES[name].split(":")
+        return getattr(import_module(f"{__name__}.{module}"), attribute)
     from blocksvm.problems.loss import Loss
 
     try:

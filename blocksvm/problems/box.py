@@ -1,4 +1,5 @@
-"""The dual of losses of the margin that is quadratic in a box: hinge and squared hinge differ in two numbers.
+"""The hinge loss c max(0, 1 - y z), which is the linear support vector machine's, its square, and what they share with
+every loss of the margin whose dual is quadratic in a box:
 
     max_a  sum_i a_i - 1/2 sum_i diagonal_i a_i^2 - ...,     0 <= a_i <= upper_i
 
@@ -9,7 +10,20 @@ With G = y <w, x> - 1 + diagonal a, the gradient of -D, the step is a <- clip(a 
 from __future__ import annotations
 
 from blocksvm.kernels import inlined
-from blocksvm.problems.quadratic import diagonal, upper, with_bounds
+from blocksvm.problems.loss import Loss
+from blocksvm.problems.quadratic import LINEAR, SQUARED, diagonal, half_square, power, slope, upper, with_parts
+
+
+def value(z, y, c, p):
+    return c * power(max(0.0, 1.0 - y * z))
+
+
+def derivative(z, y, c, p):
+    return -c * y * slope(max(0.0, 1.0 - y * z))
+
+
+def conjugate(a, y, c, p):
+    return half_square(a, c) - a
 
 
 def stationarity(a, z, y, c, p):
@@ -43,8 +57,17 @@ def direction(y, p):
 
 def functions_of(name: str, upper, diagonal) -> dict:
     """The functions of a loss with this bound and diagonal, inlined functions of c, by the names that ``Loss`` has."""
-    return {
-        **with_bounds(name, upper, diagonal, stationarity, step, feasible),
-        "direction": direction,
-        "quadratic": True,
-    }
+    own = with_parts(name, {"upper": upper, "diagonal": diagonal}, stationarity, step, feasible)
+    return own | {"direction": direction, "quadratic": True}
+
+
+def _loss(name: str, summary: str, parts: dict, **more) -> Loss:
+    own = with_parts(name, parts, value, derivative, conjugate)
+    return Loss(name, summary, **own, **functions_of(name, parts["upper"], parts["diagonal"]), **more)
+
+
+# ball: by strong duality, ||w*||^2 <= sum a* <= sum C (Pegasos, section 2.1)
+HINGE = _loss("hinge", "C max(0, 1 - m): support vector machine", LINEAR, ball=1.0)
+SQUARED_HINGE = _loss(
+    "squared-hinge", "C max(0, 1 - m)^2: support vector machine with squared slacks", SQUARED, curvature=2.0
+)

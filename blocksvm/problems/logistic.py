@@ -108,7 +108,7 @@ def feasible(a, y, c, p):
     return min(max(a, 0.0), c)
 
 
-LOSS = Loss(
+LOGISTIC = Loss(
     name="logistic",
     summary="C log(1 + exp(-m)): logistic regression",
     value=value,

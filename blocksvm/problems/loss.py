@@ -9,7 +9,7 @@ with w(a) = w0 + u(a), and conjugate(a, y, c) = max_z -a direction(y) z - value(
 
 and the sum of these terms is P(w) - D(a) where w = w(a) (Rockafellar, Convex Analysis, 1970, sec. 12 and 31).
 
-A loss is one file with ``LOSS = Loss(...)`` and a line in the registry (``problems/__init__.py``).
+A loss is ``Loss(...)`` in a file and a line in the registry (``problems/__init__.py``).
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""The dual of losses of the distance from a tube of half width epsilon around the target (support vector regression):
-epsilon-insensitive and squared epsilon-insensitive loss differ in two numbers.
+"""The epsilon-insensitive loss c max(0, |z - y| - epsilon), which is that of support vector regression, and its square,
+with epsilon = 0 the squared loss of ridge regression: the distance from a tube of half width epsilon around the target.
 
     max_a  sum_i y_i a_i - epsilon sum_i |a_i| - 1/2 sum_i diagonal_i a_i^2 - ...,     |a_i| <= upper_i
 
@@ -11,12 +11,25 @@ The only setting, p[0], is epsilon.
 from __future__ import annotations
 
 from blocksvm.kernels import inlined
-from blocksvm.problems.quadratic import diagonal, upper, with_bounds
+from blocksvm.problems.loss import REAL_NUMBERS, Loss
+from blocksvm.problems.quadratic import LINEAR, SQUARED, diagonal, half_square, power, slope, upper, with_parts
 from blocksvm.settings import Setting, Settings
 
 SETTINGS = Settings(
     (Setting("epsilon", "half the width of the tube around the target in which nothing is lost", 0.1, least=0.0),)
 )
+
+
+def value(z, y, c, p):
+    return c * power(max(0.0, abs(z - y) - p[0]))
+
+
+def derivative(z, y, c, p):
+    return slope(max(0.0, abs(z - y) - p[0])) * (c if z > y else -c)
+
+
+def conjugate(a, y, c, p):
+    return p[0] * abs(a) + half_square(a, c) - a * y
 
 
 def stationarity(a, z, y, c, p):
@@ -67,10 +80,15 @@ def direction(y, p):
     return 1.0
 
 
-def functions_of(name: str, upper, diagonal) -> dict:
-    """The functions of a loss with this bound and diagonal, inlined functions of c, by the names that ``Loss`` has."""
-    return {
-        **with_bounds(name, upper, diagonal, stationarity, step, feasible),
-        "direction": direction,
-        "settings": SETTINGS,
-    }
+def _loss(name: str, summary: str, parts: dict, **more) -> Loss:
+    own = with_parts(name, parts, value, derivative, conjugate, step, stationarity, feasible)
+    return Loss(name, summary, **own, direction=direction, targets=REAL_NUMBERS, settings=SETTINGS, **more)
+
+
+EPSILON_INSENSITIVE = _loss("epsilon-insensitive", "C max(0, |z - y| - epsilon): support vector regression", LINEAR)
+SQUARED_EPSILON_INSENSITIVE = _loss(
+    "squared-epsilon-insensitive",
+    "C max(0, |z - y| - epsilon)^2: least squares outside of a tube (epsilon 0: ridge regression)",
+    SQUARED,
+    curvature=2.0,
+)
