@@ -14,12 +14,12 @@ from blocksvm.kernels.shuffle import gather_rows
 from blocksvm.labels import NUMBERS, STRINGS, Coding, Labels, count, keep, kind_of, labels_of
 from blocksvm.sources.block import Arena, Block, carve_block
 from blocksvm.sources.frequency import by_frequency
-from blocksvm.sources.source import ChunkTable, SourceBase
+from blocksvm.sources.source import ChunkTable, Source
 from blocksvm.sources.store.schema import chunk_nonzeros
 
 
-class Matrix(SourceBase):
-    """CSR rows with labels; a ``Source``.  Columns keep their numbers as feature ids.
+class Matrix(Source):
+    """CSR rows with labels.  Columns keep their numbers as feature ids.
 
     X (n, d) scipy CSR, or what else ``csr_of`` takes; y (n,) real numbers, booleans (0 and 1) or strings, nan or None
     where a row has no label, or sets (or tuples, lists) of numbers or of strings, an array (n, k) of 0 and 1, which

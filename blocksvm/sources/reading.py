@@ -112,8 +112,4 @@ def iterate_blocks(source: Source, memory: int) -> Iterator[Block]:
         )
     blocks = [np.array(block) for block in plan]
     with BlockReader(source, need, resident=len(blocks) == 1) as reader:
-        for k, block in enumerate(blocks):
-            taken = reader.take(block)
-            if k + 1 < len(blocks):
-                reader.request(blocks[k + 1])
-            yield taken
+        yield from reader.blocks(blocks)

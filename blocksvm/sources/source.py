@@ -1,11 +1,12 @@
-"""What a source of blocks is: a store on disk, a matrix in memory, and whatever comes later, behind one protocol."""
+"""What a source of blocks is: a store on disk, a matrix in memory, and whatever comes later, behind one class."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from copy import copy
 from dataclasses import astuple, dataclass, field
-from typing import Protocol, Self
+from typing import Self
 
 import numpy as np
 
@@ -55,13 +56,16 @@ class Step:
     dropped: Callable[[], Iterator[np.ndarray]]
 
 
-class Source(Protocol):
+@dataclass(eq=False)
+class Source(ABC):
     """Rows in chunks, from which blocks are made; used by one consumer at a time.
 
-    name: for messages; labels: those by which ``y`` is made, or None (then y is 0); label_kind: 'numbers', 'strings' or
+    name: for messages; coding: how the labels become ``y``; label_kind: 'numbers', 'strings' or
     'sets'; label_counts: each label with its rows, or None where there are too many; label_weights: the
     weights of the rows of each of label_counts, summed, or None where all are 1; total_weight: those of all rows (where
-    all are 1: n_samples); n_unlabelled: rows without a label; fingerprint: equal only for equal rows in equal order.
+    all are 1: n_samples); n_unlabelled: rows without a label; fingerprint: equal only for equal rows in equal order;
+    weighted: some row has another weight than 1; shuffled: the rows are in random order already; in_memory: a block of
+    everything is no copy; cost: of reading, as far as this consumer is.
     """
 
     name: str
@@ -71,69 +75,80 @@ class Source(Protocol):
     value_bytes: int
     max_norm: float
     chunks: ChunkTable
-    coding: Coding  # how the labels become ``y``
+    coding: Coding
     label_kind: str
     label_counts: list[tuple] | None
-    label_weights: list[float] | None
-    total_weight: float
-    n_unlabelled: int
-    weighted: bool  # some row has another weight than 1
     fingerprint: str
-    shuffled: bool  # the rows are in random order already
-    in_memory: bool  # a block of everything is no copy
-    cost: ReadingCost
+    total_weight: float
+    label_weights: list[float] | None = None
+    n_unlabelled: int = 0
+    weighted: bool = False
+    shuffled: bool = False
+    in_memory: bool = False
+    cost: ReadingCost = field(default_factory=ReadingCost)
 
     @property
-    def labels(self) -> Labels | None: ...
+    def labels(self) -> Labels | None:
+        """Those by which ``y`` is made (None: it is 0); other ones by ``reader``."""
+        return self.coding.labels
 
     @property
     def row_bytes(self) -> int:
         """Of a block's row, beside its entries."""
-        ...
+        return row_bytes(self.coding.real, self.weighted)
 
-    def reader(self, labels: Labels | None = None, real: bool = False) -> Source:
+    def reader(self, labels: Labels | None = None, real: bool = False) -> Self:
         """The same rows for another consumer, with buffers, decoders and costs of its own; to be closed by ``close``,
         or when this source is closed.
 
         labels: those by which ``y`` is made (None: this source's); real: y float64 is the label itself, which must be a
         number.
         """
-        ...
+        if real and self.label_kind != NUMBERS:
+            raise InputError(f"{self.name}: its labels are {self.label_kind}, where real numbers are wanted")
+        other = copy(self)
+        other.cost = ReadingCost()
+        if labels is not None or real:
+            other.coding = Coding(labels, self.coding.own, real)
+        return other
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Give back what reading takes."""
+        return
 
+    @abstractmethod
     def working_bytes(self) -> int:
         """Memory that reading takes beside the block."""
-        ...
 
+    @abstractmethod
     def read_block(self, chunks: np.ndarray, arena: Arena | None) -> Block:
         """The rows of the chunks, one behind the other, in the arena's memory (valid until it is filled again)."""
-        ...
 
+    @abstractmethod
     def help(self) -> bool:
         """Take part in a ``read_block`` that another thread has under way, if there is work left to share; False where
         that thread has not begun yet."""
-        ...
 
+    @abstractmethod
     def feature_ids(self, start: int, stop: int) -> np.ndarray:
         """The user's ids of features start..stop-1, int64."""
-        ...
 
+    @abstractmethod
     def feature_id_pieces(self) -> Iterator[tuple[int, np.ndarray]]:
         """(first feature, ids) for all features, piece by piece."""
-        ...
 
     def feature_names(self, start: int, stop: int) -> list[str] | None:
         """The names of features start..stop-1, or None where features have ids only."""
-        ...
+        return None
 
     def history(self) -> Iterator[Step]:
         """What the source was before each change of its rows, first to last."""
-        ...
+        return iter(())
 
     def origins(self, chunk: int, rows: np.ndarray) -> list[str]:
         """Where some rows of a chunk came from: file and line, or their number from 1, as 'row 17'."""
-        ...
+        first = int(self.chunks.first_row[chunk])
+        return [f"row {first + row + 1}" for row in rows.tolist()]
 
 
 def bytes_of_blocks(source: Source, n_rows: int, nnz: int) -> int:
@@ -160,58 +175,3 @@ def first_chunk(source: Source, real: bool = False) -> Block:
     block = reader.read_block(np.zeros(1, np.int64), None)
     reader.close()
     return block
-
-
-@dataclass(eq=False)
-class SourceBase:
-    """What all sources have, and a consumer's own part of it: the coding of labels and the cost of reading."""
-
-    name: str
-    n_samples: int
-    n_features: int
-    n_nonzeros: int
-    value_bytes: int
-    max_norm: float
-    chunks: ChunkTable
-    coding: Coding
-    label_kind: str
-    label_counts: list[tuple] | None
-    fingerprint: str
-    total_weight: float
-    label_weights: list[float] | None = None
-    n_unlabelled: int = 0
-    weighted: bool = False
-    shuffled: bool = False
-    in_memory: bool = False
-    cost: ReadingCost = field(default_factory=ReadingCost)
-
-    @property
-    def labels(self) -> Labels | None:
-        """Those by which ``y`` is made; other ones by ``reader``."""
-        return self.coding.labels
-
-    @property
-    def row_bytes(self) -> int:
-        return row_bytes(self.coding.real, self.weighted)
-
-    def reader(self, labels: Labels | None = None, real: bool = False) -> Self:
-        if real and self.label_kind != NUMBERS:
-            raise InputError(f"{self.name}: its labels are {self.label_kind}, where real numbers are wanted")
-        other = copy(self)
-        other.cost = ReadingCost()
-        if labels is not None or real:
-            other.coding = Coding(labels, self.coding.own, real)
-        return other
-
-    def close(self) -> None:
-        pass
-
-    def feature_names(self, start: int, stop: int) -> list[str] | None:
-        return None
-
-    def history(self) -> Iterator[Step]:
-        return iter(())
-
-    def origins(self, chunk: int, rows: np.ndarray) -> list[str]:
-        first = int(self.chunks.first_row[chunk])
-        return [f"row {first + row + 1}" for row in rows.tolist()]

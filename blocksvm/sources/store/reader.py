@@ -18,7 +18,7 @@ from blocksvm.errors import InputError
 from blocksvm.labels import LABEL_BYTES, NUMBERS, SETS, Coding, Labels, labels_of
 from blocksvm.processors import n_processors
 from blocksvm.sources.block import INDEX_BYTES, Arena, Block, carve_block
-from blocksvm.sources.source import ChunkTable, SourceBase, Step, largest_chunk_bytes
+from blocksvm.sources.source import ChunkTable, Source, Step, largest_chunk_bytes
 from blocksvm.sources.store import codec
 from blocksvm.sources.store.arrays import PIECE, read_pieces, read_range, require_length
 from blocksvm.sources.store.decoder import Decoder, SharedWork
@@ -43,8 +43,8 @@ NO_IDS = np.empty(0, np.int64)
 VALUE_TYPES = {"float32": np.float32, "float64": np.float64, "ones": None}
 
 
-class Store(SourceBase):
-    """A store opened for reading; a ``Source``.  ``close`` it, or use it in a ``with`` statement.
+class Store(Source):
+    """A store opened for reading.  ``close`` it, or use it in a ``with`` statement.
 
     Raises InputError where the file is not a store, is of another version, or is damaged.
     """
