@@ -261,10 +261,10 @@ def test_the_candidates_that_stay_do_not_depend_on_how_they_come(data):
         for start in range(0, 60, step):
             part = sequence[start : start + step]
             part = part[up[part] | down[part]]
-            candidates.add(block, part, slopes[part], up[part], down[part])
+            candidates.add(block, part, np.stack([slopes, up, down])[:, part])
         candidates.prune()
-        stay = np.argsort(candidates.rows)
-        found.append((candidates.rows[stay].tolist(), *(a.tolist() for a in candidates.entries_of(stay))))
+        stay = candidates.held[np.argsort(candidates.held.rows)]
+        found.append((stay.rows.tolist(), *(a.tolist() for a in stay.csr)))
     assert found[0] == found[1]
     expected, lengths = set(), np.diff(X.indptr)
     for may, sign in ((up, -1.0), (down, 1.0)):
@@ -314,25 +314,24 @@ def test_rows_come_and_go_with_their_matrix(data):
     dense = X.toarray().astype(float)
 
     def fill(new):
-        now = dense[kept.rows]
+        now = dense[kept.held.rows]
         for place in new.tolist():
             kept.matrix[place, : len(now)] = now @ now[place]
             kept.matrix[: len(now), place] = now @ now[place]
 
     for _ in range(5):
-        n = len(kept.rows)
+        n = len(kept.held.rows)
         gone = np.array(sorted(data.draw(st.sets(st.integers(0, n - 1)))) if n else [], np.int64)
-        others = [i for i in range(40) if i not in set(kept.rows.tolist())]
+        others = [i for i in range(40) if i not in set(kept.held.rows.tolist())]
         come = data.draw(st.lists(st.sampled_from(others), unique=True, max_size=12 - n + len(gone)))
         candidates = Candidates(40, 10**4)
-        every = np.ones(len(come), bool)
-        candidates.add(block, np.array(come, np.int64), np.ones(len(come)), every, every)
-        expected = set(np.delete(kept.rows, gone).tolist()) | set(come)
+        candidates.add(block, np.array(come, np.int64), np.ones((3, len(come))))
+        expected = set(np.delete(kept.held.rows, gone).tolist()) | set(come)
         fill(kept.exchange(gone, candidates, np.arange(len(come))))
-        assert set(kept.rows.tolist()) == expected
-        now = dense[kept.rows]
+        assert set(kept.held.rows.tolist()) == expected
+        now = dense[kept.held.rows]
         np.testing.assert_allclose(kept.matrix[: len(now), : len(now)], now @ now.T, rtol=1e-14, atol=1e-15)
-        indptr, indices, values = kept.csr
+        indptr, indices, values = kept.held.csr
         found = sparse.csr_matrix((values, indices, indptr), shape=(len(now), 7)).toarray()
         np.testing.assert_array_equal(found, now)
 

@@ -9,12 +9,11 @@ import numpy as np
 
 from blocksvm.errors import InputError, called
 from blocksvm.kernels.kernel_machine import columns_of
-from blocksvm.kernels.shuffle import gather_rows
 from blocksvm.learners.support_loop import ALIVE, GONE, HELD, IN_COLUMNS, close_gaps, factor_anew
 from blocksvm.memory import megabytes
 from blocksvm.problems.expansion import Expansion
 from blocksvm.problems.support import Support
-from blocksvm.solvers.kept_rows import copied
+from blocksvm.solvers.kept_rows import RowCopies
 from blocksvm.sources.block import Block
 
 ROW_BYTES = (
@@ -110,19 +109,16 @@ class SupportVectors:
 
     def restore(self, by_row: np.ndarray, blocks: Callable[[], Iterable[Block]], function: tuple, constant: float):
         """As they were, by ``places`` and ``put_coefficients``, in one reading of all rows."""
-        found = []
-        for block in blocks():
-            chosen = np.flatnonzero(self.places[block.rows] > 0)
-            lengths = np.diff(block.indptr)[chosen]
-            found.append((*copied(block, chosen), lengths, block.sq_norms[chosen], block.rows[chosen]))
-        indices, values, lengths, norms, rows = (np.concatenate(one) for one in zip(*found, strict=True))
-        n, order = len(rows), np.argsort(self.places[rows])
-        if n > len(self.norms) or len(indices) > len(self.values):
+        held = RowCopies.joined(
+            [RowCopies.of(block, np.flatnonzero(self.places[block.rows] > 0)) for block in blocks()]
+        )
+        n = len(held)
+        if n > len(self.norms) or held.csr[0][-1] > len(self.values):
             raise InputError("the checkpoint has more support vectors than there is memory for; start afresh")
-        indptr = np.append(0, np.cumsum(lengths))
-        gather_rows(indptr, indices, values, order, np.empty(n, np.int64), self.indices, self.values)
-        self.ends[1 : n + 1] = np.cumsum(lengths[order])
-        self.norms[:n], self.rows[:n] = norms[order], rows[order]
+        held = held[np.argsort(self.places[held.rows])]
+        indptr, indices, values = held.csr
+        self.ends[1 : n + 1], self.indices[: len(indices)], self.values[: len(values)] = indptr[1:], indices, values
+        self.norms[:n], self.rows[:n] = held.norms, held.rows
         self.coefficients[:n] = by_row[self.rows[:n]]
         self.places[self.rows[:n]] = np.arange(1, n + 1, dtype=np.int32)
         self.sizes[:] = n

@@ -37,7 +37,7 @@ from blocksvm.problems.settings import PROBLEM_SETTINGS
 from blocksvm.problems.support import Support
 from blocksvm.processors import n_processors
 from blocksvm.settings import Setting
-from blocksvm.solvers.kept_rows import Candidates, KeptRows, best_pairs, copied
+from blocksvm.solvers.kept_rows import Candidates, KeptRows, RowCopies, best_pairs
 from blocksvm.solvers.protocol import (
     Capabilities,
     CertifiesItself,
@@ -127,10 +127,9 @@ class KernelMachine(HoldsRows, CertifiesItself):
         for block in blocks():
             part = {a.name: state[a.name][block.rows] for a in self.state_arrays if a.axis == "row"}
             own = np.flatnonzero(part["place"] >= 0)
-            every = np.ones(len(own), bool)
-            found.add(block, own, np.zeros(len(own)), every, every)
+            found.add(block, own, np.ones((3, len(own))))
             self.gather(block, part, part["fresh"] > 0)
-        order = np.argsort(state["place"][found.rows])
+        order = np.argsort(state["place"][found.held.rows])
         self.fill(self.kept.exchange(np.empty(0, np.int64), found, order))
         self.moved = self.columns_of_moved(state)
 
@@ -144,7 +143,7 @@ class KernelMachine(HoldsRows, CertifiesItself):
         self.candidates.clear()
         state["fresh"][:] = 0
         state["change"][:] = 0.0
-        members = self.kept.rows
+        members = self.kept.held.rows
         if len(members):
             sides = state["sides"][members]
             beta = signed(state["alpha"][members], sides)
@@ -162,34 +161,30 @@ class KernelMachine(HoldsRows, CertifiesItself):
         """Take the candidates that violate optimality most into memory, in the place of rows that do not."""
         kept, candidates = self.kept, self.candidates
         candidates.prune()
-        members = kept.rows
-        part = {name: state[name][members] for name in ("alpha", "scores", "sides")}
-        own = slopes_of(part)
-        rows = np.concatenate([members, candidates.rows])
-        lengths = np.concatenate([kept.lengths, candidates.lengths])
-        theirs = candidates.slopes, candidates.up, candidates.down
-        first, second, third = (np.concatenate(pair) for pair in zip(own, theirs, strict=True))
-        chosen = best_pairs(first, second, third, rows, lengths, kept.most_rows, kept.most_entries)
+        members, lengths, theirs = kept.held.rows, kept.held.lengths, candidates.held
+        own = slopes_of({name: state[name][members] for name in ("alpha", "scores", "sides")})
+        both = np.append(own, candidates.standing, axis=1), np.append(members, theirs.rows)
+        chosen = best_pairs(*both, np.append(lengths, theirs.lengths), kept.most_rows, kept.most_entries)
         wanted = chosen[chosen >= len(members)] - len(members)
         if len(wanted) == 0:
             return
         # rows in memory that are not chosen go, those farthest from being so first, as far as room is wanted
         slopes, up, down = own
-        beyond = np.where(up & down, 0.0, np.abs(slopes - state["bias"][0]))
+        beyond = np.where(up * down > 0.0, 0.0, np.abs(slopes - state["bias"][0]))
         spare = np.setdiff1d(np.arange(len(members)), chosen)
         spare = spare[np.lexsort((members[spare], beyond[spare]))]
         free_rows = kept.most_rows - len(members) - len(wanted)
-        free_entries = kept.most_entries - int(kept.lengths.sum()) - int(candidates.lengths[wanted].sum())
+        free_entries = kept.most_entries - int(lengths.sum()) - int(theirs.lengths[wanted].sum())
         gone = []
         for place in spare[::-1].tolist():  # of some thousand rows in memory
             if free_rows >= 0 and free_entries >= 0:
                 break
             gone.append(place)
             free_rows += 1
-            free_entries += int(kept.lengths[place])
+            free_entries += int(lengths[place])
         state["place"][members[gone]] = -1
         new = kept.exchange(np.array(gone, np.int64), candidates, wanted)
-        state["place"][kept.rows] = np.arange(len(kept.rows), dtype=np.int32)
+        state["place"][kept.held.rows] = np.arange(len(kept.held), dtype=np.int32)
         self.fill(new)
 
     def fill(self, new: np.ndarray) -> None:
@@ -198,17 +193,17 @@ class KernelMachine(HoldsRows, CertifiesItself):
         columns = kept.columns()
 
         def rows(part: slice) -> None:
-            work = np.empty(len(kept.rows))
-            kernel_rows(*kept.csr, kept.norms, new[part], *columns, *self.function, self.constant, work, kept.matrix)
+            work, held = np.empty(len(kept.held)), kept.held
+            kernel_rows(*held.csr, held.norms, new[part], *columns, *self.function, self.constant, work, kept.matrix)
 
         self.share_out(len(new), rows)
 
     def columns_of_moved(self, state: State) -> tuple | None:
-        change = state["change"][self.kept.rows]
+        change = state["change"][self.kept.held.rows]
         moved = np.flatnonzero(change)
         if not len(moved):
             return None
-        return (*self.kept.columns(moved), self.kept.norms[moved], change[moved])
+        return (*self.kept.columns(moved), self.kept.held.norms[moved], change[moved])
 
     def inner_pass(self, block: Block, state: State, visit: Visit, order: np.ndarray) -> PassResult:
         """Bring the scores of the block's rows up to date, and gather those that violate optimality most."""
@@ -250,9 +245,9 @@ class KernelMachine(HoldsRows, CertifiesItself):
                 pass
 
     def gather(self, block: Block, part: State, looked_at: np.ndarray) -> None:
-        slopes, up, down = slopes_of(part)
-        found = np.flatnonzero((up | down) & looked_at & (part["place"] < 0))
-        self.candidates.add(block, found, slopes[found], up[found], down[found])
+        standing = slopes_of(part)
+        found = np.flatnonzero(standing[1:].any(axis=0) & looked_at & (part["place"] < 0))
+        self.candidates.add(block, found, standing[:, found])
 
     def settle(self, state: State, blocks: Callable[[], Iterable[Block]]) -> None:
         """Bring the scores up to date of the rows that a reading broken off has not come to."""
@@ -289,15 +284,9 @@ class KernelMachine(HoldsRows, CertifiesItself):
     def support(self, state: State, blocks: Callable[[], Iterable[Block]]) -> Support:
         """The rows with a > 0, in the order of the source; the matrix is given back for them."""
         self.kept.matrix = np.empty((0, 0))
-        lengths, parts = [], []
-        for block in blocks():
-            chosen = np.flatnonzero(state["alpha"][block.rows] > 0.0)
-            lengths.append(np.diff(block.indptr)[chosen])
-            parts.append((*copied(block, chosen), block.sq_norms[chosen], block.rows[chosen]))
-        indices, values, norms, rows = (np.concatenate(one) for one in zip(*parts, strict=True))
-        indptr = np.append(0, np.cumsum(np.concatenate(lengths)))
-        return Support(indptr, indices, values, norms, signed(state["alpha"], state["sides"])[rows],
-                       described_kernel(self.settings))  # fmt: skip
+        alpha, beta = state["alpha"], signed(state["alpha"], state["sides"])
+        held = RowCopies.joined([RowCopies.of(block, np.flatnonzero(alpha[block.rows] > 0.0)) for block in blocks()])
+        return Support(*held.csr, held.norms, beta[held.rows], described_kernel(self.settings))
 
     def summary(self, state: State) -> str:
         alpha, cost = state["alpha"], np.abs(state["sides"])
@@ -310,13 +299,12 @@ def signed(alpha: np.ndarray, sides: np.ndarray) -> np.ndarray:
     return np.where(sides >= 0.0, alpha, -alpha)
 
 
-def slopes_of(part: State) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(y - score, whether a y may rise, whether it may fall) of rows."""
+def slopes_of(part: State) -> np.ndarray:
+    """(3, m): y - score of rows, and 1 or 0: whether a y may rise, and fall."""
     sides, alpha = part["sides"], part["alpha"]
-    positive, cost = sides > 0.0, np.abs(sides)
-    more, less = alpha < cost, alpha > 0.0
+    positive, more, less = sides > 0.0, alpha < np.abs(sides), alpha > 0.0
     slopes = np.where(positive, 1.0, -1.0) - part["scores"]
-    return slopes, np.where(positive, more, less), np.where(positive, less, more)
+    return np.stack([slopes, np.where(positive, more, less), np.where(positive, less, more)])
 
 
 METHOD = Method(
