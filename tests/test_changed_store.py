@@ -23,8 +23,8 @@ from blocksvm.errors import InputError
 from blocksvm.info import main as info
 from blocksvm.model.state import open_state
 from blocksvm.sources.store.history import Shift
-from blocksvm.sources.store.lines import lines_of
 from blocksvm.sources.store.reader import Store, open_store
+from blocksvm.sources.store.tables import lines_of
 from blocksvm.split import main
 from blocksvm.training.saving import save_result
 

@@ -35,7 +35,7 @@ from blocksvm.rows import RecordCounter, RowBatch, shown_name
 from blocksvm.sources.store.creation import create_together
 from blocksvm.sources.store.files import open_hdf5, read_meta
 from blocksvm.sources.store.history import write_steps
-from blocksvm.sources.store.lines import write_lines
+from blocksvm.sources.store.tables import write_lines
 
 SMALLEST_MEMORY = 16_000_000
 SMALLEST_TABLE = 1_000_000  # bytes for each table of ids

@@ -13,8 +13,8 @@ from blocksvm.errors import InputError, said
 from blocksvm.formats.idf import Idf, idf_of
 from blocksvm.formats.recipe import Recipe
 from blocksvm.sources.store.arrays import PIECE
-from blocksvm.sources.store.idf import read_idf
 from blocksvm.sources.store.reader import Store
+from blocksvm.sources.store.tables import read_idf
 
 BYTES_COUNTED = 8  # a feature, while they are counted
 BYTES_KNOWN = 8 + IdIndex.n_bytes(1_000_000) // 1_000_000  # a feature, where they are known

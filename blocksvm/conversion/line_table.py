@@ -8,7 +8,7 @@ from blocksvm.rows import RowBatch
 
 
 class LineTable:
-    """Filled batch by batch; rows, lines: as a store has them (``sources/store/lines.py``)."""
+    """Filled batch by batch; rows, lines: as a store has them (``sources/store/tables.py``)."""
 
     def __init__(self):
         self.source = None

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from blocksvm.problems.support import Support
-from blocksvm.sources.store.arrays import read_array, write_array
+from blocksvm.sources.store.arrays import read_array, write_arrays
 from blocksvm.sources.store.files import create_group, group
 
 DTYPES = {"indptr": "i8", "indices": "i4", "values": "f8", "norms": "f8", "coefficients": "f8"}
@@ -18,10 +18,8 @@ DTYPES = {"indptr": "i8", "indices": "i4", "values": "f8", "norms": "f8", "coeff
 
 def write_support(file, support: Support) -> None:
     """Its arrays into a model file."""
-    arrays = create_group(file, "support")
-    for name, dtype in DTYPES.items():
-        array = getattr(support, name)
-        write_array(arrays, name, len(array), np.dtype(dtype), lambda start, stop, array=array: array[start:stop])
+    arrays = {name: getattr(support, name).astype(dtype, copy=False) for name, dtype in DTYPES.items()}
+    write_arrays(create_group(file, "support"), arrays)
 
 
 def read_support(file, meta: dict) -> Support | None:

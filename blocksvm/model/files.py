@@ -29,7 +29,7 @@ from blocksvm.problems.distance import DISTANCE, Distance
 from blocksvm.problems.expansion import Expansion
 from blocksvm.problems.support import Support
 from blocksvm.sources.matrix import rows_to_score
-from blocksvm.sources.store.arrays import read_array, require_length, write_array
+from blocksvm.sources.store.arrays import read_array, require_length, write_array, write_arrays
 from blocksvm.sources.store.creation import create_hdf5
 from blocksvm.sources.store.files import (
     create_group,
@@ -41,7 +41,6 @@ from blocksvm.sources.store.files import (
     read_table,
     write_meta,
 )
-from blocksvm.sources.store.idf import write_idf
 
 if TYPE_CHECKING:
     from blocksvm.learners.joint_features import JointFeatures
@@ -74,7 +73,7 @@ def save_model(
         if names is not None:
             write_feature_names(features, meta["n_features"], names)
         if factors is not None:
-            write_idf(features, factors)
+            write_arrays(features, {"idf": factors})
         write_array(file, "weights", weights.length, weights.dtype, weights.piece)
         write_state(file, state)
         if support is not None:

@@ -11,7 +11,7 @@ from blocksvm.errors import InputError
 from blocksvm.formats.idf import Idf
 from blocksvm.formats.recipe import Recipe
 from blocksvm.sources.store.files import damage_named, open_hdf5, read_meta
-from blocksvm.sources.store.idf import read_idf
+from blocksvm.sources.store.tables import read_idf
 
 BYTES = 8  # a feature
 

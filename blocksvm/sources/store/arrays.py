@@ -5,7 +5,7 @@ An array ``name`` is a 1-D dataset of Blosc chunks with the checksums of its pie
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 import h5py
 import numpy as np
@@ -19,7 +19,7 @@ from blocksvm.sources.store.files import (
     first_line,
     group,
     has,
-    is_group,
+    kind_of_member,
     member,
     read_table,
 )
@@ -55,6 +55,12 @@ def write_array(group, name: str, length: int, dtype, piece_at: Callable[[int, i
     group.create_dataset(name + SUMS, data=np.array(checksums, dtype=np.uint64))
 
 
+def write_arrays(group: h5py.Group, arrays: Mapping[str, np.ndarray]) -> None:
+    """Write 1-D arrays into a group."""
+    for name, array in arrays.items():
+        write_array(group, name, len(array), array.dtype, lambda start, stop, array=array: array[start:stop])
+
+
 def read_pieces(group, name: str, dtype, begin: int = 0, end: int | None = None) -> Iterator[tuple[int, np.ndarray]]:
     """(start, piece) for each piece of an array that has entries from ``begin`` to ``end``, verified; InputError where
     it is damaged or missing."""
@@ -85,7 +91,7 @@ def verify_arrays(own, deep: int = 0) -> None:
     """Read the arrays of a group, and of those in it, against their checksums; InputError names one that is damaged,
     ValueError is raised for groups that lie deeper than ours do."""
     for name in own:
-        if is_group(own, name):
+        if kind_of_member(own, name) is h5py.Group:
             if deep == DEEPEST:
                 raise ValueError(f"{own.name} lies too deep")
             verify_arrays(group(own, name), deep + 1)
@@ -113,6 +119,12 @@ def read_range(group, name: str, dtype, begin: int, end: int) -> np.ndarray:
     if filled != len(out):
         raise damaged(group, name, ValueError(f"does not have {end} elements"))
     return out
+
+
+def read_arrays(group: h5py.Group) -> dict[str, np.ndarray]:
+    """What ``write_arrays`` wrote; InputError where an array is damaged."""
+    names = [name for name in group if not name.endswith(SUMS)]
+    return {name: read_array(group, name, member(group, name).dtype, None) for name in names}
 
 
 def require_length(group, name: str, length: int | None) -> int:

@@ -5,27 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-import h5py
 import numpy as np
 
 from blocksvm.outputs import named_errors
-from blocksvm.sources.store.arrays import SUMS, read_array, write_array
+from blocksvm.sources.store.arrays import SUMS, read_array, write_arrays
 from blocksvm.sources.store.creation import NewHdf5, Sink
-from blocksvm.sources.store.files import damage_named, member
+from blocksvm.sources.store.files import damage_named
 
 Arrays = Mapping[str, np.ndarray]
-
-
-def write_arrays(group: h5py.Group, arrays: Arrays) -> None:
-    """Write 1-D arrays into a group."""
-    for name, array in arrays.items():
-        write_array(group, name, len(array), array.dtype, lambda start, stop, array=array: array[start:stop])
-
-
-def read_arrays(group: h5py.Group) -> dict[str, np.ndarray]:
-    """What ``write_arrays`` wrote; InputError where an array is damaged."""
-    names = [name for name in group if not name.endswith(SUMS)]
-    return {name: read_array(group, name, member(group, name).dtype, None) for name in names}
 
 
 class Chunks:

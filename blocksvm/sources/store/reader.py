@@ -24,9 +24,8 @@ from blocksvm.sources.store.arrays import PIECE, read_pieces, read_range, requir
 from blocksvm.sources.store.decoder import Decoder, SharedWork
 from blocksvm.sources.store.files import damage_named, member, open_hdf5, read_meta, read_table
 from blocksvm.sources.store.history import read_steps
-from blocksvm.sources.store.lines import origins, read_lines
 from blocksvm.sources.store.schema import CHUNK, PART, ROW, WEIGHTED_ROW
-from blocksvm.sources.store.tables import read_labels, read_strings
+from blocksvm.sources.store.tables import origins, read_labels, read_lines, read_strings
 from blocksvm.sources.store.writer import fill_offsets
 
 # Threads that may decode a block together: one of the reader, one that waits for the block and helps (``help``), and,
@@ -255,7 +254,7 @@ class Store(Source):
 
     @cached_property
     def lines(self) -> tuple[np.ndarray, np.ndarray]:
-        """Where its rows stand in the text, see ``sources/store/lines.py``."""
+        """Where its rows stand in the text, see ``write_lines``."""
         with damage_named(self.file):
             return read_lines(self.file)
 

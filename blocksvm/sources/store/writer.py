@@ -12,10 +12,9 @@ import numpy as np
 from xxhash import xxh3_128_hexdigest
 
 from blocksvm.sources.store import codec
-from blocksvm.sources.store.arrays import blosc_dataset, write_array
+from blocksvm.sources.store.arrays import blosc_dataset, write_array, write_arrays
 from blocksvm.sources.store.counts import RowCounts
 from blocksvm.sources.store.files import create_group, write_meta
-from blocksvm.sources.store.idf import write_idf
 from blocksvm.sources.store.schema import CHUNK, PART, ROW, WEIGHTED_ROW
 from blocksvm.sources.store.tables import write_labels, write_names
 
@@ -214,7 +213,7 @@ class StoreWriter:
         if names is not None:
             write_names(features, *names)
         if factors is not None:
-            write_idf(features, factors)
+            write_arrays(features, {"idf": factors})
         if labels is not None:
             write_labels(self.file, labels)
         content = chunks.tobytes() + parts["checksum"].tobytes() + features["ids.xxh3"][()].tobytes()
