@@ -1,25 +1,14 @@
-"""The hinge loss with a kernel: its costs, and primal and dual as sums over the rows' scores and dual variables."""
+"""The hinge loss with a kernel: its settings, and primal and dual as sums over the rows' scores and dual variables."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 
 import numpy as np
 
 from blocksvm.errors import InputError, said
-from blocksvm.problems.problem import (
-    ROUNDING,
-    Certificate,
-    above_primal,
-    check_costs,
-    class_factors,
-    overflowed,
-    require_two_labels,
-    sums_by_class,
-    weight_of_losses,
-)
+from blocksvm.problems.problem import Certificate, Problem, certified, make_problem
 from blocksvm.problems.support import KERNELS
 from blocksvm.settings import Setting, Settings
 from blocksvm.sources.source import Source
@@ -64,33 +53,12 @@ def check_kernel(settings: Mapping, source: Source, total: float) -> None:
         )
 
 
-@dataclass(frozen=True)
-class KernelProblem:
-    """cost (2,) float64: C times class weight, by class; bias: value of a constant feature, whose square is added to
-    the kernel; free_bias: b is not regularised; n_samples, n_features: of the source."""
-
-    cost: np.ndarray
-    bias: float
-    free_bias: bool
-    n_samples: int
-    n_features: int
-    real = False
-
-    def cost_by_sign(self) -> np.ndarray:
-        """(3,) float64: of rows of the negative class, of none, and of the positive class."""
-        return np.array([self.cost[0], 0.0, self.cost[1]])
-
-
-def kernel_problem(settings: Mapping, bias: float, free_bias: bool, source: Source) -> KernelProblem:
-    """InputError where the labels are not two, or the costs beyond what double precision can solve."""
-    labels = require_two_labels(source)
-    sums = sums_by_class(source, labels)
-    C = weight_of_losses(settings, math.fsum(sums))
-    cost = C * np.array(class_factors(settings["class_weight"], labels, sums))
-    total = math.fsum(c * n for c, n in zip(cost.tolist(), sums, strict=True))
-    check_costs(settings, cost, source, bias, total)
-    check_kernel(settings, source, total)
-    return KernelProblem(cost, bias, free_bias, source.n_samples, source.n_features)
+def kernel_problem(settings: Mapping, bias: float, free_bias: bool, source: Source) -> Problem:
+    """That of the hinge loss, where the square of ``bias`` is added to the kernel; InputError where the labels are not
+    two, or the costs beyond what double precision can solve."""
+    problem = make_problem({**settings, "loss": "hinge"}, bias, source)
+    check_kernel(settings, source, problem.total_cost)
+    return replace(problem, free_bias=free_bias)
 
 
 def best_bias(scores: np.ndarray, sides: np.ndarray) -> float:
@@ -111,23 +79,15 @@ def best_bias(scores: np.ndarray, sides: np.ndarray) -> float:
     return low
 
 
-def certified(problem: KernelProblem, scores: np.ndarray, sides: np.ndarray, alpha: np.ndarray) -> tuple:
-    """(Certificate, b) of dual variables and the scores that belong to them.  Raises InputError where the sums are not
-    finite, or the dual lies above the primal beyond rounding."""
-    bias = best_bias(scores, sides) if problem.free_bias else 0.0
+def certificate_of(free_bias: bool, scores: np.ndarray, sides: np.ndarray, alpha: np.ndarray) -> tuple:
+    """(Certificate, b) of dual variables and the scores that belong to them.  Raises InputError as ``certified``."""
+    bias = best_bias(scores, sides) if free_bias else 0.0
     cost, signs = np.abs(sides), np.sign(sides)
     margins = signs * (scores + bias)
     losses = cost * np.maximum(0.0, 1.0 - margins)
-    quadratic = float((alpha * signs * scores).sum())
-    primal = 0.5 * quadratic + float(losses.sum())
-    terms = losses + alpha * (margins - 1.0)
-    gap, magnitude = float(terms.sum()), float(np.abs(losses).sum() + np.abs(alpha * margins).sum() + alpha.sum())
-    if not (math.isfinite(primal) and math.isfinite(gap)):
-        raise overflowed()
-    if gap < -ROUNDING * magnitude:
-        raise above_primal(-gap, primal)
-    gap = max(gap, 0.0)
+    primal = 0.5 * float((alpha * signs * scores).sum()) + float(losses.sum())
+    of_rows = float((losses + alpha * (margins - 1.0)).sum())
+    magnitude = float(np.abs(losses).sum() + np.abs(alpha * margins).sum() + alpha.sum())
     labelled = int((sides != 0.0).sum())
     right = int(((margins > 0.0) | ((margins == 0.0) & (sides < 0.0))).sum())
-    rel_gap = gap / abs(primal) if primal else gap
-    return Certificate(primal, primal - gap, rel_gap, right / max(1, labelled)), bias
+    return Certificate(primal, *certified(primal, of_rows, of_rows, magnitude), right / max(1, labelled)), bias

@@ -304,13 +304,10 @@ class CertificateSums:
         along, of_rows = self._along(), self._total(1)
         magnitude = self._total(3) + self.distance_sq
         gap = of_rows + 0.5 * along * along + (0.0 if self.repair is None else self.repair.cost())
-        if not (math.isfinite(primal) and math.isfinite(gap)):
-            raise overflowed()
-        if of_rows < -ROUNDING * magnitude:
-            raise above_primal(-of_rows, primal)
-        gap = gap if gap > 0.0 else 0.0
-        factors = None if self.repair is None else self.repair.factors()
-        return Certificate(primal, primal - gap, gap / abs(primal) if primal != 0.0 else gap, accuracy, rmse, factors)
+        dual, rel_gap = certified(primal, gap, of_rows, magnitude)
+        return Certificate(
+            primal, dual, rel_gap, accuracy, rmse, None if self.repair is None else self.repair.factors()
+        )
 
 
 class SumsApart(CertificateSums):
@@ -345,14 +342,21 @@ class SumsApart(CertificateSums):
         return 0.0
 
 
+def certified(primal: float, gap: float, of_rows: float, magnitude: float) -> tuple[float, float]:
+    """(dual, relative gap); of_rows: the gap's terms of the rows, which are never negative; magnitude: of what they are
+    added up from.  InputError where the sums are not finite, or the dual lies above the primal beyond rounding."""
+    if not (math.isfinite(primal) and math.isfinite(gap)):
+        raise overflowed()
+    if of_rows < -ROUNDING * magnitude:
+        raise InputError(
+            f"no certificate: the dual lies {-of_rows:.3g} above the primal {primal:.10g}, more than rounding "
+            "explains; the dual variables are not feasible, or the values too large for double precision: scale them, "
+            "or choose a smaller C"
+        )
+    gap = gap if gap > 0.0 else 0.0
+    return primal - gap, gap / abs(primal) if primal else gap
+
+
 def overflowed() -> InputError:
     """What is said where a certificate's sums are not finite numbers: they certify nothing."""
     return InputError("no certificate: the sums are not finite numbers; scale the values, or choose a smaller C")
-
-
-def above_primal(by: float, primal: float) -> InputError:
-    """What is said where a dual is not below its primal."""
-    return InputError(
-        f"no certificate: the dual lies {by:.3g} above the primal {primal:.10g}, more than rounding explains; the dual "
-        "variables are not feasible, or the values too large for double precision: scale them, or choose a smaller C"
-    )

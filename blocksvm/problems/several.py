@@ -20,14 +20,12 @@ from blocksvm.labels import MOST_LABELS, SETS, Labels, members_of, require_label
 from blocksvm.problems import get_loss
 from blocksvm.problems.loss import Loss
 from blocksvm.problems.problem import (
-    ROUNDING,
     ROUNDING_OF_W,
     Certificate,
     CertificateSums,
-    above_primal,
+    certified,
     check_costs,
     class_factors,
-    overflowed,
     sums_by_class,
     weight_of_losses,
 )
@@ -261,17 +259,11 @@ class SeveralSums(SideBySideSums):
         problem = self.problem
         figures = np.empty((problem.n_problems, 3)) if problem.certified is None else problem.certified.copy()
         primal = 0.5 * self.norms[:, 1] + self.totals[:, 0]
-        of_rows = self.totals[:, 1]
+        of_rows, magnitude = self.totals[:, 1], self.totals[:, 3] + self.norms[:, 1]
         gap = of_rows + 0.5 * np.square(self._along())
-        live = self.live
-        if not (np.isfinite(primal[live]).all() and np.isfinite(gap[live]).all()):
-            raise overflowed()
-        wrong = of_rows[live] < -ROUNDING * (self.totals[:, 3] + self.norms[:, 1])[live]
-        if wrong.any():
-            raise above_primal(-of_rows[live][wrong].min(), primal[live][wrong].min())
-        gap = np.maximum(gap, 0.0)
-        relative = np.divide(gap, np.abs(primal), out=gap.copy(), where=primal != 0.0)
-        figures[live] = np.stack([primal, primal - gap, relative], axis=1)[live]
+        for c in self.live.tolist():
+            own = certified(float(primal[c]), float(gap[c]), float(of_rows[c]), float(magnitude[c]))
+            figures[c] = primal[c], *own
         return Certificate(
             math.fsum(figures[:, PRIMAL].tolist()),
             math.fsum(figures[:, DUAL].tolist()),

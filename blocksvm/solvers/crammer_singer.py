@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import numpy as np
 
 from blocksvm.kernels.crammer_singer import (
@@ -12,10 +10,9 @@ from blocksvm.kernels.crammer_singer import (
     crammer_singer_shares,
 )
 from blocksvm.kernels.dual_cd import Limits
-from blocksvm.kernels.several import add_rows_to_several
 from blocksvm.problems.crammer_singer import CrammerSinger, crammer_singer
 from blocksvm.solvers.dual_cd import CONJUGATE
-from blocksvm.solvers.protocol import SavedRun, State, Task, Visit
+from blocksvm.solvers.protocol import State, Task, Visit
 from blocksvm.solvers.side_by_side import SideBySide
 from blocksvm.sources.block import Block
 
@@ -26,28 +23,12 @@ class CrammerSingerCD(SideBySide):
     def stated(self, task: Task) -> CrammerSinger:
         return crammer_singer(self.settings, task.bias, task.source)
 
-    def warm_start(self, state: State, saved: SavedRun, blocks: Iterable[Block]) -> None:
-        """The other run's a, scaled in each class by the ratio of C, then into each row's own bounds."""
-        self._sum_rows(state, blocks, self.problem.cost / self.load_alpha(state, saved))
-
-    def rebuild(self, state: State, blocks: Iterable[Block]) -> None:
-        """w_k = w0_k + sum a_ik x_i anew from a, in one reading of all rows."""
-        self._sum_rows(state, blocks)
-        if self.prior.size:
-            state["w"] += self.prior
-
-    def _sum_rows(self, state: State, blocks: Iterable[Block], ratio: np.ndarray | None = None) -> None:
-        state["w"][:] = 0.0
-        total = 0.0
-        for block in blocks:
-            alpha = state["alpha"][block.rows]
-            if ratio is not None:
-                crammer_singer_feasible(alpha, block.y, block.weights, self.problem.costs, ratio)
-                state["alpha"][block.rows] = alpha
-            own = alpha[np.arange(len(alpha)), block.y]
-            total += float(alpha.sum() - own.sum())
-            add_rows_to_several(*block.matrix, alpha, self.bias, state["w"].reshape(-1), state["w"].shape[1])
-        state["sums"][CONJUGATE] = total
+    def coefficients(self, block: Block, state: State, alpha: np.ndarray, ratio: np.ndarray | None) -> np.ndarray:
+        if ratio is not None:
+            crammer_singer_feasible(alpha, block.y, block.weights, self.problem.costs, ratio)
+        own = alpha[np.arange(len(alpha)), block.y]
+        state["sums"][CONJUGATE] += float(alpha.sum() - own.sum())
+        return alpha
 
     def visit_rows(self, block: Block, state: State, visit: Visit, order: np.ndarray, limits: Limits) -> tuple:
         arrays, width = self.pass_arrays(state, visit), state["w"].shape[1]

@@ -25,8 +25,7 @@ from blocksvm.kernels.kernel_machine import kernel_rows, kernel_sums, pairs, sin
 from blocksvm.memory import Budget
 from blocksvm.problems.kernel import (
     KERNEL_SETTINGS,
-    KernelProblem,
-    certified,
+    certificate_of,
     described_kernel,
     function_of,
     kernel_problem,
@@ -89,8 +88,8 @@ class KernelMachine(HoldsRows, CertifiesItself):
     def __init__(self, task: Task):
         source = task.source
         self.settings = SETTINGS.resolve(task.settings, self.name, known_of_kernel(source))
-        self.problem: KernelProblem = kernel_problem(self.settings, task.bias, task.free_bias, source)
-        self.cost = self.problem.cost_by_sign()
+        self.problem = kernel_problem(self.settings, task.bias, task.free_bias, source)
+        self.cost, self.width = self.problem.cost_by_sign(), source.n_features
         self.n_threads = n_processors()
         self.prior = np.empty(0)
         self.function = function_of(self.settings)
@@ -117,7 +116,7 @@ class KernelMachine(HoldsRows, CertifiesItself):
 
     def start(self, state: State) -> None:
         state["place"][:] = -1
-        self.kept = KeptRows(self.problem.n_features, *self.limits)
+        self.kept = KeptRows(self.width, *self.limits)
         self.candidates = Candidates(*self.limits)
 
     def resume(self, state: State, blocks: Callable[[], Iterable[Block]]) -> None:
@@ -267,7 +266,7 @@ class KernelMachine(HoldsRows, CertifiesItself):
 
     def certificate(self, state: State) -> Certificate:
         """Of the scores and dual variables at the end of a reading; no rows are needed."""
-        found, bias = certified(self.problem, state["scores"], state["sides"], state["alpha"])
+        found, bias = certificate_of(self.problem.free_bias, state["scores"], state["sides"], state["alpha"])
         state["bias"][0] = bias
         return found
 

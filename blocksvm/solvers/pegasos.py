@@ -35,6 +35,8 @@ OWN = Settings((
             "row takes 32 bytes more", default=False, kind=bool),
 ))  # fmt: skip
 SCALE, NORM, T, SCALE_SUM, STEPS, EARLIER_STEPS = range(6)  # entries of state["scalars"]
+# what is averaged, of it what the average's lazy sum lacks, and the part of the sum that is earlier
+OF_WEIGHTS, OF_ROWS = ("v", "lagged", "earlier"), ("b", "b_lagged", "b_earlier")
 NOTHING = np.empty(0)
 
 
@@ -124,38 +126,37 @@ class Pegasos(Solver):
         if not is_renewal(outer):
             return
         scalars = state["scalars"]
-        state["earlier"][:] = 0.0
-        suffix_sum(state["v"], state["lagged"], scalars[SCALE_SUM], state["earlier"])
-        if self.dual:
-            state["b_earlier"][:] = 0.0
-            suffix_sum(state["b"], state["b_lagged"], scalars[SCALE_SUM], state["b_earlier"])
-            state["b_lagged"][:] = 0.0
+        for of, lagged, earlier in (OF_WEIGHTS, OF_ROWS)[: 1 + self.dual]:
+            state[earlier][:] = 0.0
+            suffix_sum(state[of], state[lagged], scalars[SCALE_SUM], state[earlier])
+            state[lagged][:] = 0.0
         scalars[EARLIER_STEPS] = scalars[STEPS]
-        state["lagged"][:] = 0.0
-        scalars[SCALE_SUM] = 0.0
-        scalars[STEPS] = 0.0
+        scalars[SCALE_SUM] = scalars[STEPS] = 0.0
 
-    def weights(self, state: State, out: np.ndarray | None) -> np.ndarray:
-        """The suffix average, in ``out``."""
-        assert out is not None
-        scalars = state["scalars"]
-        out[:] = state["earlier"]
-        suffix_sum(state["v"], state["lagged"], scalars[SCALE_SUM], out)
+    @staticmethod
+    def average(state: State, names: tuple[str, str, str], out: np.ndarray) -> np.ndarray:
+        """The suffix average of the weights, or of the rows' own steps, in ``out``."""
+        scalars, (of, lagged, earlier) = state["scalars"], names
+        out[:] = state[earlier]
+        suffix_sum(state[of], state[lagged], scalars[SCALE_SUM], out)
         out /= max(1.0, scalars[STEPS] + scalars[EARLIER_STEPS])
         return out
+
+    def weights(self, state: State, out: np.ndarray | None) -> np.ndarray:
+        """The suffix average."""
+        assert out is not None
+        return self.average(state, OF_WEIGHTS, out)
 
     def dual_variables(self, state: State) -> np.ndarray | None:
         """The suffix average of the rows' own steps, as the weights are that of the iterates.  A certificate moves what
         lies beyond a row's bounds, as it may where rows have been visited more often than others."""
         if not self.dual:
             return None
-        scalars, alpha = state["scalars"], state["alpha"]
-        if state["filled"][0] != scalars[T]:
-            state["filled"][0] = scalars[T]
-            alpha[:] = state["b_earlier"]
-            suffix_sum(state["b"], state["b_lagged"], scalars[SCALE_SUM], alpha)
-            alpha /= max(1.0, scalars[STEPS] + scalars[EARLIER_STEPS])
-        return alpha
+        step = state["scalars"][T]
+        if state["filled"][0] != step:
+            state["filled"][0] = step
+            self.average(state, OF_ROWS, state["alpha"])
+        return state["alpha"]
 
     def estimates(self, state: State, loss_sum: float, seen: float | None = None) -> tuple[float, None, None]:
         """P of the iterates as they went by: the last one's norm, the losses as they were seen."""

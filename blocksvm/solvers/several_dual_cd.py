@@ -8,14 +8,12 @@ as it is: no row is moved for it any more.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
 
 from blocksvm.kernels.dual_cd import Limits, Objective
 from blocksvm.kernels.several import (
-    add_rows_to_several,
     leave_rows_at_rest,
     several_coefficients,
     several_dual_cd_pass,
@@ -26,7 +24,7 @@ from blocksvm.memory import Budget
 from blocksvm.problems.problem import Certificate
 from blocksvm.problems.several import CERTIFIED, REL_GAP, SeveralProblems, each_against_the_rest
 from blocksvm.solvers.dual_cd import CONJUGATE
-from blocksvm.solvers.protocol import SavedRun, SeveralProblemsSolver, State, StateArray, Task, Visit
+from blocksvm.solvers.protocol import SeveralProblemsSolver, State, StateArray, Task, Visit
 from blocksvm.solvers.side_by_side import SideBySide
 from blocksvm.sources.block import Block
 from blocksvm.sources.source import Source
@@ -65,33 +63,18 @@ class SeveralDualCD(SideBySide, SeveralProblemsSolver):
         state["scale"][:] = 1.0
         state["certified"][REL_GAP :: len(CERTIFIED)] = np.inf
 
-    def warm_start(self, state: State, saved: SavedRun, blocks: Iterable[Block]) -> None:
-        """The other run's a, scaled in each problem and class by the ratio of C, then into each row's own bounds."""
-        self._sum_rows(state, blocks, self.problem.cost / self.load_alpha(state, saved))
+    def forget_conjugates(self, state: State) -> None:
+        state["conjugates"][self.live(state)] = 0.0
 
-    def rebuild(self, state: State, blocks: Iterable[Block]) -> None:
-        """w_c = w0_c + sum a_i direction_i x_i anew from a, of the live problems, in one reading of all rows."""
-        self._sum_rows(state, blocks)
-        if self.prior.size:
-            live = self.live(state)
-            state["w"][:, live] += self.prior[:, live]
-
-    def _sum_rows(self, state: State, blocks: Iterable[Block], ratio: np.ndarray | None = None) -> None:
-        problem, live, w = self.problem, self.live(state), state["w"]
-        w[:, live] = 0.0
-        state["conjugates"][live] = 0.0
-        row = problem.sides.table, problem.cost, problem.own
-        for block in blocks:
-            alpha, codes = state["alpha"][block.rows], problem.codes(block)
-            if ratio is not None:
-                problem.loss.compiled(several_feasible)(alpha, codes, problem.reals(block), block.weights, *row, ratio)
-                state["alpha"][block.rows] = alpha
-            coefficients = np.empty_like(alpha)
-            problem.loss.compiled(several_coefficients)(
-                alpha, codes, problem.reals(block), block.weights, *row, live, state["conjugates"], coefficients
-            )
-            add_rows_to_several(*block.matrix, coefficients, self.bias, w.reshape(-1), w.shape[1])
-        state["sums"][CONJUGATE] = state["conjugates"].sum()
+    def coefficients(self, block: Block, state: State, alpha: np.ndarray, ratio: np.ndarray | None) -> np.ndarray:
+        problem, conjugates = self.problem, state["conjugates"]
+        row = problem.codes(block), problem.reals(block), block.weights, problem.sides.table, problem.cost, problem.own
+        if ratio is not None:
+            problem.loss.compiled(several_feasible)(alpha, *row, ratio)
+        found = np.empty_like(alpha)
+        problem.loss.compiled(several_coefficients)(alpha, *row, self.live(state), conjugates, found)
+        state["sums"][CONJUGATE] = conjugates.sum()
+        return found
 
     def leave_resting(self, order: np.ndarray, state: State, visit: Visit) -> int:
         return leave_rows_at_rest(

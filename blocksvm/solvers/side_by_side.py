@@ -4,14 +4,17 @@ use, and alpha (l, k), side by side in memory (blocksvm/vectors.py), the rows' r
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
 
 from blocksvm.errors import InputError, called
+from blocksvm.kernels.several import add_rows_to_several
 from blocksvm.problems.several import norms_of
-from blocksvm.solvers.dual_cd import DualCD, settings_of
+from blocksvm.solvers.dual_cd import CONJUGATE, DualCD, settings_of
 from blocksvm.solvers.protocol import SavedRun, State, Task
+from blocksvm.sources.block import Block
 
 NOTHING = np.empty((0, 0))  # in the place of a prior
 
@@ -48,8 +51,12 @@ class SideBySide(DualCD):
             self.prior[:, : self.n_vectors] = prior.T
             state["w"][:] = self.prior
 
-    def load_alpha(self, state: State, saved: SavedRun) -> np.ndarray:
-        """Another run's alpha into the state; returns its costs.  InputError where it is of another kind."""
+    def live(self, state: State) -> np.ndarray:
+        """The vectors that are not at their end."""
+        return np.arange(self.n_vectors)
+
+    def warm_start(self, state: State, saved: SavedRun, blocks: Iterable[Block]) -> None:
+        """The other run's a, scaled in each problem and class by the ratio of C, then into each row's own bounds."""
         if self.prior.size:
             raise InputError(f"{called('warm_start')}: not together with {called('prior')}; leave one of them out")
         alpha, cost = state["alpha"], self.problem.cost
@@ -60,7 +67,34 @@ class SideBySide(DualCD):
                 f"checkpoint of dual-cd on the same rows, with the same {called('multiclass')}"
             )
         saved.load(self.name, "alpha", alpha)
-        return np.array(saved.meta["cost"])
+        self._sum_rows(state, blocks, cost / np.array(saved.meta["cost"]))
+
+    def rebuild(self, state: State, blocks: Iterable[Block]) -> None:
+        """w_c = w0_c + sum a_i direction_i x_i anew from a, of the live vectors, in one reading of all rows."""
+        self._sum_rows(state, blocks)
+        if self.prior.size:
+            live = self.live(state)
+            state["w"][:, live] += self.prior[:, live]
+
+    def _sum_rows(self, state: State, blocks: Iterable[Block], ratio: np.ndarray | None = None) -> None:
+        w = state["w"]
+        w[:, self.live(state)] = 0.0
+        self.forget_conjugates(state)
+        for block in blocks:
+            alpha = state["alpha"][block.rows]
+            coefficients = self.coefficients(block, state, alpha, ratio)
+            if ratio is not None:
+                state["alpha"][block.rows] = alpha
+            add_rows_to_several(*block.matrix, coefficients, self.bias, w.reshape(-1), w.shape[1])
+
+    def forget_conjugates(self, state: State) -> None:
+        """Set the sums of the live vectors' conjugates to 0."""
+        state["sums"][CONJUGATE] = 0.0
+
+    def coefficients(self, block: Block, state: State, alpha: np.ndarray, ratio: np.ndarray | None) -> np.ndarray:
+        """(n, k): by which the block's rows are added to w; the conjugates are added up.  alpha (n, k) of its rows is
+        multiplied by ``ratio``, where that is given, and made feasible, in place."""
+        raise NotImplementedError
 
     def weights(self, state: State, out: np.ndarray | None) -> np.ndarray:
         return state["w"].T[: self.n_vectors]

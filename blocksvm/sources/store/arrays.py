@@ -19,7 +19,7 @@ from blocksvm.sources.store.files import (
     first_line,
     group,
     has,
-    kind_of_member,
+    is_group,
     member,
     read_table,
 )
@@ -91,7 +91,7 @@ def verify_arrays(own, deep: int = 0) -> None:
     """Read the arrays of a group, and of those in it, against their checksums; InputError names one that is damaged,
     ValueError is raised for groups that lie deeper than ours do."""
     for name in own:
-        if kind_of_member(own, name) is h5py.Group:
+        if is_group(own, name):
             if deep == DEEPEST:
                 raise ValueError(f"{own.name} lies too deep")
             verify_arrays(group(own, name), deep + 1)

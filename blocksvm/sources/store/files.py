@@ -71,28 +71,21 @@ def open_hdf5(path: Path, *kinds: str) -> h5py.File:
         raise damage(path, error, "is truncated or damaged") from error
     try:
         require_same(path, os.fstat(file.id.get_vfd_handle()))
+        try:
+            kind, version = text_attribute(file, "blocksvm"), int(file.attrs["format_version"])
+        except DAMAGE as error:
+            if system_number(error) is not None:
+                raise damage(path, error) from error
+            raise InputError(f"{path}: is not a blocksvm {wanted}, or is damaged; make one with {maker}") from error
+        if kind not in kinds:
+            raise InputError(f"{path}: is a {kind}, but a {wanted} is wanted here; make one with {maker}")
+        if version not in VERSIONS[kind]:
+            newest = VERSIONS[kind][-1]
+            age, advice = ("newer", "install a newer blocksvm") if version > newest else ("older", "make it again")
+            raise InputError(f"{path}: has format version {version}, {age} than this program's {newest}; {advice}")
     except BaseException:
         file.close()
         raise
-    try:
-        kind = text_attribute(file, "blocksvm")
-        version = int(file.attrs["format_version"])
-    except DAMAGE as error:
-        file.close()
-        if system_number(error) is not None:
-            raise damage(path, error) from error
-        raise InputError(f"{path}: is not a blocksvm {wanted}, or is damaged; make one with {maker}") from error
-    if kind not in kinds:
-        file.close()
-        raise InputError(f"{path}: is a {kind}, but a {wanted} is wanted here; make one with {maker}")
-    if version not in VERSIONS[kind]:
-        file.close()
-        newest = VERSIONS[kind][-1]
-        age = "newer" if version > newest else "older"
-        raise InputError(
-            f"{path}: has format version {version}, {age} than this program's {newest}; "
-            f"{'install a newer blocksvm' if version > newest else 'make it again'}"
-        )
     return file
 
 
@@ -128,6 +121,11 @@ def member(group, name: str, kind: type = h5py.Dataset):
     if kind is h5py.Dataset and (found.is_virtual or found.external):
         raise ValueError(f"{name} lies in other files")
     return found
+
+
+def is_group(file, name: str) -> bool:
+    """Whether this member is a group; ValueError for a link to somewhere else."""
+    return kind_of_member(file, name) is h5py.Group
 
 
 def group(file, name: str) -> h5py.Group:
