@@ -20,7 +20,7 @@ from blocksvm.sources.store.files import open_hdf5, read_meta
 from blocksvm.sources.store.meta import parse
 from blocksvm.train import main as train_main
 from blocksvm.training.settings import TrainSettings
-from blocksvm.validation.calibration import FOLDS, Counted, calibrated, isotonic, platt
+from blocksvm.validation.calibration import FOLDS, binned, calibrated, isotonic, platt
 from blocksvm.validation.folds import folds_of
 
 
@@ -72,10 +72,7 @@ def test_the_isotonic_function_is_scikit_learn_s(counted):
 def test_values_are_counted_within_their_bins():
     rng = np.random.default_rng(1)
     values, positive, weights = rng.normal(size=500), rng.random(500) < 0.4, rng.random(500)
-    whole = Counted()
-    for part in (slice(0, 100), slice(100, 500)):
-        whole.count(values[part], positive[part], weights[part])
-    found, negative, more = whole.table()
+    found, negative, more = binned(values, positive, weights)
     assert (np.diff(found) > 0).all()
     assert negative.sum() == pytest.approx(weights[~positive].sum())
     assert more.sum() == pytest.approx(weights[positive].sum())

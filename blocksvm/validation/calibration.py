@@ -1,8 +1,8 @@
 """Probabilities for decision values that are none, from rows that the models have not seen: Platt's sigmoid, or an
 isotonic function.
 
-The held-out decision values are counted in bins (the upper bits of their float32), so memory does not grow with the
-rows; a bin stands for the mean of the values in it.
+The held-out decision values are counted in bins (the upper bits of their float32), each of which stands for the mean of
+the values in it.
 """
 
 from __future__ import annotations
@@ -33,23 +33,14 @@ STEPS = 100  # of Newton's method at most
 SMALL = 1e-10  # of a gradient's length, over the rows
 
 
-class Counted:
-    """Held-out decision values in bins: (3, bins) the weights of the rows of either class, and of all times value."""
-
-    def __init__(self):
-        self.sums = np.zeros((3, 1 << BITS))
-
-    def count(self, values: np.ndarray, positive: np.ndarray, weights: np.ndarray) -> None:
-        places = places_of(values, BITS)
-        for own, chosen in zip(self.sums, (~positive, positive), strict=False):
-            np.add.at(own, places[chosen], weights[chosen])
-        np.add.at(self.sums[2], places, weights * values)
-
-    def table(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """(values rising, weights of the negative rows, of the positive rows) of the bins that have rows."""
-        weights = self.sums[0] + self.sums[1]
-        there = weights > 0.0
-        return self.sums[2][there] / weights[there], self.sums[0][there], self.sums[1][there]
+def binned(values: np.ndarray, positive: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(values rising, weights of the negative rows, of the positive rows) of the bins that have rows; values (n,)
+    decision values, positive (n,) bool, weights (n,)."""
+    places = places_of(values, BITS)
+    parts = (np.bincount(places, own, 1 << BITS) for own in (weights * ~positive, weights * positive, weights * values))
+    below, above, total = parts
+    there = below + above > 0.0
+    return total[there] / (below + above)[there], below[there], above[there]
 
 
 def calibrated(
@@ -78,10 +69,9 @@ def calibrated(
     loop = OuterLoop(plan, Watch(on_event, stop))
     if loop.run().status == "interrupted":
         return None
-    counted = Counted()
     values = plan.solver.held(loop.state).reshape(-1)
-    counted.count(values, y > 0, np.ones(len(y)) if weights is None else weights)
-    return {PLATT: platt, ISOTONIC: isotonic}[kind](*counted.table())
+    counted = binned(values, y > 0, np.ones(len(y)) if weights is None else weights)
+    return {PLATT: platt, ISOTONIC: isotonic}[kind](*counted)
 
 
 def platt(values: np.ndarray, negative: np.ndarray, positive: np.ndarray) -> dict:

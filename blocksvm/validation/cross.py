@@ -18,6 +18,7 @@ from blocksvm.kernels.margins import certificate_sums
 from blocksvm.labels import label_text
 from blocksvm.problems import get_loss
 from blocksvm.problems.loss import REAL_NUMBERS
+from blocksvm.problems.problem import predicted
 from blocksvm.settings import plain
 from blocksvm.solvers.dual_methods import METHOD
 from blocksvm.sources.source import Source
@@ -267,7 +268,6 @@ def score(
             if problem.real:
                 found.rmse[place] = math.sqrt(np.square(z[0] - y).mean())
                 continue
-            predicted = z.argmax(axis=0) if classes > 1 else np.where(z[0] > 0.0, 1, -1)
-            found.accuracy[place] = np.mean(predicted == y)
+            found.accuracy[place] = np.mean(predicted(z if classes > 1 else z[0]) == y)
             if classes == 1:
                 found.auc[place] = area_under_curve(z[0], y > 0)

@@ -17,14 +17,13 @@ from blocksvm.labels import SETS
 from blocksvm.problems import get_loss
 from blocksvm.problems.loss import REAL_NUMBERS, TWO_CLASSES, Loss
 from blocksvm.problems.problem import make_problem
-from blocksvm.problems.several import SeveralProblems, Sides, each_against_the_rest, norms_of
+from blocksvm.problems.several import SeveralProblems, SeveralSums, Sides, each_against_the_rest, norms_of
 from blocksvm.solvers.dual_cd import CONJUGATE
 from blocksvm.solvers.protocol import State, StateArray, Task
 from blocksvm.solvers.several_dual_cd import SeveralDualCD
 from blocksvm.sources.block import Block
 from blocksvm.sources.source import Source
 from blocksvm.validation.folds import Folds
-from blocksvm.validation.held_out import HeldOutSums
 
 HELD = "held"  # the array of the state
 MOST_KINDS = 32_000  # of rows: folds times classes
@@ -71,6 +70,21 @@ class HeldOutProblems(SeveralProblems):
 
     def sums(self, w: np.ndarray, prior: np.ndarray | None = None) -> HeldOutSums:
         return HeldOutSums(self, w, prior, self.folds, self.held)
+
+
+class HeldOutSums(SeveralSums):
+    """A certificate's sums; values (n_samples, n_C, classes) float64 gains, for each row, the decision values by the
+    models of its own fold."""
+
+    def __init__(self, problem, w: np.ndarray, prior: np.ndarray | None, folds: Folds, values: np.ndarray):
+        super().__init__(problem, w, prior)
+        self.folds, self.values = folds, values
+
+    def add(self, scores: np.ndarray, block: Block, alpha: np.ndarray) -> None:
+        super().add(scores, block, alpha)
+        _, n_C, classes = self.values.shape
+        by_fold = scores.reshape(block.n_samples, n_C, self.folds.count, classes)
+        self.values[block.rows] = by_fold[np.arange(block.n_samples), :, self.folds.of_rows[block.rows]]
 
 
 def held_out_problems(

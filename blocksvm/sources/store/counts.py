@@ -3,6 +3,8 @@ written."""
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from blocksvm.labels import MOST_LABELS, STRINGS, kind_of
@@ -21,28 +23,23 @@ class RowCounts:
         self.n_unlabelled = 0
 
     def add(self, rows: np.ndarray) -> None:
-        """Count rows, in any pieces."""
-        if len(rows) == 0:
-            return
+        """Count the rows of a chunk: the sums of weights are the same however the rows came."""
         self.max_sq_norm = max(self.max_sq_norm, float(rows["sq_norm"].max()))
         self.nnz += int(rows["length"].sum(dtype=np.int64))
-        labels = rows["label"][~np.isnan(rows["label"])]
-        self.n_unlabelled += len(rows) - len(labels)
-        if self.label_counts is not None:
-            for label, count in zip(*np.unique(labels, return_counts=True), strict=True):
-                self.label_counts[float(label)] = self.label_counts.get(float(label), 0) + int(count)
-            if len(self.label_counts) > MOST_LABELS:
-                self.label_counts = None
-
-    def add_weights(self, rows: np.ndarray) -> None:
-        """Add up the weights of a chunk's rows, which are the same however they came."""
-        if not self.weighted:
+        self.n_unlabelled += int(np.isnan(rows["label"]).sum())
+        if self.weighted:
+            self.total_weight += float(rows["weight"].sum())
+        if self.label_counts is None:
             return
-        self.total_weight += float(rows["weight"].sum())
-        if self.label_counts is not None:
-            labels, place = np.unique(rows["label"], return_inverse=True)
-            for label, total in zip(labels.tolist(), np.bincount(place, rows["weight"]).tolist(), strict=True):
-                self.label_weights[label] = self.label_weights.get(label, 0.0) + total
+        known, place = np.unique(rows["label"], return_inverse=True)
+        weights = np.bincount(place, rows["weight"]) if self.weighted else np.zeros(len(known))
+        counts = zip(known.tolist(), np.bincount(place).tolist(), weights.tolist(), strict=True)
+        for label, count, weight in counts:
+            if not math.isnan(label):
+                self.label_counts[label] = self.label_counts.get(label, 0) + count
+                self.label_weights[label] = self.label_weights.get(label, 0.0) + weight
+        if len(self.label_counts) > MOST_LABELS:
+            self.label_counts = None
 
     def labels(self, table: tuple | None) -> list | None:
         """Each label with its rows, rising; None where there are too many.  table: the labels, where they are not
@@ -57,15 +54,11 @@ class RowCounts:
         there are none of these."""
         found: dict = {}
         if table is not None:
-            found["label_kind"] = kind_of(table[0]) if table else STRINGS
-            found["n_labels"] = len(table)
+            found = {"label_kind": kind_of(table[0]) if table else STRINGS, "n_labels": len(table)}
         if self.n_unlabelled:
             found["n_unlabelled"] = self.n_unlabelled
         if self.weighted:
-            found["weighted"] = True
-            found["total_weight"] = self.total_weight
+            found |= {"weighted": True, "total_weight": self.total_weight}
             if self.label_counts is not None:
                 found["label_weights"] = [self.label_weights[label] for label in sorted(self.label_counts)]
-        if named:
-            found["named"] = True
-        return found
+        return found | ({"named": True} if named else {})

@@ -111,16 +111,6 @@ class Decoder:
             for chunk in chunks:
                 row, entry = self._decode_chunk(block, chunk, row, entry, end)
 
-    def _fill_more(self, block: Block, records: np.ndarray, here: slice) -> None:
-        """What a block's rows have of their records besides what ``fill_rows`` takes from them."""
-        store = self.store
-        if not store.coding.by_kernel:
-            block.y[here] = store.coding.y(records["label"])
-        if store.numbered:
-            block.rows[here] = records["source"]
-        if store.weighted:
-            block.weights[here] = records["weight"]
-
     def _fault_of(self, records: np.ndarray) -> str:
         """What is wrong with the records of rows, or nothing."""
         if self.store.weighted and not (np.isfinite(records["weight"]) & (records["weight"] >= 0.0)).all():
@@ -197,7 +187,12 @@ class Decoder:
             np.frombuffer(rows, np.uint8), rows.itemsize, entry, stop, int(store.chunks.first_row[chunk]), coding.table,
             block.indptr[row : row + n + 1], block.sq_norms[here].view(np.uint64), block.rows[here], codes,
         )  # fmt: skip
-        self._fill_more(block, rows, here)
+        if not coding.by_kernel:
+            block.y[here] = coding.y(rows["label"])
+        if store.numbered:
+            block.rows[here] = rows["source"]
+        if store.weighted:
+            block.weights[here] = rows["weight"]
         if code == SOUND:
             values = None if block.values is None else block.values[entry:stop]
             code = check_rows(block.indices[entry:stop], values, store.n_features, block.indptr[row : row + n + 1])
@@ -223,7 +218,9 @@ class Decoder:
         indices_offset, middle, values_offset, values_size, checksum = record
         # values that hardly compress were stored as they are, and are read straight to their place
         stored = values is not None and values_size == values.nbytes
-        raw = memoryview(self._room_for_part())
+        if len(self.packed) < self.store.largest_part:
+            self.packed = np.empty(self.store.largest_part, np.uint8)
+        raw = memoryview(self.packed)
         raw_values = memoryview(values).cast("B") if stored else raw[middle : middle + values_size]
         if values_offset == indices_offset + middle:  # where the file has them one after the other, one call
             self._read(chunk, indices_offset, raw[:middle], raw_values)
@@ -243,12 +240,6 @@ class Decoder:
             block.indices[start:stop] = indices[: stop - start]
             if values is not None:
                 block.values[start:stop] = values[: stop - start]
-
-    def _room_for_part(self) -> np.ndarray:
-        """Bytes for the largest part of the store."""
-        if not len(self.packed):
-            self.packed = np.empty(self.store.largest_part, np.uint8)
-        return self.packed
 
     def _padded(self, block: Block) -> tuple[np.ndarray, np.ndarray | None]:
         """Room for a whole part outside the block."""

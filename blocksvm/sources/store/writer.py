@@ -70,7 +70,6 @@ class StoreWriter:
 
     def append(self, rows: np.ndarray, indices: np.ndarray, values: np.ndarray | None) -> None:
         """Add rows: records (ROW dtype, or WEIGHTED_ROW) and their entries one behind the other."""
-        self.counts.add(rows)
         stops = np.cumsum(rows["length"], dtype=np.int64)
         row = 0
         entry = 0
@@ -79,18 +78,14 @@ class StoreWriter:
             room = entry + self.chunk_nnz - self.open_nnz
             last = int(np.searchsorted(stops, room, side="right"))
             last = min(last, row + self.chunk_nnz - self.n_open_rows)
-            if last > row:
-                stop = int(stops[last - 1])
-                self._fill(rows[row:last], indices[entry:stop], None if values is None else values[entry:stop])
-                row, entry = last, stop
-            elif self.n_open_rows:
+            if last <= row and self.n_open_rows:
                 self._close_chunk()
-            else:  # one row longer than a part: a chunk of its own
-                stop = int(stops[row])
-                self._write_long_row(
-                    rows[row : row + 1], indices[entry:stop], None if values is None else values[entry:stop]
-                )
-                row, entry = row + 1, stop
+                continue
+            # one row longer than a part is a chunk of its own
+            write, last = (self._fill, last) if last > row else (self._write_long_row, row + 1)
+            stop = int(stops[last - 1])
+            write(rows[row:last], indices[entry:stop], None if values is None else values[entry:stop])
+            row, entry = last, stop
 
     def _fill(self, rows, indices, values) -> None:
         start = self.open_nnz
@@ -110,23 +105,20 @@ class StoreWriter:
         self._start_chunk()
 
     def _write_long_row(self, rows, indices, values) -> None:
-        parts = []
-        for start in range(0, len(indices), self.chunk_nnz):
-            stop = min(start + self.chunk_nnz, len(indices))
-            part_indices = np.zeros(self.chunk_nnz, np.int32)
-            part_indices[: stop - start] = indices[start:stop]
-            part_values = None
-            if values is not None:
-                part_values = np.zeros(self.chunk_nnz, self.value_dtype)
-                part_values[: stop - start] = values[start:stop]
-            parts.append((part_indices, part_values))
-        self._submit(rows.copy(), len(indices), parts)
+        own = self._padded(indices, np.int32)
+        more = [None] * len(own) if values is None else self._padded(values, self.value_dtype)
+        self._submit(rows.copy(), len(indices), list(zip(own, more, strict=True)))
+
+    def _padded(self, entries: np.ndarray, dtype) -> np.ndarray:
+        """(parts, chunk_nnz): the last one filled up with zeros."""
+        found = np.zeros((-(-len(entries) // self.chunk_nnz), self.chunk_nnz), dtype)
+        found.reshape(-1)[: len(entries)] = entries
+        return found
 
     def copy(self, rows: np.ndarray, nnz: int, parts: list[Callable[[], tuple]]) -> None:
         """Add a chunk of another store of the same ``chunk_nonzeros``: its records, its nonzeros, and for each part a
         function that gives its bytes, as ``encode_part`` does."""
         self._close_chunk()
-        self.counts.add(rows)
         self._cut(rows, nnz, len(parts))
         for part in parts:
             self._queue(self.pool.submit(part))
@@ -145,7 +137,7 @@ class StoreWriter:
         """The records of a chunk, which are whole."""
         record = (self.rows_cut, len(rows), nnz, self.parts_submitted, n_parts, codec.checksum(rows.tobytes()))
         self.chunks.append(record)
-        self.counts.add_weights(rows)
+        self.counts.add(rows)
         self.rows[self.rows_cut : self.rows_cut + len(rows)] = rows
         self.rows_cut += len(rows)
         self.parts_submitted += n_parts
