@@ -96,8 +96,7 @@ def main(arguments: list[str]) -> int:
     stop = catch_signals()
     from blocksvm.cli.display import Line
     from blocksvm.sources.store.reader import Store
-    from blocksvm.validation.cross import PATH, cross_validate
-    from blocksvm.validation.path_state import PathCheckpoint
+    from blocksvm.validation.cross import PATH, PathCheckpoint, cross_validate
 
     kept = checkpoint and PathCheckpoint(checkpoint, options.checkpoint_seconds, resumes(options, checkpoint))
     line = Line(sys.stderr, options.quiet)

@@ -33,9 +33,8 @@ from blocksvm.training.loop import OuterLoop
 from blocksvm.training.plan import Plan
 from blocksvm.training.saving import Checkpoint
 from blocksvm.training.settings import TrainSettings
-from blocksvm.validation.cross import cross_validate
+from blocksvm.validation.cross import PathCheckpoint, cross_validate
 from blocksvm.validation.folds import folds_of
-from blocksvm.validation.path_state import PathCheckpoint
 from blocksvm.validation.problems import HeldOutCD
 
 CHUNKS = np.arange(0, N, 20)

@@ -10,29 +10,35 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
 
 import numpy as np
+from xxhash import xxh3_128_hexdigest
 
 from blocksvm.errors import InputError, called, said
 from blocksvm.kernels.margins import certificate_sums
 from blocksvm.labels import label_text
+from blocksvm.model.state import describe_checkpoint
 from blocksvm.problems import get_loss
 from blocksvm.problems.loss import REAL_NUMBERS
 from blocksvm.problems.problem import predicted
 from blocksvm.settings import plain
 from blocksvm.solvers.dual_methods import METHOD
+from blocksvm.solvers.protocol import State
 from blocksvm.sources.source import Source
 from blocksvm.training.loop import OuterLoop
 from blocksvm.training.plan import Plan
 from blocksvm.training.run import Watch
+from blocksvm.training.saving import Checkpoint
 from blocksvm.training.settings import TrainSettings
 from blocksvm.validation.folds import MOST_FOLDS, Folds, codes_by_fold, folds_of, targets_of
-from blocksvm.validation.path_state import PathCheckpoint, PathState
 from blocksvm.validation.problems import HeldOutCD, HeldOutProblems
 
 PATH = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 AT_ONCE = 3  # of C: fewer readings with more of them, but more work, since less of the path is begun near its end
 ROWS_SHARE = 0.1  # of what all rows take: the problems leave at least so much of the memory to the rows
+TOLD_AS, EARLIER = "path", "path-before"  # what a checkpoint's description, and the file, call them
+TOLD = ("path", "folds", "at_once", "of_rows", "part", "done", "readings", "seconds")
 FIGURES = ("accuracy", "loss", "auc", "rmse", "rel_gap")
 
 
@@ -50,11 +56,17 @@ class Folded:
     auc: np.ndarray
     rmse: np.ndarray
     rel_gap: np.ndarray
-    settings: dict
+    settings: dict = field(default_factory=dict)
     status: str = "converged"
     seconds: float = 0.0
     parts: list[int] = field(default_factory=list)  # how many C at once
     readings: float = 0.0
+
+    @classmethod
+    def begun(cls, path: list[float], folds: Folds) -> Folded:
+        """Nothing has been found yet."""
+        figures = {name: np.full((len(path), folds.count), math.nan) for name in FIGURES}
+        return cls(path, folds.count, np.bincount(folds.of_rows, minlength=folds.count), **figures)
 
     @property
     def real(self) -> bool:
@@ -85,6 +97,86 @@ class Folded:
         """From ``described``."""
         kept = {name: told[name] for name in ("path", "folds", "status", "seconds", "parts", "readings", "settings")}
         return cls(rows=np.array(told["rows"]), **kept, **{name: np.array(told[name], np.float64) for name in FIGURES})
+
+
+@dataclass
+class PathState:
+    """How far a cross-validation is along its path, in a checkpoint and back.
+
+    of_rows: a digest of the folds; found: in the parts of the path that have ended; part: the values of C that are
+    trained now, behind ``done`` of the path; earlier: the end of those before them, as ``HeldOutCD`` begins from it;
+    readings: of the part under way; before: seconds until it was broken off.
+    """
+
+    found: Folded
+    at_once: int
+    of_rows: str
+    part: list[float] = field(default_factory=list)
+    done: int = 0
+    earlier: tuple | None = None
+    readings: list[float] = field(default_factory=list)
+    before: float = 0.0
+    began: float = field(default_factory=time.perf_counter)
+
+    @property
+    def path(self) -> list[float]:
+        return self.found.path
+
+    @property
+    def folds(self) -> int:
+        return self.found.folds
+
+    @property
+    def seconds(self) -> float:
+        return self.before + time.perf_counter() - self.began
+
+    def saved(self) -> tuple[dict[str, State], dict]:
+        """(arrays by name space, description) for a checkpoint."""
+        told = {name: getattr(self, name) for name in TOLD}
+        told["figures"] = self.found.described() if self.done else None
+        arrays = {}
+        if self.earlier is not None:
+            w, alpha, conjugates, C = self.earlier
+            arrays[EARLIER] = {"w": w, "alpha": alpha, "conjugates": conjugates}
+            told["C"] = C
+        return arrays, {TOLD_AS: told}
+
+
+class PathCheckpoint(Checkpoint):
+    """The file of a cross-validation; resume: go on from it."""
+
+    def __init__(self, path: Path, seconds: float = 600.0, resume: bool = False):
+        super().__init__(path, seconds)
+        self.resume = resume
+
+    def go_on(self, new: PathState) -> dict:
+        """Bring a cross-validation that begins to where this one was; the description of the run under way.  InputError
+        where the file is of another one."""
+        meta = describe_checkpoint(self.path)
+        told = meta.get(TOLD_AS)
+        if told is None:
+            raise InputError(f"{self.path}: is the checkpoint of one run of train, not of a cross-validation")
+        for name in ("path", "folds", "at_once"):
+            if told[name] != (now := getattr(new, name)):
+                raise InputError(
+                    f"{self.path}: was begun with {said(name, told[name])}, but {now} is given now; "
+                    "resume with the same, or start afresh"
+                )
+        if told["of_rows"] != new.of_rows:
+            raise InputError(
+                f"{self.path}: was begun with other folds of the rows, by another seed, store or file of groups; "
+                "resume with the same, or start afresh"
+            )
+        for name in ("part", "done", "readings"):
+            setattr(new, name, told[name])
+        if told["figures"] is not None:
+            new.found = Folded.restored(told["figures"])
+        if "C" in told:
+            arrays = self.arrays(EARLIER)
+            n = len(arrays["conjugates"])
+            new.earlier = (*(arrays[name].reshape(-1, n) for name in ("w", "alpha")), arrays["conjugates"], told["C"])
+        new.before = told["seconds"]
+        return meta
 
 
 def cross_validate(
@@ -121,15 +213,12 @@ def cross_validate(
     chosen = folds_of(source, folds, asked.seed, groups)
     targets = targets_of(source, trains_on_numbers(asked))
     check_folds(source, chosen, targets[0], asked)
-    found, at, resume = None, PathState.of(path, chosen, at_once), None
+    at, resume = PathState(Folded.begun(path, chosen), at_once, xxh3_128_hexdigest(chosen.of_rows)), None
     if checkpoint is not None:
-        at, resume = checkpoint.begun(at)
+        if checkpoint.resume:
+            resume = checkpoint.go_on(at)
         checkpoint.besides = at.saved
-        if at.figures is not None:
-            found = Folded.restored(at.figures)
-    before = at.seconds()
-    began = time.perf_counter()
-    at.seconds = lambda: before + time.perf_counter() - began
+    found = at.found
     while at.done < len(path):
         # where a run goes on, its part of the path is what it was
         most = at_once if resume is None else len(at.part)
@@ -144,12 +233,8 @@ def cross_validate(
 
         loop = OuterLoop(plan, Watch(watch, stop), checkpoint=checkpoint)
         result = loop.run()
-        if found is None:
-            shape = (len(path), folds)
-            figures = {name: np.full(shape, math.nan) for name in FIGURES}
-            rows = np.bincount(chosen.of_rows, minlength=folds)
-            found = Folded(path, folds, rows, **figures, settings=dict(plan.solver.settings) | asked.run_settings())
-            found.settings.pop("C")
+        found.settings = dict(plan.solver.settings) | asked.run_settings()
+        found.settings.pop("C")
         found.status = result.status
         if result.status == "interrupted":
             return found
@@ -159,10 +244,10 @@ def cross_validate(
         found.rel_gap[places] = gaps.max(axis=2)
         score(plan.solver.problem, plan.solver.held(loop.state), *targets, chosen, found, places)
         found.readings += sum(at.readings)
-        found.seconds = at.seconds()
+        found.seconds = at.seconds
         at.done += len(at.part)
         at.earlier = plan.solver.last(loop.state) if at.done < len(path) else None
-        at.figures, at.readings, resume = found.described(), [], None
+        at.readings, resume = [], None
         del loop, plan, result
         gc.collect()  # they refer to each other, and hold the memory that the next part takes
     return found
