@@ -45,7 +45,7 @@ class Sides:
 
     def __init__(self, m: int, k: int, fill: Callable[[np.ndarray], None]):
         """fill(table): writes all kinds but the last into an array (m - 1, k) of -1."""
-        self.n_bytes = m * k
+        self.n_bytes, self.n_kinds = m * k, m
         self._shape, self._fill = (m, k), fill
 
     @cached_property

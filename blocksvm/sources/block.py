@@ -138,4 +138,5 @@ def carve_block(
         wanted.append((n, np.float64))
     indptr, sq_norms, rows, y, indices, *rest = arena.carve(*wanted)
     values = rest[0] if value_dtype is not None else None
+    indptr[0] = 0
     return Block(indptr, indices, values, y, sq_norms, rows, n_features, rest[-1] if weighted else None)

@@ -12,9 +12,9 @@ from blocksvm.kernels.check import INDEX_OUT_OF_RANGE, SOUND, check_rows
 from blocksvm.kernels.margins import row_sq_norms
 from blocksvm.kernels.shuffle import gather_rows
 from blocksvm.labels import NUMBERS, STRINGS, Coding, Labels, count, keep, kind_of, labels_of
-from blocksvm.sources.block import Arena, Block, carve_block
+from blocksvm.sources.block import Arena, Block
 from blocksvm.sources.frequency import by_frequency
-from blocksvm.sources.source import ChunkTable, Source
+from blocksvm.sources.source import ChunkTable, Source, new_block
 from blocksvm.sources.store.schema import chunk_nonzeros
 
 
@@ -128,14 +128,9 @@ class Matrix(Source):
                 self.indptr, self.indices, self.values, self.y, self.sq_norms, rows, self.n_features, self.weights
             )
         nnz = int(self.chunks.nnz[chunks].sum())
-        value_dtype = None if self.values is None else self.values.dtype
-        block = carve_block(arena, n, nnz, value_dtype, self.n_features, self.coding.real, self.weighted)
+        block = new_block(self, n, nnz, arena)
         indptr, rows = block.indptr, block.rows
-        row = 0
-        for start, length in zip(first.tolist(), n_rows.tolist(), strict=True):
-            rows[row : row + length] = np.arange(start, start + length)
-            row += length
-        indptr[0] = 0
+        rows[:] = np.arange(n) + np.repeat(first - np.cumsum(n_rows) + n_rows, n_rows)
         gather_rows(self.indptr, self.indices, self.values, rows, indptr[1:], block.indices, block.values)
         np.cumsum(indptr[1:], out=indptr[1:])
         block.sq_norms[:] = self.sq_norms[rows]

@@ -161,12 +161,10 @@ def largest_chunk_bytes(source: Source) -> int:
     return bytes_of_blocks(source, int(source.chunks.n_rows.max()), int(source.chunks.nnz.max()))
 
 
-def new_block(source: Source, n_rows: int, nnz: int) -> Block:
-    """An unfilled Block of this size in memory of its own, for rows of this source."""
+def new_block(source: Source, n_rows: int, nnz: int, arena: Arena | None = None) -> Block:
+    """An unfilled Block of this size in the arena's memory (None: in memory of its own), for rows of this source."""
     dtype = {0: None, 4: np.float32, 8: np.float64}[source.value_bytes]
-    block = carve_block(None, n_rows, nnz, dtype, source.n_features, source.coding.real, source.weighted)
-    block.indptr[0] = 0
-    return block
+    return carve_block(arena, n_rows, nnz, dtype, source.n_features, source.coding.real, source.weighted)
 
 
 def first_chunk(source: Source, real: bool = False) -> Block:

@@ -29,35 +29,23 @@ HELD = "held"  # the array of the state
 MOST_KINDS = 32_000  # of rows: folds times classes
 
 
-@dataclass(frozen=True)
-class Whole:
-    """One fit of all rows at C = 1, which the folds' problems are made of: on which sides rows of each kind lie, how
-    many kinds there are, and cost (c, 2) of either side of each class."""
-
-    sides: Sides
-    kinds: int
-    cost: np.ndarray
-    unit: float
-    own: tuple
-
-
-def whole_of(settings: Mapping, bias: float, source: Source) -> Whole:
-    """InputError where the rows are none that the loss can be trained on."""
+def whole_of(settings: Mapping, bias: float, source: Source) -> SeveralProblems:
+    """One fit of all rows at C = 1, which the folds' problems are made of; of two classes, or real targets, one
+    problem.  InputError where the rows are none that the loss can be trained on."""
     given = dict(settings) | {"C": 1.0, "lam": None}
     if source.label_kind == SETS:
         raise InputError(f"{source.name}: its rows have sets of labels; cross-validation takes one a row")
-    real = get_loss(settings["loss"]).targets == REAL_NUMBERS
-    if real or (source.labels is not None and source.labels.binary):
-        problem = make_problem(given, bias, source)
-        cost = problem.cost.reshape(1, 2)
-        kinds = 1 if real else 2
+    loss = get_loss(settings["loss"])
+    real = loss.targets == REAL_NUMBERS
+    if not real and (source.labels is None or not source.labels.binary):
+        return each_against_the_rest(given, bias, source, 0.0)
+    one = make_problem(given, bias, source)
 
-        def fill(table: np.ndarray) -> None:
-            table[-1] = 1
+    def fill(table: np.ndarray) -> None:
+        table[-1] = 1
 
-        return Whole(Sides(kinds + 1, 1, fill), kinds, cost, problem.unit, problem.own)
-    several = each_against_the_rest(given, bias, source, 0.0)
-    return Whole(several.sides, several.n_problems, several.cost, 1.0, several.own)
+    sides = Sides(2 if real else 3, 1, fill)
+    return SeveralProblems(loss, one.cost.reshape(1, 2), sides, bias, one.n_samples, one.own, unit=one.unit)
 
 
 @dataclass(frozen=True)
@@ -91,8 +79,8 @@ def held_out_problems(
     settings: Mapping, path: Sequence[float], folds: Folds, bias: float, source: Source, tol: float
 ) -> HeldOutProblems:
     """For each C of the path and each fold: trained on the rows of all other folds."""
-    loss, whole, count = get_loss(settings["loss"]), whole_of(settings, bias, source), folds.count
-    kinds, classes = whole.kinds, len(whole.cost)
+    whole, count = whole_of(settings, bias, source), folds.count
+    loss, kinds, classes = whole.loss, whole.sides.n_kinds - 1, whole.n_problems
     if count * kinds > MOST_KINDS:
         raise InputError(f"{source.name}: {kinds:,} classes are too many for {count} folds; choose fewer folds")
     real = loss.targets == REAL_NUMBERS

@@ -45,24 +45,24 @@ def frames(path: str, label: str | None, n_entries: int, at_once: int, room: int
         yield Frame("matrix", about | {"by_columns": by_columns}, [])
         for first, last in own.pieces(own.n_columns):
             names = own.names(first, last)
-            if len(names) != 3 or (names[0] < 0).any():
+            if not isinstance(names, tuple) or (names[0] < 0).any():
                 raise InputError("the names of var are no text, or one is missing; give each variable a name")
-            yield Frame("names", {}, _spread(*names))
+            yield Frame("names", {}, _together([names[1][code] for code in names[0].tolist()]))
         labels = None if label is None else own.labels(label)
         if by_columns:
             for arrays in own.entries(n_entries):
                 yield Frame("entries", {}, arrays)
             for first, last in own.pieces(own.n_rows if labels is not None else 0):
-                yield Frame("labels", {}, labels(first, last))
+                yield Frame("labels", {}, _arrays(labels(first, last)))
             return
         for first, last, *arrays in own.stored(n_entries) if own.sparse else own.dense(n_entries):
             yield Frame("rows", {}, arrays)
             if labels is not None:
-                yield Frame("labels", {}, labels(first, last))
+                yield Frame("labels", {}, _arrays(labels(first, last)))
 
 
-# take(first, last) of a column: [numbers float64 with nan], or [codes int32, text uint8, ends int64] of words
-Column = Callable[[int, int], list[np.ndarray]]
+Words = tuple[np.ndarray, list[bytes]]  # (codes int32, -1 where there is none, and what they mean)
+Column = Callable[[int, int], np.ndarray | Words]  # take(first, last): numbers float64 with nan, or words
 
 
 class AnnData:
@@ -164,24 +164,22 @@ class AnnData:
             raise ValueError(f"{codes.name} holds no codes")
         return lambda first, last: of_words(codes[first:last].astype(np.int64))
 
-    def _words_of(self, group: h5py.Group, name: str) -> Callable[[np.ndarray], list[np.ndarray]]:
+    def _words_of(self, group: h5py.Group, name: str) -> Callable[[np.ndarray], np.ndarray | Words]:
         """What codes of categories mean, as ``Column`` has it."""
         if kind_of_member(group, name) is h5py.Group:  # pandas' strings, none of which is missing here
             group, name = member(group, name, h5py.Group), "values"
         dataset = self._dataset(group, name)
         known = self._plain(dataset, len(dataset))(0, len(dataset))
 
-        def meant(codes: np.ndarray) -> list[np.ndarray]:
+        def meant(codes: np.ndarray) -> np.ndarray | Words:
             if codes.size and codes.max() >= len(dataset):
                 raise ValueError(f"a code lies beyond {dataset.name}")
-            if len(known) == 1:
-                return [np.append(known[0], np.nan)[np.where(codes < 0, -1, codes)]]
-            of_words, text, ends = known
-            used, own = np.unique(np.append(of_words, -1)[np.where(codes < 0, -1, codes)], return_inverse=True)
+            codes = np.where(codes < 0, -1, codes)
+            if not isinstance(known, tuple):
+                return np.append(known, np.nan)[codes]
+            used, own = np.unique(np.append(known[0], -1)[codes], return_inverse=True)
             missing = int(len(used) > 0 and used[0] < 0)
-            begins = np.append(0, ends)
-            words = [text[begins[k] : begins[k + 1]] for k in used[missing:].tolist()]
-            return [(own - missing).astype(np.int32), np.concatenate([text[:0], *words]), _ends(words)]
+            return (own - missing).astype(np.int32), [known[1][k] for k in used[missing:].tolist()]
 
         return meant
 
@@ -192,7 +190,7 @@ class AnnData:
             return lambda first, last: _coded(dataset.asstr()[first:last])
         if dataset.dtype.kind not in "biuf":
             raise InputError(f"its {dataset.name} is of the type {dataset.dtype}; give numbers or strings")
-        return lambda first, last: [dataset[first:last].astype(np.float64)]
+        return lambda first, last: dataset[first:last].astype(np.float64)
 
     def _ends(self, n: int) -> Iterator[tuple[int, np.ndarray]]:
         """(first, where it and those behind it begin and end) of runs of the n rows, or columns, of a sparse matrix."""
@@ -244,24 +242,21 @@ def _elsewhere(file: h5py.File) -> str:
     return " (it has raw); write adata.raw.to_adata()" if has(file, "raw") else "; give it a matrix"
 
 
-def _ends(words: list) -> np.ndarray:
-    return np.cumsum([len(word) for word in words], dtype=np.int64)
+def _together(words: list[bytes]) -> list[np.ndarray]:
+    """Their bytes, and where each ends."""
+    return [np.frombuffer(b"".join(words), np.uint8), np.cumsum([len(word) for word in words], dtype=np.int64)]
 
 
-def _coded(strings: np.ndarray) -> list[np.ndarray]:
-    """Strings as ``Column`` has words."""
+def _arrays(found: np.ndarray | Words) -> list[np.ndarray]:
+    return [found[0], *_together(found[1])] if isinstance(found, tuple) else [found]
+
+
+def _coded(strings: np.ndarray) -> Words:
     known, codes = np.unique(np.array(strings, dtype=str), return_inverse=True)
-    words = [word.encode() for word in known.tolist()]
-    return [codes.astype(np.int32), np.frombuffer(b"".join(words), np.uint8), _ends(words)]
+    return codes.astype(np.int32), [word.encode() for word in known.tolist()]
 
 
-def _masked(found: list[np.ndarray], mask: np.ndarray) -> list[np.ndarray]:
-    return [np.where(mask, -1 if len(found) == 3 else np.nan, found[0]).astype(found[0].dtype), *found[1:]]
-
-
-def _spread(codes: np.ndarray, text: np.ndarray, ends: np.ndarray) -> list[np.ndarray]:
-    """Words one by one in place of their codes: text and ends."""
-    begins = np.append(0, ends)
-    lengths = np.diff(begins)[codes]
-    places = np.cumsum(lengths) - lengths
-    return [text[np.arange(int(lengths.sum())) + np.repeat(begins[codes] - places, lengths)], places + lengths]
+def _masked(found: np.ndarray | Words, mask: np.ndarray) -> np.ndarray | Words:
+    if isinstance(found, tuple):
+        return np.where(mask, -1, found[0]).astype(np.int32), found[1]
+    return np.where(mask, np.nan, found)

@@ -102,8 +102,7 @@ def verify_arrays(own, deep: int = 0) -> None:
 
 def read_array(group, name: str, dtype, length: int | None) -> np.ndarray:
     """The whole array, which must have ``length`` elements (None: as many as it has)."""
-    found = require_length(group, name, length)
-    return read_range(group, name, dtype, 0, found)
+    return read_range(group, name, dtype, 0, require_length(group, name, length))
 
 
 def read_range(group, name: str, dtype, begin: int, end: int) -> np.ndarray:
@@ -111,13 +110,9 @@ def read_range(group, name: str, dtype, begin: int, end: int) -> np.ndarray:
     if end > require_length(group, name, None):  # before memory is taken for them
         raise damaged(group, name, ValueError(f"does not have {end} elements"))
     out = np.empty(max(0, end - begin), dtype=dtype)
-    filled = 0
     for start, piece in read_pieces(group, name, dtype, begin, end):
         low, high = max(begin, start), min(end, start + len(piece))
         out[low - begin : high - begin] = piece[low - start : high - start]
-        filled += high - low
-    if filled != len(out):
-        raise damaged(group, name, ValueError(f"does not have {end} elements"))
     return out
 
 

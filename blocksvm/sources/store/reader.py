@@ -17,8 +17,8 @@ import numpy as np
 from blocksvm.errors import InputError
 from blocksvm.labels import LABEL_BYTES, NUMBERS, SETS, Coding, Labels, labels_of
 from blocksvm.processors import n_processors
-from blocksvm.sources.block import INDEX_BYTES, Arena, Block, carve_block
-from blocksvm.sources.source import ChunkTable, Source, Step, largest_chunk_bytes
+from blocksvm.sources.block import INDEX_BYTES, Arena, Block
+from blocksvm.sources.source import ChunkTable, Source, Step, largest_chunk_bytes, new_block
 from blocksvm.sources.store import codec
 from blocksvm.sources.store.arrays import PIECE, read_pieces, read_range, require_length
 from blocksvm.sources.store.decoder import Decoder, SharedWork
@@ -200,8 +200,7 @@ class Store(Source):
     def read_block(self, chunks: np.ndarray, arena: Arena | None) -> Block:
         n_rows, entries = self.chunks.n_rows[chunks], self.chunks.nnz[chunks]
         n, nnz = int(n_rows.sum()), int(entries.sum())
-        block = carve_block(arena, n, nnz, self.value_dtype, self.n_features, self.coding.real, self.weighted)
-        block.indptr[0] = 0
+        block = new_block(self, n, nnz, arena)
         work = SharedWork(block, self._runs(chunks, n_rows, entries))
         self.under_way = work
         others = [self.pool.submit(work.take_part, decoder) for decoder in self.decoders[2:]]
@@ -271,10 +270,8 @@ class Store(Source):
     def verify(self, progress=None) -> None:
         """Read everything that matters against its checksums; InputError names what is damaged."""
         arena = Arena(largest_chunk_bytes(self))
-        sources_seen = 0
         for chunk in range(len(self.chunks)):
             self.read_block(np.array([chunk]), arena)
-            sources_seen += int(self.chunks.n_rows[chunk])
             if progress is not None:
                 progress(chunk + 1, len(self.chunks))
         for start in range(0, self.n_features if self.meta.get("named", False) else 0, PIECE):
@@ -283,9 +280,6 @@ class Store(Source):
         for step in self.history():
             for _ in step.dropped():
                 pass
-        n_ids = sum(len(piece) for _, piece in self.feature_id_pieces())
-        if n_ids != self.n_features or sources_seen != self.n_samples:
-            raise InputError(f"{self.path}: the map of features is incomplete; make the store again")
         check_ids(self)
 
 
