@@ -194,4 +194,4 @@ class CertificatePolicy:
         """rel_gap: as certified, or as a certificate that was broken off suggests."""
         self.work = 0.0
         if estimated_gap and rel_gap and estimated_gap > 0.0:
-            self.ratio[kind] = rel_gap / estimated_gap
+            self.ratio[kind] = min(1.0, rel_gap / estimated_gap)
