@@ -31,6 +31,7 @@ from blocksvm.sources.store.reader import Store
 from blocksvm.sources.store.schema import ROW
 from blocksvm.sources.store.writer import StoreWriter
 from blocksvm.split import main as split
+from blocksvm.train import main as train
 
 # ------------------------------------------------------------------------------------------------ Arrow and Parquet
 
@@ -652,3 +653,36 @@ def test_damaged_files_are_refused_or_change_nothing_without_a_word(ours, monkey
     for seed in range(5 if kind.startswith("h5ad") else 15):
         for command, verdict in zip(trial.kind.commands, trial.verdicts(seed), strict=True):
             assert verdict.held, (seed, command, verdict)
+
+
+FORGED = [  # options, an array of the checkpoint, what is put there, what is said
+    (["--loss", "hinge"], "dual-cd/alpha", 3.0, "dual variables beyond their bounds"),
+    (["--loss", "hinge"], "dual-cd/alpha", -1e-3, "dual variables beyond their bounds"),
+    (["--loss", "squared-hinge"], "dual-cd/alpha", -1e-3, "dual variables beyond their bounds"),
+    (["--loss", "logistic"], "dual-cd/alpha", 1.5, "dual variables beyond their bounds"),
+    (["--multiclass", "crammer-singer"], "dual-cd/alpha", 1.5, "dual variables beyond their bounds"),
+    (["--multiclass", "rest"], "dual-cd/alpha", 1.5, "dual variables beyond their bounds"),
+    (["--solver", "kernel", "--kernel", "rbf"], "kernel/alpha", 1.5, "dual variables beyond their bounds"),
+    (["--loss", "hinge"], "dual-cd/alpha", np.nan, "no finite number"),
+    (["--loss", "hinge"], "dual-cd/w", np.inf, "no finite number"),
+    (["--loss", "hinge"], "dual-cd/sums", np.nan, "no finite number"),
+    (["--loss", "hinge", "--working-set", "0.2"], "working-set/share", np.nan, "working set is of another run"),
+]
+
+
+@pytest.mark.parametrize(("options", "name", "value", "says"), FORGED)
+def test_a_forged_checkpoint_is_not_certified(tmp_path, capsys, options, name, value, says):
+    """With the run at its end; and with more to do, after which only rows that were visited may be as they should."""
+    classes = 3 if "--multiclass" in options else 2
+    text = [f"{i % classes} {1 + i % 7}:{1 + i % 3} {9 + i % 11}:{i % 5 - 2.5}" for i in range(200)]
+    (tmp_path / "s.svm").write_text("\n".join(text) + "\n")
+    store, checkpoint = tmp_path / "s.h5", tmp_path / "c.h5"
+    assert run_in_process(capsys, split, tmp_path / "s.svm", store, "--quiet")[0] == 0
+    line = (store, tmp_path / "m.h5", *options, "-C", "1", "--tol", "1e-9", "--checkpoint", checkpoint, "--overwrite")
+    code, _, err = run_in_process(capsys, train, *line, "--max-outer", "3")
+    assert code == 0, err
+    with h5py.File(checkpoint, "r+") as file:
+        rewritten(file, f"state/{name}", lambda array: array.__setitem__(slice(None), value))
+    for more in ("3", "4"):
+        code, _, err = run_in_process(capsys, train, *line, "--max-outer", more, "--resume")
+        assert code == 2 and says in err and "start afresh" in err or more == "4" and code == 0, err
