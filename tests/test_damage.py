@@ -26,7 +26,7 @@ from blocksvm.sources.block import carve_block
 from blocksvm.sources.store import anndata, codec, foreign, reader
 from blocksvm.sources.store.arrays import write_array
 from blocksvm.sources.store.creation import create_hdf5
-from blocksvm.sources.store.files import write_text_attribute
+from blocksvm.sources.store.files import damage_named, write_text_attribute
 from blocksvm.sources.store.reader import Store
 from blocksvm.sources.store.schema import ROW
 from blocksvm.sources.store.writer import StoreWriter
@@ -267,6 +267,41 @@ def test_links_in_our_files_are_not_followed(ours, tmp_path, capsys):
         file["state"]["again"] = file["state"]
     code, _, err = run_in_process(capsys, info, path, "--verify")
     assert code == 2 and "too deep" in err, err
+
+
+def test_what_our_files_have_of_unknown_types_is_damage_and_a_fault_of_the_program_is_none(ours, tmp_path, capsys):
+    def of_times(file, name):
+        del file[name]
+        space = h5py.h5s.create_simple((8,))
+        h5py.h5d.create(file.id, name.encode(), h5py.h5t.UNIX_D32LE, space)
+
+    def empty(file, name):
+        del file[name]
+        file[name] = h5py.Empty("u1")
+
+    def attribute_of_times(file, name):
+        h5py.h5a.delete(file.id, name.encode())
+        h5py.h5a.create(file.id, name.encode(), h5py.h5t.UNIX_D32LE, h5py.h5s.create(h5py.h5s.SCALAR))
+
+    def several(file, name):
+        file.attrs[name] = [1, 2]
+
+    path = tmp_path / "s.h5"
+    for change, name in (
+        (of_times, "rows"), (of_times, "meta"), (of_times, "indices"), (empty, "meta"), (empty, "chunks"),
+        (attribute_of_times, "meta_checksum"), (attribute_of_times, "blocksvm"), (attribute_of_times, "format_version"),
+        (several, "format_version"), (several, "blocksvm"),
+    ):  # fmt: skip
+        path.write_bytes((ours / "s.h5").read_bytes())
+        with h5py.File(path, "r+") as file:
+            change(file, name)
+        code, _, err = run_in_process(capsys, info, path, "--verify")
+        assert code == 2 and str(path) in err, (name, err)
+        assert any(said in err for said in ("damaged", "is not a blocksvm", "is wanted here")), (name, err)
+    path.write_bytes((ours / "s.h5").read_bytes())
+    for fault in (TypeError, AttributeError, NameError, MemoryError, AssertionError, KeyboardInterrupt):
+        with h5py.File(path) as file, pytest.raises(fault), damage_named(file):
+            raise fault
 
 
 def leaves(value, path=()):
