@@ -26,12 +26,12 @@ def main(arguments: list[str]) -> int:
     check_json(options, options.file)
     from pathlib import Path
 
-    from blocksvm.sources.store.files import MAKERS, open_hdf5, read_meta, text_attribute
+    from blocksvm.sources.store.files import MAKERS, open_hdf5, read_meta, text_attribute, version_attribute
 
     path = Path(options.file)
     with open_hdf5(path, *MAKERS) as file:
         kind = text_attribute(file, "blocksvm")
-        version = int(file.attrs["format_version"])
+        version = version_attribute(file)
         meta = read_meta(file)
     if kind in ("model", "checkpoint"):
         from blocksvm.model.older import of_today

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -166,3 +169,71 @@ def test_pages_that_are_open_at_once_must_fit_in_the_memory(tmp_path, monkeypatc
         InputError, match=r"the pages of the 61 columns of row group 0 take \d+ MB at once; give memory="
     ):
         split([str(path)], tmp_path / "t.h5", SplitSettings(memory=20_000_000))
+
+
+def write_packed(path, columns: dict, **options):
+    table = pa.table(columns)
+    if path.suffix == ".parquet":
+        parquet.write_table(table, path, compression="zstd", **options)
+    else:
+        with pa.ipc.new_file(str(path), table.schema, options=pa.ipc.IpcWriteOptions(**options)) as file:
+            file.write_table(table)
+
+
+def write_bombs(folder) -> dict:
+    """Small files that are large when they are unpacked, each in a way of its own; with what is said of them."""
+    n, many = 12_000_000, np.arange(20_000) % 2
+    cell, some = {"label": [0, 1, 0], "t": ["b", "a" * 100_000_000, "c"]}, many[:20]
+    word = cell | {"t": pa.array(cell["t"]).dictionary_encode()}
+    words = pa.DictionaryArray.from_arrays(pa.array(many, pa.int32()), ["a" * 3_000_000, "b" * 3_000_000])
+    begun = ["a" * 100_000 + str(i) for i in range(2000)]
+    views = np.zeros(3000, np.dtype([("length", "<i4"), ("start", "S4"), ("place", "<i4", 2)]))
+    views["length"], views["start"] = 1_000_000, b"aaaa"
+    parts = [None, pa.py_buffer(views.tobytes()), pa.py_buffer(b"a" * 1_000_000)]
+    view = pa.Array.from_buffers(pa.string_view(), 3000, parts)
+    zstd, plain = {"compression": "zstd"}, {"label": "PLAIN"}
+    made = {
+        "numbers.arrow": ({"label": np.arange(n) % 2, "x": np.ones(n)}, zstd, "batch 0 and the dictionaries take 192 "),
+        "cell.arrow": (cell, {"compression": "lz4"}, "at once; give memory=301MB, or write smaller batches"),
+        "word.arrow": (word, zstd, "batch 0 and the dictionaries take 100 MB at once"),
+        "plain.arrow": (cell, {}, "has a row of 100,000,000 bytes of text; give memory="),
+        "view.arrow": ({"label": many[:3000], "t": view}, {}, "has a row of 1,000,000 bytes of text; give memory="),
+        "cell.parquet": (cell, {}, "the pages of the columns of row group 0 take 400 MB at once; give memory="),
+        "page.parquet": (cell, {"use_dictionary": False}, "take 100 MB at once; give memory=301MB, or write smaller"),
+        "words.parquet": ({"label": many, "t": words}, {}, "has a row of 3,000,000 bytes of text; give memory="),
+        "list.parquet": ({"label": some, "t": [np.ones(n)] + [[1.0]] * 19}, {}, "take 144 MB at once; give memory="),
+        "begun.parquet": (
+            {"label": many[:2000], "t": begun},
+            {"use_dictionary": False, "column_encoding": plain | {"t": "DELTA_BYTE_ARRAY"}},
+            "the features' names take ",
+        ),
+    }
+    for name, (columns, options, _) in made.items():
+        write_packed(folder / name, columns, **options)
+    return {folder / name: sentence for name, (_, _, sentence) in made.items()}
+
+
+SPLIT = """import sys
+import pyarrow
+from blocksvm.conversion.convert import SplitSettings, split
+from blocksvm.errors import InputError
+for name in sys.argv[2:]:
+    try:
+        split([name], sys.argv[1], SplitSettings(memory=60_000_000, overwrite=True))
+    except InputError as error:
+        print(error)
+    else:
+        print("done")
+    print(pyarrow.default_memory_pool().max_memory())
+"""
+
+
+def test_a_small_file_that_is_large_when_it_is_unpacked_is_refused_before_it_is(tmp_path):
+    made = write_bombs(tmp_path)
+    line = [sys.executable, "-c", SPLIT, tmp_path / "s.h5", *made]
+    done = subprocess.run(line, capture_output=True, text=True, cwd=Path(__file__).parents[1])
+    assert done.returncode == 0, done.stderr
+    said = done.stdout.splitlines()
+    for (path, sentence), found, peak in zip(made.items(), said[::2], said[1::2], strict=True):
+        assert sentence in found, (path.name, found)
+        assert int(peak) < 80_000_000, (path.name, peak)

@@ -26,11 +26,12 @@ from blocksvm.sources.block import carve_block
 from blocksvm.sources.store import anndata, codec, foreign, reader
 from blocksvm.sources.store.arrays import write_array
 from blocksvm.sources.store.creation import create_hdf5
-from blocksvm.sources.store.files import write_text_attribute
+from blocksvm.sources.store.files import damage_named, write_text_attribute
 from blocksvm.sources.store.reader import Store
 from blocksvm.sources.store.schema import ROW
 from blocksvm.sources.store.writer import StoreWriter
 from blocksvm.split import main as split
+from blocksvm.train import main as train
 
 # ------------------------------------------------------------------------------------------------ Arrow and Parquet
 
@@ -266,6 +267,41 @@ def test_links_in_our_files_are_not_followed(ours, tmp_path, capsys):
         file["state"]["again"] = file["state"]
     code, _, err = run_in_process(capsys, info, path, "--verify")
     assert code == 2 and "too deep" in err, err
+
+
+def test_what_our_files_have_of_unknown_types_is_damage_and_a_fault_of_the_program_is_none(ours, tmp_path, capsys):
+    def of_times(file, name):
+        del file[name]
+        space = h5py.h5s.create_simple((8,))
+        h5py.h5d.create(file.id, name.encode(), h5py.h5t.UNIX_D32LE, space)
+
+    def empty(file, name):
+        del file[name]
+        file[name] = h5py.Empty("u1")
+
+    def attribute_of_times(file, name):
+        h5py.h5a.delete(file.id, name.encode())
+        h5py.h5a.create(file.id, name.encode(), h5py.h5t.UNIX_D32LE, h5py.h5s.create(h5py.h5s.SCALAR))
+
+    def several(file, name):
+        file.attrs[name] = [1, 2]
+
+    path = tmp_path / "s.h5"
+    for change, name in (
+        (of_times, "rows"), (of_times, "meta"), (of_times, "indices"), (empty, "meta"), (empty, "chunks"),
+        (attribute_of_times, "meta_checksum"), (attribute_of_times, "blocksvm"), (attribute_of_times, "format_version"),
+        (several, "format_version"), (several, "blocksvm"),
+    ):  # fmt: skip
+        path.write_bytes((ours / "s.h5").read_bytes())
+        with h5py.File(path, "r+") as file:
+            change(file, name)
+        code, _, err = run_in_process(capsys, info, path, "--verify")
+        assert code == 2 and str(path) in err, (name, err)
+        assert any(said in err for said in ("damaged", "is not a blocksvm", "is wanted here")), (name, err)
+    path.write_bytes((ours / "s.h5").read_bytes())
+    for fault in (TypeError, AttributeError, NameError, MemoryError, AssertionError, KeyboardInterrupt):
+        with h5py.File(path) as file, pytest.raises(fault), damage_named(file):
+            raise fault
 
 
 def leaves(value, path=()):
@@ -652,3 +688,36 @@ def test_damaged_files_are_refused_or_change_nothing_without_a_word(ours, monkey
     for seed in range(5 if kind.startswith("h5ad") else 15):
         for command, verdict in zip(trial.kind.commands, trial.verdicts(seed), strict=True):
             assert verdict.held, (seed, command, verdict)
+
+
+FORGED = [  # options, an array of the checkpoint, what is put there, what is said
+    (["--loss", "hinge"], "dual-cd/alpha", 3.0, "dual variables beyond their bounds"),
+    (["--loss", "hinge"], "dual-cd/alpha", -1e-3, "dual variables beyond their bounds"),
+    (["--loss", "squared-hinge"], "dual-cd/alpha", -1e-3, "dual variables beyond their bounds"),
+    (["--loss", "logistic"], "dual-cd/alpha", 1.5, "dual variables beyond their bounds"),
+    (["--multiclass", "crammer-singer"], "dual-cd/alpha", 1.5, "dual variables beyond their bounds"),
+    (["--multiclass", "rest"], "dual-cd/alpha", 1.5, "dual variables beyond their bounds"),
+    (["--solver", "kernel", "--kernel", "rbf"], "kernel/alpha", 1.5, "dual variables beyond their bounds"),
+    (["--loss", "hinge"], "dual-cd/alpha", np.nan, "no finite number"),
+    (["--loss", "hinge"], "dual-cd/w", np.inf, "no finite number"),
+    (["--loss", "hinge"], "dual-cd/sums", np.nan, "no finite number"),
+    (["--loss", "hinge", "--working-set", "0.2"], "working-set/share", np.nan, "working set is of another run"),
+]
+
+
+@pytest.mark.parametrize(("options", "name", "value", "says"), FORGED)
+def test_a_forged_checkpoint_is_not_certified(tmp_path, capsys, options, name, value, says):
+    """With the run at its end; and with more to do, after which only rows that were visited may be as they should."""
+    classes = 3 if "--multiclass" in options else 2
+    text = [f"{i % classes} {1 + i % 7}:{1 + i % 3} {9 + i % 11}:{i % 5 - 2.5}" for i in range(200)]
+    (tmp_path / "s.svm").write_text("\n".join(text) + "\n")
+    store, checkpoint = tmp_path / "s.h5", tmp_path / "c.h5"
+    assert run_in_process(capsys, split, tmp_path / "s.svm", store, "--quiet")[0] == 0
+    line = (store, tmp_path / "m.h5", *options, "-C", "1", "--tol", "1e-9", "--checkpoint", checkpoint, "--overwrite")
+    code, _, err = run_in_process(capsys, train, *line, "--max-outer", "3")
+    assert code == 0, err
+    with h5py.File(checkpoint, "r+") as file:
+        rewritten(file, f"state/{name}", lambda array: array.__setitem__(slice(None), value))
+    for more in ("3", "4"):
+        code, _, err = run_in_process(capsys, train, *line, "--max-outer", more, "--resume")
+        assert code == 2 and says in err and "start afresh" in err or more == "4" and code == 0, err

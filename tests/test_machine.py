@@ -55,6 +55,21 @@ def test_the_exit_status_is_130_wherever_the_signal_comes():
     assert done.returncode == 130, done.stderr
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        # as numpy has it while it is imported
+        "    try:\n        signal.raise_signal(signal.SIGTERM)\n"
+        "    except BaseException as error:\n        raise ImportError('numpy') from error\n",
+        "    console.by_user = lambda *names: signal.raise_signal(signal.SIGTERM)\n",  # behind the command's end
+    ],
+)
+def test_the_exit_status_is_130_while_libraries_are_imported_and_behind_the_end(body):
+    script = f"import signal\nfrom blocksvm.cli import console\ndef main(arguments):\n{body}console.run(main, [])"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 130 and "Traceback" not in done.stderr and "interrupted" in done.stderr, done.stderr
+
+
 def test_nohup_is_respected(tmp_path):
     """SIGHUP that was ignored before the command began is ignored by it."""
     code = (

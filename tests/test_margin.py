@@ -7,6 +7,7 @@ import csv
 import json
 import math
 import pickle
+import weakref
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 from scipy.optimize import linprog, minimize
 
+from blocksvm.analysis import margin
 from blocksvm.analysis.margin import BINS, SHOWN, Plane, maximum_margin
 from blocksvm.conversion.convert import SplitSettings, split
 from blocksvm.errors import InputError
@@ -336,3 +338,19 @@ def test_labels_that_are_not_two_and_weights(tmp_path):
         maximum_margin(weighted)
     report = maximum_margin(weighted, C=0.5, tol=1e-8, max_outer=5000, epochs=0)
     assert report.look.norm**2 == pytest.approx(report.look.sum_alpha_slack, rel=1e-3)
+
+
+@pytest.mark.parametrize("C", [None, 1.0])
+def test_nothing_of_a_training_is_in_memory_when_the_next_one_begins(C, monkeypatch):
+    alone, before = margin.fit, []
+
+    def fit(*arguments, **settings):
+        assert not any(one() for one in before)
+        fitted = alone(*arguments, **settings)
+        before.extend([weakref.ref(fitted), weakref.ref(fitted.loop)])
+        return fitted
+
+    monkeypatch.setattr(margin, "fit", fit)
+    X, y = separable_rows(60, 6, 0)
+    maximum_margin(Matrix(sparse.csr_matrix(X), y), C=C, epochs=3)
+    assert len(before) > 2

@@ -17,6 +17,7 @@ Where the bound from above falls below what is worth looking for, there is no su
 
 from __future__ import annotations
 
+import gc
 import math
 import tempfile
 import time
@@ -294,14 +295,15 @@ def maximum_margin(
     support, histogram, outside = plane.survey(look, listed)
     same = [] if look.lower > 0.0 else contradictions(source, plane)
     hopeless = bool(same) or look.upper <= NOTHING * plane.radius
-    perceptron = None
+    perceptron, radius = None, plane.radius
+    del found, plane  # before the memory is taken anew
     if asked["epochs"] and source.max_norm > 0.0:
         perceptron = search.perceptron(look)
         if perceptron is None:
             return None
     return MarginReport(
         hard, True if look.lower > 0.0 else False if hopeless else None, settled, look, search.C, search.readings,
-        time.perf_counter() - began, plane.radius, asked["bias"], support, histogram, outside, same, perceptron,
+        time.perf_counter() - began, radius, asked["bias"], support, histogram, outside, same, perceptron,
     )  # fmt: skip
 
 
@@ -323,6 +325,7 @@ class _Search:
         """A training in the memory that looking at its plane leaves."""
         memory = self.asked["memory"]
         left = max(1, memory - self.beside)
+        gc.collect()  # the training before, whose parts refer to each other
         try:
             return fit(self.source, seed=self.asked["seed"], memory=left, stop=self.stop, **settings)
         except TooLittleMemory as error:
@@ -354,6 +357,7 @@ class _Search:
         typical = float(first_chunk(self.source).sq_norms.mean()) or 1.0
         C, to, previous, best = GROWTH / typical, FIRST_TOL, None, math.inf
         while True:
+            fitted = plane = None  # before the memory is taken anew
             fitted = self.fit(C, to, previous)
             if fitted is None:
                 return None

@@ -225,18 +225,21 @@ def run(main: Callable[[list[str]], int | None], arguments: list[str] | None = N
     gc.set_threshold(OBJECTS_OF_MODULES, *USUAL[1:])
     gc.callbacks.append(look_as_usual)
     try:
-        with standard_streams(), one_run() as files:
-            code = _exit_code(main, prog, files.written, sys.argv[1:] if arguments is None else arguments)
-    finally:
-        speak_options(before)
-        show_with(None)
-        begin_anew()
-        by_user(*named)
-        sys.setswitchinterval(turns)
-        gc.callbacks.remove(look_as_usual)
-        gc.set_threshold(*USUAL)
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
+        try:
+            with standard_streams(), one_run() as files:
+                code = _exit_code(main, prog, files.written, sys.argv[1:] if arguments is None else arguments)
+        finally:
+            speak_options(before)
+            show_with(None)
+            begin_anew()
+            by_user(*named)
+            sys.setswitchinterval(turns)
+            gc.callbacks.remove(look_as_usual)
+            gc.set_threshold(*USUAL)
+            for number, handler in handlers.items():
+                signal.signal(number, handler)
+    except Ended:  # behind the command's end
+        code = _fail(prog, "interrupted", 130)
     sys.exit(code)
 
 
@@ -255,6 +258,10 @@ def _exit_code(main: Callable[[list[str]], int | None], prog: str, written: Sequ
         return _fail(prog, str(error) + _besides(written, str(error)), 2)
     except (KeyboardInterrupt, Interrupted) as error:
         return _fail(prog, str(error) or "interrupted", 130)
+    except ImportError:
+        if not _signals_seen:
+            raise
+        return _fail(prog, "interrupted", 130)  # while numpy was imported, which takes any error for its own
     except OutputClosed:
         return 0  # whoever read our output has seen enough
     except MemoryError:

@@ -117,7 +117,7 @@ class Columns:
                 found.append((self.part_of(type_, name), (k, name, is_plain(type_, t))))
         # (maker, [(number of the column, name)]) of neighbours with the same
         self.makers = [(make, [own[:2] for _, own in same]) for make, same in groupby(found, lambda one: one[0])]
-        self.words = {name for _, (k, name, _) in found if self._is_text(schema.field(k).type)}
+        self.words = {name for _, (k, name, _) in found if is_text(schema.field(k).type, t)}
         # of columns of numbers: which they are, and of those that numpy has as they lie, which of them they are
         numbers = [own for make, own in found if make is None]
         self.numbers = [k for k, _, _ in numbers]
@@ -157,27 +157,23 @@ class Columns:
         if t.is_null(type_):
             return self._nothing
         if t.is_map(type_):
-            if self._is_text(type_.key_type) and self._is_number(type_.item_type):
+            if is_text(type_.key_type, t) and self.is_number(type_.item_type):
                 return self._map
         elif t.is_list(type_) or t.is_large_list(type_) or t.is_fixed_size_list(type_):
             item = type_.value_type
             if t.is_floating(item) and name not in self.categories:
                 return self._vector
-            if self._is_text(item) or t.is_integer(item):
+            if is_text(item, t) or t.is_integer(item):
                 return self._bag
-        elif self._is_number(type_):
+        elif self.is_number(type_):
             return self._category if name in self.categories else None
-        elif self._is_text(type_) or t.is_dictionary(type_):
+        elif is_text(type_, t) or t.is_dictionary(type_):
             return self._category
         return NotImplemented
 
-    def _is_number(self, type_) -> bool:
+    def is_number(self, type_) -> bool:
         t = self.types
         return t.is_integer(type_) or t.is_floating(type_) or t.is_boolean(type_) or t.is_decimal(type_)
-
-    def _is_text(self, type_) -> bool:
-        t = self.types
-        return t.is_string(type_) or t.is_large_string(type_) or t.is_string_view(type_)
 
     def rows(self, batch, reading: Reading, room: RowRoom) -> SparseRows | ClosedRows:
         """The rows of a batch; RowFault for the first value that is not finite."""
@@ -290,14 +286,17 @@ class Columns:
         if self.label is None:
             return np.full(len(batch), np.nan)
         column = batch.column(self.label)
-        if self._is_number(column.type) and not self.words_given:
+        if self.is_number(column.type) and not self.words_given:
             plain = is_plain(column.type, self.types)
             numbers = numbers_in(column, plain).astype(np.float64, copy=False) + 0.0  # -0 is 0
             if (np.abs(numbers) >= EXACT).any() and not self.types.is_floating(column.type):
                 given = np.array(column.to_pylist(), dtype=object)
                 exact(numbers, given, f"{added('categorical', self.options, self.label)} takes labels as words")
             return numbers
-        if self.words_given or self._is_text(column.type) or self.types.is_dictionary(column.type):
+        if self.types.is_dictionary(column.type):  # each word once
+            words = column.dictionary.cast(arrow().string()).to_pylist()
+            return [None if code is None else words[code] for code in column.indices.to_pylist()]
+        if self.words_given or is_text(column.type, self.types):
             return column.cast(arrow().string()).to_pylist()
         raise InputError(f"the column {self.label} is of the type {column.type}; labels are numbers or strings")
 
@@ -306,6 +305,10 @@ def floats(column) -> np.ndarray:
     """A column of numbers as float64 (n,), nan where there is none."""
     column = column.cast(arrow().float64(), safe=False)
     return np.array(column.to_numpy(zero_copy_only=False), np.float64)
+
+
+def is_text(type_, types) -> bool:
+    return types.is_string(type_) or types.is_large_string(type_) or types.is_string_view(type_)
 
 
 def is_plain(type_, types) -> bool:

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from blocksvm.errors import InputError, called, said
-from blocksvm.kernels.crammer_singer import crammer_singer_sums
+from blocksvm.kernels.crammer_singer import crammer_singer_feasible, crammer_singer_sums
 from blocksvm.labels import SETS, require_labels
-from blocksvm.problems.problem import check_costs, class_factors, sums_by_class, weight_of_losses
+from blocksvm.problems.problem import as_near, check_costs, class_factors, sums_by_class, weight_of_losses
 from blocksvm.problems.several import SideBySideSums
 from blocksvm.sources.block import Block
 from blocksvm.sources.source import Source
@@ -37,6 +37,12 @@ class CrammerSinger:
     @property
     def n_problems(self) -> int:
         return len(self.cost)
+
+    def allows(self, alpha: np.ndarray, block: Block) -> bool:
+        """Whether the dual variables (n, k) of a block's rows lie within their bounds, but for rounding."""
+        near = alpha.copy()
+        crammer_singer_feasible(near, block.y, block.weights, self.costs, np.ones(len(self.cost)))
+        return as_near(alpha, near)
 
     def sums(self, w: np.ndarray, prior: np.ndarray | None = None) -> CrammerSingerSums:
         """For a certificate of w (k, d + 1)."""

@@ -76,6 +76,13 @@ class Problem:
         """sum_i C_i; Pegasos' lambda is its inverse."""
         return math.fsum(c * n for c, n in zip(self.cost.tolist(), self.weight_sums, strict=True))
 
+    def allows(self, alpha: np.ndarray, block: Block) -> bool:
+        """Whether the dual variables of a block's rows lie within their bounds, but for rounding."""
+        near = alpha.copy()
+        row = block.y, block.weights, self.cost_by_sign(), self.own
+        self.loss.compiled(make_feasible)(near, *row, np.ones(2), 1.0)
+        return as_near(alpha, near)
+
     def sums(self, w: np.ndarray, prior: np.ndarray | None = None) -> CertificateSums:
         """For a certificate of w (d + 1,)."""
         return (SumsApart if self.apart else CertificateSums)(self, w, prior)
@@ -355,6 +362,11 @@ def certified(primal: float, gap: float, of_rows: float, magnitude: float) -> tu
         )
     gap = gap if gap > 0.0 else 0.0
     return primal - gap, gap / abs(primal) if primal else gap
+
+
+def as_near(alpha: np.ndarray, near: np.ndarray) -> bool:
+    """Whether dual variables are, but for rounding, those that are allowed next to them."""
+    return bool((np.abs(alpha - near) <= ROUNDING * np.abs(near).max(initial=0.0)).all())
 
 
 def overflowed() -> InputError:

@@ -15,7 +15,12 @@ from functools import cached_property
 import numpy as np
 
 from blocksvm.errors import InputError
-from blocksvm.kernels.several import several_certificate_sums, several_decision_values, sums_of_columns
+from blocksvm.kernels.several import (
+    several_certificate_sums,
+    several_decision_values,
+    several_feasible,
+    sums_of_columns,
+)
 from blocksvm.labels import MOST_LABELS, SETS, Labels, members_of, require_labels
 from blocksvm.problems import get_loss
 from blocksvm.problems.loss import Loss
@@ -23,6 +28,7 @@ from blocksvm.problems.problem import (
     ROUNDING_OF_W,
     Certificate,
     CertificateSums,
+    as_near,
     certified,
     check_costs,
     class_factors,
@@ -101,6 +107,13 @@ class SeveralProblems:
     def reals(self, block: Block) -> np.ndarray | None:
         """(n,) float64: the rows' targets where they are real numbers, else None."""
         return block.y if self.real else None
+
+    def allows(self, alpha: np.ndarray, block: Block) -> bool:
+        """Whether the dual variables (n, k) of a block's rows lie within their bounds, but for rounding."""
+        near = alpha.copy()
+        row = self.codes(block), self.reals(block), block.weights, self.sides.table, self.cost, self.own
+        self.loss.compiled(several_feasible)(near, *row, np.ones((self.n_problems, 2)))
+        return as_near(alpha, near)
 
     def sums(self, w: np.ndarray, prior: np.ndarray | None = None) -> SeveralSums:
         """For a certificate of w (k, d + 1)."""

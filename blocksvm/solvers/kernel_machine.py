@@ -21,6 +21,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
+from blocksvm.errors import InputError
 from blocksvm.kernels.kernel_machine import kernel_rows, kernel_sums, pairs, singles
 from blocksvm.memory import Budget
 from blocksvm.problems.kernel import (
@@ -122,9 +123,13 @@ class KernelMachine(HoldsRows, CertifiesItself):
     def resume(self, state: State, blocks: Callable[[], Iterable[Block]]) -> None:
         """The rows in memory, their matrix and the candidates as they were, in one reading."""
         members = np.flatnonzero(state["place"] >= 0)
+        if len(members) > self.limits[0]:
+            raise InputError("the checkpoint has more rows in memory than there is room for; start afresh")
         found = Candidates(len(members) + 1, 2 * self.kept.most_entries + 2)
         for block in blocks():
             part = {a.name: state[a.name][block.rows] for a in self.state_arrays if a.axis == "row"}
+            if not ((part["alpha"] >= 0.0) & (part["alpha"] <= np.abs(self.sides_of(block)))).all():
+                raise InputError("the checkpoint holds dual variables beyond their bounds; start afresh")
             own = np.flatnonzero(part["place"] >= 0)
             found.add(block, own, np.ones((3, len(own))))
             self.gather(block, part, part["fresh"] > 0)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 
+from blocksvm.errors import InputError
 from blocksvm.model.values import Pieces, count_right, decision_pieces, sum_squared_errors
 from blocksvm.problems.problem import Certificate, Problem
 from blocksvm.solvers.protocol import (
@@ -46,11 +48,14 @@ def certified(
     stopped: Callable[[], bool],
     enough: float = math.inf,
     working_set: WorkingSet | None = None,
+    saved: Path | None = None,
 ) -> Certificate | Missed | None:
     """A certificate of exactly the w and alpha that the state has when it returns; None if stopped.
 
-    enough: the gap from which on it is in vain; working_set: is chosen anew while all rows pass by, at this w.  A
-    solver that minimises nothing has its accuracy or error measured.
+    enough: the gap from which on it is in vain; working_set: is chosen anew while all rows pass by, at this w; saved:
+    the checkpoint that the state is from, where none has looked at its dual variables yet: InputError where they are
+    not allowed, since what is certified by them is untrue.  A solver that minimises nothing has its accuracy or error
+    measured.
     """
     if not solver.capabilities.minimises:
         completion = solver.completion(state) if isinstance(solver, OwnDecisions) else None
@@ -63,7 +68,9 @@ def certified(
         if working_set is not None:
             working_set.begin_reading(anew=True)
 
-        def seen_block(block: Block, scores: np.ndarray) -> None:
+        def seen_block(block: Block, scores: np.ndarray, alpha: np.ndarray | None = alpha) -> None:
+            if saved is not None and alpha is not None and not problem.allows(alpha[block.rows], block):
+                raise InputError(f"{saved}: holds dual variables beyond their bounds; it is damaged, start afresh")
             if working_set is not None and isinstance(solver, TellsShares):
                 offer_shares(solver, state, block, scores, working_set)
 

@@ -197,10 +197,12 @@ class OuterLoop(Run):
         self.emit("certifying")
         found = certified(
             self.plan.solver, self.state, self.weights(), lambda: self.read(self.following()), self.watch.stop,
-            enough, working_set,
+            enough, working_set, self.unchecked,
         )  # fmt: skip
         if found is None:
             return None
+        if not isinstance(found, Missed):
+            self.unchecked = None
         self.tally.attempted(found.share if isinstance(found, Missed) else 1.0)
         self.watch.on_event(certificate_event(self.progress.outer, self.seconds(), found))
         return found if isinstance(found, Missed) else self.keep(found)
@@ -225,9 +227,10 @@ class OuterLoop(Run):
         return "max-seconds" if not whole and self.seconds() > self.plan.settings.max_seconds else None
 
     def _last_certificate(self) -> Certificate | None:
-        """The certificate of the result, taken now unless nothing has moved since the last one; None where stopped."""
+        """The certificate of the result, taken now unless nothing has moved since the last one, which this run has
+        taken; None where stopped."""
         progress, solver = self.progress, self.plan.solver
-        if progress.current and progress.certificate:
+        if progress.current and progress.certificate and self.unchecked is None:
             return Certificate(**progress.certificate)
         if isinstance(solver, CertifiesItself):
             solver.settle(self.state, self.every_row)

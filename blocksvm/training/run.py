@@ -58,6 +58,7 @@ class Run:
         self.make_executor = executor
         self.began = time.perf_counter() if began is None else began
         self.progress, self.tally = Progress(), Tally()
+        self.unchecked: Path | None = None  # the checkpoint whose dual variables no certificate has seen yet
         if plan.resume is not None and checkpoint is not None:
             plan.check_resumed(plan.resume, checkpoint.path)
 
@@ -81,6 +82,7 @@ class Run:
         self.working_set = None if set_bytes is None else WorkingSet(plan.source, set_bytes)
         if plan.resume is not None and self.checkpoint is not None:
             self.progress, self.tally = self.checkpoint.restore(plan, self.state)
+            self.unchecked = self.checkpoint.path
             if isinstance(solver, HoldsRows):
                 solver.resume(self.state, self.every_row)
             if self.working_set is not None:

@@ -192,6 +192,7 @@ class WorkingSet:
         n, most = len(rows), len(self.slots)
         sound = n <= len(self.member) and len(lengths) == len(share) == len(member) == n
         sound = sound and len(saved.get("sums", ())) == 4 and bool((lengths >= 0).all()) and lengths.sum() <= self.room
+        sound = sound and not np.isnan(share).any() and not np.isnan(saved["sums"]).any()
         if not sound or not ((rows >= 0) & (rows < most)).all() or len(np.unique(rows)) < n:
             raise InputError("the checkpoint's working set is of another run; start afresh")
         self.held.rows[:n], self.held_share[:n], self.member[:n] = rows, share, member != 0

@@ -39,9 +39,24 @@ def write_text_attribute(file: h5py.File, name: str, text: str) -> None:
     file.attrs.create(name, text, dtype=h5py.string_dtype("ascii", len(text)))
 
 
+def attribute(file: h5py.File, name: str):
+    """ValueError where it is of a type that h5py does not know."""
+    try:
+        return file.attrs[name]
+    except TypeError as error:
+        raise ValueError(f"the attribute {name} is of an unknown type") from error
+
+
 def text_attribute(file: h5py.File, name: str) -> str:
-    text = file.attrs[name]
+    text = attribute(file, name)
     return text.decode("ascii") if isinstance(text, bytes) else str(text)
+
+
+def version_attribute(file: h5py.File) -> int:
+    version = attribute(file, "format_version")
+    if not isinstance(version, (int, np.integer)):
+        raise ValueError("its format version is no whole number")
+    return int(version)
 
 
 class OpenHdf5(h5py.File):
@@ -72,7 +87,7 @@ def open_hdf5(path: Path, *kinds: str) -> h5py.File:
     try:
         require_same(path, os.fstat(file.id.get_vfd_handle()))
         try:
-            kind, version = text_attribute(file, "blocksvm"), int(file.attrs["format_version"])
+            kind, version = text_attribute(file, "blocksvm"), version_attribute(file)
         except DAMAGE as error:
             if system_number(error) is not None:
                 raise damage(path, error) from error
@@ -89,8 +104,9 @@ def open_hdf5(path: Path, *kinds: str) -> h5py.File:
     return file
 
 
-# what h5py, numpy and we raise on damaged or missing parts of a file
-DAMAGE = (LookupError, OSError, RuntimeError, ValueError, AttributeError, TypeError, ArithmeticError)
+# What h5py, numpy and we raise on damaged or missing parts of a file.  AttributeError, TypeError and the like are
+# faults of a program: where a file can cause one, what it has is looked at before.
+DAMAGE = (LookupError, OSError, RuntimeError, ValueError, ArithmeticError)
 
 
 def has(group, name: str) -> bool:
@@ -118,8 +134,15 @@ def member(group, name: str, kind: type = h5py.Dataset):
     if there is not kind:
         raise ValueError(f"{name} is missing" if there is None else f"{name} is not a {kind.__name__.lower()}")
     found = group[name]
-    if kind is h5py.Dataset and (found.is_virtual or found.external):
-        raise ValueError(f"{name} lies in other files")
+    if kind is h5py.Dataset:
+        if found.is_virtual or found.external:
+            raise ValueError(f"{name} lies in other files")
+        try:
+            known = found.shape is not None and found.dtype is not None
+        except TypeError:
+            known = False
+        if not known:
+            raise ValueError(f"{name} is of an unknown type, or empty")
     return found
 
 
