@@ -130,6 +130,15 @@ def test_one_is_due_when_the_work_is_many_times_its_own():
     assert not policy.due("rows", 0.9, 1e-3, 100.0)
 
 
+def test_a_certificate_above_its_estimate_makes_no_other_wait_but_of_the_set():
+    """Where the set's own estimate was too small, as at the limits of float64, another attempt would be in vain."""
+    policy = CertificatePolicy()
+    for kind in ("rows", "set"):
+        policy.learn(kind, 1e-6, 1e-5)
+    assert policy.due("rows", 0.99e-6, 1e-6, 100.0)
+    assert not policy.due("set", 0.99e-6, 1e-6, 100.0) and policy.due("set", 0.99e-7, 1e-6, 100.0)
+
+
 def test_a_certificate_tells_the_ratio_of_its_kind():
     policy = CertificatePolicy()
     policy.learn("rows", 2e-3, 1.8e-3)
