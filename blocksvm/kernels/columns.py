@@ -8,6 +8,24 @@ from blocksvm.kernels.words import NEWLINE, byte_at, is_blank
 
 
 @kernel
+def count_words(text, end):
+    """(words, lines) of ``text[:end]``, whose last byte is a newline."""
+    words = lines = 0
+    inside = False
+    for p in range(end):
+        c = byte_at(text, p)
+        if c == NEWLINE:
+            lines += 1
+            inside = False
+        elif is_blank(c):
+            inside = False
+        elif not inside:
+            words += 1
+            inside = True
+    return words, lines
+
+
+@kernel
 def read_words(text, end, hashes, starts, stops, line_words):
     """Each word's ``name_hash`` and place in ``text[:end]``, whose last byte is a newline, and how many words a line has
     (int64, with room for all of them); returns how many words there are."""

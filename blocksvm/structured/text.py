@@ -10,8 +10,8 @@ import numpy as np
 from blocksvm.conversion.ids import IdTable
 from blocksvm.errors import InputError, called
 from blocksvm.formats.text import LineLimit, TextInputs
-from blocksvm.kernels.columns import read_words
-from blocksvm.kernels.words import NEWLINE, SPARE
+from blocksvm.kernels.columns import count_words, read_words
+from blocksvm.kernels.words import SPARE
 from blocksvm.rows import shown_name
 
 PIECE = 1 << 22  # bytes read at once
@@ -136,11 +136,10 @@ class Words:
 
     @classmethod
     def of(cls, text: np.ndarray, end: int) -> Words:
-        # a word takes two bytes or more; memory that is not touched is not taken
-        hashes, starts, stops = (np.empty(end // 2, np.int64) for _ in range(3))
-        line_words = np.empty(np.count_nonzero(text[:end] == NEWLINE), np.int64)
-        n = read_words(text, end, hashes, starts, stops, line_words)
-        return cls(hashes[:n], starts[:n], stops[:n], line_words)
+        n_words, n_lines = count_words(text, end)
+        found = cls(*(np.empty(n, np.int64) for n in (n_words, n_words, n_words, n_lines)))
+        read_words(text, end, found.hashes, found.starts, found.stops, found.line_words)
+        return found
 
     def until(self, n_lines: int) -> Words:
         """The words of the first lines."""
