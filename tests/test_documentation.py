@@ -161,6 +161,11 @@ def test_every_page_is_in_the_site():
     assert listed == {*PAGES, *made_pages.GENERATED, "index.md", "changelog.md"} - {"README.md"}
 
 
+def test_the_layout_of_files_is_made():
+    page = made_pages.layout()
+    assert all(title in page for title in ("## A store", "Lines of a store's rows", "## The description of a model"))
+
+
 def test_made_pages_name_everything():
     from blocksvm.learners.methods import NAMES, get_method
 

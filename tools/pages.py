@@ -210,14 +210,15 @@ def keys_of(record, before: str = "") -> list[tuple[str, str]]:
 def layout() -> str:
     """The page of the layout of files: what schema.py and its neighbours say, and the keys of each description."""
     from blocksvm.model import expansion, state
-    from blocksvm.sources.store import arrays, files, history, lines, schema
+    from blocksvm.sources.store import arrays, files, history, schema, tables
     from blocksvm.sources.store.meta import SCHEMAS
 
     parts = ["# Layout of files", "From the code. How to read them is told on [the page about files](files.md)."]
     for title, module in (
         ("A store", schema),
         ("Arrays in any file", arrays),
-        ("Lines of a store's rows", lines),
+        ("Names, labels and lines of a store", tables),
+        ("Lines of a store's rows", tables.write_lines),
         ("Rows added and left out", history),
         ("The state of a solver", state),
         ("Models that stand on rows", expansion),
