@@ -14,7 +14,7 @@ from blocksvm.cli.console import Parser, run
 from blocksvm.errors import InputError
 
 SIZES = {"small": 400_000, "default": 25_000_000, "large": 100_000_000}
-EPILOG = """small takes seconds, default about a minute, large some minutes (besides the first run's compiling)"""
+EPILOG = """small takes seconds, default less than a minute, large some minutes (besides the first run's compiling)"""
 
 
 def parser() -> Parser:

@@ -46,11 +46,11 @@ def parser(solver: str, settings: Settings) -> Parser:
     p.add_argument("store", metavar="STORE.h5")
     p.add_argument("model", metavar="MODEL.h5", help="the model to write")
     method = p.add_argument_group("the solver")
-    names_known = Known(NAMES)
-    method.add_argument("--solver", metavar="NAME", choices=names_known,
+    known = Known(NAMES)
+    method.add_argument("--solver", metavar="NAME", choices=known,
                         help="dual-cd (default), or another of those below")  # fmt: skip
-    method.add_argument("--learner", metavar="NAME", choices=names_known, help="the same for an online learner")
-    method.add_argument("--help-solver", metavar="NAME", choices=names_known,
+    method.add_argument("--learner", metavar="NAME", choices=known, help="the same for an online learner")
+    method.add_argument("--help-solver", metavar="NAME", choices=known,
                         help="tell the settings of a solver or learner, and exit")  # fmt: skip
     add_settings(p, f"settings of {solver}", settings)
     add_settings(p, "the run", RUN_SETTINGS, METHOD, TYPES)
@@ -143,7 +143,7 @@ def main(arguments: list[str]) -> int:
         )
         gap = "no certificate was taken" if last is None else f"last certified relative gap {last:.2e}"
         raise Interrupted(f"interrupted in outer iteration {result.outer + 1}: {gap}{saved}")
-    if not options.json or not told_as_json(options, session.told()):
+    if not told_as_json(options, session.told()):
         from blocksvm.cli.display import folded
 
         print(folded("\n".join(lines), sys.stdout))

@@ -158,8 +158,6 @@ class Parser(argparse.ArgumentParser):
             if text == "--":
                 return [*found, text, *places, *arguments[number + 1 :]]
             known = self._option(text)
-            # --json [FILE]: what stands behind it is its value where it is named like one, or -
-            following = int("".join(arguments[number + 1 : number + 2]).endswith((".json", "-")))
             # a mistyped option is more likely than a value that begins with "--"
             if values and known is None and not text.startswith("--"):
                 found.append(Value(text))
@@ -168,6 +166,8 @@ class Parser(argparse.ArgumentParser):
             values = 0
             if known is not None:
                 action, attached = known
+                # --json [FILE]: what stands behind it is its value where it is named like one, or -
+                following = int("".join(arguments[number + 1 : number + 2]).endswith((".json", "-")))
                 values = 0 if attached else {None: 1, "?": following}.get(action.nargs, action.nargs)
                 values = values if isinstance(values, int) else 0
             elif self._subparsers is None and (text == "-" or not text.startswith("-")):

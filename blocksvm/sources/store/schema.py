@@ -61,8 +61,8 @@ PART = np.dtype(
 )
 
 # Small chunks mix well when blocks are redrawn from them, but each costs some seventeen microseconds of Python to read:
-# some 400 a store where the data allows, between these bounds of nonzeros.  With 800, seven data sets took as many
-# readings and 2 to 15 % longer.
+# some 400 a store where the data allows, between these bounds of nonzeros.  With 800, five data sets took as many
+# readings and 4 to 18 % longer.
 CHUNKS_WANTED = 400
 SMALLEST_CHUNK = 4_096
 LARGEST_CHUNK = 262_144
