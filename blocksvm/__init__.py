@@ -2,7 +2,7 @@
 
     import blocksvm
 
-    blocksvm.split(["train.svm.gz"], "store.h5")                        # text to a store
+    blocksvm.make_store(["train.svm.gz"], "store.h5")                        # text to a store
     with blocksvm.open_store("store.h5") as store:
         for block in blocksvm.iterate_blocks(store, memory=500_000_000):  # rows, a block at a time
             ...

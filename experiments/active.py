@@ -20,10 +20,10 @@ from collections.abc import Callable
 import numpy as np
 import scipy.sparse
 
-from blocksvm.analysis.replay import Rows, in_memory
-from blocksvm.api import fit
-from blocksvm.memory import Budget
-from blocksvm.sources.store.reader import Store
+from blocksvm.base.memory import Budget
+from blocksvm.store.reader import Store
+from blocksvm.theory.replay import Rows, in_memory
+from blocksvm.training.fit import fit
 from experiments.report import machine
 
 COUNTS = (50, 100, 200, 500, 1000, 2000, 5000)

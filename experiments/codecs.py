@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 from numcodecs import blosc
 
-from blocksvm.sources.store.reader import open_store
+from blocksvm.store.reader import open_store
 
 CHOICES = [("lz4", 1), ("lz4", 5), ("lz4", 9), ("lz4hc", 2), ("lz4hc", 5), ("zstd", 1), ("zstd", 5), ("zlib", 5)]
 SHUFFLES = {"shuffle": blosc.SHUFFLE, "bitshuffle": blosc.BITSHUFFLE, "as they are": blosc.NOSHUFFLE}

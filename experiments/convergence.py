@@ -9,8 +9,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from blocksvm.api import fit
-from blocksvm.sources.store.reader import Store
+from blocksvm.store.reader import Store
+from blocksvm.training.fit import fit
 
 MANY = 1 << 40  # bytes: whatever the machine has; a resident block takes what it needs
 

@@ -44,8 +44,8 @@ def load(path: Path):
 
 def separate(options) -> dict:
     """All fits by themselves: seconds, and accuracy by C and fold."""
-    from blocksvm.api import fit
     from blocksvm.sources.matrix import Matrix
+    from blocksvm.training.fit import fit
     from blocksvm.validation.folds import folds_of
 
     X, y = load(options.train)
@@ -66,7 +66,7 @@ def separate(options) -> dict:
 
 def commands(options) -> dict:
     """train once for each fold and C, on stores of the folds."""
-    from blocksvm.sources.store.reader import open_store
+    from blocksvm.store.reader import open_store
     from blocksvm.validation.folds import folds_of
 
     whole = options.folder / "train.h5"
@@ -112,8 +112,8 @@ def liblinear(options) -> dict:
 
 
 def budget(store: Path, options, share: str) -> int:
-    from blocksvm.sources.store.files import open_hdf5, read_meta
-    from blocksvm.vectors import width_of
+    from blocksvm.base.vectors import width_of
+    from blocksvm.store.hdf5_files import open_hdf5, read_meta
 
     with open_hdf5(store, "store") as file:
         meta = read_meta(file)

@@ -21,11 +21,11 @@ from statistics import median
 import numpy as np
 
 from blocksvm.formats import format_named
-from blocksvm.formats.files import FileInputs
+from blocksvm.formats.file_reader import FileInputs
+from blocksvm.formats.format import Reading
 from blocksvm.formats.hashing import reader_of
-from blocksvm.formats.protocol import Reading
 from blocksvm.formats.recipe import Recipe
-from blocksvm.formats.text import TextPiece, TextSource
+from blocksvm.formats.text.text_source import TextPiece, TextSource
 from experiments.report import machine
 
 BYTES = 8_000_000
@@ -71,7 +71,7 @@ def hashed_table(text: bytes, label: str, categorical: str, ignore: str, bits: i
     """A call that reads the rows as scikit-learn's users do: csv.DictReader, numbers as floats, FeatureHasher."""
     from sklearn.feature_extraction import FeatureHasher
 
-    from blocksvm.formats.cells import named_by
+    from blocksvm.formats.tables.cells import named_by
 
     names = next(csv.reader([text.partition(b"\n")[0].decode()]))
     categories, out = named_by(categorical, names, "categorical"), named_by(ignore, names, "ignore") | {label}

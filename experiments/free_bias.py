@@ -35,12 +35,12 @@ def make_store(text: Path, rows: int | None, folder: str) -> tuple[Path, int]:
     """A store of the first rows of a text, two classes as ``load`` has them; and how many rows it has."""
     from sklearn.datasets import dump_svmlight_file
 
-    from blocksvm.conversion.convert import split
+    from blocksvm.conversion.convert import make_store
 
     X, y = load(text, rows)
     dump_svmlight_file(X, y, f"{folder}/rows.svm")
     store = Path(folder) / "rows.h5"
-    split([f"{folder}/rows.svm"], store)
+    make_store([f"{folder}/rows.svm"], store)
     return store, X.shape[0]
 
 

@@ -19,8 +19,8 @@ from pathlib import Path
 
 import numpy as np
 
-from blocksvm.learners import sparse as kernels
-from blocksvm.learners.runner import LearnerState, Runner
+from blocksvm.learners.engine.runner import LearnerState, Runner
+from blocksvm.learners.rules import sparse as kernels
 from experiments import hf_fobos_report as report
 from experiments.report import machine
 

@@ -33,7 +33,7 @@ def command(module: str, *arguments) -> float:
 
 
 def memory_of(store: Path) -> str:
-    from blocksvm.sources.store.files import open_hdf5, read_meta
+    from blocksvm.store.hdf5_files import open_hdf5, read_meta
 
     with open_hdf5(store, "store") as file:
         meta = read_meta(file)

@@ -20,11 +20,11 @@ from pathlib import Path
 
 import numpy as np
 
-from blocksvm.kernels.dual_cd import Limits, Objective, PassArrays, dual_cd_pass
+from blocksvm.kernels.dual_cd_loops import Limits, Objective, PassArrays, dual_cd_pass
 from blocksvm.kernels.shuffle import windowed_order
 from blocksvm.problems.problem import make_problem
-from blocksvm.problems.settings import PROBLEM_SETTINGS
-from blocksvm.sources.store.reader import Store
+from blocksvm.problems.problem_settings import PROBLEM_SETTINGS
+from blocksvm.store.reader import Store
 from blocksvm.training.partition import WINDOW_ROWS
 
 PASSES = 8

@@ -16,7 +16,7 @@ from scipy import sparse
 from sklearn.datasets import load_svmlight_files
 from sklearn.svm import SVC
 
-from blocksvm.api import fit
+from blocksvm.training.fit import fit
 from experiments.report import machine
 
 

@@ -114,8 +114,8 @@ def peer(options, name: str, rule: str, level: float) -> None:
 
 def budget(store: Path, share: str, k: int) -> int:
     """Bytes of memory."""
-    from blocksvm.sources.store.files import open_hdf5, read_meta
-    from blocksvm.vectors import width_of
+    from blocksvm.base.vectors import width_of
+    from blocksvm.store.hdf5_files import open_hdf5, read_meta
 
     with open_hdf5(store, "store") as file:
         meta = read_meta(file)
@@ -127,7 +127,7 @@ def budget(store: Path, share: str, k: int) -> int:
 
 def ours(store: Path, test: tuple, share: str, rule: str, options) -> dict:
     """One run of the command, and how its model predicts the test rows (T, member, known)."""
-    from blocksvm.model.files import load_model
+    from blocksvm.model.model_file import load_model
 
     k = test[1].shape[1]
     with tempfile.TemporaryDirectory(prefix="blocksvm-experiment-") as name:

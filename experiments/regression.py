@@ -61,7 +61,7 @@ def peer(folder: Path, loss: str, level: float, C: float, epsilon: float) -> Non
 
 def ours(store: Path, test: tuple, share: str, loss: str, options) -> dict:
     """One run of the command, and its error on the test rows (T, t)."""
-    from blocksvm.model.files import load_model
+    from blocksvm.model.model_file import load_model
 
     with tempfile.TemporaryDirectory(prefix="blocksvm-experiment-") as name:
         given = ("--loss", loss, "--epsilon", repr(options.epsilon), "--bias", "1")

@@ -16,17 +16,17 @@ from statistics import median
 
 import numpy as np
 
-from blocksvm.api import fit
-from blocksvm.kernels.check import check_rows
-from blocksvm.kernels.dual_cd import Limits, Objective, PassArrays, dual_cd_pass
+from blocksvm.kernels.block_check import check_rows
+from blocksvm.kernels.dual_cd_loops import Limits, Objective, PassArrays, dual_cd_pass
 from blocksvm.kernels.margins import decision_values
 from blocksvm.kernels.shuffle import windowed_order
 from blocksvm.problems.problem import make_problem
-from blocksvm.problems.settings import PROBLEM_SETTINGS
+from blocksvm.problems.problem_settings import PROBLEM_SETTINGS
 from blocksvm.sources.block import Arena, Block
 from blocksvm.sources.source import bytes_of_blocks
-from blocksvm.sources.store import codec
-from blocksvm.sources.store.reader import Store
+from blocksvm.store import codec
+from blocksvm.store.reader import Store
+from blocksvm.training.fit import fit
 from blocksvm.training.partition import FEWEST_WINDOWS, WINDOW_ROWS
 from experiments.processes import compile_kernels, drop_from_cache, read_through, split
 from experiments.report import machine

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import numpy as np
 
-from blocksvm.api import fit
-from blocksvm.sources.store.reader import Store
+from blocksvm.store.reader import Store
+from blocksvm.training.fit import fit
 
 SCHEDULES = ("1", "2", "3", "5", "overlap", "auto")
 

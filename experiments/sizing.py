@@ -15,12 +15,12 @@ import json
 import statistics
 from pathlib import Path
 
-from blocksvm.api import fit
-from blocksvm.conversion.convert import SplitSettings, split
-from blocksvm.kernels.loss import AT_REST, FREE, NEAR, conjugate, direction, stationarity, value
-from blocksvm.problems import loss as losses
-from blocksvm.sources.store.reader import Store
+from blocksvm.conversion.convert import SplitSettings, make_store
+from blocksvm.kernels.loss_placeholders import AT_REST, FREE, NEAR, conjugate, direction, stationarity, value
+from blocksvm.losses import loss as losses
+from blocksvm.store.reader import Store
 from blocksvm.training.certificate import CertificatePolicy
+from blocksvm.training.fit import fit
 from experiments.report import machine
 from experiments.schedules import seconds_to_gap
 from experiments.working_set import budget
@@ -164,7 +164,7 @@ def chunk_table(texts: dict[str, Path], folder: Path, repeats: int) -> str:
         cells = []
         for name, text in texts.items():
             store = folder / name / f"chunks-{length}.h5"
-            split([str(text)], store, SplitSettings(chunk_nonzeros=length, overwrite=True))
+            make_store([str(text)], store, SplitSettings(chunk_nonzeros=length, overwrite=True))
             runs = [seconds_to_gap(store, 1e15, "auto", "auto", budget(store, "8"), GAP) for _ in range(repeats)]
             seconds = statistics.median(run["seconds"] for run in runs)
             cells.append(f"{seconds:.2f} s ({statistics.median(run['readings'] for run in runs):.0f})")
@@ -191,7 +191,7 @@ def main() -> None:
         folder.mkdir(parents=True, exist_ok=True)
         stores[name] = folder / "store.h5"
         if not stores[name].exists():
-            split([str(text)], stores[name], SplitSettings())
+            make_store([str(text)], stores[name], SplitSettings())
         seconds_to_gap(stores[name], 1e15, "2", "auto", budget(stores[name], "8"), 1e-1)  # loads the kernels
         results[name] = map_of(stores[name], options)
     about = machine()

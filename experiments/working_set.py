@@ -35,7 +35,7 @@ ITERATIONS = tuple(round(300 * 1.25**k) for k in range(16))
 
 def budget(store: Path, share: str) -> int:
     """Bytes of memory."""
-    from blocksvm.sources.store.files import open_hdf5, read_meta
+    from blocksvm.store.hdf5_files import open_hdf5, read_meta
 
     with open_hdf5(store, "store") as file:
         meta = read_meta(file)

@@ -12,12 +12,12 @@ import scipy.sparse
 from scipy.optimize import brentq
 from scipy.special import logsumexp
 
-from blocksvm.analysis import report
-from blocksvm.analysis.bounds import bounds_of
-from blocksvm.analysis.comparators import Found, measure
-from blocksvm.analysis.replay import Rows, Run, log_spaced, replay
-from blocksvm.learners.runner import Runner
+from blocksvm.learners.engine.runner import Runner
 from blocksvm.sources.matrix import Matrix
+from blocksvm.theory import regret_report
+from blocksvm.theory.bounds import bounds_of
+from blocksvm.theory.comparators import Found, measure
+from blocksvm.theory.replay import Rows, Run, log_spaced, replay
 
 CASES = [
     ("perceptron", {}),
@@ -117,7 +117,7 @@ def compared(run: Run, X, *vectors) -> list:
 
 def judged(run, found):
     best = min(found, key=lambda u: u.judged[-1])
-    return {bound.name: report.judge(bound, run, found, best) for bound in bounds_of(run)}
+    return {bound.name: regret_report.judge(bound, run, found, best) for bound in bounds_of(run)}
 
 
 class Dense:

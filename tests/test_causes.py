@@ -10,7 +10,7 @@ import pytest
 import scipy.sparse
 
 import blocksvm
-from blocksvm import predict, train
+from blocksvm.commands import predict, train
 
 split = importlib.import_module("blocksvm.split")
 

@@ -12,7 +12,7 @@ import shtab
 from training_cases import run_in_process
 
 from blocksvm.__main__ import COMMANDS
-from blocksvm.completion import SHELLS, commands, main
+from blocksvm.commands.completion import SHELLS, commands, main
 
 
 @pytest.fixture(scope="module")

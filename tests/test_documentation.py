@@ -167,7 +167,7 @@ def test_the_layout_of_files_is_made():
 
 
 def test_made_pages_name_everything():
-    from blocksvm.learners.methods import NAMES, get_method
+    from blocksvm.learners.engine.methods import NAMES, get_method
 
     text = made_pages.settings()
     for name in NAMES:

@@ -15,7 +15,7 @@ import pytest
 from scipy.optimize import minimize
 from training_cases import ROOT, make_store, random_rows
 
-from blocksvm.model.files import load_model
+from blocksvm.model.model_file import load_model
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "extending.md"
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import blocksvm
-from blocksvm.exchange.estimators import to_estimator
+from blocksvm.exchange.sklearn_models import to_estimator
 
 GOLDEN = Path(__file__).resolve().parent / "golden"
 STORES = {"store.h5": "rows.svm", "weighted.h5": "rows.svm", "sets.h5": "sets.svm", "words.h5": "reviews.tsv"}

@@ -13,12 +13,12 @@ import scipy.sparse
 from file_cases import described, put, rewrite_meta, sentences, texts_of
 
 import blocksvm
-from blocksvm import cv, export, info, predict, stream, structure, train
+from blocksvm.base.errors import CONTROLS, InputError, printable, shown_lines
+from blocksvm.base.labels import label_text
 from blocksvm.cli.display.line import Line
 from blocksvm.cli.standard import Diagnostics, Results, drawing
-from blocksvm.errors import CONTROLS, InputError, printable, shown_lines
-from blocksvm.labels import label_text
-from blocksvm.model.files import load_model
+from blocksvm.commands import cv, export, info, predict, stream, structure, train
+from blocksvm.model.model_file import load_model
 
 split = importlib.import_module("blocksvm.split")
 EVIL = "a\x1b[31m\nb\r\u2028\x9b\u202ec"

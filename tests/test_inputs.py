@@ -8,9 +8,9 @@ import json
 
 import pytest
 
-from blocksvm import predict, stream, train
+from blocksvm.base.errors import InputError
 from blocksvm.cli.options import files_named
-from blocksvm.errors import InputError
+from blocksvm.commands import predict, stream, train
 from blocksvm.exchange.forms import import_model
 
 split = importlib.import_module("blocksvm.split")

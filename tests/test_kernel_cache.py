@@ -17,7 +17,7 @@ import pytest
 from training_cases import command, make_store, random_rows
 
 from blocksvm.kernels import inlined, inlined_with, specialised
-from blocksvm.kernels.cache import FILES, FOLDERS
+from blocksvm.kernels.kernel_cache import FILES, FOLDERS
 
 ROOT = Path(__file__).parents[1]
 needs_jit = pytest.mark.skipif(os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"), reason="nothing is compiled")
@@ -269,7 +269,7 @@ def test_a_first_run_says_that_it_compiles_and_a_second_one_has_the_same_bits(tm
 
 # --- the folder -----------------------------------------------------------------------------------------------------
 
-FOLDER = "from blocksvm.kernels.cache import cache_folder; print(json.dumps(str(cache_folder())))"
+FOLDER = "from blocksvm.kernels.kernel_cache import cache_folder; print(json.dumps(str(cache_folder())))"
 
 
 def folder_of(cache: Path, temporary: Path) -> tuple[Path, str]:

@@ -10,13 +10,13 @@ from scipy.optimize import brentq, minimize_scalar
 from training_cases import random_rows, train
 from weighted_rows import WeightedMatrix
 
-from blocksvm.errors import InputError
+from blocksvm.base.errors import InputError
+from blocksvm.base.user_code import by_user
 from blocksvm.kernels import inlined
-from blocksvm.kernels.loss import value
+from blocksvm.kernels.loss_placeholders import value
 from blocksvm.kernels.margins import certificate_sums
-from blocksvm.named import by_user
+from blocksvm.losses.loss import REAL_NUMBERS
 from blocksvm.problems import LOSSES, get_loss
-from blocksvm.problems.loss import REAL_NUMBERS
 from blocksvm.problems.problem import make_problem, problem_settings
 from blocksvm.sources.matrix import Matrix
 

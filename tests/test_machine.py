@@ -10,7 +10,7 @@ import sys
 import pytest
 from training_cases import ROOT, command
 
-from blocksvm import memory
+from blocksvm.base import memory
 from blocksvm.cli import console
 
 

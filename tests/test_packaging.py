@@ -61,8 +61,8 @@ def test_functions_keep_their_names_beside_commands_of_the_same_name():
     import blocksvm.regret
     import blocksvm.split
 
-    assert blocksvm.split.__module__ == "blocksvm.conversion.convert"
-    assert blocksvm.regret.__module__ == "blocksvm.analysis.report"
+    assert blocksvm.commands.split.__module__ == "blocksvm.conversion.convert"
+    assert blocksvm.commands.regret.__module__ == "blocksvm.theory.regret_report"
     assert callable(sys.modules["blocksvm.split"].main)
 
 

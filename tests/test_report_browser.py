@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 from training_cases import ROOT, make_store, random_rows
 
-from blocksvm.api import fit
 from blocksvm.model.trace import TRACED
 from blocksvm.reporting.charts import progress_charts, working_charts
 from blocksvm.reporting.page import page_of
 from blocksvm.reporting.runs import load_runs
-from blocksvm.sources.store.reader import Store
+from blocksvm.store.reader import Store
+from blocksvm.training.fit import fit
 
 pytestmark = pytest.mark.skipif(browser.found() is None, reason="no browser is installed (tools/browser loads one)")
 SCREEN, PHONE, PAPER = (1280, 800), (375, 700), (718, 1000)

@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from structured_cases import agrees, sequences
 
-from blocksvm.errors import InputError
-from blocksvm.structured.learner import order_of
-from blocksvm.structured.protocol import Checked, Row, Structure
-from blocksvm.structured.run import fit_structure
+from blocksvm.base.errors import InputError
+from blocksvm.structured.output_structure import Checked, Row, Structure
+from blocksvm.structured.structured_learner import order_of
+from blocksvm.structured.structured_run import fit_structure
 
 LAST = {"weights": "last"}
 

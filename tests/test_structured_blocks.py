@@ -13,15 +13,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from structured_cases import N_LABELS, sequences
 
-from blocksvm import info, structure
-from blocksvm.errors import InputError
-from blocksvm.memory import Budget
-from blocksvm.sources.store.chunks import Chunks
+from blocksvm.base.errors import InputError
+from blocksvm.base.memory import Budget
+from blocksvm.commands import info, structure
+from blocksvm.store.chunks import Chunks
 from blocksvm.structured import active, get_learner
-from blocksvm.structured.blocks import Block, Spooled, Whole
-from blocksvm.structured.checkpoint import Checkpoint
-from blocksvm.structured.run import fit_structure
-from blocksvm.structured.settings import RUN
+from blocksvm.structured.example_blocks import Block, Spooled, Whole
+from blocksvm.structured.structured_checkpoint import Checkpoint
+from blocksvm.structured.structured_run import fit_structure
+from blocksvm.structured.structured_settings import RUN
 from blocksvm.structured.task import training_of
 
 LENGTHS = (2, 1, 3, 2, 1, 2, 3)
@@ -285,7 +285,7 @@ WORDS = ["--task", "chunks", "--learner", "frank-wolfe", "-C", "0.1", "--tol", "
 
 
 def test_the_command_resumes(text, tmp_path, run_in_process):
-    from blocksvm.model.structured import load_structured
+    from blocksvm.model.structured_model import load_structured
 
     keep = ["--checkpoint", tmp_path / "run.ckpt", "--resume"]
     assert run_in_process(structure.main, "train", text, tmp_path / "a", *WORDS, "--epochs", 4).code == 0

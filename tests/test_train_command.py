@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from training_cases import command, make_store, random_rows, run_in_process, svmlight, train
 
-from blocksvm.errors import InputError
-from blocksvm.model.files import load_model
-from blocksvm.predict import main as predict_main
-from blocksvm.problems.settings import PROBLEM_SETTINGS
-from blocksvm.train import main as train_main
+from blocksvm.base.errors import InputError
+from blocksvm.commands.predict import main as predict_main
+from blocksvm.commands.train import main as train_main
+from blocksvm.model.model_file import load_model
+from blocksvm.problems.problem_settings import PROBLEM_SETTINGS
 
 
 @pytest.fixture(scope="module")

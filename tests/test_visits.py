@@ -14,15 +14,15 @@ import reference_losses
 from training_cases import looped, make_store, opened, random_rows, train
 
 from blocksvm.learners import LEARNERS
-from blocksvm.solvers.protocol import State
+from blocksvm.solvers.solver import State
 from blocksvm.sources.block import Block
 from blocksvm.sources.matrix import Matrix
-from blocksvm.sources.store.reader import Store
+from blocksvm.store.reader import Store
 from blocksvm.training.certificate import certify
 from blocksvm.training.loop import OuterLoop
 from blocksvm.training.plan import Plan
 from blocksvm.training.schedule import Fixed, PassStats
-from blocksvm.training.settings import TrainSettings
+from blocksvm.training.train_settings import TrainSettings
 from blocksvm.training.visit import ThisProcess, VisitResult, VisitTask, add, merge, part_of, run_visit
 
 # -- a process of its own --------------------------------------------------------------------------------------------

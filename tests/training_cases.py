@@ -15,19 +15,19 @@ import numpy as np
 import scipy.sparse
 
 from blocksvm.cli.console import run as run_command
-from blocksvm.conversion.convert import SplitSettings, split
+from blocksvm.conversion.convert import SplitSettings, make_store
 from blocksvm.exchange.forms import import_model
 from blocksvm.exchange.linear import save_imported
-from blocksvm.model.state import describe_checkpoint
+from blocksvm.model.solver_state import describe_checkpoint
 from blocksvm.model.takeover import EarlierModels
-from blocksvm.solvers.protocol import PassResult, Visit
+from blocksvm.solvers.solver import PassResult, Visit
 from blocksvm.sources.matrix import Matrix
-from blocksvm.sources.store.reader import Store
+from blocksvm.store.reader import Store
+from blocksvm.training.checkpoint import Checkpoint
 from blocksvm.training.loop import OuterLoop
 from blocksvm.training.plan import Plan
 from blocksvm.training.run import Watch
-from blocksvm.training.saving import Checkpoint
-from blocksvm.training.settings import TrainSettings
+from blocksvm.training.train_settings import TrainSettings
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 ROOT = Path(__file__).resolve().parents[1]
@@ -65,7 +65,7 @@ def make_store(folder: Path, X, y=None, name="rows", chunk_nonzeros=None, **opti
     """A store of (X, y), or of text if X is a string."""
     text, store = folder / f"{name}.svm", folder / f"{name}.h5"
     text.write_text(X if isinstance(X, str) else svmlight(X, y))
-    split([str(text)], store, SplitSettings(chunk_nonzeros=chunk_nonzeros, **options))
+    make_store([str(text)], store, SplitSettings(chunk_nonzeros=chunk_nonzeros, **options))
     return store
 
 

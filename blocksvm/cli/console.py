@@ -17,12 +17,12 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from blocksvm import __version__
+from blocksvm.base.errors import InputError, nearest, one_of, speak_options, system_sentence
+from blocksvm.base.inputs import one_run
+from blocksvm.base.memory import BESIDES, megabytes, memory_limit
+from blocksvm.base.user_code import begin_anew, by_user
 from blocksvm.cli.standard import OutputClosed, standard_streams
-from blocksvm.errors import InputError, nearest, one_of, speak_options, system_sentence
-from blocksvm.inputs import one_run
 from blocksvm.kernels.notices import show_with
-from blocksvm.memory import BESIDES, megabytes, memory_limit
-from blocksvm.named import begin_anew, by_user
 
 UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 UNITS |= {"KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}

@@ -11,17 +11,17 @@ from pathlib import Path
 
 import numpy as np
 
-from blocksvm.conversion.earlier import EarlierRows
-from blocksvm.conversion.idf import FeatureIdf, KnownIdf
-from blocksvm.conversion.ids import IdTable, NameTable
-from blocksvm.conversion.labels import LabelTable, RowError
+from blocksvm.base.errors import InputError, said
+from blocksvm.base.row_batch import RowBatch
+from blocksvm.conversion.earlier_rows import EarlierRows
+from blocksvm.conversion.feature_ids import IdTable, NameTable
+from blocksvm.conversion.idf_counts import FeatureIdf, KnownIdf
+from blocksvm.conversion.label_table import LabelTable, RowError
 from blocksvm.conversion.spool import Spool, SpooledRows, join
-from blocksvm.errors import InputError, said
-from blocksvm.kernels.idf import weigh_rows
+from blocksvm.kernels.idf_loops import weigh_rows
 from blocksvm.kernels.shuffle import renumber_rows
-from blocksvm.rows import RowBatch
-from blocksvm.sources.store.schema import ROW, WEIGHTED_ROW, chunk_nonzeros
-from blocksvm.sources.store.writer import StoreWriter
+from blocksvm.store.schema import ROW, WEIGHTED_ROW, chunk_nonzeros
+from blocksvm.store.writer import StoreWriter
 
 NONE = np.empty(0, np.int64)
 

@@ -7,9 +7,9 @@ from typing import Protocol
 
 import numpy as np
 
+from blocksvm.base.errors import InputError, called, said
 from blocksvm.conversion.number_lines import NumberLines
-from blocksvm.errors import InputError, called, said
-from blocksvm.sources.store.reader import Store
+from blocksvm.store.reader import Store
 
 OLDEST = "oldest:"
 BINS = 1 << 16  # of row numbers, in a search for the age at which rows are left out

@@ -13,21 +13,21 @@ from scipy import sparse
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from blocksvm import api
-from blocksvm.errors import InputError
-from blocksvm.estimators.base import INTERCEPT, MACHINE, Classifier, Estimator, Regressor, Training
+from blocksvm.base.errors import InputError
+from blocksvm.base.settings import Settings
+from blocksvm.estimators.estimator import INTERCEPT, MACHINE, Classifier, Estimator, Regressor, Training
+from blocksvm.estimators.fit_rows import FLOATS, compressed, is_store, pieces_of
 from blocksvm.estimators.parameters import Parameter, parameters_of, with_parameters
-from blocksvm.estimators.rows import FLOATS, compressed, is_store, pieces_of
 from blocksvm.model.probabilities import ISOTONIC, LINKS, PLATT, known_link
 from blocksvm.problems import get_loss
-from blocksvm.problems.settings import CRAMMER_SINGER, PROBLEM_SETTINGS, WITH_CLASSES
-from blocksvm.settings import Settings
+from blocksvm.problems.problem_settings import CRAMMER_SINGER, PROBLEM_SETTINGS, WITH_CLASSES
 from blocksvm.solvers.dual_methods import METHOD as DUAL_CD
 from blocksvm.solvers.kernel_machine import METHOD as KERNEL
 from blocksvm.solvers.pegasos import METHOD as PEGASOS
-from blocksvm.solvers.protocol import SavedRun
+from blocksvm.solvers.solver import SavedRun
+from blocksvm.training import fit as api
 from blocksvm.training.run_settings import RUN_SETTINGS
-from blocksvm.training.settings import TrainSettings
+from blocksvm.training.train_settings import TrainSettings
 
 TOL = 1e-4
 # Passes over a matrix this small cost next to nothing: there the optimum is sought to rounding, by the projected

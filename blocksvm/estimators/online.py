@@ -15,17 +15,17 @@ from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import _check_partial_fit_first_call
 from sklearn.utils.validation import _check_sample_weight
 
-from blocksvm.errors import InputError
-from blocksvm.estimators.base import INTERCEPT, MACHINE, Classifier, Estimator, Regressor
+from blocksvm.base.errors import InputError
+from blocksvm.base.labels import Labels
+from blocksvm.base.settings import Settings
+from blocksvm.estimators.estimator import INTERCEPT, MACHINE, Classifier, Estimator, Regressor
+from blocksvm.estimators.fit_rows import compressed
 from blocksvm.estimators.parameters import Parameter, parameters_of, with_parameters
-from blocksvm.estimators.rows import compressed
-from blocksvm.labels import Labels
 from blocksvm.learners import get_learner
-from blocksvm.learners.loops import ROWS
-from blocksvm.learners.protocol import NUMBERS, SHARED
-from blocksvm.learners.runner import LearnerState, Runner
-from blocksvm.problems.settings import PROBLEM_SETTINGS
-from blocksvm.settings import Settings
+from blocksvm.learners.engine.learner import NUMBERS, SHARED
+from blocksvm.learners.engine.loops import ROWS
+from blocksvm.learners.engine.runner import LearnerState, Runner
+from blocksvm.problems.problem_settings import PROBLEM_SETTINGS
 from blocksvm.sources.matrix import Matrix
 from blocksvm.training.run_settings import FREE
 
@@ -191,7 +191,7 @@ class Online(Estimator):
 
 def empty_state(runner: Runner, d: int) -> dict[str, np.ndarray]:
     """The arrays with which a learner begins, as ``OnlineSolver`` names and shapes them."""
-    from blocksvm.learners.solver import EPOCHS_LENGTH, LAST
+    from blocksvm.learners.engine.online_solver import EPOCHS_LENGTH, LAST
 
     new = runner.new_state(d)
     features = new.columns if runner.feature_numbers() == 1 else new.columns.reshape(d + 1, -1)

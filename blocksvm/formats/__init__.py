@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from blocksvm.errors import InputError, called, one_of, said
-from blocksvm.named import imported, object_at
+from blocksvm.base.errors import InputError, called, one_of, said
+from blocksvm.base.user_code import imported, object_at
 
 # name -> where its Format is; loaded when it is first wanted
 FORMATS = {
-    "svmlight": "blocksvm.formats.svmlight:SVMLIGHT",
-    "svmlight-named": "blocksvm.formats.multilabel:NAMED_LABELS",
-    "multilabel": "blocksvm.formats.multilabel:MULTILABEL",
-    "vw": "blocksvm.formats.vw:VW",
-    "documents": "blocksvm.formats.documents:DOCUMENTS",
-    "csv": "blocksvm.formats.cells:CSV",
-    "tsv": "blocksvm.formats.cells:TSV",
-    "criteo": "blocksvm.formats.cells:CRITEO",
-    "npz": "blocksvm.formats.numpy_files:NPZ",
-    "npy": "blocksvm.formats.numpy_files:NPY",
-    "h5ad": "blocksvm.formats.anndata:H5AD",
-    "parquet": "blocksvm.formats.arrow_files:PARQUET",
-    "arrow": "blocksvm.formats.arrow_files:ARROW",
+    "svmlight": "blocksvm.formats.text.svmlight:SVMLIGHT",
+    "svmlight-named": "blocksvm.formats.text.multilabel:NAMED_LABELS",
+    "multilabel": "blocksvm.formats.text.multilabel:MULTILABEL",
+    "vw": "blocksvm.formats.text.vw:VW",
+    "documents": "blocksvm.formats.text.documents:DOCUMENTS",
+    "csv": "blocksvm.formats.tables.cells:CSV",
+    "tsv": "blocksvm.formats.tables.cells:TSV",
+    "criteo": "blocksvm.formats.tables.cells:CRITEO",
+    "npz": "blocksvm.formats.matrices.numpy_files:NPZ",
+    "npy": "blocksvm.formats.matrices.numpy_files:NPY",
+    "h5ad": "blocksvm.formats.matrices.h5ad:H5AD",
+    "parquet": "blocksvm.formats.tables.arrow_files:PARQUET",
+    "arrow": "blocksvm.formats.tables.arrow_files:ARROW",
 }
 AUTO = "auto"
 OF_FILES = ("npz", "npy", "h5ad", "parquet", "arrow")  # told by their first bytes, and not loaded to be asked
@@ -38,7 +38,7 @@ def format_named(name: str):
     except ImportError as error:
         raise InputError(f"{said('format', name)}: cannot be loaded ({error}); name an importable format") from error
     if not hasattr(found, "reader"):
-        raise InputError(f"{said('format', name)}: is no format; see blocksvm/formats/protocol.py")
+        raise InputError(f"{said('format', name)}: is no format; see blocksvm/formats/format.py")
     return found
 
 

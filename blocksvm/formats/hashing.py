@@ -7,13 +7,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from blocksvm.errors import called
+from blocksvm.base.errors import called
+from blocksvm.base.row_batch import RowBatch
 from blocksvm.formats import format_named
-from blocksvm.formats.idf import WeighingReader
-from blocksvm.formats.protocol import Reader, Reading, Room
-from blocksvm.formats.text import TextPiece
-from blocksvm.kernels.table import hash_rows
-from blocksvm.rows import RowBatch
+from blocksvm.formats.format import Reader, Reading, Room
+from blocksvm.formats.text.text_source import TextPiece
+from blocksvm.formats.weighing import WeighingReader
+from blocksvm.kernels.hash_table import hash_rows
 
 
 class HashingReader:

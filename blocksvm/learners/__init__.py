@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from importlib import import_module
 
-from blocksvm.errors import InputError, one_of
-from blocksvm.named import imported
+from blocksvm.base.errors import InputError, one_of
+from blocksvm.base.user_code import imported
 
 # name -> (file, attribute)
 LEARNERS = {
@@ -46,7 +46,7 @@ def get_learner(name: str):
     if name in LEARNERS:
         module, attribute = LEARNERS[name]
         return getattr(import_module(f"blocksvm.learners.{module}"), attribute)
-    from blocksvm.learners.protocol import Learner
+    from blocksvm.learners.engine.learner import Learner
 
     if ":" not in name:
         more = ", or name it as module:attribute"
@@ -56,5 +56,5 @@ def get_learner(name: str):
     except ImportError as error:
         raise InputError(f"{name}: cannot be imported: {error}") from error
     if not isinstance(found, Learner):
-        raise InputError(f"{name}: is no learner; it must be a blocksvm.learners.protocol.Learner")
+        raise InputError(f"{name}: is no learner; it must be a blocksvm.learners.engine.learner.Learner")
     return found

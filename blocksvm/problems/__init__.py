@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from importlib import import_module
 
-from blocksvm.errors import InputError, one_of, said
-from blocksvm.named import check_followed, imported
+from blocksvm.base.errors import InputError, one_of, said
+from blocksvm.base.user_code import check_followed, imported
 
 LOSSES = {
     "hinge": "box:HINGE",
@@ -36,12 +36,12 @@ def get_loss(name: str):
     if name in LOSSES:
         module, attribute = LOSSES[name].split(":")
         return getattr(import_module(f"{__name__}.{module}"), attribute)
-    from blocksvm.problems.loss import Loss
+    from blocksvm.losses.loss import Loss
 
     try:
         loss = imported(name, "loss")
     except ImportError as error:
         raise InputError(f"{said('loss', name)}: cannot be imported ({error})") from error
     if not isinstance(loss, Loss):
-        raise InputError(f"{said('loss', name)}: is no Loss; see blocksvm/problems/loss.py")
+        raise InputError(f"{said('loss', name)}: is no Loss; see blocksvm/losses/loss.py")
     return loss

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from blocksvm.errors import InputError
+from blocksvm.base.errors import InputError
+from blocksvm.base.settings import plain
 from blocksvm.model.trace import read_trace
-from blocksvm.settings import plain
 
 LOSS = "cumulative_loss"
 # what a start says beside the settings of the run

@@ -10,8 +10,8 @@ from typing import Self
 
 import numpy as np
 
-from blocksvm.errors import InputError
-from blocksvm.labels import NUMBERS, Coding, Labels
+from blocksvm.base.errors import InputError
+from blocksvm.base.labels import NUMBERS, Coding, Labels
 from blocksvm.sources.block import Arena, Block, block_bytes, carve_block, row_bytes
 
 

@@ -14,13 +14,13 @@ from functools import partial
 
 import numpy as np
 
-from blocksvm.errors import InputError
+from blocksvm.base.errors import InputError
+from blocksvm.base.row_batch import RowBatch
 from blocksvm.formats import AUTO, format_named, settled
-from blocksvm.formats.files import FileInputs, RowPiece, inputs_of
+from blocksvm.formats.file_reader import FileInputs, RowPiece, inputs_of
+from blocksvm.formats.format import EXPANSION, Reader, Reading, SpareRooms, parse_skipping
 from blocksvm.formats.hashing import reader_of
-from blocksvm.formats.protocol import EXPANSION, Reader, Reading, SpareRooms, parse_skipping
-from blocksvm.formats.text import LineLimit, TextPiece
-from blocksvm.rows import RowBatch
+from blocksvm.formats.text.text_source import LineLimit, TextPiece
 
 PIECE_BYTES = 4_000_000  # of a table: fewer rows at once take longer to decode
 TEXT_BYTES = 1_000_000  # of text: more leave the caches before they are learned from, less cost the interpreter more

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from importlib import import_module
 
-from blocksvm.errors import InputError, one_of, said
+from blocksvm.base.errors import InputError, one_of, said
 
 # name -> (file, attribute)
 LEARNERS = {

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from blocksvm.structured.blocks import Block
-from blocksvm.structured.protocol import Row, Structure
+from blocksvm.structured.example_blocks import Block
+from blocksvm.structured.output_structure import Row, Structure
 
 Active = dict[bytes, float]
 OVERHEAD = 250  # bytes of an entry of the dict, beside the output

@@ -12,10 +12,10 @@ import re
 import numpy as np
 from xxhash import xxh3_64_intdigest
 
-from blocksvm.errors import InputError, said
+from blocksvm.base.errors import InputError, said
 from blocksvm.kernels.arborescence import tags_between
+from blocksvm.structured.column_text import ColumnText
 from blocksvm.structured.templates import Part, attribute_hashes, mixed, part_of, shifted
-from blocksvm.structured.text import ColumnText
 from blocksvm.structured.trees import arc_bounds_of
 
 ENDS = re.compile(r"([hm])(.+)")

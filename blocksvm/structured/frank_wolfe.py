@@ -27,15 +27,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from blocksvm.errors import InputError
+from blocksvm.base.errors import InputError
+from blocksvm.base.memory import Budget
 from blocksvm.kernels.sparse_rows import add_to
-from blocksvm.memory import Budget
-from blocksvm.sources.store.chunks import Chunks
+from blocksvm.store.chunks import Chunks
 from blocksvm.structured import active
-from blocksvm.structured.blocks import Block, Blocks
-from blocksvm.structured.learner import EXAMPLES, Machine, Report, StructuredLearner, key_of, order_of, score
-from blocksvm.structured.protocol import Row, Structure, combination
-from blocksvm.structured.settings import FRANK_WOLFE as SETTINGS
+from blocksvm.structured.example_blocks import Block, Blocks
+from blocksvm.structured.output_structure import Row, Structure, combination
+from blocksvm.structured.structured_learner import EXAMPLES, Machine, Report, StructuredLearner, key_of, order_of, score
+from blocksvm.structured.structured_settings import FRANK_WOLFE as SETTINGS
 
 ROW_OVERHEAD = 500  # bytes of a row's two arrays, its object and the example's dict, beside the entries
 DIRECTIONS = "the examples' parts of the weights"

@@ -8,16 +8,16 @@ from functools import partial
 
 import numpy as np
 
-from blocksvm.errors import InputError, printable
-from blocksvm.model.structured import StructuredModel
-from blocksvm.rows import shown_name
+from blocksvm.base.errors import InputError, printable
+from blocksvm.base.row_batch import shown_name
+from blocksvm.model.structured_model import StructuredModel
+from blocksvm.structured.column_text import ColumnText, codes_in, read_columns
 from blocksvm.structured.evaluation import chunk_counts
 from blocksvm.structured.feature_table import found_again
-from blocksvm.structured.parts import ColumnParts, Part
 from blocksvm.structured.sequences import Sequences
 from blocksvm.structured.task import Examples, Task
 from blocksvm.structured.templates import WITH_TAGS, WITHOUT_TAGS, Templates
-from blocksvm.structured.text import ColumnText, codes_in, read_columns
+from blocksvm.structured.text_parts import ColumnParts, Part
 
 MOST_LABELS = 1000
 

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import numpy as np
 
-from blocksvm.errors import InputError, one_of, said
-from blocksvm.model.structured import StructuredModel
-from blocksvm.named import by_user, imported
-from blocksvm.structured.blocks import Blocks, Whole
-from blocksvm.structured.parts import Parts, collected_parts
-from blocksvm.structured.protocol import Checked, Structure
+from blocksvm.base.errors import InputError, one_of, said
+from blocksvm.base.user_code import by_user, imported
+from blocksvm.model.structured_model import StructuredModel
+from blocksvm.structured.example_blocks import Blocks, Whole
+from blocksvm.structured.output_structure import Checked, Structure
+from blocksvm.structured.text_parts import Parts, collected_parts
 
 # name -> (file, attribute)
 TASKS = {

@@ -20,8 +20,8 @@ from functools import cached_property
 import numpy as np
 from xxhash import xxh3_64_intdigest
 
-from blocksvm.errors import InputError, said
-from blocksvm.structured.text import Column, ColumnText
+from blocksvm.base.errors import InputError, said
+from blocksvm.structured.column_text import Column, ColumnText
 
 PART = re.compile(r"(w|t|c\d{1,3})(?:\.(lower|shape|prefix\d|suffix\d))?\[(-?\d{1,3})\]")
 WINDOW = " ".join(f"{c}[{d}]" for c in "wt" for d in range(-2, 3))

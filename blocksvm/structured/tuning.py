@@ -13,13 +13,13 @@ from dataclasses import dataclass
 import numpy as np
 from xxhash import xxh3_64_intdigest
 
-from blocksvm.errors import InputError, called, said
-from blocksvm.model.structured import StructuredModel
-from blocksvm.named import imported
-from blocksvm.rows import shown_name
+from blocksvm.base.errors import InputError, called, said
+from blocksvm.base.row_batch import shown_name
+from blocksvm.base.user_code import imported
+from blocksvm.model.structured_model import StructuredModel
 from blocksvm.structured.candidates import CandidateLists
+from blocksvm.structured.column_text import read_text
 from blocksvm.structured.task import Examples, Learned, Task
-from blocksvm.structured.text import read_text
 
 SEPARATOR = b"|||"
 CANDIDATE_BYTES = 60  # of a text's object, beside its characters

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from blocksvm.memory import Budget
-from blocksvm.solvers.protocol import SHARE, Solver
+from blocksvm.base.memory import Budget
+from blocksvm.solvers.solver import SHARE, Solver
 from blocksvm.sources.block import INDEX_BYTES
 from blocksvm.sources.source import Source, bytes_of_blocks
 from blocksvm.training import working_set
 from blocksvm.training.partition import Partition
-from blocksvm.training.settings import AUTO, TrainSettings
+from blocksvm.training.train_settings import AUTO, TrainSettings
 
 TABLE_BYTES = 120  # of tables for each chunk
 SET_SHARE = 0.5  # of what the blocks would get, for the working set

@@ -26,7 +26,7 @@ ABOUT = (
 
 def budget(store: Path, text_bytes: int) -> int:
     """An eighth of the text; in data too small or wide for that, room for weights and alpha comes on top of it."""
-    from blocksvm.sources.store.files import open_hdf5, read_meta
+    from blocksvm.store.hdf5_files import open_hdf5, read_meta
 
     with open_hdf5(store, "store") as file:
         meta = read_meta(file)

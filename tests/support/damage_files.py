@@ -15,7 +15,7 @@ from support.damage import Verdict, damaged, judge
 from support.h5ad import write_h5ad
 
 from blocksvm.cli.console import run
-from blocksvm.conversion.convert import SplitSettings, split
+from blocksvm.conversion.convert import SplitSettings, make_store
 
 RUN = "--schedule 2 --quiet"
 SCORES = "{here}/out.txt --scores --overwrite --quiet"
@@ -122,7 +122,7 @@ def prepare(folder: Path) -> None:
     (folder / "s.txt").write_text("".join(f"w{draw.integers(9)} {t}\n{'' if t == 'O' else chr(10)}"
                                           for t in draw.choice(["O", "B-NP"], 60)))  # fmt: skip
     # a store of several chunks, so that each table has several entries
-    split([str(folder / "s.svm")], folder / "s.h5", SplitSettings(chunk_nonzeros=64))
+    make_store([str(folder / "s.svm")], folder / "s.h5", SplitSettings(chunk_nonzeros=64))
     for words in PREPARED:
         unheard(words, here=folder)
     write_foreign(folder, X[:60, :12].tocsr(), y[:60])

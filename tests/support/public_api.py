@@ -14,8 +14,8 @@ from pathlib import Path
 import blocksvm
 from blocksvm import estimators
 from blocksvm.__main__ import COMMANDS
-from blocksvm.learners.methods import NAMES, get_method
-from blocksvm.settings import REQUIRED, Settings
+from blocksvm.base.settings import REQUIRED, Settings
+from blocksvm.learners.engine.methods import NAMES, get_method
 
 FILE = Path(__file__).resolve().parents[1] / "public_api.txt"
 

@@ -217,8 +217,8 @@ def trace_line(line: bytes) -> bytes:
 
 def verify(path: Path) -> None:
     """Every checksum of a file of ours."""
-    from blocksvm.model.state import verify_state
-    from blocksvm.sources.store.reader import Store
+    from blocksvm.model.solver_state import verify_state
+    from blocksvm.store.reader import Store
 
     if path.suffix != ".h5":
         return
@@ -277,7 +277,7 @@ def killed(work: Work, moment: float | None, call: int | None, folder: Path) -> 
 
 def saved_at(path: Path) -> str:
     """Of a model that a stream has saved on its way."""
-    from blocksvm.model.files import describe_model
+    from blocksvm.model.model_file import describe_model
 
     seen = describe_model(path)["progress"]["rows"]
     assert seen and seen % SAVE_EVERY == 0, f"a save of {seen} rows"
