@@ -31,16 +31,16 @@ def load(path: Path, rows: int | None):
     return X[:rows], np.where(y[:rows] == y.max(), 1.0, -1.0)
 
 
-def make_store(text: Path, rows: int | None, folder: str) -> tuple[Path, int]:
+def store_of(text: Path, rows: int | None, folder: str) -> tuple[Path, int]:
     """A store of the first rows of a text, two classes as ``load`` has them; and how many rows it has."""
     from sklearn.datasets import dump_svmlight_file
 
-    from blocksvm.conversion.convert import make_store
+    from blocksvm.conversion.convert import write_store
 
     X, y = load(text, rows)
     dump_svmlight_file(X, y, f"{folder}/rows.svm")
     store = Path(folder) / "rows.h5"
-    make_store([f"{folder}/rows.svm"], store)
+    write_store([f"{folder}/rows.svm"], store)
     return store, X.shape[0]
 
 
@@ -91,7 +91,7 @@ def main() -> None:
             peer(Path(text), options.rows, float(C or 1), options.peer)
             return
         with tempfile.TemporaryDirectory(prefix="blocksvm-experiment-") as folder:
-            store, n_rows = make_store(Path(text), options.rows, folder)
+            store, n_rows = store_of(Path(text), options.rows, folder)
             runs: dict[str, list[dict]] = {}
             for _ in range(options.repeats):
                 for share in ("8", "mem"):

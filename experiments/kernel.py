@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from blocksvm.cli.console import size
-from experiments.free_bias import cells_of, load, make_store
+from experiments.free_bias import cells_of, load, store_of
 from experiments.processes import must, run_module
 from experiments.report import machine
 from experiments.solvers.blocksvm import train
@@ -66,7 +66,7 @@ def main() -> None:
             peer(Path(text), options.rows, float(C), float(gamma), options.peer, options.memory / 1e6)
             return
         with tempfile.TemporaryDirectory(prefix="blocksvm-experiment-") as folder:
-            store, n_rows = make_store(Path(text), options.rows, folder)
+            store, n_rows = store_of(Path(text), options.rows, folder)
             given = ("--solver", "kernel", "--gamma", gamma, "-C", C, "--bias", "free", "--tol", repr(options.tol))
             runs: dict[str, list[dict]] = {}
             for _ in range(options.repeats):

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 import blocksvm
-from blocksvm.conversion.convert import SplitSettings, make_store
+from blocksvm.conversion.convert import SplitSettings, write_store
 from blocksvm.model.measures import SetMeasures
 from blocksvm.model.scoring import StoreScorer
 from experiments.report import machine
@@ -31,7 +31,7 @@ MEMORY = 500_000_000
 
 def store_of(text: str, folder: Path, name: str, sets: bool) -> Path:
     path = folder / f"{name}.h5"
-    make_store([text], path, SplitSettings(format="multilabel" if sets else "auto"))
+    write_store([text], path, SplitSettings(format="multilabel" if sets else "auto"))
     return path
 
 

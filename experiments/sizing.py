@@ -15,7 +15,7 @@ import json
 import statistics
 from pathlib import Path
 
-from blocksvm.conversion.convert import SplitSettings, make_store
+from blocksvm.conversion.convert import SplitSettings, write_store
 from blocksvm.kernels.loss_placeholders import AT_REST, FREE, NEAR, conjugate, direction, stationarity, value
 from blocksvm.losses import loss as losses
 from blocksvm.store.reader import Store
@@ -164,7 +164,7 @@ def chunk_table(texts: dict[str, Path], folder: Path, repeats: int) -> str:
         cells = []
         for name, text in texts.items():
             store = folder / name / f"chunks-{length}.h5"
-            make_store([str(text)], store, SplitSettings(chunk_nonzeros=length, overwrite=True))
+            write_store([str(text)], store, SplitSettings(chunk_nonzeros=length, overwrite=True))
             runs = [seconds_to_gap(store, 1e15, "auto", "auto", budget(store, "8"), GAP) for _ in range(repeats)]
             seconds = statistics.median(run["seconds"] for run in runs)
             cells.append(f"{seconds:.2f} s ({statistics.median(run['readings'] for run in runs):.0f})")
@@ -191,7 +191,7 @@ def main() -> None:
         folder.mkdir(parents=True, exist_ok=True)
         stores[name] = folder / "store.h5"
         if not stores[name].exists():
-            make_store([str(text)], stores[name], SplitSettings())
+            write_store([str(text)], stores[name], SplitSettings())
         seconds_to_gap(stores[name], 1e15, "2", "auto", budget(stores[name], "8"), 1e-1)  # loads the kernels
         results[name] = map_of(stores[name], options)
     about = machine()

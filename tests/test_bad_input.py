@@ -16,7 +16,7 @@ import zstandard
 
 from blocksvm.commands.info import main as info
 from blocksvm.commands.split import main, parser
-from blocksvm.conversion.convert import make_store
+from blocksvm.conversion.convert import write_store
 from blocksvm.formats import FORMATS
 
 GOOD = b"+1 1:0.5 7:2\n-1 2:1.5\n"
@@ -36,7 +36,7 @@ def refused(tmp_path, run_in_process):
         assert "Traceback" not in done.err
         assert done.err.endswith("\n")
         prefix, sentence = done.last_line.split("error: ", 1)
-        assert prefix in ("blocksvm.split: ", "python -m blocksvm.split: ")
+        assert prefix in ("blocksvm split: ", "blocksvm split: ")
         assert 10 < len(sentence) < 600
         assert {path: path.read_bytes() for path in written.iterdir()} == before
         return sentence
@@ -244,7 +244,7 @@ def test_a_store_given_as_text_is_named(tmp_path, refused, run_in_process):
     with h5py.File(other, "w") as file:
         file["x"] = 1
     out = refused.folder / "new.h5"
-    assert refused(store, out) == f"{store}: is a store already; train on it with python -m blocksvm.train"
+    assert refused(store, out) == f"{store}: is a store already; train on it with blocksvm train"
     for path in (model, other):
         assert refused(path, out) == f"{path}: is an HDF5 file, not text; give the text that it was made from"
     done = run_in_process(stream, store, "--learner", "pa1")
@@ -270,7 +270,7 @@ def test_predict_advises_only_what_it_has(tmp_path, run_in_process):
         bad.write_bytes(GOOD + line + b"\n")
         done = run_in_process(predict, tmp_path / "m.h5", bad)
         assert done.code == 2
-        assert done.last_line == f"blocksvm.predict: error: {bad}:3: {says}"
+        assert done.last_line == f"blocksvm predict: error: {bad}:3: {says}"
 
 
 def test_formats_that_are_none_are_named(tmp_path, refused):
@@ -353,7 +353,7 @@ def test_existing_outputs_stay(tmp_path, refused):
     rows.write_bytes(GOOD)
     bad.write_bytes(GOOD * 1000 + b"1 x\n")
     store, other = refused.folder / "s.h5", refused.folder / "new.h5"
-    make_store([str(rows)], store)
+    write_store([str(rows)], store)
     precious = store.read_bytes()
     exists = f"{store}: exists already; choose another name or add --overwrite"
     assert refused(rows, store) == exists
@@ -422,7 +422,7 @@ def test_info_refuses_what_is_no_file_of_ours(tmp_path, run_in_process):
     for path in (text, tmp_path, tmp_path / "none.h5"):
         done = run_in_process(info, path)
         assert (done.code, done.out) == (2, "")
-        assert done.err.startswith(f"blocksvm.info: error: {path}: ")
+        assert done.err.startswith(f"blocksvm info: error: {path}: ")
         assert done.err.count("\n") == 1
 
 
@@ -436,10 +436,10 @@ def test_the_command_itself_in_its_own_process(tmp_path):
     assert done.returncode == 2
     assert done.stdout == ""
     name = str(bad).replace("\n", " ")
-    assert done.stderr == f"blocksvm.split: error: {name}:3: '1:x': the value is not a number\n"
+    assert done.stderr == f"blocksvm split: error: {name}:3: '1:x': the value is not a number\n"
     closed = subprocess.run(
         ["sh", "-c", f"exec {sys.executable} -m blocksvm.split - {store} --quiet <&-"], capture_output=True, text=True
     )
     assert closed.returncode == 2
-    assert closed.stderr.startswith("blocksvm.split: error: standard input: is closed")
+    assert closed.stderr.startswith("blocksvm split: error: standard input: is closed")
     assert [path.name for path in tmp_path.iterdir()] == [bad.name]

@@ -13,7 +13,7 @@ from training_cases import random_rows, train
 from weighted_rows import solver_of
 
 from blocksvm.base.errors import InputError
-from blocksvm.problems import get_loss
+from blocksvm.losses import get_loss
 from blocksvm.problems.problem import Problem
 from blocksvm.solvers.dual_cd import DualCD
 from blocksvm.sources.matrix import Matrix

@@ -11,7 +11,7 @@ import pytest
 import shtab
 from training_cases import run_in_process
 
-from blocksvm.__main__ import COMMANDS
+from blocksvm.commands import COMMANDS
 from blocksvm.commands.completion import SHELLS, commands, main
 
 

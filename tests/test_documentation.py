@@ -9,7 +9,6 @@ here.  A python block that begins with ``# NAME.py`` is that file.
 from __future__ import annotations
 
 import gzip
-import importlib
 import os
 import re
 import shlex
@@ -21,7 +20,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from blocksvm.__main__ import COMMANDS
+from blocksvm.commands import COMMANDS, module_of
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.append(str(ROOT / "tools"))
@@ -104,7 +103,7 @@ def shell(line: str, run_in_process) -> None:
         words = ["blocksvm", words[2].removeprefix("blocksvm."), *words[3:]]
     if words[0] == "blocksvm" and not re.search(r"[|<>;]|\$\(", line.split(" #")[0]):
         assert words[1] in COMMANDS
-        told = run_in_process(importlib.import_module(f"blocksvm.{words[1]}").main, *words[2:])
+        told = run_in_process(module_of(words[1]).main, *words[2:])
         assert told.code == 0, f"{line}\n{told.err}"
         return
     paths = [str(Path(sys.executable).parent), os.environ["PATH"]]

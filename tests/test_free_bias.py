@@ -12,9 +12,9 @@ from training_cases import command, make_store, random_rows, run_in_process, sto
 from blocksvm.base.errors import InputError
 from blocksvm.commands.train import main as train_main
 from blocksvm.kernels.free_bias_loops import sums_by_side
+from blocksvm.losses import LOSSES, get_loss
 from blocksvm.losses.loss import REAL_NUMBERS
 from blocksvm.model.model_file import load_model
-from blocksvm.problems import LOSSES, get_loss
 from blocksvm.problems.free_bias import Repair
 from blocksvm.sources.matrix import Matrix
 from blocksvm.training.fit import fit

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -36,7 +35,7 @@ def here(tmp_path, monkeypatch):
 
 def run(run_in_process, command: str):
     name, *arguments = command.split()
-    done = run_in_process(import_module(f"blocksvm.{name}").main, *arguments)
+    done = run_in_process(command(name).main, *arguments)
     assert done.code == 0, done.err
     return done
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import io
 import json
 import shutil
@@ -17,10 +16,9 @@ from blocksvm.base.errors import CONTROLS, InputError, printable, shown_lines
 from blocksvm.base.labels import label_text
 from blocksvm.cli.display.line import Line
 from blocksvm.cli.standard import Diagnostics, Results, drawing
-from blocksvm.commands import cv, export, info, predict, stream, structure, train
+from blocksvm.commands import cv, export, info, predict, split, stream, structure, train
 from blocksvm.model.model_file import load_model
 
-split = importlib.import_module("blocksvm.split")
 EVIL = "a\x1b[31m\nb\r\u2028\x9b\u202ec"
 ESCAPED = r"a\x1b[31m\nb\r\u2028\x9b\u202ec"
 ROWS = "".join(f"{1 if i % 3 else -1} {i % 7 + 2}:{i % 5 + 0.5} {i % 2}:{1 + i % 3}\n" for i in range(40))

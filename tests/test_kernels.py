@@ -27,7 +27,7 @@ from blocksvm.kernels.pegasos_loops import pegasos_pass
 from blocksvm.kernels.prefetch import UNSORTED_RUN, hot_run
 from blocksvm.kernels.shuffle import keep_active, renumber_rows, windowed_order
 from blocksvm.kernels.svmlight_loops import FINE, close_rows
-from blocksvm.problems import get_loss
+from blocksvm.losses import get_loss
 from blocksvm.problems.problem import Problem
 from blocksvm.solvers.dual_cd import CONJUGATE, DualCD
 from blocksvm.solvers.pegasos import SCALE, SCALE_SUM, STEPS, Pegasos, T

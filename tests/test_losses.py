@@ -15,8 +15,8 @@ from blocksvm.base.user_code import by_user
 from blocksvm.kernels import inlined
 from blocksvm.kernels.loss_placeholders import value
 from blocksvm.kernels.margins import certificate_sums
+from blocksvm.losses import LOSSES, get_loss
 from blocksvm.losses.loss import REAL_NUMBERS
-from blocksvm.problems import LOSSES, get_loss
 from blocksvm.problems.problem import make_problem, problem_settings
 from blocksvm.sources.matrix import Matrix
 

@@ -19,7 +19,7 @@ from scipy.optimize import linprog, minimize
 from blocksvm.base.errors import InputError
 from blocksvm.base.memory import TooLittleMemory
 from blocksvm.commands.margin import main
-from blocksvm.conversion.convert import SplitSettings, make_store
+from blocksvm.conversion.convert import SplitSettings, write_store
 from blocksvm.sources.matrix import Matrix
 from blocksvm.store.reader import open_store
 from blocksvm.theory import margin_search
@@ -122,7 +122,7 @@ def store_of(folder, X, y, name="s"):
         pairs = " ".join(f"{j + 1}:{v:.17g}" for j, v in enumerate(row) if v)
         lines.append(f"{label:g} {pairs}\n")
     (folder / f"{name}.svm").write_text("".join(lines))
-    make_store(
+    write_store(
         [str(folder / f"{name}.svm")], folder / f"{name}.h5",
         SplitSettings(overwrite=True, dtype="float64", chunk_nonzeros=64),
     )  # fmt: skip
@@ -228,7 +228,7 @@ def test_two_runs_say_the_same():
 
 def test_rows_of_nothing_have_no_margin(tmp_path, run_in_process):
     (tmp_path / "zero.svm").write_text("-1\n+1\n")
-    make_store([str(tmp_path / "zero.svm")], tmp_path / "zero.h5")
+    write_store([str(tmp_path / "zero.svm")], tmp_path / "zero.h5")
     ended = run_in_process(main, tmp_path / "zero.h5")
     assert ended.code == 0
     assert "the same but for their labels" in ended.out

@@ -13,7 +13,7 @@ import pytest
 from stream_cases import text_of
 from training_cases import ROOT, command, make_store, random_rows
 
-from blocksvm.conversion.convert import make_store
+from blocksvm.conversion.convert import write_store
 from blocksvm.sources.matrix import Matrix
 from blocksvm.store.creation import create_hdf5
 from blocksvm.store.schema import ROW
@@ -101,7 +101,7 @@ def test_the_peak_stays_within_the_budget(large_store, tmp_path, solver):
 def test_the_command_names_the_need_and_reads_nothing(large_store, tmp_path):
     done = command(large_store, tmp_path / "m.h5", "--memory", "1MB", "--log", tmp_path / "trace.jsonl", "--quiet")
     assert done.returncode == 2
-    assert done.stderr.startswith("blocksvm.train: error: --memory 1MB is too small: ")
+    assert done.stderr.startswith("blocksvm train: error: --memory 1MB is too small: ")
     assert "weights 1.6MB, alpha 4.0MB" in done.stderr
     assert len(done.stderr.splitlines()) == 1
     assert os.listdir(tmp_path) == []
@@ -131,7 +131,7 @@ def test_predicting_a_thousand_classes_stays_within_the_budget(many_classes, tmp
     assert found["text"] == found["store"]
     few = tmp_path / "few.svm"
     few.write_text("".join(text.read_text().splitlines(keepends=True)[:3_000]))
-    make_store([str(few)], tmp_path / "few.h5")
+    write_store([str(few)], tmp_path / "few.h5")
     for name, given in (("a", few), ("b", tmp_path / "few.h5")):
         peak, _ = peak_of(model, given, tmp_path / name, "--scores", "--memory", "40MB", module="predict")
         assert peak <= 40_000_000 + BESIDES

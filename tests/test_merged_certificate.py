@@ -9,7 +9,7 @@ import pytest
 import reference
 from training_cases import random_rows
 
-from blocksvm.problems import get_loss
+from blocksvm.losses import get_loss
 from blocksvm.problems.problem import Problem
 from blocksvm.solvers.dual_methods import make
 from blocksvm.solvers.solver import Task

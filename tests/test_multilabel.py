@@ -14,7 +14,7 @@ from blocksvm.commands.info import main as info_main
 from blocksvm.commands.predict import main as predict_main
 from blocksvm.commands.split import main as split_main
 from blocksvm.commands.train import main as train_main
-from blocksvm.formats import format_named, sniffed
+from blocksvm.formats import get_format, sniffed
 from blocksvm.formats.format import Reading
 from blocksvm.formats.text.text_source import TextPiece, TextSource
 from blocksvm.model.measures import SetMeasures
@@ -24,7 +24,7 @@ from blocksvm.store.reader import Store, open_store
 
 
 def parsed(name, text: bytes, labelled=True):
-    reader = format_named(name).reader(Reading(labelled=labelled))
+    reader = get_format(name).reader(Reading(labelled=labelled))
     padded = np.frombuffer(text + bytes(64), np.uint8).copy()
     return reader.parse(TextPiece(TextSource("rows", None), padded, len(text), None))
 
@@ -181,7 +181,7 @@ def test_commands_from_text_to_figures(given_sets, tmp_path, capsys):
         )
         assert code == 0, err
         assert "labels: sets: " in out
-    assert "next: python -m blocksvm.train" in err
+    assert "next: blocksvm train" in err
     arguments = (
         tmp_path / "train.h5",
         tmp_path / "m.h5",

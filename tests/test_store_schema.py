@@ -692,7 +692,7 @@ def test_what_training_cannot_take_is_one_sentence(tmp_path, run_in_process):
         for solver in solvers:
             done = run_in_process(train, path, tmp_path / "m.h5", "--solver", solver, "--quiet")
             assert done.code == 2
-            assert done.last_line.startswith(f"blocksvm.train: error: {path}: ")
+            assert done.last_line.startswith(f"blocksvm train: error: {path}: ")
             assert says in done.last_line
         assert run_in_process(regret, path, "--learner", "pa1", "--quiet").code == 2
     done = run_in_process(regret, heavy, "--learner", "pa1", "--quiet")
@@ -724,14 +724,14 @@ def test_rows_without_a_label_are_scored(tmp_path, run_in_process):
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        (b"1 1:1\n-1 2:1\n", "next: python -m blocksvm.train {store} MODEL.h5\n"),
-        (b"1 1:1\n2 2:1\n3 2:1\n", "next: python -m blocksvm.train {store} MODEL.h5\n"),
+        (b"1 1:1\n-1 2:1\n", "next: blocksvm train {store} MODEL.h5\n"),
+        (b"1 1:1\n2 2:1\n3 2:1\n", "next: blocksvm train {store} MODEL.h5\n"),
         (b"1 1:1\n1 2:1\n", ""),  # one class
         (b"1\n-1\n", ""),  # no feature
         *[
             (
                 b"".join(b"%d.5 1:1\n" % k for k in range(n)),
-                "next: python -m blocksvm.train {store} MODEL.h5 --loss epsilon-insensitive\n",
+                "next: blocksvm train {store} MODEL.h5 --loss epsilon-insensitive\n",
             )
             for n in (101, 10_001)
         ],

@@ -130,7 +130,7 @@ def test_bad_lines_are_errors_or_are_counted_shown_and_skipped(tmp_path, capsys)
     text.write_text("\n".join(mixed))
     code, out, err = run_in_process(capsys, main, text, "--learner", "pa1", "--model", tmp_path / "m.h5")
     assert (code, out) == (2, "")
-    assert err.splitlines()[-1].startswith(f"blocksvm.stream: error: {text}:1: 'what' is not a number")
+    assert err.splitlines()[-1].startswith(f"blocksvm stream: error: {text}:1: 'what' is not a number")
     assert not (tmp_path / "m.h5").exists()
     code, out, err = run_in_process(capsys, main, text, "--learner", "pa1", "--skip-bad", "--model", tmp_path / "m.h5")
     assert code == 0
@@ -313,7 +313,7 @@ def test_ctrl_c_ends_a_stream_that_waits_for_more(tmp_path, rows):
     assert child.wait(timeout=30) == 130, seen
     told = child.stderr.read().splitlines()[-1]
     saved = f"model saved in {tmp_path / 'm.h5'}" if rows else "nothing was saved"
-    assert told.decode() == f"blocksvm.stream: interrupted after {rows} rows; {saved}"
+    assert told.decode() == f"blocksvm stream: interrupted after {rows} rows; {saved}"
     assert (tmp_path / "m.h5").exists() == (rows > 0)
     for pipe in (child.stdin, child.stdout, child.stderr):
         pipe.close()

@@ -1,4 +1,4 @@
-"""python -m blocksvm.structure: column text in, models and predictions out; CoNLL's rules for chunks."""
+"""blocksvm structure: column text in, models and predictions out; CoNLL's rules for chunks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""python -m blocksvm.train as a user meets it: files in and out, one line for each thing that is wrong."""
+"""blocksvm train as a user meets it: files in and out, one line for each thing that is wrong."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_the_real_command_trains_what_the_trainer_trains(store, tmp_path):
     assert re.search(r"converged after \d+ outer iterations, .*certified relative gap", done.stdout)
     assert f"{certificate.primal:.10g}" in done.stdout
     # what the next command is, what memory is taken
-    assert "next: python -m blocksvm.predict" in done.stderr
+    assert "next: blocksvm predict" in done.stderr
     assert re.search(r"memory \d+ kB of 1[.,0]* [MG]B: ", done.stderr)
     events = [json.loads(line) for line in log.read_text().splitlines()]
     assert events[-1]["status"] == "converged"
@@ -107,7 +107,7 @@ def test_wrong_arguments_are_one_line_and_exit_2(store, tmp_path, run, options, 
     code, out, err = run(store, tmp_path / "model.h5", "--quiet", "--log", tmp_path / "t.jsonl", *options)
     assert (code, out) == (2, "")
     assert len(err.splitlines()) == 1
-    assert "blocksvm.train: error: " in err
+    assert "blocksvm train: error: " in err
     assert expected in err
     assert not (tmp_path / "model.h5").exists()
 
@@ -145,7 +145,7 @@ def test_stores_that_are_none_are_refused(store, tmp_path, run):
     assert run(store, model, "--max-outer", "1", "--quiet")[0] == 0
     for given, expected in (
         (tmp_path / "missing.h5", "no such file; expected a blocksvm store"),
-        (tmp_path / "text", "is not a blocksvm store (not an HDF5 file); make one with python -m blocksvm.split"),
+        (tmp_path / "text", "is not a blocksvm store (not an HDF5 file); make one with blocksvm split"),
         (model, "is a model, but a store is wanted here"),
         (tmp_path, "is a folder"),
     ):

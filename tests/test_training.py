@@ -14,8 +14,8 @@ import scipy.sparse
 from training_cases import looped, make_store, random_rows, rows_of_store, svmlight, train
 
 from blocksvm.base.errors import InputError
+from blocksvm.losses import get_loss
 from blocksvm.model.model_file import load_model
-from blocksvm.problems import get_loss
 from blocksvm.problems.problem import CertificateSums, Problem
 from blocksvm.sources.block import Block
 from blocksvm.sources.matrix import Matrix

@@ -15,7 +15,7 @@ import numpy as np
 import scipy.sparse
 
 from blocksvm.cli.console import run as run_command
-from blocksvm.conversion.convert import SplitSettings, make_store
+from blocksvm.conversion.convert import SplitSettings, write_store
 from blocksvm.exchange.forms import import_model
 from blocksvm.exchange.linear import save_imported
 from blocksvm.model.solver_state import describe_checkpoint
@@ -65,7 +65,7 @@ def make_store(folder: Path, X, y=None, name="rows", chunk_nonzeros=None, **opti
     """A store of (X, y), or of text if X is a string."""
     text, store = folder / f"{name}.svm", folder / f"{name}.h5"
     text.write_text(X if isinstance(X, str) else svmlight(X, y))
-    make_store([str(text)], store, SplitSettings(chunk_nonzeros=chunk_nonzeros, **options))
+    write_store([str(text)], store, SplitSettings(chunk_nonzeros=chunk_nonzeros, **options))
     return store
 
 

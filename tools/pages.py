@@ -82,8 +82,8 @@ def options_of(parser: argparse.ArgumentParser) -> str:
 
 def commands() -> str:
     """The page of all commands."""
-    from blocksvm.__main__ import COMMANDS
     from blocksvm.base.settings import Settings
+    from blocksvm.commands import COMMANDS, module_of
 
     parts = [
         "# Commands and their options",
@@ -91,7 +91,7 @@ def commands() -> str:
         "`--version` and `--quiet`. The settings of each solver and learner are on [a page of their own](settings.md).",
     ]
     for name, summary in COMMANDS.items():
-        module = importlib.import_module(f"blocksvm.{name}")
+        module = module_of(name)
         parts += [f"## {name}", cell(summary[0].upper() + summary[1:]) + "."]
         if name == "structure":
             for action in module.ACTIONS:
@@ -124,7 +124,7 @@ def settings() -> str:
     from blocksvm.learners import LEARNERS, get_learner
     from blocksvm.learners.engine.learner import COMMON_SETTINGS
     from blocksvm.learners.engine.methods import SOLVERS, get_method
-    from blocksvm.problems import LOSSES, get_loss
+    from blocksvm.losses import LOSSES, get_loss
     from blocksvm.structured import LEARNERS as STRUCTURED
     from blocksvm.structured import get_learner as get_structured
     from blocksvm.structured.structured_settings import FEATURES, RUN, SCORING

@@ -117,7 +117,7 @@ class Parser(argparse.ArgumentParser):
 
     def __init__(self, module: str, description: str, epilog: str | None = None):
         super().__init__(
-            prog=f"python -m blocksvm.{module}",
+            prog=f"blocksvm {module}",
             description=description,
             epilog=epilog,
             formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -215,9 +215,7 @@ class Interrupted(Exception):
 
 def run(main: Callable[[list[str]], int | None], arguments: list[str] | None = None) -> None:
     """Run a command and exit: 0 done, 2 wrong input, 130 interrupted, 1 anything else."""
-    prog = f"blocksvm.{main.__module__.rsplit('.', 1)[-1]}"
-    if main.__module__ == "__main__":
-        prog = "blocksvm." + os.path.splitext(os.path.basename(sys.argv[0]))[0]
+    prog = f"blocksvm {main.__module__.rpartition('.')[2].partition('_')[0]}".removesuffix(" commands")
     named = begin_anew()
     before, turns, handlers = speak_options(True), sys.getswitchinterval(), signals_interrupt()
     os.environ.setdefault(*ONE_BLAS_THREAD)  # numpy reads it when it is imported

@@ -28,7 +28,7 @@ ENDS_BESIDES = ("event", "passes", "set_passes", "alpha_factors")  # of an end, 
 
 
 class Session:
-    """A run from the parsed options of ``python -m blocksvm.train``, with the settings that they make."""
+    """A run from the parsed options of ``blocksvm train``, with the settings that they make."""
 
     def __init__(self, options, settings: TrainSettings, outputs: dict[str, Path], stop):
         self.options = options

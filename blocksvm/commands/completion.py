@@ -1,14 +1,14 @@
-"""python -m blocksvm.completion: a script that lets a shell complete the commands and their options."""
+"""blocksvm completion: a script that lets a shell complete the commands and their options."""
 
 from __future__ import annotations
 
 import argparse
 from dataclasses import replace
-from importlib import import_module
 from inspect import signature
 
 from blocksvm.base.errors import InputError
-from blocksvm.cli.console import Parser, run
+from blocksvm.cli.console import Parser
+from blocksvm.commands import COMMANDS, module_of
 
 SHELLS = ("bash", "zsh", "fish", "tcsh", "powershell")
 EPILOG = """in the file that your shell reads at its start:
@@ -26,7 +26,6 @@ def parser() -> Parser:
 
 def commands() -> argparse.ArgumentParser:
     """One parser of all commands; those that have other options for each solver have the options of all."""
-    from blocksvm.__main__ import COMMANDS
     from blocksvm.base.settings import Setting, Settings
     from blocksvm.cli.options import add_settings
     from blocksvm.learners.engine.learner import COMMON_SETTINGS, SHARED
@@ -38,16 +37,16 @@ def commands() -> argparse.ArgumentParser:
         own[setting.name] = replace(before, choices=tuple(dict.fromkeys(before.choices + setting.choices)))
     whole = argparse.ArgumentParser("blocksvm")
     found = whole.add_subparsers()
-    for command, summary in COMMANDS.items():
-        make = import_module(f"blocksvm.{command}").parser
+    for name, summary in COMMANDS.items():
+        make = module_of(name).parser
         of_solvers = bool(signature(make).parameters)
         parents = [make("the solver", Settings()) if of_solvers else make()]
         if of_solvers:
             more = argparse.ArgumentParser(add_help=False, conflict_handler="resolve")
-            left_out = COMMON_SETTINGS.names() if command == "regret" else ()
+            left_out = COMMON_SETTINGS.names() if name == "regret" else ()
             add_settings(more, "settings", Settings(tuple(own.values())).without(*left_out))
             parents.append(more)
-        found.add_parser(command, help=summary, parents=parents, add_help=False)
+        found.add_parser(name, help=summary, parents=parents, add_help=False)
     return whole
 
 
@@ -59,7 +58,3 @@ def main(arguments: list[str]) -> int:
         raise InputError("completion needs shtab; install it as pip install blocksvm[completion]") from None
     print(shtab.complete(commands(), options.shell), end="")
     return 0
-
-
-if __name__ == "__main__":
-    run(main)

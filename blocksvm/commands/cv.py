@@ -1,4 +1,4 @@
-"""python -m blocksvm.cv: choose C by cross-validation, many problems in each reading of a store."""
+"""blocksvm cv: choose C by cross-validation, many problems in each reading of a store."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from blocksvm.cli.console import (
     Parser,
     catch_signals,
     duration,
-    run,
     seed,
     size,
 )
@@ -20,9 +19,9 @@ from blocksvm.problems.problem_settings import WITH_CLASSES
 from blocksvm.training.run_settings import RUN_SETTINGS
 
 EXAMPLES = """examples:
-  python -m blocksvm.cv store.h5
-  python -m blocksvm.cv store.h5 --folds 10 -C 0.01:100:9 --figure cv.png --refit model.h5
-  python -m blocksvm.cv store.h5 --groups authors.txt        (rows of one author are held out together)
+  blocksvm cv store.h5
+  blocksvm cv store.h5 --folds 10 -C 0.01:100:9 --figure cv.png --refit model.h5
+  blocksvm cv store.h5 --groups authors.txt        (rows of one author are held out together)
 """
 OF_PROBLEM = [name for name in WITH_CLASSES.names() if name not in ("C", "lam")]
 TYPES = {"memory": size, "seed": seed, "max_seconds": duration}
@@ -189,7 +188,3 @@ def shown(found, best: int) -> list[str]:
     problems = len(found.path) * found.folds
     lines.append(f"{problems} problems in {found.seconds:.1f}s and {found.readings:.0f} readings of the rows")
     return lines
-
-
-if __name__ == "__main__":
-    run(main)

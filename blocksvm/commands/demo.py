@@ -1,4 +1,4 @@
-"""python -m blocksvm.demo: the main job on real input that every machine has, nothing to download."""
+"""blocksvm demo: the main job on real input that every machine has, nothing to download."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from blocksvm.base.errors import InputError
-from blocksvm.cli.console import Parser, run
+from blocksvm.cli.console import Parser
 
 SIZES = {"small": 400_000, "default": 25_000_000, "large": 100_000_000}
 EPILOG = """small takes seconds, default less than a minute, large some minutes (besides the first run's compiling)"""
@@ -137,13 +137,9 @@ def tell(folder: Path, size: str, told: Told, kept: bool) -> None:
     )
     told.say(
         "\nNow with a file of your own, in svmlight format (label id:value id:value ...), plain or compressed:\n"
-        "   python -m blocksvm.split YOURS.svm.gz store.h5 --holdout 0.1 test.h5\n"
-        "   python -m blocksvm.train store.h5 model.h5 --memory 2GB --valid test.h5\n"
-        "   python -m blocksvm.predict model.h5 test.h5 predictions.txt"
+        "   blocksvm split YOURS.svm.gz store.h5 --holdout 0.1 test.h5\n"
+        "   blocksvm train store.h5 model.h5 --memory 2GB --valid test.h5\n"
+        "   blocksvm predict model.h5 test.h5 predictions.txt"
     )
     if kept:
         told.say(f"The demo's files are in {folder}.")
-
-
-if __name__ == "__main__":
-    run(main)

@@ -1,17 +1,17 @@
-"""python -m blocksvm.export: a model as other programs read it."""
+"""blocksvm export: a model as other programs read it."""
 
 from __future__ import annotations
 
 import sys
 
 from blocksvm.base.errors import InputError
-from blocksvm.cli.console import Parser, run
+from blocksvm.cli.console import Parser
 
 FORMATS = ("liblinear", "table", "parquet", "sklearn", "onnx")
 EPILOG = """examples:
-  python -m blocksvm.export model.h5 model.txt --format liblinear      (for LIBLINEAR's predict)
-  python -m blocksvm.export model.h5 weights.csv --format table --names store.h5
-  python -m blocksvm.export model.h5 model.joblib --format sklearn     (joblib.load gives the fitted estimator)
+  blocksvm export model.h5 model.txt --format liblinear      (for LIBLINEAR's predict)
+  blocksvm export model.h5 weights.csv --format table --names store.h5
+  blocksvm export model.h5 model.joblib --format sklearn     (joblib.load gives the fitted estimator)
 """
 
 
@@ -47,7 +47,3 @@ def main(arguments: list[str]) -> int:
             print(f"note: {note}", file=sys.stderr)
     print(f"written to {options.output}")
     return 0
-
-
-if __name__ == "__main__":
-    run(main)

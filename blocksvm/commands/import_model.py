@@ -1,11 +1,11 @@
-"""python -m blocksvm.import: a model that LIBLINEAR trained, as a model of ours."""
+"""blocksvm import: a model that LIBLINEAR trained, as a model of ours."""
 
 from __future__ import annotations
 
-from blocksvm.cli.console import Parser, run, size
+from blocksvm.cli.console import Parser, size
 
 EPILOG = """example:
-  python -m blocksvm.import liblinear.model model.h5
+  blocksvm import liblinear.model model.h5
 """
 
 
@@ -41,7 +41,3 @@ def main(arguments: list[str]) -> int:
     print(f"{len(model.feature_ids):,} features with a weight, {what}")
     print(f"model written to {options.model}")
     return 0
-
-
-if __name__ == "__main__":
-    run(main)

@@ -1,11 +1,11 @@
-"""python -m blocksvm.info: what a store, a model or a checkpoint holds."""
+"""blocksvm info: what a store, a model or a checkpoint holds."""
 
 from __future__ import annotations
 
 import sys
 
 from blocksvm.base.errors import InputError, printable
-from blocksvm.cli.console import Parser, run
+from blocksvm.cli.console import Parser
 from blocksvm.cli.json_output import add_json, check_json, told_as_json
 
 
@@ -276,7 +276,3 @@ def described(kind: str, meta: dict, n_bytes: int) -> list[tuple[str, str]]:
         ("ended", f"{meta['status']} after {meta['outer']} outer iterations, {meta['seconds']:.1f}s"),
         ("versions", ", ".join(f"{name} {value}" for name, value in meta["versions"].items())),
     ]
-
-
-if __name__ == "__main__":
-    run(main)

@@ -1,17 +1,17 @@
-"""python -m blocksvm.margin: the maximum margin of a store's rows, certified, and its support vectors."""
+"""blocksvm margin: the maximum margin of a store's rows, certified, and its support vectors."""
 
 from __future__ import annotations
 
 import sys
 
-from blocksvm.cli.console import Interrupted, Parser, catch_signals, duration, run, seed, size
+from blocksvm.cli.console import Interrupted, Parser, catch_signals, duration, seed, size
 from blocksvm.cli.json_output import add_json, json_file, told_as_json
 from blocksvm.cli.options import add_settings, given
 from blocksvm.theory.margin_settings import MARGIN_SETTINGS
 
 EXAMPLES = """examples:
-  python -m blocksvm.margin store.h5                    is there a separating plane, and how wide is its margin?
-  python -m blocksvm.margin store.h5 -C 1 --figure margins.png --support-vectors support.csv
+  blocksvm margin store.h5                    is there a separating plane, and how wide is its margin?
+  blocksvm margin store.h5 -C 1 --figure margins.png --support-vectors support.csv
 """
 TYPES = {"memory": size, "seed": seed, "max_seconds": duration}
 LISTED = 10  # support vectors that are printed
@@ -171,7 +171,3 @@ def told_conditions(report) -> list[str]:
         f"{look.primal_infeasibility:.1e} and {look.infeasibility:.1e},",
         f"            slackness |alpha (m - 1 + xi)| {look.slackness:.1e}{bound}",
     ]
-
-
-if __name__ == "__main__":
-    run(main)

@@ -1,4 +1,4 @@
-"""python -m blocksvm.predict: labels or decision values of text or a store under a model."""
+"""blocksvm predict: labels or decision values of text or a store under a model."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator
 
 from blocksvm.base.errors import InputError, called
-from blocksvm.cli.console import Parser, run, size
+from blocksvm.cli.console import Parser, size
 from blocksvm.cli.json_output import add_json, check_json, told_as_json
 from blocksvm.cli.options import add_format, add_settings, given
 from blocksvm.cli.standard import is_closed
@@ -165,7 +165,3 @@ def written(scores, model, numbers) -> Iterator[str]:
             yield "".join([label_text(own) + "\n" for own in part.predictions(model)])
     else:
         yield from label_lines(scores.classes, model.labels)
-
-
-if __name__ == "__main__":
-    run(main)

@@ -1,4 +1,4 @@
-"""python -m blocksvm.regret: an online learner's regret on a store, and the proven bounds beside it."""
+"""blocksvm regret: an online learner's regret on a store, and the proven bounds beside it."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import sys
 
 from blocksvm.base.errors import InputError
 from blocksvm.base.settings import Settings
-from blocksvm.cli.console import Known, Parser, run, seed, size
+from blocksvm.cli.console import Known, Parser, seed, size
 from blocksvm.cli.json_output import add_json, json_file, told_as_json
 from blocksvm.cli.options import SOLVER_WORDS, add_settings, given, refusal, value_of
 from blocksvm.learners import LEARNERS
 
 EPILOG = """examples:
-  python -m blocksvm.regret store.h5 --learner perceptron
-  python -m blocksvm.regret store.h5 --learner ogd --step 0.1 --decay constant --figure regret.png
-  python -m blocksvm.regret store.h5 --learner pa1 -C 0.1 --max-rows 100000 --json regret.json
+  blocksvm regret store.h5 --learner perceptron
+  blocksvm regret store.h5 --learner ogd --step 0.1 --decay constant --figure regret.png
+  blocksvm regret store.h5 --learner pa1 -C 0.1 --max-rows 100000 --json regret.json
 """
 
 
@@ -173,7 +173,3 @@ def columns(names: list[str], rows: list[list[str]]) -> list[str]:
     """Lines of right-aligned columns."""
     widths = [max(map(len, column)) for column in zip(names, *rows, strict=True)]
     return ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in [names, *rows]]
-
-
-if __name__ == "__main__":
-    run(main)

@@ -1,14 +1,14 @@
-"""python -m blocksvm.report: the traces of runs as a page to look at."""
+"""blocksvm report: the traces of runs as a page to look at."""
 
 from __future__ import annotations
 
 from blocksvm.base.errors import InputError
-from blocksvm.cli.console import Parser, run
+from blocksvm.cli.console import Parser
 
 EPILOG = """examples:
-  python -m blocksvm.report run.jsonl -o report.html
-  python -m blocksvm.report hinge.jsonl logistic.jsonl -o both.html --png both.png
-  python -m blocksvm.report run.jsonl --watch               (while the run goes on)
+  blocksvm report run.jsonl -o report.html
+  blocksvm report hinge.jsonl logistic.jsonl -o both.html --png both.png
+  blocksvm report run.jsonl --watch               (while the run goes on)
 """
 
 
@@ -74,7 +74,3 @@ def watch(traces: list, port: int) -> None:
     with Pages(traces, port) as pages, suppress(KeyboardInterrupt):
         print(f"{pages.url} shows the runs; Ctrl-C ends this", flush=True)
         pages.serve_forever()
-
-
-if __name__ == "__main__":
-    run(main)

@@ -1,4 +1,4 @@
-"""python -m blocksvm.split: text, tables and matrices to a store."""
+"""blocksvm split: text, tables and matrices to a store."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ import sys
 
 from blocksvm.base.errors import InputError
 from blocksvm.base.processors import n_processors
-from blocksvm.cli.console import Parser, run, seed, size
+from blocksvm.cli.console import Parser, seed, size
 from blocksvm.cli.options import add_choices, add_format, chosen_in, files_named
 
 EPILOG = """examples:
-  python -m blocksvm.split train.svm.gz store.h5
-  python -m blocksvm.split day-*.svm.zst store.h5 --memory 4GB --jobs 8 --holdout 0.1 held-out.h5
-  zcat clicks.gz | python -m blocksvm.split - store.h5 --normalize l2
-  python -m blocksvm.split today.svm store.h5 --append --drop oldest:10%
-  python -m blocksvm.split reviews.tsv store.h5 --format documents --ngrams word:1-3 --idf smooth --normalize l2
-  python -m blocksvm.split test.tsv test.h5 --like store.h5
-  python -m blocksvm.split clicks.csv store.h5 --label clicked --categorical 'C*' --ignore id --bits 22
+  blocksvm split train.svm.gz store.h5
+  blocksvm split day-*.svm.zst store.h5 --memory 4GB --jobs 8 --holdout 0.1 held-out.h5
+  zcat clicks.gz | blocksvm split - store.h5 --normalize l2
+  blocksvm split today.svm store.h5 --append --drop oldest:10%
+  blocksvm split reviews.tsv store.h5 --format documents --ngrams word:1-3 --idf smooth --normalize l2
+  blocksvm split test.tsv test.h5 --like store.h5
+  blocksvm split clicks.csv store.h5 --label clicked --categorical 'C*' --ignore id --bits 22
 """
 
 
@@ -119,7 +119,7 @@ def main(arguments: list[str]) -> int:
         "temp": None if options.temp is None else Path(options.temp),
         "weights": options.weights,
     }
-    from blocksvm.conversion.convert import COMMON, extend, make_store, settings_from, settings_of_store
+    from blocksvm.conversion.convert import COMMON, extend, settings_from, settings_of_store, write_store
 
     given = {name: getattr(options, name) for name in COMMON}
     if changes:
@@ -138,7 +138,7 @@ def main(arguments: list[str]) -> int:
         if changes:
             meta = extend(options.inputs, options.store, settings, options.drop, display.show)
         else:
-            meta = make_store(options.inputs, options.store, settings, held_out, display.show)
+            meta = write_store(options.inputs, options.store, settings, held_out, display.show)
     print(folded(split_summary(Path(options.store), meta, display.seconds), sys.stdout))
     if held_out is not None:
         print(f"held-out rows in {held_out}")
@@ -191,11 +191,5 @@ def next_steps(store: str, meta: dict) -> list[str]:
     elif len(members_of(labels) if kind == SETS else labels or ()) < 2:
         return []
     if meta.get("history"):
-        return [
-            f"next: python -m blocksvm.train {store} NEW-MODEL.h5 --warm-start MODEL.h5{solver} (of the rows before)"
-        ]
-    return [f"next: python -m blocksvm.train {store} MODEL.h5{solver}"]
-
-
-if __name__ == "__main__":
-    run(main)
+        return [f"next: blocksvm train {store} NEW-MODEL.h5 --warm-start MODEL.h5{solver} (of the rows before)"]
+    return [f"next: blocksvm train {store} MODEL.h5{solver}"]

@@ -1,4 +1,4 @@
-"""python -m blocksvm.stream: one pass over text, each row predicted, then learned from, then gone."""
+"""blocksvm stream: one pass over text, each row predicted, then learned from, then gone."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from blocksvm.cli.console import (
     Known,
     Parser,
     catch_signals,
-    run,
     seed,
     size,
 )
@@ -37,10 +36,10 @@ from blocksvm.learners import LEARNERS
 DEFAULT = "auto"
 ONE_ROW = ("label", "score", "length", "final")  # of a report, what is about the row seen last
 EPILOG = """examples:
-  python -m blocksvm.stream train.svm --model model.h5
-  python -m blocksvm.stream train.svm --learner pa1,arow,nag -C 0.1
-  python -m blocksvm.stream new.svm --continue-from model.h5 --test --predictions predicted.txt
-  zcat clicks.gz | python -m blocksvm.stream - --learner adagrad-rda --l1 1e-6 --bits 24 --skip-bad --model model.h5
+  blocksvm stream train.svm --model model.h5
+  blocksvm stream train.svm --learner pa1,arow,nag -C 0.1
+  blocksvm stream new.svm --continue-from model.h5 --test --predictions predicted.txt
+  zcat clicks.gz | blocksvm stream - --learner adagrad-rda --l1 1e-6 --bits 24 --skip-bad --model model.h5
 """
 
 
@@ -169,7 +168,7 @@ def main(arguments: list[str]) -> int:
         from blocksvm.learners.engine.learner import COMMON_SETTINGS
 
         learner = learner_named(asked)
-        example = f"example: python -m blocksvm.stream rows.svm --learner {learner.example}"
+        example = f"example: blocksvm stream rows.svm --learner {learner.example}"
         print(
             described(asked, f"{learner.summary} ({learner.source})", learner.settings + COMMON_SETTINGS, ("", example))
         )
@@ -299,9 +298,5 @@ def main(arguments: list[str]) -> int:
     if predictions and "predictions" in outputs:
         print(f"{predictions.rows:,} predictions in {outputs['predictions']}")
     if options.model and not options.quiet:
-        print(f"next: python -m blocksvm.predict {options.model} NEW.svm", file=sys.stderr)
+        print(f"next: blocksvm predict {options.model} NEW.svm", file=sys.stderr)
     return 0
-
-
-if __name__ == "__main__":
-    run(main)

@@ -1,4 +1,4 @@
-"""python -m blocksvm.structure: outputs with structure, trained on column text, predicted and evaluated."""
+"""blocksvm structure: outputs with structure, trained on column text, predicted and evaluated."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from blocksvm.base.errors import InputError
 from blocksvm.base.settings import Settings
-from blocksvm.cli.console import Interrupted, Parser, catch_signals, run, seed, size
+from blocksvm.cli.console import Interrupted, Parser, catch_signals, seed, size
 from blocksvm.cli.json_output import add_json, check_json, told_as_json
 from blocksvm.cli.options import (
     add_checkpoint,
@@ -26,9 +26,9 @@ ACTIONS = {
     "evaluate": "compare the outputs of a text with those that it has",
 }
 EXAMPLES = """examples:
-  python -m blocksvm.structure train train.txt model.h5 --task chunks --learner mira --test test.txt
-  python -m blocksvm.structure predict model.h5 new.txt predicted.txt
-  python -m blocksvm.structure evaluate model.h5 test.txt
+  blocksvm structure train train.txt model.h5 --task chunks --learner mira --test test.txt
+  blocksvm structure predict model.h5 new.txt predicted.txt
+  blocksvm structure evaluate model.h5 test.txt
 
 Each action has its own --help.
 """
@@ -110,7 +110,7 @@ def train(arguments: list[str]) -> int:
 
     from blocksvm.base.outputs import check_outputs
     from blocksvm.cli.display import Line, megabytes
-    from blocksvm.structured import get_learner
+    from blocksvm.structured import get_learner, get_task
 
     learner = get_learner(options.learner)
     settings = learner.settings.checked(given(options, ALL_LEARNERS), options.learner)
@@ -130,7 +130,7 @@ def train(arguments: list[str]) -> int:
     from blocksvm.base.outputs import scratch_folder
     from blocksvm.model.structured_model import save_structured
     from blocksvm.structured.structured_run import fit_structure, structured_model
-    from blocksvm.structured.task import get_task, training_of
+    from blocksvm.structured.task import training_of
 
     task = get_task(options.task)
     about = learner.settings.resolve(settings, options.learner) | of_features | scoring | run_settings
@@ -261,7 +261,3 @@ def show_figures(figures: dict) -> None:
 
 def shown(value: float) -> str:
     return f"{value:.4f}" if isinstance(value, float) else f"{value:,}"
-
-
-if __name__ == "__main__":
-    run(main)

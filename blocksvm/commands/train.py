@@ -1,4 +1,4 @@
-"""python -m blocksvm.train: a store to a certified model, within a budget of memory."""
+"""blocksvm train: a store to a certified model, within a budget of memory."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from blocksvm.cli.console import (
     Parser,
     catch_signals,
     duration,
-    run,
     seed,
     size,
 )
@@ -25,10 +24,10 @@ from blocksvm.problems.problem_settings import WITH_CLASSES
 from blocksvm.training.run_settings import RUN_SETTINGS
 
 EXAMPLES = """examples:
-  python -m blocksvm.train store.h5 model.h5
-  python -m blocksvm.train store.h5 model.h5 -C 0.1 --loss squared-hinge --tol 1e-4 --memory 4GB
-  python -m blocksvm.train store.h5 model.h5 --solver arow --max-outer 3 --average
-  python -m blocksvm.train store.h5 model.h5 --checkpoint run.ckpt --resume     (go on after an interruption)
+  blocksvm train store.h5 model.h5
+  blocksvm train store.h5 model.h5 -C 0.1 --loss squared-hinge --tol 1e-4 --memory 4GB
+  blocksvm train store.h5 model.h5 --solver arow --max-outer 3 --average
+  blocksvm train store.h5 model.h5 --checkpoint run.ckpt --resume     (go on after an interruption)
 """
 TYPES = {"memory": size, "seed": seed, "max_seconds": duration}
 METHOD = ("bias", "schedule", "working_set", "partition", "block_chunks", "order", "memory", "seed")
@@ -148,7 +147,7 @@ def main(arguments: list[str]) -> int:
 
         print(folded("\n".join(lines), sys.stdout))
     if not options.quiet:
-        print(f"next: python -m blocksvm.predict {options.model} NEW.svm", file=sys.stderr)
+        print(f"next: blocksvm predict {options.model} NEW.svm", file=sys.stderr)
     return 0
 
 
@@ -200,7 +199,3 @@ def _check_outputs(options, check_output) -> dict:
                 f"{path}: is given twice, as an input and an output or as two outputs; choose another name"
             )
     return outputs
-
-
-if __name__ == "__main__":
-    run(main)

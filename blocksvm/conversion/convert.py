@@ -24,7 +24,7 @@ from blocksvm.conversion.label_table import RowError
 from blocksvm.conversion.line_table import LineTable
 from blocksvm.conversion.row_weights import RowWeights
 from blocksvm.conversion.spool import Spool, require_space
-from blocksvm.formats import AUTO, format_named, remarks, settled
+from blocksvm.formats import AUTO, get_format, remarks, settled
 from blocksvm.formats.choices import OF_INPUTS, OF_LINES, again
 from blocksvm.formats.file_reader import RowPiece, inputs_of
 from blocksvm.formats.format import EXPANSION, Reader, Reading, Room, SpareRooms
@@ -92,7 +92,7 @@ class SplitProgress:
     seconds: float
 
 
-def make_store(
+def write_store(
     inputs: str | Path | Iterable[str | Path],
     store: str | Path,
     settings: SplitSettings = SplitSettings(),
@@ -171,7 +171,7 @@ def settings_of_store(
     machine |= {"like": path} if like else {"overwrite": True}
     by_user(given.get("format"))
     with names_of(path):
-        format_named(own["format"]) if own["format"] != AUTO else None
+        get_format(own["format"]) if own["format"] != AUTO else None
         return settings_from(own, **machine, options=again(recipe.options, options))
 
 
@@ -300,7 +300,7 @@ class _Split:
             name = self.inputs[0] if len(self.inputs) == 1 else "the inputs" if self.inputs else "the batches"
             name = shown_name(name)
             if self.rows == self.first:
-                lines = f"; expected lines of {format_named(self.recipe.format).lines}" if self.batches is None else ""
+                lines = f"; expected lines of {get_format(self.recipe.format).lines}" if self.batches is None else ""
                 raise InputError(f"{name}: no rows found{lines}")
             raise InputError(
                 f"{name}: no row was drawn for {what}; choose another {called('holdout')} or {called('seed')}"

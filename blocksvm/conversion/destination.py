@@ -20,7 +20,8 @@ from blocksvm.conversion.label_table import LabelTable, RowError
 from blocksvm.conversion.spool import Spool, SpooledRows, join
 from blocksvm.kernels.idf_loops import weigh_rows
 from blocksvm.kernels.shuffle import renumber_rows
-from blocksvm.store.schema import ROW, WEIGHTED_ROW, chunk_nonzeros
+from blocksvm.sources.source import chunk_nonzeros
+from blocksvm.store.schema import ROW, WEIGHTED_ROW
 from blocksvm.store.writer import StoreWriter
 
 NONE = np.empty(0, np.int64)

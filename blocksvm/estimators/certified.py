@@ -18,8 +18,8 @@ from blocksvm.base.settings import Settings
 from blocksvm.estimators.estimator import INTERCEPT, MACHINE, Classifier, Estimator, Regressor, Training
 from blocksvm.estimators.fit_rows import FLOATS, compressed, is_store, pieces_of
 from blocksvm.estimators.parameters import Parameter, parameters_of, with_parameters
+from blocksvm.losses import get_loss
 from blocksvm.model.probabilities import ISOTONIC, LINKS, PLATT, known_link
-from blocksvm.problems import get_loss
 from blocksvm.problems.problem_settings import CRAMMER_SINGER, PROBLEM_SETTINGS, WITH_CLASSES
 from blocksvm.solvers.dual_methods import METHOD as DUAL_CD
 from blocksvm.solvers.kernel_machine import METHOD as KERNEL

@@ -20,7 +20,7 @@ from blocksvm.base.errors import InputError, said
 from blocksvm.base.inputs import open_input, require_same
 from blocksvm.base.labels import exact
 from blocksvm.base.row_batch import Origin, RowBatch, runs
-from blocksvm.formats import AUTO, format_named
+from blocksvm.formats import AUTO, get_format
 from blocksvm.formats.format import EXPANSION, Reading, Room
 from blocksvm.formats.text.text_source import LineLimit, TextInputs, TextSource
 from blocksvm.kernels.hash_table import hash_ids
@@ -115,7 +115,7 @@ class FileInputs:
 
     def pieces(self, piece_bytes: int, limit, eager: bool = False, digested: bool = True, spare=None):
         """``RowPiece``s of about ``piece_bytes``."""
-        format_ = format_named(self.format)
+        format_ = get_format(self.format)
         for k, name in enumerate(self.names):
             source = TextSource(name, self._size(name))
             source.text_bytes = source.stored_bytes
@@ -136,7 +136,7 @@ class FileInputs:
 def inputs_of(names: list[str], recipe, stop=lambda: False) -> TextInputs | FileInputs:
     """What is read of the inputs: text, or rows of files whose format the recipe names, or the first bytes tell."""
     name = magic_of(names[0]) if recipe.format == AUTO else recipe.format
-    if name is None or not hasattr(format_named(name), "pieces"):
+    if name is None or not hasattr(get_format(name), "pieces"):
         return TextInputs(names, stop)
     return FileInputs(names, name, recipe.options)
 

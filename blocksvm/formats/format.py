@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import queue
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -107,6 +107,7 @@ class SpareRooms:
         self.rooms.put(room)
 
 
+@runtime_checkable
 class Format(Protocol):
     """An input format of text in which every row lies on a line of its own.
 

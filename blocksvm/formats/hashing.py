@@ -9,7 +9,7 @@ import numpy as np
 
 from blocksvm.base.errors import called
 from blocksvm.base.row_batch import RowBatch
-from blocksvm.formats import format_named
+from blocksvm.formats import get_format
 from blocksvm.formats.format import Reader, Reading, Room
 from blocksvm.formats.text.text_source import TextPiece
 from blocksvm.formats.weighing import WeighingReader
@@ -65,7 +65,7 @@ def reader_of(reading: Reading) -> Reader:
     recipe = reading.recipe
     plain = replace(recipe, normalize="none") if recipe.weighs else recipe  # rows are scaled when they are weighed
     own = replace(reading, recipe=plain, named=reading.named and recipe.bits is None)
-    reader = format_named(recipe.format).reader(own)
+    reader = get_format(recipe.format).reader(own)
     if recipe.bits is not None:
         reader = HashingReader(reader, own)
     return reader if reading.idf is None else WeighingReader(reader, recipe, reading.idf)

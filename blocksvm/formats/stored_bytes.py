@@ -192,7 +192,7 @@ def _hdf5_sentence(name: str) -> str:
     if name != "-":
         try:
             open_hdf5(Path(name), "store").close()
-            return f"{name}: is a store already; train on it with python -m blocksvm.train"
+            return f"{name}: is a store already; train on it with blocksvm train"
         except InputError:
             pass  # whatever else it is, it is not text
     return f"{shown_name(name)}: is an HDF5 file, not text; give the text that it was made from"

@@ -68,7 +68,8 @@ class Loss:
     ball: float | None = None
 
     def compiled(self, loop: Callable) -> Callable:
-        """The kernel that ``loop`` becomes with this loss's functions in it; ``loop`` names them as kernels/loss_placeholders.py."""
+        """The kernel that ``loop`` becomes with this loss's functions in the place of
+        kernels/loss_placeholders.py's."""
         return _compiled(self, loop)
 
 
@@ -82,8 +83,8 @@ def _compiled(loss: Loss, loop: Callable) -> Callable:
 
 
 def _parts(loss: Loss, function: Callable, callers: tuple) -> dict[str, Callable]:
-    """What ``function`` calls, by name, in whose place comes the loss's own: the placeholders of kernels/loss_placeholders.py, and
-    functions that reach one of them, each as a copy that calls the loss's."""
+    """What ``function`` calls, by name, in whose place comes the loss's own: the placeholders
+    (kernels/loss_placeholders.py), and functions that reach one of them, each as a copy that calls the loss's."""
     plain = getattr(function, "py_func", function)
     parts: dict[str, Callable] = {}
     for name in plain.__code__.co_names:

@@ -37,7 +37,7 @@ def pieces_of_values(matrix: tuple, w: np.ndarray, constant: float) -> Pieces:
 
     matrix: (indptr, indices, values) as a Block has them; w (k, d + 1) float64: a vector for each class, or one alone
     (k = 1) for two classes, the constant feature's weight last; constant: the value of that feature.  The values are
-    overwritten by the next piece.  Vectors that lie side by side in memory (blocksvm/base/vectors.py) are read together,
+    overwritten by the next piece.  Vectors that lie side by side in memory (base/vectors.py) are read together,
     which is many times as fast.
     """
     indptr, indices, entries = matrix

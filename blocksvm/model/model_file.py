@@ -270,7 +270,7 @@ def model_feature_ids(path: str | Path) -> np.ndarray:
 
 
 def load_model(path: str | Path, joint: str | None = None) -> Model:
-    """Open a model made by ``python -m blocksvm.train``; InputError where it is not one or is damaged.
+    """Open a model made by ``blocksvm train``; InputError where it is not one or is damaged.
 
     joint: the place of the map of a model of joint features, which can predict only where the user says that its code
     may run."""

@@ -15,7 +15,7 @@ from blocksvm.base.row_batch import RecordCounter, shown_name
 from blocksvm.base.user_code import by_user, names_of
 from blocksvm.base.vectors import side_by_side, width_of
 from blocksvm.conversion.feature_ids import IdIndex
-from blocksvm.formats import format_named, settled
+from blocksvm.formats import get_format, settled
 from blocksvm.formats.choices import PREDICTED, again
 from blocksvm.formats.file_reader import inputs_of
 from blocksvm.formats.format import EXPANSION, Reading
@@ -121,7 +121,7 @@ class TextScorer:
         self.recipe = recipe_of(description, model)
         if format is None:
             with names_of(model):
-                format_named(self.recipe.format)
+                get_format(self.recipe.format)
         elif format != self.recipe.format:
             self.recipe = replace(self.recipe, format=format, options={})
         self.recipe = replace(self.recipe, options=again(self.recipe.options, options, PREDICTED))
@@ -162,7 +162,7 @@ class TextScorer:
             self.met.notes.append(f"no row has a label in {self.label}, which {called('label')} names")
         if rows == 0:
             raise InputError(
-                f"{shown_name(inputs[0])}: no rows found; expected lines of {format_named(recipe.format).lines}"
+                f"{shown_name(inputs[0])}: no rows found; expected lines of {get_format(recipe.format).lines}"
             )
 
     def _values(self, indptr: np.ndarray, ids: np.ndarray, entries: np.ndarray) -> Pieces:

@@ -32,8 +32,8 @@ from blocksvm.kernels.margins import (
     squared_distance,
     sum_of_squares,
 )
+from blocksvm.losses import get_loss
 from blocksvm.losses.loss import REAL_NUMBERS, Loss
-from blocksvm.problems import get_loss
 from blocksvm.problems.free_bias import Repair
 from blocksvm.problems.problem_settings import PROBLEM_SETTINGS
 from blocksvm.sources.block import Block
@@ -192,7 +192,7 @@ def require_two_labels(source: Source) -> Labels:
     raise InputError(
         f"{source.name}: has {len(found)} labels ({shown}), but this solver takes two; {said('solver', 'dual-cd')} "
         "and the online learners take more, or make one class against the others, e.g. "
-        f"awk '{{$1 = ($1 == {first}) ? 1 : -1}} 1' INPUT | python -m blocksvm.split - STORE.h5"
+        f"awk '{{$1 = ($1 == {first}) ? 1 : -1}} 1' INPUT | blocksvm split - STORE.h5"
     )
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from blocksvm.base.errors import InputError, said
 from blocksvm.base.settings import Setting, Settings
-from blocksvm.problems import LOSSES, check_loss
+from blocksvm.losses import LOSSES, check_loss
 
 
 @dataclass(frozen=True)

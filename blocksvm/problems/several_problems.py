@@ -23,8 +23,8 @@ from blocksvm.kernels.several_loops import (
     several_feasible,
     sums_of_columns,
 )
+from blocksvm.losses import get_loss
 from blocksvm.losses.loss import Loss
-from blocksvm.problems import get_loss
 from blocksvm.problems.problem import (
     ROUNDING_OF_W,
     Certificate,

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from blocksvm.base.errors import InputError, called
 from blocksvm.base.labels import SETS
+from blocksvm.losses import get_loss
 from blocksvm.losses.loss import REAL_NUMBERS
-from blocksvm.problems import get_loss
 from blocksvm.problems.problem_settings import CRAMMER_SINGER, WITH_CLASSES
 from blocksvm.solvers.dual_cd import DualCD, settings_of
 from blocksvm.solvers.solver import Method, Solver, Task
 
-EXTRAPOLATED = (
-    1e-4  # tolerance below which steps along many passes are worth their memory (solvers/extrapolated_dual_cd.py)
-)
+# tolerance below which steps along many passes are worth their memory (extrapolated_dual_cd.py)
+EXTRAPOLATED = 1e-4
 
 
 def make(task: Task) -> Solver:

@@ -14,8 +14,7 @@ from blocksvm.kernels.margins import row_sq_norms
 from blocksvm.kernels.shuffle import gather_rows
 from blocksvm.sources.block import Arena, Block
 from blocksvm.sources.frequency import by_frequency
-from blocksvm.sources.source import ChunkTable, Source, new_block
-from blocksvm.store.schema import chunk_nonzeros
+from blocksvm.sources.source import ChunkTable, Source, chunk_nonzeros, new_block
 
 
 class Matrix(Source):

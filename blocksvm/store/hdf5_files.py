@@ -19,11 +19,11 @@ from blocksvm.store.descriptions import parse
 # The versions that are read, of each kind of file; the last one is written.
 VERSIONS = {"store": (1, 2), "model": (1, 2), "checkpoint": (1, 2), "structure": (1,), "structure-checkpoint": (1,)}
 MAKERS = {
-    "store": "python -m blocksvm.split",
-    "model": "python -m blocksvm.train",
-    "checkpoint": "python -m blocksvm.train --checkpoint",
-    "structure": "python -m blocksvm.structure train",
-    "structure-checkpoint": "python -m blocksvm.structure train --checkpoint",
+    "store": "blocksvm split",
+    "model": "blocksvm train",
+    "checkpoint": "blocksvm train --checkpoint",
+    "structure": "blocksvm structure train",
+    "structure-checkpoint": "blocksvm structure train --checkpoint",
 }
 
 

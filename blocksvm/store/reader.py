@@ -342,5 +342,5 @@ def labels_in_json(entries: list | None) -> list[tuple] | None:
 
 
 def open_store(path: str | Path) -> Store:
-    """Open a store made by ``python -m blocksvm.split``; a context manager."""
+    """Open a store made by ``blocksvm split``; a context manager."""
     return Store(path)

@@ -59,16 +59,3 @@ PART = np.dtype(
         ("checksum", "<u8"),
     ]
 )
-
-# Small chunks mix well when blocks are redrawn from them, but each costs some seventeen microseconds of Python to read:
-# some 400 a store where the data allows, between these bounds of nonzeros.  With 800, five data sets took as many
-# readings and 4 to 18 % longer.
-CHUNKS_WANTED = 400
-SMALLEST_CHUNK = 4_096
-LARGEST_CHUNK = 262_144
-
-
-def chunk_nonzeros(n_nonzeros: int, n_rows: int) -> int:
-    """L, the nonzeros (and at most the rows) of a chunk, for a store of this size."""
-    wanted = max(n_nonzeros, n_rows) / CHUNKS_WANTED
-    return int(min(LARGEST_CHUNK, max(SMALLEST_CHUNK, -(-wanted // 1024) * 1024)))

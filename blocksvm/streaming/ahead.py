@@ -16,7 +16,7 @@ import numpy as np
 
 from blocksvm.base.errors import InputError
 from blocksvm.base.row_batch import RowBatch
-from blocksvm.formats import AUTO, format_named, settled
+from blocksvm.formats import AUTO, get_format, settled
 from blocksvm.formats.file_reader import FileInputs, RowPiece, inputs_of
 from blocksvm.formats.format import EXPANSION, Reader, Reading, SpareRooms, parse_skipping
 from blocksvm.formats.hashing import reader_of
@@ -100,7 +100,7 @@ class ParsedAhead:
     def __init__(self, reading: Reading, skip_bad: bool, memory: int, jobs: int, stop: Callable[[], bool]):
         self.reading, self.skip_bad, self.jobs, self.stop = reading, skip_bad, jobs, stop
         if reading.recipe.format != AUTO:
-            format_named(reading.recipe.format)  # a wrong name is said before anything is opened
+            get_format(reading.recipe.format)  # a wrong name is said before anything is opened
         self.reader: Reader | None = None
         # jobs are parsed, one is learned from, others wait
         self.n_pieces = pieces = jobs + 3
@@ -221,7 +221,7 @@ class ParsedAhead:
         """Choose the reader, and cut pieces so that its rows fit in what is planned."""
         self.reading = replace(self.reading, recipe=settled(text, self.reading.recipe, self.memory))
         self.reader = reader_of(self.reading)
-        format_ = format_named(self.reading.recipe.format)
+        format_ = get_format(self.reading.recipe.format)
         if self.skip_bad and hasattr(format_, "dialect"):  # a bad row is passed over whole, also at a piece's end
             text.quote = format_.dialect(self.reading.recipe.options).quote
         share = BYTES_EACH / (self.reader.expansion + BYTES_EACH - EXPANSION)

@@ -18,7 +18,7 @@ from blocksvm.base.inputs import names_of_inputs, one_run
 from blocksvm.base.labels import Labels
 from blocksvm.base.row_batch import RecordCounter, RowBatch, shown_name
 from blocksvm.base.user_code import by_user
-from blocksvm.formats import AUTO, format_named, remarks
+from blocksvm.formats import AUTO, get_format, remarks
 from blocksvm.formats.format import Reading
 from blocksvm.formats.recipe import NO_IDF, Recipe
 from blocksvm.learners.engine.joint_features import JOINT_BYTES
@@ -54,9 +54,9 @@ class StreamSettings:
     name, each for those that have it; labels: the classes, rising, or None: -1 and +1, or 0 and 1, whichever comes;
     targets: 'numbers' where labels are no classes, 'sets' where they are sets of these, 'none' where they are not
     looked at; joint: the place of a map of row and class to joint features; bits: hash ids to 2^bits features, None: a
-    table; query: b of selective sampling, None: ask for every label; forget: the part that learners/engine/forgetting.py takes
-    back in each round; memory: bytes; options: the format's own settings, by name; passes: over the inputs; test:
-    predict only, and learn nothing; idf: that of the model with which it goes on.
+    table; query: b of selective sampling, None: ask for every label; forget: the part that forgetting.py takes back in
+    each round; memory: bytes; options: the format's own settings, by name; passes: over the inputs; test: predict only,
+    and learn nothing; idf: that of the model with which it goes on.
     """
 
     learner: str = ""
@@ -298,7 +298,7 @@ class Stream:
             if self.targets.unlabelled:
                 n = self.targets.unlabelled
                 raise InputError(f"{name}: none of its {n:,} rows has a label; there is nothing to learn")
-            raise InputError(f"{name}: no rows found; expected lines of {format_named(self.recipe.format).lines}")
+            raise InputError(f"{name}: no rows found; expected lines of {get_format(self.recipe.format).lines}")
         return going
 
     def _learn_all(self, inputs: list[str]) -> bool:

@@ -14,7 +14,7 @@ from blocksvm.base.labels import listed
 from blocksvm.base.user_code import names_of
 from blocksvm.conversion.feature_ids import IdIndex
 from blocksvm.conversion.idf_counts import BYTES_KNOWN, KnownIdf
-from blocksvm.formats import AUTO, format_named
+from blocksvm.formats import AUTO, get_format
 from blocksvm.formats.choices import OF_INPUTS, OF_LINES, again
 from blocksvm.learners import get_learner
 from blocksvm.learners.engine.learner import COMMON_SETTINGS, NUMBERS
@@ -73,7 +73,7 @@ def _format_of(path: Path, saved: dict, settings: StreamSettings) -> dict:
     recipe, given = recipe_of(saved, path), {name: v for name, v in settings.options.items() if v is not None}
     if not recipe.options or settings.format not in (AUTO, recipe.format):
         return {}
-    format_named(recipe.format)  # no other than the user has named
+    get_format(recipe.format)  # no other than the user has named
     for name, value in given.items():
         if value != recipe.options.get(name) and name not in OF_INPUTS + OF_LINES:
             raise InputError(

@@ -15,12 +15,12 @@ from blocksvm.base.memory import Budget
 from blocksvm.base.user_code import by_user, names_of
 from blocksvm.model.structured_model import StructuredModel, load_structured
 from blocksvm.model.versions import versions
-from blocksvm.structured import get_learner
+from blocksvm.structured import get_learner, get_task
 from blocksvm.structured.example_blocks import Blocks, Whole
 from blocksvm.structured.output_structure import Structure
 from blocksvm.structured.structured_learner import EXAMPLES, Machine, Report
 from blocksvm.structured.structured_settings import RUN
-from blocksvm.structured.task import Task, Training, get_task
+from blocksvm.structured.task import Task, Training
 
 AT_ONCE = 1 << 14  # features whose weights are looked at at once
 

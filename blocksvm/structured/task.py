@@ -5,26 +5,16 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from importlib import import_module
 from pathlib import Path
 
 import numpy as np
 
-from blocksvm.base.errors import InputError, one_of, said
-from blocksvm.base.user_code import by_user, imported
+from blocksvm.base.user_code import by_user
 from blocksvm.model.structured_model import StructuredModel
+from blocksvm.structured import TASKS, get_task
 from blocksvm.structured.example_blocks import Blocks, Whole
 from blocksvm.structured.output_structure import Checked, Structure
 from blocksvm.structured.text_parts import Parts, collected_parts
-
-# name -> (file, attribute)
-TASKS = {
-    "tags": ("labelling", "TAGS"),
-    "chunks": ("labelling", "CHUNKS"),
-    "trees": ("parsing", "TREES"),
-    "words": ("segmenting", "WORDS"),
-    "candidates": ("tuning", "CANDIDATES"),
-}
 
 
 @dataclass
@@ -106,23 +96,6 @@ def training_of(name: str, text_name: str, settings: dict, memory: int, folder: 
         parts, settings["min_count"], memory, folder, lambda structure: looked_at(structure, name)
     )
     return Training(blocks, parts.about(), feature_ids, np.empty(0, np.int64))
-
-
-def get_task(name: str) -> Task:
-    """The task of this name, or of 'module:attribute'; InputError where there is none."""
-    if name in TASKS:
-        module, attribute = TASKS[name]
-        return getattr(import_module(f"blocksvm.structured.{module}"), attribute)
-    if ":" not in name:
-        known = one_of(name, TASKS, ", or name it as module:attribute")
-        raise InputError(f"{said('task', name)}: no such task; {known}")
-    try:
-        found = imported(name, "task")
-    except ImportError as error:
-        raise InputError(f"{said('task', name)}: cannot be imported: {error}") from error
-    if not isinstance(found, Task):
-        raise InputError(f"{said('task', name)}: is no task; it must be a blocksvm.structured.task.Task")
-    return found
 
 
 def looked_at(structure: Structure, task: str) -> Structure:

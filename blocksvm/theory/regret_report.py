@@ -70,12 +70,12 @@ class RegretReport:
     mean: Comparator | None = None
 
     @property
-    def measure_regret(self) -> np.ndarray:
+    def regret(self) -> np.ndarray:
         return self.run.judged - self.best.judged
 
     def table(self) -> list[dict]:
         """A dict for each time."""
-        run, measure_regret = self.run, self.regret
+        run, regret = self.run, self.regret
         return [
             {
                 "t": int(t),
@@ -83,8 +83,8 @@ class RegretReport:
                 "mistakes": int(run.mistakes[k]),
                 "comparator_loss": float(self.best.judged[k]),
                 "least_loss": float(self.least[k]),
-                "regret": float(measure_regret[k]),
-                "regret_per_sqrt_t": float(measure_regret[k]) / math.sqrt(t),
+                "regret": float(regret[k]),
+                "regret_per_sqrt_t": float(regret[k]) / math.sqrt(t),
             }
             for k, t in enumerate(run.times.tolist())
         ]

@@ -19,9 +19,9 @@ from blocksvm.base.errors import InputError, called, said
 from blocksvm.base.labels import label_text
 from blocksvm.base.settings import plain
 from blocksvm.kernels.margins import certificate_sums
+from blocksvm.losses import get_loss
 from blocksvm.losses.loss import REAL_NUMBERS
 from blocksvm.model.solver_state import describe_checkpoint
-from blocksvm.problems import get_loss
 from blocksvm.problems.problem import predicted
 from blocksvm.solvers.dual_methods import METHOD
 from blocksvm.solvers.solver import State

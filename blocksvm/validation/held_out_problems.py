@@ -14,8 +14,8 @@ import numpy as np
 
 from blocksvm.base.errors import InputError, called
 from blocksvm.base.labels import SETS
+from blocksvm.losses import get_loss
 from blocksvm.losses.loss import REAL_NUMBERS, TWO_CLASSES, Loss
-from blocksvm.problems import get_loss
 from blocksvm.problems.problem import make_problem
 from blocksvm.problems.several_problems import SeveralProblems, SeveralSums, Sides, each_against_the_rest, norms_of
 from blocksvm.solvers.dual_cd import CONJUGATE

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import inspect
 import re
-from importlib import import_module
 from pathlib import Path
 
 import blocksvm
 from blocksvm import estimators
-from blocksvm.__main__ import COMMANDS
 from blocksvm.base.settings import REQUIRED, Settings
+from blocksvm.commands import COMMANDS
 from blocksvm.learners.engine.methods import NAMES, get_method
 
 FILE = Path(__file__).resolve().parents[1] / "public_api.txt"
@@ -51,7 +50,7 @@ def names() -> list[str]:
 def options() -> list[str]:
     lines = []
     for command in COMMANDS:
-        make = import_module(f"blocksvm.{command}").parser
+        make = command(command).parser
         parser = make("the solver", Settings()) if inspect.signature(make).parameters else make()
         for action in parser._actions:
             words = ", ".join(action.option_strings) or str(action.metavar or action.dest)

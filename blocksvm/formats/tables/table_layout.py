@@ -1,10 +1,9 @@
 """What the columns of a table of text are: their names, and which are labels, numbers, categories or left out.
 
-That is decided by the first lines, as whole lines: at most ``LOOKED_AT`` rows in ``formats/text/text_source.py``'s bound of bytes,
+That is decided by the first lines, as whole lines: at most ``LOOKED_AT`` rows within text_source.py's bound of bytes,
 and kept in the recipe, so that later rows are read alike.  A column is one of numbers where all of its cells that are
 not missing are numbers, else one of categories; labels likewise.  What the lines leave unclear is a sentence that names
-the option to add.
-"""
+the option to add."""
 
 from __future__ import annotations
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 import atexit
 import contextlib
 import hashlib
-import importlib
 import io
 import os
 import shutil
@@ -28,6 +27,8 @@ import h5py
 import hdf5plugin  # noqa: F401 (h5py reads Blosc through it)
 import numpy as np
 from support.campaigns import Case, ended, forked
+
+from blocksvm.commands import module_of
 
 CASES = 600
 CALLS = ("fsync", "replace", "rename", "link", "unlink")
@@ -95,7 +96,7 @@ def run(words) -> None:
     """A command in this process."""
     from blocksvm.cli import console
 
-    module = importlib.import_module(f"blocksvm.{words[0]}")
+    module = module_of(words[0])
     try:
         with contextlib.redirect_stdout(io.StringIO()):
             console.run(module.main, [str(word) for word in words[1:]])
