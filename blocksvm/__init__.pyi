@@ -3,6 +3,7 @@
 from .base.errors import InputError as InputError
 from .base.errors import InputWarning as InputWarning
 from .conversion.convert import SplitSettings as SplitSettings
+from .conversion.convert import write_store as write_store
 from .exchange.forms import export_model as export_model
 from .exchange.forms import import_model as import_model
 from .exchange.linear import save_imported as save_imported

@@ -22,7 +22,7 @@ import scipy.sparse
 
 from blocksvm.base.memory import Budget
 from blocksvm.store.reader import Store
-from blocksvm.theory.replay import Rows, in_memory
+from blocksvm.theory.replay import ReplayRows, in_memory
 from blocksvm.training.fit import fit
 from experiments.report import machine
 
@@ -33,7 +33,7 @@ QUERIES = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
 def load(path: str) -> tuple[scipy.sparse.csr_matrix, np.ndarray]:
     """All rows of a store of two classes: (X, y of +-1)."""
     with Store(path) as store:
-        matrix = in_memory(Rows(store, "stored", 0, 1 << 29), store.n_samples, Budget(1 << 34))
+        matrix = in_memory(ReplayRows(store, "stored", 0, 1 << 29), store.n_samples, Budget(1 << 34))
         d = store.n_features
     values = np.ones(matrix.n_nonzeros, np.float32) if matrix.values is None else matrix.values
     entries = (values, matrix.indices, matrix.indptr)

@@ -15,7 +15,7 @@ from blocksvm.commands.regret import main as regret_main
 from blocksvm.commands.train import main as train_main
 from blocksvm.learners.engine.joint import JointLearner
 from blocksvm.structured.labelling import LabelledParts, Labelling
-from blocksvm.structured.output_structure import Checked
+from blocksvm.structured.output_structure import CheckedStructure
 from blocksvm.theory.regret_report import measure_regret as regret_of
 from blocksvm.training.fit import fit
 
@@ -172,7 +172,7 @@ def _two():
 # ------------------------------------------------------------------------------------------------ decoders
 
 
-class Answering(Checked):
+class Answering(CheckedStructure):
     """Gives ``answer`` as the best output of every example."""
 
     def __init__(self, inner, answer):

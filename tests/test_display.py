@@ -26,7 +26,7 @@ from blocksvm.cli.console import Parser
 from blocksvm.cli.display import StreamDisplay, TrainDisplay, clock, folded, megabytes
 from blocksvm.cli.display.number_texts import counted, fitted
 from blocksvm.cli.display.training import _Table, fitting
-from blocksvm.commands.cv import Watching
+from blocksvm.commands.cv import CvProgress
 from blocksvm.commands.cv import main as cv_main
 from blocksvm.commands.cv import shown as table_of_cv
 from blocksvm.commands.info import main as info_main
@@ -208,7 +208,7 @@ def store(tmp_path_factory):
 def test_the_time_left_of_cross_validation():
     line, now = SimpleNamespace(shown=[]), [100.0]
     line.show = line.shown.append
-    watching = Watching(line)
+    watching = CvProgress(line)
     watching.now = lambda: now[0]
     step = {"event": "outer", "outer": 3, "rel_gap": None, "gap_estimate": 1e-300, "classes_done": 2}
     watching.show({"event": "part", "path": [0.1], "of": 4, "done": 1})  # a run that goes on

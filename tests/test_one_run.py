@@ -97,7 +97,7 @@ def test_a_file_that_is_replaced_is_never_read_as_a_mix(tmp_path, folder, run_in
     places["out"].unlink(missing_ok=True)
     new = tmp_path / "new"
     shutil.copy(folder / ("a.h5" if replaced == "other" else f"b.{kinds[replaced]}"), new)
-    run = inputs.Run(met=Replacing(places[replaced], new))
+    run = inputs.InputsOfRun(met=Replacing(places[replaced], new))
     token = inputs._run.set(run)
     try:
         done = run_in_process(main, *whole, "--quiet")

@@ -25,7 +25,7 @@ from blocksvm.store.reader import Store
 from blocksvm.theory import comparators, regret_report
 from blocksvm.theory.bounds import BOUNDS, bounds_of
 from blocksvm.theory.comparators import Found, measure
-from blocksvm.theory.replay import Rows, log_spaced
+from blocksvm.theory.replay import ReplayRows, log_spaced
 from blocksvm.training.fit import fit
 
 NAMES = {bound.name for bound in BOUNDS}
@@ -282,7 +282,7 @@ def test_a_smooth_comparator_is_as_good_as_its_certificate_says(loss):
     X, y, _ = sample(n=60, d=4, seed=4, noise=0.2)
     source = Matrix(scipy.sparse.csr_matrix(X), y)
     run = replayed(X, y, "ogd", {"loss": loss, "step": 0.05})
-    found = list(comparators.smooth(run, Rows(source, "stored", 0, 1 << 40), 1 << 30, lambda text: None))
+    found = list(comparators.smooth(run, ReplayRows(source, "stored", 0, 1 << 40), 1 << 30, lambda text: None))
     assert len(found) == len(comparators.path(run))
     for one in found[:5]:
 
@@ -376,7 +376,7 @@ def test_times_orders_and_first_rows(tmp_path):
             ("shuffled", once.run, 1 << 30),
             ("shuffled", None, 13_000),
         ):
-            rows = Rows(store, order, 1, memory)
+            rows = ReplayRows(store, order, 1, memory)
             visits = [block.rows[drawn] for block, drawn, _ in rows]
             places = np.concatenate(visits)
             assert (len(visits) > 1) == (memory < 1 << 30)

@@ -18,7 +18,7 @@ from blocksvm.sources.matrix import Matrix
 from blocksvm.theory import each_round, regret_report
 from blocksvm.theory.batches import replay_batches
 from blocksvm.theory.comparators import Found, measure
-from blocksvm.theory.replay import Rows, Run, log_spaced, replay
+from blocksvm.theory.replay import ReplayedRun, ReplayRows, log_spaced, replay
 
 PEGASOS = [
     {"lam": 0.05},
@@ -31,10 +31,10 @@ PEGASOS = [
 def batched(X, y, case, size, chunk_rows=None):
     source = Matrix(scipy.sparse.csr_matrix(X), y, chunk_rows=chunk_rows)
     runner = Runner("pegasos", case, {})
-    run = Run(runner, source, size * log_spaced(len(y) // size))
+    run = ReplayedRun(runner, source, size * log_spaced(len(y) // size))
     run.batch = size
     memory = 1 << 40 if chunk_rows is None else 8_000
-    return replay_batches(runner, Rows(source, "stored", 0, memory), run, lambda text: None)
+    return replay_batches(runner, ReplayRows(source, "stored", 0, memory), run, lambda text: None)
 
 
 @pytest.mark.parametrize("case", PEGASOS, ids=str)
@@ -130,7 +130,12 @@ def test_the_inequality_is_checked_in_each_round(name, case):
     X, y, plane = sample(n=50, seed=2, noise=0.1, zeros=3)
     source = Matrix(scipy.sparse.csr_matrix(X), y)
     runner = Runner(name, case, {})
-    run = replay(runner, Rows(source, "stored", 0, 1 << 40), Run(runner, source, np.arange(1, 51)), lambda text: None)
+    run = replay(
+        runner,
+        ReplayRows(source, "stored", 0, 1 << 40),
+        ReplayedRun(runner, source, np.arange(1, 51)),
+        lambda text: None,
+    )
     dense = Dense(X, y, name, case)
     for u in (plane, 0.0 * plane, 5.0 * plane):
         made = measure(run, Found("u", np.append(u, 0.0)), X @ u)

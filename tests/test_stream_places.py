@@ -121,7 +121,10 @@ def test_features_are_found_in_the_order_of_the_pieces():
 
     def take(numbers):
         for number in numbers:
-            turns.take(number, [ahead.Part(None, n_features=2 * number), ahead.Part(None, n_features=2 * number + 1)])
+            turns.take(
+                number,
+                [ahead.ParsedPart(None, n_features=2 * number), ahead.ParsedPart(None, n_features=2 * number + 1)],
+            )
 
     threads = [threading.Thread(target=take, args=(order[at::4],)) for at in range(4)]
     for thread in threads:

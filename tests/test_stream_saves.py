@@ -17,7 +17,7 @@ from blocksvm.model.model_file import describe_model
 from blocksvm.sources.matrix import Matrix
 from blocksvm.streaming import stream_saving
 from blocksvm.streaming.stream_pass import Stream, StreamSettings
-from blocksvm.streaming.stream_saving import Saver, save_stream
+from blocksvm.streaming.stream_saving import StreamSaver, save_stream
 from blocksvm.training.fit import fit
 
 
@@ -132,7 +132,7 @@ def test_a_save_holds_the_stream_as_it_stood_while_learning_goes_on(tmp_path, mo
         write(path, stream, overwrite)
 
     monkeypatch.setattr(stream_saving, "save_stream", held_back)
-    with Saver(tmp_path / "saved.h5") as saver:
+    with StreamSaver(tmp_path / "saved.h5") as saver:
         settings = StreamSettings("scw1", bits=bits, bias=1.0, save_every=200)
         stream = Stream(settings, save=saver.save)
         assert stream.features.holds_copy
@@ -147,7 +147,7 @@ def test_the_stream_waits_for_a_save_where_memory_has_no_room_for_a_copy(tmp_pat
     X, y = random_rows(n=60, d=15, seed=13)
     text = text_of(tmp_path, X, y)
     saves = []
-    with Saver(tmp_path / "m.h5") as saver:
+    with StreamSaver(tmp_path / "m.h5") as saver:
 
         def save(stream):
             saver.save(stream)
@@ -164,5 +164,5 @@ def test_the_stream_waits_for_a_save_where_memory_has_no_room_for_a_copy(tmp_pat
 def test_what_a_save_runs_into_is_told(tmp_path):
     X, y = random_rows(n=60, d=15, seed=13)
     text = text_of(tmp_path, X, y)
-    with pytest.raises(InputError, match="gone has vanished"), Saver(tmp_path / "gone" / "m.h5") as saver:
+    with pytest.raises(InputError, match="gone has vanished"), StreamSaver(tmp_path / "gone" / "m.h5") as saver:
         Stream(StreamSettings("pa1", save_every=20), save=saver.save).run([str(text)])

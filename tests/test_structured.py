@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from structured_cases import agrees, sequences
 
 from blocksvm.base.errors import InputError
-from blocksvm.structured.output_structure import Checked, Row, Structure
+from blocksvm.structured.output_structure import CheckedStructure, Row, Structure
 from blocksvm.structured.structured_learner import order_of
 from blocksvm.structured.structured_run import fit_structure
 
@@ -120,7 +120,7 @@ class Endless(Votes):
 
 
 def test_a_structure_from_outside():
-    structure = Checked(Votes(), "mine")
+    structure = CheckedStructure(Votes(), "mine")
     plain = fit_structure(Votes(), "perceptron", LAST, {"epochs": 2}).weights
     np.testing.assert_array_equal(fit_structure(structure, "perceptron", LAST, {"epochs": 2}).weights, plain)
     assert plain.any()
@@ -137,7 +137,7 @@ def test_a_structure_from_outside():
 )
 def test_answers_that_are_none_are_refused(broken, sentence):
     with pytest.raises(InputError, match=sentence):
-        fit_structure(Checked(broken(), "mine"), "perceptron", LAST, {"epochs": 2})
+        fit_structure(CheckedStructure(broken(), "mine"), "perceptron", LAST, {"epochs": 2})
 
 
 def test_memory_is_counted():

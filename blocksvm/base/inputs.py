@@ -15,7 +15,7 @@ from blocksvm.base.errors import InputError
 
 
 @dataclass
-class Run:
+class InputsOfRun:
     """Of a run: each input by its absolute path, as (device, number, bytes, time of the last change) when it was met
     first; and the outputs that have taken their names."""
 
@@ -23,14 +23,14 @@ class Run:
     written: list[Path] = field(default_factory=list)
 
 
-_run: ContextVar[Run | None] = ContextVar("run", default=None)
+_run: ContextVar[InputsOfRun | None] = ContextVar("run", default=None)
 
 
 @contextmanager
-def one_run() -> Iterator[Run]:
+def one_run() -> Iterator[InputsOfRun]:
     """While the body runs, an input that is opened again must be the file that it was at first."""
     before = _run.get()
-    run = before or Run()
+    run = before or InputsOfRun()
     token = _run.set(run)
     try:
         yield run

@@ -33,17 +33,17 @@ class JsonLines:
             self.file.flush()
             self.n_bytes += len(line)
         except OSError as error:
-            self._give_up(error)
+            self._give_up(self.file, error)
 
     def close(self) -> None:
         if self.file is not None:
             try:
                 self.file.close()
             except OSError as error:
-                self._give_up(error)
+                self._give_up(self.file, error)
 
-    def _give_up(self, error: OSError) -> None:
-        file, self.file = self.file, None
+    def _give_up(self, file: TextIO, error: OSError) -> None:
+        self.file = None
         with suppress(OSError):
             file.close()  # it tries to write what is left, and fails again
         with suppress(OSError):

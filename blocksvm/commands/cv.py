@@ -105,7 +105,7 @@ def main(arguments: list[str]) -> int:
                   f"{store.n_nonzeros:,} nonzeros; {options.folds} folds", file=sys.stderr)  # fmt: skip
         found = cross_validate(
             store, path or PATH, options.folds, groups=options.groups, at_once=options.at_once,
-            on_event=Watching(line).show, stop=stop, checkpoint=kept, **settings,
+            on_event=CvProgress(line).show, stop=stop, checkpoint=kept, **settings,
         )  # fmt: skip
         line.close()
         if found.status == "interrupted":
@@ -134,7 +134,7 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-class Watching:
+class CvProgress:
     """The line of progress, with the time left once a part of the path is done."""
 
     def __init__(self, line):

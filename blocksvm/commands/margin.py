@@ -75,7 +75,7 @@ def main(arguments: list[str]) -> int:
                 listing.writerow((one.origin, label_text(one.label), f"{one.alpha:.17g}", f"{one.margin:.17g}"))
 
         report = maximum_margin(
-            store, on_event=Watching(line).show, stop=stop, listed=listed, temp=options.temp, **settings
+            store, on_event=MarginProgress(line).show, stop=stop, listed=listed, temp=options.temp, **settings
         )
         line.close()
         if report is None:
@@ -93,7 +93,7 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-class Watching:
+class MarginProgress:
     """The line of progress."""
 
     def __init__(self, line):

@@ -224,7 +224,7 @@ def main(arguments: list[str]) -> int:
     from blocksvm.learners.engine.learner import COMMON_SETTINGS
     from blocksvm.streaming.predictions import Predictions
     from blocksvm.streaming.stream_pass import Stream, StreamSettings, notes_of
-    from blocksvm.streaming.stream_saving import Saver, save_stream
+    from blocksvm.streaming.stream_saving import StreamSaver, save_stream
 
     shared = {setting: settings_given.pop(setting) for setting in COMMON_SETTINGS.names() if setting in settings_given}
     settings = StreamSettings(
@@ -262,7 +262,7 @@ def main(arguments: list[str]) -> int:
                 asked += 1
                 questions.write(place + "\n")
 
-        saver = stack.enter_context(Saver(outputs["model"], options.overwrite)) if "model" in outputs else None
+        saver = stack.enter_context(StreamSaver(outputs["model"], options.overwrite)) if "model" in outputs else None
         stream = Stream(
             settings, prior=None if options.prior is None else Path(options.prior), on_report=report,
             continue_from=None if options.continue_from is None else Path(options.continue_from),

@@ -135,7 +135,7 @@ def train(arguments: list[str]) -> int:
     task = get_task(options.task)
     about = learner.settings.resolve(settings, options.learner) | of_features | scoring | run_settings
     if checkpoint is not None:
-        from blocksvm.structured.structured_checkpoint import Checkpoint, fingerprint_of
+        from blocksvm.structured.structured_checkpoint import StructuredCheckpoint, fingerprint_of
 
         files = [options.text, *filter(None, (scoring["quality"], *(scoring["references"] or "").split(",")))]
         fingerprint = fingerprint_of(files)
@@ -149,8 +149,8 @@ def train(arguments: list[str]) -> int:
                   f"{blocks.n_weights:,} weights, {megabytes(n_bytes)}", file=sys.stderr)  # fmt: skip
         saver = None
         if checkpoint is not None:
-            saver = Checkpoint(checkpoint, blocks, {"task": options.task, "learner": options.learner, **about},
-                               fingerprint, going_on, options.checkpoint_seconds)  # fmt: skip
+            of_run = {"task": options.task, "learner": options.learner, **about}
+            saver = StructuredCheckpoint(checkpoint, blocks, of_run, fingerprint, going_on, options.checkpoint_seconds)
         line = Line(sys.stderr, options.quiet)
 
         def show(number, report, seconds) -> None:

@@ -17,7 +17,7 @@ from blocksvm.base.labels import label_fault
 from blocksvm.base.outputs import check_output, scratch_folder
 from blocksvm.base.row_batch import RecordCounter, RowBatch, shown_name
 from blocksvm.base.user_code import by_user, names_of
-from blocksvm.conversion.destination import Destination, Layout, ordered_map
+from blocksvm.conversion.destination import Destination, RowOrder, ordered_map
 from blocksvm.conversion.earlier_rows import EarlierRows
 from blocksvm.conversion.idf_counts import FeatureIdf, idf_like, known_idf, require_own
 from blocksvm.conversion.label_table import RowError
@@ -343,7 +343,7 @@ class _Split:
             write_lines(file, *self.lines.tables(table))
         if self.earlier is not None:
             meta["history"] = write_steps(file, self.earlier.steps())
-        layout = Layout(
+        layout = RowOrder(
             settings.keep_order, chunk_nnz, pool, settings.jobs, self.bucket_bytes, self.spool_bytes, self.recipe.l2
         )  # fmt: skip
         return destination.write(file, layout, meta, lambda done: self._report("writing", done))

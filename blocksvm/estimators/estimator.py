@@ -67,7 +67,7 @@ MACHINE = (
 
 
 @dataclass(frozen=True)
-class Training:
+class EstimatorRun:
     """Rows to be trained on: source; n_features: columns; columns (m,) int64: that of each of the source's features, or
     None: the same; classes: the labels, None for regression; coded: the source has their places in the labels' place;
     multilabel: each row has some of them."""
@@ -97,7 +97,7 @@ class Estimator(BaseEstimator):
     # -- rows --------------------------------------------------------------------------------------------------
 
     @contextmanager
-    def _training(self, X, y, sample_weight) -> Iterator[Training]:
+    def _training(self, X, y, sample_weight) -> Iterator[EstimatorRun]:
         if is_store(X) or is_batches(X, y):
             if y is not None or sample_weight is not None:
                 raise InputError("a store or an iterator has its labels and weights with it; leave y and "
@@ -114,7 +114,7 @@ class Estimator(BaseEstimator):
         X = compressed(X)
         numbered = self.numbered_by_frequency and X.shape[1] >= WIDE and X.nnz >= X.shape[1] // 4
         matrix = Matrix(X, y, weights=weights, numbered_by_frequency=numbered)
-        yield Training(matrix, X.shape[1], matrix.columns, classes, True, multilabel)
+        yield EstimatorRun(matrix, X.shape[1], matrix.columns, classes, True, multilabel)
 
     def _checked(self, X, y, reset: bool = True) -> tuple:
         """Rows and labels as scikit-learn checks them: X dense or CSR, float32 or float64, as it is where it may be."""
@@ -151,7 +151,7 @@ class Estimator(BaseEstimator):
             raise InputError("Only binary classification is supported. The type of the target is multiclass.")
 
     @contextmanager
-    def _out_of_core(self, X) -> Iterator[Training]:
+    def _out_of_core(self, X) -> Iterator[EstimatorRun]:
         seed = self._seed()
         memory = self._given_memory() or OUT_OF_CORE
         batches = None if is_store(X) else Batches(X)
@@ -175,7 +175,7 @@ class Estimator(BaseEstimator):
             self.n_features_in_ = n_features
             if hasattr(self, "feature_names_in_"):
                 del self.feature_names_in_
-            yield Training(source, n_features, columns, classes, False, classes is None and is_classifier(self))
+            yield EstimatorRun(source, n_features, columns, classes, False, classes is None and is_classifier(self))
 
     # -- the run -----------------------------------------------------------------------------------------------
 
@@ -195,7 +195,7 @@ class Estimator(BaseEstimator):
             raise InputError(f"intercept_scaling={value}: must be a number above 0")
         return float(value)
 
-    def _class_weight(self, training: Training):
+    def _class_weight(self, training: EstimatorRun):
         """As solvers take it: by the labels that the source has."""
         given = getattr(self, "class_weight", None)
         if given is None or isinstance(given, str) or not training.coded:
@@ -208,12 +208,12 @@ class Estimator(BaseEstimator):
             raise InputError(f"class_weight: no row is of the class {unknown[0]}; the classes are {list(place)[:10]}")
         return {float(place[label]): weight for label, weight in given.items()}
 
-    def _run(self, training: Training, **given) -> fit.Fitted:
+    def _run(self, training: EstimatorRun, **given) -> fit.Fitted:
         """One run of ``blocksvm.fit``, with what every estimator gives it."""
         run = {"memory": self._memory(training), "seed": self._seed(), "on_event": self._show}
         return fit.fit(training.source, **run | given)
 
-    def _memory(self, training: Training) -> int:
+    def _memory(self, training: EstimatorRun) -> int:
         return self._given_memory() or (IN_MEMORY if training.source.in_memory else OUT_OF_CORE)
 
     def _given_memory(self) -> int | None:
@@ -227,7 +227,7 @@ class Estimator(BaseEstimator):
             )
             print(f"{type(self).__name__}: reading {event['outer']}, {event['seconds']:.2f} s{told}")
 
-    def _keep(self, training: Training, fitted: fit.Fitted) -> None:
+    def _keep(self, training: EstimatorRun, fitted: fit.Fitted) -> None:
         """The fitted attributes of a linear result."""
         weights, intercept = np.atleast_2d(fitted.model.weights), np.atleast_1d(fitted.model.intercept)
         if training.columns is None:
@@ -240,7 +240,7 @@ class Estimator(BaseEstimator):
         self.intercept_ = np.array(intercept, dtype=np.float64)
         self._keep_classes(training, fitted)
 
-    def _keep_classes(self, training: Training, fitted: fit.Fitted) -> None:
+    def _keep_classes(self, training: EstimatorRun, fitted: fit.Fitted) -> None:
         result, resident = fitted.result, fitted.loop.plan.blocks.partition.resident
         self.n_iter_ = max(result.outer, sum(result.passes)) if resident else result.outer
         if is_classifier(self):

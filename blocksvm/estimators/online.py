@@ -209,7 +209,7 @@ class Unweighted:
         return self._learn(X, y, None)
 
 
-class Weighted:
+class WeightedOnline:
     def fit(self, X, y=None, sample_weight=None):
         """Learn from X (n, d), dense or scipy sparse, with labels y (n,) and weights (n,) of 0 or more, in ``max_iter``
         epochs; from a store's path; or from an iterable of batches (X, y) or (X, y, sample_weight), or an object with
@@ -227,7 +227,7 @@ class UnweightedClassifier(Unweighted, OfClasses):
         return self._learn_more(X, y, classes, None)
 
 
-class WeightedClassifier(Weighted, OfClasses):
+class WeightedClassifier(WeightedOnline, OfClasses):
     def partial_fit(self, X, y, classes=None, sample_weight=None):
         """Learn from a batch of rows in their order; classes: all that there are, at the first call."""
         return self._learn_more(X, y, classes, sample_weight)
@@ -241,7 +241,7 @@ class UnweightedRegressor(Unweighted, Regressor, Online):
         return self._learn_more(X, y, None, None)
 
 
-class WeightedRegressor(Weighted, Regressor, Online):
+class WeightedRegressor(WeightedOnline, Regressor, Online):
     targets = NUMBERS
 
     def partial_fit(self, X, y, sample_weight=None):

@@ -141,7 +141,7 @@ def join_meeting(ids, values, start, stop, features, meets, meeting, l2, single)
     return close_joined(ids, values, start, filled, l2, single)
 
 
-class Columns(NamedTuple):
+class ColumnArrays(NamedTuple):
     """Columns that lie side by side.
 
     The first m are numbers, values of features (m,) int32, which rise; nan and 0 are no entries.  The c behind them are
@@ -178,7 +178,7 @@ def close_columns(
     """The rows of columns, from their first item on, in the order of their features, scaled (l2) and rounded to float32
     (single): the status (``SOUND``; ``UNSOUND``: some value or square is not finite; ``BAD_CODE``) and the largest ||x||^2.
 
-    where (5, m + c) int64: of each column where it lies, as ``read_column`` takes it; columns: ``Columns``; width: rows
+    where (5, m + c) int64: of each column where it lies, as ``read_column`` takes it; columns: ``ColumnArrays``; width: rows
     side by side.
     final (d,): what the rows have in the place of a feature, rising or hashed; meets (d,) bool: of those that are
     hashed to the place of another; none where there are none.  Names of features (d,): none where they are not wanted.

@@ -55,7 +55,7 @@ def write_feature_names(features, n_features: int, names: NamePieces) -> None:
 
 
 @dataclass(frozen=True)
-class Weighted:
+class WeightedFeatures:
     """A feature with its weight; name: '' where there is none."""
 
     id: int
@@ -66,7 +66,7 @@ class Weighted:
         return self.name or f"feature {self.id}"
 
 
-def strongest(path: str | Path, n: int) -> list[tuple[object, list[Weighted]]]:
+def strongest(path: str | Path, n: int) -> list[tuple[object, list[WeightedFeatures]]]:
     """Of each of a model's vectors of weights its label (of two classes the larger one, of targets that are numbers
     None) and the n features of the largest weights, the largest first (of equals the one that comes first).
 
@@ -94,7 +94,7 @@ def strongest(path: str | Path, n: int) -> list[tuple[object, list[Weighted]]]:
     ]
 
 
-def _named(path: str | Path, places: list[int], weights: list[float]) -> list[Weighted]:
+def _named(path: str | Path, places: list[int], weights: list[float]) -> list[WeightedFeatures]:
     """Features by their places; those of weight 0 are left out."""
     found = []
     with open_hdf5(Path(path), "model") as file, damage_named(file):
@@ -106,5 +106,5 @@ def _named(path: str | Path, places: list[int], weights: list[float]) -> list[We
             name = ""
             if has(features, "names"):
                 (name,) = read_strings(features, "names", "name_ends", place, place + 1)
-            found.append(Weighted(feature_id, name, weight))
+            found.append(WeightedFeatures(feature_id, name, weight))
     return found

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import IO
 
 from blocksvm.reporting.charts import Chart, progress_charts, working_charts
-from blocksvm.reporting.runs import Run
+from blocksvm.reporting.runs import TracedRun
 
 COLUMNS = 3
 
 
-def draw(runs: Sequence[Run], file: IO[bytes]) -> None:
+def draw(runs: Sequence[TracedRun], file: IO[bytes]) -> None:
     """Write a PNG of every chart; InputError is not raised where there is none to draw: the picture says so."""
     from matplotlib.figure import Figure
 

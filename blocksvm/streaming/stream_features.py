@@ -13,7 +13,7 @@ import numpy as np
 from blocksvm.base.errors import InputError, called, said
 from blocksvm.conversion.feature_ids import BYTES_AN_ID, FULLEST, IdTable
 from blocksvm.kernels.hash_table import add_places
-from blocksvm.streaming.ahead import Part
+from blocksvm.streaming.ahead import ParsedPart
 from blocksvm.streaming.stream_learner import StreamLearner
 
 SMALLEST = 4_096  # features at first
@@ -109,7 +109,7 @@ class StreamFeatures:
         for learner in self.learners:
             learner.grow(capacity)
 
-    def find(self, part: Part) -> None:
+    def find(self, part: ParsedPart) -> None:
         """Tell the features of a part's rows, new ones taken in.  What learners know stays as it is, so that rows
         before it may be learned from meanwhile: ``hold`` follows."""
         try:

@@ -27,7 +27,7 @@ from blocksvm.learners.engine.loops import LAST_LABEL, LAST_LENGTH, LAST_SCORE, 
 from blocksvm.learners.engine.online_solver import is_reported
 from blocksvm.model.model_file import describe_model, model_fingerprint
 from blocksvm.model.takeover import check_continued
-from blocksvm.streaming.ahead import ParsedAhead, Part
+from blocksvm.streaming.ahead import ParsedAhead, ParsedPart
 from blocksvm.streaming.asking import Asking
 from blocksvm.streaming.ranking import AREA_BYTES
 from blocksvm.streaming.stream_features import StreamFeatures
@@ -314,7 +314,7 @@ class Stream:
                     return False
         return not self.stop()
 
-    def _learn_part(self, part: Part, counter: RecordCounter) -> None:
+    def _learn_part(self, part: ParsedPart, counter: RecordCounter) -> None:
         batch = part.batch
         # of classes a label that is none of them is skipped, whatever else it is
         if not self.settings.skip_bad or self.targets.told() is None:
@@ -339,7 +339,7 @@ class Stream:
                 )
             )  # fmt: skip
 
-    def _learn(self, part: Part, counter: RecordCounter) -> None:
+    def _learn(self, part: ParsedPart, counter: RecordCounter) -> None:
         batch = part.batch
         if len(batch) == 0:
             return

@@ -101,7 +101,7 @@ def save_stream(path: Path, stream: Stream, overwrite: bool = True) -> None:
     )
 
 
-class Saver:
+class StreamSaver:
     """Saves to one file while the stream goes on, one at a time, from a copy; where the memory has no room for one,
     the stream waits.  replaces: the file may be replaced, as it is after the first time."""
 
@@ -111,7 +111,7 @@ class Saver:
         self.thread: threading.Thread | None = None
         self.error: BaseException | None = None
 
-    def __enter__(self) -> Saver:
+    def __enter__(self) -> StreamSaver:
         return self
 
     def __exit__(self, kind, error, traceback) -> None:

@@ -84,7 +84,7 @@ def read_text(name: str, most: int) -> tuple[np.ndarray, int]:
 def read_columns(name: str, memory: int) -> ColumnText:
     """Read column text; InputError where a line has another number of columns than the first one, or is not UTF-8."""
     text, end = read_text(name, memory // 4)
-    words = Words.of(text, end)
+    words = SentenceWords.of(text, end)
     if not len(words.starts):
         raise InputError(f"{shown_name(name)}: holds no token; a line is a token with its columns")
     return _columns(name, memory, text, words)
@@ -101,7 +101,7 @@ def column_parts(name: str, memory: int) -> Iterator[ColumnText]:
         for piece in inputs.pieces(max(SMALLEST, min(PIECE, memory // 128)), LineLimit.share(most, 1), digested=False):
             text = np.concatenate([carried, piece.text[: piece.end], np.zeros(SPARE, np.uint8)])
             end = len(text) - SPARE
-            words = Words.of(text, end)
+            words = SentenceWords.of(text, end)
             blank = np.flatnonzero(words.line_words == 0)
             n_lines = int(blank[-1]) + 1 if len(blank) else 0
             whole = words.until(n_lines)
@@ -119,13 +119,13 @@ def column_parts(name: str, memory: int) -> Iterator[ColumnText]:
             before += n_lines
     if len(carried):
         text = np.append(carried, np.zeros(SPARE, np.uint8))
-        yield _columns(name, memory // 2, text, Words.of(text, len(carried)), before, width)
+        yield _columns(name, memory // 2, text, SentenceWords.of(text, len(carried)), before, width)
     elif width is None:
         raise InputError(f"{shown_name(name)}: holds no token; a line is a token with its columns")
 
 
 @dataclass(frozen=True)
-class Words:
+class SentenceWords:
     """The words of a text: hashes, starts and stops (n_words,) int64; line_words (n_lines,) int64: how many each line
     has."""
 
@@ -135,20 +135,20 @@ class Words:
     line_words: np.ndarray
 
     @classmethod
-    def of(cls, text: np.ndarray, end: int) -> Words:
+    def of(cls, text: np.ndarray, end: int) -> SentenceWords:
         n_words, n_lines = count_words(text, end)
         found = cls(*(np.empty(n, np.int64) for n in (n_words, n_words, n_words, n_lines)))
         read_words(text, end, found.hashes, found.starts, found.stops, found.line_words)
         return found
 
-    def until(self, n_lines: int) -> Words:
+    def until(self, n_lines: int) -> SentenceWords:
         """The words of the first lines."""
         n = int(self.line_words[:n_lines].sum())
-        return Words(self.hashes[:n], self.starts[:n], self.stops[:n], self.line_words[:n_lines])
+        return SentenceWords(self.hashes[:n], self.starts[:n], self.stops[:n], self.line_words[:n_lines])
 
 
 def _columns(
-    name: str, memory: int, text: np.ndarray, words: Words, before: int = 0, width: int | None = None
+    name: str, memory: int, text: np.ndarray, words: SentenceWords, before: int = 0, width: int | None = None
 ) -> ColumnText:
     """Words as columns; before: lines of the file in front of them; width: columns of its first line, if that is not
     among them."""
@@ -163,7 +163,7 @@ def _columns(
         )
     lines = (before + full + 1).astype(np.int32)
     begins = np.flatnonzero(np.diff(full, prepend=-2) > 1)
-    table = Vocabulary(memory, name, text, lines)
+    table = WordVocabulary(memory, name, text, lines)
     columns = tuple(
         table.column(*(np.ascontiguousarray(array[c::width]) for array in (words.hashes, words.starts, words.stops)))
         for c in range(width)
@@ -172,7 +172,7 @@ def _columns(
 
 
 @dataclass(frozen=True)
-class Vocabulary:
+class WordVocabulary:
     """Makes columns of words that are places in ``text``, told apart by 63 bits of a hash."""
 
     memory: int

@@ -21,7 +21,7 @@ RUN = 64  # examples of a chunk of those in memory
 
 
 @dataclass(frozen=True)
-class Block:
+class ExampleBlock:
     """Examples in memory: their places (n,) int64 in ``structure``; those of chunk chunks[j] are
     examples[bounds[j]:bounds[j + 1]].  n_bytes: what is in memory for it alone."""
 
@@ -32,7 +32,7 @@ class Block:
     n_bytes: int = 0
 
 
-class Blocks:
+class ExampleBlocks:
     """counts, sizes (n_chunks,) int64: examples of each chunk, and the bytes that they take in a block; lists: as a
     structure has it; resident_bytes: what is held all the time; folder: where more may be put aside, None: nowhere."""
 
@@ -50,7 +50,7 @@ class Blocks:
     def close(self) -> None:
         """Give the file back that the examples are in."""
 
-    def block(self, chunks: np.ndarray) -> Block:
+    def block(self, chunks: np.ndarray) -> ExampleBlock:
         """The block of these chunks (rising numbers)."""
         raise NotImplementedError
 
@@ -70,7 +70,7 @@ class Blocks:
         return [*found, np.sort(order[start:])]
 
 
-class Whole(Blocks):
+class Whole(ExampleBlocks):
     """Examples that are all in memory."""
 
     def __init__(self, structure: Structure, folder: Path | None = None, run: int = RUN):
@@ -85,10 +85,10 @@ class Whole(Blocks):
 
     def block(self, chunks):
         examples = np.concatenate([np.arange(self.starts[k], self.starts[k + 1]) for k in chunks])
-        return Block(self.structure, chunks, examples, np.append(0, np.cumsum(self.counts[chunks])))
+        return ExampleBlock(self.structure, chunks, examples, np.append(0, np.cumsum(self.counts[chunks])))
 
 
-class Spooled(Blocks):
+class Spooled(ExampleBlocks):
     """Examples in ``chunks``, of which ``read(chunk)`` gives the arrays, int32, by name, and ``made(arrays)`` makes a
     structure of those of several chunks, one behind the other.
 
@@ -112,7 +112,7 @@ class Spooled(Blocks):
         self.sizes = 4 * sum(lengths.values()) + 24 * counts
         self.resident_bytes = 0
         self.folder = folder
-        self.last: Block | None = None
+        self.last: ExampleBlock | None = None
 
     def close(self):
         self.last = None
@@ -131,5 +131,7 @@ class Spooled(Blocks):
                 arrays[name][filled[name] : filled[name] + len(array)] = array
                 filled[name] += len(array)
         bounds = np.append(0, np.cumsum(self.counts[chunks]))
-        self.last = Block(self.made(arrays), chunks, np.arange(bounds[-1]), bounds, int(self.sizes[chunks].sum()))
+        self.last = ExampleBlock(
+            self.made(arrays), chunks, np.arange(bounds[-1]), bounds, int(self.sizes[chunks].sum())
+        )
         return self.last

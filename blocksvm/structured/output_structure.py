@@ -104,7 +104,7 @@ class Structure:
         return 0
 
 
-class Checked(Structure):
+class CheckedStructure(Structure):
     """A structure from outside the package, all of whose answers are looked at before they are used: InputError where
     one is no output, or names a choice or a feature that there is not."""
 

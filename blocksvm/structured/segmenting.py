@@ -21,7 +21,7 @@ from blocksvm.structured.evaluation import Counts
 from blocksvm.structured.feature_table import collected, found_again
 from blocksvm.structured.lattices import Lattices
 from blocksvm.structured.structured_settings import FEATURES
-from blocksvm.structured.task import Examples, Learned, Task
+from blocksvm.structured.task import Examples, Learned, StructuredTask
 
 OFTEN = 2  # a word of the dictionary occurs so often
 MOST_KINDS = 256
@@ -70,7 +70,7 @@ def word_ids(text: LineText, starts: np.ndarray, stops: np.ndarray) -> np.ndarra
     return (text.span_hashes(starts, stops) >> np.uint64(1)).astype(np.int64)
 
 
-class Segmenting(Task):
+class Segmenting(StructuredTask):
     name = "words"
     measure = "F1"
 

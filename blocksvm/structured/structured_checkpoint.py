@@ -19,9 +19,9 @@ from blocksvm.base.inputs import open_input
 from blocksvm.base.settings import plain
 from blocksvm.model.structured_state import SavedStructured, save_structured_checkpoint
 from blocksvm.model.versions import versions
-from blocksvm.structured.example_blocks import Blocks
+from blocksvm.structured.example_blocks import ExampleBlocks
 from blocksvm.structured.structured_learner import Machine, Report
-from blocksvm.structured.structured_run import Progress
+from blocksvm.structured.structured_run import StructuredProgress
 
 LIMITS = ("epochs", "tol")  # may change when a run is resumed
 PIECE = 1 << 22
@@ -42,12 +42,12 @@ def fingerprint_of(names: Iterable[str]) -> str:
 
 
 @dataclass
-class Checkpoint:
+class StructuredCheckpoint:
     """The file of a run's state, written when it is due: every ``seconds``.  settings: all of the run; fingerprint: of
     the text; resumed: whether there is a state to go on from."""
 
     path: Path
-    blocks: Blocks
+    blocks: ExampleBlocks
     settings: dict
     fingerprint: str
     resumed: bool
@@ -57,7 +57,7 @@ class Checkpoint:
     def due(self) -> bool:
         return time.perf_counter() - self.last_saved > self.seconds
 
-    def save(self, machine: Machine, progress: Progress) -> None:
+    def save(self, machine: Machine, progress: StructuredProgress) -> None:
         arrays = machine.arrays()
         if progress.plan is not None:
             arrays = arrays | {
@@ -75,10 +75,10 @@ class Checkpoint:
         save_structured_checkpoint(self.path, meta, arrays, machine.chunks())
         self.last_saved = time.perf_counter()
 
-    def restore(self, machine: Machine) -> Progress:
+    def restore(self, machine: Machine) -> StructuredProgress:
         """Give the machine the state that was saved, if there is one; how far it had come."""
         if not self.resumed:
-            return Progress()
+            return StructuredProgress()
         saved = SavedStructured(self.path)
         self._compare(saved.meta)
         arrays = saved.arrays()
@@ -99,7 +99,7 @@ class Checkpoint:
             raise self._of_another(f"has no state of this learner ({error})") from None
         return progress
 
-    def _progress(self, told: dict, arrays: dict[str, np.ndarray]) -> Progress:
+    def _progress(self, told: dict, arrays: dict[str, np.ndarray]) -> StructuredProgress:
         plan = None
         if "plan" in arrays:
             chunks, lengths = arrays.pop("plan"), arrays.pop("plan_lengths")
@@ -111,7 +111,7 @@ class Checkpoint:
             report = Report(**told["report"])
         except TypeError:
             raise self._of_another("has another report") from None
-        return Progress(told["epoch"], plan, told["visit"], report, told["seconds"])
+        return StructuredProgress(told["epoch"], plan, told["visit"], report, told["seconds"])
 
     def _compare(self, meta: dict) -> None:
         """InputError where the run was begun otherwise, or with another text."""

@@ -19,7 +19,7 @@ from blocksvm.structured.structured_settings import MEAN
 from blocksvm.structured.templates import mixed
 
 if TYPE_CHECKING:
-    from blocksvm.structured.example_blocks import Block, Blocks
+    from blocksvm.structured.example_blocks import ExampleBlock, ExampleBlocks
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Machine:
 
     done = False
 
-    def costs(self, blocks: Blocks) -> np.ndarray:
+    def costs(self, blocks: ExampleBlocks) -> np.ndarray:
         """(n_chunks,) int64: bytes that each chunk takes in a block."""
         return blocks.sizes
 
@@ -71,7 +71,7 @@ class Machine:
         """Bytes that a block may take."""
         raise NotImplementedError
 
-    def visit(self, block: Block, epoch: int, visit: int, stop: Callable[[], bool]) -> Report:
+    def visit(self, block: ExampleBlock, epoch: int, visit: int, stop: Callable[[], bool]) -> Report:
         """Learn from a block's examples, or from some, where stop() says so: then the state is of no use any more."""
         raise NotImplementedError
 
@@ -137,7 +137,7 @@ class OnlineMachine(Machine):
     update(structure, w, examples, settings) -> Update.
     """
 
-    def __init__(self, blocks: Blocks, settings: dict, run: dict, budget: Budget, update: Callable):
+    def __init__(self, blocks: ExampleBlocks, settings: dict, run: dict, budget: Budget, update: Callable):
         self.settings = settings
         self.seed = run["seed"]
         self.update = update

@@ -15,7 +15,7 @@ from blocksvm.base.errors import InputError, called
 from blocksvm.base.memory import Budget
 from blocksvm.kernels.multipliers import own_slacks, shared_slacks
 from blocksvm.kernels.sparse_rows import products
-from blocksvm.structured.example_blocks import Blocks
+from blocksvm.structured.example_blocks import ExampleBlocks
 from blocksvm.structured.output_structure import Row, Structure
 from blocksvm.structured.structured_learner import OnlineMachine, StructuredLearner, Update, score
 from blocksvm.structured.structured_settings import MIRA as SETTINGS
@@ -60,7 +60,7 @@ def mira_update(structure: Structure, w: np.ndarray, examples: np.ndarray, setti
     return Update(rows, a, mistakes, suffered)
 
 
-def machine(blocks: Blocks, settings: dict, run: dict, budget: Budget) -> OnlineMachine:
+def machine(blocks: ExampleBlocks, settings: dict, run: dict, budget: Budget) -> OnlineMachine:
     """InputError where more than one output is asked of a structure that gives one."""
     if settings["k"] > 1 and not blocks.lists:
         raise InputError(

@@ -16,17 +16,17 @@ from blocksvm.base.user_code import by_user, names_of
 from blocksvm.model.structured_model import StructuredModel, load_structured
 from blocksvm.model.versions import versions
 from blocksvm.structured import get_learner, get_task
-from blocksvm.structured.example_blocks import Blocks, Whole
+from blocksvm.structured.example_blocks import ExampleBlocks, Whole
 from blocksvm.structured.output_structure import Structure
 from blocksvm.structured.structured_learner import EXAMPLES, Machine, Report
 from blocksvm.structured.structured_settings import RUN
-from blocksvm.structured.task import Task, Training
+from blocksvm.structured.task import StructuredTask, TrainingExamples
 
 AT_ONCE = 1 << 14  # features whose weights are looked at at once
 
 
 @dataclass(frozen=True)
-class Fitted:
+class FittedStructure:
     """weights (n_weights,), None where the run was interrupted; certificate: None, or primal, dual and rel_gap of
     exactly these; epochs; interrupted."""
 
@@ -39,7 +39,7 @@ class Fitted:
 
 
 @dataclass
-class Progress:
+class StructuredProgress:
     """How far a run has come: epochs that are complete, the blocks (rising chunks each) of the one under way, how many
     of them have been visited, what was seen in it, and the seconds before."""
 
@@ -50,25 +50,25 @@ class Progress:
     seconds: float = 0.0
 
 
-class Saver(Protocol):
+class StructuredSaver(Protocol):
     """Where a run's state is kept: ``due()``, ``save(machine, progress)``; ``restore(machine)`` gives the progress."""
 
     def due(self) -> bool: ...
 
-    def save(self, machine: Machine, progress: Progress) -> None: ...
+    def save(self, machine: Machine, progress: StructuredProgress) -> None: ...
 
-    def restore(self, machine: Machine) -> Progress: ...
+    def restore(self, machine: Machine) -> StructuredProgress: ...
 
 
 def fit_structure(
-    examples: Structure | Blocks,
+    examples: Structure | ExampleBlocks,
     learner: str,
     settings: dict,
     run: dict,
     on_epoch: Callable[[int, Report, float], None] = lambda number, report, seconds: None,
     stop: Callable[[], bool] = lambda: False,
-    saver: Saver | None = None,
-) -> Fitted:
+    saver: StructuredSaver | None = None,
+) -> FittedStructure:
     """Train weights on examples; settings: the learner's own, run: those of ``RUN``, where they are not the defaults.
 
     on_epoch(number, report, seconds) is called behind each epoch; where stop() says True the run ends, without weights:
@@ -76,7 +76,7 @@ def fit_structure(
     learner does not take, and where memory does not suffice.
     """
     began = time.perf_counter()
-    blocks = examples if isinstance(examples, Blocks) else Whole(examples)
+    blocks = examples if isinstance(examples, ExampleBlocks) else Whole(examples)
     found = get_learner(learner)
     settings = found.settings.resolve(settings, learner)
     run = RUN.resolve(run, "structure")
@@ -84,7 +84,7 @@ def fit_structure(
     budget.take("the examples", blocks.resident_bytes)
     budget.require(EXAMPLES, int(blocks.sizes.max()))
     machine = found.make(blocks, settings, run, budget)
-    progress = Progress() if saver is None else saver.restore(machine)
+    progress = StructuredProgress() if saver is None else saver.restore(machine)
     began -= progress.seconds
 
     def save() -> None:
@@ -114,10 +114,12 @@ def fit_structure(
     weights = None if interrupted else machine.weights()
     certificate = None if interrupted else machine.certificate()
     machine.close()
-    return Fitted(weights, certificate, progress.epoch, time.perf_counter() - began, interrupted, budget)
+    return FittedStructure(weights, certificate, progress.epoch, time.perf_counter() - began, interrupted, budget)
 
 
-def structured_model(task: str, learned: Training, learner: str, settings: dict, fitted: Fitted, text: str):
+def structured_model(
+    task: str, learned: TrainingExamples, learner: str, settings: dict, fitted: FittedStructure, text: str
+):
     """The ``StructuredModel`` of a training, without the features whose weights are all 0; settings: all of them.
     Takes the weights over."""
     each, others = get_task(task).layout({**learned.about, "n_words": len(learned.words)})
@@ -158,7 +160,7 @@ def _used(weights: np.ndarray, n: int, each: int) -> tuple[np.ndarray, np.ndarra
     return used, weights[: filled * each + len(others)]
 
 
-def opened_model(path: str | Path, task_name: str | None = None) -> tuple[StructuredModel, Task]:
+def opened_model(path: str | Path, task_name: str | None = None) -> tuple[StructuredModel, StructuredTask]:
     """A model and its task, which must be ``task_name`` where that is given; InputError where its weights are not as
     many as its features and labels need."""
     model = load_structured(path)

@@ -12,8 +12,8 @@ import numpy as np
 from blocksvm.base.user_code import by_user
 from blocksvm.model.structured_model import StructuredModel
 from blocksvm.structured import TASKS, get_task
-from blocksvm.structured.example_blocks import Blocks, Whole
-from blocksvm.structured.output_structure import Checked, Structure
+from blocksvm.structured.example_blocks import ExampleBlocks, Whole
+from blocksvm.structured.output_structure import CheckedStructure, Structure
 from blocksvm.structured.text_parts import Parts, collected_parts
 
 
@@ -40,16 +40,16 @@ class Learned:
 
 
 @dataclass(frozen=True)
-class Training:
+class TrainingExamples:
     """What a run learns from: blocks of examples, and what else ``Learned`` has."""
 
-    blocks: Blocks
+    blocks: ExampleBlocks
     about: dict
     feature_ids: np.ndarray
     words: np.ndarray
 
 
-class Task(ABC):
+class StructuredTask(ABC):
     """name; measure: the figure by which predictions are judged.  A task has ``learn``, or ``parts`` where a text may
     be larger than the memory."""
 
@@ -83,7 +83,7 @@ class Task(ABC):
         """What outputs are worth, of examples whose gold outputs are known."""
 
 
-def training_of(name: str, text_name: str, settings: dict, memory: int, folder: Path | None = None) -> Training:
+def training_of(name: str, text_name: str, settings: dict, memory: int, folder: Path | None = None) -> TrainingExamples:
     """What the task of this name learns from; folder: where examples go that do not fit in the memory."""
     by_user(name, settings)
     task = get_task(name)
@@ -91,13 +91,13 @@ def training_of(name: str, text_name: str, settings: dict, memory: int, folder: 
     if parts is None:
         learned = task.learn(text_name, settings, memory)
         blocks = Whole(looked_at(learned.examples.structure, name), folder)
-        return Training(blocks, learned.about, learned.feature_ids, learned.words)
+        return TrainingExamples(blocks, learned.about, learned.feature_ids, learned.words)
     blocks, feature_ids = collected_parts(
         parts, settings["min_count"], memory, folder, lambda structure: looked_at(structure, name)
     )
-    return Training(blocks, parts.about(), feature_ids, np.empty(0, np.int64))
+    return TrainingExamples(blocks, parts.about(), feature_ids, np.empty(0, np.int64))
 
 
 def looked_at(structure: Structure, task: str) -> Structure:
     """The structure; of a task outside the package all its answers are looked at before they are used."""
-    return structure if task in TASKS else Checked(structure, task)
+    return structure if task in TASKS else CheckedStructure(structure, task)

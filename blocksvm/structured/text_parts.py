@@ -18,7 +18,7 @@ from blocksvm.base.row_batch import runs, shown_name
 from blocksvm.conversion.feature_ids import IdTable
 from blocksvm.store.chunks import Chunks
 from blocksvm.structured.column_text import ColumnText, column_parts
-from blocksvm.structured.example_blocks import Blocks, Spooled, Whole
+from blocksvm.structured.example_blocks import ExampleBlocks, Spooled, Whole
 from blocksvm.structured.feature_table import met, numbered
 from blocksvm.structured.output_structure import Structure
 
@@ -27,7 +27,7 @@ IN_MEMORY = 8  # examples that take one of so many parts of the memory are held 
 
 
 @dataclass(frozen=True)
-class Part:
+class TextPart:
     """Some examples: rows (n,) int64 of each in the table of features; ids(t): the ids (n_rows,) int64 of template t,
     -1 for none; lengths (n,) int32 of each, and answers, int32, one example's behind the other's."""
 
@@ -43,7 +43,7 @@ class Parts(ABC):
     n_templates: int
 
     @abstractmethod
-    def __iter__(self) -> Iterator[Part]:
+    def __iter__(self) -> Iterator[TextPart]:
         """The parts, each once."""
 
     @abstractmethod
@@ -52,7 +52,7 @@ class Parts(ABC):
 
     @abstractmethod
     def structure(self, table: np.ndarray, lengths: np.ndarray, answers: np.ndarray, n_features: int) -> Structure:
-        """Examples: table (n_rows, n_templates) int32; lengths and answers as in ``Part``."""
+        """Examples: table (n_rows, n_templates) int32; lengths and answers as in ``TextPart``."""
 
     @abstractmethod
     def n_weights(self, n_features: int) -> int:
@@ -103,7 +103,7 @@ class ColumnParts(Parts):
 
 def collected_parts(
     parts: Parts, min_count: int, memory: int, folder: Path | None, looked_at: Callable[[Structure], Structure]
-) -> tuple[Blocks, np.ndarray]:
+) -> tuple[ExampleBlocks, np.ndarray]:
     """The examples of all parts, their structures through ``looked_at``, and the ids (n_features,) int64 of their
     features, the most frequent first.
 

@@ -21,7 +21,7 @@ from blocksvm.theory.each_round import touch
 
 if TYPE_CHECKING:
     from blocksvm.learners.engine.runner import Runner
-    from blocksvm.theory.replay import Rows, Run
+    from blocksvm.theory.replay import ReplayedRun, ReplayRows
 
 BATCH_BYTES = 8 + 8 + 4 + 1  # of a feature: v, m, and which have an entry in the round
 
@@ -80,7 +80,7 @@ def learn_batches(
     state[0], state[1], state[2], state[3] = scale, norm, along, count
 
 
-def replay_batches(runner: Runner, rows: Rows, run: Run, tell: Callable[[str], None]) -> Run:
+def replay_batches(runner: Runner, rows: ReplayRows, run: ReplayedRun, tell: Callable[[str], None]) -> ReplayedRun:
     """Fill the run's records by one epoch in rounds of ``run.batch`` rows."""
     d = run.d
     arrays = np.zeros(d), np.zeros(d), np.empty(d, np.int32), np.zeros(d, np.uint8), np.array([1.0, 0.0, 0.0, 0.0])

@@ -10,7 +10,7 @@ import numpy as np
 
 from blocksvm.base.errors import called, said
 from blocksvm.theory.comparators import Comparator
-from blocksvm.theory.replay import Run
+from blocksvm.theory.replay import ReplayedRun
 
 UNIT = 1e-4  # how far ||x||^2 may lie from 1: rows come from text of some digits, and are stored in single precision
 
@@ -20,8 +20,8 @@ class Condition:
     """An assumption about the learner and the rows: holds(run), and what was found there, for messages."""
 
     text: str
-    holds: Callable[[Run], bool]
-    found: Callable[[Run], str] = lambda run: ""
+    holds: Callable[[ReplayedRun], bool]
+    found: Callable[[ReplayedRun], str] = lambda run: ""
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Admission:
     """What a bound assumes of u."""
 
     text: str
-    holds: Callable[[Run, Comparator], bool]
+    holds: Callable[[ReplayedRun, Comparator], bool]
 
 
 @dataclass(frozen=True)
@@ -44,8 +44,8 @@ class Bound:
     source: str
     statement: str
     quantity: str
-    measured: Callable[[Run], np.ndarray]
-    right: Callable[[Run, Comparator], np.ndarray]
+    measured: Callable[[ReplayedRun], np.ndarray]
+    right: Callable[[ReplayedRun, Comparator], np.ndarray]
     conditions: tuple[Condition, ...] = ()
     admissions: tuple[Admission, ...] = ()
     regret: str | None = None
@@ -105,6 +105,6 @@ def mirror_is(name: str) -> Condition:
     )
 
 
-def largest_own(run: Run) -> float:
+def largest_own(run: ReplayedRun) -> float:
     """max ||x||^2 without the constant feature."""
     return float(run.sq_norms.max()) - run.bias**2

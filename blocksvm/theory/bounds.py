@@ -44,37 +44,37 @@ from blocksvm.theory.bound import (
 )
 from blocksvm.theory.comparators import Comparator
 from blocksvm.theory.regularised_bounds import REGULARISED
-from blocksvm.theory.replay import Run
+from blocksvm.theory.replay import ReplayedRun
 
 
-def eta(run: Run) -> float:
+def eta(run: ReplayedRun) -> float:
     return run.settings["step"]
 
 
-def own_map(run: Run, u: Comparator) -> float:
+def own_map(run: ReplayedRun, u: Comparator) -> float:
     """R(u) - min R of the mirror map, at most."""
     if run.mirror == "entropic":
         return run.settings["radius"] * math.log(2.0 * run.settings["n_features"]) / eta(run)
     return (u.norm if run.mirror == "euclidean" else u.norm_dual) ** 2 / (2.0 * eta(run))
 
 
-def exact_map(run: Run, u: Comparator) -> float:
+def exact_map(run: ReplayedRun, u: Comparator) -> float:
     """R(u) - R(w_1) of the mirror map; inf outside of its domain."""
     return u.entropy if run.mirror == "entropic" else own_map(run, u)
 
 
-def smoothness(run: Run) -> float:
+def smoothness(run: ReplayedRun) -> float:
     """eta of a map that is 1 / eta-strongly convex in the norm whose dual the gradients are measured in."""
     factors = {"entropic": run.settings.get("radius"), "p-norm": run.settings.get("p", 2.0) - 1.0}
     return eta(run) * factors.get(run.mirror, 1.0)
 
 
-def up_to(run: Run, u: Comparator, reach: np.ndarray, right: np.ndarray) -> np.ndarray:
+def up_to(run: ReplayedRun, u: Comparator, reach: np.ndarray, right: np.ndarray) -> np.ndarray:
     """``right`` where ||u|| <= reach, else inf."""
     return np.where(u.norm <= reach, right, np.inf)
 
 
-def unit_rows(run: Run, u: Comparator) -> np.ndarray:
+def unit_rows(run: ReplayedRun, u: Comparator) -> np.ndarray:
     """(||u|| + 2 sqrt(sum l*^2))^2 where every ||x||^2 is 1; the same proof for those between 1 / b and 1 / a."""
     a, b = 1.0 / run.sq_norms.max(), 1.0 / run.sq_norms.min()
     return ((math.sqrt(a) * u.norm + 2.0 * b * np.sqrt(u.hinge_squares)) / a) ** 2
@@ -226,6 +226,6 @@ BOUNDS = (
 )  # fmt: skip
 
 
-def bounds_of(run: Run) -> list[Bound]:
+def bounds_of(run: ReplayedRun) -> list[Bound]:
     """Those that are about this learner."""
     return [bound for bound in BOUNDS if bound.name in run.learner.bounds]

@@ -1,7 +1,7 @@
 """Regret with more than two classes, by the multi-prototype rule: each round is one of two classes, whose row has x
 in the place of the row's class and -x in that of the wrong class s_t ranked highest, with the label +1.
 
-So the scores of a ``Run`` are the margins <w_y, x> - <w_s, x>, its ||x||^2 are 2 ||x||^2, and what is proven of two
+So the scores of a ``ReplayedRun`` are the margins <w_y, x> - <w_s, x>, its ||x||^2 are 2 ||x||^2, and what is proven of two
 classes holds with R = sqrt(2) max ||x|| (Crammer et al., JMLR 2006, sec. 7).  A fixed u is judged by the margin to
 the wrong class that it ranks highest itself, whose hinge loss is no smaller than that to s_t: so every bound that
 grows with the losses of u holds with these, too, which are those of Crammer and Singer's machine.
@@ -18,7 +18,7 @@ from blocksvm.learners.engine.learner import Learner
 from blocksvm.learners.engine.runner import Runner
 from blocksvm.learners.rules.exact import ExactLearner
 from blocksvm.model.decision_values import pieces_of_values, rows_of_piece
-from blocksvm.theory.replay import Rows, Run
+from blocksvm.theory.replay import ReplayedRun, ReplayRows
 
 COMPARED = {"multiclass": "crammer-singer"}  # the solver of the comparators
 
@@ -43,8 +43,8 @@ def margins(values: np.ndarray, y: np.ndarray) -> np.ndarray:
     return values[rows, y] - others.max(axis=1)
 
 
-class ClassRows(Rows):
-    """``Rows`` of k classes."""
+class ClassRows(ReplayRows):
+    """``ReplayRows`` of k classes."""
 
     def scores(self, w: np.ndarray, bias: float) -> np.ndarray:
         """The margins (T,) of w (k * (d + 1),)."""
@@ -58,7 +58,7 @@ class ClassRows(Rows):
         return found
 
 
-def replay_classes(runner: Runner, rows: Rows, run: Run, tell: Callable[[str], None]) -> Run:
+def replay_classes(runner: Runner, rows: ReplayRows, run: ReplayedRun, tell: Callable[[str], None]) -> ReplayedRun:
     """Fill the run's records by one epoch."""
     state = runner.new_state(run.d)
     step = rows_of_piece(runner.n_classes)

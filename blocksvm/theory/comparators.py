@@ -30,7 +30,7 @@ from blocksvm.learners.engine.learner import LOSS_NAMES
 from blocksvm.sources.matrix import Matrix
 from blocksvm.theory import l1_optimum, records
 from blocksvm.theory.each_round import least_slack
-from blocksvm.theory.replay import Rows, Run
+from blocksvm.theory.replay import ReplayedRun, ReplayRows
 from blocksvm.training.fit import fit
 
 CERTIFIED = ("hinge", "squared-hinge")
@@ -61,7 +61,7 @@ VECTORS = 6
 
 @dataclass
 class Comparator:
-    """Fixed weights u, measured: norms, and sums (K,) over the rounds up to each time as ``Run`` has them.
+    """Fixed weights u, measured: norms, and sums (K,) over the rounds up to each time as ``ReplayedRun`` has them.
 
     norm ||u||, norm_1 ||u||_1, norm_dual ||u||_q of the p-norm map; own_norm: of the weights without the
     constant feature; norm_inf ||u||_inf; entropy: R(u) - R(w_1) of the entropic map; loss, judged with the penalty
@@ -96,7 +96,7 @@ class Comparator:
     slack: np.ndarray | None
 
 
-def measure(run: Run, found: Found, scores: np.ndarray) -> Comparator:
+def measure(run: ReplayedRun, found: Found, scores: np.ndarray) -> Comparator:
     """The comparator of weights whose scores (T,) are given."""
     w = found.w
     penalty = run.penalty_of(w)
@@ -137,18 +137,18 @@ def measure(run: Run, found: Found, scores: np.ndarray) -> Comparator:
     )
 
 
-def weighted_of(run: Run, w: np.ndarray, scores: np.ndarray) -> np.ndarray:
+def weighted_of(run: ReplayedRun, w: np.ndarray, scores: np.ndarray) -> np.ndarray:
     """(K,) sum 2 eta_t f_t(w) + 2 eta_t+1/2 l1 ||w||_1."""
     losses = run.losses_of(run.loss_name, scores)[0]
     return 2.0 * run.at(run.steps * losses + run.thresholds * float(np.abs(w[: run.d]).sum()))
 
 
-def varying_of(run: Run, w: np.ndarray, scores: np.ndarray) -> float:
+def varying_of(run: ReplayedRun, w: np.ndarray, scores: np.ndarray) -> float:
     """sum f_t(w) + r_t(w) over all rounds, r_t with the heights of HF-FOBOS in round t."""
     return float(run.losses_of(run.loss_name, scores)[0].sum() + run.l1_weights_of_rounds @ np.abs(w[: run.d]))
 
 
-def entropic_map(run: Run, w: np.ndarray) -> float:
+def entropic_map(run: ReplayedRun, w: np.ndarray) -> float:
     """R(w) - R(w_1), R the conjugate of (U / eta) log sum_j (e^(eta theta_j) + e^(-eta theta_j)); inf beyond U.
 
     R(w) = (U / eta) min sum p log p over 2 n numbers p >= 0 of sum 1 with U (p+ - p-) = w: there p+_j p-_j = s^2 for
@@ -170,7 +170,7 @@ def entropic_map(run: Run, w: np.ndarray) -> float:
     return U / run.settings["step"] * (total + math.log(2.0 * n))
 
 
-def measured(run: Run, rows: Rows, found: Found) -> Iterator[Comparator]:
+def measured(run: ReplayedRun, rows: ReplayRows, found: Found) -> Iterator[Comparator]:
     """The comparator; scaled into the ball that the learner stays in, where it lies outside; and scaled to a least
     margin of 1, where it separates the rows."""
     scores = rows.scores(found.w, run.bias)
@@ -186,11 +186,11 @@ def measured(run: Run, rows: Rows, found: Found) -> Iterator[Comparator]:
         yield _scaled(run, found, scores, (1.0 + 1e-12) / margin, f"{found.name}, scaled to margin 1")
 
 
-def _scaled(run: Run, found: Found, scores: np.ndarray, factor: float, name: str) -> Comparator:
+def _scaled(run: ReplayedRun, found: Found, scores: np.ndarray, factor: float, name: str) -> Comparator:
     return measure(run, Found(name, factor * found.w, found.C, "scaled"), factor * scores)
 
 
-def path(run: Run) -> list[float]:
+def path(run: ReplayedRun) -> list[float]:
     """Values of C, rising."""
     R = float(run.R[-1])
     if R == 0.0:
@@ -205,7 +205,7 @@ def path(run: Run) -> list[float]:
 
 
 def comparators(
-    run: Run, rows: Rows, memory: int, tell: Callable[[str], None], more: Mapping = MappingProxyType({})
+    run: ReplayedRun, rows: ReplayRows, memory: int, tell: Callable[[str], None], more: Mapping = MappingProxyType({})
 ) -> list[Comparator]:
     """The zero vector and those found, in the order of the path; more: settings of the batch solver, of several
     classes."""
@@ -242,7 +242,9 @@ def named(what: str):
         raise InputError(f"{what}: {error}") from error
 
 
-def certified(run: Run, rows: Rows, memory: int, tell: Callable[[str], None], more: Mapping) -> Iterator[Found]:
+def certified(
+    run: ReplayedRun, rows: ReplayRows, memory: int, tell: Callable[[str], None], more: Mapping
+) -> Iterator[Found]:
     """The batch solver's weights along the path, each from the one before."""
     with scratch_folder(Path(tempfile.gettempdir()), "regret") as folder:
         previous = None
@@ -265,7 +267,7 @@ def certified(run: Run, rows: Rows, memory: int, tell: Callable[[str], None], mo
 
 
 def compact(
-    source: Matrix, needed: Callable[[int], int], run: Run, memory: int
+    source: Matrix, needed: Callable[[int], int], run: ReplayedRun, memory: int
 ) -> tuple[scipy.sparse.csr_matrix, np.ndarray]:
     """(X without the features that do not occur, which do (d,) bool); needed(n): bytes for n that do, or InputError."""
     used = np.zeros(source.n_features, bool)
@@ -279,7 +281,7 @@ def compact(
     return scipy.sparse.csr_matrix(entries, shape=(source.n_samples, n_used), copy=False), used
 
 
-def smooth(run: Run, rows: Rows, memory: int, tell: Callable[[str], None]) -> Iterator[Found]:
+def smooth(run: ReplayedRun, rows: ReplayRows, memory: int, tell: Callable[[str], None]) -> Iterator[Found]:
     """L-BFGS along the path; the source is a matrix in memory."""
     source: Matrix = rows.source
     vectors = 2 * CORRECTIONS + 5 + 10  # of L-BFGS, and those under way here and in scipy
@@ -323,7 +325,7 @@ def smooth(run: Run, rows: Rows, memory: int, tell: Callable[[str], None]) -> It
         yield Found(f"C = {C:.4g}", whole, C, status, rel_gap)
 
 
-def of_l1(run: Run, rows: Rows, memory: int, tell: Callable[[str], None]) -> Iterator[Found]:
+def of_l1(run: ReplayedRun, rows: ReplayRows, memory: int, tell: Callable[[str], None]) -> Iterator[Found]:
     """The least of loss + r over all rounds; the source is a matrix in memory."""
     X, used = compact(rows.source, lambda n: l1_optimum.memory_of(run.T, rows.source.n_nonzeros, n), run, memory)
     losses = l1_optimum.Losses(run.judged_name, rows.source.y.astype(np.float64), run.epsilon)

@@ -18,7 +18,7 @@ from blocksvm.learners.engine.rule_parts import loss_at, soft
 from blocksvm.learners.rules.sparse import height, raised
 
 if TYPE_CHECKING:
-    from blocksvm.theory.replay import Rows, Run
+    from blocksvm.theory.replay import ReplayedRun, ReplayRows
 
 MOST_STEPS = 20_000_000_000  # some tens of seconds
 WEIGHTS_BYTES = 40  # of a feature: weights, steps under way, heights, their order; the range of each weight
@@ -128,7 +128,7 @@ def new_weights(d: int) -> tuple[np.ndarray, ...]:
     return np.empty(d, np.int32), np.zeros(d, np.uint8), np.zeros(1, np.int64)
 
 
-def add_subgradient(rows: Rows, run: Run) -> None:
+def add_subgradient(rows: ReplayRows, run: ReplayedRun) -> None:
     """The run once more with all weights: scores (the same but for rounding, from which on losses are those of these
     weights), penalty, squares of the objective's gradients, and the range of each weight."""
     l1, d = run.settings["l1"], run.d
@@ -148,7 +148,7 @@ def add_subgradient(rows: Rows, run: Run) -> None:
     run.objective_falling_squares = run.at(squares / np.sqrt(rounds))
 
 
-def least_slack(run: Run, w: np.ndarray, scores: np.ndarray) -> np.ndarray | None:
+def least_slack(run: ReplayedRun, w: np.ndarray, scores: np.ndarray) -> np.ndarray | None:
     """(K,) the least right minus left side of the one-round inequality so far, for weights w (d + 1,) of these scores;
     None where it is about another learner, or takes too many steps."""
     if run.rows is None or not run.checks_rounds:

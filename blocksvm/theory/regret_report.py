@@ -22,13 +22,13 @@ from blocksvm.theory.bounds import Bound, bounds_of
 from blocksvm.theory.classes import COMPARED, ClassRows, check_of_classes, replay_classes
 from blocksvm.theory.comparators import CERTIFIED, TOLERANCE, VECTORS, Comparator, Found, comparators, measure
 from blocksvm.theory.each_round import check_steps
-from blocksvm.theory.replay import RECORD_BYTES, Rows, Run, in_memory, learner_bytes, log_spaced, replay
+from blocksvm.theory.replay import RECORD_BYTES, ReplayedRun, ReplayRows, in_memory, learner_bytes, log_spaced, replay
 
 ROUNDING = 1e-8  # what a bound may be exceeded by, relatively, since sums are rounded
 
 
 @dataclass(frozen=True)
-class Checked:
+class CheckedBound:
     """An assumption of a bound: what it says, whether it is met, and what was found."""
 
     text: str
@@ -43,7 +43,7 @@ class Judged:
     the bound least, at each time; violated: what cannot be, but where rounding or a mistake has made it so."""
 
     bound: Bound
-    checks: list[Checked]
+    checks: list[CheckedBound]
     applies: bool
     measured: np.ndarray
     right: np.ndarray
@@ -60,7 +60,7 @@ class RegretReport:
     """All that was found.  best: the comparator of least loss on all rows; least (K,): the least loss of any comparator
     on the rows so far; notes: what a reader must know."""
 
-    run: Run
+    run: ReplayedRun
     found: list[Comparator]
     best: Comparator
     least: np.ndarray
@@ -146,19 +146,19 @@ def _comparator(u: Comparator) -> dict:
     }
 
 
-def judge(bound: Bound, run: Run, found: list[Comparator], best: Comparator) -> Judged:
+def judge(bound: Bound, run: ReplayedRun, found: list[Comparator], best: Comparator) -> Judged:
     """Check a bound's assumptions, and evaluate it where they are met."""
     checks = []
     for condition in bound.conditions:
         met = bool(condition.holds(run))
-        checks.append(Checked(condition.text, met, "" if met else condition.found(run)))
+        checks.append(CheckedBound(condition.text, met, "" if met else condition.found(run)))
     none = np.zeros(0)
     admitted: list[Comparator] = []
     if all(check.met for check in checks):
         admitted = [u for u in found if all(a.holds(run, u) for a in bound.admissions)]
         for admission in bound.admissions:
             met = any(admission.holds(run, u) for u in found) and bool(admitted)
-            checks.append(Checked(admission.text, met, "" if met else f"for none of the {len(found)} comparators"))
+            checks.append(CheckedBound(admission.text, met, "" if met else f"for none of the {len(found)} comparators"))
     if not admitted:
         return Judged(bound, checks, False, none, none, [])
     rights = np.array([bound.right(run, u) for u in admitted])
@@ -218,13 +218,13 @@ def measure_regret(
     budget = Budget(memory)
     budget.require("records of the rounds", RECORD_BYTES * T)
     budget.take("records of the rounds", RECORD_BYTES * T)
-    rows = (ClassRows if several else Rows)(source, order, seed, budget.left // 2)
+    rows = (ClassRows if several else ReplayRows)(source, order, seed, budget.left // 2)
     by_solver = runner.settings.get("loss", "hinge") in (*CERTIFIED, "perceptron")
     by_solver = by_solver and not (r is not None and r.kind == "l1" and r.weight > 0.0)
     in_blocks = not source.in_memory or order != "stored"
     if T < source.n_samples or not (by_solver or source.in_memory) or (runner.needs_all_rows and in_blocks):
-        rows = Rows(in_memory(rows, T, budget), "stored", seed, 0)
-    run = Run(runner, rows.source, batch * log_spaced(T // batch))
+        rows = ReplayRows(in_memory(rows, T, budget), "stored", seed, 0)
+    run = ReplayedRun(runner, rows.source, batch * log_spaced(T // batch))
     run.batch = batch
     vectors = 8 * VECTORS * (run.d + 1) * (runner.n_vectors if several else 1)
     budget.require("comparators", vectors)
@@ -253,7 +253,7 @@ def check_batch(batch: int, T: int, runner, average: bool) -> None:
         raise InputError(f"{called('average')}: of rounds of several rows no mean is kept; leave one of them out")
 
 
-def _plan(rows: Rows, budget: Budget, n_bytes: int) -> None:
+def _plan(rows: ReplayRows, budget: Budget, n_bytes: int) -> None:
     """Count the learner, and leave the rest to the blocks."""
     source = rows.source
     budget.require("the learner", n_bytes)
@@ -268,7 +268,7 @@ def _plan(rows: Rows, budget: Budget, n_bytes: int) -> None:
     budget.take("two blocks", rows.memory + source.working_bytes())
 
 
-def regret_of_rounds(run: Run, found: list[Comparator]) -> float | None:
+def regret_of_rounds(run: ReplayedRun, found: list[Comparator]) -> float | None:
     """sum (l_t(w_t) + r_t(w_t)) - sum (l_t(u) + r_t(u)) over all rounds, r_t of the heights of HF-FOBOS in round t, for
     the best u found; None for other learners."""
     if run.l1_weights_of_rounds is None:
@@ -277,7 +277,7 @@ def regret_of_rounds(run: Run, found: list[Comparator]) -> float | None:
     return losses + float(run.varying[-1]) - min(u.varying for u in found)
 
 
-def _notes(run: Run, found: list[Comparator], best: Comparator, judged: list[Judged]) -> list[str]:
+def _notes(run: ReplayedRun, found: list[Comparator], best: Comparator, judged: list[Judged]) -> list[str]:
     notes = []
     if run.loss_name == "perceptron":
         notes.append("the perceptron loss is judged by the hinge loss, since its own best u is 0")

@@ -21,43 +21,43 @@ from blocksvm.theory.bound import (
 )
 from blocksvm.theory.comparators import Comparator
 from blocksvm.theory.each_round import MOST_STEPS
-from blocksvm.theory.replay import Run
+from blocksvm.theory.replay import ReplayedRun
 
 
-def forward_backward(run: Run, u: Comparator, G: np.ndarray) -> np.ndarray:
+def forward_backward(run: ReplayedRun, u: Comparator, G: np.ndarray) -> np.ndarray:
     """2 G D + (D^2 / (2 c) + 8 G^2 c) sqrt(t)."""
     return splitting(run, u, G, u.distance)
 
 
-def splitting(run: Run, u: Comparator, G: np.ndarray, D: float) -> np.ndarray:
+def splitting(run: ReplayedRun, u: Comparator, G: np.ndarray, D: float) -> np.ndarray:
     """The same for any D."""
     c = run.settings["step"]
     return u.loss + 2.0 * G * D + (D * D / (2.0 * c) + 8.0 * G * G * c) * np.sqrt(run.times)
 
 
-def heights_norm(run: Run) -> float:
+def heights_norm(run: ReplayedRun) -> float:
     """l1 ||h_T||_2."""
     return 0.0 if run.l1_weights is None else float(np.linalg.norm(run.l1_weights))
 
 
-def largest_slope(run: Run) -> np.ndarray:
+def largest_slope(run: ReplayedRun) -> np.ndarray:
     """(K,) G: the largest ||z_t|| so far and l1 sqrt(d)."""
     return np.maximum(run.G, run.settings["l1"] * math.sqrt(run.d))
 
 
-def largest_heights(run: Run) -> np.ndarray:
+def largest_heights(run: ReplayedRun) -> np.ndarray:
     """(K,) l1 G c Z^(1/p) sqrt(d), which l1 ||h_t|| cannot exceed where all |g_t,j| <= G."""
     p = run.settings["p"]
     Z = 1.0 if p == math.inf else run.at(np.arange(1.0, run.T + 1.0) ** (-p / 2.0)) ** (1.0 / p)
     return run.settings["l1"] * run.G * run.settings["step"] * Z * math.sqrt(run.d)
 
 
-def logarithmic(run: Run, c: np.ndarray) -> np.ndarray:
+def logarithmic(run: ReplayedRun, c: np.ndarray) -> np.ndarray:
     """(K,) c (1 + ln rounds) / (2 lambda), times the rows of a round: losses are summed over rows."""
     return run.batch * c * (1.0 + np.log(run.rounds)) / (2.0 * run.settings["lam"])
 
 
-def eta(run: Run) -> float:
+def eta(run: ReplayedRun) -> float:
     return run.settings["step"]
 
 

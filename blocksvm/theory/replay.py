@@ -31,7 +31,7 @@ CHUNKS, ROWS = 101, 102  # what a key of an order is for
 RECORD_BYTES = 96  # of a round: label, scores of learner and comparator, norms, and sums under way
 
 
-class Rows:
+class ReplayRows:
     """The rows of a source in the order of a replay, block by block, as often as wanted.
 
     order 'stored', or 'shuffled': chunks in random order, and the rows of each block among themselves; blocks take
@@ -93,7 +93,7 @@ class Permuted:
         return getattr(self.source, name)
 
 
-def in_memory(rows: Rows, n_rows: int, budget: Budget) -> Matrix:
+def in_memory(rows: ReplayRows, n_rows: int, budget: Budget) -> Matrix:
     """The first ``n_rows`` rows in their order as a matrix in memory; InputError where they do not fit, or are all of
     one class."""
     source = rows.source
@@ -133,7 +133,7 @@ def log_spaced(T: int) -> np.ndarray:
     return np.array(sorted(times))
 
 
-class Run:
+class ReplayedRun:
     """One learner's replay.  Arrays (T,) hold a number a round, arrays (K,) sums over the rounds up to each of times.
 
     name, settings: the learner's; loss: the one that it follows (hinge where it follows none); judged: the one that it
@@ -331,7 +331,7 @@ class Run:
         return {"entropic": math.inf, "p-norm": self.settings.get("p")}.get(self.mirror)
 
 
-def learner_bytes(runner: Runner, run: Run) -> int:
+def learner_bytes(runner: Runner, run: ReplayedRun) -> int:
     """What the learner and the sums over its weights take."""
     r = run.regulariser
     if run.batch > 1:
@@ -342,7 +342,7 @@ def learner_bytes(runner: Runner, run: Run) -> int:
     return runner.state_bytes(run.d, run.T) + sums
 
 
-def replay(runner: Runner, rows: Rows, run: Run, tell: Callable[[str], None]) -> Run:
+def replay(runner: Runner, rows: ReplayRows, run: ReplayedRun, tell: Callable[[str], None]) -> ReplayedRun:
     """Fill the run's records by one epoch."""
     if runner.needs_all_rows:
         return _replay_exact(runner, rows, run, tell)
@@ -382,7 +382,7 @@ def replay(runner: Runner, rows: Rows, run: Run, tell: Callable[[str], None]) ->
     return run
 
 
-def _replay_exact(runner: ExactRunner, rows: Rows, run: Run, tell: Callable[[str], None]) -> Run:
+def _replay_exact(runner: ExactRunner, rows: ReplayRows, run: ReplayedRun, tell: Callable[[str], None]) -> ReplayedRun:
     """Of a learner that minimises over all rows so far, which are one block."""
     for block, order, _ in rows:
         state = runner.new_state(run.d, block.n_samples)

@@ -15,10 +15,10 @@ from blocksvm.theory.adaptive import adaptive_settle, adaptive_sums
 from blocksvm.theory.each_round import add_subgradient
 
 if TYPE_CHECKING:
-    from blocksvm.theory.replay import Rows, Run
+    from blocksvm.theory.replay import ReplayedRun, ReplayRows
 
 
-def up_to_times(rows: Rows, times: np.ndarray) -> Iterator[tuple[tuple, np.ndarray, int, int | None]]:
+def up_to_times(rows: ReplayRows, times: np.ndarray) -> Iterator[tuple[tuple, np.ndarray, int, int | None]]:
     """(matrix, order of some of its rows, rounds before them, k where they end with round times[k], else None)."""
     k = 0
     for block, order, first in rows:
@@ -30,7 +30,7 @@ def up_to_times(rows: Rows, times: np.ndarray) -> Iterator[tuple[tuple, np.ndarr
             k, start = k + ended, stop
 
 
-def add_truncated(rows: Rows, run: Run) -> None:
+def add_truncated(rows: ReplayRows, run: ReplayedRun) -> None:
     """Penalty and ranges of the weights of forward-backward splitting with l1, from its scores; what its bounds and a
     regulariser that changes from round to round need."""
     ahead = run.learner.number_of(run.settings, "ahead")
@@ -71,7 +71,7 @@ def add_truncated(rows: Rows, run: Run) -> None:
             run.l1_weights_of_rounds = run.settings["l1"] * height_sums
 
 
-def add_adaptive(rows: Rows, run: Run) -> None:
+def add_adaptive(rows: ReplayRows, run: ReplayedRun) -> None:
     """The run's penalty, ``roots`` (K,) sum_j s_t,j, ``largest_entries`` (K,) max |g_t,j| and range of weights."""
     dual = run.regulariser.rule == "dual averaging"
     own = (dual, run.settings["l1"], run.settings["step"], run.settings["delta"])
@@ -89,7 +89,7 @@ def add_adaptive(rows: Rows, run: Run) -> None:
     run.l1_weights = np.full(run.d, run.settings["l1"])
 
 
-def add_potential(rows: Rows, run: Run) -> None:
+def add_potential(rows: ReplayRows, run: ReplayedRun) -> None:
     """The run's ``potential`` (K,): R* of the sum of gradients at each time."""
     theta, p, eta = np.zeros(run.d), run.dual_power(), run.settings["step"]
     run.potential = np.empty(len(run.times))
@@ -107,7 +107,7 @@ def add_potential(rows: Rows, run: Run) -> None:
             run.potential[k] = eta / 2.0 * largest**2 * float(np.sum(np.abs(theta / largest) ** p)) ** (2.0 / p)
 
 
-def add_weight_sums(rows: Rows, run: Run) -> None:
+def add_weight_sums(rows: ReplayRows, run: ReplayedRun) -> None:
     """What the run's learner needs of these."""
     r = run.regulariser
     if r is not None and r.rule is not None:

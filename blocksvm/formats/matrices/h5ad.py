@@ -40,7 +40,7 @@ class H5ad:
         room, label = room_for(n_bytes if limit is None else max(n_bytes, limit.n_bytes)), options.get("label")
         given = label, n_bytes, 2 * ENTRY_BYTES, anndata_file.AT_ONCE
         with frames_from(anndata_file.__name__, os.path.abspath(name), *given, room=room, shown=name) as take:
-            file = Matrix(take, name, label)
+            file = H5adMatrix(take, name, label)
             features, places = features_of(take, file.n_columns, name)
             for first, own in file.rows(n_bytes, limit):
                 last = first + len(own.lengths)
@@ -90,7 +90,7 @@ def arrays_of(frame: Frame | None, name: str, *dtypes) -> list[np.ndarray]:
     return frame.arrays
 
 
-class Matrix:
+class H5adMatrix:
     """X and the labels of its rows, as frames bring them (store/anndata_file.py); everything is checked here, since
     what read the file may have been damaged by it."""
 

@@ -23,12 +23,12 @@ from blocksvm.formats.tables.table_rows import (
     KINDS,
     Batch,
     Categories,
+    CategoryVocabulary,
     FeatureTable,
-    Matrix,
+    NumberColumns,
     Numbers,
     Several,
-    Vocabulary,
-    Words,
+    WordColumn,
     of_bits,
     vocabulary_of,
 )
@@ -70,7 +70,7 @@ def strings_in(array) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return np.append(own, np.zeros(8, np.uint8)), ends[:-1], ends[1:]
 
 
-class Columns:
+class ArrowColumns:
     """A table's columns by what becomes of them.  Threads share it."""
 
     def __init__(self, schema, options: Mapping, labelled: bool):
@@ -133,7 +133,7 @@ class Columns:
         self.of_numbers = [
             vocabulary_of([name.encode() for _, name in own]) if make is None else None for make, own in self.makers
         ]
-        self.vectors: dict[str, Vocabulary] = {}
+        self.vectors: dict[str, CategoryVocabulary] = {}
         self.dictionaries: dict[str, tuple] = {}
         self.known: FeatureTable | None = None
 
@@ -237,7 +237,7 @@ class Columns:
         found = self._encoded(column.keys.slice(first, last - first).filter(arrow().array(known)), name, batch)
         return Several(found.vocabulary, rows[known], found.vocabulary.features[found.codes()], values[known])
 
-    def _vector(self, column, name: str, batch: Batch) -> Matrix | Several:
+    def _vector(self, column, name: str, batch: Batch) -> NumberColumns | Several:
         rows, items = listed(column)
         values = numbers_in(items, is_plain(items.type, self.types))
         lengths = np.bincount(rows, minlength=len(column))
@@ -246,14 +246,14 @@ class Columns:
         if vocabulary is None or len(vocabulary.ids) != longest:
             vocabulary = self.vectors[name] = vocabulary_of([f"{name}[{k}]".encode() for k in range(longest)])
         if len(values) == len(column) * longest:
-            return Matrix(vocabulary, values.reshape(len(column), longest))
+            return NumberColumns(vocabulary, values.reshape(len(column), longest))
         values = np.asarray(values, np.float64)
         places = np.arange(len(rows)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
         if len(column) * longest > DENSE * len(values):
             return Several(vocabulary, rows, places, values)
         matrix = np.full((len(column), longest), np.nan)
         matrix[rows, places] = values
-        return Matrix(vocabulary, matrix)
+        return NumberColumns(vocabulary, matrix)
 
     def _encoded(self, items, name: str, batch: Batch) -> Categories:
         """The items of a column by the features of its words."""
@@ -365,7 +365,7 @@ def codes_of(indices, n_words: int) -> np.ndarray:
     return codes
 
 
-def words_of(name: str, data, begins, ends, more: int = 0) -> Words:
+def words_of(name: str, data, begins, ends, more: int = 0) -> WordColumn:
     """The features of a column's words, ``data[begins[k]:ends[k]]``; an empty one has none.  more: codes that have
     none, too, behind those of words."""
     lengths = ends - begins
@@ -374,4 +374,4 @@ def words_of(name: str, data, begins, ends, more: int = 0) -> Words:
     hashes = np.empty(len(begins), np.uint64)
     named_values(data, begins, ends, prefix, hash_of(name.encode(), CATEGORIES_GO_ON), names, hashes)
     features = np.append(np.where(lengths > 0, np.arange(len(begins)), -1), -1)
-    return Words(of_bits(hashes), names, lengths + len(prefix), features, len(begins) + more)
+    return WordColumn(of_bits(hashes), names, lengths + len(prefix), features, len(begins) + more)

@@ -21,7 +21,7 @@ from blocksvm.base.inputs import open_input, raise_system_error
 from blocksvm.formats.choices import chosen
 from blocksvm.formats.file_reader import ClosedRows, FileReader, RowFault, RowRoom, SparseRows, require_room
 from blocksvm.formats.format import EXPANSION, Reading
-from blocksvm.formats.tables.arrow_columns import Columns, arrow, is_text, listed, own_values
+from blocksvm.formats.tables.arrow_columns import ArrowColumns, arrow, is_text, listed, own_values
 from blocksvm.formats.tables.parquet_trial import try_footer
 from blocksvm.formats.tables.unpacked import ipc_blocks, pages, unpacked_bytes
 from blocksvm.formats.text.text_source import LineLimit
@@ -93,19 +93,19 @@ class File:
         self.name = name
         self.options = options
         try:
-            self.columns = Columns(schema, options, labelled=False)
+            self.columns = ArrowColumns(schema, options, labelled=False)
         except InputError as error:
             raise InputError(f"{name}: {error}") from error
         wanted = self.columns.wanted
         self.worded = [name for name in wanted if not self.columns.is_number(schema.field(name).type)]
-        self.read: Columns | None = None  # as a reader wants those that are wanted
+        self.read: ArrowColumns | None = None  # as a reader wants those that are wanted
 
-    def columns_of(self, batch, labelled: bool) -> Columns:
+    def columns_of(self, batch, labelled: bool) -> ArrowColumns:
         """The columns of its batches, the same in all of them; InputError where one is not as it should be."""
         if labelled and self.columns.refused:
             raise InputError(self.columns.refusal())
         if self.read is None:
-            self.read = Columns(batch.schema, self.options | {"ignore": None}, labelled)
+            self.read = ArrowColumns(batch.schema, self.options | {"ignore": None}, labelled)
         return self.read
 
     def require_text(self, batch, limit: LineLimit | None) -> float:

@@ -31,8 +31,8 @@ from blocksvm.formats.tables.table_layout import (
     LOOKED_AT,
     SEPARATORS,
     Dialect,
-    Layout,
     Looks,
+    TableLayout,
     decided_kinds,
     has_header,
     layout_of,
@@ -66,7 +66,7 @@ class CellReader:
         self.dialect = table.dialect(self.options)
         # the shortest cell, "1,", has an id and a value, and a name's place
         self.expansion = 24 if reading.named else 12
-        self.known: tuple[bytes, Layout, tuple] | None = None  # the columns of the file that was read last
+        self.known: tuple[bytes, TableLayout, tuple] | None = None  # the columns of the file that was read last
 
     def room(self, n_bytes: int) -> Room:
         """A row takes two bytes or more, and so does a cell."""
@@ -134,7 +134,7 @@ class CellReader:
             names=(names, firsts[:nnz], lasts[:nnz]) if named else None, notes=notes, open_quote=open_quote,
         )  # fmt: skip
 
-    def _columns(self, first_line: bytes) -> tuple[Layout, tuple]:
+    def _columns(self, first_line: bytes) -> tuple[TableLayout, tuple]:
         """The columns of a file with this first line, and what the parser takes of them; InputError where one is not
         there."""
         known = self.known
@@ -148,7 +148,7 @@ class CellReader:
         """Somebody said that labels are words: whatever a cell holds is one."""
         return self.options["label"] in self.options.get("categorical", "").split(",")
 
-    def _notes(self, layout: Layout, looks: np.ndarray, text: np.ndarray, begins: bool) -> dict:
+    def _notes(self, layout: TableLayout, looks: np.ndarray, text: np.ndarray, begins: bool) -> dict:
         """What the rows' cells became that was perhaps not meant; see ``RowBatch``."""
         if KINDS not in self.reading.recipe.options:
             return {}
@@ -176,7 +176,7 @@ class CellReader:
         quote = bytes([max(0, self.dialect.quote)])
         return token.replace(2 * quote, quote) if self.dialect.quote != kernels.NO_QUOTE else token
 
-    def _sentence(self, code: int, layout: Layout, column: int, text: np.ndarray, position: int) -> str:
+    def _sentence(self, code: int, layout: TableLayout, column: int, text: np.ndarray, position: int) -> str:
         name = layout.names[min(column, len(layout.names) - 1)]
         if code == BIG_VALUE:
             category = f", or name the column by {called('categorical')}" if self.reading.offers else ""
@@ -218,7 +218,7 @@ def run_parser(text, end, skip, dialect: Dialect, roles, arrays, named, rows: Ne
         names = _beginning(static, max(name_bytes, len(names)))
 
 
-def looked_at(head: bytes, dialect: Dialect, layout: Layout, skip: int, asked_label: bool) -> Looks:
+def looked_at(head: bytes, dialect: Dialect, layout: TableLayout, skip: int, asked_label: bool) -> Looks:
     """What the rows of the first lines look like, bad ones left out; ``skip``: bytes of the header."""
     # kernels are compiled for memory that can be written
     text = np.frombuffer(bytearray(head + b"\n" * (not head.endswith(b"\n")) + bytes(SPARE)), np.uint8)
@@ -334,7 +334,7 @@ class Table:
             return True
         return False if label in (options["numeric"] or "").split(",") else None
 
-    def layout(self, first_line: bytes, options: Mapping, labelled: bool) -> Layout:
+    def layout(self, first_line: bytes, options: Mapping, labelled: bool) -> TableLayout:
         """The columns of a file whose first line this is; InputError where a column is not there."""
         return layout_of(self.dialect(options).cells(first_line), options, labelled)
 
@@ -366,12 +366,12 @@ class Criteo(Table):
     def head_lines(self, given: Mapping) -> int:
         return 1
 
-    def layout(self, first_line: bytes, options: Mapping, labelled: bool) -> Layout:
+    def layout(self, first_line: bytes, options: Mapping, labelled: bool) -> TableLayout:
         names = self.NAMES
         if not labelled and len(self.dialect(options).cells(first_line)) + 1 == len(names):
             names = names[1:]
         kinds = {"l": kernels.LABEL, "I": kernels.LOGARITHM, "C": kernels.CATEGORY}
-        return Layout(names, np.array([kinds[name[0]] for name in names]), np.ones(len(names), bool))
+        return TableLayout(names, np.array([kinds[name[0]] for name in names]), np.ones(len(names), bool))
 
 
 CSV = Table("csv", ",")

@@ -72,7 +72,7 @@ class Dialect(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Layout:
+class TableLayout:
     """The columns of one file: their names, what each is (of the kernel's roles), and whether that was decided."""
 
     names: list[str]
@@ -129,7 +129,7 @@ def has_header(names: list[str], options: Mapping) -> bool:
     )
 
 
-def layout_of(names: list[str], options: Mapping, labelled: bool) -> Layout:
+def layout_of(names: list[str], options: Mapping, labelled: bool) -> TableLayout:
     """The columns of a file in whose first line these cells stand; InputError where a column is not there."""
     headed, label, first, kinds = options["header"] != "no", options["label"], names, options.get(KINDS)
     if not headed:
@@ -177,7 +177,7 @@ def layout_of(names: list[str], options: Mapping, labelled: bool) -> Layout:
             roles[k] = kernels.CATEGORY
         elif name in numeric:
             roles[k] = kernels.EITHER
-    return Layout(names, roles, np.array([name in decided for name in names], bool))
+    return TableLayout(names, roles, np.array([name in decided for name in names], bool))
 
 
 def _hint(cells: list[str], options: Mapping) -> str:
@@ -208,7 +208,7 @@ class Looks:
     labels: list[tuple[int, bytes]]
 
 
-def decided_kinds(layout: Layout, looks: Looks) -> dict:
+def decided_kinds(layout: TableLayout, looks: Looks) -> dict:
     """The kinds of the columns, as the recipe keeps them; a column without a cell has none yet."""
     open_ = (layout.roles == kernels.EITHER) & ~layout.decided
     found: dict = {"numeric": [], "categorical": [], "mixed": {}}

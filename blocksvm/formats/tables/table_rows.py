@@ -20,7 +20,16 @@ from blocksvm.formats.format import Reading
 from blocksvm.kernels.hash_table import hash_ids
 from blocksvm.kernels.name_hashes import hash_of
 from blocksvm.kernels.table_columns import fill_rows, order_ids, put_in_rows
-from blocksvm.kernels.table_row_loops import BAD_CODE, FLOAT32, FLOAT64, INT32, INT64, SOUND, Columns, close_columns
+from blocksvm.kernels.table_row_loops import (
+    BAD_CODE,
+    FLOAT32,
+    FLOAT64,
+    INT32,
+    INT64,
+    SOUND,
+    ColumnArrays,
+    close_columns,
+)
 
 SIDE_BY_SIDE = 1 << 20  # bytes of columns that become rows at once: they stay in the second-level cache
 FEWEST_ROWS = 16
@@ -36,7 +45,7 @@ KINDS = {
 
 
 @dataclass(frozen=True, eq=False)
-class Vocabulary:
+class CategoryVocabulary:
     """The features of a column, or of several: ids (k,) int64, 63 bits of a hash each; the bytes of their names one
     behind the other, and their lengths (k,)."""
 
@@ -46,7 +55,7 @@ class Vocabulary:
 
 
 @dataclass(frozen=True, eq=False)
-class Words(Vocabulary):
+class WordColumn(CategoryVocabulary):
     """Those of a column of categories: features (codes + 1,) int64, of each code the feature's number, or -1 for none,
     as of the last one; n_codes: codes are below it."""
 
@@ -59,7 +68,7 @@ class Numbers:
     """A column (n,) of numbers, of any type, for each of a vocabulary: where they lie, (5, k) int64 as
     ``close_columns`` takes it, and a call that makes arrays of them, nan where there is none."""
 
-    vocabulary: Vocabulary
+    vocabulary: CategoryVocabulary
     where: np.ndarray
     columns: Callable[[], list[np.ndarray]]
 
@@ -72,10 +81,10 @@ class Numbers:
 
 
 @dataclass(frozen=True)
-class Matrix:
+class NumberColumns:
     """The same as values (n, k), C-contiguous, nan where there is none."""
 
-    vocabulary: Vocabulary
+    vocabulary: CategoryVocabulary
     values: np.ndarray
 
     @property
@@ -98,7 +107,7 @@ class Matrix:
 class Categories:
     """A feature of each row at most, by its code: where codes lie, (5, 1), and a call that makes an array of them."""
 
-    vocabulary: Words
+    vocabulary: WordColumn
     where: np.ndarray
     codes: Callable[[], np.ndarray]
 
@@ -112,7 +121,7 @@ class Categories:
 class Several:
     """Any number of entries a row: rows (rising), features' numbers, -1 for none, and values of all."""
 
-    vocabulary: Vocabulary
+    vocabulary: CategoryVocabulary
     rows: np.ndarray
     features: np.ndarray
     values: np.ndarray
@@ -122,7 +131,7 @@ class Several:
         return self.rows[known], self.features[known], self.values[known]
 
 
-Part = Numbers | Matrix | Categories | Several
+Part = Numbers | NumberColumns | Categories | Several
 
 
 def entries_in(values: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -191,7 +200,7 @@ class FeatureTable:
         return places, meets
 
     def closing(self, parts: list[Part]) -> tuple:
-        """(order of the columns of numbers, ``Columns``) of the features of parts that lie side by side."""
+        """(order of the columns of numbers, ``ColumnArrays``) of the features of parts that lie side by side."""
         if self.layout is None:
             numbers = [self.places[k][:-1] for k, part in enumerate(parts) if not isinstance(part, Categories)]
             features = np.concatenate([np.empty(0, np.int32), *numbers])
@@ -209,7 +218,7 @@ class FeatureTable:
             owners[self.n_features] = m + 1
             self.layout = (
                 order,
-                Columns(
+                ColumnArrays(
                     features[order],
                     np.append(0, np.cumsum([len(own) for own in of_codes], dtype=np.int64))[:c],
                     sizes,
@@ -310,7 +319,7 @@ class Batch:
         """(lengths, places of the features, values) of the rows where no feature is of two columns; None where a value
         is not finite."""
         both = list(zip(self.parts, places, strict=True))
-        of_numbers = [(part, own) for part, own in both if isinstance(part, (Numbers, Matrix))]
+        of_numbers = [(part, own) for part, own in both if isinstance(part, (Numbers, NumberColumns))]
         of_categories = [(part, own) for part, own in both if isinstance(part, Categories)]
         others = [(part, own) for part, own in both if isinstance(part, Several)]
         more = self._entries([part for part, _ in others], [own for _, own in others])
@@ -381,8 +390,8 @@ def of_bits(hashes: np.ndarray) -> np.ndarray:
     return (hashes >> np.uint64(1)).astype(np.int64)
 
 
-def vocabulary_of(names: list[bytes]) -> Vocabulary:
+def vocabulary_of(names: list[bytes]) -> CategoryVocabulary:
     """That of numbers, of so many features as have names."""
     ids = of_bits(np.array([hash_of(one, np.uint64(0)) for one in names], np.uint64))
     text = np.frombuffer(b"".join(names), np.uint8)
-    return Vocabulary(ids, text, np.array([len(one) for one in names], np.int64))
+    return CategoryVocabulary(ids, text, np.array([len(one) for one in names], np.int64))

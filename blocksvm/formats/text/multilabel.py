@@ -99,7 +99,7 @@ class LabelledReader(SvmlightReader):
         )  # fmt: skip
 
 
-class Labelled:
+class LabelledText:
     """A format that is named, never guessed: nearly any text might be read as this."""
 
     def __init__(self, lines: str, label_of, required: bool):
@@ -114,5 +114,5 @@ class Labelled:
         return LabelledReader(reading, self.label_of, self.required)
 
 
-MULTILABEL = Labelled("'label,label,... id:value ...'", set_label, required=False)
-NAMED_LABELS = Labelled("'word id:value ...'", word_label, required=True)
+MULTILABEL = LabelledText("'label,label,... id:value ...'", set_label, required=False)
+NAMED_LABELS = LabelledText("'word id:value ...'", word_label, required=True)
