@@ -37,7 +37,6 @@ def targets(labels, classes, multilabel, regression):
 
 class Objective(BaseObjective):
     name = "linear"
-    url = "https://example.org/blocksvm"
     min_benchopt_version = "1.6"
     requirements = ["pip::scikit-learn"]
     test_dataset_name = "simulated"
