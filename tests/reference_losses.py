@@ -69,7 +69,7 @@ REFERENCES = {
         labels=False,
         settings=(0.3,),
     ),
-    "extra_losses:HUBER": ReferenceLoss(
+    "support.extra_losses:HUBER": ReferenceLoss(
         huber, lambda a, y, c, p: a * a / (2 * c) - a * y, lambda c: (-c * 0.7, c * 0.7), labels=False, settings=(0.7,)
     ),
 }

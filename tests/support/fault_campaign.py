@@ -42,10 +42,10 @@ from support.faults import (
     environment,
     read_report,
 )
+from support.places import ROOT
 
 from blocksvm.commands import module_of
 
-ROOT = Path(__file__).resolve().parents[2]
 POSITIONS = 200  # of each kind of call, at most
 PAGE = 4096
 STOPPING = (signal.SIGINT, signal.SIGTERM)  # which commands handle

@@ -18,7 +18,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[3]
+from support.places import ROOT
+
 NAMES = ("kills", "text", "memory", "concurrency", "numbers", "long", "container", "damage")
 
 

@@ -1,0 +1,235 @@
+"""What online and structured learners are given wrongly, by each command and from Python: one sentence, exit 2, nothing
+written."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse
+from support.stream_cases import learned
+from support.training_cases import make_store
+
+from blocksvm.base.errors import InputError
+from blocksvm.commands import stream, structure
+from blocksvm.commands.regret import main as regret_main
+from blocksvm.commands.train import main as train_main
+from blocksvm.learners.engine.joint import JointLearner
+from blocksvm.structured.labelling import LabelledParts, Labelling
+from blocksvm.structured.output_structure import CheckedStructure
+from blocksvm.theory.regret_report import measure_regret as regret_of
+from blocksvm.training.fit import fit
+
+FOUR = "1 2 3 4\n1 0 1 1 1\n2 1 0 1 1\n3 1 1 0 1\n4 1 1 1 0\n"
+
+
+def rows(n=24):
+    rng = np.random.default_rng(0)
+    return scipy.sparse.csr_matrix(rng.standard_normal((n, 3)).astype(np.float32)), np.arange(n) % 4 + 1.0
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """Stores NAME.h5 and their text NAME.svm: of four classes, of one, of words as labels, of sets; files of costs."""
+    folder = tmp_path_factory.mktemp("wrong")
+    X, y = rows()
+    make_store(folder, X, y, name="four")
+    make_store(folder, X, np.ones(len(y)), name="one")
+    words = "label,x\n" + "".join(f"{'ab'[i % 2]},{i}\n" for i in range(8))
+    make_store(folder, words, name="words", format="csv")
+    sets = "".join(f"{i % 2 + 1},{i % 2 + 2} 1:{i + 1}\n" for i in range(8))
+    make_store(folder, sets, name="sets", format="multilabel")
+    costs = {
+        "narrow": FOUR.replace("2 1 0 1 1", "2 1 0 1"),
+        "short": FOUR.replace("4 1 1 1 0\n", ""),
+        "negative": FOUR.replace("3 1 1 0 1", "3 1 -2 0 1"),
+        "diagonal": FOUR.replace("3 1 1 0 1", "3 1 1 5 1"),
+        "others": FOUR.replace("4", "5"),
+        "words": FOUR.replace("2 1 0 1 1", "2 1 zero 1 1"),
+        "good": FOUR,
+    }
+    for name, text in costs.items():
+        (folder / f"{name}.txt").write_text(text)
+    (folder / "tokens").write_text("a X\nb Y\n\na X\n\n")
+    return folder
+
+
+@pytest.fixture
+def refused(files, tmp_path, run_in_process):
+    """refused(what, main, *words): the command ends in one line with ``what``, exit 2; {files}: their folder."""
+
+    def run(what, main, *words):
+        new = tmp_path / "new.h5"
+        done = run_in_process(main, *(str(word).format(files=files, new=new) for word in words))
+        assert (done.code, done.out) == (2, ""), done.err
+        assert what in done.last_line, done.last_line
+        assert "Traceback" not in done.err
+        assert list(tmp_path.iterdir()) == []
+
+    return run
+
+
+TRAIN = (train_main, "{files}/four.h5", "{new}", "--quiet")
+STREAM = (stream.main, "{files}/four.svm", "--labels", "1,2,3,4", "--model", "{new}", "--quiet")
+
+
+@pytest.mark.parametrize("way", [TRAIN, STREAM], ids=["train", "stream"])
+@pytest.mark.parametrize(
+    ("costs", "what"),
+    [
+        ("narrow", "narrow.txt:3: has 3 costs behind the label, where the first line names 4 labels"),
+        ("short", "short.txt: has no line of costs for the label 4; add it"),
+        ("negative", "negative.txt:4: in the column of label 2, the cost -2 is no finite number of 0 or more"),
+        ("diagonal", "diagonal.txt:4: in the column of label 3, the right label costs 5; it must cost 0"),
+        ("words", "words.txt:3: the cost 'zero' is no number"),
+        ("others", "--costs: is about the labels 1, 2, 3, 5, but the rows have 1, 2, 3, 4"),
+        ("none", "none.txt: cannot be read"),
+    ],
+)
+def test_costs_that_are_none(refused, way, costs, what):
+    refused(what, *way, "--learner", "pa1", "--costs", f"{{files}}/{costs}.txt")
+
+
+def test_costs_that_are_none_from_python():
+    X, y = rows()
+    good = 1.0 - np.eye(4)
+    wrong = {
+        r"has the shape \(3, 4\); expected one row and column a label": good[:3],
+        "has 3 rows, where the rows have 4 labels": good[:3, :3],
+        "in the row of label number 2, the cost -1 is no finite number": np.where(
+            np.arange(4)[:, None] == 1, -good, good
+        ),
+        "in the row of label number 1, the right label costs 7; it must cost 0": good + 7.0 * np.eye(4),
+        "the cost nan is no finite number": np.where(good > 0.0, np.nan, 0.0),
+    }
+    for what, costs in wrong.items():
+        with pytest.raises(InputError, match=what):
+            fit(X, y, learner="pa1", costs=costs)
+        with pytest.raises(InputError, match=what):
+            JointLearner("support.joint_cases:prototypes", (1.0, 2.0, 3.0, 4.0), "pa1", costs=costs)
+
+
+@pytest.mark.parametrize(
+    ("what", "words"),
+    [
+        ("all rows have the label 1", (train_main, "{files}/one.h5", "{new}", "--learner", "pa1")),
+        ("all rows have the label 1", (train_main, "{files}/one.h5", "{new}", "--learner", "pa2", "--joint",
+                                    "support.joint_cases:shared")),
+        ("labels are strings", (train_main, "{files}/words.h5", "{new}", "--learner", "pa", "--targets", "numbers")),
+        ("labels are sets", (train_main, "{files}/sets.h5", "{new}", "--learner", "pa", "--targets", "numbers")),
+        ("its labels are numbers, no sets", (train_main, "{files}/four.h5", "{new}", "--learner", "pa",
+                                             "--targets", "sets")),
+        ("the label 3 is none of 1 and 2", (stream.main, "{files}/four.svm", "--labels", "1,2", "--learner", "pa1")),
+        ("is none of -1 and 1", (stream.main, "{files}/four.svm", "--learner", "pa1")),
+        ("the label a is no number", (stream.main, "{files}/words.svm", "--format", "csv", "--learner", "pa",
+                                      "--targets", "numbers")),
+        ("is no set of labels", (stream.main, "{files}/four.svm", "--learner", "pa", "--targets", "sets", "--labels",
+                                 "1,2,3,4")),
+        ("the set holds the label 3, which is none of 1, 2", (
+            stream.main, "{files}/sets.svm", "--format", "multilabel", "--learner", "pa", "--targets", "sets",
+            "--labels", "1,2")),
+        ("name two different labels", (stream.main, "{files}/four.svm", "--labels", "1,1", "--learner", "pa1")),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)  # fmt: skip
+def test_labels_that_do_not_fit(refused, what, words):
+    refused(what, *words)
+
+
+@pytest.mark.parametrize(
+    ("what", "words"),
+    [
+        ("--budget 0: must be 1 or more", (*TRAIN[:3], "--learner", "kernel-pa", "--budget", "0")),
+        ("--budget 0: must be 1 or more", (*TRAIN[:3], "--learner", "kernel-perceptron", "--budget", "0")),
+        ("'0' must be above 0", (*TRAIN[:3], "--learner", "pa1", "--memory", "0")),
+        ("'0' must be above 0", (*STREAM[:2], "--learner", "pa1", "--memory", "0")),
+        ("'0MB' must be above 0", (regret_main, "{files}/four.h5", "--learner", "pa1", "--memory", "0MB")),
+        ("must be above 0", (structure.main, "train", "{files}/tokens", "{new}", "--task", "tags", "--memory", "0")),
+    ],
+)
+def test_a_budget_of_nothing(refused, what, words):
+    refused(what, *words)
+
+
+def test_a_budget_of_nothing_from_python(files):
+    X, y = rows()
+    for call in (
+        lambda: fit(X, y, learner="pa1", memory=0),
+        lambda: fit(X, y > 2, learner="kernel-pa", budget=0),
+        lambda: learned(files / "four.svm", "pa1", labels=(1.0, 2.0, 3.0, 4.0), memory=0),
+        lambda: regret_of(_two(), "pa1", memory=0),
+    ):
+        with pytest.raises(InputError, match=r"memory=0|budget=0|memory=0MB|is too small"):
+            call()
+
+
+def _two():
+    from blocksvm.sources.matrix import Matrix
+
+    X, y = rows()
+    return Matrix(X, y > 2)
+
+
+# ------------------------------------------------------------------------------------------------ decoders
+
+
+class Answering(CheckedStructure):
+    """Gives ``answer`` as the best output of every example."""
+
+    def __init__(self, inner, answer):
+        super().__init__(inner, "inner")
+        self.answer = answer
+
+    def best(self, w, i):
+        return self.answer
+
+    most_violating = best
+
+    def k_best(self, w, i, k):
+        return [self.answer]
+
+
+class AnsweringParts(LabelledParts):
+    answer = None
+
+    def structure(self, table, lengths, answers, n_features):
+        return Answering(super().structure(table, lengths, answers, n_features), self.answer)
+
+
+class Outside(Labelling):
+    """The task of tags with a decoder that always answers the same."""
+
+    def __init__(self, answer):
+        super().__init__("tags")
+        self.answer = answer
+
+    def parts(self, text_name, settings, memory):
+        found = AnsweringParts(text_name, settings["template"], memory)
+        found.answer = self.answer
+        return found
+
+
+UNKNOWN, MISSING, EMPTY = Outside(np.array([0, 9])), Outside(None), Outside(np.empty(0, np.int64))
+WORDS, SQUARE = Outside(np.array(["X", "Y"])), Outside(np.zeros((2, 2), np.int64))
+
+
+@pytest.mark.parametrize("learner", ["perceptron", "pa1", "mira"])
+@pytest.mark.parametrize(
+    ("task", "what"),
+    [
+        ("UNKNOWN", "has the unknown label 9; labels go from 0 to 1"),
+        ("MISSING", "is missing (None); give an array of choices"),
+        ("EMPTY", "is empty; give an array of choices"),
+        ("WORDS", "is not a one-dimensional array of whole numbers"),
+        ("SQUARE", "is not a one-dimensional array of whole numbers"),
+    ],
+)
+def test_a_decoder_without_a_right_answer(refused, task, what, learner):
+    refused(what, structure.main, "train", "{files}/tokens", "{new}", "--task", f"test_bad_online_input:{task}",
+            "--learner", learner)  # fmt: skip
+
+
+def test_what_is_right_is_not_refused(files, tmp_path, run_in_process):
+    """Or the tests above could not tell."""
+    costs = ("--costs", files / "good.txt")
+    done = run_in_process(train_main, files / "four.h5", tmp_path / "m.h5", "--learner", "pa1", *costs)
+    assert done.code == 0, done.err

@@ -1,0 +1,68 @@
+"""Completion: bash's function is run, the other shells' scripts are read by them where they are installed."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+
+import pytest
+import shtab
+from support.training_cases import run_in_process
+
+from blocksvm.commands import COMMANDS
+from blocksvm.commands.completion import SHELLS, commands, main
+
+
+@pytest.fixture(scope="module")
+def known():
+    return commands()
+
+
+def completed(script, *words):
+    """What bash offers for the last word; a line of its own for each."""
+    quoted = " ".join(json.dumps(word) for word in ("blocksvm", *words))
+    asked = f'COMP_WORDS=({quoted}); COMP_CWORD={len(words)}; _shtab_blocksvm; printf "%s\\n" "${{COMPREPLY[@]}}"'
+    done = subprocess.run(["bash", "--norc", "-c", f"{script}\n{asked}"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.split()
+
+
+def test_bash_completes_commands_options_values_and_files(known, tmp_path, monkeypatch):
+    script = shtab.complete(known, "bash")
+    assert set(completed(script, "")) >= set(COMMANDS)
+    assert completed(script, "str") == ["stream", "structure"]
+    assert completed(script, "train", "store.h5", "model.h5", "--multi") == ["--multiclass"]
+    assert completed(script, "train", "--loss", "hin") == ["hinge"]
+    assert {"perceptron", "squared-hinge"} <= set(completed(script, "train", "--loss", ""))  # of any solver
+    assert completed(script, "stream", "--learner", "adagrad-f") == ["adagrad-fobos"]
+    assert completed(script, "stream", "--format", "v") == ["vw"]
+    assert completed(script, "cv", "--select", "r") == ["rmse"]
+    assert completed(script, "completion", "z") == ["zsh"]
+    assert completed(script, "regret", "--confid") == ["--confidence"]
+    (tmp_path / "rows.h5").touch()
+    monkeypatch.chdir(tmp_path)
+    for words in (("train", ""), ("train", "--log", "ro"), ("predict", "ro"), ("split", "r")):
+        assert completed(script, *words) == ["rows.h5"]
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_every_script_has_every_command_and_is_read_by_its_shell(known, shell, tmp_path):
+    script = shtab.complete(known, shell)
+    for word in (*COMMANDS, "probabilities", "checkpoint", "lambda", "gamma"):
+        assert word in script
+    if shell in ("bash", "zsh", "fish") and shutil.which(shell) is not None:
+        (tmp_path / "script").write_text(script)
+        done = subprocess.run([shell, "-n", tmp_path / "script"], capture_output=True, text=True)
+        assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_the_command(capsys, monkeypatch):
+    code, out, err = run_in_process(capsys, main, "bash")
+    assert (code, err) == (0, "") and "_shtab_blocksvm" in out
+    code, _, err = run_in_process(capsys, main, "csh")
+    assert code == 2 and "choose one of bash, zsh, fish" in err
+    monkeypatch.setitem(sys.modules, "shtab", None)
+    code, _, err = run_in_process(capsys, main, "bash")
+    assert code == 2 and "pip install blocksvm[completion]" in err

@@ -1,0 +1,599 @@
+"""What a person sees and types: tables at 80 columns, plain logs, closed streams, options, words of messages."""
+
+from __future__ import annotations
+
+import ast
+import fcntl
+import io
+import json
+import os
+import pty
+import re
+import struct
+import subprocess
+import sys
+import termios
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from rich.console import Console
+from support.places import ROOT
+from support.stream_cases import text_of
+from support.training_cases import command, make_store, random_rows, run_in_process, train
+
+from blocksvm.base.errors import InputError
+from blocksvm.cli.console import Parser
+from blocksvm.cli.display import StreamDisplay, TrainDisplay, clock, folded, megabytes
+from blocksvm.cli.display.number_texts import counted, fitted
+from blocksvm.cli.display.training import _Table, fitting
+from blocksvm.commands.cv import CvProgress
+from blocksvm.commands.cv import main as cv_main
+from blocksvm.commands.cv import shown as table_of_cv
+from blocksvm.commands.info import main as info_main
+from blocksvm.commands.predict import main as predict_main
+from blocksvm.commands.regret import main as regret_main
+from blocksvm.commands.stream import main as stream_main
+from blocksvm.commands.train import main as train_main
+from blocksvm.sources.matrix import Matrix
+from blocksvm.training.fit import fit
+
+START = {
+    "event": "start", "tol": 1e-3, "max_seconds": None, "max_outer": 1000, "memory_plan": {"weights": 10**6},
+    "blocks": 8, "lam": None, "C": 1.0, "solver": "dual-cd", "loss": "hinge", "learner_settings": None,
+    "schedule": "auto", "store": "store.h5", "n_samples": 10**6, "n_features": 10**6, "n_nonzeros": 10**8,
+    "n_vectors": 1, "seed": 0,
+    "memory": 10**9, "resident": False, "outer": 1,
+}  # fmt: skip
+
+
+def outer(number, *, certified=False, valid=None, **more):
+    """A batch solver's outer iteration, with figures as wide as they come."""
+    return {
+        "event": "outer", "outer": number, "seconds": 12345.6 + number, "blocks": 8, "inner_passes": 100,
+        "seconds_training": 1.0, "seconds_waiting": 9.0, "valid_accuracy": valid, "valid_rmse": None,
+        "primal": 1.23456e-17 if certified else None, "dual": -1.23456e-17 if certified else None,
+        "rel_gap": 4.5e-100 if certified else None, "primal_estimate": 1.23456e17, "dual_estimate": -1.23456e-17,
+        "gap_estimate": 3.0e-4, "bytes_read": 123_456_789, "set_rows": 123_456, "set_share": 0.987,
+        "set_passes": [1] * 99, **more,
+    }  # fmt: skip
+
+
+def epoch(number, *, asked=None):
+    return outer(number, rows=1_000_000 * number, cumulative_loss=2.0 * number, mistakes=12 * number,
+                 squared_errors=None, asked=1_000_000 * number if asked is None else asked * number)  # fmt: skip
+
+
+def drawn(display, width):
+    """The live table on a terminal of this width."""
+    console = Console(width=width, height=40, file=io.StringIO(), force_terminal=False)
+    console.print(_Table(display))
+    return console.file.getvalue()
+
+
+def fed(events, start=START):
+    """(display, plain log) after the events."""
+    display = TrainDisplay(io.StringIO(), quiet=False)
+    with display:
+        for event in (start, *events):
+            display.show(event)
+    return display, display.stream.getvalue()
+
+
+@pytest.mark.parametrize("valid", [None, 0.9876])
+@pytest.mark.parametrize("width", [80, 60, 40])
+def test_no_figure_of_the_live_table_is_cut(valid, width):
+    display, _ = fed([outer(999, valid=valid), outer(1000, valid=valid, certified=True)])
+    shown = drawn(display, width)
+    assert "…" not in shown
+    lines = shown.splitlines()
+    assert len(lines) == 3  # none was wrapped
+    assert max(map(len, lines)) <= width
+    assert lines[1].split()[0] == "999"
+    assert {"~3.0e-04", "4.5e-100"} <= set(shown.split())
+    # a cell that is shown is shown whole
+    cells = {cell for row in display.rows for cell in row.values()} | set(display.columns)
+    assert set(shown.split()) <= cells
+    if width == 80:
+        assert {"primal", "dual", "gap", "~1.23456e+17", "~-1.23456e-17", "1.23456e-17"} <= set(shown.split())
+
+
+EXTREMES = [1e-300, -1e-300, 1e22, -1e22, 123456.789, -0.00012345, 0.1, 0.0, 1.1e308, 5e-324]
+
+
+@pytest.mark.parametrize("width", [7, 8, 10, 14])
+def test_a_number_that_is_fitted_is_whole(width):
+    for value in EXTREMES:
+        text = fitted(value, width)
+        assert len(text) <= max(width, 7)
+        # no digit of its size is lost, and one digit at the least is right
+        assert float(text) == pytest.approx(value, rel=0.35, abs=0.0)
+    for n in (0, 999, 1_234_567, 8_000_000_000, 10**22):
+        assert len(counted(n, width)) <= width and float(counted(n, width).replace(",", "")) == pytest.approx(
+            n, rel=0.1
+        )
+    assert [clock(seconds) for seconds in (5, 3700, 1e9, 1e22)] == ["5s", "1h01m", "1.16e+04d", "1.16e+17d"]
+    assert len(megabytes(1e22)) <= 12
+
+
+def extreme_epoch(number, loss):
+    return epoch(number) | {"rows": 8_000_000_000 * number, "cumulative_loss": 8e9 * loss * number, "seconds": 9e7,
+                            "mistakes": 8_000_000_000 * number, "valid_accuracy": 1.0}  # fmt: skip
+
+
+@pytest.mark.parametrize("loss", [1e-300, 1e22])
+def test_extreme_epochs_fit_80_columns(loss):
+    start = START | {"solver": "pa1", "learner_settings": {"query": 0.5}}
+    display, log = fed([extreme_epoch(1, loss), extreme_epoch(2, loss)], start)
+    shown = drawn(display, 80)
+    for text in (shown, log):
+        assert "…" not in text
+        assert {"8,000,000,000", f"{loss:g}", "100.0000%"} <= set(text.split())
+    assert max(map(len, shown.splitlines())) <= 80
+
+
+def streamed(loss, **more):
+    values = {"rows": 8_000_000_000, "cumulative_loss": 8e9 * loss, "mistakes": 8_000_000_000, "squared_errors": None,
+              "auc": 0.5, "log_loss": loss, "cumulative_cost": None,
+              "label": -1.23456789012345e-300, "score": -1.23456e-300, "length": 123_456_789,
+              "learners": None}  # fmt: skip
+    return SimpleNamespace(**values | more)
+
+
+@pytest.mark.parametrize("loss", [1e-300, 1e22])
+def test_a_stream_of_extremes_fits_80_columns(loss):
+    display = StreamDisplay(io.StringIO(), quiet=False)
+    display.ranked = True
+    display.show(streamed(loss))
+    display.show(streamed(loss, mistakes=None, squared_errors=1e300))
+    display.show(streamed(loss, cumulative_cost=1e22))
+    lines = display.stream.getvalue().splitlines()
+    assert all(len(line) <= 80 for line in lines)
+    assert lines[0].split() == [f"{loss:g}", f"{loss:g}", "8000000000", "8000000000", "0.5000", f"{loss:g}", "-1e-300",
+                                "-1.23e-300"]  # fmt: skip
+    # of many learners as many lines as it takes
+    told = {"mistakes": 8_000_000_000, "rows": 8_000_000_000}
+    display.show(streamed(loss, learners={f"learner-{k}": told for k in range(9)}))
+    lines = display.stream.getvalue().splitlines()[3:]
+    assert max(map(len, lines)) <= 80
+    assert " ".join(lines).split() == ["8,000,000,000", *["100.000%"] * 9]
+
+
+@pytest.mark.parametrize(("loss", "spread"), [(1e-300, 1e-300), (1e22, 1e22), (0.3, 0.1)])
+def test_the_table_of_cross_validation_fits_80_columns(loss, spread):
+    figures = {name: np.array([[loss - spread, loss + spread]]) for name in ("accuracy", "loss", "auc")}
+    found = SimpleNamespace(path=[1e-300], folds=2, real=False, rel_gap=np.array([[1e-300, 0.0]]), seconds=1.0,
+                            readings=2.0, mean=lambda name: figures[name].mean(axis=1), **figures)  # fmt: skip
+    head, row, _ = table_of_cv(found, 0)
+    assert max(len(head), len(row)) <= 80
+    assert row.split()[0] == "1e-300" and row.split()[-2:] == ["1.0e-300", "best"]
+    assert all(float(cell) == pytest.approx(loss, rel=0.01) for cell in row.split()[1:6:2])
+
+
+def test_an_empty_column_takes_no_room():
+    for valid, there in ((None, False), (0.5, True)):
+        display, log = fed([outer(1, valid=valid)])
+        assert ("held-out" in drawn(display, 120), "held-out" in log) == (there, there)
+
+
+def test_labels_asked_for_are_told_where_they_are_asked_for():
+    for query, asked in ((None, None), (0.5, 250_000)):
+        display, log = fed([epoch(1, asked=asked)], START | {"solver": "pa1", "learner_settings": {"query": query}})
+        assert ("asked" in log, "25%" in log) == (query is not None, query is not None)
+        assert ("asked" in drawn(display, 80)) == (query is not None)
+
+
+def test_a_plain_log_ends_with_the_last_row():
+    _, log = fed([outer(k) for k in range(1, 96)])
+    rows = [line.split()[0] for line in log.splitlines() if re.match(r" *\d+ ", line)]
+    assert rows[-1] == "95"
+    assert rows[-2] == "90"  # those between are passed over
+    # what is certified is never passed over
+    _, log = fed([*(outer(k) for k in range(1, 33)), outer(33, certified=True), *(outer(k) for k in range(34, 41))])
+    assert [line for line in log.splitlines() if "certified" in line and "4.5e-100" in line]
+
+
+def test_columns_are_spared_in_their_order():
+    row = {"outer": "1", "gap": "~1e-3", "waiting": "9%", "left": "1s"}
+    assert fitting(list(row), [row], 40) == list(row)
+    assert fitting(list(row), [row], 20) == ["outer", "gap", "left"]
+    assert fitting(list(row), [row], 5) == ["outer", "gap"]
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    X, y = random_rows(n=200, d=30, seed=71, dtype=np.float32)
+    return make_store(tmp_path_factory.mktemp("display"), X, y, chunk_nonzeros=128)
+
+
+def test_the_time_left_of_cross_validation():
+    line, now = SimpleNamespace(shown=[]), [100.0]
+    line.show = line.shown.append
+    watching = CvProgress(line)
+    watching.now = lambda: now[0]
+    step = {"event": "outer", "outer": 3, "rel_gap": None, "gap_estimate": 1e-300, "classes_done": 2}
+    watching.show({"event": "part", "path": [0.1], "of": 4, "done": 1})  # a run that goes on
+    watching.show(step)
+    now[0] = 160.0
+    watching.show({"event": "part", "path": [1.0], "of": 4, "done": 2})
+    now[0] = 170.0
+    watching.show(step)
+    assert line.shown == ["C 0.1 (2 of 4): iteration 3, gap 1.0e-300, 2 done",
+                          "C 1 (3 of 4): iteration 3, gap 1.0e-300, 2 done, 1m50s left"]  # fmt: skip
+
+
+@pytest.mark.parametrize("no_color", [False, True])
+def test_the_real_command_on_a_terminal_of_80_columns(store, tmp_path, no_color):
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    environment = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES", "NO_COLOR")}
+    asked = {"NO_COLOR": "1"} if no_color else {}
+    child = subprocess.Popen(
+        [sys.executable, "-m", "blocksvm.train", store, tmp_path / "m.h5", "--tol", "1e-6", "--valid", store],
+        cwd=ROOT, stdout=theirs, stderr=theirs, stdin=theirs, env=environment | {"TERM": "xterm"} | asked,
+    )  # fmt: skip
+    os.close(theirs)
+    found = b""
+    while True:
+        try:
+            piece = os.read(ours, 65536)
+        except OSError:  # the terminal's other side is closed
+            break
+        if not piece:
+            break
+        found += piece
+    os.close(ours)
+    assert child.wait(60) == 0, found.decode()
+    # the terminal's own colours, which read on its ground; none where that is asked for
+    colours = re.findall(r"\x1b\[[0-9;]*?\b(3[0-9]|9[0-7]|38;[0-9;]+)m", found.decode())
+    assert set(colours) == (set() if no_color else {"32"})
+    text = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", found.decode())
+    assert "…" not in text
+    assert "held-out" in text
+    rows = [line for line in re.split(r"[\r\n]+", text) if re.match(r" +\d+ +\d+\.\d ", line)]
+    assert rows
+    assert all(re.search(r"\d\.\de[-+]\d\d( |$)", row) and len(row.rstrip()) <= 80 for row in rows)
+    # sentences, too, end before the terminal would break them within a number; a command stays one line, to be copied
+    rest = [line for line in re.split(r"[\r\n]+", text) if len(line.rstrip()) > 80]
+    assert all(line.startswith("next: ") or str(tmp_path) in line for line in rest), rest
+    assert re.search(r"certified relative gap \S+\s+\(primal \S+, dual\s+\S+\)\s", text)
+
+
+def test_lines_are_folded_at_blanks_on_a_terminal_alone():
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 30, 0, 0))
+    text = "short\nprimal 23991.78295, dual 23782.86472, gap 8.7e-03\n" + "x" * 40
+    with open(theirs, "w") as terminal:
+        lines = folded(text, terminal).split("\n")
+    os.close(ours)
+    assert lines[:3] == ["short", "primal 23991.78295, dual", "  23782.86472, gap 8.7e-03"]
+    assert lines[3:] == ["x" * 40]
+    assert folded(text, io.StringIO()) == text
+
+
+# -- closed streams ------------------------------------------------------------------------------------------------
+
+
+def shell(line, **names):
+    quoted = {name: str(value) for name, value in names.items()}
+    return subprocess.run(
+        ["bash", "-c", f"set -o pipefail; {line}"], capture_output=True, text=True, cwd=ROOT, timeout=120,
+        env=os.environ | quoted | {"PYTHON": sys.executable},
+    )  # fmt: skip
+
+
+def test_progress_that_nobody_reads_does_not_end_a_training(store, tmp_path):
+    model = tmp_path / "m.h5"
+    line = '"$PYTHON" -m blocksvm.train "$STORE" "$MODEL" --tol 1e-9 2>&1 | (exec 0<&-; sleep 0.1)'
+    done = shell(line, STORE=store, MODEL=model)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert model.exists()
+
+
+@pytest.mark.parametrize("closed", ["2>&-", ">&-", ">&- 2>&-"])
+def test_closed_standard_streams_are_no_fault(store, tmp_path, closed):
+    model, log = tmp_path / "m.h5", tmp_path / "t.jsonl"
+    line = f'"$PYTHON" -m blocksvm.train "$STORE" "$MODEL" --log "$LOG" {closed}'
+    done = shell(line, STORE=store, MODEL=model, LOG=log)
+    assert done.returncode == 0
+    assert "Traceback" not in done.stderr
+    assert "memory" not in done.stdout  # progress does not go where results go
+    assert fit_of(model)
+    for text in log.read_text().splitlines():  # nothing else was written into it
+        json.loads(text)
+
+
+def fit_of(path):
+    from blocksvm.model.model_file import load_model
+
+    return np.isfinite(load_model(path).weights).all()
+
+
+def test_predictions_without_a_reader(store, tmp_path):
+    fit(Matrix(*random_rows(seed=1)), tol=1e-2).save(tmp_path / "m.h5")
+    lines = {">&-": (2, "standard output is closed; name an OUTPUT"), "| (exec 0<&-; sleep 0.1)": (0, "")}
+    for end, (code, words) in lines.items():
+        done = shell(
+            f'"$PYTHON" -m blocksvm.predict --quiet "$MODEL" "$STORE" {end}', STORE=store, MODEL=tmp_path / "m.h5"
+        )
+        assert done.returncode == code, done.stderr
+        assert words in done.stderr
+        assert "Traceback" not in done.stderr
+        assert "Exception" not in done.stderr
+
+
+# -- for scripts ---------------------------------------------------------------------------------------------------
+
+
+def test_one_json_object_for_scripts(store, tmp_path, capsys):
+    X, y = random_rows(seed=9)
+    text, model, out_file = text_of(tmp_path, X, y), tmp_path / "m.h5", tmp_path / "p.txt"
+    code, out, err = run_in_process(capsys, train_main, store, model, "--json")
+    told = json.loads(out)
+    assert code == 0 and out.count("\n") == 1
+    assert told["status"] == "converged" and told["rel_gap"] <= 1e-3 and told["model"] == str(model)
+    assert 0.0 < told["accuracy"] <= 1.0 and f"{told['primal']:.6g}" in err
+    code, out, _ = run_in_process(capsys, predict_main, model, store, out_file, "--json", "--quiet")
+    told = json.loads(out)
+    assert told["rows"] == 200 == len(out_file.read_text().splitlines())
+    assert {"accuracy", "balanced_accuracy", "macro_f1", "roc_auc"} < set(told)
+    _, plain, _ = run_in_process(capsys, predict_main, model, store, out_file, "--quiet", "--overwrite")
+    assert f"accuracy {told['accuracy']:.6f} " in plain and f"ROC AUC {told['roc_auc']:.6f}" in plain
+    code, _, err = run_in_process(capsys, predict_main, model, store, "--json")
+    assert code == 2 and "--json goes to standard output" in err
+    code, out, err = run_in_process(capsys, stream_main, text, "--learner", "pa1", "--json", "--quiet")
+    told = json.loads(out)
+    assert (code, err, told["rows"]) == (0, "", len(y)) and told["mistakes"] <= len(y)
+    code, _, err = run_in_process(capsys, stream_main, text, "--learner", "pa1", "--json", "--predictions", "-")
+    assert code == 2 and "--json goes to standard output" in err
+    code, out, err = run_in_process(capsys, cv_main, store, "--folds", "2", "-C", "0.1,1", "--json", "-", "--quiet")
+    told = json.loads(out)
+    assert (code, err, told["path"]) == (0, "", [0.1, 1.0]) and told["best"] in told["path"]
+
+
+# -- options -------------------------------------------------------------------------------------------------------
+
+
+def small_parser():
+    p = Parser("test", "")
+    p.add_argument("input")
+    p.add_argument("-C", type=float)
+    p.add_argument("--labels")
+    p.add_argument("--tol", type=float)
+    p.add_argument("--pair", nargs=2)
+    p.add_argument("--overwrite", action="store_true")
+    return p
+
+
+@pytest.mark.parametrize(
+    ("arguments", "name", "value"),
+    [
+        (["--labels", "-1,1", "x"], "labels", "-1,1"),
+        (["x", "--labels=-1,1"], "labels", "-1,1"),
+        (["--labels", "-1=2,1=0.5", "x"], "labels", "-1=2,1=0.5"),
+        (["--labels", "-model.h5", "x"], "labels", "-model.h5"),
+        (["--tol", "-1e-3", "x"], "tol", -1e-3),
+        (["-C", "-inf", "x"], "C", -float("inf")),
+        (["-C0.5", "x"], "C", 0.5),
+        (["--pair", "-0.1", "-held.h5", "x"], "pair", ["-0.1", "-held.h5"]),
+        (["--overwrite", "x"], "input", "x"),
+        (["-"], "input", "-"),
+        (["--", "-x"], "input", "-x"),
+    ],
+)
+def test_values_may_begin_with_a_minus(arguments, name, value):
+    assert getattr(small_parser().parse_args(arguments), name) == value
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["x", "--overwirte"], "unrecognized arguments: --overwirte; did you mean --overwrite?"),
+        (["--label", "-1,1"], "--label; did you mean --labels?"),
+        (["x", "-c", "1"], "-c; did you mean -C?"),
+        (["x", "--zzz"], "unrecognized arguments: --zzz (see --help)"),
+        (["x", "--labels", "--overwrite"], "argument --labels: expected one argument"),
+        (["x", "--labels", "--overwirte"], "did you mean --overwrite?"),
+    ],
+)
+def test_a_mistyped_option_names_the_one_that_was_meant(capsys, arguments, words):
+    with pytest.raises(SystemExit) as ended:
+        small_parser().parse_args(arguments)
+    assert ended.value.code == 2
+    assert words in capsys.readouterr().err
+
+
+def test_a_mistyped_name_is_answered_with_the_one_that_was_meant(store, tmp_path, capsys):
+    for arguments, meant in (
+        (("--learner", "pa11"), "pa1"),
+        (("--solver", "dual-dc"), "dual-cd"),
+        (("--loss", "hing"), "hinge"),
+        (("--partition", "drawn"), "redrawn"),
+        (("--lerner", "pa1"), "--learner"),
+    ):
+        code, _, err = run_in_process(capsys, train_main, store, tmp_path / "m.h5", *arguments)
+        assert code == 2 and f"; did you mean {meant}?" in err, err
+    _, _, err = run_in_process(capsys, train_main, store, tmp_path / "m.h5", "--solver", "zzz")
+    assert "did you mean" not in err
+    small = Parser("split", "")
+    small.add_argument("--dtype", choices=("float32", "float64"))
+    with pytest.raises(SystemExit):
+        small.parse_args(["--dtype", "flaot32"])
+    assert "invalid choice: 'flaot32'; choose one of float32, float64; did you mean float32?" in capsys.readouterr().err
+
+
+def test_quiet_says_nothing_but_results(store, tmp_path, capsys):
+    code, out, err = run_in_process(capsys, train_main, store, tmp_path / "m.h5", "--quiet")
+    assert (code, err) == (0, "")
+    assert "certified relative gap" in out
+    code, out, err = run_in_process(capsys, train_main, store, tmp_path / "n.h5", "--quiet", "--json")
+    assert (code, err) == (0, "") and json.loads(out)["status"] == "converged"
+
+
+def test_labels_of_plus_and_minus_one_on_the_command_line(store, tmp_path, capsys):
+    model = tmp_path / "m.h5"
+    code, _, err = run_in_process(capsys, train_main, store, model, "--class-weight", "-1=2,1=0.5", "--quiet")
+    assert (code, err) == (0, "")
+    text = text_of(tmp_path, *random_rows(seed=3))
+    code, _, err = run_in_process(capsys, stream_main, text, "--solver", "pa1", "--labels", "-1,1", "--quiet")
+    assert (code, err) == (0, "")
+    code, _, err = run_in_process(capsys, train_main, store, tmp_path / "o.h5", "--learner", "pa1", "--quiet")
+    assert (code, err) == (0, "")
+
+
+def test_average_is_a_flag_and_what_it_was(store, capsys):
+    """regret took yes or no once."""
+    figures = {}
+    for given in ([], ["--average"], ["--average", "yes"], ["--average=yes"], ["--average", "no"], ["--average=no"]):
+        code, out, err = run_in_process(capsys, regret_main, *given, store, "--solver", "pa", "--quiet")
+        assert code == 0, err
+        figures[tuple(given)] = "mean        of the weights" in out
+    assert list(figures.values()) == [False, True, True, True, False, False]
+
+
+@pytest.mark.parametrize("name", ["train", "stream", "regret", "split", "predict"])
+def test_help_is_grouped_and_explains_steps(name):
+    text = command("--help", module=name).stdout
+    general = text.partition("\noptions:\n")[2].partition("\n\n")[0]
+    assert set(re.findall(r"^  (?:-\w, )?(--[\w-]+)", general, re.M)) == {"--help", "--version", "--quiet"}
+    assert "--step C" not in text
+    if name in ("train", "regret"):
+        assert re.search(r"the\s+default\s+of\s+" + ("regret" if name == "train" else "train"), text)
+
+
+# -- words ---------------------------------------------------------------------------------------------------------
+
+SPEAKING = [
+    "memory.py",
+    "training",
+    "model",
+    "conversion",
+    "sources",
+    "streaming",
+    "analysis",
+    "solvers",
+    "problems",
+    "formats",
+]
+OPTION = re.compile(r"(?<![\w-])(--[a-z][a-z-]+|-C)\b")
+
+
+def options_named(text):
+    """Options that string constants name, other than in docstrings and in whole command lines."""
+    tree = ast.parse(text)
+    documents = {
+        id(node.body[0].value)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node)
+    }
+    texts = [
+        node.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in documents
+    ]
+    return [text for text in texts if OPTION.search(text) and "python -m" not in text]
+
+
+def test_below_the_command_line_no_message_names_an_option_itself():
+    package = ROOT / "blocksvm"
+    files = [file for name in SPEAKING for file in (package / name).rglob("*.py")]
+    files += [package / name for name in SPEAKING if name.endswith(".py")]
+    assert len(files) > 20
+    assert {str(file): found for file in files if (found := options_named(file.read_text()))} == {}
+    assert options_named('raise InputError(f"--bias {bias}: no")')  # the check can fail
+
+
+def test_a_message_speaks_as_its_caller(store, tmp_path, capsys):
+    source = Matrix(*random_rows(seed=5))
+    with pytest.raises(InputError, match="^tol=-1: must be"):
+        train(source, tol=-1.0)
+    code, _, err = run_in_process(capsys, train_main, store, tmp_path / "m.h5", "--tol", "-1", "--quiet")
+    assert code == 2
+    assert "error: --tol -1: must be" in err
+    with pytest.raises(InputError, match="^tol=-1: must be"):  # and as before again
+        train(source, tol=-1.0)
+
+
+def test_a_continued_stream_names_no_option_that_it_lacks(tmp_path, capsys):
+    text, model = text_of(tmp_path, *random_rows(seed=6)), tmp_path / "m.h5"
+    assert run_in_process(capsys, stream_main, text, "--learner", "pa1", "--model", model, "--quiet")[0] == 0
+    code, _, err = run_in_process(capsys, stream_main, text, "--learner", "pa", "--continue-from", model, "--quiet")
+    assert code == 2
+    assert "was learned by pa1, not by pa" in err
+
+
+def test_the_pace_of_a_continued_stream_is_its_own(tmp_path, capsys):
+    X, y = random_rows(n=60, seed=7)
+    text, model = text_of(tmp_path, X, y), tmp_path / "m.h5"
+    options = ["--learner", "pa1", "--quiet"]
+    code, out, _ = run_in_process(capsys, stream_main, text, *options, "--model", model)
+    assert code == 0
+    assert out.startswith("60 rows in ")
+    less = text_of(tmp_path, X[:13], y[:13], "less.svm")
+    code, out, _ = run_in_process(capsys, stream_main, less, *options, "--continue-from", model)
+    assert code == 0
+    assert out.startswith("13 rows in ")
+    assert "of all 73 rows: average loss" in out
+    seconds, pace = re.match(r"13 rows in ([0-9.]+)s \(([0-9,]+) rows/s", out).groups()
+    if float(seconds):
+        assert float(pace.replace(",", "")) <= 13 / (float(seconds) - 0.05) if float(seconds) > 0.05 else True
+
+
+# -- predict and info ----------------------------------------------------------------------------------------------
+
+
+def test_rows_with_labels_that_the_model_does_not_know(tmp_path, capsys):
+    fit(Matrix(*random_rows(seed=8)), tol=1e-2).save(tmp_path / "m.h5")
+    (tmp_path / "other.svm").write_text("3 1:1\n4 2:1\n")
+    (tmp_path / "mixed.svm").write_text("3 1:1\n1 2:1\n")
+    code, _, err = run_in_process(capsys, predict_main, tmp_path / "m.h5", tmp_path / "other.svm")
+    assert code == 0
+    assert "\naccuracy" not in err
+    assert "no accuracy: 2 of 2 labelled rows have a label (3, 4) that is none of the model's (-1, 1)" in err
+    code, _, err = run_in_process(capsys, predict_main, tmp_path / "m.h5", tmp_path / "mixed.svm")
+    assert re.search(r"^accuracy [0-9.]+ \([01] of 2 rows\)$", err, re.M)
+    assert "1 of 2 labelled rows have a label (3) that is none of the model's (-1, 1); they count as wrong" in err
+
+
+def test_info_tells_what_decided_a_model(store, tmp_path, capsys):
+    prior, model = tmp_path / "prior.h5", tmp_path / "m.h5"
+    options = ["--quiet", "--max-outer", "1"]
+    assert run_in_process(capsys, train_main, store, prior, *options)[0] == 0
+    assert run_in_process(capsys, train_main, store, model, "--bias", "2", "--class-weight", "-1=3", "--schedule", "2",
+                          "--prior", prior, "--seed", "7", "-C", "0.25", *options)[0] == 0  # fmt: skip
+    _, out, _ = run_in_process(capsys, info_main, model)
+    told = dict(re.findall(r"^(.{14}) (.*)$", out, re.M))
+    told = {name.strip(): value for name, value in told.items()}
+    assert told["bias"] == "a constant feature of value 2"
+    assert told["class weights"] == "-1 times 3"
+    assert told["prior"] == str(prior)
+    assert (told["schedule"], told["seed"], told["labels"]) == ("2", "7", "-1, 1")
+    assert "C 0.25" in told["settings"]
+    assert "loss hinge" in told["settings"]
+
+
+def test_info_shows_the_settings_of_the_solver_alone(store, tmp_path, capsys):
+    model, streamed = tmp_path / "m.h5", tmp_path / "s.h5"
+    assert run_in_process(capsys, train_main, store, model, "--solver", "pa1", "-C", "0.1", "--quiet")[0] == 0
+    text = text_of(tmp_path, *random_rows(seed=9))
+    assert (
+        run_in_process(capsys, stream_main, text, "--learner", "pa1", "-C", "0.1", "--model", streamed, "--quiet")[0]
+        == 0
+    )
+    for path in (model, streamed):
+        _, out, _ = run_in_process(capsys, info_main, path)
+        assert re.search(r"^settings +C 0\.1$", out, re.M)
+        assert re.search(r"^labels +-1, 1$", out, re.M)
+        assert not re.search(r"^schedule", out, re.M)
+        _, out, _ = run_in_process(capsys, info_main, path, "--json")
+        settings = json.loads(out)["settings"]
+        assert settings["C"] == 0.1
+        assert not {"lam", "loss", "batch", "online"} & set(settings)
+
+
+def test_a_fitted_model_is_printed_in_short():
+    fitted = fit(Matrix(*random_rows(n=400, d=300, seed=10)), tol=1e-1)
+    assert len(repr(fitted)) < 600
+    assert len(repr(fitted.model)) < 300
+    assert fitted.status in repr(fitted)
+    assert "300 features" in repr(fitted.model)

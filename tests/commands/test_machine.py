@@ -1,0 +1,151 @@
+"""What the machine allows a command: signals at any moment, and the memory of a container."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+from support.places import ROOT
+from support.training_cases import command
+
+from blocksvm.base import memory
+from blocksvm.cli import console
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+@pytest.mark.parametrize("command_name", ["train", "stream", "split"])
+def test_a_signal_while_kernels_are_compiled_ends_a_command(tmp_path, number, command_name):
+    rows = tmp_path / "rows.svm"
+    rows.write_text("1 1:1\n-1 2:1\n" * 20)
+    assert command(rows, tmp_path / "s.h5", module="split").returncode == 0
+    given = {"train": ["s.h5", "m.h5"], "stream": ["rows.svm"], "split": ["rows.svm", "other.h5"]}[command_name]
+    line = [sys.executable, "-m", f"blocksvm.{command_name}", *given]
+    environment = os.environ | {"XDG_CACHE_HOME": str(tmp_path / "cache"), "PYTHONPATH": str(ROOT)}
+    process = subprocess.Popen(line, cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True)
+    assert any("compiling kernels" in line for line in iter(process.stderr.readline, ""))
+    process.send_signal(number)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    assert err.splitlines()[-1].startswith(f"blocksvm.{command_name}: interrupted")
+    assert sorted(os.listdir(tmp_path)) == ["cache", "rows.svm", "s.h5"]
+
+
+def test_a_signal_that_a_library_swallowed_is_not_lost():
+    handlers = console.signals_interrupt()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGTERM)
+        with pytest.raises(KeyboardInterrupt):
+            console.catch_signals()
+    finally:
+        console.signals_interrupt()  # of a command that begins anew
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+
+
+def test_the_exit_status_is_130_wherever_the_signal_comes():
+    """Also in code that is made from text."""
+    code = (
+        "import signal\nfrom blocksvm.cli import console\n"
+        "def main(arguments):\n    exec('signal.raise_signal(signal.SIGTERM)')\nconsole.run(main, [])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 130, done.stderr
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        # as numpy has it while it is imported
+        "    try:\n        signal.raise_signal(signal.SIGTERM)\n"
+        "    except BaseException as error:\n        raise ImportError('numpy') from error\n",
+        "    console.by_user = lambda *names: signal.raise_signal(signal.SIGTERM)\n",  # behind the command's end
+    ],
+)
+def test_the_exit_status_is_130_while_libraries_are_imported_and_behind_the_end(body):
+    script = f"import signal\nfrom blocksvm.cli import console\ndef main(arguments):\n{body}console.run(main, [])"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 130 and "Traceback" not in done.stderr and "interrupted" in done.stderr, done.stderr
+
+
+def test_nohup_is_respected(tmp_path):
+    """SIGHUP that was ignored before the command began is ignored by it."""
+    code = (
+        "import os, signal, sys\nfrom blocksvm.cli.console import catch_signals, signals_interrupt\n"
+        "signal.signal(signal.SIGHUP, signal.SIG_IGN)\nsignals_interrupt()\nos.kill(os.getpid(), signal.SIGHUP)\n"
+        "stop = catch_signals()\nos.kill(os.getpid(), signal.SIGHUP)\nprint(stop())"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "False\n"), done.stderr
+
+
+# -- memory --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def machine(tmp_path, monkeypatch):
+    """machine(available, of_process, **files): a system that says so."""
+    monkeypatch.setattr(memory, "CGROUPS", tmp_path / "cgroup")
+    monkeypatch.setattr(memory, "OF_PROCESS", tmp_path / "own")
+    monkeypatch.setattr(memory, "OF_MACHINE", tmp_path / "meminfo")
+
+    def make(available: int | None, own: str = "", files: dict[str, str] | None = None) -> None:
+        if available is not None:
+            (tmp_path / "meminfo").write_text(f"MemTotal: 99 kB\nMemAvailable: {available // 1024} kB\n")
+        (tmp_path / "own").write_text(own)
+        for name, text in (files or {}).items():
+            path = tmp_path / "cgroup" / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text + "\n")
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("own", "files", "expected"),
+    [
+        ("0::/a/b\n", {"a/b/memory.max": "max", "a/memory.max": "500000000", "memory.max": "900000000"}, 500_000_000),
+        ("0::/\n", {"memory.max": "400000000"}, 400_000_000),
+        ("0::/of/the/host\n", {"memory.max": "400000000"}, 400_000_000),
+        ("4:memory:/x\n0::/\n", {"memory/x/memory.limit_in_bytes": "180000000"}, 180_000_000),
+        ("9:cpu,memory:/docker/1\n", {"memory/memory.limit_in_bytes": "250000000"}, 250_000_000),
+        ("4:memory:/x\n", {"memory/x/memory.limit_in_bytes": "9223372036854771712"}, 2_000_000_000 // 1024 * 1024),
+        ("", {}, 2_000_000_000 // 1024 * 1024),
+        ("nonsense", {"memory.max": "1"}, 2_000_000_000 // 1024 * 1024),
+    ],
+)
+def test_the_limit_of_a_container_is_found(machine, own, files, expected):
+    machine(2_000_000_000, own, files)
+    assert memory.memory_limit()[0] == expected
+
+
+def test_where_the_system_says_nothing_there_is_no_limit(machine):
+    machine(None)
+    assert memory.memory_limit()[0] == float("inf")
+
+
+def test_a_budget_that_does_not_fit_is_told(machine, capsys):
+    machine(8_000_000_000, "0::/\n", {"memory.max": "500000000"})
+    parser = console.Parser("train", "")
+    parser.add_argument("--memory", type=console.size)
+    parser.parse_args(["--memory", "200MB"])
+    parser.parse_args(["--quiet"])
+    assert capsys.readouterr().err == ""
+    parser.parse_args([])
+    told = capsys.readouterr().err
+    assert told == (
+        "warning: --memory 1000MB, and some 300MB for the program besides, are more than the memory cgroup (the "
+        "container) allows, which is 500MB: the system may end this command without a word; give --memory 200MB or "
+        "less\n"
+    )
+    machine(8_000_000_000, "0::/\n", {"memory.max": "180000000"})
+    parser.parse_args([])
+    assert capsys.readouterr().err.endswith(
+        "which is 180MB: the system may end this command without a word; give it more\n"
+    )
+    machine(1_024_000_000)
+    parser.parse_args(["--memory", "800MB"])
+    assert "than the machine has left, which is 1024MB" in capsys.readouterr().err

@@ -1,0 +1,437 @@
+"""Outputs: what is replaced and what is not, devices and links, two runs at once, what killed runs leave."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import signal
+import stat
+import subprocess
+import sys
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+from support.places import ROOT
+from support.training_cases import command, make_store, quick_model, random_rows
+
+from blocksvm.base import outputs
+from blocksvm.base.errors import InputError
+from blocksvm.base.outputs import (
+    check_output,
+    named_errors,
+    open_text,
+    remove_abandoned,
+    scratch_folder,
+    written_text,
+    written_whole,
+)
+from blocksvm.conversion.convert import SplitSettings, write_store
+
+
+@pytest.fixture
+def rows(tmp_path) -> Path:
+    path = tmp_path / "rows.svm"
+    path.write_text("1 1:1 2:3\n-1 2:1\n" * 20)
+    return path
+
+
+# ------------------------------------------------------------------------------------------------ what is replaced
+
+
+def test_the_last_text_file_is_not_replaced_by_a_store(tmp_path, run_in_process):
+    """``split *.svm --overwrite`` with the store's name forgotten."""
+    from blocksvm.commands.split import main
+
+    names = [tmp_path / f"{k}.svm" for k in range(3)]
+    for name in names:
+        name.write_text("1 1:1\n-1 2:1\n")
+    done = run_in_process(main, *names, "--overwrite")
+    assert done.code == 2
+    assert f"{names[-1]}: is not a store written by blocksvm, and nothing else is replaced" in done.err
+    assert names[-1].read_text() == "1 1:1\n-1 2:1\n"
+
+
+def test_only_what_we_wrote_is_replaced(tmp_path, rows):
+    store, empty, model, foreign = (tmp_path / name for name in ("s.h5", "empty", "m.h5", "foreign.h5"))
+    write_store([str(rows)], store)
+    empty.touch()
+    quick_model(model)
+    with h5py.File(foreign, "w") as file:
+        file["blocksvm"] = np.arange(3)
+    check_output(store, True, "store")
+    check_output(empty, True, "store")
+    check_output(model, True, "model")
+    for path, kind in ((rows, "store"), (foreign, "store"), (model, "store"), (store, "model"), (store, "checkpoint")):
+        with pytest.raises(InputError, match=f"is not a {kind} written by blocksvm"):
+            check_output(path, True, kind)
+    # one of ours that is damaged may be made again
+    store.write_bytes(store.read_bytes()[:3000])
+    check_output(store, True, "store")
+
+
+@pytest.mark.parametrize(
+    ("kind", "ours", "others"),
+    [
+        ("trace", ['{"event": "start"}\n{"x'], ["1 1:1\n", "[1]\n", '{"a": 1}\n', "{"]),
+        ("predictions", ["1\n-1\n", "0.5 1.25e-3\n-7 3\n", "spam\n1\nspam\n"], ["1 1:1\n", "ham\n", "a,b\n", "1,2\n"]),
+        ("json", ['{\n  "store": "x",\n  "learner": "pa1"\n}\n'], ['{"name": "package"}', "1\n", "[]"]),
+        ("figure", ["%PDF-1.4", "<svg>", '<?xml version="1.0"?>'], ["1 1:1\n", "hello"]),
+    ],
+)
+def test_text_that_is_not_ours_stays(tmp_path, kind, ours, others):
+    path = tmp_path / "out"
+    for text in ours:
+        path.write_text(text)
+        check_output(path, True, kind, ("spam", "1"))
+        with pytest.raises(InputError, match="exists already"):
+            check_output(path, False, kind)
+    for text in others:
+        path.write_text(text)
+        with pytest.raises(InputError, match="written by blocksvm, and nothing else is replaced"):
+            check_output(path, True, kind, ("spam", "1"))
+
+
+# ------------------------------------------------------------------------------------------------ devices and links
+
+
+def test_a_device_is_written_into(tmp_path):
+    """A device of our own, with the numbers of /dev/null."""
+    device = tmp_path / "null"
+    try:
+        os.mknod(device, 0o666 | 0o020000, os.makedev(1, 3))
+    except PermissionError:
+        pytest.skip("only root makes devices")
+    before = os.stat(device)
+    for overwrite in (False, True):
+        check_output(device, overwrite, "predictions")
+        with written_whole(device, overwrite) as file:
+            file.write(b"1\n")
+    assert os.path.samestat(os.stat(device), before)
+    assert os.listdir(tmp_path) == ["null"]
+    for kind in ("store", "model", "checkpoint"):
+        with pytest.raises(InputError, match="null: is a device, which is not replaced; give the name of a file"):
+            check_output(device, True, kind)
+
+
+def test_a_pipe_is_written_into(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    got = []
+    reader = threading.Thread(target=lambda: got.append(pipe.read_text()))
+    reader.start()
+    check_output(pipe, False, "predictions")
+    with written_text(pipe, False) as file:
+        file.write("1\n-1\n")
+    reader.join(10.0)
+    assert got == ["1\n-1\n"]
+    assert os.listdir(tmp_path) == ["pipe"]
+
+
+def test_predictions_go_to_standard_output_under_its_other_name(tmp_path):
+    X, y = random_rows(n=60)
+    store = make_store(tmp_path, X, y)
+    assert command(store, tmp_path / "m.h5", "--quiet").returncode == 0
+    done = command(tmp_path / "m.h5", tmp_path / "rows.svm", "/dev/stdout", "--quiet", module="predict")
+    assert done.returncode == 0
+    lines = done.stdout.splitlines()
+    assert set(lines[:60]) <= {"1", "-1"}
+    with open(tmp_path / "out.txt", "w") as out:
+        line = [sys.executable, "-m", "blocksvm.predict", tmp_path / "m.h5", tmp_path / "rows.svm", "/dev/stdout"]
+        done = subprocess.run(list(map(str, line)), stdout=out, stderr=subprocess.PIPE, text=True, cwd=ROOT)
+    assert done.returncode == 2
+    assert "/dev/stdout: is where the command's own messages go" in done.stderr
+
+
+def test_a_symbolic_link_stays_and_its_file_is_replaced(tmp_path, rows):
+    (tmp_path / "there").mkdir()
+    link, target = tmp_path / "s.h5", tmp_path / "there" / "real.h5"
+    link.symlink_to(target)
+    write_store([str(rows)], link)
+    first = target.read_bytes()
+    assert link.is_symlink()
+    with pytest.raises(InputError, match="exists already"):
+        write_store([str(rows)], link)
+    write_store([str(rows)], link, SplitSettings(overwrite=True, seed=1))
+    assert link.is_symlink()
+    assert target.read_bytes() != first
+    assert os.listdir(tmp_path / "there") == ["real.h5"]
+    loop = tmp_path / "loop"
+    loop.symlink_to(loop)
+    with pytest.raises(InputError, match="loop: is a symbolic link that leads to itself"):
+        check_output(loop, True, "store")
+    nowhere = tmp_path / "nowhere"
+    nowhere.symlink_to(tmp_path / "no" / "s.h5")
+    with pytest.raises(InputError, match="does not exist; make it first"):
+        check_output(nowhere, True, "store")
+
+
+# ------------------------------------------------------------------------------------------------ two runs at once
+
+
+def test_of_two_runs_at_once_the_later_one_fails(tmp_path, rows):
+    path = tmp_path / "s.h5"
+    write_store([str(rows)], tmp_path / "other.h5", SplitSettings(seed=1))
+
+    def slower():
+        with written_whole(path, False) as file:
+            file.write(b"the slower one")
+            write_store([str(rows)], path)
+
+    with pytest.raises(InputError, match=r"s\.h5: was made by another run meanwhile"):
+        slower()
+    write_store([str(rows)], tmp_path / "same.h5")
+    assert path.read_bytes() == (tmp_path / "same.h5").read_bytes()
+    (tmp_path / "same.h5").unlink()
+    assert sorted(os.listdir(tmp_path)) == ["other.h5", "rows.svm", "s.h5"]
+
+
+def test_of_two_runs_at_once_without_hard_links(tmp_path, monkeypatch):
+    def refused(*arguments):
+        raise OSError(errno.EPERM, "no links here")
+
+    monkeypatch.setattr(os, "link", refused)
+    with written_whole(tmp_path / "a", False) as file:
+        file.write(b"one")
+    with pytest.raises(InputError, match="made by another run"), written_whole(tmp_path / "a", False) as file:
+        file.write(b"two")
+    assert (tmp_path / "a").read_text() == "one"
+    assert os.listdir(tmp_path) == ["a"]
+    with pytest.raises(InputError, match="made by another run"):
+        open_text(tmp_path / "a", False)
+
+
+# ------------------------------------------------------------------------------------------------ what is left
+
+
+def test_what_killed_runs_leave_is_removed_by_the_next(tmp_path, rows):
+    """A real split, killed while it shuffles; names of living runs and of other machines stay."""
+    temp = tmp_path / "temp"
+    temp.mkdir()
+    arguments = ["-", str(tmp_path / "s.h5"), "--memory", "16MB", "--temp", str(temp), "--jobs", "1", "--quiet"]
+    process = subprocess.Popen([sys.executable, "-m", "blocksvm.split", *arguments], stdin=subprocess.PIPE, cwd=ROOT)
+    try:
+        deadline = time.monotonic() + 60
+        text = "".join(f"1 {k}:1 {k + 7}:2.5\n-1 {k + 1}:1 {k + 9}:2.5\n" for k in range(200)).encode()
+        while not list(temp.rglob("rows-*")):
+            assert time.monotonic() < deadline
+            process.stdin.write(text * 20)
+            process.stdin.flush()
+    finally:
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        with suppress(BrokenPipeError):
+            process.stdin.close()
+    (left,) = temp.iterdir()
+    assert left.name.startswith(f".s.h5.{process.pid}-")
+    dead = left.name.split(".")[3]
+    (tmp_path / f".s.h5.{dead}.partial").write_text("half")
+    kept = {
+        f".s.h5.{outputs.owner()}.partial",  # a living run's
+        f".t.h5.{dead}.partial",  # of another output
+        f".s.h5.{dead[:-8]}00000000.partial",  # another machine's: who knows
+    }
+    for name in kept:
+        (tmp_path / name).write_text("half")
+    with written_whole(tmp_path / "s.h5"):
+        assert f".s.h5.{dead}.partial" not in os.listdir(tmp_path)
+        (tmp_path / f".s.h5.{outputs.owner()}.partial").exists()
+    (tmp_path / f".s.h5.{outputs.owner()}.partial").write_text("half")
+    write_store([str(rows)], tmp_path / "s.h5", SplitSettings(temp=temp, overwrite=True))
+    assert list(temp.iterdir()) == []
+    assert kept - {f".s.h5.{outputs.owner()}.partial"} <= set(os.listdir(tmp_path))
+
+
+def test_a_living_runs_folder_stays(tmp_path):
+    with scratch_folder(tmp_path, "s.h5") as folder:
+        remove_abandoned(tmp_path, "s.h5")
+        assert folder.is_dir()
+        with scratch_folder(tmp_path, "s.h5") as another:
+            assert another != folder
+    assert os.listdir(tmp_path) == []
+    # the same number, but another process: it began at another time
+    pid, start, machine = outputs.owner().split("-")
+    assert not outputs.is_abandoned(f"{pid}-{start}-{machine}")
+    assert outputs.is_abandoned(f"{pid}-{int(start) + 1}-{machine}")
+    assert outputs.is_abandoned(f"{2**22 + 1}-5-{machine}")
+    assert not outputs.is_abandoned(f"{2**22 + 1}-5-00000000")
+
+
+@pytest.mark.parametrize("name", ["a" * 230, "ä" * 110, "with (brackets) [and] more+"])
+def test_any_name_that_is_allowed_can_be_written(tmp_path, name):
+    check_output(tmp_path / name, False)
+    with written_whole(tmp_path / name, False) as file:
+        file.write(b"x")
+    with scratch_folder(tmp_path, name):
+        pass
+    assert os.listdir(tmp_path) == [name]
+
+
+# ------------------------------------------------------------------------------------------------ errors
+
+
+def test_a_folder_that_vanishes_is_told(tmp_path):
+    folder = tmp_path / "there"
+    folder.mkdir()
+
+    def write():
+        with written_whole(folder / "x.h5") as file:
+            file.write(b"x")
+            for left in folder.iterdir():
+                left.unlink()
+            folder.rmdir()
+
+    with pytest.raises(InputError, match=r"x\.h5: the folder .*there has vanished"):
+        write()
+    code = (
+        "import os, sys\n"
+        "os.mkdir(sys.argv[1]); os.chdir(sys.argv[1]); os.rmdir(sys.argv[1])\n"
+        "from blocksvm.cli import console; from blocksvm.split import main\n"
+        "console.run(main, [sys.argv[2], 's.h5'])"
+    )
+    (tmp_path / "rows.svm").write_text("1 1:1\n")
+    line = [sys.executable, "-c", code, str(tmp_path / "gone"), str(tmp_path / "rows.svm")]
+    done = subprocess.run(line, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)})
+    assert done.returncode == 2
+    assert done.stderr.endswith("s.h5: the current folder does not exist any more; change to another\n")
+
+
+@pytest.mark.parametrize("call", ["pwrite", "fsync", "close", "replace"])
+@pytest.mark.parametrize("kind", ["store", "text"])
+def test_a_fault_while_writing_is_told_with_the_files_name(tmp_path, rows, monkeypatch, call, kind):
+    """Each call fails once, the first time that it concerns the output; the old file stays."""
+    path = tmp_path / "out"
+    if kind == "store":
+        write_store([str(rows)], path)
+    else:
+        path.write_text("old")
+    before = path.read_bytes()
+    real, failed = getattr(os, call), []
+
+    def failing(target, *arguments):
+        if not failed and (call == "replace" or ".partial" in os.readlink(f"/proc/self/fd/{target}")):
+            failed.append(target)
+            if call == "close":
+                real(target)
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return real(target, *arguments)
+
+    def write() -> None:
+        if kind == "store":
+            write_store([str(rows)], path, SplitSettings(overwrite=True, seed=3))
+        else:
+            with written_text(path) as file:
+                file.write("new")
+
+    monkeypatch.setattr(os, call, failing)
+    with pytest.raises(OSError, match="Input/output error") as raised:
+        write()
+    monkeypatch.undo()
+    assert failed
+    assert (raised.value.errno, raised.value.filename) == (errno.EIO, str(path))
+    assert path.read_bytes() == before
+    assert sorted(os.listdir(tmp_path)) == ["out", "rows.svm"]
+
+
+@pytest.mark.parametrize("kind", ["store", "text"])
+def test_what_the_disk_gives_back_otherwise_takes_no_name(tmp_path, rows, monkeypatch, kind):
+    path = tmp_path / "out"
+    real = os.fsync
+
+    def damaging(descriptor) -> None:
+        real(descriptor)
+        if stat.S_ISREG(os.fstat(descriptor).st_mode):
+            half = os.fstat(descriptor).st_size // 2
+            byte = os.pread(descriptor, 1, half)[0] ^ 1
+            os.pwrite(descriptor, bytes([byte]), half)
+
+    def write() -> None:
+        if kind == "store":
+            write_store([str(rows)], path)
+        else:
+            with written_text(path) as file:
+                file.write("new")
+
+    monkeypatch.setattr(os, "fsync", damaging)
+    with pytest.raises(OSError, match="the disk does not give back what was written"):
+        write()
+    assert os.listdir(tmp_path) == ["rows.svm"]
+
+
+def test_of_two_stores_none_is_replaced_where_one_fails(tmp_path, rows, monkeypatch):
+    """The second rename fails: the first store gets its old content back, or goes where there was none."""
+    first, second = tmp_path / "a.h5", tmp_path / "b.h5"
+    settings = SplitSettings(overwrite=True, holdout=0.5)
+    for there in (False, True):
+        if there:
+            write_store([str(rows)], first, settings, second)
+        before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+        real = os.replace
+
+        def failing(source, target, real=real) -> None:
+            if str(target) == str(second) and ".partial" in str(source):
+                raise OSError(errno.EIO, os.strerror(errno.EIO))
+            real(source, target)
+
+        monkeypatch.setattr(os, "replace", failing)
+        with pytest.raises(OSError, match="Input/output error"):
+            write_store([str(rows)], first, SplitSettings(overwrite=True, holdout=0.5, seed=4), second)
+        monkeypatch.undo()
+        assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_errors_of_the_system_keep_names_of_their_own(tmp_path):
+    with pytest.raises(OSError, match="elsewhere"), named_errors(tmp_path / "m.h5"):
+        raise OSError(errno.EACCES, "denied", "elsewhere")
+    hdf5 = "Can't write data (file write failed: time = now, filename = 'x', errno = 28, error message = 'No space')"
+    with pytest.raises(OSError, match="No space left on device") as raised, named_errors(tmp_path / "m.h5"):
+        raise OSError(hdf5)
+    assert (raised.value.errno, raised.value.filename) == (errno.ENOSPC, str(tmp_path / "m.h5"))
+
+
+def test_the_log_of_a_run_killed_before_its_first_checkpoint_is_begun_anew(tmp_path):
+    X, y = random_rows(n=80)
+    store = make_store(tmp_path, X, y)
+    log, checkpoint = tmp_path / "trace.jsonl", tmp_path / "run.ckpt"
+    options = [store, tmp_path / "m.h5", "--log", log, "--checkpoint", checkpoint, "--resume", "--quiet"]
+    log.write_text('{"event": "start", "C": 7.0}\n{"event": "outer", "outer": 1, "pri')  # what a kill leaves
+    done = command(*options)
+    assert done.returncode == 0, done.stderr
+    events = [json.loads(line) for line in log.read_text().splitlines()]
+    assert [event["event"] for event in events].count("start") == 1
+    assert events[0]["C"] == 1.0
+    assert events[-1]["event"] == "end"
+    # what is no trace is not begun anew
+    (tmp_path / "m.h5").unlink()
+    checkpoint.unlink()
+    log.write_text("precious\n")
+    done = command(*options)
+    assert done.returncode == 2
+    assert "is not a trace written by blocksvm" in done.stderr
+    assert log.read_text() == "precious\n"
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="only Linux tells a process' threads")
+@pytest.mark.parametrize("given", [None, "2"])
+def test_a_command_has_no_threads_of_the_linear_algebra_unless_it_is_told_to(given):
+    program = """
+import os
+from blocksvm.cli import console
+
+def main(arguments):
+    import numpy
+    numpy.ones(100_000) @ numpy.ones(100_000)
+    print(os.environ["OPENBLAS_NUM_THREADS"], len(os.listdir("/proc/self/task")))
+
+console.run(main, [])
+"""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("OPENBLAS_", "OMP_"))}
+    more = {} if given is None else {"OPENBLAS_NUM_THREADS": given}
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=kept | more, check=True)
+    asked, threads = done.stdout.split()
+    assert asked == given or (asked, threads) == ("1", "1")

@@ -1,0 +1,204 @@
+"""blocksvm train as a user meets it: files in and out, one line for each thing that is wrong."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+
+import numpy as np
+import pytest
+from support.training_cases import command, make_store, random_rows, run_in_process, svmlight, train
+
+from blocksvm.base.errors import InputError
+from blocksvm.commands.predict import main as predict_main
+from blocksvm.commands.train import main as train_main
+from blocksvm.model.model_file import load_model
+from blocksvm.problems.problem_settings import PROBLEM_SETTINGS
+
+
+@pytest.fixture(scope="module")
+def rows():
+    return random_rows(n=200, d=30, seed=61, dtype=np.float32)
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory, rows):
+    X, y = rows
+    return make_store(tmp_path_factory.mktemp("store"), X, np.where(y > 0, 2, 1), chunk_nonzeros=128)
+
+
+@pytest.fixture
+def run(capsys):
+    return lambda *arguments: run_in_process(capsys, train_main, *arguments)
+
+
+def test_the_real_command_trains_what_the_trainer_trains(store, tmp_path):
+    model, log = tmp_path / "model.h5", tmp_path / "trace.jsonl"
+    options = ["-C", "0.5", "--schedule", "2", "--block-chunks", "4", "--tol", "1e-4", "--seed", "3", "--bias", "1"]
+    options += ["--class-weight", "1=2,2=0.5", "--loss", "squared-hinge"]
+    done = command(store, model, *options, "--log", log)
+    assert done.returncode == 0, done.stderr
+    expected = train(store, C=0.5, schedule="2", block_chunks=4, tol=1e-4, seed=3, bias=1.0,
+                     class_weight={1.0: 2.0, 2.0: 0.5}, loss="squared-hinge")  # fmt: skip
+    saved = load_model(model)
+    assert np.array_equal(np.append(saved.weights, saved.intercept), expected.w)
+    assert saved.labels == (1.0, 2.0)
+    certificate = expected.result.certificate
+    assert saved.meta["certificate"]["rel_gap"] == certificate.rel_gap <= 1e-4
+    assert re.search(r"converged after \d+ outer iterations, .*certified relative gap", done.stdout)
+    assert f"{certificate.primal:.10g}" in done.stdout
+    # what the next command is, what memory is taken
+    assert "next: blocksvm predict" in done.stderr
+    assert re.search(r"memory \d+ kB of 1[.,0]* [MG]B: ", done.stderr)
+    events = [json.loads(line) for line in log.read_text().splitlines()]
+    assert events[-1]["status"] == "converged"
+    assert events[-1]["rel_gap"] == certificate.rel_gap
+    assert sorted(os.listdir(tmp_path)) == ["model.h5", "trace.jsonl"]
+
+
+@pytest.mark.parametrize("bias", ["0", "1.5"])
+def test_held_out_accuracy_is_what_predict_prints(rows, store, tmp_path, run, capsys, bias):
+    X, y = random_rows(n=150, d=45, seed=62, dtype=np.float32)
+    valid = make_store(tmp_path, X, np.where(y > 0, 2, 1), name="valid", chunk_nonzeros=128)
+    model, log = tmp_path / "model.h5", tmp_path / "trace.jsonl"
+    options = ["--valid", valid, "--log", log, "--schedule", "1", "--max-outer", "3", "--tol", "0", "--bias", bias]
+    code, out, err = run(store, model, *options)
+    assert code == 0, err
+    events = [json.loads(line) for line in log.read_text().splitlines()]
+    outer = [event for event in events if event["event"] == "outer"]
+    assert f"{outer[-1]['valid_accuracy']:.4f}" in err
+    for given in (valid, tmp_path / "valid.svm"):
+        code, _, err = run_in_process(capsys, predict_main, model, given)
+        assert code == 0
+        assert f"accuracy {outer[-1]['valid_accuracy']:.6f} (" in err
+    # the accuracy on the training rows is that of the certificate
+    code, _, err = run_in_process(capsys, predict_main, model, store)
+    assert f"accuracy {load_model(model).meta['certificate']['accuracy']:.6f} (" in err
+    assert f"accuracy on the training rows {load_model(model).meta['certificate']['accuracy']:.4f}" in out
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (["-C", "0"], "-C 0: must be a finite number above 0"),
+        (["-C", "x"], "-C x: is not a number"),
+        (["-C", "1", "--lambda", "1"], "say the same thing"),
+        (["--solver", "sgd"], "--solver sgd: unknown; choose one of dual-cd, pegasos"),
+        (["--loss", "log"], "--loss log: unknown; choose one of hinge, squared-hinge"),
+        (["--schedule", "often"], "--schedule often: expected auto, overlap"),
+        (["--memory", "0"], "must be above 0"),
+        (["--memory", "1QB"], "is not a size such as 512MB"),
+        (["--memory", "10kB"], "--memory 0.01MB is too small"),
+        (["--max-seconds", "-3"], "must be above 0"),
+        (["--class-weight", "heavy"], "--class-weight heavy: expected balanced or LABEL=WEIGHT"),
+        (["--class-weight", "1=2,2=x"], "expected balanced or LABEL=WEIGHT"),
+        (["--class-weight", "5=2"], "--class-weight 5=2: no row has this label; the labels are 1 and 2"),
+        (["--class-weight", "1=-2"], "must be a finite number above 0"),
+        (["--seed", "99999999999999999999"], "is not a whole number from 0 to 2**63 - 1"),
+        (["--warm-start", "nowhere.h5"], "nowhere.h5: no such file"),
+        (["--replay", "nowhere.jsonl"], "nowhere.jsonl: no such file"),
+        (["--valid", "nowhere.h5"], "nowhere.h5: no such file"),
+        (["--resume"], "--resume needs --checkpoint FILE"),
+        (["--unknown"], "unrecognized arguments: --unknown"),
+    ],
+)
+def test_wrong_arguments_are_one_line_and_exit_2(store, tmp_path, run, options, expected):
+    code, out, err = run(store, tmp_path / "model.h5", "--quiet", "--log", tmp_path / "t.jsonl", *options)
+    assert (code, out) == (2, "")
+    assert len(err.splitlines()) == 1
+    assert "blocksvm train: error: " in err
+    assert expected in err
+    assert not (tmp_path / "model.h5").exists()
+
+
+def test_outputs_are_not_overwritten_by_accident(store, tmp_path, run):
+    options = ["--schedule", "1", "--max-outer", "1", "--quiet"]
+    model, log = tmp_path / "model.h5", tmp_path / "trace.jsonl"
+    assert run(store, model, "--log", log, *options)[0] == 0
+    before = model.read_bytes()
+    for arguments, name in (((model,), model), ((tmp_path / "b.h5", "--log", log), log)):
+        code, _, err = run(store, *arguments, *options)
+        assert code == 2
+        assert f"{name}: exists already; choose another name or add --overwrite" in err
+    for arguments in ((tmp_path / "c.h5", "--log", tmp_path / "c.h5"), (model, "--warm-start", model)):
+        code, _, err = run(store, *arguments, *options, "--overwrite")
+        assert code == 2
+        assert "is given twice" in err
+    for arguments, name in (
+        ((store,), f"{store}: is not a model"),
+        ((model, "--log", store), f"{store}: is not a trace"),
+    ):
+        code, _, err = run(store, *arguments, *options, "--overwrite")
+        assert code == 2
+        assert f"{name} written by blocksvm, and nothing else is replaced" in err
+    assert model.read_bytes() == before
+    assert run(store, model, "--log", log, *options, "--overwrite")[0] == 0
+    code, _, err = run(store, tmp_path / "no" / "m.h5", *options)
+    assert code == 2
+    assert "does not exist; make it first" in err
+
+
+def test_stores_that_are_none_are_refused(store, tmp_path, run):
+    (tmp_path / "text").write_text("1 1:1\n")
+    model = tmp_path / "model.h5"
+    assert run(store, model, "--max-outer", "1", "--quiet")[0] == 0
+    for given, expected in (
+        (tmp_path / "missing.h5", "no such file; expected a blocksvm store"),
+        (tmp_path / "text", "is not a blocksvm store (not an HDF5 file); make one with blocksvm split"),
+        (model, "is a model, but a store is wanted here"),
+        (tmp_path, "is a folder"),
+    ):
+        code, _, err = run(given, tmp_path / "new.h5", "--quiet")
+        assert code == 2
+        assert expected in err
+        assert len(err.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("labels", "expected"),
+    [
+        ([3], "all rows have the label 3; training needs rows of two classes, add the other"),
+        (
+            [3, 1, 2],
+            "has 3 labels (1, 2, 3), but this solver takes two; --solver dual-cd and the online learners take more, or "
+            "make one class",
+        ),
+    ],
+)
+def test_one_label_and_three_labels(tmp_path, run, labels, expected):
+    X, _ = random_rows(n=30)
+    many = make_store(tmp_path, svmlight(X, np.resize(labels, 30)), name="many")
+    code, _, err = run(many, tmp_path / "model.h5", "--quiet", "--solver", "pegasos")
+    assert code == 2
+    assert expected in err
+    assert len(err.splitlines()) == 1
+
+
+def test_class_weights_are_read():
+    class_weights = PROBLEM_SETTINGS["class_weight"].checked
+    assert class_weights("balanced") == "balanced"
+    assert class_weights("-1=2,+1=0.5") == {-1.0: 2.0, 1.0: 0.5}
+    for text in ("", "1", "1=", "=1", "1=2,", "Balanced"):
+        with pytest.raises(InputError):
+            class_weights(text)
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared-hinge"])
+@pytest.mark.parametrize("options", [["-C", "1e308"], ["-C", "1e-310"], ["--lambda", "1e-300"], ["--lambda", "1e300"]])
+def test_numbers_beyond_double_precision_are_refused(store, tmp_path, run, loss, options):
+    code, _, err = run(store, tmp_path / "m.h5", "--loss", loss, *options, "--quiet")
+    assert code == 2
+    assert f"{options[0]} {float(options[1]):g}: is beyond what double precision can solve on these rows" in err
+    assert len(err.splitlines()) == 1
+
+
+@pytest.mark.parametrize("C", ["1e-40", "1e40"])
+@pytest.mark.parametrize("solver", [["--loss", "hinge"], ["--loss", "squared-hinge"], ["--solver", "pegasos"]])
+def test_numbers_just_within_double_precision_are_solved(store, tmp_path, run, C, solver):
+    options = [*solver, "-C", C, "--schedule", "3", "--max-outer", "3", "--quiet"]
+    code, out, err = run(store, tmp_path / "m.h5", *options)
+    assert (code, err) == (0, "")
+    model = load_model(tmp_path / "m.h5")
+    assert np.isfinite(model.weights).all()
+    assert np.isfinite(model.meta["certificate"]["primal"])

@@ -1,0 +1,129 @@
+"""Weights of rows from a file beside the text, and from Python."""
+
+from __future__ import annotations
+
+import gzip
+
+import numpy as np
+import pytest
+from support.training_cases import make_store, random_rows, run_in_process, svmlight, train
+
+from blocksvm.base.errors import InputError
+from blocksvm.commands.split import main as split_main
+from blocksvm.conversion import number_lines
+from blocksvm.sources.matrix import Matrix
+from blocksvm.store.reader import open_store
+from blocksvm.training.fit import fit
+
+
+@pytest.fixture
+def given(tmp_path):
+    """(folder with rows.svm and weights.txt, X, y, weights)"""
+    X, y = random_rows(n=150, d=12, seed=4)
+    weights = np.random.default_rng(0).integers(0, 5, 150) / 4.0
+    (tmp_path / "rows.svm").write_text(svmlight(X, y))
+    (tmp_path / "weights.txt").write_text("".join(f"{w!r}\n" for w in weights.tolist()))
+    return tmp_path, X, y, weights
+
+
+def stored(path) -> np.ndarray:
+    """The weights of a store's rows, by their numbers in the source."""
+    with open_store(path) as store:
+        rows = np.concatenate([store.read_rows(k) for k in range(len(store.chunks))])
+    return rows["weight"][np.argsort(rows["source"])], np.sort(rows["source"])
+
+
+@pytest.mark.parametrize("options", [(), ("--keep-order",), ("--jobs", "3")])
+@pytest.mark.parametrize("piece", [40, 1 << 18])
+def test_each_row_has_the_weight_of_its_line(given, capsys, monkeypatch, options, piece):
+    folder, X, y, weights = given
+    monkeypatch.setattr(number_lines, "PIECE_BYTES", piece)
+    code, out, err = run_in_process(
+        capsys, split_main, folder / "rows.svm", folder / "s.h5", "--weights", folder / "weights.txt", *options
+    )
+    assert code == 0, err
+    np.testing.assert_array_equal(stored(folder / "s.h5")[0], weights)
+    run = train(folder / "s.h5", tol=1e-6, schedule="5", max_outer=2000)
+    same = train(Matrix(X, y, weights=weights), tol=1e-6, schedule="5", max_outer=2000)
+    assert run.result.certificate.primal == pytest.approx(same.result.certificate.primal, rel=3e-6)
+
+
+def test_compressed_and_with_held_out_rows(given, capsys):
+    folder, _, _, weights = given
+    (folder / "weights.txt.gz").write_bytes(gzip.compress((folder / "weights.txt").read_bytes()))
+    code, _, err = run_in_process(
+        capsys, split_main, folder / "rows.svm", folder / "s.h5", "--weights", folder / "weights.txt.gz",
+        "--holdout", "0.3", folder / "held.h5",
+    )  # fmt: skip
+    assert code == 0, err
+    for name in ("s.h5", "held.h5"):
+        found, numbers = stored(folder / name)
+        np.testing.assert_array_equal(found, weights[numbers])
+
+
+def test_weights_that_are_all_one_are_none(given, capsys):
+    folder, X, y, _ = given
+    (folder / "ones.txt").write_text("1\n" * 150)
+    for name, more in (("a.h5", ()), ("b.h5", ("--weights", folder / "ones.txt"))):
+        assert run_in_process(capsys, split_main, folder / "rows.svm", folder / name, *more)[0] == 0
+    with open_store(folder / "a.h5") as a, open_store(folder / "b.h5") as b:
+        assert a.fingerprint == b.fingerprint
+        assert not b.weighted
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ("1\n" * 149, "weights.txt: has 149 weights, and there are more rows"),
+        ("", "weights.txt: has 0 weights, and there are more rows"),
+        ("1\n" * 151, "weights.txt: has more weights than the 150 rows that there are"),
+        ("1\n" * 70 + "-0.5\n" + "1\n" * 79, "weights.txt:71: '-0.5' is not a weight"),
+        ("1\n" * 3 + "nan\n" + "1\n" * 146, "weights.txt:4: 'nan' is not a weight"),
+        ("1\ninf\n" + "1\n" * 148, "weights.txt:2: 'inf' is not a weight"),
+        ("1\n\n" + "1\n" * 149, "weights.txt:2: '' is not a weight"),
+        ("1 2\n" + "1\n" * 149, "weights.txt:1: '1 2' is not a weight"),
+        ("1\ntwo\n" + "1\n" * 148, "weights.txt:2: 'two' is not a weight"),
+    ],
+)
+@pytest.mark.parametrize("piece", [30, 1 << 18])
+def test_a_file_that_does_not_fit_the_rows(given, capsys, monkeypatch, content, expected, piece):
+    folder = given[0]
+    monkeypatch.setattr(number_lines, "PIECE_BYTES", piece)
+    (folder / "weights.txt").write_text(content)
+    code, _, err = run_in_process(
+        capsys, split_main, folder / "rows.svm", folder / "s.h5", "--weights", folder / "weights.txt", "--quiet"
+    )
+    assert code == 2
+    assert expected in err.splitlines()[-1]
+    assert sorted(path.name for path in folder.iterdir()) == ["rows.svm", "weights.txt"]
+
+
+def test_weights_of_both_kinds_and_no_file(given, capsys):
+    folder = given[0]
+    (folder / "rows.vw").write_text("1 2.0 | a:1\n-1 | b:1\n")
+    (folder / "two.txt").write_text("1\n3\n")
+    given_twice = (folder / "rows.vw", folder / "s.h5", "--format", "vw", "--weights", folder / "two.txt")
+    code, _, err = run_in_process(capsys, split_main, *given_twice, "--quiet")
+    assert code == 2
+    assert "have weights of their own; leave one of them out" in err
+    code, _, err = run_in_process(capsys, split_main, folder / "rows.svm", folder / "s.h5", "--weights", "none.txt")
+    assert code == 2
+    assert "none.txt: no such file" in err
+    code, _, err = run_in_process(capsys, split_main, "-", folder / "s.h5", "--weights", "-")
+    assert code == 2
+    assert "standard input holds the rows already" in err
+
+
+def test_weights_from_python(given):
+    folder, X, y, weights = given
+    for loss in ("hinge", "squared-epsilon-insensitive"):
+        found = fit(X, y, sample_weight=weights, loss=loss, tol=1e-5, schedule="5")
+        expected = fit(Matrix(X, y, weights=weights), loss=loss, tol=1e-5, schedule="5")
+        np.testing.assert_array_equal(found.model.weights, expected.model.weights)
+    with (
+        pytest.raises(InputError, match="leave y and sample_weight out"),
+        open_store(make_store(folder, X, y)) as store,
+    ):
+        fit(store, sample_weight=weights)
+    with pytest.raises(InputError, match="the weights must be 150 finite numbers of 0 or more"):
+        fit(X, y, sample_weight=-weights)

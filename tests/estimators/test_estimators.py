@@ -1,0 +1,528 @@
+"""The estimators: their optimum beside scikit-learn's, every kind of rows, warm starts, and what scikit-learn does with
+an estimator."""
+
+from __future__ import annotations
+
+import inspect
+import pickle
+import subprocess
+import sys
+import threading
+import tracemalloc
+import warnings
+
+import joblib
+import numpy as np
+import pytest
+import scipy.sparse
+import sklearn
+import sklearn.svm
+from joblib import effective_n_jobs
+from sklearn.base import clone
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MaxAbsScaler, StandardScaler
+from support.training_cases import make_store, random_rows
+
+from blocksvm import estimators
+from blocksvm.base.errors import InputError
+from blocksvm.estimators import (
+    FobosClassifier,
+    KernelSVC,
+    LinearSVC,
+    LinearSVR,
+    LogisticClassifier,
+    PassiveAggressiveClassifier,
+    PassiveAggressiveRegressor,
+    certified,
+    estimator,
+)
+from blocksvm.estimators import fit_rows as of_rows
+from blocksvm.learners import LEARNERS, get_learner
+from blocksvm.sources.frequency import by_frequency
+from blocksvm.sources.matrix import Matrix
+
+X, Y = random_rows(n=80, d=12, density=0.4, seed=3)
+Z = X @ np.arange(12.0)  # targets of regression
+THREE = np.array(["fig", "date", "plum"])[np.digitize(Z, np.quantile(Z, [0.4, 0.7]))]
+
+
+def primal(X, y, coef, intercept, loss, C=1.0, s=1.0):
+    """1/2 ||w||^2 + b^2 / (2 s^2) + C sum loss, of y = +-1."""
+    margins = y * (X @ coef + intercept)
+    losses = {"hinge": np.maximum(0, 1 - margins), "squared_hinge": np.maximum(0, 1 - margins) ** 2,
+              "logistic": np.logaddexp(0, -margins)}[loss]  # fmt: skip
+    return 0.5 * coef @ coef + (0.5 * intercept**2 / s**2 if s else 0.0) + C * losses.sum()
+
+
+# ------------------------------------------------------------------------------------------------ the optimum
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+@pytest.mark.parametrize(("fit_intercept", "scaling"), [(True, 1.0), (True, 3.0), (False, 1.0)])
+def test_the_objective_is_that_of_scikit_learns_linear_svc(loss, fit_intercept, scaling):
+    own = LinearSVC(loss=loss, C=0.5, fit_intercept=fit_intercept, intercept_scaling=scaling).fit(X, Y)
+    theirs = sklearn.svm.LinearSVC(loss=loss, C=0.5, fit_intercept=fit_intercept, intercept_scaling=scaling, dual=True,
+                                   tol=1e-10, max_iter=1_000_000, random_state=0).fit(X, Y)  # fmt: skip
+    b = float(theirs.intercept_[0] if fit_intercept else 0.0)
+    best = primal(X, Y, theirs.coef_[0], b, loss, 0.5, scaling)
+    assert own.objective_ == pytest.approx(best, rel=1e-9)
+    assert primal(X, Y, own.coef_[0], own.intercept_[0], loss, 0.5, scaling) == pytest.approx(own.objective_, rel=1e-9)
+    assert 0.0 <= own.dual_gap_ <= 1e-4 * own.objective_
+    np.testing.assert_allclose(own.coef_, theirs.coef_, atol=1e-5)
+
+
+def test_a_free_intercept_is_that_of_scikit_learns_logistic_regression():
+    own = LogisticClassifier(C=0.7, intercept_scaling="free", tol=1e-9).fit(X, Y)
+    theirs = LogisticRegression(C=0.7, tol=1e-10, max_iter=10_000).fit(X, Y)
+    np.testing.assert_allclose(own.coef_, theirs.coef_, atol=1e-4)
+    np.testing.assert_allclose(own.intercept_, theirs.intercept_, atol=1e-4)
+    np.testing.assert_allclose(own.predict_proba(X), theirs.predict_proba(X), atol=1e-4)
+
+
+def test_regression_is_that_of_scikit_learns_linear_svr():
+    own = LinearSVR(loss="squared_epsilon_insensitive", epsilon=0.3, C=0.1).fit(X, Z)
+    theirs = sklearn.svm.LinearSVR(loss="squared_epsilon_insensitive", epsilon=0.3, C=0.1, tol=1e-10,
+                                   max_iter=1_000_000, random_state=0).fit(X, Z)  # fmt: skip
+    np.testing.assert_allclose(own.coef_, theirs.coef_, atol=1e-5)
+    assert own.coef_.shape == (12,) and own.score(X, Z) == pytest.approx(theirs.score(X, Z), abs=1e-5)
+
+
+def test_several_classes_are_each_against_the_others():
+    own = LinearSVC().fit(X, THREE)
+    assert own.coef_.shape == (3, 12) and list(own.classes_) == ["date", "fig", "plum"]
+    for c, name in enumerate(own.classes_):
+        alone = LinearSVC().fit(X, THREE == name)
+        np.testing.assert_allclose(own.coef_[c], alone.coef_[0], atol=1e-7)
+    np.testing.assert_array_equal(own.predict(X), own.classes_[own.decision_function(X).argmax(axis=1)])
+    together = LinearSVC(loss="hinge", multiclass="crammer-singer", C=0.5).fit(X, THREE)
+    assert together.score(X, THREE) > 0.8 and together.dual_gap_ <= 1e-4 * together.objective_
+
+
+def test_sets_of_labels_are_learned_label_by_label():
+    sets = np.stack([Y > 0, Z > 1.0, np.zeros(80), np.ones(80)], axis=1).astype(int)
+    with pytest.raises(InputError, match="column 2 of y is 0 in every row"):
+        LinearSVC().fit(X, sets)
+    sets = sets[:, [0, 1, 3]]
+    own = LogisticClassifier().fit(X, sets)
+    for c in range(2):
+        np.testing.assert_allclose(own.coef_[c], LogisticClassifier().fit(X, sets[:, c]).coef_[0], atol=1e-7)
+    assert (own.predict(X)[:, 2] == 1).all() and own.predict_proba(X).shape == (80, 3)
+    assert own.fit(X, scipy.sparse.csr_matrix(sets)).predict(X).shape == (80, 3)
+
+
+def test_weights_of_classes_and_rows_multiply():
+    weights = np.random.default_rng(0).integers(0, 3, 80)
+    by_class = {"fig": 2, "date": 1, "plum": 0.5}
+    own = LinearSVC(class_weight=by_class).fit(X, THREE, sample_weight=weights)
+    # of one class against the others the class' weight counts for its own rows
+    alone = LinearSVC(class_weight={True: 2, False: 1}).fit(X, THREE == "fig", sample_weight=weights)
+    np.testing.assert_allclose(own.coef_[1], alone.coef_[0], atol=1e-7)
+    with pytest.raises(InputError, match="no row is of the class pear"):
+        LinearSVC(class_weight={"pear": 1.0}).fit(X, THREE)
+
+
+def test_calibrated_probabilities():
+    for kind in ("platt", "isotonic"):
+        own = LinearSVC(calibrate=kind).fit(X, Y)
+        found = own.predict_proba(X)
+        assert found.shape == (80, 2) and np.allclose(found.sum(axis=1), 1.0)
+        order = np.argsort(own.decision_function(X))
+        assert (np.diff(found[order, 1]) >= -1e-12).all()
+    assert not hasattr(LinearSVC(), "predict_proba")
+    with pytest.raises(InputError, match="choose one of platt, isotonic"):
+        LinearSVC(calibrate="beta").fit(X, Y)
+
+
+def test_what_was_not_reached_is_said():
+    with pytest.warns(ConvergenceWarning, match="2 passes over the rows did not reach tol=1e-08"):
+        LinearSVC(tol=1e-8, max_iter=2).fit(X, Y)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [({"C": -1.0}, "C=-1"), ({"loss": "logistic"}, "loss=logistic: choose one of squared-hinge, hinge"),
+     ({"intercept_scaling": 0.0}, "intercept_scaling=0"), ({"memory": "1GB"}, "memory=1GB"),
+     ({"tol": -1.0}, "tol"), ({"max_iter": 0}, "max_outer=0")],
+)  # fmt: skip
+def test_what_is_wrong_with_parameters_is_said_by_fit(wrong, said):
+    with pytest.raises(InputError, match=said):
+        LinearSVC(**wrong).fit(X, Y)
+
+
+# ------------------------------------------------------------------------------------------------ kinds of rows
+
+
+def test_every_layout_of_the_same_rows_gives_the_same_model():
+    large = scipy.sparse.csr_matrix(X)
+    large.indices, large.indptr = large.indices.astype(np.int64), large.indptr.astype(np.int64)
+    own = LinearSVC().fit(X, Y)
+    for other in (X.toarray(), np.asfortranarray(X.toarray()), X.tocsc(), scipy.sparse.csr_array(X), large, X.tolil()):
+        found = LinearSVC().fit(other, Y)
+        np.testing.assert_array_equal(found.coef_, own.coef_)
+        np.testing.assert_allclose(found.decision_function(other), own.decision_function(X), rtol=1e-12, atol=1e-12)
+
+
+@pytest.fixture(scope="module")
+def many():
+    """Rows of float32 that no copy of is small."""
+    rng = np.random.default_rng(1)
+    rows = scipy.sparse.random(4_000, 3_000, density=0.05, random_state=rng, format="csr", dtype=np.float32)
+    return rows, np.where(rows @ rng.standard_normal(3_000) > 0, 1, 0)
+
+
+def test_float32_rows_are_not_copied(many, monkeypatch):
+    rows, y = many
+    monkeypatch.setattr("blocksvm.estimators.fit_rows.PIECE", 1 << 14)
+    own = LinearSVC(tol=0.5, working_set="none").fit(rows, y)  # whatever is loaded once
+    own.decision_function(rows)
+    tracemalloc.start()
+    own.fit(rows, y).decision_function(rows)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 0.5 * rows.data.nbytes < 2 * rows.nnz + 1
+
+
+def test_memory_that_may_not_be_written_is_taken_as_it_is(many):
+    """As joblib hands arrays to its processes; kernels would be compiled anew for it."""
+    rows, y = many
+    shut = rows.copy()
+    for array in (shut.indptr, shut.indices, shut.data):
+        array.flags.writeable = False
+    source = Matrix(shut, y)
+    assert source.indices.flags.writeable and np.shares_memory(source.indices, shut.indices)
+    assert np.shares_memory(source.values, shut.data)
+
+
+class Iterator:
+    """XGBoost's protocol, over rows in pieces."""
+
+    def __init__(self, X, y, weights, size):
+        self.parts = [(X[i : i + size], y[i : i + size], weights[i : i + size]) for i in range(0, len(y), size)]
+        self.at = 0
+
+    def reset(self):
+        self.at = 0
+
+    def next(self, input_data):
+        if self.at == len(self.parts):
+            return 0
+        data, label, weight = self.parts[self.at]
+        input_data(data=data, label=label, weight=weight)
+        self.at += 1
+        return 1
+
+
+def test_batches_are_the_same_problem_as_the_matrix(tmp_path):
+    weights = np.random.default_rng(0).uniform(0.5, 2.0, 80)
+    whole = LinearSVC(tol=1e-10).fit(X, THREE, sample_weight=weights)
+    given = Iterator(X, THREE, weights, 17)
+    for batches in (given, given.parts, iter(given.parts)):
+        own = LinearSVC(tol=1e-10, memory=20_000_000, temp=tmp_path).fit(batches)
+        np.testing.assert_allclose(own.coef_, whole.coef_, atol=1e-5)
+        assert list(own.classes_) == list(whole.classes_) and own.n_features_in_ == 12
+    assert list(tmp_path.iterdir()) == []
+    again = PassiveAggressiveClassifier(temp=tmp_path).fit(given)
+    again.partial_fit(X, THREE)
+    assert again.score(X, THREE) > 0.6 and again.predict(X[0]).shape == (1,)
+    integers = LinearSVC(temp=tmp_path).fit([(X[:50].toarray(), (Y > 0)[:50].astype(int)), (X[50:], (Y > 0)[50:])])
+    assert integers.classes_.dtype.kind == "i"
+
+
+@pytest.mark.parametrize(
+    ("batches", "said"),
+    [
+        ([(X[:5], Y[:4])], "4 labels for 5 rows"),
+        ([(X[:5], Y[:5]), (X[5:9, :3], Y[5:9])], "3 features"),
+        ([(X[:5], None)], "has no labels"),
+        (iter([]), "gave no rows"),
+        (iter([X]), r"must give batches \(X, y\)"),
+        ([(X[:5], Y[:5], np.ones(3))], "3 weights for 5 rows"),
+    ],
+)
+def test_what_is_wrong_with_batches_is_said(batches, said, tmp_path):
+    with pytest.raises(InputError, match=said):
+        LinearSVC(temp=tmp_path).fit(batches)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_store_is_read_in_blocks(tmp_path):
+    store = make_store(tmp_path, X, Y, chunk_nonzeros=40, dtype="float64")  # features are numbered from 1
+    own = LinearSVC(tol=1e-10).fit(str(store))
+    whole = LinearSVC(tol=1e-10).fit(X, Y)
+    np.testing.assert_allclose(own.coef_[0, 1:], whole.coef_[0], atol=1e-5)
+    assert own.n_features_in_ == 13 and own.coef_[0, 0] == 0.0 and list(own.classes_) == [-1.0, 1.0]
+    shifted = scipy.sparse.hstack([scipy.sparse.csr_matrix((80, 1)), X]).tocsr()
+    np.testing.assert_allclose(own.decision_function(store), own.decision_function(shifted), atol=1e-12)
+    np.testing.assert_array_equal(own.predict(store), own.predict(shifted))  # in the order of the text
+    assert own.score(store) == own.score(shifted, Y)
+    with pytest.raises(InputError, match="leave y and sample_weight out"):
+        own.fit(store, Y)
+
+
+def test_pandas_and_polars_give_names(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(X.toarray(), columns=[f"c{j}" for j in range(12)])
+    own = LinearSVC().fit(frame, pandas.Series(THREE))
+    assert list(own.feature_names_in_) == list(frame.columns)
+    np.testing.assert_array_equal(own.predict(frame), LinearSVC().fit(X, THREE).predict(X))
+    scaled = make_pipeline(StandardScaler(), LinearSVC()).set_output(transform="pandas").fit(frame, Y)
+    assert list(scaled[-1].feature_names_in_) == list(frame.columns)
+    polars = pytest.importorskip("polars")
+    table = polars.DataFrame({name: frame[name].to_numpy() for name in frame.columns})
+    np.testing.assert_array_equal(LinearSVC().fit(table, Y).coef_, LinearSVC().fit(X, Y).coef_)
+
+
+# ------------------------------------------------------------------------------------------------ going on
+
+
+def test_a_warm_start_begins_with_the_last_dual_variables(many):
+    rows, y = many
+    own = LinearSVC(tol=1e-6, warm_start=True).fit(rows, y)
+    before = own.n_iter_
+    assert own.fit(rows, y).n_iter_ <= 10 < before
+    cold = LinearSVC(tol=1e-6, C=1.5).fit(rows, y)
+    assert own.set_params(C=1.5).fit(rows, y).objective_ == pytest.approx(cold.objective_, rel=2e-6)
+    # other rows are another problem
+    assert own.fit(rows[:2000], y[:2000]).objective_ == pytest.approx(
+        LinearSVC(tol=1e-6, C=1.5).fit(rows[:2000], y[:2000]).objective_, rel=2e-6
+    )
+
+
+@pytest.mark.parametrize("y", [Y, THREE])
+@pytest.mark.parametrize("variant", ["pa1", "pa"])
+def test_partial_fit_learns_what_fit_learns(y, variant):
+    given = {"variant": variant, "average": True, "max_iter": 2, "shuffle": False}
+    given |= {"C": 0.3} if variant == "pa1" else {}
+    whole, parts = PassiveAggressiveClassifier(**given).fit(X, y), PassiveAggressiveClassifier(**given)
+    for _ in range(2):
+        for k in range(0, 80, 9):
+            parts.partial_fit(X[k : k + 9], y[k : k + 9], classes=np.unique(y))
+    np.testing.assert_array_equal(parts.coef_, whole.coef_)
+    np.testing.assert_array_equal(parts.intercept_, whole.intercept_)
+    assert parts.t_ == whole.t_ == 160
+
+
+def test_partial_fit_of_numbers_with_weights():
+    weights = np.random.default_rng(0).uniform(0.5, 2.0, 80)
+    own = dict(average=True, shuffle=False, max_iter=1)
+    whole = PassiveAggressiveRegressor(**own).fit(X, Z, sample_weight=weights)
+    parts = PassiveAggressiveRegressor(**own)
+    for rows in (slice(0, 30), slice(30, 80)):
+        parts.partial_fit(X[rows], Z[rows], sample_weight=weights[rows])
+    np.testing.assert_array_equal(parts.coef_, whole.coef_)
+
+
+def test_what_partial_fit_needs():
+    with pytest.raises(ValueError, match="classes must be passed"):
+        PassiveAggressiveClassifier().partial_fit(X, Y)
+    with pytest.raises(InputError, match="which is not among classes"):
+        PassiveAggressiveClassifier().partial_fit(X, Y, classes=[0.0, 1.0])
+    with pytest.raises(InputError, match="needs all rows"):
+        PassiveAggressiveClassifier(class_weight="balanced").partial_fit(X, Y, classes=[-1.0, 1.0])
+    with pytest.raises(InputError, match="variant=pa9: choose one of pa1, pa2, pa"):
+        PassiveAggressiveClassifier(variant="pa9").fit(X, Y)
+    with pytest.raises(InputError, match="intercept_scaling=free"):
+        PassiveAggressiveClassifier(intercept_scaling="free").partial_fit(X, Y, classes=[-1.0, 1.0])
+    given = PassiveAggressiveClassifier(class_weight={-1.0: 2.0}).partial_fit(X, Y, classes=[-1.0, 1.0])
+    weighted = PassiveAggressiveClassifier().partial_fit(X, Y, [-1.0, 1.0], sample_weight=np.where(Y > 0, 1.0, 2.0))
+    np.testing.assert_array_equal(given.coef_, weighted.coef_)
+
+
+def test_a_warm_start_of_a_learner_goes_on():
+    own = PassiveAggressiveClassifier(max_iter=1, warm_start=True).fit(X, Y)
+    first = own.coef_.copy()
+    assert own.fit(X, Y).t_ == 160 and (own.coef_ != first).any()
+    assert PassiveAggressiveClassifier(max_iter=1).fit(X, Y).fit(X, Y).t_ == 80
+
+
+# ------------------------------------------------------------------------------------------------ scikit-learn
+
+
+def test_every_class_is_made_of_the_settings_of_its_learners():
+    made = {name: getattr(estimators, name) for name in dir(estimators)}
+    online = [owner for owner in made.values() if hasattr(owner, "learners")]
+    # the first needs the largest norm beforehand, the second is PegasosClassifier, the third takes no weights of rows
+    left_out = {"perceptron-bias", "pegasos", "mira"}
+    assert {name for owner in online for name in owner.learners} == set(LEARNERS) - left_out
+    for owner in online:
+        for name in owner.learners:
+            learner = get_learner(name).of_targets(owner.targets)
+            assert set(learner.settings.names()) - {"n_features"} <= set(inspect.signature(owner).parameters)
+    for owner in made.values():
+        assert clone(owner()).get_params() == owner().get_params()
+        assert all(name in owner.__doc__ for name in inspect.signature(owner).parameters)
+        assert pickle.loads(pickle.dumps(owner())).get_params() == owner().get_params()
+    assert repr(FobosClassifier(l1=0.5)) == "FobosClassifier(l1=0.5)"
+    with pytest.raises(TypeError, match="takes no lam; it takes loss, C"):
+        LinearSVC(lam=1.0)
+    with pytest.raises(AttributeError, match="no attribute 'SVC'"):
+        estimators.SVC  # noqa: B018
+
+
+def test_searches_pipelines_and_calibration():
+    found = GridSearchCV(make_pipeline(MaxAbsScaler(), LinearSVC()), {"linearsvc__C": [0.01, 1.0]}, cv=3).fit(X, THREE)
+    alone = [cross_val_score(make_pipeline(MaxAbsScaler(), LinearSVC(C=C)), X, THREE, cv=3).mean() for C in (0.01, 1.0)]
+    np.testing.assert_allclose(found.cv_results_["mean_test_score"], alone)
+    with joblib.parallel_backend("threading"):
+        side_by_side = GridSearchCV(LinearSVC(), {"C": [0.1, 1.0]}, cv=3, n_jobs=2).fit(X, Y)
+    np.testing.assert_array_equal(
+        side_by_side.best_estimator_.coef_, LinearSVC(**side_by_side.best_params_).fit(X, Y).coef_
+    )
+    probabilities = CalibratedClassifierCV(LinearSVC(), cv=3).fit(X, Y).predict_proba(X)
+    assert probabilities.shape == (80, 2)
+
+
+def test_weights_are_routed_as_metadata():
+    weights = np.random.default_rng(0).uniform(0.5, 2.0, 80)
+    with sklearn.config_context(enable_metadata_routing=True):
+        own = LinearSVC().set_fit_request(sample_weight=True)
+        routed = make_pipeline(MaxAbsScaler(), own).fit(X, Y, sample_weight=weights)
+    direct = LinearSVC().fit(MaxAbsScaler().fit_transform(X), Y, sample_weight=weights)
+    np.testing.assert_array_equal(routed[-1].coef_, direct.coef_)
+
+
+def test_a_fitted_estimator_goes_to_other_processes(tmp_path):
+    fitted = [LinearSVC().fit(X, THREE), PassiveAggressiveClassifier().fit(X, THREE), KernelSVC().fit(X, Y)]
+    joblib.dump((fitted, X), tmp_path / "fitted.joblib")
+    code = ("import sys, joblib, numpy as np\nfitted, X = joblib.load(sys.argv[1], mmap_mode='r')\n"
+            "fitted[1].partial_fit(X[:1], fitted[1].classes_[:1])\n"
+            "joblib.dump([one.decision_function(X) for one in fitted], sys.argv[2])")  # fmt: skip
+    there, back = tmp_path / "fitted.joblib", tmp_path / "back.joblib"
+    subprocess.run([sys.executable, "-c", code, str(there), str(back)], check=True)
+    fitted[1].partial_fit(X[:1], fitted[1].classes_[:1])
+    for own, other in zip(fitted, joblib.load(back), strict=True):
+        np.testing.assert_array_equal(own.decision_function(X), other)
+
+
+def test_a_machine_with_a_kernel_keeps_its_support_vectors():
+    own = KernelSVC(gamma=0.3, C=2.0).fit(X, Y)
+    theirs = sklearn.svm.SVC(gamma=0.3, C=2.0, tol=1e-8).fit(X, Y)
+    np.testing.assert_allclose(own.decision_function(X), theirs.decision_function(X), atol=1e-5)
+    vectors = own.support_vectors_.toarray()
+    gram = np.exp(-0.3 * ((vectors[None] - X.toarray()[:, None]) ** 2).sum(axis=2))
+    np.testing.assert_allclose(gram @ own.dual_coef_[0] + own.intercept_, own.decision_function(X), atol=1e-9)
+    assert own.dual_gap_ <= 1e-4 * own.objective_
+    with pytest.raises(InputError, match="Only binary classification is supported"):
+        KernelSVC().fit(X, THREE)
+
+
+@pytest.mark.parametrize("made", [LinearSVC, KernelSVC, PassiveAggressiveClassifier])
+def test_threads_change_nothing_that_comes_out(made, monkeypatch, tmp_path):
+    monkeypatch.setattr(of_rows, "PIECE", 40)  # a few rows of X
+    values, asked = [], []
+    store = of_rows.store_batches
+    monkeypatch.setattr(of_rows, "store_batches", lambda *given: asked.append(given[2].jobs) or store(*given))
+    for n_jobs in (None, 2, -1):
+        own = made(n_jobs=n_jobs, temp=tmp_path).fit(X, Y)
+        values.append((own.decision_function(X), own.decision_function(X.toarray())))
+        if made is LinearSVC:
+            values[-1] += (own.fit([(X[:50], Y[:50]), (X[50:], Y[50:])]).coef_,)
+    for found in values[1:]:
+        for one, first in zip(found, values[0], strict=True):
+            np.testing.assert_array_equal(one, first)
+    if made is LinearSVC:
+        assert asked == [1, 2, effective_n_jobs(-1)]
+    with pytest.raises(ValueError, match="n_jobs == 0"):
+        made(n_jobs=0).fit(X, Y).decision_function(X)
+
+
+def test_so_many_threads_predict():
+    """Both pieces are under way at once: each waits for the other."""
+    both = threading.Barrier(2)
+    LinearSVC(n_jobs=2)._each(lambda rows: both.wait(30.0), iter([slice(0, 1), slice(1, 2)]))
+    alone = threading.Barrier(2)
+    with pytest.raises(threading.BrokenBarrierError):
+        LinearSVC()._each(lambda rows: alone.wait(0.05), iter([slice(0, 1), slice(1, 2)]))
+
+
+@pytest.mark.parametrize("labels", [Y, THREE])
+@pytest.mark.parametrize("made", [LinearSVC, LogisticClassifier])
+def test_columns_numbered_by_frequency_are_the_same_problem(made, labels, monkeypatch):
+    """Bit by bit: sums over a row keep their order; but for rounding where sums over the features have a part in it, as
+    along a direction that rows have in common.  Column 3 is nowhere, column 7 in every row."""
+    wide = X.tolil()
+    wide[:, 3], wide[:, 7] = 0.0, 1.0
+    wide = wide.tocsr()
+    before = [wide.data.copy(), wide.indices.copy(), wide.indptr.copy()]
+    plain = made(tol=1e-9).fit(wide, labels)
+    monkeypatch.setattr(estimator, "WIDE", 5)
+    asked = []
+    monkeypatch.setattr(
+        estimator, "Matrix", lambda *a, **k: asked.append(k["numbered_by_frequency"]) or Matrix(*a, **k)
+    )
+    own = made(tol=1e-9, warm_start=True).fit(wide, labels)
+    assert asked == [True]
+    for array, old in zip((wide.data, wide.indices, wide.indptr), before, strict=True):
+        np.testing.assert_array_equal(array, old)
+    rounding = 1e-12 if made is LinearSVC and labels is Y else 0.0
+    np.testing.assert_allclose(own.coef_, plain.coef_, rtol=rounding)
+    np.testing.assert_allclose(own.intercept_, plain.intercept_, rtol=rounding)
+    np.testing.assert_allclose(own.decision_function(wide), plain.decision_function(wide), rtol=rounding, atol=rounding)
+    assert (own.coef_[:, 3] == 0.0).all() and own.n_features_in_ == 12
+    again = own.fit(wide, labels)
+    np.testing.assert_allclose(again.coef_, plain.coef_, atol=1e-4)
+
+
+@pytest.mark.parametrize("small", [False, True])
+@pytest.mark.parametrize("most", [1, 7, 150, 200, 299])
+def test_passes_are_at_most_those_allowed(small, most, monkeypatch):
+    """Whatever ends a reading: what a pass adds to the dual, or the projected gradients."""
+    monkeypatch.setattr(certified, "SMALL_NONZEROS", 10_000 if small else 0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        own = LinearSVC(loss="hinge", C=1e4, tol=None if small else 1e-16, max_iter=most, max_seconds=60).fit(X, Y)
+    assert 0.6 * most <= own.n_iter_ <= most
+
+
+def test_a_problem_that_converges_slowly_is_certified_within_max_iter(many):
+    """As readings that ended with the first pass that adds little were not: there are as many passes in all as allowed,
+    and not a fixed number of readings."""
+    rows, y = many
+    own = LinearSVC(loss="hinge", C=100.0, tol=1e-3).fit(rows, y)
+    assert own.certificate_.rel_gap <= 1e-3
+    assert own.n_iter_ <= 1000
+
+
+def test_features_by_falling_frequency():
+    indices = np.array([5, 1, 1, 7, 5, 1, 0], np.int32)
+    renumbered, columns = by_frequency(indices, 9)
+    assert columns.tolist() == [1, 5, 7, 0]
+    np.testing.assert_array_equal(columns[renumbered], indices)
+    many = np.repeat(np.arange(4, dtype=np.int32), [70_000, 3, 80_000, 66_000])  # more than there are bins
+    assert by_frequency(many, 4)[1].tolist() == [2, 0, 3, 1]
+    source = Matrix(scipy.sparse.csr_matrix(np.eye(6)[[5, 1, 1, 5, 1]]), numbered_by_frequency=True)
+    assert (source.n_features, source.feature_ids(0, 2).tolist()) == (2, [1, 5])
+    other = Matrix(scipy.sparse.csr_matrix(np.eye(6)[[4, 1, 1, 4, 1]]), numbered_by_frequency=True)
+    assert other.fingerprint != source.fingerprint  # other columns in the same order
+
+
+def test_a_line_a_reading(capsys):
+    LinearSVC(verbose=1, max_iter=1000).fit(X, Y)
+    assert "LinearSVC: reading 1, " in capsys.readouterr().out
+    LinearSVC().fit(X, Y)
+    assert capsys.readouterr().out == ""
+
+
+def test_scikit_learn_is_imported_by_estimators_alone():
+    code = "import sys, blocksvm, blocksvm.training.fit, blocksvm.train\nsys.exit('sklearn' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+    code = "import sys\nsys.modules['sklearn'] = None\nimport blocksvm.estimators"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stderr.splitlines()[-1].startswith("ImportError: blocksvm.estimators needs scikit-learn: pip install")
+
+
+# ------------------------------------------------------------------------------------------------ sets in a matrix
+
+
+def test_a_matrix_takes_an_indicator_of_labels():
+    y = np.array([[1, 0, 1], [0, 0, 0], [1, 0, 1], [0, 1, 0]])
+    source = Matrix(scipy.sparse.csr_matrix(np.eye(4)), y)
+    assert source.label_kind == "sets" and source.labels is None and source.n_unlabelled == 0
+    assert source.label_counts == [((), 1), ((0.0, 2.0), 2), ((1.0,), 1)]
+    assert source.y.tolist() == [1, 0, 1, 2]
+    with pytest.raises(InputError, match="one a row"):
+        Matrix(scipy.sparse.csr_matrix(np.eye(4)), y * 2)

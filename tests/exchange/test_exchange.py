@@ -1,0 +1,486 @@
+"""Models of other programs and for them: LIBLINEAR, scikit-learn and ONNX predict what we predict, and back."""
+
+from __future__ import annotations
+
+import csv
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import scipy.sparse
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from support.training_cases import make_store, random_rows, run_in_process
+
+import blocksvm
+from blocksvm.base.errors import InputError
+from blocksvm.base.labels import Labels
+from blocksvm.commands import module_of
+from blocksvm.commands.export import main as export_main
+from blocksvm.commands.info import main as info_main
+from blocksvm.commands.predict import main as predict_main
+from blocksvm.exchange import liblinear
+from blocksvm.exchange.linear import Linear, linear_of, model_of
+from blocksvm.model.model_file import load_model
+from blocksvm.sources.matrix import Matrix
+from blocksvm.training.fit import fit
+
+N, D = 150, 12
+MEMORY = 10**9
+
+
+def model_with(k, labels, loss="hinge", seed=0, bias=True, ids=None, multiclass=None):
+    """A linear model of k vectors; ids: of its features (default 1 .. D - 1)."""
+    rng = np.random.default_rng(seed)
+    ids = np.arange(1, D) if ids is None else np.asarray(ids)
+    intercept = rng.standard_normal(k) if bias else np.zeros(k)
+    linear = Linear(ids, rng.standard_normal((k, len(ids))), intercept, labels, loss, multiclass)
+    return model_of(linear, "a test")
+
+
+def rows(n=N, d=D, seed=1):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, d)) * (rng.random((n, d)) < 0.4)
+    X[:, 0] = 0.0
+    X[0] = 0.0  # a row without entries
+    return scipy.sparse.csr_matrix(X)
+
+
+CASES = {
+    "two classes": (1, (-1.0, 1.0), "hinge"),
+    "two classes, no bias": (1, (3.0, 7.0), "logistic"),
+    "four classes": (4, (-5.0, 0.0, 2.0, 9.0), "squared-hinge"),
+    "crammer-singer": (3, (1.0, 2.0, 3.0), "hinge"),
+    "numbers": (1, (), "epsilon-insensitive"),
+}
+
+
+def case(name):
+    k, labels, loss = CASES[name]
+    multiclass = "crammer-singer" if name == "crammer-singer" else None
+    return model_with(k, labels, loss, bias="no bias" not in name, multiclass=multiclass)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_liblinear_predicts_what_we_predict(name, tmp_path):
+    util = pytest.importorskip("liblinear.liblinearutil")
+    model, X, path = case(name), rows(), tmp_path / "model.txt"
+    blocksvm.export_model(model, path, "liblinear")
+    theirs = util.load_model(str(path))
+    labels, _, values = util.predict([], X[:, 1:], theirs, "-q")
+    assert np.array_equal(labels, model.predict(X))
+    ours = model.decision_function(X)
+    assert np.allclose(np.array(values), ours.reshape(len(ours), -1), rtol=1e-12, atol=1e-12)
+    # and back, bit by bit
+    again = blocksvm.import_model(path)
+    assert again.labels == model.labels
+    assert np.array_equal(again.feature_ids, model.feature_ids)
+    assert np.array_equal(again.weights, model.weights) and np.array_equal(again.intercept, model.intercept)
+    assert linear_of(again).loss == linear_of(model).loss and linear_of(again).multiclass == linear_of(model).multiclass
+
+
+TRAINED = ["-s 3 -c 1", "-s 3 -B 2", "-s 2", "-s 0 -B 1", "-s 4 -B 1", "-s 5", "-s 7"]
+
+
+@pytest.mark.parametrize("options", TRAINED)
+@pytest.mark.parametrize("labels", [(1, -1), (-1, 1), (4, 2, 9)])
+def test_what_liblinear_trained_is_ours(options, labels, tmp_path):
+    """Whichever label comes first, with two classes and more, its constant feature of any value."""
+    util = pytest.importorskip("liblinear.liblinearutil")
+    X, rng = rows(), np.random.default_rng(5)
+    scores = X @ rng.standard_normal((D, len(labels)))
+    y = np.array(labels)[scores.argmax(axis=1)]
+    y[: len(labels)] = labels  # LIBLINEAR orders labels by their first rows
+    theirs = util.train(y, X[:, 1:], options + " -q")
+    util.save_model(str(tmp_path / "their.model"), theirs)
+    model = blocksvm.import_model(tmp_path / "their.model")
+    assert model.labels == tuple(sorted(map(float, labels)))
+    told, _, values = util.predict([], X[:, 1:], theirs, "-q")
+    decided = np.abs(np.array(values)).max(axis=1) > 1e-12  # a row of no features is anybody's
+    assert decided.sum() >= N - 5
+    assert np.array_equal(model.predict(X)[decided], np.array(told)[decided])
+    if options.startswith("-s 0"):
+        _, _, chances = util.predict([], X[:, 1:], theirs, "-q -b 1")
+        order = np.argsort(theirs.get_labels())
+        assert np.allclose(model.predict_proba(X), np.array(chances)[:, order], atol=1e-9)
+
+
+@pytest.mark.parametrize("solver", [11, 12, 13])
+def test_what_liblinear_regressed_is_ours(solver, tmp_path):
+    util = pytest.importorskip("liblinear.liblinearutil")
+    X = rows()
+    theirs = util.train(X @ np.linspace(-1, 1, D) + 0.3, X[:, 1:], f"-s {solver} -B 1 -p 0.01 -q")
+    util.save_model(str(tmp_path / "their.model"), theirs)
+    model = blocksvm.import_model(tmp_path / "their.model")
+    assert model.labels == ()
+    assert np.allclose(model.predict(X), util.predict([], X[:, 1:], theirs, "-q")[0], rtol=1e-12, atol=1e-12)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    weights=st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=6, max_size=6),
+    ids=st.lists(st.integers(1, 3000), min_size=3, max_size=3, unique=True),
+    classes=st.sampled_from([0, 2, 3]),
+)
+def test_any_weights_come_back_bit_by_bit(tmp_path, weights, ids, classes):
+    """Features whose weights are all 0 aside: they are as good as unknown ones."""
+    path, labels = tmp_path / "m", tuple(map(float, range(classes)))
+    vectors = classes if classes > 2 else 1
+    values = np.resize(np.array(weights), (vectors, 3)) + 0.0
+    model = model_of(Linear(np.sort(ids), values, values[:, 0].copy(), labels, "hinge", None), "a test")
+    with open(path, "wb") as file:
+        liblinear.write(model, file)
+    again = liblinear.read(path, MEMORY)
+    there = values.any(axis=0)
+    if there.any():
+        assert np.array_equal(again.feature_ids, np.sort(ids)[there])
+        assert np.array_equal(np.atleast_2d(again.weights), values[:, there])
+    assert np.array_equal(np.atleast_1d(again.intercept), values[:, 0])
+
+
+def test_a_file_is_read_alike_in_pieces_of_any_size(tmp_path, monkeypatch):
+    model, path = case("four classes"), tmp_path / "m"
+    with open(path, "wb") as file:
+        liblinear.write(model, file)
+    for piece in (1, 7, 100):
+        monkeypatch.setattr(liblinear, "PIECE", piece)
+        again = liblinear.read(path, MEMORY)
+        assert np.array_equal(again.weights, model.weights) and np.array_equal(again.intercept, model.intercept)
+
+
+GOOD = ["solver_type L2R_LR", "nr_class 2", "label 1 -1", "nr_feature 2", "bias 1", "w", "0.5 ", "-1 ", "0.25 "]
+
+
+@pytest.mark.parametrize(
+    ("number", "line", "words"),
+    [
+        (1, "solver_type ONECLASS_SVM", ":1: is a machine of one class (ONECLASS_SVM), which tells outliers"),
+        (1, "\x89HDF", ":1: is not a line of a LIBLINEAR model"),
+        (2, "nr_class -2", ":2: nr_class '-2' is not"),
+        (2, "nr_class 3", "names 2 labels of 3 classes"),
+        (3, "label 1 1", ":3: label '1 1' is not"),
+        (3, "label 1 x", ":3: label '1 x' is not"),
+        (3, "nr_class 2", ":3: is not a line of a LIBLINEAR model ('nr_class')"),
+        (4, "nr_feature 99999999999", ":4: nr_feature '99999999999' is not"),
+        (4, "nr_feature 3", "has 3 of 4 weights; it is cut short"),
+        (4, "nr_feature 1", "has more weights than its header says (2)"),
+        (5, "bias nan", ":5: bias 'nan' is not"),
+        (5, "w", "has no line bias before the weights"),
+        (8, "one", ":8: 'one' is not a finite number"),
+        (8, "inf", ":8: 'inf' is not a finite number"),
+    ],
+)
+def test_a_bad_file_is_named_with_its_line(tmp_path, number, line, words):
+    path = tmp_path / "m"
+    path.write_text("\n".join(GOOD) + "\n")
+    assert liblinear.read(path, MEMORY).intercept == 0.25
+    path.write_bytes("\n".join([*GOOD[: number - 1], line, *GOOD[number:]]).encode("latin-1"))
+    with pytest.raises(InputError, match=re.escape(words)):
+        liblinear.read(path, MEMORY)
+
+
+def test_memory_is_asked_for_by_what_a_file_has_and_not_by_what_it_says(tmp_path):
+    path = tmp_path / "m"
+    path.write_text("\n".join([*GOOD[:3], "nr_feature 2000000000", *GOOD[4:]]))
+    with pytest.raises(InputError, match="cut short"):
+        liblinear.read(path, 10_000)
+    path.write_text("\n".join([*GOOD[:3], "nr_feature 1000", *GOOD[4:6], *["1"] * 1001]))
+    with pytest.raises(InputError, match="raise memory"):
+        liblinear.read(path, 10_000)
+    assert len(liblinear.read(path, 10**6).feature_ids) == 1000
+
+
+@pytest.mark.parametrize(
+    ("model", "words"),
+    [
+        (lambda: model_with(1, (-1.0, 1.0), ids=[0, 3]), "has a feature of id 0"),
+        (lambda: model_with(1, (-1.0, 1.0), ids=[1, 2**31]), "LIBLINEAR's end at"),
+        (lambda: model_with(1, ("no", "yes")), "has the labels no, yes"),
+        (lambda: model_with(1, (0.5, 1.0)), "has the labels 0.5, 1"),
+    ],
+)
+def test_what_liblinear_cannot_say(tmp_path, model, words):
+    with pytest.raises(InputError, match=words):
+        blocksvm.export_model(model(), tmp_path / "m.txt", "liblinear")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_no_linear_model(tmp_path):
+    X, y = random_rows(seed=4)
+    kernel = fit(Matrix(X, y), solver="kernel", gamma=0.5).model
+    with pytest.raises(InputError, match="has a kernel"):
+        blocksvm.export_model(kernel, tmp_path / "m.csv", "table")
+    with pytest.raises(InputError, match="choose one of liblinear"):
+        blocksvm.export_model(kernel, tmp_path / "m.csv", "pickle")
+
+
+def test_sets_of_labels_go_out_as_a_table_alone(tmp_path):
+    plain = case("four classes")
+    model = replace(plain, meta=plain.meta | {"multilabel": True})
+    (note,) = blocksvm.export_model(model, tmp_path / "m.csv", "table")
+    assert note.startswith("rows have sets of labels")
+    for form in ("liblinear", "sklearn", "onnx"):
+        with pytest.raises(InputError, match="rows have sets of labels"):
+            blocksvm.export_model(model, tmp_path / "m", form)
+    hashed = replace(plain, meta=plain.meta | {"bits": 10})
+    with pytest.raises(InputError, match="its features are hashes of ids"):
+        blocksvm.export_model(hashed, tmp_path / "m", "table")
+    scaled = replace(plain, meta=plain.meta | {"text": plain.meta["text"] | {"normalize": "l2"}})
+    assert blocksvm.export_model(scaled, tmp_path / "m.txt", "liblinear")[0].startswith("rows are scaled to norm 1")
+
+
+# -- scikit-learn --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("loss", ["hinge", "squared-hinge", "logistic", "perceptron"])
+def test_an_estimator_predicts_what_we_predict(name, loss, tmp_path):
+    joblib = pytest.importorskip("joblib")
+    k, labels, own = CASES[name]
+    loss = loss if labels else own
+    multiclass = "crammer-singer" if name == "crammer-singer" else None
+    model, X = model_with(k, labels, loss, multiclass=multiclass), rows()
+    blocksvm.export_model(model, tmp_path / "m.joblib", "sklearn")
+    estimator = joblib.load(tmp_path / "m.joblib")
+    X = X[:, : estimator.n_features_in_]
+    assert np.array_equal(estimator.predict(X), model.predict(X))
+    if labels:
+        assert np.allclose(estimator.decision_function(X), model.decision_function(X), rtol=1e-12, atol=1e-12)
+    if labels and loss == "logistic" and multiclass is None:
+        assert np.allclose(estimator.predict_proba(X), model.predict_proba(X), atol=1e-12)
+    again = blocksvm.from_estimator(estimator)
+    assert again.labels == model.labels and np.array_equal(again.weights, model.weights)
+    assert np.array_equal(again.intercept, model.intercept)
+    assert np.array_equal(again.feature_ids, model.feature_ids)
+
+
+def test_a_fitted_estimator_is_ours(tmp_path):
+    linear_model = pytest.importorskip("sklearn.linear_model")
+    from sklearn.svm import LinearSVC
+
+    X, y = random_rows(n=100, d=10, seed=2)
+    words = np.where(y > 0, "spam", "ham")
+    for estimator in (
+        LinearSVC(), linear_model.LogisticRegression(), linear_model.SGDClassifier(random_state=0),
+        LinearSVC(fit_intercept=False),
+    ):  # fmt: skip
+        estimator.fit(X, words)
+        model = blocksvm.from_estimator(estimator)
+        assert np.array_equal(model.predict(X), estimator.predict(X))
+        blocksvm.save_imported(model, tmp_path / "m.h5", overwrite=True)
+        assert np.array_equal(load_model(tmp_path / "m.h5").predict(X), estimator.predict(X))
+        if hasattr(estimator, "predict_proba"):
+            assert np.allclose(load_model(tmp_path / "m.h5").predict_proba(X), estimator.predict_proba(X))
+    ridge = linear_model.Ridge().fit(X, y + X[:, 0].toarray()[:, 0])
+    assert np.allclose(blocksvm.from_estimator(ridge).predict(X), ridge.predict(X))
+    with pytest.raises(InputError, match="LinearSVC: has no weights"):
+        blocksvm.from_estimator(LinearSVC())
+    with pytest.raises(InputError, match="has 2 vectors of weights for 0 classes"):
+        blocksvm.from_estimator(linear_model.Ridge().fit(X, np.stack([y, -y], axis=1)))
+
+
+def test_what_is_too_wide_to_be_dense():
+    with pytest.raises(InputError, match="the largest feature id is 1,099,511,627,776"):
+        blocksvm.to_estimator(model_with(1, (-1.0, 1.0), ids=[1, 2**40]))
+
+
+# -- ONNX ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", [*CASES, "words", "halves"])
+def test_onnxruntime_gives_the_same_scores(name, tmp_path):
+    pytest.importorskip("onnx")
+    runtime = pytest.importorskip("onnxruntime")
+    if name in CASES:
+        model = case(name)
+    else:
+        model = model_with(1, ("ham", "spam") if name == "words" else (0.5, 1.5))
+    blocksvm.export_model(model, tmp_path / "m.onnx", "onnx")
+    X = rows()[:, : int(model.feature_ids.max()) + 1]
+    session = runtime.InferenceSession(str(tmp_path / "m.onnx"), providers=["CPUExecutionProvider"])
+    told = session.run(None, {"X": X.toarray().astype(np.float32)})
+    ours = model.decision_function(X)
+    by_class = np.stack([-ours, ours], 1) if len(model.labels) == 2 else ours.reshape(N, -1)
+    assert np.allclose(told[-1], by_class, atol=1e-5)
+    if model.labels:
+        sure = np.diff(np.sort(by_class, axis=1)[:, -2:])[:, 0] > 1e-5
+        assert sure.sum() > N - 5
+        known = model.predict(X)
+        expected = [f"{label:g}" for label in known] if name == "halves" else known
+        assert np.array_equal(np.array(told[0])[sure], np.array(expected)[sure])
+
+
+# -- tables --------------------------------------------------------------------------------------------------------
+
+
+def test_a_table_of_weights(tmp_path):
+    model = case("four classes")
+    blocksvm.export_model(model, tmp_path / "m.csv", "table")
+    with open(tmp_path / "m.csv", newline="") as file:
+        head, intercept, *lines = csv.reader(file)
+    assert head == ["id", "-5", "0", "2", "9"] and intercept[0] == ""
+    assert [float(cell) for cell in intercept[1:]] == model.intercept.tolist()
+    assert [int(line[0]) for line in lines] == model.feature_ids.tolist()
+    assert np.array_equal(np.array([line[1:] for line in lines], float).T, model.weights)
+
+
+def test_a_table_with_names(tmp_path, capsys):
+    """Names may hold anything that a csv reader must see as it was."""
+    text = '1 |words a"b,c:2 red\n-1 |words blue red:3\n1 |words a"b,c\n-1 |words blue\n'
+    store, model = make_store(tmp_path, text), tmp_path / "m.h5"
+    with blocksvm.open_store(store) as source:
+        fit(source, tol=1e-2, memory=10**6).save(model)
+    code, _, err = run_in_process(capsys, export_main, model, tmp_path / "m.csv", "--format", "table", "--names", store)
+    assert (code, err) == (0, "")
+    with open(tmp_path / "m.csv", newline="") as file:
+        head, *lines = csv.reader(file)
+    assert head == ["id", "name", "weight"]
+    found = {name: float(weight) for _, name, weight in lines}
+    assert {name.rpartition("^")[2].rpartition("|")[2].rpartition(" ")[2] for name in found} == {'a"b,c', "red", "blue"}
+    loaded = load_model(model)
+    by_id = dict(zip(loaded.feature_ids.tolist(), loaded.weights.tolist(), strict=True))
+    assert {int(number): float(weight) for number, _, weight in lines} == by_id
+    parquet = pytest.importorskip("pyarrow.parquet")
+    blocksvm.export_model(model, tmp_path / "m.parquet", "parquet", names=store)
+    table = parquet.read_table(tmp_path / "m.parquet")
+    assert table.column_names == head and table.column("name").to_pylist() == list(found)
+    blocksvm.export_model(case("numbers"), tmp_path / "n.parquet", "parquet")
+    table = parquet.read_table(tmp_path / "n.parquet")
+    assert table.column("id").to_pylist() == [None, *range(1, D)]
+    assert table.column("weight").to_pylist()[1:] == case("numbers").weights.tolist()
+    plain = make_store(tmp_path, "1 1:1\n-1 2:1\n", name="plain")
+    with pytest.raises(InputError, match="have no names"):
+        blocksvm.export_model(model, tmp_path / "x.csv", "table", names=plain)
+
+
+# -- the commands --------------------------------------------------------------------------------------------------
+
+
+def test_a_model_goes_out_and_comes_in_by_commands(tmp_path, capsys):
+
+    import_main = module_of("import").main
+    X, y = random_rows(n=80, d=15, seed=3, dtype=np.float32)
+    store, model, text, back = (tmp_path / name for name in ("", "m.h5", "m.txt", "back.h5"))
+    store = make_store(tmp_path, X, y)
+    with blocksvm.open_store(store) as source:
+        fit(source, tol=1e-3, memory=10**6, bias=1.0).save(model)
+    code, out, err = run_in_process(capsys, export_main, model, text, "--format", "liblinear")
+    assert (code, err) == (0, "") and "written to" in out
+    code, out, err = run_in_process(capsys, import_main, text, back)
+    assert (code, err) == (0, "") and "labels -1, 1" in out
+    predicted = []
+    for one in (model, back):
+        path = tmp_path / f"{one.stem}.txt.out"
+        assert run_in_process(capsys, predict_main, one, tmp_path / "rows.svm", path, "--scores", "--quiet")[0] == 0
+        predicted.append(np.loadtxt(path))
+    assert np.allclose(*predicted, rtol=1e-12, atol=1e-14)
+    _, out, _ = run_in_process(capsys, info_main, back, "--verify")
+    assert f"trained by     LIBLINEAR ({text})" in out
+    # as a prior, and against being replaced
+    with blocksvm.open_store(store) as source:
+        fit(source, tol=1e-1, memory=10**6, bias=1.0, prior=back)
+    for arguments in ((export_main, model, text, "--format", "liblinear"), (import_main, text, back)):
+        code, _, err = run_in_process(capsys, *arguments)
+        assert code == 2 and "exists already" in err
+        assert run_in_process(capsys, *arguments, "--overwrite")[0] == 0
+    text.write_text("mine")
+    code, _, err = run_in_process(capsys, export_main, model, text, "--format", "liblinear", "--overwrite")
+    assert code == 2 and "is not a LIBLINEAR model written by blocksvm" in err
+    code, _, err = run_in_process(capsys, import_main, text, tmp_path / "new.h5")
+    assert code == 2 and f"{text}:1: is not a line of a LIBLINEAR model ('mine')" in err
+    assert Labels((-1.0, 1.0)).values == load_model(back).labels
+
+
+# -- what scores are by, beside weights --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("normalize", ["none", "l2"])
+def test_a_table_of_a_model_with_idf_gives_its_scores(tmp_path, run_in_process, normalize):
+    """By the table's own note: counts times the idf, scaled where it says so, times weights."""
+    from blocksvm.commands import export, predict, train
+    from blocksvm.conversion.convert import SplitSettings, write_store
+
+    rng = np.random.default_rng(0)
+    counts = rng.poisson(0.8, (60, 9)) * (rng.random((60, 9)) < 0.6)
+    labels = np.where(counts[:, 0] + rng.random(60) > 0.8, 1, -1)
+    text = tmp_path / "rows.svm"
+    rows = (" ".join(f"{j + 1}:{v}" for j, v in enumerate(row) if v) for row in counts)
+    text.write_text("".join(f"{y} {row}\n" for y, row in zip(labels, rows, strict=True)))
+    write_store([str(text)], tmp_path / "s.h5", SplitSettings(idf="smooth", normalize=normalize))
+    assert run_in_process(train.main, tmp_path / "s.h5", tmp_path / "m.h5", "--bias", "1").code == 0
+    assert run_in_process(predict.main, tmp_path / "m.h5", text, tmp_path / "scores", "--scores").code == 0
+    done = run_in_process(export.main, tmp_path / "m.h5", tmp_path / "w.csv", "--format", "table")
+    assert "values are multiplied by the idf of their features" in done.err
+    assert ("scaled to norm 1" in done.err) == (normalize == "l2")
+    with open(tmp_path / "w.csv", newline="") as file:
+        lines = list(csv.DictReader(file))
+    assert list(lines[0]) == ["id", "idf", "weight"]
+    idf, w, intercept = np.zeros(9), np.zeros(9), 0.0
+    for line in lines:
+        if not line["id"]:
+            assert line["idf"] == ""
+            intercept = float(line["weight"])
+        else:
+            idf[int(line["id"]) - 1], w[int(line["id"]) - 1] = float(line["idf"]), float(line["weight"])
+    X = counts * idf
+    if normalize == "l2":
+        X = X / np.maximum(np.linalg.norm(X, axis=1, keepdims=True), 1e-300)
+    np.testing.assert_allclose(X @ w + intercept, np.loadtxt(tmp_path / "scores"), rtol=1e-5, atol=1e-6)
+    model = blocksvm.load_model(tmp_path / "m.h5")
+    if normalize == "l2":
+        with pytest.raises(InputError, match="scaled behind the idf.*export it as table"):
+            blocksvm.export_model(model, tmp_path / "m.txt", "liblinear")
+        return
+    notes = blocksvm.export_model(model, tmp_path / "m.txt", "liblinear")
+    assert any("the idf of the features is in their weights" in note for note in notes)
+    again = blocksvm.import_model(tmp_path / "m.txt")
+    found = again.decision_function(np.hstack([np.zeros((60, 1)), counts]))
+    np.testing.assert_allclose(found, np.loadtxt(tmp_path / "scores"), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "classes", [[0, 1], [-1, 1, 5], ["a", "b"], [False, True], np.array(["x", "y"], object), np.array([0.5, 1.5]),
+                np.array([1, 2], np.uint8)]
+)  # fmt: skip
+def test_an_estimator_comes_back_as_it_was(tmp_path, classes):
+    from sklearn.svm import LinearSVC
+
+    X = np.zeros((12, 6))
+    X[:, :3] = np.random.default_rng(0).normal(size=(12, 3))
+    y = np.asarray(classes)[np.arange(12) % len(classes)]
+    # y is a label of its own type, as LogisticRegression takes it; 0.5 and 1.5 are none for scikit-learn
+    codes = np.arange(12) % len(classes)
+    estimator = LinearSVC(loss="hinge").fit(X, codes)
+    estimator.classes_ = np.unique(y)
+    model = blocksvm.from_estimator(estimator)
+    blocksvm.save_imported(model, tmp_path / "m.h5")
+    for one in (model, blocksvm.load_model(tmp_path / "m.h5")):
+        again = blocksvm.to_estimator(one)
+        assert again.coef_.tolist() == estimator.coef_.tolist()
+        assert again.n_features_in_ == 6
+        assert again.classes_.dtype == estimator.classes_.dtype
+        assert again.predict(X).tolist() == estimator.predict(X).tolist()
+
+
+def test_classes_that_would_become_one_are_refused():
+    from sklearn.svm import LinearSVC
+
+    estimator = LinearSVC().fit(np.eye(4), [0, 1, 0, 1])
+    estimator.classes_ = np.array([2**53, 2**53 + 1])
+    with pytest.raises(InputError, match="9007199254740993 is a whole number beyond"):
+        blocksvm.from_estimator(estimator)
+
+
+def test_a_table_names_features_as_the_model_does(tmp_path):
+    (tmp_path / "rows.tsv").write_text("+1\tgood film\n-1\tdull film\n" * 20)
+    blocksvm.write_store([tmp_path / "rows.tsv"], tmp_path / "s.h5", blocksvm.SplitSettings(format="documents"))
+    with blocksvm.open_store(tmp_path / "s.h5") as store:
+        blocksvm.fit(store).save(tmp_path / "m.h5")
+    for names in (None, tmp_path / "s.h5"):
+        blocksvm.export_model(tmp_path / "m.h5", tmp_path / "w.csv", "table", names=names, overwrite=True)
+        lines = [line.split(",") for line in (tmp_path / "w.csv").read_text().splitlines()]
+        assert lines[0] == ["id", "name", "weight"]
+        assert {name: float(weight) > 0 for _, name, weight in lines[1:] if name != "film"} == {
+            "good": True, "dull": False
+        }  # fmt: skip

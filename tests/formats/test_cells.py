@@ -1,0 +1,227 @@
+"""Tables of text: rows and names are the oracle's; columns by name, labels, presets; faults with line and column."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from reference import BadLine
+from reference_formats import table_rows
+from support.cell_cases import parse, rows_of
+from support.stored_rows import in_source_order
+from support.stream_cases import learned
+from support.training_cases import run_in_process
+
+from blocksvm.base.errors import InputError
+from blocksvm.commands.predict import main as predict
+from blocksvm.commands.split import main as split_command
+from blocksvm.commands.stream import main as stream
+from blocksvm.commands.train import main as train
+from blocksvm.conversion.convert import SplitSettings, write_store
+from blocksvm.formats import sniffed
+from blocksvm.formats.tables.cells import CRITEO, CSV, TSV
+from blocksvm.formats.text.text_source import TextInputs
+from blocksvm.model.model_file import load_model
+from blocksvm.store.reader import open_store
+
+
+def told(rows) -> str:
+    return repr(rows)  # nan is nan
+
+
+NUMBERS = ["1", "-2.5", "0", "1e3", "+7", ".5", "12345678901234567890123", " 3 ", '"4"']
+OTHERS = ["red", "1.2.3", "é x", "inf", "n", " a  b ", '"x, y"', '"say ""hi"""', '"a"', "-", "1e", "x=y", "north"]
+cells = st.sampled_from([*NUMBERS, *OTHERS, "", '""', "NA", "n/a", "Null"])
+rows_drawn = st.lists(st.tuples(st.sampled_from(["0", "1", "-1", "2.5", ""]), cells, cells, cells), max_size=6)
+
+
+@given(rows_drawn, st.sampled_from(["auto", "b", "auto,b", "d*"]), st.booleans())
+@example([("1", "red", "red", "red"), ("0", "red", "red", "3")] * 3, "auto", True)
+@settings(max_examples=200, deadline=None)
+def test_rows_are_the_oracles(rows, categorical, windows):
+    text = "b,y,c d,d\n" + "".join(f"{b},{y},{c},{d}\n" for y, b, c, d in rows)
+    categories = {"b"} if "b" in categorical else {"d"} if "d" in categorical else set()
+    arguments = {"label": "y", "categories": categories, "auto": "auto" in categorical}
+    expected, bad = [], None
+    try:
+        expected = table_rows(text, **arguments)
+    except BadLine as fault:
+        bad = fault.line
+        expected = table_rows("\n".join(text.split("\n")[: bad - 1]), **arguments)
+    data = (text.replace("\n", "\r\n") if windows else text).encode()
+    batch = parse(data, label="y", categorical=categorical)
+    assert (None if batch.fault is None else batch.fault[0] + 1) == bad
+    assert told(rows_of(batch)) == told(expected)
+    # a feature has one id, and another one another
+    names = [name for _, row in rows_of(batch) for name in row]
+    assert len(set(names)) == len(set(batch.ids.tolist())) == len(set(zip(names, batch.ids.tolist(), strict=True)))
+    plain = parse(data, label="y", categorical=categorical, named=False)
+    assert (plain.ids.tolist(), plain.values.tolist()) == (batch.ids.tolist(), batch.values.tolist())
+
+
+def test_columns_are_known_by_their_names():
+    first, second = parse(b"a,label,c\n1,1,x\n"), parse(b'c,"label",new,a\nx,1,5,1\n')
+    assert set(zip(*(first.ids.tolist(), first.values.tolist()), strict=True)) <= set(
+        zip(second.ids.tolist(), second.values.tolist(), strict=True)
+    )
+    # a number and a category of the same name are two features
+    assert len(set(parse(b"label,a=1,a\n1,1,1\n", categorical="a").ids.tolist())) == 2
+    assert rows_of(parse(b"label,id,id2,b\n1,2,3,4\n", ignore="id*")) == [(1.0, {"b": 4.0})]
+    without = parse(b"5,1,x\n", header="no", label="2")
+    assert rows_of(without) == [(1.0, {"1": 5.0, "3=x": 1.0})]
+    options = CSV.settled({"header": "no", "label": "2"}, b"5,1,x\n", "f")
+    alone = parse(b"5,x\n", settled=False, labelled=False, **options)
+    assert told(rows_of(alone)) == told([(np.nan, {"1": 5.0, "3=x": 1.0})])
+    unlabelled = parse(b"c,a\nx,2\n", labelled=False, settled=False)
+    assert told(rows_of(unlabelled)) == told([(np.nan, {"c=x": 1.0, "a": 2.0})])
+    assert rows_of(parse(b"label\ta\tb\n1\t x \t3\n", TSV)) == [(1.0, {"a=x": 1.0, "b": 3.0})]
+    assert parse(b'label,a\n"he said ""yes""",1\n,2\n').labels == ['he said "yes"', None]
+    normal = parse(b"label,a,b,c\n1,3,4,x\n", normalize="l2")
+    np.testing.assert_allclose(normal.values, np.float32(np.array([3, 4, 1]) / np.sqrt(26)))
+    assert normal.largest == pytest.approx(1.0)
+
+
+def test_criteos_layout():
+    line = b"1\t2\t\t-1" + b"\t0" * 10 + b"\t68fd1e64\t" + b"\t1e5" * 24 + b"\n"
+    (row,) = rows_of(parse(line, CRITEO))
+    assert row[0] == 1.0 and row[1]["I1"] == np.float32(np.log(3)) and row[1]["I3"] == np.float32(-np.log(2))
+    assert set(row[1]) == {"I1", "I3", "C1=68fd1e64", *(f"C{k}=1e5" for k in range(3, 27))}
+    (test,) = rows_of(parse(line[2:], CRITEO, labelled=False))
+    assert test[1] == row[1] and np.isnan(test[0])
+    assert parse(b"1\t2\n", CRITEO).fault == (0, "the line has 2 cells, the first line 40")
+    assert "column I1: 'x' is not a number" in parse(b"1\tx" + b"\t1" * 38 + b"\n", CRITEO).fault[1]
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "sentence"),
+    [
+        (b"label,a\n1\n", 2, "the line has 1 cells, the header 2"),
+        (b"label,a\n1,2\n\n1,2,3\n", 4, "the line has more cells than the header 2"),
+        (b'label,a\n1,"x\n', 2, "column a: the quotes do not end on this line"),
+        (b'label,a\n1,"x"y\n', 2, "column a: something stands between the end of the quotes"),
+        (b"label,a\n1,1e999\n", 2, "the value of column a lies beyond float32"),
+        (b"label,a\n1,1e39\n", 2, "the value of a cell lies beyond float32"),
+        (b"label,a\n1,2\nx,2\n", 3, "the label 'x' is not a finite number, as other labels are; mend it, or say --cat"),
+        (b"y,a\n1,2\n", 1, "no column is called label; name that of the labels by --label, or the file has no header"),
+        (b"label,a,a\n1,2,3\n", 1, "the header names the column a twice"),
+        (b"label,\xff\n1,2\n", 1, "the line is not UTF-8"),
+        (b"", None, "no rows found; expected lines of cells between commas"),
+        (b"label,a\n", None, "no rows found"),
+    ],
+)
+def test_faults(text, line, sentence, tmp_path, capsys):
+    path = tmp_path / "rows.csv"
+    path.write_bytes(text)
+    code, _, err = run_in_process(capsys, split_command, path, tmp_path / "s.h5", "--format", "csv")
+    where = f"{path}:{line}: " if line else f"{path}: "
+    assert code == 2 and f"{where}{sentence}" in err.splitlines()[-1]
+    assert os.listdir(tmp_path) == ["rows.csv"]
+
+
+def test_numbers_are_asked_for(tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_text("label,a\n1,2\n1,two\n")
+    with pytest.raises(
+        InputError, match=rf"{path}:3: column a: 'two' is not a number; mend it, or name the column by cat"
+    ):
+        write_store([str(path)], tmp_path / "s.h5", SplitSettings(options={"categorical": ""}))
+    with pytest.raises(InputError, match="no column is called b, which ignore names; the columns are a"):
+        write_store([str(path)], tmp_path / "s.h5", SplitSettings(options={"ignore": "b"}))
+
+
+def test_a_table_is_told_by_its_name():
+    assert [sniffed(b"label,a\n1,2\n", name) for name in ("x.csv", "x.csv.gz", "x.TSV", "x")] == [
+        "csv", "csv", "tsv", "svmlight",
+    ]  # fmt: skip
+    assert sniffed(b"1 2:3\n", "x.csv") == "svmlight"
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory):
+    random = np.random.default_rng(5)
+    path = tmp_path_factory.mktemp("table") / "rows.csv"
+    lines = ["id,size,colour,y\n"]
+    for i in range(200):
+        colour = ["red", "green", "blue", ""][random.integers(4)]
+        size = round(random.normal(), 3)
+        lines.append(f"{i},{size},{colour},{'yes' if size + 2 * (colour == 'red') > 1 else 'no'}\n")
+    path.write_text("".join(lines))
+    return path
+
+
+OWN = ("--label", "y", "--ignore", "id")
+
+
+def test_from_a_table_to_predictions(table, tmp_path, capsys):
+    store, model = tmp_path / "s.h5", tmp_path / "m.h5"
+    code, _, err = run_in_process(capsys, split_command, table, table, store, *OWN)
+    assert code == 0, err  # the second file has its own header
+    with open_store(store) as opened:
+        names = opened.feature_names(0, opened.n_features)
+        assert sorted(names) == ["colour=blue", "colour=green", "colour=red", "size"] and opened.n_samples == 400
+    assert run_in_process(capsys, train, store, model, "--bias", "1", "-C", "10", "--tol", "1e-4")[0] == 0
+    new = tmp_path / "new.csv"
+    new.write_text("colour,size\nred,0.5\nblue,-1\n")
+    code, out, err = run_in_process(capsys, predict, model, new)
+    assert (code, out.split()) == (0, ["yes", "no"]), err
+    _, told_, _ = run_in_process(capsys, predict, model, table, "--scores")
+    _, stored, _ = run_in_process(capsys, predict, model, store, "--scores")
+    np.testing.assert_allclose(np.float64(told_.split()), np.float64(stored.split())[:200], rtol=1e-9)
+    assert load_model(model).recipe.options["label"] == "y"
+
+
+def test_a_store_is_the_same_for_any_memory_and_jobs(table, tmp_path, monkeypatch):
+    pieces, found = TextInputs.pieces, []
+    for k, (jobs, memory, piece) in enumerate(((1, 1 << 30, 1 << 20), (3, 64_000_000, 300), (2, 1 << 29, 70))):
+        monkeypatch.setattr(TextInputs, "pieces", lambda text, n_bytes, *more, p=piece: pieces(text, p, *more))
+        options = {"label": "y"}
+        write_store([str(table)], tmp_path / f"{k}.h5", SplitSettings(jobs=jobs, memory=memory, options=options))
+        with open_store(tmp_path / f"{k}.h5") as store:
+            found.append(store.meta["fingerprint"])
+    assert len(set(found)) == 1
+
+
+def test_streams_of_tables(table, tmp_path, capsys, monkeypatch):
+    path, model = tmp_path / "numbers.csv", tmp_path / "m.h5"
+    path.write_text(table.read_text().replace(",yes\n", ",1\n").replace(",no\n", ",-1\n"))
+    code, _, err = run_in_process(capsys, stream, path, *OWN, "--learner", "arow", "--model", model, "--passes", "5")
+    assert code == 0, err
+    assert load_model(model).recipe.options["ignore"] == "id"
+    # from a pipe: the header and the first row are waited for
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(path.read_bytes())))
+    code, out, err = run_in_process(capsys, predict, model, "-")
+    assert code == 0 and len(out.split()) == 200, err
+    lines = path.read_text().splitlines()
+    path.write_text("\n".join([*lines[:3], "1,2", *lines[3:]]))
+    found, reports = learned(path, "pa1", options={"label": "y"}, skip_bad=True)
+    assert (found.targets.skipped, reports[-1].rows) == (1, 200)
+
+
+def test_columns_of_files_without_rows_in_common(tmp_path):
+    """What a column is goes by its name in each file."""
+    for name, text in (("a.csv", "label,x,z\n1,2,red\n"), ("b.csv", "z,label,x\nred,0,2\n")):
+        (tmp_path / name).write_text(text)
+    paths = [str(tmp_path / name) for name in ("a.csv", "b.csv")]
+    write_store(paths, tmp_path / "s.h5", SplitSettings(keep_order=True))
+    (first, second) = in_source_order(tmp_path / "s.h5")
+    assert first[1:] == second[1:] and (first[0], second[0]) == (1.0, 0.0)
+
+
+def test_folders_and_patterns(table, tmp_path, capsys):
+    """In the order of their names; hidden files are left out, and a folder in it is no part that may be lost."""
+    folder = tmp_path / "days"
+    folder.mkdir()
+    for k in (3, 1, 2):
+        (folder / f"{k}.csv").write_text(f"label,day\n{k},{k}\n")
+    (folder / ".hidden").write_text("no table")
+    for name in (folder, folder / "?.csv"):
+        code, _, err = run_in_process(capsys, split_command, name, tmp_path / "s.h5", "--overwrite")
+        assert code == 0, err
+        assert [row[0] for row in in_source_order(tmp_path / "s.h5")] == [1.0, 2.0, 3.0]
+    code, _, err = run_in_process(capsys, stream, folder, "--learner", "pa1", "--targets", "numbers")
+    assert code == 0, err

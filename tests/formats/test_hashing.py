@@ -1,0 +1,238 @@
+"""Ids hashed to fewer features: what meets within a row is one feature, for streams, stores and predictions alike."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+import reference_online as oracle
+from support.stored_rows import in_source_order
+from support.stream_cases import learned, weights_by_id
+from support.training_cases import run_in_process, train
+
+from blocksvm.base.errors import InputError
+from blocksvm.commands.predict import main as predict
+from blocksvm.commands.split import main as split_command
+from blocksvm.commands.train import main as train_command
+from blocksvm.conversion.convert import SplitSettings, write_store
+from blocksvm.kernels import hash_table
+from blocksvm.kernels.hash_table import hash_ids
+from blocksvm.model.model_file import load_model
+from blocksvm.streaming.stream_saving import save_stream
+
+BITS = 8
+
+
+def place_of(feature_id: int, bits: int = BITS) -> int:
+    out = np.empty(1, np.int32)
+    hash_ids(np.array([feature_id]), bits, out)
+    return int(out[0])
+
+
+def hashed_rows(rows, bits=BITS) -> np.ndarray:
+    """Dense float32 rows over the places, from [(label, {id: value})]."""
+    X = np.zeros((len(rows), 1 << bits))
+    for r, (_, entries) in enumerate(rows):
+        for i, v in sorted(entries.items()):
+            X[r, place_of(i, bits)] += float(np.float32(v))
+    return X.astype(np.float32).astype(float)
+
+
+@pytest.fixture(scope="module")
+def rows():
+    """Rows of 40 entries, of which some meet in nearly every row."""
+    rng = np.random.default_rng(1)
+    found = []
+    for _ in range(150):
+        ids = rng.choice(10_000, 40, replace=False)
+        values = np.round(rng.normal(1.0, 1.0, 40), 2)
+        found.append((1.0 if values[:20].sum() > 20 else -1.0, dict(zip(ids.tolist(), values.tolist(), strict=True))))
+    return found
+
+
+@pytest.fixture
+def text(rows, tmp_path):
+    path = tmp_path / "rows.svm"
+    path.write_text("".join(f"{y:g} {' '.join(f'{i}:{v!r}' for i, v in sorted(x.items()))}\n" for y, x in rows))
+    return path
+
+
+def weights_of(stream, folder) -> np.ndarray:
+    save_stream(folder / "m.h5", stream)
+    return weights_by_id(folder / "m.h5", 1 << BITS)[0]
+
+
+def test_the_rows_do_collide(rows):
+    assert sum(len({place_of(i) for i in x}) < 40 for _, x in rows) > 140
+
+
+def places_and_sums(rows: list[tuple[list, list]]) -> list[dict[int, float]]:
+    """Each row's {place: sum of its values}, without sums of 0."""
+    found = []
+    for ids, values in rows:
+        own: dict[int, float] = {}
+        for i, v in zip(ids, values, strict=True):
+            own[place_of(i)] = own.get(place_of(i), 0.0) + v
+        found.append({place: v for place, v in own.items() if v != 0.0})
+    return found
+
+
+@pytest.mark.parametrize("most_counted", [1, 50, None])
+def test_entries_of_a_row_that_meet_are_added_up_whatever_rows_came_before(monkeypatch, most_counted):
+    """most_counted: entries after which the numbers of entries begin anew, for which it takes 2^30 of them."""
+    rng = np.random.default_rng(3)
+    rows = []
+    for length in (0, 1, 30, 200, 5, 200, 0, 90):
+        values = rng.integers(-3, 4, length).astype(float)
+        rows.append(
+            (rng.choice(100_000, length, replace=False).tolist(), np.where(values == 0.0, 1.0, values).tolist())
+        )
+    indptr = np.cumsum([0, *(len(ids) for ids, _ in rows)])
+    ids = np.array([i for own, _ in rows for i in own])
+    values = np.array([v for _, own in rows for v in own])
+    places = np.empty(len(ids), np.int32)
+    hashing = hash_table.hash_rows
+    if most_counted is not None:
+        monkeypatch.setattr(hash_table, "MOST_COUNTED", most_counted)
+        hashing = hash_table.hash_rows.py_func
+    with np.errstate(over="ignore"):  # a hash is a product modulo 2^64
+        done, _ = hashing(indptr, ids, values, BITS, False, False, places)
+    assert done == len(rows)
+    found = [
+        dict(zip(places[start:stop].tolist(), values[start:stop].tolist(), strict=True))
+        for start, stop in itertools.pairwise(indptr)
+    ]
+    assert found == places_and_sums(rows)
+    assert len(places) > indptr[-1]  # some did meet
+
+
+def test_a_place_that_went_with_a_sum_of_zero_comes_again():
+    """Of the first row two entries meet and cancel, so that its last place moves; the next row begins with that one."""
+    of_place: dict[int, list[int]] = {}
+    for i in range(2_000):
+        of_place.setdefault(place_of(i), []).append(i)
+    (a, b, *_), (c, *_), (d, *_) = (of_place[place] for place in (7, 9, 11))
+    indptr, ids = np.array([0, 3, 5]), np.array([a, c, b, c, d])
+    values, places = np.array([1.0, 2.0, -1.0, 5.0, 6.0]), np.empty(5, np.int32)
+    assert hash_table.hash_rows(indptr, ids, values, BITS, False, False, places)[0] == 2
+    assert indptr.tolist() == [0, 1, 3]
+    assert (places[:3].tolist(), values[:3].tolist()) == ([9, 9, 11], [2.0, 5.0, 6.0])
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_rows_of_few_places_and_many_sums_of_zero(seed):
+    rng = np.random.default_rng(seed)
+    rows = [(rng.choice(3_000, 60, replace=False).tolist(), rng.choice([-1.0, 1.0], 60).tolist()) for _ in range(60)]
+    indptr, ids = np.arange(0, 60 * 60 + 1, 60), np.array([i for own, _ in rows for i in own])
+    values, places = np.array([v for _, own in rows for v in own]), np.empty(60 * 60, np.int32)
+    assert hash_table.hash_rows(indptr, ids, values, BITS, False, False, places)[0] == 60
+    found = [
+        dict(zip(places[start:stop].tolist(), values[start:stop].tolist(), strict=True))
+        for start, stop in itertools.pairwise(indptr)
+    ]
+    assert found == places_and_sums(rows)
+
+
+def test_a_radius_holds_on_hashed_rows(text, tmp_path):
+    stream, _ = learned(text, "ogd", bits=BITS, settings={"radius": 2.0})
+    assert np.linalg.norm(weights_of(stream, tmp_path)) <= 2.0 * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("learner", ["pa", "arow", "fobos"])
+def test_learners_on_hashed_rows_are_the_dense_rules_on_them(rows, text, tmp_path, learner):
+    given = {"l1": 0.02} if learner == "fobos" else {}
+    stream, _ = learned(text, learner, bits=BITS, settings=given)
+    dense = {"pa": oracle.PA, "arow": oracle.AROW, "fobos": lambda d: oracle.FOBOS(d, l1=0.02)}[learner](1 << BITS)
+    _, last, _ = oracle.run(dense, hashed_rows(rows), np.array([y for y, _ in rows]))
+    np.testing.assert_allclose(weights_of(stream, tmp_path), last, rtol=1e-9, atol=1e-10)
+
+
+def test_rows_of_norm_one_have_norm_one_after_hashing(text, tmp_path):
+    meta = write_store([str(text)], tmp_path / "s.h5", SplitSettings(bits=BITS, normalize="l2", dtype="float64"))
+    assert meta["recipe"] == {
+        "format": "svmlight", "duplicates": "error", "bits": BITS, "normalize": "l2", "dtype": "float64"
+    }  # fmt: skip
+    norms = [np.linalg.norm(values) for _, _, values in in_source_order(tmp_path / "s.h5")]
+    np.testing.assert_allclose(norms, 1.0, rtol=1e-12)
+
+
+def test_a_hashed_store_has_the_hashed_rows(rows, text, tmp_path):
+    write_store([str(text)], tmp_path / "s.h5", SplitSettings(bits=BITS))
+    X = hashed_rows(rows)
+    for x, (label, _), (stored, ids, values) in zip(X, rows, in_source_order(tmp_path / "s.h5"), strict=True):
+        assert stored == label
+        assert ids == np.flatnonzero(x).tolist()
+        assert values == x[ids].tolist()
+
+
+def test_sums_that_cancel_leave_no_entry(tmp_path):
+    first = next(i for i in range(10**6) if place_of(i) == place_of(0) and i > 0)
+    other = next(i for i in range(10**6) if place_of(i) != place_of(0))
+    text = tmp_path / "rows.svm"
+    text.write_text(f"1 0:1.5 {first}:-1.5\n-1 {other}:2 {first}:1\n1 {other}:3\n")
+    write_store([str(text)], tmp_path / "s.h5", SplitSettings(bits=BITS))
+    stored = [dict(zip(ids, values, strict=True)) for _, ids, values in in_source_order(tmp_path / "s.h5")]
+    assert stored == [{}, {place_of(other): 2.0, place_of(0): 1.0}, {place_of(other): 3.0}]
+
+
+@pytest.mark.parametrize("skip", [False, True])
+def test_sums_beyond_the_dtype_are_a_fault_of_their_line(tmp_path, skip):
+    first = next(i for i in range(10**6) if place_of(i) == place_of(0) and i > 0)
+    text = tmp_path / "rows.svm"
+    text.write_text(f"1 5:1\n-1 0:3e38 {first}:3e38\n1 6:1\n-1 5:1\n")
+    if skip:
+        stream, reports = learned(text, "pa1", bits=BITS, skip_bad=True)
+        assert (reports[-1].rows, stream.targets.skipped) == (3, 1)
+    else:
+        with pytest.raises(InputError, match=r"rows\.svm:2: values that hashing adds up lie beyond float32; scale"):
+            learned(text, "pa1", bits=BITS)
+
+
+@pytest.mark.parametrize("bits", [1, 3, 12])
+def test_long_rows_in_few_places(tmp_path, bits):
+    """More entries than places, and more than the working space begins with."""
+    ids = np.arange(0, 30_000, 7)
+    text = tmp_path / "rows.svm"
+    text.write_text("1 " + " ".join(f"{i}:0.5" for i in ids) + "\n-1 3:1\n")
+    write_store([str(text)], tmp_path / "s.h5", SplitSettings(bits=bits))
+    places = np.array([place_of(i, bits) for i in ids.tolist()])
+    expected = {int(p): 0.5 * int(n) for p, n in zip(*np.unique(places, return_counts=True), strict=True)}
+    (_, found, values), _ = in_source_order(tmp_path / "s.h5")
+    assert dict(zip(found, values, strict=True)) == expected
+
+
+def test_a_model_of_a_hashed_store_hashes_text_and_other_stores_likewise(rows, text, tmp_path, capsys):
+    hashed, plain, model = (tmp_path / f"{name}.h5" for name in ("hashed", "plain", "model"))
+    assert run_in_process(capsys, split_command, text, hashed, "--bits", BITS)[0] == 0
+    assert run_in_process(capsys, split_command, text, plain)[0] == 0
+    assert run_in_process(capsys, train_command, hashed, model, "--tol", "1e-4")[0] == 0
+    weights, loaded = weights_by_id(model, 1 << BITS)
+    assert loaded.bits == BITS
+    expected = hashed_rows(rows) @ weights
+    for source in (text, hashed, plain):
+        code, out, err = run_in_process(capsys, predict, model, source, "--scores")
+        assert code == 0, err
+        np.testing.assert_allclose(np.array(out.split(), float), expected, rtol=1e-5, atol=1e-6)
+    columns = np.zeros((len(rows), 10_000))
+    for r, (_, entries) in enumerate(rows):
+        columns[r, list(entries)] = list(entries.values())
+    from scipy import sparse
+
+    np.testing.assert_allclose(
+        load_model(model).decision_function(sparse.csr_matrix(columns)), expected, rtol=1e-5, atol=1e-6
+    )
+
+
+def test_streams_and_trainings_of_hashed_rows_agree(text, tmp_path):
+    stream, reports = learned(text, "pa1", bits=BITS)
+    write_store([str(text)], tmp_path / "s.h5", SplitSettings(bits=BITS, keep_order=True))
+    run = train(tmp_path / "s.h5", solver="pa1", order="stored")
+    assert reports[-1].cumulative_loss == pytest.approx(run.outer()[-1]["cumulative_loss"], rel=1e-9)
+
+
+@pytest.mark.parametrize("bits", ["0", "32", "-1"])
+def test_bits_out_of_range_are_refused(text, tmp_path, capsys, bits):
+    code, _, err = run_in_process(capsys, split_command, text, tmp_path / "s.h5", f"--bits={bits}")
+    assert code == 2
+    assert f"--bits {bits}: choose 1 to 31" in err

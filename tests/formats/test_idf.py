@@ -1,0 +1,215 @@
+"""tf-idf: values are those of scikit-learn's TfidfVectorizer, in stores, held-out rows, text that is predicted, streams
+that go on, and stores like another one."""
+
+from __future__ import annotations
+
+import h5py
+import numpy as np
+import pytest
+from sklearn.feature_extraction.text import TfidfTransformer, TfidfVectorizer
+from support.stored_rows import in_source_order
+from support.stream_cases import learned
+from support.training_cases import run_in_process
+
+from blocksvm.base.errors import InputError
+from blocksvm.commands.info import main as info
+from blocksvm.commands.predict import main as predict
+from blocksvm.commands.split import main as split_command
+from blocksvm.commands.train import main as train
+from blocksvm.conversion.convert import SplitSettings, settings_of_store, write_store
+from blocksvm.kernels.idf_loops import weigh_rows
+from blocksvm.model.model_file import load_model
+from blocksvm.store.reader import open_store
+from blocksvm.streaming.stream_saving import save_stream
+
+WORDS = [f"w{i}" for i in range(30)]
+
+
+def documents(n: int, seed: int, words: list[str] = WORDS) -> list[str]:
+    rng = np.random.default_rng(seed)
+    chances = 1.0 / np.arange(1, len(words) + 1)
+    return [" ".join(rng.choice(words, rng.integers(0, 12), p=chances / chances.sum())) for _ in range(n)]
+
+
+TEXT, NEW = documents(150, 1), documents(40, 2, [*WORDS, "unseen", "never"])
+LABELS = np.where([text.count("w0") + text.count("w2") > 1 for text in TEXT], 1, -1)
+
+
+def saved(path, texts, labels) -> str:
+    path.write_text("".join(f"{label}\t{text}\n" for label, text in zip(labels, texts, strict=True)))
+    return str(path)
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    return saved(tmp_path / "text.tsv", TEXT, LABELS)
+
+
+@pytest.fixture
+def new(tmp_path):
+    return saved(tmp_path / "new.tsv", NEW, np.tile([1, -1], 20))
+
+
+GIVEN = {"format": "documents", "options": {"ngrams": "word:1-2"}, "normalize": "l2", "idf": "smooth"}
+
+
+def dense(path, vocabulary: dict) -> np.ndarray:
+    """The rows of a store in their first order, by the columns of a vocabulary."""
+    found = []
+    with open_store(path) as store:
+        columns = [vocabulary[name] for name in store.feature_names(0, store.n_features)]
+        place = dict(zip(store.feature_ids(0, store.n_features).tolist(), columns, strict=True))
+    for _, ids, values in in_source_order(path):
+        row = np.zeros(len(vocabulary))
+        row[[place[i] for i in ids]] = values
+        found.append(row)
+    return np.array(found)
+
+
+def sizes(path):
+    with open_store(path) as store:
+        rows = np.concatenate([store.read_rows(k) for k in range(len(store.chunks))])
+        return rows["sq_norm"][np.argsort(rows["source"])], store.max_norm
+
+
+@pytest.mark.parametrize(
+    ("idf", "normalize", "least", "dtype"),
+    [("smooth", "l2", 1, "float32"), ("smooth", "l2", 4, "float64"), ("plain", "none", 1, "float64")],
+)
+def test_values_are_those_of_scikit_learn(idf, normalize, least, dtype, corpus, new, tmp_path):
+    theirs = TfidfVectorizer(ngram_range=(1, 2), smooth_idf=idf == "smooth", min_df=least,
+                             norm="l2" if normalize == "l2" else None)  # fmt: skip
+    expected = theirs.fit_transform(TEXT).toarray()
+    store, like = tmp_path / "s.h5", tmp_path / "like.h5"
+    given = GIVEN | {"idf": idf, "normalize": normalize, "dtype": dtype}
+    write_store([corpus], store, SplitSettings(**given, min_count=least, memory=20_000_000, chunk_nonzeros=60))
+    close = {"rtol": 1e-6 if dtype == "float32" else 1e-12}
+    np.testing.assert_allclose(dense(store, theirs.vocabulary_), expected, **close)
+    squares, largest = sizes(store)
+    np.testing.assert_allclose(squares, (expected**2).sum(axis=1), **close)
+    assert largest == pytest.approx(np.sqrt(squares.max()))
+    # other rows are read as these were
+    write_store([new], like, settings_of_store(store, {}, like=True))
+    np.testing.assert_allclose(dense(like, theirs.vocabulary_), theirs.transform(NEW).toarray(), **close)
+
+
+def test_a_store_is_the_same_for_any_jobs_and_memory(corpus, tmp_path):
+    bytes_of = []
+    for name, machine in (("a.h5", {"memory": 16_000_000}), ("b.h5", {"memory": 400_000_000, "jobs": 3})):
+        write_store([corpus], tmp_path / name, SplitSettings(**GIVEN, **machine))
+        bytes_of.append((tmp_path / name).read_bytes())
+    assert bytes_of[0] == bytes_of[1]
+
+
+def test_rows_held_out_have_the_idf_of_the_others(corpus, tmp_path):
+    store, held = tmp_path / "s.h5", tmp_path / "h.h5"
+    write_store([corpus], store, SplitSettings(**GIVEN, holdout=0.4, dtype="float64"), held)
+    sources = []
+    for path in (store, held):
+        with open_store(path) as found:
+            sources.append(np.sort(np.concatenate([found.read_rows(k)["source"] for k in range(len(found.chunks))])))
+    assert 30 < len(sources[1]) < 90
+    theirs = TfidfVectorizer(ngram_range=(1, 2)).fit([TEXT[i] for i in sources[0]])
+    for path, rows in zip((store, held), sources, strict=True):
+        expected = theirs.transform([TEXT[i] for i in rows]).toarray()
+        np.testing.assert_allclose(dense(path, theirs.vocabulary_), expected, rtol=1e-12)
+
+
+def test_hashed_counts_of_any_format(tmp_path):
+    """Of svmlight text whose ids meet in 16 places, as TfidfTransformer's."""
+    rng = np.random.default_rng(0)
+    counts = rng.integers(0, 3, (40, 60)) * (rng.random((40, 60)) < 0.2)
+    lines = [" ".join([str(1 - 2 * (r % 2)), *(f"{j}:{row[j]}" for j in np.flatnonzero(row))]) for r, row in
+             enumerate(counts)]  # fmt: skip
+    text, raw, store = tmp_path / "t.svm", tmp_path / "raw.h5", tmp_path / "s.h5"
+    text.write_text("\n".join(lines) + "\n")
+    write_store([str(text)], raw, SplitSettings(bits=4))
+    write_store([str(text)], store, SplitSettings(bits=4, idf="smooth", normalize="l2"))
+    places = {i: i for i in range(16)}
+    plain, weighed = (np.zeros((40, 16)) for _ in range(2))
+    for path, out in ((raw, plain), (store, weighed)):
+        for r, (_, ids, values) in enumerate(in_source_order(path)):
+            out[r, [places[i] for i in ids]] = values
+    np.testing.assert_allclose(weighed, TfidfTransformer().fit_transform(plain).toarray(), rtol=1e-6)
+
+
+def test_from_text_to_predictions_and_on(corpus, new, tmp_path, capsys):
+    store, model, like = tmp_path / "s.h5", tmp_path / "m.h5", tmp_path / "like.h5"
+    given = ("--format", "documents", "--idf", "smooth", "--normalize", "l2", "--dtype", "float64")
+    assert run_in_process(capsys, split_command, corpus, store, *given)[0] == 0
+    assert "idf smooth" in run_in_process(capsys, info, store)[1]
+    assert run_in_process(capsys, split_command, new, like, "--like", store)[0] == 0
+    code, _, err = run_in_process(capsys, train, store, model, "--valid", like, "--tol", "1e-6")
+    assert code == 0, err
+    theirs = TfidfVectorizer().fit(TEXT)
+    loaded = load_model(model)
+    with open_store(store) as opened:
+        names = dict(zip(opened.feature_ids(0, opened.n_features).tolist(),
+                         opened.feature_names(0, opened.n_features), strict=True))  # fmt: skip
+    w = np.zeros(len(theirs.vocabulary_))
+    for i, weight in zip(loaded.feature_ids.tolist(), loaded.weights.tolist(), strict=True):
+        w[theirs.vocabulary_[names[i]]] = weight
+    for source, other in ((new, NEW), (corpus, TEXT), (like, NEW), (store, TEXT)):
+        code, out, err = run_in_process(capsys, predict, model, source, "--scores")
+        assert code == 0 and "note:" not in err
+        np.testing.assert_allclose(np.float64(out.split()), theirs.transform(other) @ w, rtol=1e-9, atol=1e-12)
+    # a store whose rows were weighed by what was counted on themselves
+    assert run_in_process(capsys, split_command, new, tmp_path / "own.h5", *given)[0] == 0
+    _, _, err = run_in_process(capsys, predict, model, tmp_path / "own.h5")
+    assert "note: the model's text was multiplied by an idf" in err and f"split it with --like {store}" in err
+    # what is added to a store is weighed by its idf; a store that has another's is not added to
+    assert run_in_process(capsys, split_command, new, store, "--append")[0] == 0
+    assert [row[1:] for row in in_source_order(store)[150:]] == [row[1:] for row in in_source_order(like)]
+    assert run_in_process(capsys, predict, model, store, "--scores")[2].count("note:") == 0
+    code, _, err = run_in_process(capsys, split_command, new, like, "--append")
+    assert code == 2 and f"has the idf of {store}" in err
+    assert run_in_process(capsys, split_command, like, "--drop", "oldest:5")[0] == 0
+    code, _, err = run_in_process(capsys, split_command, new, tmp_path / "x.h5", "--like", store, "--idf", "plain")
+    assert code == 2 and "was split with --idf smooth, but plain is given now" in err
+
+
+def test_a_stream_goes_on_with_the_models_idf(corpus, new, tmp_path, capsys):
+    store, model, later = tmp_path / "s.h5", tmp_path / "m.h5", tmp_path / "later.h5"
+    write_store([corpus], store, SplitSettings(**GIVEN, keep_order=True))
+    assert run_in_process(capsys, train, store, model, "--learner", "pa1", "--order", "stored")[0] == 0
+    stream, _ = learned(new, "", continue_from=model)
+    save_stream(later, stream)
+    # the same as the learner over a store of all rows that is weighed so
+    assert run_in_process(capsys, split_command, new, store, "--append")[0] == 0
+    both = tmp_path / "both.h5"
+    assert run_in_process(capsys, train, store, both, "--learner", "pa1", "--order", "stored")[0] == 0
+    order = [np.argsort(load_model(path).feature_ids) for path in (later, both)]
+    own, other = (load_model(path).weights[o] for path, o in zip((later, both), order, strict=True))
+    np.testing.assert_allclose(own, other, rtol=1e-6, atol=1e-9)
+    assert own.shape == load_model(model).weights.shape and not np.allclose(own, 0)
+    # and its model reads text in the same way
+    scores = [run_in_process(capsys, predict, path, new, "--scores")[1].split() for path in (later, both)]
+    np.testing.assert_allclose(*np.float64(scores), rtol=1e-5, atol=1e-7)
+
+
+def test_what_is_wrong(corpus, tmp_path, capsys):
+    store, model = tmp_path / "s.h5", tmp_path / "m.h5"
+    with pytest.raises(InputError, match="idf=log: choose one of none, smooth, plain"):
+        write_store([corpus], store, SplitSettings(**GIVEN | {"idf": "log"}))
+    (tmp_path / "big.svm").write_text("1 1:1 2:1\n-1 1:1 3:3e38\n1 1:1\n")
+    with pytest.raises(InputError, match="row 2: values times their idf lie beyond float32"):
+        write_store([str(tmp_path / "big.svm")], store, SplitSettings(idf="smooth"))
+    assert not store.exists()
+    write_store([corpus], store, SplitSettings(**GIVEN))
+    assert run_in_process(capsys, train, store, model)[0] == 0
+    for path in (store, model):
+        with h5py.File(path, "r+") as file:
+            del file["features/idf"]
+    code, _, err = run_in_process(capsys, predict, model, corpus)
+    assert code == 2 and "/features/idf: is missing or damaged" in err
+    code, _, err = run_in_process(capsys, split_command, corpus, store, "--append")
+    assert code == 2 and "/features/idf: is missing or damaged" in err
+
+
+def test_a_value_that_rounds_to_0_is_left_out():
+    indptr, ids = np.array([0, 2, 3]), np.array([4, 5, 4])
+    values, norms, kept = np.array([1e-60, 1.0, 2.0]), np.empty(2), np.zeros(3, np.int64)
+    positions = np.array([0, 1, -1], np.int32)
+    assert weigh_rows(indptr, ids, positions, values, np.array([1.0, 3.0]), True, True, norms, kept) == 2
+    assert indptr.tolist() == [0, 1, 1] and norms.tolist() == [1.0, 0.0]
+    assert (ids[0], values[0], kept[0]) == (5, 1.0, 1)

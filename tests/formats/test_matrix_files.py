@@ -1,0 +1,346 @@
+"""Matrices in files of numpy, scipy and AnnData: rows are the matrix's own, in pieces of any size; faults by row."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import zipfile
+
+import h5py
+import numpy as np
+import pytest
+from scipy import sparse
+from support.h5ad import write_h5ad
+from support.stored_rows import in_source_order
+from support.stream_cases import learned
+from support.training_cases import run_in_process
+
+from blocksvm.base.errors import InputError
+from blocksvm.commands.predict import main as predict
+from blocksvm.commands.split import main as split_command
+from blocksvm.commands.train import main as train
+from blocksvm.conversion.convert import SplitSettings, write_store
+from blocksvm.formats import file_reader
+from blocksvm.formats.file_reader import magic_of
+from blocksvm.formats.matrices import by_row, numpy_files
+from blocksvm.model.model_file import load_model
+from blocksvm.store import anndata_file
+from blocksvm.store.reader import open_store
+
+STRINGS = h5py.string_dtype()
+
+
+def matrix(n=80, d=12, seed=0, dtype=np.float64):
+    X = sparse.random(n, d, 0.3, "csr", dtype=np.float64, random_state=np.random.default_rng(seed))
+    X.data = np.round(4 * X.data - 2, 2).astype(dtype)
+    return X, np.where(np.asarray(X[:, :3].sum(axis=1)).ravel() > 0, 1.0, -1.0)
+
+
+def expected(X, y) -> list[tuple]:
+    X = sparse.csr_matrix(X, copy=True)
+    X.sum_duplicates()
+    X.eliminate_zeros()
+    return [(label, row.indices.tolist(), row.data.astype(np.float32).astype(float).tolist()) for label, row in
+            zip(y.tolist(), X, strict=True)]  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int8, np.bool_])
+@pytest.mark.parametrize("compressed", [True, False])
+def test_npz(dtype, compressed, tmp_path, monkeypatch):
+    monkeypatch.setattr(numpy_files, "ROWS_AT_ONCE", 7)
+    monkeypatch.setattr(file_reader, "ENTRY_BYTES", 16_384)  # four entries a piece
+    X, y = matrix(dtype=dtype)
+    X = sparse.vstack([X[:30], sparse.csr_matrix((3, X.shape[1]), dtype=X.dtype), X[30:]], format="csr")
+    y = np.append(y, [1.0, 1.0, -1.0])
+    if compressed:  # as nobody should write it
+        X.indptr, X.indices = X.indptr.astype(np.int64), X.indices.astype(np.int64)
+    sparse.save_npz(tmp_path / "X.npz", X, compressed=compressed)
+    np.save(tmp_path / "y.npy", y)
+    options = {"labels_from": str(tmp_path / "y.npy")}
+    write_store([str(tmp_path / "X.npz")], tmp_path / "s.h5", SplitSettings(keep_order=True, options=options))
+    assert in_source_order(tmp_path / "s.h5") == expected(X, y)
+    with open_store(tmp_path / "s.h5") as store:
+        (source,) = store.meta["sources"]
+        assert source["text_bytes"] == (tmp_path / "X.npz").stat().st_size and len(source["fingerprint"]) == 32
+
+
+@pytest.mark.parametrize("layout", ["csc", "coo"])
+@pytest.mark.parametrize("memory", [16_000_000, 1_000_000_000])
+def test_a_matrix_by_columns_or_of_triples_is_sorted_on_disk(layout, memory, tmp_path, monkeypatch):
+    """In several rounds where memory is short; nothing of it is left."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temp"))
+    (tmp_path / "temp").mkdir()
+    X, y = matrix(n=1500, d=70)
+    X.data[X.indptr[5] : X.indptr[9]] = 0
+    X.eliminate_zeros()
+    monkeypatch.setattr(by_row, "MOST_FILES", 2)
+    rounds = []
+    plain = by_row._sorted
+    monkeypatch.setattr(by_row, "_sorted", lambda *given: rounds.append(given[1:4]) or plain(*given))
+    order = np.random.default_rng(1).permutation(X.nnz)
+    other = X.tocsc() if layout == "csc" else X.tocoo()
+    if layout == "coo":
+        other = sparse.coo_array((other.data[order], (other.row[order], other.col[order])), shape=X.shape)
+    sparse.save_npz(tmp_path / "X.npz", other)
+    np.save(tmp_path / "y.npy", y)
+    settings = SplitSettings(keep_order=True, options={"labels_from": str(tmp_path / "y.npy")}, memory=memory)
+    write_store([str(tmp_path / "X.npz")], tmp_path / "s.h5", settings)
+    assert in_source_order(tmp_path / "s.h5") == expected(X, y)
+    assert len(rounds) == 1 if memory == 1_000_000_000 else len(rounds) > 10
+    write_h5ad(tmp_path / "X.h5ad", X.tocsc(), y, [str(j) for j in range(70)], kind="csc_matrix")
+    settings = SplitSettings(keep_order=True, options={"label": "depth"}, memory=memory)
+    write_store([str(tmp_path / "X.h5ad")], tmp_path / "c.h5", settings)
+    assert by_name(tmp_path / "c.h5") == [
+        (label, dict(zip(map(str, ids), values, strict=True))) for label, ids, values in expected(X, y)
+    ]
+    assert list((tmp_path / "temp").iterdir()) == []
+
+
+def test_labels_beside_the_matrix(tmp_path):
+    X, y = matrix()
+    parts = {"indptr": X.indptr, "indices": X.indices, "data": X.data, "shape": X.shape, "format": np.array("csr")}
+    np.savez(tmp_path / "X.npz", **parts, kind=np.where(y > 0, "spam", "ham"))
+    write_store([str(tmp_path / "X.npz")], tmp_path / "s.h5", SplitSettings(options={"label": "kind"}))
+    with open_store(tmp_path / "s.h5") as store:
+        assert [label for label, _ in store.meta["labels"]] == ["ham", "spam"]
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.uint8])
+def test_npy(dtype, tmp_path, monkeypatch):
+    monkeypatch.setattr(numpy_files, "ENTRY_COST", 300_000)  # a few rows a piece
+    X, y = matrix(dtype=dtype)
+    dense = np.c_[X.toarray()[:, :4], y.astype(dtype), X.toarray()[:, 4:]]
+    for order in "CF":
+        np.save(tmp_path / "X.npy", np.asarray(dense, order=order))
+        write_store([str(tmp_path / "X.npy")], tmp_path / "s.h5", SplitSettings(options={"label": "5"}, overwrite=True))
+        without = sparse.csr_matrix(dense)
+        without[:, 4] = 0
+        assert in_source_order(tmp_path / "s.h5") == expected(without, y.astype(dtype).astype(float))
+
+
+def by_name(store) -> list[tuple]:
+    """(label, {name: value}) of a store's rows."""
+    with open_store(store) as opened:
+        ids, names = opened.feature_ids(0, opened.n_features), opened.feature_names(0, opened.n_features)
+    known = dict(zip(ids.tolist(), names, strict=True))
+    rows = in_source_order(store)
+    return [(label, dict(zip([known[i] for i in own], values, strict=True))) for label, own, values in rows]
+
+
+@pytest.mark.parametrize("dense", [False, True])
+def test_h5ad(dense, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(anndata_file, "AT_ONCE", 9)
+    X, y = matrix()
+    names = [f"gène {j}" for j in range(X.shape[1])]
+    write_h5ad(tmp_path / "a.h5ad", X, y, names, dense)
+    order = np.arange(X.shape[1])[::-1]
+    write_h5ad(tmp_path / "b.h5ad", X[:, order].tocsr(), y, [names[j] for j in order], dense)
+    rows = {}
+    for name in "ab":
+        store = tmp_path / f"{name}.h5"
+        write_store([str(tmp_path / f"{name}.h5ad")], store, SplitSettings(options={"label": "depth"}))
+        rows[name] = by_name(store)
+    assert rows["a"] == rows["b"]  # by name
+    assert rows["a"] == [
+        (label, dict(zip([names[j] for j in ids], v, strict=True))) for label, ids, v in expected(X, y)
+    ]
+    # from labels that are categories to predictions
+    arguments = (tmp_path / "a.h5ad", tmp_path / "c.h5", "--label", "type")
+    assert run_in_process(capsys, split_command, *arguments)[0] == 0
+    assert run_in_process(capsys, train, tmp_path / "c.h5", tmp_path / "m.h5", "-C", "10")[0] == 0
+    code, out, err = run_in_process(capsys, predict, tmp_path / "m.h5", tmp_path / "b.h5ad")
+    assert code == 0 and set(out.split()) == {"B", "T"}, err
+    assert np.mean((np.array(out.split()) == "T") == (y > 0)) > 0.85
+
+
+def put_text(group, name, words):
+    group.create_dataset(name, data=words, dtype=STRINGS)
+
+
+def older_categories(obs, words):
+    """As anndata 0.7 wrote a categorical column."""
+    known = sorted(set(words) - {None})
+    obs["label"] = np.array([-1 if word is None else known.index(word) for word in words], np.int8)
+    put_text(obs.create_group("__categories"), "label", known)
+    obs["label"].attrs["categories"] = obs["__categories/label"].ref
+    obs["__categories/label"].attrs["ordered"] = False
+
+
+def categories(obs, words, of_pandas=False):
+    """As it writes them now; of_pandas: with strings of pandas' own type."""
+    known = sorted(set(words) - {None})
+    group = obs.create_group("label")
+    group.attrs["encoding-type"] = "categorical"
+    group["codes"] = np.array([-1 if word is None else known.index(word) for word in words], np.int8)
+    if of_pandas:
+        nullable(group, known, "nullable-string-array", "categories")
+    else:
+        put_text(group, "categories", known)
+
+
+def nullable(obs, values, kind="nullable-string-array", name="label"):
+    group = obs.create_group(name)
+    group.attrs["encoding-type"] = kind
+    group["mask"] = np.array([value is None for value in values])
+    filled = [values[0] if value is None else value for value in values]
+    if isinstance(values[0], str):
+        put_text(group, "values", filled)
+    else:
+        group["values"] = filled
+
+
+@pytest.mark.parametrize("kind", ["csr_matrix", "csc_matrix", "array"])
+@pytest.mark.parametrize(
+    ("write", "values"),
+    [
+        (older_categories, ["T", None, "B"]),
+        (categories, ["T", None, "B"]),
+        (lambda obs, values: categories(obs, values, of_pandas=True), ["T", None, "B"]),
+        (nullable, ["T", None, "B"]),
+        (lambda obs, values: put_text(obs, "label", values), ["T", "gène", "B"]),
+        (lambda obs, values: obs.create_dataset("label", data=np.array(values, "S1")), ["T", "A", "B"]),
+        (lambda obs, values: nullable(obs, values, "nullable-integer"), [3, None, 5]),
+        (lambda obs, values: nullable(obs, values, "nullable-boolean"), [True, None, False]),
+        (lambda obs, values: obs.create_dataset("label", data=values), [True, False, False]),
+        (lambda obs, values: obs.create_dataset("label", data=np.array(values, np.float32)), [0.5, np.nan, 2.0]),
+    ],
+)
+def test_columns_of_obs_as_every_anndata_writes_them(kind, write, values, tmp_path, monkeypatch):
+    """What has no value is a row without a label; codes are never taken for labels."""
+    monkeypatch.setattr(anndata_file, "AT_ONCE", 7)
+    X, y = matrix()
+    stored = X.tocsc() if kind == "csc_matrix" else X
+    write_h5ad(tmp_path / "X.h5ad", stored, y, [str(j) for j in range(12)], dense=kind == "array", kind=kind)
+    labels = [values[i % len(values)] for i in range(80)]
+    with h5py.File(tmp_path / "X.h5ad", "r+") as file:
+        write(file["obs"], labels)
+    write_store(
+        [str(tmp_path / "X.h5ad")], tmp_path / "s.h5", SplitSettings(keep_order=True, options={"label": "label"})
+    )
+    with open_store(tmp_path / "s.h5") as store:
+        found = np.concatenate([store.read_labels(k) for k in range(len(store.chunks))]).tolist()
+    plain = [None if one is None or one != one else one if isinstance(one, str) else float(one) for one in labels]
+    assert [None if one != one else one for one in found] == plain
+
+
+def test_names_of_var_that_are_pandas_strings(tmp_path):
+    """As anndata writes an index of them."""
+    X, y = matrix()
+    write_h5ad(tmp_path / "X.h5ad", X, y, [str(j) for j in range(12)])
+    settings = SplitSettings(options={"label": "depth"})
+    write_store([str(tmp_path / "X.h5ad")], tmp_path / "s.h5", settings)
+    with h5py.File(tmp_path / "X.h5ad", "r+") as file:
+        del file["var/genes"]
+        nullable(file["var"], [str(j) for j in range(12)], name="genes")
+    write_store([str(tmp_path / "X.h5ad")], tmp_path / "t.h5", settings)
+    assert in_source_order(tmp_path / "s.h5") == in_source_order(tmp_path / "t.h5")
+
+
+def test_predictions_and_streams(tmp_path, capsys):
+    X, y = matrix(200)
+    sparse.save_npz(tmp_path / "X.npz", X)
+    np.save(tmp_path / "y.npy", y)
+    arguments = (
+        tmp_path / "X.npz",
+        tmp_path / "s.h5",
+        "--labels-from",
+        tmp_path / "y.npy",
+        "--normalize",
+        "l2",
+        "--bits",
+        "20",
+    )
+    code, _, err = run_in_process(capsys, split_command, *arguments)
+    assert code == 0, err
+    assert run_in_process(capsys, train, tmp_path / "s.h5", tmp_path / "m.h5")[0] == 0
+    _, out, _ = run_in_process(capsys, predict, tmp_path / "m.h5", tmp_path / "X.npz", "--scores")
+    _, stored, _ = run_in_process(capsys, predict, tmp_path / "m.h5", tmp_path / "s.h5", "--scores")
+    np.testing.assert_allclose(np.float64(out.split()), np.float64(stored.split()), rtol=1e-12)
+    recipe = load_model(tmp_path / "m.h5").recipe
+    assert (recipe.format, recipe.options) == ("npz", {"label": None})  # nothing of that input
+    code, _, err = run_in_process(capsys, split_command, *arguments[:4], "--append")
+    assert code == 0, err  # labels are given anew with each input
+    # a stream learns the same from the file as from its text
+    found, reports = learned(tmp_path / "X.npz", "pa1", options={"labels_from": str(tmp_path / "y.npy")})
+    lines = "".join(
+        f"{label:g} "
+        + " ".join(f"{j}:{v!r}" for j, v in zip(row.indices.tolist(), row.data.tolist(), strict=True))
+        + "\n"
+        for label, row in zip(y, X, strict=True)
+    )
+    (tmp_path / "rows.svm").write_text(lines)
+    same, of_text = learned(tmp_path / "rows.svm", "pa1")
+    assert reports[-1].cumulative_loss == of_text[-1].cumulative_loss and reports[-1].rows == 200
+
+
+def refused(path, sentence, **options):
+    with pytest.raises(InputError) as raised:
+        write_store([str(path)], path.parent / "s.h5", SplitSettings(options=options))
+    assert sentence in str(raised.value)
+    assert not (path.parent / "s.h5").exists()
+
+
+def test_wrong_files(tmp_path):
+    X, y = matrix()
+    npz, npy, h5ad = (tmp_path / f"X.{end}" for end in ("npz", "npy", "h5ad"))
+    sparse.save_npz(npz, X.tocsc())
+    with np.load(npz) as saved:
+        parts = dict(saved)
+    np.savez(npz, **parts | {"indices": parts["indices"] + 79})
+    refused(npz, "a row is out of range")
+    np.savez(npz, **parts | {"indptr": parts["indptr"][::-1]})
+    refused(npz, "its indptr does not rise")
+    np.savez(npz, **parts | {"indices": parts["indices"].astype(float)})
+    refused(npz, "its arrays do not fit together")
+    sparse.save_npz(npz, X.tobsr())
+    refused(npz, "is stored as bsr, which is not read; save X.tocsr() instead")
+    np.savez(npz, a=np.zeros(3))
+    refused(npz, "the array format is not there; save the matrix by scipy.sparse.save_npz")
+    bad = X.copy()
+    bad.data[bad.indptr[4]] = np.nan
+    sparse.save_npz(npz, bad)
+    refused(npz, f"{npz}:5: the value of column {bad.indices[bad.indptr[4]]} is not a finite number")
+    bad = X.copy()
+    bad.indices[bad.indptr[2]] = 999
+    parts = {"indptr": bad.indptr, "indices": bad.indices, "data": bad.data, "shape": (80, 12), "format": "csr"}
+    np.savez(npz, **parts)
+    refused(npz, "a column of the rows from 1 on is out of range")
+    np.savez(npz, **parts | {"indptr": X.indptr[::-1].copy()})
+    refused(npz, "its indptr does not rise")
+    twice = sparse.csr_matrix((np.ones(3), [4, 2, 4], [0, 3]), shape=(1, 5))
+    sparse.save_npz(npz, twice)
+    refused(npz, f"{npz}:1: feature id 4 occurs twice in the row")
+    sparse.save_npz(npz, X)
+    np.save(npy, y[:-1])
+    refused(npz, "has 79 labels for the 80 rows", labels_from=str(npy))
+    refused(npz, "no such file", labels_from=str(tmp_path / "no.npy"))
+    refused(npy, "of the shape (79,); give a matrix of numbers")
+    np.save(npy, X.toarray())
+    refused(npy, "has no column 13; name that of the labels by label, 1 to 12", label="13")
+    dense = X.toarray()
+    dense[7, 3] = np.inf
+    np.save(npy, dense)
+    refused(npy, f"{npy}:8: the value of column 3 is not a finite number")
+    npy.write_bytes(npy.read_bytes()[:-5])
+    refused(npy, "is no array that numpy.save wrote")
+    names = [str(j) for j in range(12)]
+    write_h5ad(h5ad, X, y, names, kind="coo_matrix")
+    refused(h5ad, "its X is stored as coo_matrix, which is not read")
+    write_h5ad(h5ad, X, y, names[:-1] + ["0"])
+    refused(h5ad, "var names 0 twice")
+    write_h5ad(h5ad, X, y, names[:-1])
+    refused(h5ad, "its /var/genes has 11 entries for the 12 of X")
+    write_h5ad(h5ad, X, y, names)
+    refused(h5ad, "obs has no column size; its columns are depth, type", label="size")
+    with h5py.File(h5ad, "a") as file:
+        file["X"]["data"][5] = np.nan
+    refused(h5ad, f"{h5ad}:{int(np.searchsorted(X.indptr, 5, side='right'))}: the value of")
+    with zipfile.ZipFile(npz) as archive:
+        assert "format.npy" in archive.namelist()
+    raw = bytearray(npz.read_bytes())
+    raw[len(raw) // 3 : len(raw) // 3 + 40] = bytes(40)
+    npz.write_bytes(raw)
+    with pytest.raises(InputError):
+        write_store([str(npz)], tmp_path / "s.h5")
+    assert sorted(os.listdir(tmp_path)) == ["X.h5ad", "X.npy", "X.npz"]
+    assert [magic_of(str(path)) for path in (npz, npy, h5ad)] == ["npz", "npy", "h5ad"]

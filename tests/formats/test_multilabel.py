@@ -1,0 +1,263 @@
+"""Labels that are words or sets of labels, in text and from Python: read, stored, learned, predicted, scored."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import reference
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.training_cases import make_store, run_in_process, stop_after, train
+
+from blocksvm.base.errors import InputError
+from blocksvm.commands.info import main as info_main
+from blocksvm.commands.predict import main as predict_main
+from blocksvm.commands.split import main as split_main
+from blocksvm.commands.train import main as train_main
+from blocksvm.formats import get_format, sniffed
+from blocksvm.formats.format import Reading
+from blocksvm.formats.text.text_source import TextPiece, TextSource
+from blocksvm.model.measures import SetMeasures
+from blocksvm.model.model_file import load_model
+from blocksvm.model.scoring import Scores
+from blocksvm.store.reader import Store, open_store
+
+
+def parsed(name, text: bytes, labelled=True):
+    reader = get_format(name).reader(Reading(labelled=labelled))
+    padded = np.frombuffer(text + bytes(64), np.uint8).copy()
+    return reader.parse(TextPiece(TextSource("rows", None), padded, len(text), None))
+
+
+def plainly(text: bytes, sets: bool):
+    """[(label, [(id, value)])] of the rows, by splitting strings."""
+    rows = []
+    for line in text.decode().split("\n"):
+        line = line.partition(" #")[0]
+        if not line.strip() or line.startswith("#"):
+            continue
+        word, pairs = "", line.split()
+        if not line[0].isspace() and ":" not in pairs[0]:
+            word, pairs = pairs[0], pairs[1:]
+        label = word or None
+        if sets:
+            members = [m for m in word.split(",") if m]
+            try:
+                label = tuple(float(m) for m in members)
+            except ValueError:
+                label = tuple(members)
+        rows.append((label, [(int(p.split(":")[0]), float(p.split(":")[1])) for p in pairs]))
+    return rows
+
+
+words = st.sampled_from(["1", "2.5", "-1", "a", "b-c", "größe", "x1"])
+pairs = st.lists(st.tuples(st.integers(0, 9), st.integers(1, 99)), max_size=4, unique_by=lambda pair: pair[0]).map(
+    sorted
+)
+joined = st.lists(words, max_size=3).map(",".join)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.tuples(joined, pairs, st.sampled_from(["", " # said", "\r"])), max_size=6), st.booleans())
+def test_rows_are_those_of_plain_splitting(lines, sets):
+    text = "".join(
+        f"{label if sets else label.split(',')[0]} {' '.join(f'{i}:{v / 8}' for i, v in own)}{end}\n"
+        for label, own, end in lines
+    ).encode()
+    batch = parsed("multilabel" if sets else "svmlight-named", text, labelled=False)
+    assert batch.fault is None
+    expected = plainly(text, sets)
+    assert list(batch.labels) == [label for label, _ in expected]
+    for row, (_, own) in enumerate(expected):
+        span = slice(batch.indptr[row], batch.indptr[row + 1])
+        assert list(zip(batch.ids[span].tolist(), batch.values[span].tolist(), strict=True)) == own
+
+
+def test_faults_have_their_lines():
+    assert parsed("multilabel", b"1,2 3:1\n\n# none\n4 5:x\n6 7:8\n").fault[0] == 3
+    batch = parsed("svmlight-named", b"a 1:1\n 2:1\nb 3:1\n")
+    assert (batch.fault[0], len(batch)) == (1, 1)
+    assert "the line has no label" in batch.fault[1]
+    assert parsed("svmlight-named", b"a 1:1\n 2:1\nb 3:1\n", labelled=False).labels == ["a", None, "b"]
+
+
+@pytest.mark.parametrize(
+    ("head", "expected"),
+    [
+        (b"1 2:3\n-1 4:5\n", "svmlight"),
+        (b"1,2 2:3\n1 4:5\n 3:1\n", "svmlight"),
+        (b"acq 2:3\ngrain 4:5\n", "svmlight"),
+        (b"1 | a b:2\n-1 |n c\n", "vw"),
+        (b"", "svmlight"),
+    ],
+)
+def test_labels_that_are_no_numbers_are_never_guessed(head, expected):
+    """Nearly any text might be such: whoever has it says so, and is told how."""
+    assert sniffed(head, "rows") == expected
+    fault = parsed("svmlight", b"acq,earn 2:3\n").fault[1]
+    assert "words and sets of labels are read by" in fault
+
+
+# -- sets of labels, learned ------------------------------------------------------------------------------------------
+
+N, D, K = 160, 15, 5
+
+
+@pytest.fixture(scope="module")
+def given_sets(tmp_path_factory):
+    """(folder, X, member (n, k) bool); some sets are empty."""
+    rng = np.random.default_rng(3)
+    X = np.round(rng.standard_normal((N, D)) * (rng.random((N, D)) < 0.5), 3)
+    member = X @ rng.standard_normal((D, K)) + rng.standard_normal((N, K)) > np.arange(K)
+    member[:K] |= np.eye(K, dtype=bool)
+    folder = tmp_path_factory.mktemp("sets")
+    (folder / "rows.svm").write_text(text_of(X, member))
+    return folder, X, member
+
+
+def text_of(X, member) -> str:
+    return "".join(
+        f"{','.join(str(10 * c) for c in np.flatnonzero(own))} "
+        + " ".join(f"{j}:{x!r}" for j, x in enumerate(row.tolist()) if x) + "\n"
+        for row, own in zip(X, member, strict=True)
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def store(given_sets):
+    folder = given_sets[0]
+    return make_store(
+        folder, (folder / "rows.svm").read_text(), chunk_nonzeros=128, dtype="float64", format="multilabel"
+    )
+
+
+def numbered(store):
+    """For each row of the store its number in the text."""
+    with open_store(store) as source:
+        return np.concatenate([source.read_rows(k)["source"] for k in range(len(source.chunks))])
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared-hinge"])
+@pytest.mark.parametrize("blocks", [None, 3])
+def test_each_label_against_the_rest(given_sets, store, loss, blocks):
+    _, X, member = given_sets
+    run = train(store, loss=loss, bias=1.0, C=0.3, tol=1e-6, schedule="4", max_outer=5000, block_chunks=blocks)
+    found = run.result.certificate
+    assert run.result.status == "converged"
+    own = numbered(store)
+    order = np.unique(own, return_index=True)[1]
+    with open_store(store) as source:
+        ids = source.feature_ids(0, source.n_features)
+    W = np.zeros((K, D + 1))
+    W[:, np.append(ids, D)] = run.w.reshape(K, -1)
+    XB, alpha = np.hstack([X, np.ones((N, 1))]), run.alpha[order]
+    for c in range(K):
+        y = np.where(member[:, c], 1.0, -1.0)
+        assert found.by_class["primal"][c] == pytest.approx(
+            reference.primal(XB, y, W[c], np.full(N, 0.3), loss), rel=1e-12
+        )
+        assert found.by_class["dual"][c] == pytest.approx(
+            reference.dual(XB, y, alpha[:, c], np.full(N, 0.3), loss), rel=1e-9
+        )
+    assert found.rel_gap <= 1e-6
+    assert found.accuracy == np.mean(((XB @ W.T > 0) == member).all(axis=1))
+
+
+def test_stopped_and_resumed_to_the_same_bits(store, tmp_path):
+    run = {"tol": 1e-4, "schedule": "2", "block_chunks": 3, "max_outer": 100}
+    whole = train(store, **run)
+    first = train(store, stop=stop_after(20), checkpoint=tmp_path / "c", **run)
+    assert first.result.status == "interrupted"
+    assert train(store, checkpoint=tmp_path / "c", resume=True, **run).same(whole)
+
+
+def test_commands_from_text_to_figures(given_sets, tmp_path, capsys):
+    folder, X, member = given_sets
+    (tmp_path / "train.svm").write_text(text_of(X[:100], member[:100]))
+    (tmp_path / "test.svm").write_text(text_of(X[100:], member[100:]) + "990 3:1\n")
+    for name in ("train", "test"):
+        code, out, err = run_in_process(
+            capsys, split_main, tmp_path / f"{name}.svm", tmp_path / f"{name}.h5", "--format", "multilabel"
+        )
+        assert code == 0, err
+        assert "labels: sets: " in out
+    assert "next: blocksvm train" in err
+    arguments = (
+        tmp_path / "train.h5",
+        tmp_path / "m.h5",
+        "--valid",
+        tmp_path / "test.h5",
+        "--tol",
+        "1e-4",
+        "--bias",
+        "1",
+    )
+    code, out, err = run_in_process(capsys, train_main, *arguments)
+    assert code == 0, err
+    model = load_model(tmp_path / "m.h5")
+    assert model.labels == (0.0, 10.0, 20.0, 30.0, 40.0)
+    assert "sets of 0, 10, 20, 30, 40" in run_in_process(capsys, info_main, tmp_path / "m.h5")[1]
+    said = model.decision_function(X[100:]) > 0.0
+    for name in ("test.svm", "test.h5"):
+        code, out, err = run_in_process(capsys, predict_main, tmp_path / "m.h5", tmp_path / name)
+        assert code == 0, err
+        lines = [tuple(float(x) for x in line.split(",") if x) for line in out.split("\n")[:-1]]
+        assert lines[:60] == [tuple(10.0 * c for c in np.flatnonzero(own)) for own in said]
+        exact = int((said == member[100:]).all(axis=1).sum())
+        assert f"whole sets right {exact / 61:.6f} ({exact} of 61 rows)" in err
+        assert "the rows have 1 labels that the model does not know" in err
+        right = (said & member[100:]).sum()
+        micro = 2 * right / (said.sum() + np.sum(np.array(lines[60]) >= 0) + member[100:].sum() + 1)
+        assert f"micro F1 {micro:.6f}" in err
+    predictions = model.predict(X[100:])
+    assert [tuple(own) for own in predictions] == lines[:60]
+    code, out, err = run_in_process(capsys, predict_main, tmp_path / "m.h5", tmp_path / "test.svm", tmp_path / "p")
+    again = run_in_process(
+        capsys, predict_main, tmp_path / "m.h5", tmp_path / "test.svm", tmp_path / "p", "--overwrite"
+    )
+    assert (code, again[0]) == (0, 0), again
+
+
+def test_measures_are_those_of_scikit_learn():
+    metrics = pytest.importorskip("sklearn.metrics")
+    rng = np.random.default_rng(0)
+    labels = ("a", "b", "c", "d")
+    true, said = rng.random((50, 4)) < 0.4, rng.random((50, 4)) < 0.4
+    own = np.empty(50, dtype=object)
+    own[:] = [tuple(np.array(labels)[row]) for row in true]
+    measures = SetMeasures(labels)
+    for part in (slice(0, 7), slice(7, 50)):
+        measures.count(Scores(np.where(said, 1.0, -1.0)[part], None, own[part]))
+    lines = measures.sentences()
+    assert f"whole sets right {metrics.accuracy_score(true, said):.6f}" in lines[0]
+    micro, macro = (metrics.f1_score(true, said, average=how) for how in ("micro", "macro"))
+    loss = metrics.hamming_loss(true, said)
+    assert lines[1] == f"micro F1 {micro:.6f}, macro F1 {macro:.6f}, Hamming loss {loss:.6f}"
+    precision, recall, f1, rows = metrics.precision_recall_fscore_support(true, said)
+    for k, line in enumerate(lines[4:]):
+        assert line.split() == [labels[k], f"{precision[k]:.4f}", f"{recall[k]:.4f}", f"{f1[k]:.4f}", str(rows[k])]
+
+
+def test_what_cannot_be_is_refused(store, tmp_path):
+    with Store(store) as source:
+        from blocksvm.training.fit import fit
+
+        with pytest.raises(InputError, match="sets of labels, and this solver learns one label a row"):
+            fit(source, solver="ftl", radius=1.0)
+        with pytest.raises(InputError, match="where real numbers are wanted"):
+            fit(source, loss="epsilon-insensitive")
+    one = make_store(tmp_path, "7 1:1\n 2:1\n7 3:1\n", name="one", format="multilabel")
+    with open_store(one) as source, pytest.raises(InputError, match="its sets have 1 label in all"):
+        fit(source)
+    plain = make_store(tmp_path, "7 1:1\n3 2:1\n7 3:1\n", name="plain")
+    with open_store(store) as source, open_store(plain) as valid, pytest.raises(InputError, match="no sets of labels"):
+        fit(source, valid=valid)
+
+
+def test_words_as_labels(tmp_path, capsys):
+    text = "".join(f"{'spam' if i % 3 else 'ham'} {i % 3 + 1}:1 {i % 5 + 4}:0.5\n" for i in range(60))
+    store = make_store(tmp_path, text, format="svmlight-named")
+    code, out, err = run_in_process(capsys, train_main, store, tmp_path / "m.h5")
+    assert code == 0, err
+    code, out, err = run_in_process(capsys, predict_main, tmp_path / "m.h5", tmp_path / "rows.svm")
+    assert out.split() == ["spam" if i % 3 else "ham" for i in range(60)]

@@ -1,0 +1,632 @@
+"""What a table is, is decided from whole lines and many rows; what is unclear is a sentence; what becomes of cells that
+look otherwise is counted; labels that float64 merges are refused; predictions that know nothing say so."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+import tarfile
+import warnings
+import zipfile
+
+import numpy as np
+import pytest
+from scipy import sparse
+from support.cell_cases import parse, rows_of
+from support.places import DATA
+from support.stream_cases import learned
+from support.training_cases import run_in_process
+
+import blocksvm
+from blocksvm.base.errors import InputError, InputWarning
+from blocksvm.commands.predict import main as predict
+from blocksvm.commands.split import main as split_command
+from blocksvm.commands.stream import main as stream
+from blocksvm.commands.train import main as train
+from blocksvm.conversion.convert import SplitSettings, extend, write_store
+from blocksvm.formats.format import Reading, parse_skipping
+from blocksvm.formats.recipe import Recipe
+from blocksvm.formats.tables.cells import CSV, TSV
+from blocksvm.formats.text import text_source as text_module
+from blocksvm.formats.text.documents import DOCUMENTS
+from blocksvm.formats.text.text_source import TextInputs, TextPiece, TextSource
+from blocksvm.model.model_file import load_model
+from blocksvm.store.reader import open_store
+from blocksvm.streaming import ahead
+
+CRITEO = DATA / "criteo2014_train.tiny.csv"
+
+
+def written(path, text):
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return path
+
+
+def said_by_split(capsys, path, *options, folder=None):
+    """(exit status, what it says) of a split."""
+    store = (folder or path.parent) / "s.h5"
+    code, out, err = run_in_process(capsys, split_command, path, store, "--overwrite", *options)
+    return code, " ".join((out + err).split())
+
+
+def features_of(path) -> set[str]:
+    with open_store(path) as store:
+        return set(store.feature_names(0, store.n_features))
+
+
+# -- lines that are longer than what is read at first -----------------------------------------------------------------
+
+
+def test_wide_tables_without_a_header_are_predicted_without_their_labels(tmp_path, capsys):
+    random = np.random.default_rng(3)
+    cells = random.integers(0, 2, (12, 40_000)).astype(str)
+    labels = ["1", "0"] * 6
+    whole = written(tmp_path / "t.csv", "".join(f"{y},{','.join(row)}\n" for y, row in zip(labels, cells, strict=True)))
+    alone = written(tmp_path / "x.csv", "".join(f"{','.join(row)}\n" for row in cells))
+    assert len(whole.read_bytes().partition(b"\n")[0]) > text_module.HEAD_BYTES
+    assert said_by_split(capsys, whole, "--label", "1")[0] == 0  # that there is no header is seen
+    assert run_in_process(capsys, train, tmp_path / "s.h5", tmp_path / "m.h5")[0] == 0
+    assert run_in_process(capsys, predict, tmp_path / "m.h5", alone)[1].split() == labels
+    # a row of another width is none of these
+    short = written(tmp_path / "short.csv", "1,2,3\n")
+    code, _, err = run_in_process(capsys, predict, tmp_path / "m.h5", short)
+    assert (
+        code == 2
+        and f"{short}:1: the line has 3 cells, but the rows before, which have no header either, 40,001" in err
+    )
+
+
+def test_labels_and_ignored_columns_lie_anywhere_in_the_header(tmp_path, capsys):
+    names = [f"a_long_name_of_a_column_{k}" for k in range(4000)]
+    text = ",".join([*names, "label", "id"]) + "\n" + "".join("1," * 4000 + f"{y},7\n" for y in (0, 1))
+    code, told = said_by_split(capsys, written(tmp_path / "t.csv", text), "--ignore", "id")
+    assert code == 0, told
+    assert features_of(tmp_path / "s.h5") == set(names)
+
+
+def test_a_first_line_without_end_is_refused(tmp_path, capsys):
+    path = written(tmp_path / "t.csv", "label" + ",x" * (1 << 21))
+    code, told = said_by_split(capsys, path, "--memory", "64MB")
+    assert code == 2
+    assert "the first line is longer than 2,097,152 bytes; give more --memory, or check that this is text with" in told
+
+
+# -- the kind of labels -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("labels", "expected"),
+    [
+        (["", "yes", "no"], [None, "yes", "no"]),
+        (["NA", "1", "0"], [np.nan, 1.0, 0.0]),
+        (["NaN", "n/a", "2", "3"], [np.nan, np.nan, 2.0, 3.0]),
+        (["na", "yes", "no"], [None, "yes", "no"]),
+        (['"NA"', '"DE"'], ["NA", "DE"]),
+        ([""] * 1500 + ["yes", "no"], [None] * 1500 + ["yes", "no"]),
+    ],
+)
+def test_the_kind_of_labels_is_that_of_all_first_rows(labels, expected):
+    text = "label,x\n" + "".join(f"{label},{'w' * 50}\n" for label in labels)
+    batch = parse(text.encode())
+    assert batch.fault is None and repr(batch.label_array().tolist()) == repr(expected)
+
+
+@pytest.mark.parametrize(
+    ("labels", "line", "sentence"),
+    [
+        (
+            ["1", "?", "0"],
+            3,
+            "the label '?' is not a finite number, as other labels are; mend it, leave it empty where",
+        ),
+        (["inf", "1"], 2, "the label 'inf' is not a finite number, as other labels are; mend it, leave it empty"),
+        (["1", "2", "3a"], 4, "the label '3a' is not a finite number, as other labels are; mend it, or say --categ"),
+        (["a", "2"], 3, "the label '2' is a number, as other labels are not; mend it, or say --categorical auto,label"),
+        (["?", "?"], 2, "the label '?' may stand for none; leave it empty then, or say --categorical auto,label"),
+        (
+            ["1"] * 2500 + ["x"],
+            2502,
+            "the label 'x' is not a finite number, as other labels are; mend it, leave it empty",
+        ),
+    ],
+)
+def test_labels_of_two_kinds_are_asked_about(labels, line, sentence, tmp_path, capsys):
+    path = written(tmp_path / "t.csv", "label,x\n" + "".join(f"{label},1\n" for label in labels))
+    code, told = said_by_split(capsys, path)
+    assert code == 2 and f"{path}:{line}: {sentence}" in told
+    code, told = said_by_split(capsys, path, "--categorical", "auto,label")
+    assert code == 0, told
+    with open_store(tmp_path / "s.h5") as store:
+        assert {label for label, _ in store.meta["labels"]} == set(labels)
+
+
+def test_labels_of_documents_are_those_of_the_first_lines(tmp_path):
+    assert DOCUMENTS.settled({}, b"\ta\nNA\tb\n1\tc\n", "f")["words"] is False
+    assert DOCUMENTS.settled({}, b"\ta\n3\tb\nspam\tc\n", "f")["words"] is True
+    path = written(tmp_path / "d.tsv", "\tsome text\n" * 8000 + "spam\tmore\nham\tless\n")
+    assert path.stat().st_size > text_module.HEAD_BYTES
+    with pytest.raises(InputError, match=rf"{path}:8001: the label 'spam' is not a finite number"):
+        write_store([str(path)], tmp_path / "s.h5", SplitSettings(format="documents"))
+    written(path, "\tsome text that is rather longer than the others\n" * 1500 + "spam\tmore\nham\tless\n")
+    write_store([str(path)], tmp_path / "s.h5", SplitSettings(format="documents"))
+
+
+# -- the kinds of columns ---------------------------------------------------------------------------------------------
+
+HASHES = ["8e123456", "68fd1e64", "a73ee510", "1e5", "80e26c9b"]
+
+
+def test_a_column_is_of_one_kind(tmp_path, capsys):
+    """Hashes that look like numbers are categories; a late cell that is no number is one, and is counted."""
+    lines = [f"{i % 2},{i % 7}.5,{HASHES[i % 5]}\n" for i in range(2100)]
+    for line in (2050, 2060):
+        lines[line] = f"0,1.5 kg,{HASHES[0]}\n"
+    path = written(tmp_path / "t.csv", "label,size,hash\n" + "".join(lines))
+    code, told = said_by_split(capsys, path)
+    assert code == 0, told
+    assert features_of(tmp_path / "s.h5") == {"size", "size=1.5 kg", *(f"hash={one}" for one in HASHES)}
+    note = "cells of the column size that are no numbers, and became categories: 2 (the first, '1.5 kg', at "
+    assert f"note: {note}{path}:2052)" in told
+    with open_store(tmp_path / "s.h5") as store:
+        assert store.meta["notes"] == [f"{note}{path}:2052)"]
+        kinds = store.meta["recipe"]["options"]["kinds"]
+    assert kinds == {"numeric": ["size"], "categorical": ["hash"], "mixed": {}}
+    # what was decided holds for rows that are appended, predicted and streamed
+    more = written(tmp_path / "more.csv", "label,hash,size\n1,a73ee510,3\n1,1e5,\n")
+    extend([str(more)], tmp_path / "s.h5")
+    assert features_of(tmp_path / "s.h5") == {"size", "size=1.5 kg", *(f"hash={one}" for one in HASHES)}
+    # and in a stream: a skipped line is not counted, whatever stands before it in the piece
+    lines[2070] = "0,2 kg\n"
+    written(path, "label,size,hash\n" + "".join(lines))
+    model = tmp_path / "m.h5"
+    code, out, err = run_in_process(capsys, stream, path, "--learner", "pa1", "--model", model, "--skip-bad")
+    assert code == 0 and "lines skipped: 1" in out and f"{note}{path}:2052)" in " ".join(out.split()), err
+    code, out, err = run_in_process(capsys, stream, more, "--continue-from", model, "--json")
+    assert code == 0 and json.loads(out)["features"] == 7 and json.loads(out)["notes"] == [], err
+
+
+@pytest.mark.skipif(not CRITEO.exists(), reason="the folder of real data is not on this machine")
+def test_no_hash_of_criteos_is_a_number(tmp_path, capsys):
+    """1,140 of the cells of C1 ... C26 in its 1,999 rows look like numbers."""
+    code, told = said_by_split(capsys, CRITEO, "--label", "Label", "--ignore", "Id", folder=tmp_path)
+    assert code == 0 and "note" not in told
+    assert {name for name in features_of(tmp_path / "s.h5") if "=" not in name} == {f"I{k}" for k in range(1, 14)}
+
+
+def test_columns_that_look_like_numbers_are_told(tmp_path, capsys):
+    path = written(
+        tmp_path / "t.csv", "label,age,city\n" + "".join(f"{i % 2},{i},c{i}\n" for i in range(9)) + "1,?,c\n"
+    )
+    code, told = said_by_split(capsys, path)
+    assert code == 0 and "city" not in told.partition("note:")[2]
+    assert (
+        "note: the column age was taken as categories, since 1 of its first 10 cells is no number (the first, '?', in "
+        "line 11); if they are to be numbers, say --numeric age" in told
+    )
+    code, told = said_by_split(capsys, path, "--numeric", "age")
+    assert code == 0 and features_of(tmp_path / "s.h5") >= {"age", "age=?"}
+    assert "cells of the column age that are no numbers, and became categories: 1 (the first, '?', at" in told
+    code, told = said_by_split(capsys, path, "--numeric", "age", "--categorical", "age")
+    assert code == 2 and "--numeric and --categorical both name the column age; leave one out" in told
+    code, told = said_by_split(capsys, path, "--numeric", "aeg")
+    assert code == 2 and "no column is called aeg, which --numeric names" in told
+    path = written(tmp_path / "c.csv", 'label;size;t\n1;"1,5";a\n0;"-2,25";b\n0;1.000,5;b\n')
+    code, told = said_by_split(capsys, path, "--delimiter", "semicolon")
+    assert code == 0 and "(the first, '1,5', in line 2); if they are to be numbers, say --decimal ," in told
+    code, told = said_by_split(capsys, path, "--delimiter", ";", "--decimal", ",", "--numeric", "size")
+    assert code == 0
+    assert features_of(tmp_path / "s.h5") == {"size", "size=1.000,5", "t=a", "t=b"}
+
+
+def test_values_that_are_too_large_may_be_categories(tmp_path, capsys):
+    path = written(tmp_path / "t.csv", "label,x\n1,8e123456\n0,12\n")
+    code, told = said_by_split(capsys, path)
+    assert code == 2 and f"{path}:2: the value of column x lies beyond float32; " in told
+    assert "or name the column by --categorical" in told
+    assert said_by_split(capsys, path, "--categorical", "auto,x")[0] == 0
+
+
+def test_decimals_behind_a_comma():
+    text = b"label;a;b\n1;1,5;-0,25e1\n0;12345678901234567890123,5;\n"
+    assert rows_of(parse(text, delimiter=";", decimal=",")) == [
+        (1.0, {"a": 1.5, "b": -2.5}),
+        (0.0, {"a": float(np.float32(12345678901234567890123.5))}),
+    ]
+
+
+def test_what_is_decided_depends_on_the_rows_alone(tmp_path, monkeypatch):
+    path = written(
+        tmp_path / "t.csv", "label,a,b\n" + "".join(f"{i % 2},{i},{i if i < 1500 else 'x'}\n" for i in range(3000))
+    )
+    pieces, found = TextInputs.pieces, []
+    for k, (jobs, memory, piece) in enumerate(((1, 1 << 30, 1 << 20), (3, 64_000_000, 300))):
+        monkeypatch.setattr(TextInputs, "pieces", lambda text, n, *more, p=piece, **own: pieces(text, p, *more, **own))
+        for name in (str(path), "-"):
+            monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(path.read_bytes())))
+            store = tmp_path / f"{k}{len(name) > 1}.h5"
+            write_store([name], store, SplitSettings(jobs=jobs, memory=memory, format="csv"))
+            with open_store(store) as opened:
+                notes = [note.replace("standard input", str(path)) for note in opened.meta["notes"]]
+                found.append((opened.meta["fingerprint"], repr(opened.meta["recipe"]), repr(notes)))
+    assert len(set(found)) == 1
+
+
+def test_bad_lines_among_the_first_decide_nothing():
+    text = b'label,a,b\n1,2,3\n1,"x\n0,x\n0,4,5,6\n1,7,red\n'
+    options = CSV.settled({}, text, "f")
+    assert options["kinds"]["numeric"] == ["a"] and options["kinds"]["categorical"] == ["b"]
+
+
+def test_recipes_of_older_programs_read_cell_by_cell():
+    old = {"label": "label", "categorical": "auto", "ignore": None, "header": "yes", "words": False, "columns": None}
+    batch = parse(b"label,a\n1,8e12\n0,red\n0,NA\n", settled=False, **old)
+    assert rows_of(batch) == [(1.0, {"a": float(np.float32(8e12))}), (0.0, {"a=red": 1.0}), (0.0, {})]
+    assert batch.notes == {}
+    words = parse(b"label,a\nNA,1\n", settled=False, **(old | {"words": True}))
+    assert words.labels == ["NA"]
+    assert CSV.settled(old, b"label,a\n1,2\n", "f").get("kinds") is None
+
+
+# -- the form of the lines --------------------------------------------------------------------------------------------
+
+
+def test_whether_there_is_a_header():
+    def header(text, **options):
+        return CSV.settled(options, text, "f")["header"]
+
+    assert header(b"label,x\n1,2\n") == "yes"
+    assert header(b"5,red,1\n6,red,0\n", label="3") == "no"
+    assert header(b"0,1,2\n5,1,0\n", label="1") == "yes"  # as pandas numbers columns
+    with pytest.raises(
+        InputError, match="f:1: it is unclear whether the first line, in which a cell is 2, has the col"
+    ):
+        header(b"5,2,1\n6,3,0\n", label="2")
+    assert header(b"5,2,1\n6,3,0\n", label="2", header="no") == "no"
+    assert header(b"5,2,2\n6,3,0\n", label="2") == "no"  # no two columns have one name
+    with pytest.raises(
+        InputError, match="f:1: no column is called label; .*, or these are documents .format=documents"
+    ):
+        TSV.settled({}, b"1\tsome text\n0\tother text\n", "f")
+    with pytest.raises(InputError, match="f:1: no column is called label; .* did you mean Label.$"):
+        header(b"Label,x\n1,2\n")
+
+
+def test_separators_and_quotes():
+    expected = [(1.0, {"a": 2.0, "b=x,y": 1.0})]
+    assert rows_of(parse(b"label;a;b\n1;2;x,y\n", delimiter=";")) == expected
+    assert rows_of(parse(b"label|a|b\n1|2|x,y\n", delimiter="bar")) == expected
+    assert rows_of(parse(b"label,a,b\n1,2,'x,y'\n", quote="'")) == expected
+    assert rows_of(parse(b"label,a,b\n1,2,'it''s'\n", quote="'")) == [(1.0, {"a": 2.0, "b=it's": 1.0})]
+    assert rows_of(parse(b'label,a\n1,"x\n', quote="none")) == [(1.0, {'a="x': 1.0})]
+    with pytest.raises(InputError, match="delimiter=;;: give one character, or comma, semicolon, tab, bar, space"):
+        parse(b"label;;a\n1;;2\n", delimiter=";;")
+
+
+def test_other_rows_may_be_cut_otherwise(tmp_path, capsys):
+    """The form of the lines and the label's name may be others when rows are predicted, the form also when appended."""
+    path = written(tmp_path / "t.csv", "label,id,x,c\n1,9,2.5,r\n0,9,-1.5,g\n")
+    store, model = tmp_path / "s.h5", tmp_path / "m.h5"
+    assert said_by_split(capsys, path, "--ignore", "id")[0] == 0
+    assert run_in_process(capsys, train, store, model)[0] == 0
+    other = written(tmp_path / "o.csv", "target;id;x;c\n1;when;2,5;r\n0;9;-1,5;g\n")
+    form = ("--delimiter", ";", "--decimal", ",")
+    code, out, err = run_in_process(capsys, predict, model, other, *form, "--label", "target")
+    assert code == 0 and out.split() == ["1", "0"] and "accuracy 1.0" in err and "note" not in err
+    code, out, err = run_in_process(capsys, predict, model, other, *form, "--label", "typo")
+    assert code == 0 and "note: no row has a label in typo, which --label names" in err
+    code, _, err = run_in_process(capsys, predict, model, store, "--label", "target")
+    assert code == 2 and "--label: " in err and "is a store, which was read already; leave it out" in err
+    again = written(tmp_path / "a.csv", "label;x;c\n1;4,5;r\n")
+    code, _, err = run_in_process(capsys, split_command, again, store, "--append", *form)
+    assert code == 0, err
+    assert features_of(store) == {"x", "c=r", "c=g"}
+    code, _, err = run_in_process(capsys, split_command, again, store, "--append", "--ignore", "c")
+    assert code == 2 and "was split with --ignore id, but c is given now" in err
+
+
+# -- text that is no table --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.svm", "t.vw", "t.txt"])
+def test_lines_that_end_in_carriage_returns_alone(name, tmp_path, capsys):
+    text = {"t.csv": "label,x\r1,2\r0,3\r", "t.vw": "1 |a b\r-1 |a c\r"}.get(name, "1 1:2\r-1 1:3\r")
+    options = ("--format", "documents") if name == "t.txt" else ()
+    code, told = said_by_split(capsys, written(tmp_path / name, text), *options)
+    assert code == 2 and "lines end in carriage returns alone; convert them, as tr '\\r' '\\n' does" in told
+
+
+def test_names_longer_than_the_csv_module_takes(tmp_path, capsys):
+    code, told = said_by_split(capsys, written(tmp_path / "t.csv", f"label,{'x' * 140_000}\n1,2\n"))
+    assert code == 2 and ":1: a cell is longer than 131,072 characters; is this a table with a row a line?" in told
+    text = f"label,x\n1,{'y' * 140_000}\n0,b\n"
+    assert said_by_split(capsys, written(tmp_path / "t.csv", text))[0] == 0  # cells are as long as they like
+
+
+@pytest.mark.parametrize(
+    ("name", "line", "options"),
+    [
+        ("t.csv", b"1,caf\xe9\n", ()),
+        ("t.vw", b"1 |a caf\xe9\n", ()),
+        ("t.vw", b"1 |caf\xe9 b\n", ()),
+        ("t.txt", b"1\tcaf\xe9 au lait\n", ("--format", "documents")),
+    ],
+)
+def test_text_that_is_not_utf8_is_refused_in_its_line(name, line, options, tmp_path, capsys):
+    good = {"t.csv": b"1,th\xc3\xa9\n", "t.vw": b"-1 |a th\xc3\xa9\n"}.get(name, b"0\tth\xc3\xa9 noir\n")
+    head = b"label,x\n" if name == "t.csv" else b""
+    path = written(tmp_path / name, head + 9 * good + line + good)
+    code, told = said_by_split(capsys, path, *options)
+    where = f"{path}:{10 + bool(head)}: the "
+    assert code == 2 and where in told and "is not UTF-8; convert it, as iconv -f latin1 -t utf-8 does" in told
+    assert not (tmp_path / "s.h5").exists()
+
+
+def test_text_that_is_not_utf8_is_found_in_any_piece(monkeypatch):
+    monkeypatch.setattr(text_module, "LOOKED_BYTES", 64)
+    for at in (0, 70, 200, 395):
+        data = bytearray(b"a\xc3\xa9 b c d e\n" * 40)
+        assert text_module.not_utf8(np.frombuffer(data, np.uint8)) is None
+        place = data.index(b"\n", at) - 1
+        data[place] = 0xE9
+        assert text_module.not_utf8(np.frombuffer(data, np.uint8)) == place
+
+
+def test_archives_are_named(tmp_path, capsys):
+    table = written(tmp_path / "t.csv", "label,x\n1,2\n0,3\n")
+    with zipfile.ZipFile(tmp_path / "t.zip", "w") as archive:
+        archive.write(table, "t.csv")
+    for mode, name in (("w", "t.tar"), ("w:gz", "t.tar.gz"), ("w:gz", "t.csv.gz")):
+        with tarfile.open(tmp_path / name, mode) as archive:
+            archive.add(table, "t.csv")
+    written(tmp_path / "t.lz4", b"\x04\x22\x4d\x18rest")
+    for name, sentence in (
+        ("t.zip", "is a zip archive, which may be a workbook, which is not read; unpack it into a pipe, as unzip -p"),
+        ("t.tar", "is a tar archive; unpack it"),
+        ("t.tar.gz", "is a tar archive; unpack it"),
+        ("t.csv.gz", "is a tar archive; unpack it"),
+        ("t.lz4", "is lz4-compressed, which is not read; unpack it into a pipe, as lz4 -dc"),
+    ):
+        code, told = said_by_split(capsys, tmp_path / name)
+        assert code == 2 and f"{tmp_path / name}: {sentence}" in told
+
+
+def test_columns_without_a_name_are_left_out_and_told(tmp_path, capsys):
+    path = written(tmp_path / "t.csv", ",label,x,,id\n0,1,2.5,7,3\n1,0,1.5,8,3\n")
+    for ignore in ((), ("--ignore", "id")):
+        code, told = said_by_split(capsys, path, *ignore)
+        assert code == 0 and "columns without a name, which were left out (give them one in the header): 2 (the" in told
+        assert features_of(tmp_path / "s.h5") == {"x"} | ({"id"} if not ignore else set())
+
+
+def test_skipped_rows_with_line_breaks_are_skipped_whole(tmp_path, monkeypatch):
+    record = '1,"a\nb"\n1,"a\nmiddle,4\n\n0,9"\n'
+    for rows in (1, 70):
+        path = written(tmp_path / "t.csv", "label,x\n" + f"1,c\n{record}0,d\n" * rows)
+        found, reports = learned(path, "pa1", options={"label": "label"}, skip_bad=True, labels=(0.0, 1.0))
+        assert (reports[-1].rows, found.targets.skipped, reports[-1].features) == (2 * rows, 2 * rows, 2)
+    # wherever a piece ends
+    monkeypatch.setattr(ahead, "TEXT_BYTES", 40)
+    for n in range(12):
+        text = "label,x\n" + f"1,{'c' * n}\n{record}0,d\n" * 9
+        found, reports = learned(
+            written(path, text), "pa1", options={"label": "label"}, skip_bad=True, labels=(0.0, 1.0)
+        )
+        assert (reports[-1].rows, found.targets.skipped) == (18, 18)
+    # quotes that nothing closes take only their line
+    text = np.frombuffer(b'1,"a\n' + b"0,d\n" * 200, np.uint8)
+    reader = CSV.reader(Reading(Recipe("csv", options=CSV.settled({}, b"label,x\n1,c\n", "f"))))
+    source = TextSource("t", None, first_line=b"label,x\n")
+    assert sum(map(len, parse_skipping(reader, TextPiece(source, text, len(text), None)))) == 200
+
+
+# -- labels that float64 merges ---------------------------------------------------------------------------------------
+
+BIG = 2**53 + 1
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "line", "options"),
+    [
+        ("t.svm", f"0 1:1\n{BIG} 1:2\n", 2, {}),
+        ("t.svm", f"-{BIG} 1:2\n", 1, {}),
+        ("t.vw", f"1 |a b\n\n{BIG} |a c\n", 3, {}),
+        ("t.csv", f"label,x\n1,2\n{BIG},3\n", 3, {}),
+        ("t.tsv", f"1\tsome text\n{BIG}\tmore\n", 2, {"format": "documents"}),
+        ("t.txt", f"1,2 1:3\n1,{BIG} 1:2\n", 2, {"format": "multilabel"}),
+    ],
+)
+def test_labels_of_text_that_would_merge_are_refused(name, text, line, options, tmp_path):
+    path = written(tmp_path / name, text)
+    with pytest.raises(
+        InputError, match=rf"{path}:{line}: the label -?{BIG} is a whole number beyond 2\^53 that float64"
+    ):
+        write_store([str(path)], tmp_path / "s.h5", SplitSettings(**options))
+    # what float64 holds is taken, and so is what is no whole number
+    for other in (str(2**60), "9.007199254740993e15"):
+        write_store(
+            [str(written(path, text.replace(str(BIG), other)))],
+            tmp_path / "s.h5",
+            SplitSettings(**options, overwrite=True),
+        )
+
+
+def test_labels_as_words_stay_apart(tmp_path):
+    for name, text, settings in (
+        ("t.csv", f"label,x\n{BIG},2\n{BIG - 1},3\n", {"options": {"categorical": "auto,label"}}),
+        ("t.svm", f"{BIG} 1:2\n{BIG - 1} 1:3\n", {"format": "svmlight-named"}),
+    ):
+        write_store([str(written(tmp_path / name, text))], tmp_path / "s.h5", SplitSettings(**settings, overwrite=True))
+        with open_store(tmp_path / "s.h5") as store:
+            assert [label for label, _ in store.meta["labels"]] == [str(BIG - 1), str(BIG)]
+
+
+def test_labels_of_arrays_that_would_merge_are_refused(tmp_path):
+    y, X = np.array([BIG, BIG - 1]), sparse.csr_matrix(np.eye(2))
+    sentence = rf"the label {BIG} is a whole number beyond 2\^53"
+    with pytest.raises(InputError, match=sentence):
+        blocksvm.Matrix(X, y)
+    with pytest.raises(InputError, match=sentence):
+        blocksvm.Matrix(X, y.astype(object))
+    with pytest.raises(InputError, match=sentence):
+        blocksvm.Matrix(X, [{BIG}, {1}])
+    np.save(tmp_path / "y.npy", y)
+    np.save(tmp_path / "x.npy", np.stack([y, [1, 2]], axis=1))
+    sparse.save_npz(tmp_path / "x.npz", X)
+    for name, options in (("x.npz", {"labels_from": str(tmp_path / "y.npy")}), ("x.npy", {"label": "1"})):
+        with pytest.raises(InputError, match=sentence):
+            write_store([str(tmp_path / name)], tmp_path / "s.h5", SplitSettings(options=options))
+    from blocksvm.estimators import LinearSVC
+
+    with pytest.raises(InputError, match=sentence):
+        LinearSVC().fit(iter([(X, y)]))
+    assert LinearSVC().fit(X, y).predict(X).tolist() == y.tolist()
+
+
+def test_labels_of_columns_that_would_merge_are_refused(tmp_path):
+    pa = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    parquet.write_table(pa.table({"label": [BIG, BIG - 1, None], "x": [1.0, 2.0, 3.0]}), tmp_path / "t.parquet")
+    with pytest.raises(
+        InputError, match=rf"the label {BIG} is a whole number .* categorical=auto,label takes labels as words"
+    ):
+        write_store([str(tmp_path / "t.parquet")], tmp_path / "s.h5")
+    write_store([str(tmp_path / "t.parquet")], tmp_path / "s.h5", SplitSettings(options={"categorical": "auto,label"}))
+    with open_store(tmp_path / "s.h5") as store:
+        assert [label for label, _ in store.meta["labels"]] == [str(BIG - 1), str(BIG)]
+        assert store.meta["n_unlabelled"] == 1
+    parquet.write_table(pa.table({"label": [np.inf, 1.0], "x": [1.0, 2.0]}), tmp_path / "t.parquet")
+    with pytest.raises(InputError, match="the label (-?inf) is not a finite number; mend it"):
+        write_store([str(tmp_path / "t.parquet")], tmp_path / "s.h5", SplitSettings(overwrite=True))
+
+
+def test_stores_without_labels_say_so(tmp_path, capsys):
+    path = written(tmp_path / "t.vw", "|a b\n|a c\n")
+    code, told = said_by_split(capsys, path)
+    assert code == 0
+    assert "labels: none of the 2 rows has one; they can be predicted, but training needs labels" in told
+    code, _, err = run_in_process(capsys, train, tmp_path / "s.h5", tmp_path / "m.h5")
+    assert (
+        code == 2 and "none of its 2 rows has a label, which training needs; split rows with labels, of tables" in err
+    )
+
+
+def test_an_array_of_labels_that_is_not_there(tmp_path, capsys):
+    X = sparse.csr_matrix(np.eye(4))
+    parts = {"data": X.data, "indices": X.indices, "indptr": X.indptr, "shape": X.shape, "format": b"csr"}
+    np.savez(tmp_path / "x.npz", y=np.arange(4) % 2, z=np.arange(4), **parts)
+    code, told = said_by_split(capsys, tmp_path / "x.npz", "--label", "typo")
+    assert code == 2
+    assert (
+        "x.npz: has no array typo of the labels; beside the matrix it has y, z; name one by --label, or a file" in told
+    )
+    assert said_by_split(capsys, tmp_path / "x.npz", "--label", "y")[0] == 0
+    assert run_in_process(capsys, train, tmp_path / "s.h5", tmp_path / "m.h5")[0] == 0
+    np.savez(tmp_path / "new.npz", **parts)  # rows that are predicted need none
+    assert run_in_process(capsys, predict, tmp_path / "m.h5", tmp_path / "new.npz")[0] == 0
+    np.save(tmp_path / "y.npy", np.arange(4) % 2)
+    own = ("--labels-from", tmp_path / "y.npy")
+    code, _, err = run_in_process(capsys, predict, tmp_path / "m.h5", tmp_path / "new.npz", *own)
+    assert code == 0 and "accuracy 1.0" in err
+    code, _, err = run_in_process(capsys, predict, tmp_path / "m.h5", written(tmp_path / "t.svm", "1 1:1\n"), *own,
+                                  "--format", "svmlight")  # fmt: skip
+    assert code == 2 and "--labels-from: the format svmlight has no use for it" in err
+
+
+def test_labels_of_two_kinds_have_their_place(tmp_path):
+    for text, line in (("1,2 1:1\n3 1:2\na,b 1:1\n", 3), ("a 1:1\n" * 500 + "1 1:2\n", 501)):
+        path = written(tmp_path / "t.txt", text)
+        with pytest.raises(
+            InputError, match=rf"{path}:{line}: the members of sets of labels must be all numbers or all"
+        ):
+            write_store(
+                [str(path)], tmp_path / "s.h5", SplitSettings(format="multilabel", holdout=0.5), tmp_path / "h.h5"
+            )
+    path = written(tmp_path / "t.txt", "1,nan 1:1\n")
+    with pytest.raises(InputError, match=rf"{path}:1: the label 'nan' is not a finite number; mend it"):
+        write_store([str(path)], tmp_path / "s.h5", SplitSettings(format="multilabel"))
+
+
+# -- what predictions know --------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("model")
+    written(folder / "t.csv", "label,x,c\n" + "1,2.5,r\n0,-1.5,g\n" * 5)
+    write_store([str(folder / "t.csv")], folder / "s.h5")
+    with open_store(folder / "s.h5") as store:
+        blocksvm.fit(store).save(folder / "m.h5")
+    return folder / "m.h5"
+
+
+def test_rows_of_which_a_model_knows_no_feature(model, tmp_path, capsys):
+    other = written(tmp_path / "t.csv", "label;x;c\n1;2.5;r\n0;-1.5;g\n")
+    warning = f"of the 2 entries none is of a feature that {model} knows, so that all rows score alike"
+    code, _, err = run_in_process(capsys, predict, model, other)
+    assert code == 0 and f"warning: {warning}" in err
+    code, out, err = run_in_process(capsys, predict, model, other, tmp_path / "p.txt", "--json")
+    told = json.loads(out)
+    assert code == 0 and (told["entries"], told["unknown_entries"]) == (2, 2) and warning in err
+    write_store([str(written(tmp_path / "o.csv", "label,y\n1,2\n0,1\n"))], tmp_path / "o.h5")
+    code, _, err = run_in_process(capsys, predict, model, tmp_path / "o.h5")
+    assert code == 0 and f"warning: {warning}" in err
+    # of the model's own rows there is nothing to say
+    for name in ("t.csv", "s.h5"):
+        code, out, err = run_in_process(capsys, predict, model, model.parent / name, tmp_path / f"{name}.txt", "--json")
+        assert code == 0 and "warning" not in err and json.loads(out)["unknown_entries"] == 0
+
+
+def test_a_test_of_which_a_stream_knows_no_feature(tmp_path, capsys):
+    path = written(tmp_path / "a.csv", "label,x\n" + "1,2\n0,3\n" * 3)
+    assert run_in_process(capsys, stream, path, "--learner", "pa1", "--model", tmp_path / "m.h5")[0] == 0
+    other = written(tmp_path / "b.csv", "label,y\n1,2\n0,3\n")
+    for rows, known in ((other, False), (path, True)):
+        code, out, _ = run_in_process(capsys, stream, rows, "--continue-from", tmp_path / "m.h5", "--test")
+        assert code == 0
+        assert ("entries none is of a feature that" in " ".join(out.split())) is not known
+
+
+def test_matrices_of_which_a_model_knows_no_feature(model):
+    loaded = load_model(model)
+    with pytest.warns(InputWarning, match="knows no feature of X, whose columns are feature ids from 0 to 2"):
+        loaded.predict(sparse.csr_matrix(np.eye(3)))
+    fitted = blocksvm.fit(sparse.csr_matrix(np.eye(2)), np.array([0.0, 1.0])).model
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fitted.predict(sparse.csr_matrix(np.eye(2)))
+
+
+def test_columns_without_features_in_parquet(tmp_path, capsys):
+    pa = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    rows = {"label": [1, 0] * 4, "x": [2.5, -1.5] * 4}
+    more = {"when": pa.array([0] * 8, pa.timestamp("ms")), "raw": pa.array([b"x"] * 8), "": [5] * 8}
+    parquet.write_table(pa.table(rows), tmp_path / "t.parquet")
+    parquet.write_table(pa.table(rows | more), tmp_path / "more.parquet")
+    code, told = said_by_split(capsys, tmp_path / "more.parquet")
+    assert code == 2
+    assert (
+        "the columns when of the type timestamp[ms], raw of the type binary make no features; leave them out by" in told
+    )
+    code, told = said_by_split(capsys, tmp_path / "more.parquet", "--ignore", "x")
+    assert code == 2 and "leave them out by --ignore x,when,raw" in told
+    code, told = said_by_split(capsys, tmp_path / "more.parquet", "--ignore", "when,raw")
+    assert code == 0 and "columns without a name, which were left out: 1" in told
+    assert features_of(tmp_path / "s.h5") == {"x"}
+    assert said_by_split(capsys, tmp_path / "t.parquet")[0] == 0
+    assert run_in_process(capsys, train, tmp_path / "s.h5", tmp_path / "m.h5")[0] == 0
+    code, out, err = run_in_process(capsys, predict, tmp_path / "m.h5", tmp_path / "more.parquet")
+    assert code == 0 and out.split() == ["1", "0"] * 4, err
+    assert (
+        "columns of types that make no features, which were left out: 2 (the first, when of the type timestamp" in err
+    )
+
+
+def test_groups_are_told(tmp_path, capsys):
+    path = written(tmp_path / "t.svm", "1 1:1 # q qid:9\n1 qid:3 1:1\n0 qid:4 1:2 # q\n")
+    note = f"rows with a group (qid), which is not used: each row counts by itself: 2 (the first at {path}:2)"
+    assert note in said_by_split(capsys, path)[1]
+    code, out, _ = run_in_process(capsys, stream, path, "--learner", "pa1", "--json", "--passes", "2")
+    assert code == 0 and json.loads(out)["notes"] == [note]
+    assert "note" not in said_by_split(capsys, written(tmp_path / "u.svm", "1 1:1 # qid:9\n0 1:2\n"))[1]

@@ -1,0 +1,397 @@
+"""Vowpal Wabbit text: rows, names and faults are the oracle's; the model is that of the rows as svmlight text."""
+
+from __future__ import annotations
+
+import io
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from reference import BadLine
+from reference_formats import feature_id, parse_vw
+from support.stored_rows import in_source_order
+from support.stream_cases import learned, weights_by_id
+from support.training_cases import run_in_process, train
+
+from blocksvm.base.errors import InputError
+from blocksvm.commands.predict import main as predict
+from blocksvm.commands.split import main as split_command
+from blocksvm.commands.stream import main as stream_command
+from blocksvm.commands.train import main as train_command
+from blocksvm.conversion.convert import SplitSettings, write_store
+from blocksvm.formats import sniffed
+from blocksvm.formats.format import Reading
+from blocksvm.formats.recipe import Recipe
+from blocksvm.formats.text.text_source import TextPiece, TextSource
+from blocksvm.formats.text.vw import VW
+from blocksvm.model.model_file import load_model
+from blocksvm.streaming.stream_saving import save_stream
+
+
+def parse(data: bytes, recipe: Recipe = Recipe("vw"), named: bool = True, offers=("duplicates", "dtype")):
+    data += b"" if data.endswith(b"\n") or not data else b"\n"
+    text = np.frombuffer(data + b"7 |a b:1 9" * 20, np.uint8)  # what lies behind the end must not matter
+    reader = VW.reader(Reading(recipe, named=named, offers=offers))
+    return reader.parse(TextPiece(TextSource("text", None), text, len(data), None))
+
+
+def rows_of(batch) -> list[tuple]:
+    """As the oracle gives them."""
+    found = []
+    weights = np.ones(len(batch)) if batch.weights is None else batch.weights
+    names, first, last = batch.names
+    for r in range(len(batch)):
+        k = range(batch.indptr[r], batch.indptr[r + 1])
+        label = None if np.isnan(batch.labels[r]) else float(batch.labels[r])
+        entries = {int(batch.ids[j]): float(batch.values[j]) for j in k}
+        found.append(
+            (label, float(weights[r]), entries, {int(batch.ids[j]): names[first[j] : last[j]].tobytes() for j in k})
+        )
+    return found
+
+
+def agrees(data: bytes, recipe: Recipe) -> bool:
+    """Assert that rows and names, or the line of the first fault, are the oracle's; whether there was none."""
+    batch = parse(data, recipe)
+    expected, bad_line = [], None
+    try:
+        expected = parse_vw(data, recipe.duplicates, recipe.dtype)
+    except BadLine as bad:
+        bad_line = bad.line
+    assert bad_line == (None if batch.fault is None else batch.fault[0] + 1)
+    if bad_line is not None:
+        expected = parse_vw(b"\n".join(data.split(b"\n")[: bad_line - 1]), recipe.duplicates, recipe.dtype)
+    assert rows_of(batch) == expected
+    assert [list(row[2]) for row in rows_of(batch)] == [list(row[2]) for row in expected]
+    return bad_line is None
+
+
+numbers = st.sampled_from(
+    [b"1", b"-1", b"0", b".5", b"+2", b"1e-3", b"0.1", b"-0", b"3.25", b"1e-50", b"12345678901234567"]
+)
+names = st.one_of(
+    st.sampled_from([b"a", b"b", b"c", b"eightchr", b"nine_chars", b"12", b"\xc3\xa9", b"#", b"'x"]),
+    st.text("abcxyz_=^0123456789", min_size=1, max_size=20).map(str.encode),
+)
+gaps = st.sampled_from([b" ", b"  ", b"\t", b" \t "])
+
+
+@st.composite
+def lines(draw) -> bytes:
+    """A well-formed line (which may repeat a feature), or an empty one."""
+    if draw(st.integers(0, 9)) == 0:
+        return draw(st.sampled_from([b"", b" ", b"\t"]))
+    head = draw(st.lists(st.sampled_from([b"1", b"-1", b"0.5", b"2"]), max_size=2))
+    line = draw(st.sampled_from([b"", b" "])) + b"".join(word + draw(gaps) for word in head)
+    line += draw(st.sampled_from([b"", b"", b"tag", b"'tag", b"'tag "]))
+    spaces = draw(
+        st.lists(st.sampled_from([b"", b"", b"n", b"other_name", b"s:0.5", b"s:-2", b"z:0"]), min_size=1, max_size=3)
+    )
+    for space in spaces:
+        line += b"|" + space
+        for name in draw(st.lists(names, max_size=draw(st.sampled_from([3, 3, 40])))):
+            line += (
+                draw(gaps)
+                + name
+                + draw(st.sampled_from([b"", b":"]).flatmap(lambda c: numbers.map(lambda n: c and c + n)))
+            )
+        line += draw(st.sampled_from([b"", b" "]))
+    return line
+
+
+@st.composite
+def texts(draw) -> bytes:
+    newline = draw(st.sampled_from([b"\n", b"\r\n"]))
+    return newline.join(draw(st.lists(lines(), max_size=8))) + draw(st.sampled_from([b"", newline]))
+
+
+recipes = st.builds(
+    Recipe, st.just("vw"), st.sampled_from(["error", "sum", "sum"]), st.none(), st.just("none"),
+    st.sampled_from(["float32", "float64"]),
+)  # fmt: skip
+
+
+@settings(max_examples=120, deadline=None)
+@given(texts(), recipes)
+@example(b"1 2 'tag|a:0.5 x y:2 |b x | x:3 |a x:1", Recipe("vw", "sum"))
+@example(b"1|a x\n1 |a x\n|a x\n'q |a x\n1 2 0 |a x", Recipe("vw"))
+@example(b"| " + b" ".join(b"f%d:%d" % (k % 70, k) for k in range(200)), Recipe("vw", "sum"))
+def test_rows_are_the_references(data, recipe):
+    agrees(data, recipe)
+
+
+JUNK = st.sampled_from([bytes([c]) for c in b"019:.+-e |'\t\n\rnaf\x00\xff"])
+
+
+@settings(max_examples=200, deadline=None)
+@given(texts(), st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 3), JUNK), max_size=4), recipes)
+@example(b"1 |a x:1:2", [], Recipe("vw"))
+@example(b"1 2 3 4 |a x", [], Recipe("vw"))
+@example(b"1 'tag x |a", [], Recipe("vw"))
+@example(b"| x:1e400", [], Recipe("vw"))
+def test_faults_are_found_on_the_references_line(data, edits, recipe):
+    for at, cut, junk in edits:
+        at %= len(data) + 1
+        data = data[:at] + junk + data[at + cut :]
+    agrees(data, recipe)
+
+
+def test_both_outcomes_are_reached():
+    assert agrees(b"1 |a x y:2\n\n-1 3 tag|b z\n", Recipe("vw"))
+    assert not agrees(b"1 |a x y:2\n\n-1 3 |b z z\n", Recipe("vw"))
+
+
+def test_numbers_that_python_must_decide():
+    """Subnormal values, with a scale; labels and weights."""
+    batch = parse(b"4e-320 6e-321 |s:2 a:3e-320 b:1\n1 |a b:5e-324", Recipe("vw", dtype="float64"))
+    assert rows_of(batch)[0][:2] == (4e-320, 6e-321)
+    assert sorted(rows_of(batch)[0][2].values()) == [2 * 3e-320, 2.0]
+    assert list(rows_of(batch)[1][2].values()) == [5e-324]
+
+
+def test_ids_stay_what_they_are():
+    """Models and stores keep them: another hash would give their features other names."""
+    assert feature_id(b"", b"") == 0
+    assert feature_id(b"", b"a") == ID_OF_A
+    assert feature_id(b"words", b"antidisestablishmentarianism") == ID_OF_WORD
+    batch = parse(b"| a |words antidisestablishmentarianism")
+    assert sorted(batch.ids.tolist()) == sorted([ID_OF_A, ID_OF_WORD])
+
+
+ID_OF_A, ID_OF_WORD = 8388329846359545627, 3966679602383210864
+
+
+def test_names_beyond_the_first_guess_of_their_length():
+    """A long namespace before many short features: more bytes of names than of text."""
+    data = b"|" + b"n" * 300 + b" " + b" ".join(b"%d" % k for k in range(3000))
+    assert agrees(data, Recipe("vw"))
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        (b"1 2:3", "the line has no |; a line is '[label [weight]] [tag]|namespace feature:value ...'"),
+        (b"yes |a b", "'yes' is not a number; a line is"),
+        (b"1,2 |a b", "'1,2' is not a number"),
+        (b"nan |a b", "'nan': not a finite number"),
+        (b"1 inf |a b", "'inf': not a finite number"),
+        (b"1 -2 |a b", "'-2': a row's weight must be 0 or more"),
+        (b"1 2 0.5 |a b", "'0.5': a row's base must be 0; learn without it"),
+        (b"1 2 0 4 |a b", "'4' is one word too many before the |"),
+        (b"1 'tag 2 |a b", "'2': what follows a tag must begin with |"),
+        (b"1 |:2 b", "':2': a scale needs the name of its namespace before it"),
+        (b"1 |a:x b", "'a:x': the namespace's scale is not a finite number"),
+        (b"1 |a:1:2 b", "'a:1:2': the namespace's scale is not a finite number"),
+        (b"1 |a :3", "':3': the feature has no name"),
+        (b"1 |a b:", "'b:': the value is not a number"),
+        (b"1 |a colour:red", "'colour:red': the value is not a number"),
+        (b"1 |a b:1:2", "'b:1:2': the value is not a number"),
+        (b"1 |a b:nan", "'b:nan': not a finite number"),
+        (b"1 |a b c b", "the feature 'a^b' occurs twice in the row; mend it, or add them up with --duplicates sum"),
+        (b"1 | b c b:2", "the feature 'b' occurs twice in the row"),
+        (
+            b"1 |a b:1e39",
+            "the value of the feature 'a^b' lies beyond float32; use --dtype float64 or scale the feature",
+        ),
+        (b"1 |a b:1e400", "the value of the feature 'b' lies beyond float32"),
+    ],
+)
+def test_a_bad_line_is_named(tmp_path, capsys, line, says):
+    path = tmp_path / "bad.vw"
+    for before, number in ((b"", 1), (b"1 |a b c\n\n-1 |a b:2\r\n", 4)):
+        path.write_bytes(before + line + b"\n1 |a x\n")
+        code, out, err = run_in_process(capsys, split_command, path, tmp_path / "s.h5", "--format", "vw")
+        assert (code, out) == (2, "")
+        assert err.splitlines()[-1].startswith(f"blocksvm split: error: {path}:{number}: ")
+        assert says in err
+
+
+def test_predict_advises_no_option_that_it_lacks():
+    batch = parse(b"1 |a b b", offers=())
+    assert batch.fault == (
+        0,
+        "the feature 'a^b' occurs twice in the row, as in no row that the model was trained on; mend it",
+    )
+
+
+# ------------------------------------------------------------------------------------------------ consumers
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    """The same rows as Vowpal Wabbit text and as svmlight text."""
+    folder = tmp_path_factory.mktemp("vw")
+    rng = np.random.default_rng(7)
+    lines, plain = [], []
+    for r in range(300):
+        label = 1 if rng.random() < 0.5 else -1
+        spaces, entries = [], {}
+        for space, size in ((b"words", 40), (b"", 9), (b"x", 12)):
+            chosen = rng.choice(size, rng.integers(0, 8), replace=False)
+            values = np.round(rng.normal(label * (chosen % 3 - 1), 1.0), 3)
+            pairs = [(b"feature_%d" % j, float(v)) for j, v in zip(chosen, values, strict=True)]
+            spaces.append(
+                b"|"
+                + space
+                + b"".join(b" %s:%r" % (n, v) if v != 1 else b" " + n for n, v in pairs).replace(b"b'", b"")
+            )
+            entries |= {feature_id(space, n): v for n, v in pairs}
+        lines.append(b"%d 'row%d %s" % (label, r, b" ".join(spaces)))
+        plain.append("%d %s" % (label, " ".join(f"{i}:{entries[i]!r}" for i in sorted(entries))))
+    (folder / "rows.vw").write_bytes(b"\n".join(lines) + b"\n")
+    (folder / "rows.svm").write_text("\n".join(plain) + "\n")
+    return folder
+
+
+def test_a_split_of_either_text_is_the_same_store(written, tmp_path):
+    for bits in (None, 5):
+        for name in ("vw", "svm"):
+            meta = write_store(
+                [str(written / f"rows.{name}")], tmp_path / f"{name}.h5", SplitSettings(overwrite=True, bits=bits)
+            )
+            assert meta["recipe"]["format"] == {"vw": "vw", "svm": "svmlight"}[name]
+            assert meta["recipe"]["bits"] == bits
+        assert in_source_order(tmp_path / "vw.h5") == in_source_order(tmp_path / "svm.h5")
+        runs = [train(tmp_path / f"{name}.h5", max_outer=5, schedule="2", tol=0.0) for name in ("vw", "svm")]
+        assert runs[0].w.tobytes() == runs[1].w.tobytes()
+
+
+@pytest.mark.parametrize("bits", [None, 6])
+def test_a_stream_of_either_text_gives_the_same_model(written, tmp_path, bits):
+    found = []
+    for name in ("vw", "svm"):
+        stream, reports = learned(written / f"rows.{name}", "arow", bits=bits, jobs=2)
+        save_stream(tmp_path / name, stream)
+        model = load_model(tmp_path / name)
+        order = np.argsort(model.feature_ids)
+        found.append((model.feature_ids[order].tolist(), model.weights[order].tobytes(), reports[-1].cumulative_loss))
+        assert model.recipe == Recipe({"vw": "vw", "svm": "svmlight"}[name], bits=bits)
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("bits", [None, 5])
+def test_the_commands_tell_the_format_and_predict_as_they_trained(written, tmp_path, capsys, monkeypatch, bits):
+    hashing = [] if bits is None else ["--bits", bits]
+    text = written / "rows.vw"
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.read_bytes())))
+    assert run_in_process(capsys, split_command, "-", tmp_path / "s.h5", *hashing)[0] == 0
+    assert run_in_process(capsys, train_command, tmp_path / "s.h5", tmp_path / "m.h5", "--tol", "1e-4")[0] == 0
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.read_bytes())))
+    stream = ["--learner", "pa1", "--model", tmp_path / "o.h5", *hashing]
+    assert run_in_process(capsys, stream_command, "-", *stream)[0] == 0
+    # without labels, which only the model's recipe tells from svmlight text of features without values
+    bare = tmp_path / "bare.txt"
+    bare.write_bytes(b"\n".join(line[line.index(b"|") :] for line in text.read_bytes().splitlines()))
+    for model in ("m.h5", "o.h5"):
+        scores = []
+        for source in (text, bare, tmp_path / "s.h5", written / "rows.svm"):
+            options = ["--format", "svmlight"] if source.suffix == ".svm" else []
+            code, out, err = run_in_process(capsys, predict, tmp_path / model, source, "--scores", *options)
+            assert code == 0, err
+            scores.append(np.array(out.split(), float))
+            if source == text:
+                assert "accuracy 0.9" in err or "accuracy 0.8" in err
+        assert len(scores[0]) == 300
+        for other in scores[1:]:
+            np.testing.assert_allclose(other, scores[0], rtol=1e-6, atol=1e-6)
+
+
+def test_rows_without_a_label_are_counted_and_not_learned_from(written, tmp_path, capsys):
+    text = (written / "rows.vw").read_bytes().splitlines()
+    mixed = tmp_path / "mixed.vw"
+    mixed.write_bytes(b"\n".join(line + b"\n" + line[line.index(b"|") :] for line in text))
+    stream, reports = learned(mixed, "pa1")
+    plain, _ = learned(written / "rows.vw", "pa1")
+    assert (reports[-1].rows, stream.targets.unlabelled) == (300, 300)
+    for name, of in (("a.h5", stream), ("b.h5", plain)):
+        save_stream(tmp_path / name, of)
+    a, b = (load_model(tmp_path / name) for name in ("a.h5", "b.h5"))
+    assert dict(zip(a.feature_ids.tolist(), a.weights.tolist(), strict=True)) == dict(
+        zip(b.feature_ids.tolist(), b.weights.tolist(), strict=True)
+    )
+    code, out, _ = run_in_process(capsys, stream_command, mixed, "--learner", "pa1")
+    assert code == 0
+    assert "rows without a label: 300" in out
+    bare = tmp_path / "bare.vw"
+    bare.write_bytes(b"|a b\n|a c\n")
+    with pytest.raises(InputError, match="none of its 2 rows has a label"):
+        learned(bare, "pa1")
+
+
+def test_weights_are_kept_by_the_reader_and_refused_by_learners_without_them(written, tmp_path):
+    assert parse(b"1 |a b\n-1 2.5 |a c\n1 0 |a").weights.tolist() == [1.0, 2.5, 0.0]
+    assert parse(b"1 |a b\n-1 1 |a c").weights is None
+    text = tmp_path / "weighted.vw"
+    text.write_bytes(b"1 |a b\n\n-1 2.5 |a c\n")
+    with pytest.raises(InputError, match=rf"{text}:3: the row has the weight 2\.5, but pa takes all rows as equal"):
+        learned(text, "pa")
+    # and others learn by them: rows of weight 0 change nothing
+    lines = (written / "rows.vw").read_bytes().splitlines()
+    text.write_bytes(b"".join(line + b"\n" + line.replace(b" ", b" 0 ", 1) + b"\n" for line in lines))
+    for learner in ("pa1", "pa2", "arow"):
+        models = []
+        for source in (text, written / "rows.vw"):
+            save_stream(tmp_path / "m.h5", learned(source, learner)[0])
+            model = load_model(tmp_path / "m.h5")
+            models.append(dict(zip(model.feature_ids.tolist(), model.weights.tolist(), strict=True)))
+        assert models[0] == models[1]
+
+
+@pytest.mark.parametrize(
+    ("head", "format_"),
+    [
+        (b"1 |a b c:2\n-1 |a d\n", "vw"),
+        (b"|a b", "vw"),
+        (b"\n\n1 2 'tag|a b", "vw"),
+        (b"0 | 1:2 3:4", "vw"),
+        (b"1 1:2 3:4\n-1 5:6 # a | b\n", "svmlight"),
+        (b"+1 qid:3 1:2", "svmlight"),
+        (b"1", "svmlight"),
+        (b"# comment\n1 1:2\n", "svmlight"),
+        (b"", "svmlight"),
+        (b"what is this | and that", "svmlight"),
+        (b"\x00\x01\x02", "svmlight"),
+    ],
+)
+def test_formats_are_told_by_the_first_bytes(head, format_):
+    assert sniffed(head, "rows") == format_
+
+
+def test_large_pieces_and_small_ones_give_the_same_rows(written):
+    """The reader's own room, and memory that is used again."""
+    text = np.fromfile(written / "rows.vw", np.uint8)
+    reader = VW.reader(Reading(Recipe("vw")))
+    room = reader.room(len(text))
+    whole = reader.parse(TextPiece(TextSource("text", None), text, len(text), None))
+    for _ in range(2):
+        again = reader.parse(TextPiece(TextSource("text", None), text, len(text), None), room)
+        assert again.ids.tolist() == whole.ids.tolist()
+        assert again.values.tobytes() == whole.values.tobytes()
+    squares = np.add.reduceat(whole.values**2, whole.indptr[:-1][np.diff(whole.indptr) > 0])
+    assert whole.largest == pytest.approx(squares.max(), rel=1e-12)
+
+
+def test_bits_of_a_model_meet_bits_of_a_store(written, tmp_path, capsys):
+    write_store([str(written / "rows.vw")], tmp_path / "five.h5", SplitSettings(bits=5))
+    write_store([str(written / "rows.vw")], tmp_path / "six.h5", SplitSettings(bits=6))
+    train(tmp_path / "five.h5", max_outer=2)
+    assert run_in_process(capsys, train_command, tmp_path / "five.h5", tmp_path / "m.h5")[0] == 0
+    code, _, err = run_in_process(capsys, predict, tmp_path / "m.h5", tmp_path / "six.h5")
+    assert code == 2
+    assert "was split with --bits 6, the model's text with --bits 5; split it likewise" in err
+
+
+def test_weights_by_id_of_hashed_stores(written, tmp_path, capsys):
+    """A prior that a stream learned on hashed features goes to a store of the same bits, and to no other."""
+    stream, _ = learned(written / "rows.vw", "pa1", bits=6)
+    save_stream(tmp_path / "prior.h5", stream)
+    for bits, code in ((6, 0), (None, 2), (5, 2)):
+        store = tmp_path / f"s{bits}.h5"
+        write_store([str(written / "rows.vw")], store, SplitSettings(bits=bits))
+        options = ["--prior", tmp_path / "prior.h5", "--overwrite"]
+        ended = run_in_process(capsys, train_command, store, tmp_path / "m.h5", *options)
+        assert ended[0] == code
+        assert code == 0 or "has features hashed to 6 bits" in ended[2]
+    assert weights_by_id(tmp_path / "m.h5", 64)[1].bits == 6

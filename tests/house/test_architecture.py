@@ -1,0 +1,284 @@
+"""The rooms of the code: imports point downwards only, libraries stay where they belong, files explain themselves."""
+
+import ast
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support.places import ROOT, TESTS
+
+PACKAGE = ROOT / "blocksvm"
+
+# Each room (a folder, or a file at the top) may import from rooms below it, and from its own.
+LEVELS = [
+    ["__init__"],
+    ["base"],
+    ["kernels"],
+    ["sources"],
+    ["store", "losses"],
+    ["formats", "problems"],
+    ["conversion"],
+    ["solvers"],
+    ["learners"],
+    ["model"],
+    ["training", "streaming"],
+    ["validation"],
+    ["exchange", "reporting"],
+    ["theory", "structured"],  # wings, which stand on the house
+    ["estimators"],
+    ["cli"],
+    ["commands"],
+    ["doors"],
+]
+LEVEL = {room: level for level, rooms in enumerate(LEVELS) for room in rooms}
+# library -> the folders and files that may import it
+ONLY_IN = {
+    "h5py": ["store", "model"],
+    "hdf5plugin": ["store"],
+    "numcodecs": ["store"],
+    "msgspec": ["store"],
+    "numba": ["kernels"],
+    "llvmlite": ["kernels"],
+    "sklearn": ["estimators", "exchange/sklearn_models"],
+    "joblib": ["estimators", "exchange/sklearn_models"],
+    "onnx": ["exchange/onnx"],
+    "pyarrow": ["exchange/weights_table", "formats/tables"],
+    "rich": ["cli"],
+    "argparse": ["cli", "commands"],
+}
+PRINTING = {"cli", "estimators", "commands"}  # estimators: where verbose asks for it
+SOURCES = sorted(PACKAGE.rglob("*.py"))
+
+
+def room_of(path: Path) -> str:
+    parts = path.relative_to(PACKAGE).parts
+    return parts[0] if len(parts) > 1 else "__init__" if parts[0] == "__init__.py" else "doors"
+
+
+def within(path: Path, place: str) -> bool:
+    own = path.relative_to(PACKAGE).with_suffix("").as_posix()
+    return own == place or own.startswith(place + "/")
+
+
+def imported(tree: ast.AST):
+    """Names of all modules that a file imports, wherever in it."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "relative import"
+            yield node.module if node.module != "blocksvm" else f"blocksvm.{node.names[0].name}"
+
+
+def violations(path: Path, text: str) -> list[str]:
+    room = room_of(path)
+    found = []
+    tree = ast.parse(text)
+    for name in imported(tree):
+        top, _, rest = name.partition(".")
+        if top == "blocksvm":
+            other = rest.split(".")[0]
+            if other in LEVEL and other != room and LEVEL[other] >= LEVEL[room]:
+                found.append(f"{room} imports {other}, which does not lie below it")
+        elif top in ONLY_IN and not any(within(path, place) for place in ONLY_IN[top]):
+            found.append(f"{room} imports {top}")
+    for node in ast.walk(tree):
+        called = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print"
+        if called and room not in PRINTING:
+            found.append(f"{room} prints")
+    return found
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_imports_point_downwards(path):
+    assert violations(path, path.read_text()) == []
+
+
+def test_the_check_can_fail():
+    path = PACKAGE / "kernels" / "invented.py"
+    assert violations(path, "from blocksvm.training.training import Trainer\nimport h5py\nprint(1)") == [
+        "kernels imports training, which does not lie below it",
+        "kernels imports h5py",
+        "kernels prints",
+    ]
+    # two rooms of one floor know nothing of each other
+    beside = "from blocksvm.streaming.stream_pass import Stream"
+    assert violations(PACKAGE / "training" / "invented.py", beside) == [
+        "training imports streaming, which does not lie below it"
+    ]
+
+
+def circles(imports: dict[str, set[str]]) -> list[list[str]]:
+    """Modules that import each other, however far around: those that are left when modules that import none of those
+    left are taken away, one after the other, and then those that none imports."""
+    left = {name: own & set(imports) for name, own in imports.items()}
+    while gone := {name for name, own in left.items() if not own} | (set(left) - set().union(*left.values())):
+        left = {name: own - gone for name, own in left.items() if name not in gone}
+    return [sorted(left)] if left else []
+
+
+def file_imports(path: Path, files: set[str]) -> set[str]:
+    """The files of the package that one imports when it is run, at once or in a function."""
+    tree = ast.parse(path.read_text())
+    typing_only = {
+        node
+        for one in ast.walk(tree)
+        if isinstance(one, ast.If) and "TYPE_CHECKING" in ast.unparse(one.test)
+        for node in ast.walk(one)
+    }
+    found = set()
+    for node in ast.walk(tree):
+        if node in typing_only:
+            continue
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            names = {f"{node.module}.{alias.name}" for alias in node.names}
+            found |= names & files or {node.module}
+    return found & files
+
+
+def test_no_circle_of_files():
+    names = {}
+    for path in SOURCES:
+        parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+        names[".".join(parts).removesuffix(".__init__")] = path
+    imports = {name: file_imports(path, set(names)) - {name} for name, path in names.items()}
+    assert circles(imports) == []
+    assert circles({"a": {"b"}, "b": {"c"}, "c": {"b", "d"}, "d": set()}) == [["b", "c"]]
+
+
+def test_every_room_has_its_floor():
+    assert {room_of(path) for path in SOURCES} <= set(LEVEL)
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_files_explain_themselves_and_are_not_too_long(path):
+    text = path.read_text()
+    assert ast.get_docstring(ast.parse(text))
+    assert text.count("\n") <= 520
+
+
+LONGEST_CLASS = 260  # lines
+MOST_ARGUMENTS = 10  # of a function that is not compiled; in the core fewer
+MOST_OF_A_KERNEL = 16  # arguments of a function of kernels/ and learners/engine/loops.py
+CORE, MOST_IN_CORE = {"training", "solvers", "problems", "losses", "store", "sources", "validation"}, 8
+
+
+def oversized(text: str, most: int = MOST_ARGUMENTS, compiled: bool = False) -> list[str]:
+    """Classes that are too long and functions with too many parameters; compiled: those with a decorator, too."""
+    found = []
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.ClassDef) and node.end_lineno - node.lineno >= LONGEST_CLASS:
+            found.append(node.name)
+        if isinstance(node, ast.FunctionDef) and (compiled or not node.decorator_list):
+            parameters = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+            if len([one for one in parameters if one.arg not in ("self", "cls")]) > most:
+                found.append(node.name)
+    return found
+
+
+def limit(path: Path) -> int:
+    return MOST_IN_CORE if room_of(path) in CORE else MOST_ARGUMENTS
+
+
+def test_classes_and_calls_stay_small():
+    kernels = [path for path in SOURCES if within(path, "kernels") or within(path, "learners/engine/loops")]
+    sizes = [(path, limit(path), False) for path in SOURCES if path not in kernels]
+    sizes += [(path, MOST_OF_A_KERNEL, True) for path in kernels]
+    assert {path.name: found for path, *size in sizes if (found := oversized(path.read_text(), *size))} == {}
+    assert oversized("class Long:\n" + "    x = 1\n" * LONGEST_CLASS) == ["Long"]
+    many = f"def many({', '.join('abcdefghijk')}):\n    pass"
+    assert oversized(many) == ["many"]
+    assert oversized(f"@kernel\n{many}") == [] and oversized(f"@kernel\n{many}", compiled=True) == ["many"]
+
+
+# constants of the core that no measurement has chosen: bytes, names, roundings, and limits of what may be asked for
+NOT_TUNED = {
+    "AUTO", "BINS", "BIN_BITS", "CHOOSING_BYTES", "ENTRY_BYTES", "FARTHEST", "LARGEST_DRIFT", "LARGEST_FACTOR",
+    "LEAST_ROWS", "MEMBER_BYTES", "MOST_FIXED", "MOST_STEPS", "PARTITION", "PASS", "QUADRATIC", "ROW_BYTES",
+    "SET_PASS", "SLOT_BYTES", "TABLE_BYTES", "WITHIN",
+}  # fmt: skip
+MOST_TUNED = 25
+
+
+def constants(path: Path) -> dict[str, bool]:
+    """Names of the numbers that a file gives to constants, and whether a comment explains them."""
+    lines, found = path.read_text().splitlines(), {}
+    for node in ast.parse(path.read_text()).body:
+        if not isinstance(node, ast.Assign):
+            continue
+        names = [one.id for target in node.targets for one in ast.walk(target) if isinstance(one, ast.Name)]
+        within = list(ast.walk(node.value))
+        numbers = any(isinstance(one, ast.Constant) and isinstance(one.value, int | float) for one in within)
+        plain = not any(isinstance(one, ast.Call | ast.Name) for one in within)
+        if numbers and plain and all(name.isupper() for name in names):
+            before = next(line for line in reversed(lines[: node.lineno - 1]) if not line[:1].isupper())
+            explained = "#" in lines[node.lineno - 1] or before.startswith("#")
+            found |= {name: explained for name in names}
+    return found
+
+
+def test_few_constants_are_tuned_and_each_is_explained():
+    tuned = {}
+    for path in SOURCES:
+        if room_of(path) in ("training", "solvers"):
+            tuned |= {name: said for name, said in constants(path).items() if name not in NOT_TUNED}
+    assert len(tuned) <= MOST_TUNED, sorted(tuned)
+    assert [name for name, said in tuned.items() if not said] == []
+
+
+def test_a_solver_has_few_methods():
+    tree = ast.parse((PACKAGE / "solvers/solver.py").read_text())
+    (solver,) = [node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == "Solver"]
+    assert sum(isinstance(node, ast.FunctionDef) for node in solver.body) <= 14
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "split",
+        "train",
+        "predict",
+        "stream",
+        "regret",
+        "margin",
+        "structure",
+        "report",
+        "export",
+        "import",
+        "info",
+        "demo",
+        "completion",
+    ],
+)
+def test_help_imports_nothing_heavy(command):
+    """Quick start is a matter of what is imported, which does not depend on the machine."""
+    code = (
+        "import sys, runpy; sys.argv = ['x', '--help']\n"
+        "try: runpy.run_module('blocksvm.%s', run_name='__main__')\n"
+        "except SystemExit as end: assert end.code == 0\n"
+        "heavy = {'numpy', 'numba', 'h5py', 'scipy', 'rich'} & set(sys.modules)\n"
+        "sys.exit(f'imported {heavy}' if heavy else 0)" % command
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "usage" in done.stdout
+
+
+def test_no_test_imports_a_test():
+    pattern = re.compile(r"^\s*(?:from|import) test_", re.M)
+    assert [path.name for path in TESTS.rglob("*.py") if pattern.search(path.read_text())] == []
+
+
+def test_every_test_lies_in_a_room():
+    """A folder for each room of the code, with tests alone; what several of them share is in tests/support."""
+    others = {"golden", "support", "__pycache__"}
+    assert [path.name for path in TESTS.glob("test_*.py")] == []
+    rooms = [path for path in TESTS.iterdir() if path.is_dir() and path.name not in others]
+    strangers = [p for room in rooms for p in room.rglob("*.py") if not p.name.startswith("test_")]
+    assert strangers == []
+    names = [path.name for path in TESTS.rglob("test_*.py")]
+    assert len(names) == len(set(names))

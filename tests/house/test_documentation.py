@@ -1,0 +1,178 @@
+"""The pages of docs/ and README.md: their code runs as it stands there, their links lead somewhere, and the pages that
+are made from the code name what there is.
+
+A page is run in a folder of its own, its blocks in their order, on small made-up files with the names that it uses.
+Blocks are ``python``, ``sh`` or ``text`` (which shows something); ``no-run`` behind the language marks what cannot run
+here.  A python block that begins with ``# NAME.py`` is that file.
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.places import ROOT
+
+from blocksvm.commands import COMMANDS, module_of
+
+sys.path.append(str(ROOT / "tools"))
+import pages as made_pages  # noqa: E402
+
+DOCS = ROOT / "docs"
+PAGES = {str(path.relative_to(DOCS)): path for path in sorted(DOCS.rglob("*.md"))} | {"README.md": ROOT / "README.md"}
+BLOCK = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+KINDS = {"python", "sh", "text", "sh no-run", "python no-run"}
+# page -> blocks that are not run: they install, download, or need what is not there; the number shall not grow unseen
+NOT_RUN = {"README.md": 1, "tutorial.md": 2}
+ELSEWHERE = {"extending.md"}  # run with oracles by test_extending.py
+# page -> the files that its reader is thought to have
+FILES = {
+    "README.md": ["train-1.svm.gz", "train-2.svm.gz", "new.svm"],
+    "faq.md": ["monday.svm", "wider.svm"],
+    "files.md": ["rows.svm"],
+    "formats.md": ["rows.svm", "table.csv"],
+    "online.md": ["clicks.svm", "more.svm"],
+    "operations.md": ["monday.svm", "tuesday.svm", "new.svm"],
+    "python.md": ["train.svm"],
+    "structured.md": ["train.txt", "test.txt"],
+    "using.md": ["train-1.svm.gz", "train-2.svm.gz", "new.svm", "today.svm"],
+}
+
+
+def rows(seed: int, n: int = 300, d: int = 40) -> str:
+    """svmlight rows of two classes, parted by a plane but for some."""
+    draw = np.random.default_rng(seed)
+    w = np.random.default_rng(99).normal(size=d)
+    lines = []
+    for _ in range(n):
+        ids = np.sort(draw.choice(d, 8, replace=False))
+        values = draw.normal(size=8).round(3)
+        label = "+1" if values @ w[ids] + 0.5 * draw.normal() > 0 else "-1"
+        lines.append(label + "".join(f" {j + 1}:{v:g}" for j, v in zip(ids, values, strict=True)))
+    return "\n".join(lines) + "\n"
+
+
+def table(seed: int, n: int = 80) -> str:
+    """Cells under a header."""
+    draw = np.random.default_rng(seed)
+    cells = (f"{k % 2},{draw.normal() + k % 2:.3f},{draw.choice(['red', 'blue'])},{k}" for k in range(n))
+    return "label,size,colour,id\n" + "\n".join(cells) + "\n"
+
+
+def sentences(seed: int, n: int = 20) -> str:
+    """Tokens with their tags and chunks, an empty line behind each sentence."""
+    draw = np.random.default_rng(seed)
+    nouns, verbs = draw.choice(["dog", "cat", "bird"], n), draw.choice(["ran", "flew"], n)
+    parts = (
+        f"the DT B-NP\n{noun} NN I-NP\n{verb} VB B-VP\nhome RB O\n" for noun, verb in zip(nouns, verbs, strict=True)
+    )
+    return "\n".join(parts) + "\n"
+
+
+MAKERS = {".svm": rows, ".csv": table, ".txt": sentences}
+
+
+def make(path: Path, seed: int) -> None:
+    text = MAKERS[Path(path.name.removesuffix(".gz")).suffix](seed).encode()
+    path.write_bytes(gzip.compress(text) if path.suffix == ".gz" else text)
+
+
+def blocks(name: str) -> list[tuple[str, str]]:
+    """(language and mark, code) of a page's blocks."""
+    return BLOCK.findall(PAGES[name].read_text())
+
+
+def commands(code: str) -> list[str]:
+    """The command lines of a block, comments left out, lines that go on put together."""
+    lines = code.replace("\\\n", " ").splitlines()
+    return [line for line in lines if line.strip() and not line.lstrip().startswith("#")]
+
+
+def shell(line: str, run_in_process) -> None:
+    """Run a command line; of ours alone, in this process."""
+    words = shlex.split(line, comments=True)
+    if words[:2] == ["python", "-m"] and words[2].startswith("blocksvm."):
+        words = ["blocksvm", words[2].removeprefix("blocksvm."), *words[3:]]
+    if words[0] == "blocksvm" and not re.search(r"[|<>;]|\$\(", line.split(" #")[0]):
+        assert words[1] in COMMANDS
+        told = run_in_process(module_of(words[1]).main, *words[2:])
+        assert told.code == 0, f"{line}\n{told.err}"
+        return
+    paths = [str(Path(sys.executable).parent), os.environ["PATH"]]
+    env = os.environ | {"PATH": os.pathsep.join(paths), "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(["bash", "-euo", "pipefail", "-c", line], capture_output=True, text=True, env=env)
+    assert done.returncode == 0, f"{line}\n{done.stderr}"
+
+
+@pytest.mark.parametrize("name", sorted({name for name in PAGES if BLOCK.search(PAGES[name].read_text())} - ELSEWHERE))
+def test_the_code_of_a_page_runs(name, tmp_path, monkeypatch, run_in_process):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    for seed, file in enumerate(FILES.get(name, ())):
+        make(tmp_path / file, seed)
+    known = set(sys.modules)
+    namespace = {"__name__": "__main__"}
+    for kind, code in blocks(name):
+        if kind == "sh":
+            for line in commands(code):
+                shell(line, run_in_process)
+        elif kind == "python" and (file := re.match(r"# (\w+\.py)\n", code)):
+            (tmp_path / file[1]).write_text(code)
+        elif kind == "python":
+            exec(compile(code, f"{name}: {code.splitlines()[0]}", "exec"), namespace)  # noqa: S102
+    for module in set(sys.modules) - known:
+        if getattr(sys.modules[module], "__file__", None) and tmp_path in Path(sys.modules[module].__file__).parents:
+            del sys.modules[module]
+
+
+def test_every_block_says_what_it_is_and_few_are_not_run():
+    found = {name: Counter(kind for kind, _ in blocks(name)) for name in PAGES}
+    assert {kind for counts in found.values() for kind in counts} <= KINDS
+    # a fence that the pattern does not see would hide its code
+    assert all(text.count("\n```") == 2 * sum(found[name].values()) for name, text in _texts())
+    not_run = {name: sum(n for kind, n in counts.items() if kind.endswith("no-run")) for name, counts in found.items()}
+    assert {name: n for name, n in not_run.items() if n} == NOT_RUN
+
+
+def _texts():
+    return [(name, path.read_text()) for name, path in PAGES.items()]
+
+
+def test_links_lead_to_files():
+    missing = []
+    for name, text in _texts():
+        for target in re.findall(r"\]\(([^)#\s]+)", text):
+            if "://" not in target and not (PAGES[name].parent / target).exists():
+                missing.append((name, target))
+    assert missing == []
+
+
+def test_every_page_is_in_the_site():
+    listed = set(re.findall(r"- ([\w/-]+\.md)", (ROOT / "mkdocs.yml").read_text()))
+    assert listed == {*PAGES, *made_pages.GENERATED, "index.md", "changelog.md"} - {"README.md"}
+
+
+def test_the_layout_of_files_is_made():
+    page = made_pages.layout()
+    assert all(title in page for title in ("## A store", "Lines of a store's rows", "## The description of a model"))
+
+
+def test_made_pages_name_everything():
+    from blocksvm.learners.engine.methods import NAMES, get_method
+
+    text = made_pages.settings()
+    for name in NAMES:
+        assert re.search(rf"^### {name}\b", text, re.MULTILINE)
+        for setting in get_method(name).settings:
+            assert f"<code>{setting.name}</code>" in text
+    text = made_pages.commands()
+    assert re.findall(r"^## (.*)$", text, re.MULTILINE) == list(COMMANDS)
+    assert "--checkpoint-seconds S" in text and "--ngrams LIST" in text

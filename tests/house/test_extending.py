@@ -1,0 +1,144 @@
+"""docs/extending.md: what it shows works as it stands there, from files outside the package."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+
+import h5py
+import hdf5plugin  # noqa: F401 (h5py reads Blosc through it)
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+from support.places import ROOT
+from support.training_cases import make_store, random_rows
+
+from blocksvm.model.model_file import load_model
+
+PAGE = ROOT / "docs" / "extending.md"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """The page's files, and a store of rows."""
+    folder = tmp_path_factory.mktemp("extending")
+    for name, code in re.findall(r"```python\n# (\w+\.py)\n(.*?)```", PAGE.read_text(), re.DOTALL):
+        (folder / name).write_text(code)
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "my_format.py",
+        "my_learner.py",
+        "my_loss.py",
+        "my_task.py",
+    ]
+    make_store(folder, *random_rows(n=150, d=20, seed=8), name="store")
+    (folder / "rows.svm").write_text((folder / "store.svm").read_text())
+    return folder
+
+
+def commands() -> list[list[str]]:
+    """The command lines of the page."""
+    blocks = re.findall(r"```sh\n(python -m .*?)```", PAGE.read_text(), re.DOTALL)
+    return [line.split() for block in blocks for line in block.splitlines()]
+
+
+def run(folder, words: list[str]) -> str:
+    """A command in the folder of the page's files, as a user there would type it."""
+    line = [sys.executable, *words[1:]]
+    done = subprocess.run(
+        line, cwd=folder, capture_output=True, text=True, timeout=300,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def command_with(word: str) -> list[str]:
+    (found,) = [words for words in commands() if word in " ".join(words)]
+    return found
+
+
+def rows_of(folder):
+    X, y = random_rows(n=150, d=20, seed=8)
+    return X.astype(np.float32).astype(np.float64), y
+
+
+def weights_by_column(path, d=20) -> np.ndarray:
+    with h5py.File(path) as file:
+        ids, w = file["features/ids"][()], file["weights"][()]
+    found = np.zeros(d)
+    found[ids - 1] = w[:-1]  # ids were written from 1
+    return found
+
+
+def test_the_learner_is_its_rule(folder):
+    run(folder, [*command_with("--least 0.5 --max-outer 3"), "--overwrite", "--order", "stored"])
+    learned = weights_by_column(folder / "model.h5")
+    X, y = rows_of(folder)
+    with h5py.File(folder / "store.h5") as file:
+        order = file["rows"]["source"]
+    w = np.zeros(20)
+    for _ in range(3):
+        for i in order:
+            x = X[i].toarray().ravel()
+            if y[i] * (w @ x) <= 0.5:
+                w += y[i] * x
+    np.testing.assert_allclose(learned, w, rtol=1e-10, atol=1e-12)
+
+
+def test_the_learner_streams_and_is_described(folder):
+    run(folder, [*command_with("blocksvm.stream"), "--overwrite"])
+    told = run(folder, ["python", "-m", "blocksvm.train", "--help-solver", "my_learner:MARGIN_PERCEPTRON"])
+    assert "--least M" in told
+    assert "margin up to which it acts" in told
+    assert "--average" in told
+
+
+def test_the_loss_is_certified_and_minimal(folder):
+    run(folder, [*command_with("SMOOTH_HINGE"), "--overwrite", "--tol", "1e-7", "--schedule", "5"])
+    w = weights_by_column(folder / "model.h5")
+    X, y = rows_of(folder)
+
+    def primal(w):
+        m = y * (X @ w)
+        loss = np.where(m >= 1, 0.0, np.where(m <= 0, 0.5 - m, 0.5 * (1 - m) ** 2))
+        return 0.5 * w @ w + 0.5 * loss.sum()
+
+    best = minimize(primal, np.zeros(20), method="BFGS", options={"gtol": 1e-9}).fun
+    assert primal(w) == pytest.approx(best, rel=1e-6)
+
+
+def test_the_format_is_split_and_predicted(folder):
+    lines = [f"{i % 2} {'milk' if i % 2 else 'tea'} item{i % 7} item{i % 5}" for i in range(60)]
+    (folder / "baskets.txt").write_text("\n".join(lines) + "\n")
+    (folder / "new-baskets.txt").write_text("1 milk item3\n0 tea item1 item2\n")
+    split, predict = command_with("blocksvm.split"), command_with("blocksvm.predict")
+    run(folder, [*split[:4], "baskets.h5", *split[5:]])
+    run(folder, ["python", "-m", "blocksvm.train", "baskets.h5", "baskets-model.h5", "-C", "10"])
+    assert load_model(folder / "baskets-model.h5").recipe.format == "my_format:BASKETS"
+    run(folder, [*predict[:3], "baskets-model.h5", *predict[4:]])
+    assert (folder / "predictions.txt").read_text() == "1\n0\n"
+    (folder / "bad.txt").write_text("1 milk\nx tea\n")
+    line = [sys.executable, "-m", "blocksvm.split", "bad.txt", "bad.h5", *split[5:]]
+    done = subprocess.run(line, cwd=folder, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)})
+    assert done.returncode == 2
+    assert "bad.txt:2: 'x' is not a label" in done.stderr
+
+
+def test_the_task(folder):
+    """A model of a task outside the package runs that task's code only where its user names it."""
+    lines = [f"{'warm' if k % 2 else 'cold'} day{k % 7} {'sun' if k % 2 else 'snow'}" for k in range(40)]
+    (folder / "topics.txt").write_text("\n".join(lines) + "\n")
+    train, evaluate = (words for words in commands() if "my_task:TOPICS" in words)
+    run(folder, train)
+    assert run(folder, evaluate).split() == ["accuracy", "1.0000"]
+    done = subprocess.run(
+        [sys.executable, *evaluate[1:-2]], cwd=folder, capture_output=True, text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert (
+        "names my_task:TOPICS as its task, code that would run; if you trust that, say --task my_task:TOPICS"
+        in done.stderr
+    )

@@ -1,0 +1,101 @@
+"""Files that were written once, by an earlier state of the code, are read as they were then (tests/golden/make.py)."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.places import GOLDEN
+
+import blocksvm
+from blocksvm.exchange.sklearn_models import to_estimator
+
+STORES = {"store.h5": "rows.svm", "weighted.h5": "rows.svm", "sets.h5": "sets.svm", "words.h5": "reviews.tsv"}
+MODELS = {  # model -> text, options, the least accuracy
+    "model.h5": ("rows.svm", (), 0.96),
+    "words-model.h5": ("reviews.tsv", ("--probabilities",), 1.0),
+    "calibrated.h5": ("rows.svm", ("--probabilities",), 0.93),
+    "classes.h5": ("classes.svm", (), 0.8),
+    "kernel.h5": ("rows.svm", (), 0.95),
+    "learner.h5": ("rows.svm", (), 0.9),
+}
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    for path in GOLDEN.iterdir():
+        if path.is_file():
+            shutil.copy(path, tmp_path)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def run(run_in_process, command: str):
+    name, *arguments = command.split()
+    done = run_in_process(command(name).main, *arguments)
+    assert done.code == 0, done.err
+    return done
+
+
+def test_they_are_those_that_were_written_first():
+    for line in (GOLDEN / "SHA256SUMS").read_text().splitlines():
+        told, name = line.split()
+        assert hashlib.sha256((GOLDEN / name).read_bytes()).hexdigest() == told, f"{name} is never written again"
+
+
+@pytest.mark.parametrize("store", STORES)
+def test_a_store_has_the_rows_of_its_text(store, here, run_in_process):
+    run(run_in_process, f"info {store} --verify --json=info.json")
+    more = {"weighted.h5": " --weights weights.txt", "sets.h5": " --format multilabel"}.get(store, "")
+    if store == "words.h5":
+        more = " --format documents --ngrams word:1-2 --idf smooth --normalize l2"
+    run(run_in_process, f"split {STORES[store]} new.h5 --seed 1 --quiet{more}")
+    rows = []
+    for name in (store, "new.h5"):
+        with blocksvm.open_store(name) as opened:
+            (block,) = blocksvm.iterate_blocks(opened, memory=10**8)
+            order = np.argsort(block.rows, kind="stable")
+            matrix = [(block.indices[a:b].tolist(), [] if block.values is None else block.values[a:b].tolist())
+                      for a, b in zip(block.indptr[:-1], block.indptr[1:], strict=True)]  # fmt: skip
+            weights = None if block.weights is None else block.weights[order].tolist()
+            features = opened.feature_ids(0, opened.n_features).tolist(), opened.feature_names(0, opened.n_features)
+            rows.append(([matrix[k] for k in order], weights, features, opened.label_counts))
+    assert rows[0] == rows[1]
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_a_model_predicts(model, here, run_in_process):
+    text, options, least = MODELS[model]
+    run(run_in_process, f"info {model} --verify")
+    told = run(run_in_process, f"predict {model} {text} p.txt --overwrite {' '.join(options)}")
+    assert float(told.out.split("accuracy ")[1].split()[0]) >= least
+
+
+def test_scores_are_those_of_then(here, run_in_process):
+    run(run_in_process, "predict model.h5 rows.svm now.txt --scores --quiet")
+    run(run_in_process, "import model.liblinear imported.h5")
+    run(run_in_process, "predict imported.h5 rows.svm imported.txt --scores --quiet")
+    then = np.loadtxt("predictions.txt")
+    np.testing.assert_allclose(np.loadtxt("now.txt"), then, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(np.loadtxt("imported.txt"), then, rtol=1e-6)  # it takes the text's values as float64
+    run(run_in_process, "export words-model.h5 now.csv --format table")
+    assert Path("now.csv").read_text() == Path("weights.csv").read_text()
+    assert to_estimator(blocksvm.load_model("model.h5")).coef_.shape == (1, 13)  # column 0, and ids from 1 to 12
+
+
+def test_a_checkpoint_goes_on_a_trace_is_drawn_and_repeated(here, run_in_process):
+    same = "--working-set none --schedule 1 --seed 1 --tol 1e-3 --quiet"
+    told = run(run_in_process, f"train store.h5 m.h5 --checkpoint checkpoint.h5 --resume {same}")
+    assert told.out.startswith("converged")
+    run(run_in_process, "report trace.jsonl -o report.html --quiet")
+    run(run_in_process, "train store.h5 again.h5 --replay trace.jsonl --seed 1 --tol 1e-3 --quiet")
+    run(run_in_process, "stream rows.svm --continue-from learner.h5 --model on.h5 --quiet")
+    run(run_in_process, "train store.h5 warm.h5 --warm-start model.h5 --bias 1 -C 2 --quiet")
+
+
+def test_a_structured_model_tags(here, run_in_process):
+    told = run(run_in_process, "structure evaluate structured.h5 tags.txt")
+    assert "1.0000" in told.out

@@ -1,0 +1,140 @@
+"""The experiment on HF-FOBOS: its folds, its accuracies and zeros against dense learners, its table, on a few rows."""
+
+from __future__ import annotations
+
+import json
+import sys
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+import reference_online as oracle
+from support.places import ROOT
+
+if str(ROOT) not in sys.path:
+    sys.path.append(str(ROOT))
+
+from experiments import hf_fobos, hf_fobos_report  # noqa: E402
+
+GRID = (0.001, 0.01, 0.1)
+FOLDS, EPOCHS, SEED = 3, 4, 5
+
+
+def counts(classes: int, n: int = 33, d: int = 14) -> tuple[np.ndarray, np.ndarray]:
+    """Rows of counts, some features rare and the last one in no row but one, whose labels follow them in part."""
+    rng = np.random.default_rng(classes)
+    X = rng.poisson(np.linspace(1.5, 0.1, d), (n, d)).astype(float)
+    X[:, -1] = 0.0
+    X[0, -1] = 3.0
+    y = np.argmax(X @ rng.standard_normal((d, classes)) + rng.standard_normal((n, classes)), axis=1)
+    y[:classes] = np.arange(classes)
+    return X, 2 * y - 1 if classes == 2 else y
+
+
+def write(path: Path, X: np.ndarray, y: np.ndarray) -> None:
+    rows = (
+        " ".join([f"{label}", *(f"{j + 1}:{x[j]:g}" for j in np.nonzero(x)[0])]) for x, label in zip(X, y, strict=True)
+    )
+    path.write_text("\n".join(rows) + "\n")
+
+
+@pytest.fixture(params=[2, 3])
+def corpus(request, tmp_path):
+    write(tmp_path / "tiny.svm", *counts(request.param))
+    return hf_fobos.load(tmp_path / "tiny.svm")
+
+
+def test_every_row_is_in_one_fold_and_learnt_from_in_all_others():
+    splits = hf_fobos.split(23, 4, 3, seed=1)
+    assert sorted(np.concatenate([part.test for part in splits])) == list(range(23))
+    for part in splits:
+        assert sorted([*part.test, *part.train]) == list(range(23))
+        epochs = part.order.reshape(3, -1)
+        assert all(sorted(epoch) == list(part.train) for epoch in epochs)
+        assert not np.array_equal(epochs[0], epochs[1])
+
+
+def test_the_rows_are_those_of_the_text(tmp_path):
+    X, y = counts(3)
+    write(tmp_path / "tiny.svm", X, y)
+    corpus = hf_fobos.load(tmp_path / "tiny.svm")
+    falling = np.argsort(-np.count_nonzero(X, axis=0), kind="stable")
+    assert np.array_equal(corpus.X.toarray(), X[:, falling])
+    assert np.array_equal(corpus.y, y)
+    scaled = hf_fobos.load(tmp_path / "tiny.svm", "l2").X.toarray()
+    assert np.allclose(scaled * np.linalg.norm(X, axis=1)[:, None], X[:, falling])
+
+
+def dense(corpus, method: str, l1: float, part) -> tuple[float, float, np.ndarray]:
+    """(accuracy, share of zeros, heights) by the dense learners."""
+    X = corpus.X.toarray()
+    d = X.shape[1]
+    if method in hf_fobos.NORMS:
+        make = partial(oracle.HFFOBOS, l1=l1, p=hf_fobos.NORMS[method], cap=500.0)
+    else:
+        make = partial(oracle.FOBOS, l1=l1)
+    if corpus.classes == 2:
+        learner = inner = make(d)
+    else:
+        learner = oracle.MultiPrototype(make, corpus.classes, d)
+        inner = learner.learner
+    for row in part.order:
+        learner.learn(X[row], int(corpus.y[row]))
+    if corpus.classes == 2:
+        found = [1 if X[row] @ learner.w > 0 else -1 for row in part.test]
+    else:
+        found = [learner.predict(X[row]) for row in part.test]
+    present = X[part.train].any(axis=0)
+    zeros = np.mean(inner.w.reshape(-1, d)[:, present] == 0.0)
+    return np.mean(found == corpus.y[part.test]), zeros, getattr(inner, "h", None)
+
+
+def test_the_table_holds_what_dense_learners_find(corpus):
+    found = hf_fobos.run_set(corpus, FOLDS, EPOCHS, SEED, GRID)
+    splits = hf_fobos.split(len(corpus.y), FOLDS, EPOCHS, SEED)
+    assert list(found["methods"]) == list(hf_fobos.METHODS)
+    lines = {line.split("|")[2].strip(): line.split("|")[3:] for line in hf_fobos_report.table({"tiny": found})[2:]}
+    for column, (method, one) in enumerate(found["methods"].items()):
+        again = [dense(corpus, method, one["l1"], part) for part in splits]
+        accuracy, zeros = np.array([a for a, _, _ in again]), np.array([z for _, z, _ in again])
+        assert one["accuracy"] == pytest.approx(accuracy)
+        assert one["zeros"] == pytest.approx(zeros)
+        assert lines["accuracy %"][column].strip() == f"{100 * accuracy.mean():.2f} ± {100 * accuracy.std(ddof=1):.2f}"
+        assert lines["zero weights %"][column].strip() == f"{100 * zeros.mean():.1f}"
+    first = 2 if corpus.classes == 2 else 1
+    for one in found["methods"].values():
+        assert [(step["folds"], step["epochs"]) for step in one["steps"]] == [(first, 1), (first, 4), (FOLDS, 4)]
+        last = one["steps"][-1]["accuracy"]
+        assert max(last.values()) == last[f"{one['l1']:g}"] == pytest.approx(np.mean(one["accuracy"]))
+    assert any(0.0 < share < 1.0 for one in found["methods"].values() for share in one["zeros"])
+
+
+@pytest.mark.parametrize("method", hf_fobos.NORMS)
+def test_heights_are_those_of_dense_learners(corpus, method):
+    part = hf_fobos.split(len(corpus.y), FOLDS, EPOCHS, SEED)[0]
+    expected = dense(corpus, method, 0.01, part)[2]
+    np.testing.assert_allclose(hf_fobos.heights(corpus, method, 0.01, part.order), expected, rtol=1e-10)
+
+
+def test_a_whole_run(tmp_path, monkeypatch):
+    pytest.importorskip("matplotlib")
+    write(tmp_path / "two.svm", *counts(2))
+    write(tmp_path / "books.svm", *counts(3))
+    given = ["--sets", "books,two", "--rows-l2", "two", "--folds", "3", "--epochs", "2", "--out", str(tmp_path)]
+    monkeypatch.setattr(sys, "argv", ["hf_fobos", str(tmp_path), *given])
+    monkeypatch.setattr(hf_fobos, "GRID", GRID)
+    hf_fobos.main()
+    result = json.loads((tmp_path / "hf-fobos.json").read_text())
+    assert [list(table) for table in result["tables"].values()] == [["books", "two"], ["two"]]
+    text = (tmp_path / "hf-fobos.md").read_text()
+    assert "85.23 | 85.52 | 85.14 | 85.05 | 84.98" in text
+    assert "on 2 of 2 sets" in text or "less accurate on" in text
+    assert (tmp_path / "hf-fobos-h.png").stat().st_size > 1000
+
+
+def test_labels_that_are_no_classes_are_refused(tmp_path):
+    for labels in ("0 1", "1 2 3", "0 2 3"):
+        (tmp_path / "odd.svm").write_text("".join(f"{label} 1:1\n" for label in labels.split()))
+        with pytest.raises(ValueError, match="labels must be"):
+            hf_fobos.load(tmp_path / "odd.svm")

@@ -1,0 +1,488 @@
+"""The compiled inner loops, and the solvers that call them, against the plain-numpy oracles of reference.py."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import reference
+import scipy.sparse
+from support.training_cases import make_pass, random_rows, visit_of
+from support.weighted_rows import solver_of
+
+from blocksvm.conversion.feature_ids import IdIndex, IdTable
+from blocksvm.kernels.dual_cd_loops import Objective
+from blocksvm.kernels.margins import (
+    add_rows,
+    certificate_sums,
+    decision_values,
+    inner_with_difference,
+    row_sq_norms,
+    squared_distance,
+    sum_of_squares,
+)
+from blocksvm.kernels.pegasos_loops import pegasos_pass
+from blocksvm.kernels.prefetch import UNSORTED_RUN, hot_run
+from blocksvm.kernels.shuffle import keep_active, renumber_rows, windowed_order
+from blocksvm.kernels.svmlight_loops import FINE, close_rows
+from blocksvm.losses import get_loss
+from blocksvm.problems.problem import Problem
+from blocksvm.solvers.dual_cd import CONJUGATE, DualCD
+from blocksvm.solvers.pegasos import SCALE, SCALE_SUM, STEPS, Pegasos, T
+from blocksvm.sources.matrix import Matrix
+from blocksvm.training.fit import fit
+
+KINDS = ("float32", "float64", "ones")
+LOSSES = reference.LOSSES
+
+
+def block_of(kind: str, seed=0, **options):
+    """(block, X, y) with values of the kind."""
+    dtype = np.float32 if kind == "float32" else np.float64
+    X, y = random_rows(seed=seed, dtype=dtype, ones=kind == "ones", **options)
+    matrix = Matrix(X, y)
+    block = matrix.read_block(np.arange(len(matrix.chunks)), None)
+    if kind == "ones":
+        assert block.values is None
+    else:
+        assert block.values.dtype == kind
+    return block, X, y
+
+
+def problem_of(y, loss="hinge", C=1.0, weights=(1.0, 1.0), bias=0.0) -> Problem:
+    counts = (int((y < 0).sum()), int((y > 0).sum()))
+    return Problem(get_loss(loss), C * np.array(weights), bias, len(y), counts)
+
+
+def cost_of_rows(problem: Problem, y) -> np.ndarray:
+    return np.where(y > 0, problem.cost[1], problem.cost[0])
+
+
+def with_constant(X, bias):
+    """X as the solvers see it: w has an entry for the constant feature even where its value is 0."""
+    return reference.with_bias(X, bias)
+
+
+def assert_close(ours, expected, scale=1.0):
+    np.testing.assert_allclose(ours, expected, rtol=1e-12, atol=1e-12 * scale)
+
+
+class DualCDVisit:
+    """Passes of the real solver over one block from a given (w, alpha)."""
+
+    def __init__(self, block, problem, w, alpha, tolerance=None):
+        self.block, self.solver = block, solver_of(DualCD, problem, tolerance)
+        self.state = {a.name: np.zeros(a.length or len(alpha), a.dtype) for a in self.solver.state_arrays}
+        self.state |= {"w": w.copy(), "alpha": alpha.copy()}
+        self.visit = visit_of(self.solver, block.n_samples)
+
+    def run(self, orders):
+        results = []
+        for order in orders:
+            results.append(make_pass(self.solver, self.block, self.state, self.visit, order))
+            if results[-1].finished:
+                break
+        return results
+
+
+def warm_point(block, X, y, problem, seed):
+    """A feasible start in the middle of a run: w(alpha) of a random alpha, with some at each bound."""
+    rng = np.random.default_rng(seed)
+    bound = reference.box(problem.loss.name, cost_of_rows(problem, y))[0]
+    upper = np.where(np.isinf(bound), 3.0, bound)
+    alpha = upper * np.clip(rng.uniform(-0.5, 1.5, len(y)), 0.0, 1.0)
+    return reference.weights_of(with_constant(X, problem.bias), y, alpha), alpha
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize(("weights", "bias"), [((1.0, 1.0), 0.0), ((0.3, 2.5), 0.0), ((2.0, 0.7), 1.5)])
+@pytest.mark.parametrize("start", ["cold", "warm"])
+def test_dual_cd_equals_the_oracle(kind, loss, weights, bias, start):
+    block, X, y = block_of(kind, seed=3)
+    assert (block.sq_norms == 0).any()
+    problem = problem_of(y, loss, 0.8, weights, bias)
+    Xb, C_rows = with_constant(X, bias), cost_of_rows(problem, y)
+    w, alpha = np.zeros(Xb.shape[1]), np.zeros(len(y))
+    if start == "warm":
+        w, alpha = warm_point(block, X, y, problem, 5)
+    rng = np.random.default_rng(1)
+    orders = [rng.permutation(len(y)) for _ in range(12)]
+    visit = DualCDVisit(block, problem, w, alpha)
+    results = visit.run(orders)
+    for passes in (1, 2, 5, 12):
+        w_ref, alpha_ref, info = reference.dual_cd_visit(Xb, y, w, alpha, C_rows, loss, orders[:passes])
+        assert sum(r.rows_visited for r in results[:passes]) == info["rows_visited"]
+        constants = info["rows_visited"] if bias else 0  # the reference counts the constant feature as an entry
+        assert sum(r.nnz_visited for r in results[:passes]) == info["nnz_visited"] - constants
+        assert_close(math.fsum(r.loss_sum for r in results[:passes]), info["loss_sum"], info["loss_sum"])
+    assert info["rows_visited"] < 12 * len(y), "nothing was shrunk: the case shows less than it should"
+    assert_close(visit.state["w"], w_ref)
+    assert_close(visit.state["alpha"], alpha_ref)
+    # the running sum moved by exactly the change of alpha
+    diagonal = reference.box(loss, C_rows)[1]
+    conjugates = [-a.sum() + 0.5 * diagonal @ a**2 for a in (alpha, alpha_ref)]
+    assert_close(visit.state["sums"][CONJUGATE], conjugates[1] - conjugates[0], 1.0 + np.abs(conjugates).max())
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("tolerance", [0.5, 0.01])
+def test_dual_cd_ends_a_visit_by_tolerance_where_the_oracle_does(loss, tolerance):
+    block, X, y = block_of("float64", seed=4)
+    problem = problem_of(y, loss, 0.5)
+    rng = np.random.default_rng(2)
+    orders = [rng.permutation(len(y)) for _ in range(300)]
+    Xb, C_rows = with_constant(X, 0.0), cost_of_rows(problem, y)
+    start = np.zeros(Xb.shape[1]), np.zeros(len(y))
+    w, alpha, info = reference.dual_cd_visit(Xb, y, *start, C_rows, loss, orders, eps=tolerance)
+    assert 2 < info["passes"] < 300
+    visit = DualCDVisit(block, problem, *start, tolerance=tolerance)
+    results = visit.run(orders)
+    assert [r.finished for r in results] == [False] * (info["passes"] - 1) + [True]
+    assert sum(r.rows_visited for r in results) == info["rows_visited"]
+    assert_close(visit.state["w"], w)
+    assert_close(visit.state["alpha"], alpha)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_rows_without_entries_reach_their_optimum_in_one_visit(loss):
+    block, X, y = block_of("float64", seed=3)
+    problem = problem_of(y, loss, 0.8, (1.0, 3.0))
+    visit = DualCDVisit(block, problem, np.zeros(X.shape[1] + 1), np.zeros(len(y)))
+    visit.run([np.arange(len(y))])
+    empty = block.sq_norms == 0
+    C_rows = cost_of_rows(problem, y)[empty]
+    assert_close(visit.state["alpha"][empty], C_rows if loss == "hinge" else 2.0 * C_rows)
+
+
+class PegasosRun:
+    """The real solver over blocks, with the oracle's iterates beside it."""
+
+    def __init__(self, problem, d, batch):
+        self.solver = solver_of(Pegasos, problem, batch=batch)
+        self.state = {a.name: np.zeros(a.length or d + 1) for a in self.solver.state_arrays}
+        self.solver.start(self.state)
+
+    def w(self):
+        return self.state["scalars"][SCALE] * self.state["v"]
+
+    def make_pass(self, block, order):
+        """The only one of a visit."""
+        return make_pass(self.solver, block, self.state, visit_of(self.solver, block.n_samples), order)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("batch", [1, 3, 10**12])
+@pytest.mark.parametrize(("weights", "bias", "C"), [((1.0, 1.0), 0.0, 1.0), ((0.4, 2.0), 0.7, 0.05)])
+def test_pegasos_equals_the_oracle_over_blocks_and_outer_iterations(kind, batch, weights, bias, C):
+    block, X, y = block_of(kind, seed=6)
+    problem = problem_of(y, "hinge", C, weights, bias)
+    Xb = with_constant(X, bias)
+    lam, radius = 1.0 / problem.total_cost, math.sqrt(problem.total_cost)
+    row_weight = cost_of_rows(problem, y) * len(y) / problem.total_cost
+    run = PegasosRun(problem, X.shape[1], batch)
+    w, t = np.zeros(Xb.shape[1]), 1
+    rng = np.random.default_rng(8)
+    iterates, first_of_outer = [], []
+    for outer in range(1, 14):
+        first_of_outer.append(len(iterates))
+        for span in (slice(0, 25), slice(25, 60)):
+            part, rows = block[span], np.arange(60)[span]
+            visit = visit_of(run.solver, part.n_samples)
+            for inner_pass in range(2):
+                order = rng.permutation(part.n_samples).astype(np.int32)
+                batches = [rows[order[k : k + batch]] for k in range(0, len(order), batch)]
+                iterates += reference.pegasos_visit_iterates(Xb, y, w, t, lam, batches, row_weight, radius)
+                w, t, loss = reference.pegasos_pass(Xb, y, w, t, lam, batches, row_weight, radius)
+                result = make_pass(run.solver, part, run.state, visit, order)
+                # ||v||^2 is maintained by additions, so the projection is right to about 1e-11
+                np.testing.assert_allclose(run.w(), w, rtol=1e-10, atol=1e-10 * np.abs(w).max())
+                assert run.state["scalars"][T] == t
+                assert result.rows_visited == part.n_samples
+                assert result.nnz_visited == X.indptr[span.stop] - X.indptr[span.start]
+                seen = loss * problem.total_cost / problem.n_samples
+                assert result.loss_sum == pytest.approx(seen if inner_pass == 0 else 0.0, rel=1e-10)
+        # end_outer: what came before the last renewal but one is forgotten
+        run.solver.end_outer(run.state, outer)
+        first_averaged = {9: 8, 10: 9, 11: 9, 12: 11, 13: 11}.get(outer, outer)
+        expected = reference.suffix_average(iterates, first_of_outer[first_averaged - 1])
+        average = run.solver.weights(run.state, np.empty(X.shape[1] + 1))
+        np.testing.assert_allclose(average, expected, rtol=1e-10, atol=1e-10 * np.abs(expected).max())
+
+
+def test_pegasos_projects():
+    block, X, y = block_of("float64", seed=6)
+    problem = problem_of(y, "hinge", 1e-3)
+    run = PegasosRun(problem, X.shape[1], 1)
+    run.make_pass(block[:1], np.zeros(1, np.int32))
+    radius = math.sqrt(problem.total_cost)
+    # the first step alone has length ||x|| / lambda: far more than the radius here or there
+    lengths = np.sqrt(block.sq_norms) * problem.total_cost
+    assert np.linalg.norm(run.w()) <= radius * (1 + 1e-12)
+    problem = problem_of(y, "hinge", 1e3)
+    assert (np.sqrt(block.sq_norms) * problem.total_cost).max() > math.sqrt(problem.total_cost)
+    run = PegasosRun(problem, X.shape[1], 1)
+    order = np.argsort(lengths)[::-1].astype(np.int32)
+    run.make_pass(block, order[:1])
+    assert np.linalg.norm(run.w()) == pytest.approx(math.sqrt(problem.total_cost), rel=1e-12)
+
+
+def test_pegasos_scale_is_renormalised_without_a_trace():
+    """A scale that has become tiny is multiplied into v: w, its norm and the average stay what they were."""
+    block, X, y = block_of("float64", seed=6)
+    problem = problem_of(y, "hinge", 0.5)
+    orders = [np.random.default_rng(k).permutation(60).astype(np.int32) for k in range(3)]
+    plain = PegasosRun(problem, X.shape[1], 1)
+    tiny = PegasosRun(problem, X.shape[1], 1)
+    for run in (plain, tiny):
+        run.make_pass(block, orders[0])
+    factor = 1.5e-100 / tiny.state["scalars"][SCALE]
+    tiny.state["v"] /= factor
+    tiny.state["scalars"][[SCALE, SCALE_SUM]] *= factor
+    tiny.state["scalars"][1] /= factor * factor
+    for order in orders[1:]:
+        for run in (plain, tiny):
+            run.make_pass(block, order)
+    assert tiny.state["scalars"][SCALE] > 0.1, "the scale was not renormalised"
+    np.testing.assert_allclose(tiny.w(), plain.w(), rtol=1e-10, atol=1e-11)
+    averages = [run.solver.weights(run.state, np.empty(X.shape[1] + 1)) for run in (plain, tiny)]
+    np.testing.assert_allclose(averages[1], averages[0], rtol=1e-10, atol=1e-11)
+
+
+@pytest.mark.parametrize("C", [0.01, 1.0, 1000.0])
+def test_the_average_stands_the_first_steps_of_a_large_c(C):
+    """There w is projected at every step: the scale falls by hundreds of orders, the average must not fall with it."""
+    block, X, y = block_of("float64", seed=13, n=1500, d=12, density=0.5)
+    problem = problem_of(y, "hinge", C)
+    lam, radius = 1.0 / problem.total_cost, math.sqrt(problem.total_cost)
+    run = PegasosRun(problem, X.shape[1], 1)
+    order = np.random.default_rng(0).permutation(1500).astype(np.int32)
+    iterates = reference.pegasos_visit_iterates(X, y, np.zeros(12), 1, lam, order[:, None], radius=radius)
+    for steps in (order[:700], order[700:]):
+        run.make_pass(block, steps)
+        iterates_so_far = iterates[: int(run.state["scalars"][STEPS])]
+        average = run.solver.weights(run.state, np.empty(13))
+        expected = reference.suffix_average(iterates_so_far, 0)
+        np.testing.assert_allclose(average[:-1], expected, rtol=1e-7, atol=1e-7 * np.abs(expected).max())
+    run.solver.end_outer(run.state, 1)
+    np.testing.assert_allclose(
+        run.solver.weights(run.state, average)[:-1], expected, atol=1e-7 * np.abs(expected).max()
+    )
+
+
+def test_pegasos_norm_is_summed_anew():
+    """||v||^2 is exact at a t that is a multiple of 2^20, whatever had become of it."""
+    block, X, y = block_of("float64", seed=6)
+    v, lagged = np.random.default_rng(0).standard_normal((2, X.shape[1] + 1))
+    scalars = np.array([1.0, 12345.0, float(1 << 20), 0.0, 0.0])
+    get_loss("hinge").compiled(pegasos_pass)(
+        block.row_arrays, np.zeros(1, np.int32), 1, Objective(0.0, np.ones(3), ()), 0.0, 1e-3, 1e9,
+        v, lagged, np.empty(0), np.empty(0), scalars, np.empty(1, np.int32), np.empty(1),
+    )  # fmt: skip
+    assert_close(scalars[1], v @ v)
+    assert scalars[STEPS] == 1
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_decision_values_norms_and_sums_of_rows(kind):
+    block, X, y = block_of(kind, seed=9)
+    rng = np.random.default_rng(0)
+    w, c = rng.standard_normal(X.shape[1] + 1), rng.standard_normal(60)
+    c[::7] = 0.0
+    out = np.empty(60)
+    decision_values(*block.matrix, w, 0.3, out)
+    dense = X.toarray().astype(np.float64)
+    assert_close(out, dense @ w[:-1] + 0.3 * w[-1])
+    row_sq_norms(*block.matrix, out)
+    assert_close(out, (dense**2).sum(axis=1))
+    total = w.copy()
+    add_rows(*block.matrix, c, 0.3, total)
+    assert_close(total, w + np.append(c @ dense, 0.3 * c.sum()))
+
+
+@pytest.mark.parametrize("length", [0, 1, 2, 3, 4, 5, 8, 13])
+def test_sum_of_squares_of_any_length(length):
+    x = np.random.default_rng(length).standard_normal(length)
+    assert_close(sum_of_squares(x), float(x @ x))
+
+
+@pytest.mark.parametrize("length", [0, 1, 2, 3, 8, 13])
+def test_sums_of_differences_do_not_cancel(length):
+    rng = np.random.default_rng(length)
+    prior = rng.standard_normal(length) * 1e9
+    w = prior + np.round(rng.standard_normal(length), 3)
+    exact = [Fraction(float(a)) - Fraction(float(b)) for a, b in zip(w, prior, strict=True)]
+    assert squared_distance(w, prior) == pytest.approx(float(sum(d * d for d in exact)), rel=1e-14)
+    expected = float(sum(Fraction(float(a)) * d for a, d in zip(w, exact, strict=True)))
+    assert inner_with_difference(w, w, prior) == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("with_alpha", [True, False])
+@pytest.mark.parametrize("loss", LOSSES)
+def test_certificate_sums(with_alpha, loss, weighted):
+    rng = np.random.default_rng(1)
+    scores, y = rng.standard_normal(50) * 2, np.where(rng.random(50) < 0.3, 1, -1).astype(np.int16)
+    scores[3] = 0.0
+    cost, weights = np.array([0.5, 3.0]), rng.integers(0, 4, 50).astype(float) if weighted else None
+    C_rows = cost[(y > 0).astype(int)] * (weights if weighted else 1.0)
+    alpha = rng.random(50) * np.minimum(C_rows, 1.0)
+    total, gap, inner, magnitude = get_loss(loss).compiled(certificate_sums)(
+        scores, y, weights, alpha if with_alpha else None, np.insert(cost, 1, 0.0), ()
+    )
+    losses = C_rows * reference.loss(y * scores, loss)
+    assert_close(total, losses.sum())
+    if with_alpha:
+        diagonal = reference.box(loss, C_rows)[1]
+        terms = np.stack([losses, 0.5 * diagonal * alpha**2 - alpha, alpha * y * scores])
+        assert (terms.sum(axis=0) >= -1e-15).all()
+        assert_close((gap, inner, magnitude), (terms.sum(), terms[2].sum(), np.abs(terms).sum()))
+    else:
+        assert (gap, inner, magnitude) == (0.0, 0.0, 0.0)
+
+
+def drawn_order(key, n, window):
+    order, spans = np.full(n, -1, np.int32), np.empty(-(-n // window), np.int32)
+    windowed_order(np.uint64(key), n, window, order, spans)
+    return order
+
+
+@pytest.mark.parametrize(("n", "window"), [(1, 1), (7, 7), (100, 100), (100, 30), (96, 32), (50, 1), (5, 99)])
+def test_windowed_order(n, window):
+    window_of = min(window, n)
+    order = drawn_order(17, n, window_of)
+    assert sorted(order) == list(range(n))
+    assert np.array_equal(order, drawn_order(17, n, window_of))
+    spans = order // window_of
+    changes = np.count_nonzero(np.diff(spans)) + 1
+    assert changes == -(-n // window_of), "rows of one window do not stay together"
+    if n > 10:
+        assert not np.array_equal(order, drawn_order(18, n, window_of))
+        assert not np.array_equal(order, np.arange(n))
+
+
+def test_windowed_order_is_uniform():
+    """Each of the 24 orders of 4 rows comes about equally often (chi-squared, far beyond chance)."""
+    counts: dict = {}
+    draws = 4800
+    for key in range(draws):
+        order = tuple(drawn_order(key, 4, 4).tolist())
+        counts[order] = counts.get(order, 0) + 1
+    assert len(counts) == 24
+    chi = sum((count - draws / 24) ** 2 / (draws / 24) for count in counts.values())
+    assert chi < 60  # 23 degrees of freedom: 1 in 30,000
+
+
+def test_keep_active_keeps_the_order():
+    order, active = np.array([4, 2, 0, 3, 1], np.int32), np.array([1, 0, 1, 0, 1], np.uint8)
+    kept = keep_active(order, active)
+    assert order[:kept].tolist() == [4, 2, 0]
+
+
+def test_table_of_ids_equals_a_dict():
+    """Found or added in order of first occurrence, counted, in pieces, over several growths of the slots."""
+    rng = np.random.default_rng(0)
+    few = np.concatenate([rng.integers(0, 60, 200), [0, 2**63 - 1]])
+    ids = rng.choice(np.concatenate([rng.integers(0, 2**63 - 1, 30_000), np.repeat(few, 100)]), 60_000)
+    table, expected = IdTable(10_000_000), {}
+    positions = np.concatenate([table.add(piece) for piece in np.array_split(ids, 7)])
+    for i in ids.tolist():
+        expected.setdefault(i, len(expected))
+    assert len(table) == len(expected) > 10_000
+    assert table.known[: len(table)].tolist() == list(expected)
+    assert positions.tolist() == [expected[i] for i in ids.tolist()]
+    assert np.array_equal(table.counts[: len(table)], np.bincount(positions))
+
+
+def test_index_of_ids_equals_a_dict():
+    rng = np.random.default_rng(1)
+    for n in (0, 1, 2, 5000):
+        known = np.unique(np.concatenate([rng.integers(0, 2**63 - 1, n), np.arange(min(n, 100)) * 64]))
+        rng.shuffle(known)
+        index = IdIndex(len(known)).fill((k, known[k : k + 999]) for k in range(0, len(known), 999))
+        asked = np.concatenate([known[:2000], rng.integers(0, 2**63 - 1, 1000), [0, 2**63 - 1]])
+        expected = {i: position for position, i in enumerate(known.tolist())}
+        assert index.find(asked).tolist() == [expected.get(i, -1) for i in asked.tolist()]
+
+
+@pytest.mark.parametrize("n_features", [3, 256, 257, 70_000, 20_000_000])
+@pytest.mark.parametrize("values", [None, np.float32, np.float64])
+def test_rows_are_renumbered_and_sorted(n_features, values):
+    rng = np.random.default_rng(5)
+    n_known = 20_000
+    new_index = rng.permutation(n_features)[:n_known].astype(np.int32) if n_features > n_known else np.arange(n_known)
+    new_index = np.where((rng.random(n_known) < 0.2) | (new_index >= n_features), -1, new_index).astype(np.int32)
+    new_index = np.append(new_index, np.full(max(0, n_features - n_known), -1, np.int32))
+    lengths = np.array([0, 1, 2, 23, 24, 25, 64, 300, 4000])
+    indptr = np.append(0, np.cumsum(lengths))
+    positions = np.concatenate([rng.choice(n_known, n, replace=False) for n in lengths]).astype(np.int32)
+    stored = None if values is None else rng.normal(size=len(positions)).astype(values)
+    order = rng.permutation(len(lengths))
+    out_lengths, indices = np.empty(len(lengths), np.int64), np.empty(len(positions), np.int32)
+    out_values = None if values is None else np.empty_like(stored)
+    sq_norms = np.empty(len(lengths))
+    keys = np.empty((2, lengths.max()), np.uint64)
+    nnz = renumber_rows(indptr, positions, stored, order, new_index, out_lengths, indices, out_values, sq_norms, keys)
+    assert nnz == out_lengths.sum()
+    ends = np.cumsum(out_lengths)
+    for t, i in enumerate(order):
+        row = positions[indptr[i] : indptr[i + 1]]
+        of_row = np.ones(len(row)) if stored is None else stored[indptr[i] : indptr[i + 1]]
+        expected = sorted((int(new_index[j]), float(v)) for j, v in zip(row, of_row, strict=True) if new_index[j] >= 0)
+        found = slice(ends[t] - out_lengths[t], ends[t])
+        assert indices[found].tolist() == [j for j, _ in expected]
+        if out_values is not None:
+            assert out_values[found].tolist() == [v for _, v in expected]
+        assert sq_norms[t] == pytest.approx(sum(v * v for _, v in expected), rel=1e-12)
+
+
+def test_rows_whose_entries_lie_anywhere_are_told_from_those_of_stores():
+    """By their first entries: it decides only which weights are asked for ahead."""
+    indptr = np.array([0, 0, 1, 4, 200])
+    ascending = np.r_[7, 2, 5, 9, np.arange(196)].astype(np.int32)
+    assert hot_run.py_func(indptr, ascending) == 1
+    falling = ascending.copy()
+    falling[[4, 5]] = 1, 0
+    assert hot_run.py_func(indptr, falling) == UNSORTED_RUN
+    falling = ascending.copy()
+    falling[[190, 191]] = falling[[191, 190]]  # not looked at
+    assert hot_run.py_func(indptr, falling) == 1
+    assert hot_run.py_func(indptr[:1], ascending[:0]) == 1
+
+
+@pytest.mark.parametrize("values", [False, True])
+def test_passes_over_rows_whose_entries_lie_anywhere_have_the_same_bits(values):
+    """Where the order of a row's entries changes no sum: each row has two, one of them its own."""
+    n, d = 40, 40_000
+    rng = np.random.default_rng(0)
+    columns = np.stack([rng.integers(0, 10, n), 39_000 + np.arange(n)], axis=1).astype(np.int32)
+    data = rng.uniform(0.5, 1.5, (n, 2)) if values else np.ones((n, 2))
+    y = np.where(np.arange(n) % 3, 1.0, -1.0)
+    found = []
+    for side in (slice(None), slice(None, None, -1)):
+        matrix = scipy.sparse.csr_matrix(
+            (data[:, side].ravel().copy(), columns[:, side].ravel().copy(), np.arange(0, 2 * n + 1, 2)), shape=(n, d)
+        )
+        matrix.has_sorted_indices = matrix.has_canonical_format = True  # no one sorts them
+        found.append(fit(Matrix(matrix, y), C=1.0, tol=1e-6, schedule="3"))
+        assert np.diff(matrix.indices[:2])[0] * (1 if side.step is None else -1) > 0
+    np.testing.assert_array_equal(found[0].model.weights, found[1].model.weights)
+    assert found[0].certificate == found[1].certificate
+
+
+@pytest.mark.parametrize("n", [1, 2, 15, 16, 17, 31, 33, 64, 100, 300])
+def test_rows_out_of_order_are_sorted_and_joined_in_the_order_of_their_entries(n):
+    rng = np.random.default_rng(n)
+    for most in (3, n, 50 * n):
+        ids = rng.integers(0, most, n)
+        values = rng.standard_normal(n)
+        expected: dict[int, float] = {}
+        for i, v in zip(ids.tolist(), values.tolist(), strict=True):
+            expected[i] = expected[i] + v if i in expected else v
+        indptr = np.array([0, n])
+        row, code, _, _ = close_rows(indptr, 0, 1, ids, values, True, False, False)
+        assert (row, code) == (1, FINE)
+        assert ids[: indptr[1]].tolist() == sorted(expected)
+        assert values[: indptr[1]].tolist() == [expected[i] for i in sorted(expected)]

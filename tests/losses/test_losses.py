@@ -1,0 +1,269 @@
+"""Every loss against its formula: the functions of a row that solvers and certificates are made of."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from reference_losses import LONG, REFERENCES
+from scipy.optimize import brentq, minimize_scalar
+from support.extra_losses import HUBER, HUBER_BY_HELPERS
+from support.training_cases import random_rows, train
+from support.weighted_rows import WeightedMatrix
+
+from blocksvm.base.errors import InputError
+from blocksvm.base.user_code import by_user
+from blocksvm.kernels import inlined
+from blocksvm.kernels.loss_placeholders import value
+from blocksvm.kernels.margins import certificate_sums
+from blocksvm.losses import LOSSES, get_loss
+from blocksvm.losses.loss import REAL_NUMBERS
+from blocksvm.problems.problem import make_problem, problem_settings
+from blocksvm.sources.matrix import Matrix
+
+by_user("no_such_module:LOSS", *(f"support.extra_losses:{name}" for name in ("HUBER", "MISSING", "NOT_A_LOSS")))
+
+COSTS = (0.3, 1.0, 50.0)
+
+
+def test_every_loss_has_its_formula():
+    assert set(LOSSES) <= set(REFERENCES)
+
+
+@pytest.fixture(params=REFERENCES)
+def case(request):
+    """(the loss, its reference)"""
+    return get_loss(request.param), REFERENCES[request.param]
+
+
+def points(reference, seed=0, n=200):
+    """(z, y, c) far and near, and at the kinks."""
+    rng = np.random.default_rng(seed)
+    for _ in range(n):
+        y = float(rng.choice([-1.0, 1.0])) if reference.labels else rng.normal() * 3
+        yield rng.choice([rng.normal(), 30.0 * rng.normal(), 1.0, -1.0, 0.0, y]), y, rng.choice(COSTS)
+
+
+def inside(reference, c, share):
+    """A dual variable: share 0 and 1 are the ends, where they are finite."""
+    low, high = reference.interval(c)
+    low = max(low, -5.0 * c)
+    return low + share * (min(high, low + 10.0 * c) - low)
+
+
+def test_value_and_derivative(case):
+    loss, reference = case
+    p = reference.settings
+    for z, y, c in points(reference):
+        expected = reference.value(LONG(z), LONG(y), LONG(c), p)
+        assert loss.value(z, y, c, p) == pytest.approx(float(expected), rel=1e-13, abs=1e-300)
+        h = LONG(1e-9)
+        left, right = ((reference.value(LONG(z) + s * h, y, c, p) - expected) / (s * h) for s in (-1, 1))
+        assert min(left, right) - 1e-5 * c <= loss.derivative(z, y, c, p) <= max(left, right) + 1e-5 * c
+    assert np.isfinite([loss.value(z, 1.0, 1.0, p) for z in (-1e4, 1e4)]).all()
+
+
+def test_conjugate(case):
+    """The formula, and what it is the formula of: max over z of -a direction z - value."""
+    loss, reference = case
+    p = reference.settings
+    for k, (_, y, c) in enumerate(points(reference)):
+        share = (0.0, 1.0, 0.5, 1e-9)[k] if k < 4 else np.random.default_rng(k).random()
+        a = inside(reference, c, share)
+        expected = float(reference.conjugate(LONG(a), LONG(y), LONG(c), p))
+        assert loss.conjugate(a, y, c, p) == pytest.approx(expected, rel=1e-12, abs=1e-13 * c)
+        if 0.01 < share < 0.99:
+            slope = a * loss.direction(y, p)
+            found = minimize_scalar(
+                lambda z, y=y, c=c, slope=slope: slope * z + float(reference.value(LONG(z), LONG(y), LONG(c), p)),
+                bounds=(-60.0, 60.0), method="bounded", options={"xatol": 1e-10},
+            )  # fmt: skip
+            assert -found.fun == pytest.approx(expected, abs=1e-6 * c)
+    assert loss.conjugate(0.0, 1.0, 1.0, p) == 0.0
+
+
+def test_the_terms_of_the_gap_are_never_negative_and_vanish_at_the_optimum(case):
+    loss, reference = case
+    p = reference.settings
+    for k, (z, y, c) in enumerate(points(reference, 1)):
+        a = inside(reference, c, np.random.default_rng(k).random())
+        direction = loss.direction(y, p)
+        scale = c * (1.0 + abs(z) + abs(y))
+        for dual, most in ((a, np.inf), (-loss.derivative(z, y, c, p) * direction, 1e-12 * scale)):
+            term = loss.value(z, y, c, p) + loss.conjugate(dual, y, c, p) + dual * direction * z
+            assert -1e-13 * scale * 10 <= term <= most
+
+
+def coordinate(reference, a, z, q, y, c):
+    """-D along the coordinate, up to a constant, as a function of the new a."""
+    direction = y if reference.labels else 1.0
+    p = reference.settings
+    return lambda t: (
+        float(reference.conjugate(LONG(t), LONG(y), LONG(c), p)) + direction * z * t + 0.5 * q * (t - a) ** 2
+    )
+
+
+def test_the_step_is_the_minimiser_along_the_coordinate(case):
+    """Repeated at the z that it leads to, as passes do: a loss may stop short of the end in one step."""
+    loss, reference = case
+    p = reference.settings
+    for k, (z, y, c) in enumerate(points(reference, 2)):
+        rng = np.random.default_rng(k)
+        a, q = inside(reference, c, rng.choice([0.0, rng.random(), 1.0])), float(10.0 ** rng.uniform(-3, 2))
+        if not np.isfinite(a):
+            continue
+        direction = loss.direction(y, p)
+        new, at = a, z
+        for _ in range(5):
+            before, new = new, loss.step(new, at, q, y, c, p)
+            at += (new - before) * direction * q
+        low, high = reference.interval(c)
+        assert low <= new <= high
+        along = coordinate(reference, a, z, q, y, c)
+        least = along(new)
+        bottom, top = max(low, min(a, new) - 10.0 * c), min(high, max(a, new) + 10.0 * c)
+        near = new + (top - bottom) * np.array([-1e-3, 1e-3, -1e-6, 1e-6])
+        for t in np.clip(np.concatenate([np.linspace(bottom, top, 400), near]), bottom, top):
+            assert least <= along(t) + 1e-12 * (abs(least) + c * (1.0 + abs(z)))
+        projected, excess = loss.stationarity(new, at, y, c, p)
+        assert abs(projected) <= 1e-6 * (1.0 + abs(z) + q * (abs(a) + c))
+        kink = not reference.labels and new == 0.0 and excess > 0.0
+        assert excess == 0.0 or new in (low, high) or kink
+        assert kink or not (excess > 0.0 and new != low) and not (excess < 0.0 and new != high)
+        for share in (-0.99, 0.99):  # it stays while z moves by less than the excess
+            assert excess == 0.0 or loss.step(new, at + share * excess, q, y, c, p) == new
+
+
+def test_a_row_without_entries_reaches_its_optimum_at_once(case):
+    loss, reference = case
+    p = reference.settings
+    for y in (-1.0, 1.0):
+        for c in COSTS:
+            new = loss.step(0.0, 0.0, 0.0, y, c, p)
+            low, high = reference.interval(c)
+            grid = np.linspace(max(low, -10.0 * c), min(high, 10.0 * c), 1001)
+            along = coordinate(reference, 0.0, 0.0, 0.0, y, c)
+            assert along(new) <= min(map(along, grid)) + 1e-12 * c
+            assert loss.stationarity(new, 0.0, y, c, p)[0] == pytest.approx(0.0, abs=1e-12)
+
+
+def test_the_start_is_allowed_and_others_are_made_so(case):
+    loss, reference = case
+    p = reference.settings
+    for c in COSTS:
+        low, high = reference.interval(c)
+        assert loss.feasible(0.0, 1.0, c, p) == 0.0
+        for a in (-2.0 * c, 0.3 * c, 1e3 * c):
+            assert loss.feasible(a, 1.0, c, p) == min(max(a, low), high)
+
+
+# -- the registry ------------------------------------------------------------------------------------------------------
+
+
+def test_a_loss_of_ones_own_is_named_by_module_and_attribute():
+    assert get_loss("support.extra_losses:HUBER") is HUBER
+    for name, expected in (
+        ("l1", "loss=l1: unknown; choose one of hinge, squared-hinge"),
+        ("no_such_module:LOSS", "cannot be imported"),
+        ("support.extra_losses:MISSING", "cannot be imported"),
+        ("support.extra_losses:NOT_A_LOSS", "is no Loss"),
+        ("support.extra_losses:", "unknown; choose one of"),
+    ):
+        with pytest.raises(InputError, match=expected):
+            get_loss(name)
+
+
+@inlined
+def half_value(z, y, c, p):
+    return 0.5 * value(z, y, c, p)
+
+
+def doubled(scores, y, p):
+    total = 0.0
+    for i in range(scores.shape[0]):
+        total += 4.0 * half_value(scores[i], y[i], 1.0, p)
+    return total
+
+
+def test_helpers_of_a_loss_and_of_a_loop_call_the_loss_s_own():
+    rng = np.random.default_rng(5)
+    scores, y, alpha = 2.0 * rng.normal(size=30), rng.normal(size=30), 0.2 * rng.normal(size=30)
+    p, cost = REFERENCES["support.extra_losses:HUBER"].settings, np.ones(3)
+    plain, helped = ((loss.compiled(certificate_sums), loss.compiled(doubled)) for loss in (HUBER, HUBER_BY_HELPERS))
+    values = 2.0 * sum(HUBER.value(z, t, 1.0, p) for z, t in zip(scores, y, strict=True))
+    for sums, twice in (plain, helped):
+        np.testing.assert_allclose(sums(scores, y, None, alpha, cost, p), plain[0](scores, y, None, alpha, cost, p))
+        assert twice(scores, y, p) == pytest.approx(values)
+
+
+def problem_from(source, **settings):
+    return make_problem(problem_settings(settings).resolve(settings, "dual-cd"), 0.0, source)
+
+
+def test_a_losss_own_settings_belong_to_its_problem():
+    source, name = Matrix(*random_rows()), "epsilon-insensitive"
+    problem = problem_from(source, loss=name, epsilon=0.25, C=2.0)
+    assert problem.own == (0.25,)
+    assert problem.cost.tolist() == [2.0, 2.0]
+    assert problem.cost_by_sign().tolist() == [2.0, 2.0, 2.0]
+    assert problem.total_cost == 2.0 * source.n_samples
+    assert problem_from(source, loss=name).own == (0.1,)
+    for settings, expected in (
+        ({"loss": name, "epsilon": -1.0}, "epsilon=-1: must be 0 or more"),
+        ({"loss": "hinge", "epsilon": 0.25}, "epsilon: dual-cd has no use for it"),
+        ({"loss": name, "class_weight": "balanced"}, "class_weight=balanced: epsilon-insensitive has no classes"),
+    ):
+        with pytest.raises(InputError, match=expected):
+            problem_from(source, **settings)
+    source.n_unlabelled = 3
+    with pytest.raises(InputError, match="3 rows have no target"):
+        problem_from(source, loss=name)
+
+
+# -- through the solver ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("settings", [{}, {"class_weight": "balanced", "bias": 0.5}, {"lam": 0.02}])
+def test_a_weight_is_that_many_copies_of_the_row(loss, settings):
+    X, y = random_rows(n=90, d=12, seed=5)
+    if get_loss(loss).targets == REAL_NUMBERS:
+        y = X @ np.random.default_rng(4).normal(size=12) + y
+        settings = {name: value for name, value in settings.items() if name != "class_weight"}
+    weights = np.random.default_rng(2).integers(0, 4, 90).astype(float)
+    weights[:2] = 1.0
+    copies = np.repeat(np.arange(90), weights.astype(int))
+    run = {"loss": loss, "schedule": "10", "tol": 1e-9, "max_outer": 5000, **settings}
+    weighted = train(WeightedMatrix(X, y, weights, chunk_rows=np.arange(0, 90, 10)), block_chunks=3, **run)
+    copied = train(Matrix(X[copies], y[copies]), **run)
+    assert weighted.result.status == copied.result.status == "converged"
+    assert weighted.loop.plan.solver.problem.total_cost == pytest.approx(
+        copied.loop.plan.solver.problem.total_cost, rel=1e-14
+    )
+    assert weighted.result.certificate.primal == pytest.approx(copied.result.certificate.primal, rel=3e-9)
+    np.testing.assert_allclose(weighted.w, copied.w, atol=1e-3 * np.abs(copied.w).max())
+    assert not weighted.alpha[weights == 0].any()
+
+
+def test_weights_of_rows_must_leave_two_classes():
+    X, y = random_rows(n=20)
+    with pytest.raises(InputError, match="all rows of label -1 have weight 0; training needs two classes"):
+        problem_from(WeightedMatrix(X, y, (y > 0).astype(float)))
+
+
+def test_weighted_rows_in_the_certificate():
+    rng = np.random.default_rng(4)
+    scores, y, weights = rng.normal(size=30), rng.choice([-1, 1], 30).astype(np.int16), rng.integers(0, 3, 30)
+    copies = np.repeat(np.arange(30), weights)
+    cost, alpha = np.array([0.5, 0.0, 2.0]), rng.random(30) * 0.4 * weights
+    for name in LOSSES:
+        sums, p = get_loss(name).compiled(certificate_sums), REFERENCES[name].settings
+        found = sums(scores, y, weights.astype(float), alpha, cost, p)
+        shares = alpha[copies] / weights[copies]
+        np.testing.assert_allclose(found, sums(scores[copies], y[copies], None, shares, cost, p), rtol=1e-12)
+
+
+def test_brackets_of_this_oracle():
+    """The coordinate function's derivative changes its sign at the minimiser that the grid finds."""
+    along = coordinate(REFERENCES["squared-hinge"], 0.5, 0.3, 2.0, 1.0, 1.0)
+    root = brentq(lambda t: (along(t + 1e-5) - along(t - 1e-5)) / 2e-5, 0.0, 5.0)
+    assert root == pytest.approx(get_loss("squared-hinge").step(0.5, 0.3, 2.0, 1.0, 1.0, ()), abs=1e-6)

@@ -1,0 +1,150 @@
+"""Probabilities of decision values that are none: fitted to held-out rows, kept in the model, told by predict."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import scipy.optimize
+from scipy import sparse
+from support.fold_cases import dense, looped
+from support.training_cases import make_store, random_rows, run_in_process, svmlight
+
+from blocksvm.base.errors import InputError
+from blocksvm.commands.info import main as info_main
+from blocksvm.commands.predict import main as predict_main
+from blocksvm.commands.train import main as train_main
+from blocksvm.model.model_file import load_model
+from blocksvm.sources.matrix import Matrix
+from blocksvm.store.descriptions import parse
+from blocksvm.store.hdf5_files import open_hdf5, read_meta
+from blocksvm.training.train_settings import TrainSettings
+from blocksvm.validation.calibration import FOLDS, binned, calibrated, isotonic, platt
+from blocksvm.validation.folds import folds_of
+
+
+@pytest.fixture(scope="module")
+def counted():
+    """(values rising, weights of the negative and of the positive rows)"""
+    rng = np.random.default_rng(0)
+    values = np.unique(np.round(rng.normal(scale=2.0, size=300), 3))
+    positive = rng.binomial(4, 1.0 / (1.0 + np.exp(-(1.5 * values - 0.5)))).astype(float)
+    return values, 4.0 - positive + (positive == 4.0) * 0.5, positive
+
+
+def test_platt_s_sigmoid_has_the_largest_likelihood(counted):
+    values, negative, positive = counted
+    n, p = negative.sum(), positive.sum()
+    high, low = (p + 1) / (p + 2), 1 / (n + 2)
+
+    def loss(ab):
+        P = 1.0 / (1.0 + np.exp(-(ab[0] * values + ab[1])))
+        right = positive * (high * np.log(P) + (1 - high) * np.log1p(-P))
+        return -np.sum(right + negative * (low * np.log(P) + (1 - low) * np.log1p(-P)))
+
+    best = scipy.optimize.minimize(loss, [1.0, 0.0], method="BFGS", options={"gtol": 1e-6})
+    found = platt(values, negative, positive)
+    assert found["kind"] == "platt"
+    assert [found["slope"], found["intercept"]] == pytest.approx(best.x, rel=1e-4)
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_platt_where_the_classes_are_apart(sign):
+    """The targets a little inside of 0 and 1 keep the slope finite."""
+    values = np.array([-2.0, -1.0, 1.0, 2.0])
+    negative, positive = np.array([5.0, 5.0, 0.0, 0.0]), np.array([0.0, 0.0, 5.0, 5.0])
+    found = platt(sign * values, negative, positive)
+    assert 0.0 < sign * found["slope"] < 50.0
+    assert found["intercept"] == pytest.approx(0.0, abs=1e-6)
+
+
+def test_the_isotonic_function_is_scikit_learn_s(counted):
+    peer = pytest.importorskip("sklearn.isotonic")
+    values, negative, positive = counted
+    weights = negative + positive
+    theirs = peer.IsotonicRegression(out_of_bounds="clip").fit(values, positive / weights, sample_weight=weights)
+    found = isotonic(values, negative, positive)
+    at = np.linspace(-8.0, 8.0, 500)
+    np.testing.assert_allclose(np.interp(at, found["values"], found["probabilities"]), theirs.predict(at), atol=1e-9)
+
+
+def test_values_are_counted_within_their_bins():
+    rng = np.random.default_rng(1)
+    values, positive, weights = rng.normal(size=500), rng.random(500) < 0.4, rng.random(500)
+    found, negative, more = binned(values, positive, weights)
+    assert (np.diff(found) > 0).all()
+    assert negative.sum() == pytest.approx(weights[~positive].sum())
+    assert more.sum() == pytest.approx(weights[positive].sum())
+    assert (negative + more) @ found == pytest.approx(weights @ values)
+
+
+def test_the_rows_have_not_been_seen_by_the_models_that_value_them():
+    X, y = random_rows(n=400, d=30, seed=3)
+    source = Matrix(X, y)
+    asked = TrainSettings.of(C=0.5, bias=1.0, tol=1e-6, schedule="4", max_outer=5000)
+    found = calibrated(source, asked, "platt")
+    folds = folds_of(source, FOLDS, 0)
+    W = looped(source, folds, [0.5]).result.w
+    z = np.einsum("ij,ij->i", dense(X), W[folds.of_rows])
+    order = np.argsort(z)
+    exact = platt(z[order], (y[order] < 0).astype(float), (y[order] > 0).astype(float))
+    assert found["slope"] == pytest.approx(exact["slope"], rel=1e-2)
+    assert found["intercept"] == pytest.approx(exact["intercept"], abs=1e-2)
+
+
+@pytest.mark.parametrize("kind", ["platt", "isotonic"])
+def test_from_train_to_predict(tmp_path, capsys, kind):
+    X, y = random_rows(n=600, d=20, seed=2)
+    store = make_store(tmp_path, X[:400], y[:400], chunk_nonzeros=128)
+    (tmp_path / "new.svm").write_text(svmlight(X[400:], y[400:]))
+    model = tmp_path / "m.h5"
+    code, out, err = run_in_process(capsys, train_main, store, model, "--calibrate", kind, "-C", "0.3")
+    assert code == 0, err
+    assert f"probabilities calibrated on rows held out: {kind}" in out
+    assert f"calibrated on rows held out: {kind}" in run_in_process(capsys, info_main, model)[1]
+    code, out, err = run_in_process(capsys, predict_main, model, tmp_path / "new.svm", "--probabilities")
+    assert code == 0, err
+    told = np.array([line.split() for line in out.splitlines()], dtype=float)
+    np.testing.assert_allclose(told.sum(axis=1), 1.0, atol=1e-12)
+    loaded = load_model(model)
+    given = sparse.hstack([sparse.csr_matrix((200, 1)), X[400:]]).tocsr()  # the text's ids count from 1
+    given = given.astype(np.float32)  # as predict reads the text, in the dtype of the store
+    np.testing.assert_allclose(loaded.predict_proba(given), told, atol=1e-6)
+    right = np.where(y[400:] > 0, told[:, 1], told[:, 0])
+    if (right > 0).all():
+        assert f"log-loss {-np.log(right).mean():.6f}" in err
+    rate = np.mean(y > 0)
+    assert np.mean((1 - right) ** 2) < rate * (1 - rate)  # better than knowing the classes' shares
+    order = np.argsort(loaded.decision_function(given))
+    assert (np.diff(told[order, 1]) >= -1e-9).all()
+
+
+def test_a_damaged_calibration_is_told(tmp_path, capsys):
+    X, y = random_rows(n=200, d=10, seed=2)
+    store, model = make_store(tmp_path, X, y), tmp_path / "m.h5"
+    assert run_in_process(capsys, train_main, store, model, "--calibrate", "isotonic")[0] == 0
+    with open_hdf5(model, "model") as file:
+        meta = read_meta(file)
+    falling = {"kind": "isotonic", "values": [2.0, 1.0], "probabilities": [0.0, 1.0]}
+    for wrong in (falling, {"kind": "other"}, {"kind": "platt", "slope": None, "intercept": 0.0}, [1.0]):
+        with pytest.raises(ValueError, match="calibration"):
+            parse(json.dumps(meta | {"calibration": wrong}).encode(), "model")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (("--solver", "pegasos"), "is for dual-cd on rows of two classes"),
+        (("--bias", "free"), "without a free bias"),
+        (("--lambda", "0.1"), "needs -C in the place of --lambda"),
+    ],
+)
+def test_what_cannot_be_is_refused(tmp_path, capsys, arguments, expected):
+    X, y = random_rows(n=60, d=10, seed=2)
+    store = make_store(tmp_path, X, y)
+    code, _, err = run_in_process(capsys, train_main, store, tmp_path / "m.h5", "--calibrate", "platt", *arguments)
+    assert code == 2
+    assert expected in err.splitlines()[-1]
+    with pytest.raises(InputError, match="is for rows of two classes"):
+        calibrated(Matrix(X, np.arange(60) % 3), TrainSettings.of(), "platt")

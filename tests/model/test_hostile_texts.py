@@ -1,0 +1,217 @@
+"""Labels and texts of files on terminals and in lines: nothing of a file moves a cursor or breaks a line."""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+
+import numpy as np
+import pytest
+import scipy.sparse
+from support.file_cases import described, put, rewrite_meta, sentences, texts_of
+
+import blocksvm
+from blocksvm.base.errors import CONTROLS, InputError, printable, shown_lines
+from blocksvm.base.labels import label_text
+from blocksvm.cli.display.line import Line
+from blocksvm.cli.standard import Diagnostics, Results, drawing
+from blocksvm.commands import cv, export, info, predict, split, stream, structure, train
+from blocksvm.model.model_file import load_model
+
+EVIL = "a\x1b[31m\nb\r\u2028\x9b\u202ec"
+ESCAPED = r"a\x1b[31m\nb\r\u2028\x9b\u202ec"
+ROWS = "".join(f"{1 if i % 3 else -1} {i % 7 + 2}:{i % 5 + 0.5} {i % 2}:{1 + i % 3}\n" for i in range(40))
+
+
+def sound(text: str) -> bool:
+    return CONTROLS.search(text.replace("\n", "")) is None
+
+
+def test_control_characters_are_shown_as_escapes():
+    assert printable(EVIL) == label_text(EVIL) == ESCAPED
+    assert shown_lines("one\ntwo\x1b[0m\tthree é 日本 \U0001f600") == "one\ntwo\\x1b[0m\tthree é 日本 \U0001f600"
+    assert printable("\udcff") == r"\udcff"  # of a file's name that is not UTF-8
+    assert label_text((EVIL, "b")) == f"{ESCAPED},b"
+    assert str(InputError(f"no {EVIL}")) == "no " + ESCAPED.replace(r"\n", "\n")
+
+
+def test_streams_escape_what_is_not_theirs():
+    for kind in (Diagnostics, Results):
+        inner = io.StringIO()
+        stream = kind(inner)
+        print(f"row {EVIL}", file=stream)
+        drawing(stream).write("\r\x1b[1m")
+        assert inner.getvalue() == "row " + ESCAPED.replace(r"\n", "\n") + "\n\r\x1b[1m"
+    inner = io.StringIO()
+    line = Line(Diagnostics(inner), quiet=False)
+    line.terminal, line.last = True, -1e9
+    line.show(f"row {EVIL}")
+    line.close()
+    assert inner.getvalue() == f"\rrow {ESCAPED}\r{' ' * (4 + len(ESCAPED))}\r"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("texts")
+    (folder / "rows.svm").write_text(ROWS)
+    (folder / "words.vw").write_text(ROWS.replace("-1 ", "ham | ").replace("1 ", "spam | ", 0))
+    (folder / "columns").write_text(sentences(1, 30))
+    (folder / "words.csv").write_text(
+        "label,a,b\n" + "".join(f"{'ham' if i % 3 else 'spam'},{i % 4},{i % 5}\n" for i in range(40))
+    )
+    for arguments in ("rows.svm numbers.h5", "words.csv words.h5"):
+        assert split.main([str(folder / name) for name in arguments.split()] + ["--quiet"]) == 0
+    for name in ("numbers", "words"):
+        assert (
+            train.main([str(folder / f"{name}.h5"), str(folder / f"{name}-model.h5"), "--max-outer", "2", "--quiet"])
+            == 0
+        )
+    assert (
+        structure.main(
+            ["train", str(folder / "columns"), str(folder / "tags.h5"), "--task", "tags", "--epochs", "1", "--quiet"]
+        )
+        == 0
+    )
+    return folder
+
+
+READERS = {
+    "words-model.h5": [
+        (info, "{0}"), (info, "{0} --top 2"), (info, "{0} --json"), (predict, "{0} words.csv"),
+        (predict, "{0} words.h5 out"), (predict, "{0} words.csv out --scores"),
+        (export, "{0} out --format table"), (train, "words.h5 out --warm-start {0}"),
+        (train, "words.h5 out --prior {0}"),
+    ],
+    "words.h5": [
+        (info, "{0}"), (info, "{0} --json"), (train, "{0} out --max-outer 1"), (predict, "words-model.h5 {0} out"),
+        (split, "words.csv {0} --append"), (cv, "{0} -C 1 --folds 2"),
+    ],
+    "tags.h5": [(info, "{0}"), (structure, "predict {0} columns out"), (structure, "evaluate {0} columns")],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", READERS)
+def test_no_text_of_a_description_reaches_a_terminal_as_it_is(folder, tmp_path, run_in_process, monkeypatch, kind):
+    here = tmp_path / "here"
+    shutil.copytree(folder, here)
+    places = texts_of(described(folder / kind)) + ([("labels", 0)] if kind == "words-model.h5" else [])
+    told = exact = 0
+    for place in dict.fromkeys(places):
+        for command, arguments in READERS[kind]:
+            shutil.copy(folder / kind, here / kind)
+            (here / "out").unlink(missing_ok=True)
+            rewrite_meta(here / kind, lambda meta, place=place: put(meta, place, EVIL))
+            names = [here / kind if word == "{0}" else here / word if (here / word).exists() or word == "out" else word
+                     for word in arguments.split()]  # fmt: skip
+            done = run_in_process(command.main, *names)
+            assert done.code in (0, 2), (place, arguments, done.err)
+            assert sound(done.out + done.err), (place, arguments, done.out, done.err)
+            if done.code == 2:
+                assert done.last_line.startswith("blocksvm.")
+            if "--json" in arguments and done.code == 0:
+                exact += EVIL in texts_in(json.loads(done.out))
+            told += ESCAPED in done.out
+    assert told > 0
+    assert exact > 0 or kind == "tags.h5"
+
+
+def texts_in(told) -> set[str]:
+    inner = told.values() if isinstance(told, dict) else told if isinstance(told, list) else ()
+    return {told} if isinstance(told, str) else {text for one in inner for text in texts_in(one)}
+
+
+def test_a_prediction_stays_a_line(folder, tmp_path, run_in_process):
+    model = tmp_path / "m.h5"
+    shutil.copy(folder / "words-model.h5", model)
+    rewrite_meta(model, lambda meta: meta.update(labels=["a\nb", "spam"]))
+    done = run_in_process(predict.main, model, folder / "words.csv", tmp_path / "out", "--quiet")
+    assert done.code == 0, done.err
+    lines = (tmp_path / "out").read_text().splitlines()
+    assert len(lines) == 40 and set(lines) <= {r"a\nb", "spam"}
+    assert load_model(model).labels == ("a\nb", "spam")  # in Python they are as they are
+
+
+# -- labels that are none ----------------------------------------------------------------------------------------------
+
+
+def rows_with(folder, label: float, words: str | None = None):
+    """A file of each kind of format, whose fourth row has this label: (name, options)."""
+    X = scipy.sparse.random(20, 5, 0.5, format="csr", random_state=0)
+    y = np.array([1.0, -1.0] * 10)
+    y[3] = label
+    np.savez(folder / "m.npz", data=X.data, indices=X.indices, indptr=X.indptr, shape=X.shape, format=b"csr", labels=y)
+    np.save(folder / "m.npy", np.c_[y, X.toarray()])
+    text = str(label)
+    own = [text if i == 3 else str(i % 2) for i in range(20)]
+    (folder / "m.svm").write_text("".join(f"{w} 1:{i}.5\n" for i, w in enumerate(own)))
+    (folder / "m.csv").write_text("label,a\n" + "".join(f"{w},{i}\n" for i, w in enumerate(own)))
+    (folder / "m.vw").write_text("".join(f"{w} | a b:{i}\n" for i, w in enumerate(own)))
+    (folder / "m.sets").write_text("".join(f"{w},7 1:{i}\n" for i, w in enumerate(own)))
+    (folder / "m.docs").write_text("".join(f"{w}\thello {i}\n" for i, w in enumerate(own)))
+    found = [("m.npz", "--label labels"), ("m.npy", "--label 1"), ("m.svm", ""), ("m.csv", ""), ("m.vw", "--format vw"),
+             ("m.sets", "--format multilabel"), ("m.docs", "--format documents")]  # fmt: skip
+    arrow = pytest.importorskip("pyarrow")
+    from pyarrow import feather, parquet
+
+    table = arrow.table({"label": y, "a": np.arange(20.0)})
+    parquet.write_table(table, folder / "m.parquet")
+    feather.write_feather(table, folder / "m.arrow", compression="uncompressed")
+    return [*found, ("m.parquet", ""), ("m.arrow", "")]
+
+
+@pytest.mark.parametrize("label", [np.inf, -np.inf])
+def test_infinite_labels_are_refused_by_every_format(tmp_path, run_in_process, label):
+    for name, options in rows_with(tmp_path, label):
+        line = 5 if name == "m.csv" else 4
+        done = run_in_process(split.main, tmp_path / name, tmp_path / "s.h5", *options.split(), "--overwrite")
+        assert done.code == 2, (name, done.err)
+        assert f"{name}:{line}: " in done.last_line and "not a finite number" in done.last_line, (name, done.last_line)
+        targets = ("--targets", "sets", "--labels", "0,1,7") if name == "m.sets" else ("--targets", "numbers")
+        done = run_in_process(stream.main, tmp_path / name, "--learner", "pa1", *targets, *options.split())
+        assert done.code == 2 and f"{name}:{line}: " in done.last_line, (name, done.err)
+        assert "finite" in done.last_line or "none of" in done.last_line, (name, done.last_line)
+
+
+def test_labels_with_line_breaks_are_refused_where_they_stand(tmp_path, run_in_process):
+    (tmp_path / "m.csv").write_bytes(b'label,a\nham,1\n"ha\rm",2\nspam,3\n')
+    done = run_in_process(split.main, tmp_path / "m.csv", tmp_path / "s.h5")
+    assert (done.code, sound(done.err)) == (2, True)
+    assert "m.csv:3: " in done.last_line
+    (tmp_path / "m.docs").write_text("ham\thello\nsp\x1bam\tyou\nham\tthere\n")
+    done = run_in_process(split.main, tmp_path / "m.docs", tmp_path / "s.h5", "--format", "documents")
+    assert (done.code, sound(done.err)) == (2, True)
+    assert r"m.docs:2: the label 'sp\x1bam' has a line break" in done.last_line
+    assert not (tmp_path / "s.h5").exists()
+
+
+@pytest.mark.parametrize(
+    ("y", "says"),
+    [
+        ([1.0, np.inf, -1.0], "row 1 of y: the label inf is not a finite number"),
+        (["a", "b", "c\n"], "row 2 of y: the label 'c.n' has a line break"),
+        ([("a",), ("b\x1b",), ()], "row 1 of y: the label .* has a line break"),
+        ([(1.0,), (2.0,), (np.nan,)], "row 2 of y: the label nan is not a finite number"),
+    ],
+)
+def test_labels_given_in_python(y, says):
+    with pytest.raises(InputError, match=says):
+        blocksvm.fit(scipy.sparse.identity(3, format="csr"), y)
+
+
+def test_batches_of_an_iterator_are_checked(tmp_path):
+    from blocksvm.estimators import LinearSVR
+
+    X = np.eye(4)
+    with pytest.raises(InputError, match="row 1 of the batches: the label inf is not a finite number"):
+        LinearSVR().fit(iter([(X, np.array([1.0, np.inf, 2.0, 3.0]))]))
+
+
+def test_a_stream_that_skips_bad_lines_skips_a_label_that_is_none(tmp_path, run_in_process):
+    rows = tmp_path / "rows.svm"
+    rows.write_text("1 1:1\ninf 1:2\n-1 2:1\nnan 2:1\n1 1:1\n")
+    done = run_in_process(stream.main, rows, "--learner", "pa1", "--skip-bad", "--json", "--quiet")
+    assert done.code == 0, done.err
+    assert json.loads(done.out)["skipped"] == 2
+    refused = run_in_process(stream.main, rows, "--learner", "pa1", "--quiet")
+    assert refused.code == 2 and f"{rows}:2: the label 'inf' is not a finite number" in refused.err

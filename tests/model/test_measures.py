@@ -1,0 +1,247 @@
+"""What predictions are worth: every measure beside scikit-learn's, added up in pieces of any size."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn import metrics
+from support.training_cases import make_store, random_rows, run_in_process, svmlight
+
+from blocksvm.base.errors import InputError
+from blocksvm.commands.predict import main as predict_main
+from blocksvm.commands.train import main as train_main
+from blocksvm.conversion.convert import write_store
+from blocksvm.model.measures import ClassMeasures, RealMeasures
+from blocksvm.model.model_file import load_model
+from blocksvm.model.probabilities import each, logistic, one_of_several
+from blocksvm.model.scoring import Scores
+from blocksvm.sources.matrix import Matrix
+from blocksvm.training.fit import fit
+
+
+def counted(measures, values, classes, labels, pieces=7):
+    """The measures after the rows have come in pieces."""
+    for part in np.array_split(np.arange(len(labels)), pieces):
+        measures.count(Scores(None if values is None else values[part], classes[part], labels[part]))
+    return measures
+
+
+def binary(n=900, seed=0, ties=True):
+    """(decision values, classes, labels 3 and 7)"""
+    rng = np.random.default_rng(seed)
+    labels = rng.choice([3.0, 7.0], n, p=[0.7, 0.3])
+    values = rng.normal(size=n) * 3 + (labels == 7.0)
+    if ties:
+        values[: n // 2] = np.round(values[: n // 2])
+        values[:5] = 0.0, -0.0, np.inf, -np.inf, 1e300
+    return values, (values > 0.0).astype(np.int64), labels
+
+
+@pytest.mark.parametrize("pieces", [1, 7])
+def test_two_classes(pieces):
+    values, classes, labels = binary()
+    found = counted(ClassMeasures((3.0, 7.0)), values, classes, labels, pieces)
+    predicted = np.array([3.0, 7.0])[classes]
+    precision, recall, f1, _ = metrics.precision_recall_fscore_support(labels, predicted)
+    np.testing.assert_allclose(found.by_class(), (precision, recall, f1), rtol=1e-14)
+    lines = found.sentences()
+    assert lines[0].startswith(f"accuracy {metrics.accuracy_score(labels, predicted):.6f} (")
+    balanced, macro = metrics.balanced_accuracy_score(labels, predicted), metrics.f1_score(labels, predicted, average="macro", pos_label=None)  # fmt: skip # noqa: E501
+    assert lines[1].startswith(f"balanced accuracy {balanced:.6f}, macro F1 {macro:.6f}, ROC AUC ")
+    area, error = found.curve.area()
+    expected = metrics.roc_auc_score(labels == 7.0, np.clip(values, -1e30, 1e30))
+    assert abs(area - expected) <= error
+    assert lines[3].split() == [
+        "3",
+        f"{precision[0]:.4f}",
+        f"{recall[0]:.4f}",
+        f"{f1[0]:.4f}",
+        str((labels == 3).sum()),
+    ]
+
+
+def test_the_area_under_the_curve_is_within_its_error():
+    """Near values fall together, at every scale and sign; the bound holds, and is small where values spread."""
+    for scale, seed in ((1e-30, 0), (1.0, 1), (1e25, 2)):
+        values, classes, labels = binary(4000, seed, ties=False)
+        found = counted(ClassMeasures((3.0, 7.0)), scale * values, classes, labels)
+        area, error = found.curve.area()
+        assert abs(area - metrics.roc_auc_score(labels == 7.0, values)) <= error < 2e-3
+    same = counted(ClassMeasures((3.0, 7.0)), np.full(4000, 0.25), classes, labels)
+    assert same.curve.area() == (0.5, 0.5)
+    assert "ROC AUC 0.500000 (within 0.5)" in same.sentences()[1]
+    one = counted(ClassMeasures((3.0, 7.0)), values[labels == 3], classes[labels == 3], labels[labels == 3])
+    assert one.curve.area() is None
+    assert "ROC AUC" not in one.sentences()[1]
+
+
+def test_more_classes_labels_that_are_strings_and_some_unknown():
+    rng = np.random.default_rng(1)
+    names = np.array(["a", "b", "c", "d"], dtype=object)
+    labels, classes = names[rng.integers(0, 3, 500)], rng.integers(0, 3, 500)
+    labels[:20], labels[20:25] = "other", None
+    found = counted(ClassMeasures(("a", "b", "c", "d")), None, classes, labels)
+    there = np.array([label is not None for label in labels])
+    true, predicted = labels[there].tolist(), names[classes][there].tolist()
+    precision, recall, f1, _ = metrics.precision_recall_fscore_support(
+        true, predicted, labels=["a", "b", "c"], zero_division=np.nan
+    )
+    np.testing.assert_allclose(np.array(found.by_class())[:, :3], (precision, recall, f1), rtol=1e-14)
+    assert np.isnan(np.array(found.by_class())[:, 3]).all()
+    lines = found.sentences()
+    assert lines[0].startswith(f"accuracy {metrics.accuracy_score(true, predicted):.6f} (")
+    assert "20 of 495 labelled rows have a label (other)" in lines[1]
+    assert lines[-1].split() == ["d", "-", "-", "-", "0"]
+
+
+def test_probabilities():
+    values, classes, labels = binary(ties=False)
+    found = counted(ClassMeasures((3.0, 7.0), logistic), values, classes, labels)
+    p = 1.0 / (1.0 + np.exp(-values))
+    lines = found.sentences()
+    expected = (
+        f"log-loss {metrics.log_loss(labels == 7, p):.6f}, Brier score {metrics.brier_score_loss(labels == 7, p):.6f}"
+    )
+    assert expected in lines
+    table = lines[lines.index(expected) + 2 :]
+    for k, line in enumerate(table):
+        chosen = np.minimum((p * 10).astype(int), 9) == k
+        mean, observed = p[chosen].mean(), (labels[chosen] == 7).mean()
+        assert line.split()[3:6] == [f"{mean:.4f}", f"{observed:.4f}", f"{chosen.sum():,}"]
+    np.testing.assert_allclose(logistic(np.array([-1e4, -30.0, 0.0, 2.0, 1e4]))[:, 1],
+                               [0.0, np.exp(-30) / (1 + np.exp(-30)), 0.5, 1 / (1 + np.exp(-2)), 1.0],
+                               rtol=1e-14)  # fmt: skip
+    np.testing.assert_allclose(logistic(values).sum(axis=1), 1.0, rtol=1e-15)
+
+
+def test_real_numbers_far_from_zero():
+    rng = np.random.default_rng(0)
+    targets = 1e6 + rng.normal(size=800)
+    values = targets + 0.1 * rng.normal(size=800)
+    labels = np.where(rng.random(800) < 0.1, np.nan, targets)
+    found = counted(RealMeasures(), values, np.zeros(800, int), labels)
+    there = ~np.isnan(labels)
+    (line,) = found.sentences()
+    figures = [float(x) for x in re.search(r"error (\S+), mean absolute error (\S+), R2 (\S+) ", line).groups()]
+    assert figures == pytest.approx([
+        metrics.root_mean_squared_error(labels[there], values[there]),
+        metrics.mean_absolute_error(labels[there], values[there]), metrics.r2_score(labels[there], values[there]),
+    ], abs=1e-6)  # fmt: skip
+    assert counted(RealMeasures(), values, np.zeros(800, int), np.full(800, np.nan)).sentences() == []
+
+
+# -- the command -----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def fitted(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("measures")
+    X, y = random_rows(n=200, d=15, seed=2)
+    for loss in ("logistic", "hinge"):
+        store = make_store(folder, X, y, name=loss)
+        model = fit(X, y, loss=loss, tol=1e-4)
+        from blocksvm.store.reader import open_store
+
+        with open_store(store) as source:
+            fit(source, loss=loss, tol=1e-4, bias=1.0).save(folder / f"{loss}.model.h5")
+    return folder, X, y, model
+
+
+def test_predict_writes_probabilities_and_says_what_they_are_worth(fitted, capsys):
+    folder, X, y, _ = fitted
+    model = load_model(folder / "logistic.model.h5")
+    from scipy import sparse
+
+    by_id = sparse.hstack([sparse.csr_matrix((200, 1)), X]).tocsr()
+    expected = model.predict_proba(by_id)
+    for source in (folder / "logistic.svm", folder / "logistic.h5"):
+        out_file = folder / "p.txt"
+        code, out, err = run_in_process(
+            capsys, predict_main, folder / "logistic.model.h5", source, out_file, "--probabilities", "--overwrite"
+        )
+        assert code == 0, err
+        np.testing.assert_allclose(np.loadtxt(out_file), expected, rtol=1e-6)
+        told = float(out.partition("log-loss ")[2].split(",")[0].split()[0])
+        assert told == pytest.approx(metrics.log_loss(y == 1, expected[:, 1]), abs=1e-5)
+        assert f"ROC AUC {metrics.roc_auc_score(y, expected[:, 1]):.4f}"[:-1] in out
+
+
+def test_probabilities_of_a_loss_that_has_none(fitted, capsys):
+    folder, X, *_ = fitted
+    model = folder / "hinge.model.h5"
+    code, _, err = run_in_process(capsys, predict_main, model, folder / "hinge.svm", "--probabilities")
+    assert code == 2
+    assert "its decision values are no probabilities" in err
+    assert "--loss logistic" in err
+    with pytest.raises(InputError, match="loss=logistic"):
+        load_model(model).predict_proba(X)
+    code, _, err = run_in_process(capsys, predict_main, model, folder / "hinge.svm", "--probabilities", "--scores")
+    assert code == 2
+
+
+def test_little_memory_does_without_the_curve(fitted, capsys):
+    folder, *_ = fitted
+    answer = {}
+    for memory in ("8MB", "1GB"):
+        code, out, err = run_in_process(capsys, predict_main, folder / "hinge.model.h5", folder / "hinge.svm",
+                                        folder / "q.txt", "--overwrite", "--memory", memory)  # fmt: skip
+        assert code == 0, err
+        answer[memory] = out
+    assert "ROC AUC" in answer["1GB"]
+    assert "ROC AUC" not in answer["8MB"]
+    assert "balanced accuracy" in answer["8MB"]
+
+
+def test_a_model_of_regression_has_none(tmp_path, capsys):
+    X, y = random_rows(n=60, d=10)
+    (tmp_path / "t.svm").write_text(svmlight(X, X @ np.arange(10.0)))
+    store = make_store(tmp_path, (tmp_path / "t.svm").read_text())
+    code, _, err = run_in_process(
+        capsys, train_main, store, tmp_path / "m.h5", "--loss", "squared-epsilon-insensitive", "--quiet"
+    )
+    assert code == 0, err
+    code, _, err = run_in_process(capsys, predict_main, tmp_path / "m.h5", tmp_path / "t.svm", "--probabilities")
+    assert code == 2
+
+
+def test_probabilities_of_several_classes(tmp_path, capsys):
+    """Each class's own, divided by their sum; log-loss and Brier score by their definitions."""
+    X, _ = random_rows(n=200, d=12, seed=4)
+    y = np.asarray(X[:, :3].toarray().argmax(axis=1), float) + 1.0
+    text, store, model = tmp_path / "t.svm", tmp_path / "s.h5", tmp_path / "m.h5"
+    lines = []
+    for label, row in zip(y, X.toarray(), strict=True):
+        lines.append(f"{label:g} " + " ".join(f"{j + 1}:{v:.9g}" for j, v in enumerate(row) if v) + "\n")
+    text.write_text("".join(lines))
+    write_store([str(text)], store)
+    assert run_in_process(capsys, train_main, store, model, "--loss", "logistic", "--tol", "1e-6")[0] == 0
+    found = []
+    for source in (text, store):
+        code, out, err = run_in_process(capsys, predict_main, model, source, "--probabilities")
+        assert code == 0, err
+        found.append(np.array([[float(p) for p in line.split()] for line in out.splitlines()]))
+    np.testing.assert_allclose(found[0], found[1], rtol=1e-6, atol=1e-9)
+    loaded = load_model(model)
+    ids = sparse.csr_matrix(np.column_stack([np.zeros(200), X.toarray()]))
+    expected = 1.0 / (1.0 + np.exp(-loaded.decision_function(ids)))
+    expected /= expected.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(loaded.predict_proba(ids), expected, rtol=1e-12)
+    np.testing.assert_allclose(found[0], expected, rtol=1e-5, atol=1e-7)
+    one = np.eye(3)[y.astype(int) - 1]
+    assert f"log-loss {metrics.log_loss(y, found[0]):.6f}" in err
+    assert f"Brier score {np.square(found[0] - one).sum(axis=1).mean():.6f}" in err
+    assert "P(predicted)" in err
+    hinge = fit(Matrix(X, y), loss="hinge").model
+    with pytest.raises(InputError, match="are no probabilities"):
+        hinge.predict_proba(X)
+
+
+def test_probabilities_that_vanish_together():
+    values = np.array([[-800.0, -801.0, -900.0], [700.0, -700.0, 0.0]])
+    found = one_of_several(values)
+    np.testing.assert_allclose(found.sum(axis=1), 1.0)
+    assert found.argmax(axis=1).tolist() == [0, 0]
+    assert each(values)[1].tolist() == [1.0, pytest.approx(0.0, abs=1e-300), 0.5]

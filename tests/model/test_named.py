@@ -1,0 +1,214 @@
+"""A file never chooses code: whatever text of a model, checkpoint, store or trace names a module, none is imported
+unless the user names the same one."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+from support.file_cases import described, put, rewrite_meta, sentences, texts_of
+
+import blocksvm
+from blocksvm.base import user_code
+from blocksvm.base.errors import InputError
+from blocksvm.commands import cv, export, info, predict, report, split, stream, structure, train
+from blocksvm.formats import get_format
+from blocksvm.learners import get_learner
+from blocksvm.learners.engine.methods import get_method
+from blocksvm.losses import get_loss
+from blocksvm.model.model_file import load_model
+
+MARKER = "chosen_by_a_file"
+PLACE = f"{MARKER}:THING"
+TEXT = "".join(f"{1 if i % 3 else -1} {i % 7 + 2}:{i % 5 + 0.5} {i % 2}:{1 + i % 3}\n" for i in range(40))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    """A file of each kind, and the commands that read it."""
+    folder = tmp_path_factory.mktemp("named")
+    (folder / "rows.svm").write_text(TEXT)
+    (folder / "columns").write_text(sentences(1, 30))
+    blocksvm.write_store([str(folder / "rows.svm")], folder / "store.h5")
+    with blocksvm.open_store(folder / "store.h5") as store:
+        blocksvm.fit(store, max_outer=2).save(folder / "model.h5")
+        blocksvm.fit(store, learner="pa1", max_outer=1).save(folder / "learner.h5")
+    runs = [
+        (train, "store.h5 other.h5 --checkpoint run.ckpt --log run.jsonl --max-outer 2 --tol 1e-9"),
+        (cv, "store.h5 -C 0.1,1 --folds 2 --checkpoint cv.ckpt --max-outer 2"),
+        (structure, "train columns structure.h5 --task tags --epochs 1 --checkpoint structure.ckpt"),
+    ]
+    for command, arguments in runs:
+        assert command.main(placed(folder, f"{arguments} --quiet")) in (None, 0)
+    return folder
+
+
+def placed(folder: Path, arguments: str) -> list[str]:
+    names = ("rows.svm", "columns", "other", "run", "cv.", "structure.", "store", "model", "learner.h5", "out", "trace")
+    return [str(folder / word) if word.startswith(names) else word for word in arguments.split()]
+
+
+@pytest.fixture
+def marker(tmp_path, monkeypatch):
+    """A module that notes that it ran, and nothing named by the user."""
+    (tmp_path / f"{MARKER}.py").write_text(
+        f"import pathlib\npathlib.Path({str(tmp_path / 'ran')!r}).touch()\nTHING = 1\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(user_code, "_by_user", set())
+    importlib.invalidate_caches()
+    yield tmp_path / "ran"
+    sys.modules.pop(MARKER, None)
+
+
+# kind -> commands that read it
+READERS = {
+    "model.h5": [
+        (info, "model.h5"), (info, "model.h5 --verify --json"), (info, "model.h5 --top 3"),
+        (predict, "model.h5 rows.svm out"), (predict, "model.h5 store.h5 out --scores"),
+        (predict, "model.h5 rows.svm out --probabilities"),
+        (train, "store.h5 out --warm-start model.h5"), (train, "store.h5 out --prior model.h5"),
+        (train, "store.h5 out --replay model.h5"), (train, "store.h5 out --continue-from model.h5"),
+        (stream, "rows.svm --learner pa1 --prior model.h5"),
+        *((export, f"model.h5 out --format {form}") for form in ("table", "liblinear", "sklearn")),
+    ],
+    "learner.h5": [
+        (info, "learner.h5"), (predict, "learner.h5 rows.svm out"),
+        (train, "store.h5 out --continue-from learner.h5"), (stream, "rows.svm --continue-from learner.h5 --model out"),
+        (stream, "rows.svm --continue-from learner.h5 --test --predictions out"),
+        (stream, "rows.svm --continue-from learner.h5 --learner pa1"),
+        (train, "store.h5 out --continue-from learner.h5 --learner pa1"),
+    ],
+    "store.h5": [
+        (info, "store.h5 --verify"), (train, "store.h5 out --max-outer 1"), (split, "rows.svm store.h5 --append"),
+        (split, "rows.svm out --like store.h5"), (predict, "model.h5 store.h5 out"),
+        (cv, "store.h5 -C 1 --folds 2"),
+        (train, "store.h5 out --learner pa1 --valid store.h5"),
+    ],
+    "run.ckpt": [
+        (info, "run.ckpt --verify"), (train, "store.h5 out --warm-start run.ckpt"),
+        (train, "store.h5 out --replay run.ckpt"), (train, "store.h5 out --checkpoint run.ckpt --resume --tol 1e-9"),
+    ],
+    "cv.ckpt": [
+        (info, "cv.ckpt"), (cv, "store.h5 -C 0.1,1 --folds 2 --checkpoint cv.ckpt --resume --max-outer 2"),
+        (train, "store.h5 out --warm-start cv.ckpt"),
+    ],
+    "run.jsonl": [(report, "run.jsonl -o out"), (train, "store.h5 out --replay run.jsonl")],
+    "structure.h5": [
+        (info, "structure.h5"), (structure, "predict structure.h5 columns out"),
+        (structure, "evaluate structure.h5 columns"),
+    ],
+    "structure.ckpt": [
+        (info, "structure.ckpt"),
+        (structure, "train columns out --task tags --epochs 1 --checkpoint structure.ckpt --resume"),
+    ],
+}  # fmt: skip
+# what older and other files may have, too
+MORE = {
+    "model.h5": [("method", "settings", "joint"), ("text", "format"), ("settings", "solver")],
+    "learner.h5": [("method", "settings", "joint"), ("method", "settings", "loss"), ("text", "format")],
+    "store.h5": [("recipe", "format"), ("settings", "format")],
+    "run.ckpt": [("method", "settings", "joint"), ("settings", "solver")],
+}
+
+
+def forged(source: Path, path: Path, place: tuple, value: str) -> None:
+    """A copy in which another text stands at a place, under a right checksum."""
+    shutil.copy(source, path)
+    if source.suffix == ".jsonl":
+        lines = [json.loads(line) for line in source.read_text().splitlines()]
+        put(lines, place, value)
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    else:
+        rewrite_meta(path, lambda meta: put(meta, place, value))
+
+
+@pytest.mark.parametrize("kind", READERS)
+def test_no_text_of_a_file_is_imported(folder, tmp_path, marker, run_in_process, kind):
+    places = texts_of(described(folder / kind)) + MORE.get(kind, [])
+    assert len(places) > 3
+    here = tmp_path / "here"
+    shutil.copytree(folder, here)
+    for place in dict.fromkeys(places):
+        for command, arguments in READERS[kind]:
+            for value in (PLACE, MARKER) if place[-1] in ("joint", "loss", "format", "name") else (PLACE,):
+                for name in ("out", *READERS):
+                    (here / name).unlink(missing_ok=True)
+                    if name != "out":
+                        shutil.copy(folder / name, here / name)
+                forged(folder / kind, here / kind, place, value)
+                done = run_in_process(command.main, *placed(here, arguments), "--quiet")
+                assert done.code in (0, 2), (place, arguments, done.err)
+                assert not marker.exists(), (place, arguments)
+                assert MARKER not in sys.modules, (place, arguments)
+
+
+# what is forged where, the command, and the option that the refusal advises
+ADVISED = [
+    ("model.h5", ("text", "format"), predict, "model.h5 rows.svm out", "--format"),
+    ("learner.h5", ("method", "name"), stream, "rows.svm --continue-from learner.h5 --model out", "--learner"),
+    ("learner.h5", ("method", "name"), train, "store.h5 out --continue-from learner.h5", "--learner"),
+    ("learner.h5", ("method", "settings", "joint"), stream, "rows.svm --continue-from learner.h5 --test", "--joint"),
+    ("learner.h5", ("method", "settings", "joint"), train, "store.h5 out --continue-from learner.h5", "--joint"),
+    ("learner.h5", ("method", "settings", "joint"), predict, "learner.h5 rows.svm out", "--joint"),
+    ("store.h5", ("recipe", "format"), split, "rows.svm store.h5 --append", "--format"),
+    ("store.h5", ("recipe", "format"), split, "rows.svm out --like store.h5", "--format"),
+    ("structure.h5", ("task",), structure, "predict structure.h5 columns out", "--task"),
+    ("structure.h5", ("task",), structure, "evaluate structure.h5 columns", "--task"),
+]
+
+
+@pytest.mark.parametrize(("kind", "place", "command", "arguments", "option"), ADVISED)
+def test_the_refusal_advises_an_option_by_which_it_runs(
+    folder, tmp_path, marker, run_in_process, kind, place, command, arguments, option
+):
+    here = tmp_path / "here"
+    shutil.copytree(folder, here)
+    forged(folder / kind, here / kind, place, PLACE)
+    done = run_in_process(command.main, *placed(here, arguments))
+    assert (done.code, marker.exists()) == (2, False)
+    assert f"{here / kind}: names {PLACE} as its {option[2:]}" in done.last_line
+    assert f"if you trust that, say {option} {PLACE}" in done.last_line
+    done = run_in_process(command.main, *placed(here, arguments), option, "os:path")
+    assert (done.code, marker.exists()) == (2, False)
+    run_in_process(command.main, *placed(here, arguments), option, PLACE)
+    assert marker.exists()  # the user has named it: that it is none of the right kind is another matter
+
+
+def test_python_names_what_may_run(folder, tmp_path, marker):
+    forged(folder / "learner.h5", tmp_path / "m.h5", ("method", "name"), PLACE)
+    forged(folder / "model.h5", tmp_path / "t.h5", ("method", "settings", "loss"), PLACE)
+    with blocksvm.open_store(folder / "store.h5") as store:
+        with pytest.raises(InputError, match=f"m.h5: names {PLACE} as its learner, .* say learner={PLACE}"):
+            blocksvm.fit(store, continue_from=tmp_path / "m.h5")
+        with pytest.raises(InputError, match="warm|loss|solver|continue"):
+            blocksvm.fit(store, continue_from=tmp_path / "t.h5")
+        assert load_model(tmp_path / "t.h5").meta["method"]["settings"]["loss"] == PLACE
+        blocksvm.fit(store, warm_start=tmp_path / "t.h5", max_outer=1)
+    for ask in (get_loss, get_learner, get_method, get_format):
+        with pytest.raises(InputError, match=f"a file: names {PLACE}"):
+            ask(PLACE)
+    assert not marker.exists()
+    with pytest.raises(InputError, match="is no Loss"):
+        blocksvm.fit(*few_rows(), loss=PLACE)
+    assert marker.exists()
+
+
+def few_rows():
+    import scipy.sparse
+
+    return scipy.sparse.csr_matrix([[1.0, 0.0], [0.0, 1.0]]), [1.0, -1.0]
+
+
+def test_what_is_made_of_a_files_names_is_not_the_users(marker):
+    with user_code.names_of("m.h5"):
+        user_code.by_user(PLACE, {"loss": PLACE})
+        with pytest.raises(InputError, match="m.h5: names chosen_by_a_file:THING as its loss"):
+            get_loss(PLACE)
+    user_code.by_user({"loss": "a:b", "more": {"joint": "c:d"}}, "e:f,g:h", "--loss=i:j", None, 3)
+    for place in ("a:b", "c:d", "e:f", "g:h", "i:j"):
+        user_code.require_named(place, "loss")

@@ -1,0 +1,174 @@
+"""Crammer and Singer's machine: its pass, its certificate, its optimum, and what the outer loop promises."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import reference
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.class_cases import CHUNKS, D, K, N, classes, dense
+from support.training_cases import make_pass, stop_after, train, visit_of
+
+from blocksvm.base.errors import InputError
+from blocksvm.kernels.crammer_singer_loops import best_row, row_state
+from blocksvm.model.model_file import load_model
+from blocksvm.solvers.crammer_singer_cd import CrammerSingerCD
+from blocksvm.solvers.solver import Task
+from blocksvm.sources.matrix import Matrix
+from blocksvm.training.fit import fit
+
+RULE = {"multiclass": "crammer-singer"}
+
+
+@pytest.fixture(scope="module")
+def rows():
+    X, y = classes(seed=4)
+    X = X.tolil()
+    X[7] = 0.0
+    return X.tocsr(), y
+
+
+numbers = st.integers(-40, 40).map(lambda n: n / 8)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.data())
+def test_a_row_s_own_best(data):
+    """No feasible a is better: the projected gradient is 0 there, and so is the share of the gap, at the new v."""
+    k = data.draw(st.integers(2, 6))
+    v = np.array(data.draw(st.lists(numbers, min_size=k, max_size=k)))
+    y, c = data.draw(st.integers(0, k - 1)), data.draw(st.sampled_from([0.1, 1.0, 7.0]))
+    q = data.draw(st.sampled_from([0.01, 1.0, 50.0]))
+    parts = np.array(data.draw(st.lists(st.integers(0, 3), min_size=k, max_size=k)), dtype=float)
+    parts[y] = 0.0
+    a = -parts * (c / max(1.0, parts.sum())) * data.draw(st.sampled_from([0.0, 0.5, 1.0]))
+    a[y] = -a.sum()
+    new, edges = np.empty(k), np.empty(k)
+    best_row(v, a, y, c, q, edges, new)
+    bound = np.where(np.arange(k) == y, c, 0.0)
+    assert (new <= bound).all()
+    assert abs(new.sum()) <= 1e-12 * max(1.0, np.abs(new).max()) * k
+    after = v + q * (new - a)
+    _, share, projected, _ = row_state(after, new, y, c)
+    scale = 1.0 + np.abs(after).max()
+    assert share <= 1e-9 * c * scale * k
+    assert projected <= 1e-6 * scale or share <= 1e-12
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_pass_is_the_paper_s(rows, weighted):
+    X, y = rows
+    weights = np.random.default_rng(1).integers(0, 3, N) / 2.0 if weighted else None
+    source = Matrix(X, y, weights=weights)
+    solver = CrammerSingerCD(Task({"C": 0.7, **RULE}, source, bias=0.5, working_set=True))
+    state = {a.name: np.zeros(a.shape(D, N), a.dtype) for a in solver.state_arrays}
+    solver.start(state)
+    block, XB = source.read_block(np.array([0]), None), dense(X, 0.5)
+    W, A = np.zeros((K, D + 1)), np.zeros((N, K))
+    C_rows = 0.7 * (np.ones(N) if weights is None else weights)
+    for number in range(4):
+        order = np.random.default_rng(number).permutation(N).astype(np.int32)
+        before = reference.crammer_singer_dual(XB, y, A)
+        reference.crammer_singer_pass(XB, y, A, W, order, C_rows)
+        done = make_pass(solver, block, state, visit_of(solver, N), order)
+        state["rest"][:] = 0
+        np.testing.assert_allclose(state["alpha"], A, rtol=1e-8, atol=1e-10)
+        np.testing.assert_allclose(state["w"], W.T, rtol=1e-8, atol=1e-9)
+        assert done.gain == pytest.approx(reference.crammer_singer_dual(XB, y, A) - before, rel=1e-7, abs=1e-9)
+    assert solver.estimates(state, 0.0, 0.0)[1] == pytest.approx(reference.crammer_singer_dual(XB, y, A), rel=1e-9)
+
+
+def test_a_row_without_entries_has_its_best_a(rows):
+    X, y = rows
+    run = train(Matrix(X, y), tol=1e-5, max_outer=3000, schedule="3", **RULE)
+    assert run.alpha[7, y[7]] == 1.0
+    assert run.alpha[7].sum() == 0.0
+
+
+@pytest.mark.parametrize("C", [0.05, 1.0])
+@pytest.mark.parametrize("working_set", ["auto", "none"])
+@pytest.mark.parametrize("blocks", [None, 4])
+def test_the_certificate_is_that_of_the_formulas_and_the_optimum_liblinear_s(rows, C, working_set, blocks):
+    X, y = rows
+    weights = np.random.default_rng(0).integers(0, 3, N) / 2.0
+    source = Matrix(X, y, weights=weights, chunk_rows=CHUNKS)
+    given = {"C": C, "bias": 1.0, "tol": 1e-6, "max_outer": 9000, "schedule": "4", **RULE}
+    run = train(source, working_set=working_set, block_chunks=blocks, **given)
+    found, XB, W = run.result.certificate, dense(X, 1.0), run.w.reshape(K, -1)
+    assert run.result.status == "converged"
+    assert found.primal == pytest.approx(reference.crammer_singer_primal(XB, y, W, C * weights), rel=1e-12)
+    assert found.dual == pytest.approx(reference.crammer_singer_dual(XB, y, run.alpha), rel=1e-9)
+    assert found.by_class is None
+    assert found.accuracy == np.mean((XB @ W.T).argmax(axis=1) == y)
+    bound = np.where(np.arange(K) == y[:, None], (C * weights)[:, None], 0.0)
+    assert (run.alpha <= bound).all()
+    np.testing.assert_allclose(run.alpha.sum(axis=1), 0.0, atol=1e-12)
+
+
+def test_no_worse_than_liblinear():
+    liblinear = pytest.importorskip("liblinear.liblinearutil")
+    X, y = classes(n=300, d=30, k=6, seed=9)
+    model = liblinear.train(liblinear.problem(y, X), liblinear.parameter("-s 4 -c 0.3 -e 1e-6 -B -1 -q"))
+    theirs = np.ctypeslib.as_array(model.w, (30 * 6,)).reshape(30, 6).T[np.argsort(model.get_labels())]
+    primal = reference.crammer_singer_primal(X.toarray(), y, theirs, np.full(300, 0.3))
+    run = train(Matrix(X, y), C=0.3, tol=1e-6, max_outer=5000, schedule="5", **RULE)
+    assert run.result.certificate.dual <= primal
+    assert run.result.certificate.primal <= primal * (1 + 1e-5)
+
+
+@pytest.mark.parametrize("working_set", ["auto", "none"])
+def test_stopped_and_resumed_to_the_same_bits(rows, tmp_path, working_set):
+    X, y = rows
+    run = {"schedule": "2", "tol": 1e-5, "max_outer": 60, "block_chunks": 4, "working_set": working_set, **RULE}
+    whole = train(Matrix(X, y, chunk_rows=CHUNKS), **run)
+    for polls in (3, 17, 50):
+        kept = tmp_path / f"{polls}.ckpt"
+        first = train(Matrix(X, y, chunk_rows=CHUNKS), stop=stop_after(polls), checkpoint=kept, **run)
+        assert first.result.status == "interrupted"
+        assert train(Matrix(X, y, chunk_rows=CHUNKS), checkpoint=kept, resume=True, **run).same(whole)
+
+
+def test_towards_a_prior_model_and_with_weights_of_classes(rows, tmp_path):
+    X, y = rows
+    fit(X, y, tol=1e-1, bias=1.0).save(tmp_path / "prior.h5")  # each against the others is a prior, too
+    prior = load_model(tmp_path / "prior.h5")
+    W0 = np.hstack([prior.weights, prior.intercept[:, None]])
+    given = {"bias": 1.0, "C": 0.02, "tol": 1e-5, "schedule": "5", "max_outer": 4000, **RULE}
+    run = train(Matrix(X, y), prior=tmp_path / "prior.h5", class_weight={1.0: 4.0}, **given)
+    C_rows, XB = np.where(y == 1, 0.08, 0.02), dense(X, 1.0)
+    found, W = run.result.certificate, run.w.reshape(K, -1)
+    assert run.result.status == "converged"
+    assert found.primal == pytest.approx(reference.crammer_singer_primal(XB, y, W, C_rows, W0), rel=1e-12)
+    assert found.dual == pytest.approx(reference.crammer_singer_dual(XB, y, run.alpha, W0), rel=1e-9)
+
+
+def test_begun_from_another_c(rows, tmp_path):
+    X, y = rows
+    given = {"tol": 1e-4, "schedule": "2", "max_outer": 3000, **RULE}
+    fit(Matrix(X, y), C=1.0, **given).save(tmp_path / "one.h5")
+    for C in (0.5, 1.1):
+        cold = fit(Matrix(X, y), C=C, **given)
+        warm = fit(Matrix(X, y), C=C, warm_start=tmp_path / "one.h5", **given)
+        assert warm.status == "converged"
+        assert warm.certificate.dual <= cold.certificate.primal
+        bound = np.where(np.arange(K) == y[:, None], C, 0.0)
+        assert (warm.alpha <= bound).all()
+    assert warm.result.outer < cold.result.outer
+    with pytest.raises(InputError, match="with the same multiclass"):
+        fit(Matrix(X, y), warm_start=tmp_path / "one.h5")
+
+
+@pytest.mark.parametrize(
+    ("more", "expected"),
+    [({"loss": "logistic"}, "has the hinge loss; leave loss out"), ({"bias": "free"}, "is for two classes")],
+)
+def test_what_cannot_be_is_refused(rows, more, expected):
+    with pytest.raises(InputError, match=expected):
+        fit(*rows, **more, **RULE)
+
+
+def test_two_classes_are_one_plane():
+    X, y = classes(k=2)
+    with pytest.raises(InputError, match="is for more than two classes"):
+        fit(X, y, **RULE)

@@ -1,0 +1,201 @@
+"""A bias that is not regularised: its certificate by the formulas, its optimum beside libsvm, scikit-learn, scipy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.optimize
+from sklearn.linear_model import LogisticRegression
+from sklearn.svm import SVC
+from support.training_cases import command, make_store, random_rows, run_in_process, stop_after, train
+
+from blocksvm.base.errors import InputError
+from blocksvm.commands.train import main as train_main
+from blocksvm.kernels.free_bias_loops import sums_by_side
+from blocksvm.losses import LOSSES, get_loss
+from blocksvm.losses.loss import REAL_NUMBERS
+from blocksvm.model.model_file import load_model
+from blocksvm.problems.free_bias import Repair
+from blocksvm.sources.matrix import Matrix
+from blocksvm.training.fit import fit
+
+CHUNKS = np.arange(0, 120, 8)
+RUN = {"bias": "free", "schedule": "5", "max_outer": 5000}
+
+
+def rows_for(loss, n=120, seed=3):
+    """(X, y, weights): more rows of one class than of the other; or targets far from 0."""
+    X, y = random_rows(n=n, d=12, seed=seed)
+    rng = np.random.default_rng(seed)
+    z = X @ rng.normal(size=12) + 0.7 * rng.standard_normal(n)
+    y = z + 20.0 if get_loss(loss).targets == REAL_NUMBERS else np.where(z > 0.8, 1.0, -1.0)
+    return X, y, rng.integers(0, 4, n) / 2.0
+
+
+def values(loss, z, y):
+    return {
+        "hinge": lambda: np.maximum(0.0, 1.0 - y * z),
+        "squared-hinge": lambda: np.maximum(0.0, 1.0 - y * z) ** 2,
+        "logistic": lambda: np.logaddexp(0.0, -y * z),
+        "epsilon-insensitive": lambda: np.maximum(0.0, np.abs(z - y) - 0.1),
+        "squared-epsilon-insensitive": lambda: np.maximum(0.0, np.abs(z - y) - 0.1) ** 2,
+    }[loss]()
+
+
+def conjugates(loss, a, y, c):
+    """Of each row with c > 0."""
+    a, y, c = a[c > 0], y[c > 0], c[c > 0]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return {
+            "hinge": lambda: -a,
+            "squared-hinge": lambda: a * a / (4 * c) - a,
+            "logistic": lambda: (
+                np.where(a > 0, a * np.log(a / c), 0) + np.where(a < c, (c - a) * np.log((c - a) / c), 0)
+            ),
+            "epsilon-insensitive": lambda: 0.1 * np.abs(a) - a * y,
+            "squared-epsilon-insensitive": lambda: 0.1 * np.abs(a) - a * y + a * a / (4 * c),
+        }[loss]().sum()
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("working_set", ["auto", "none"])
+def test_the_certificate_is_true_of_the_repaired_dual_variables(loss, working_set):
+    X, y, weights = rows_for(loss)
+    run = train(Matrix(X, y, weights=weights, chunk_rows=CHUNKS), loss=loss, C=0.7, tol=1e-7, block_chunks=4,
+                working_set=working_set, **RUN)  # fmt: skip
+    assert run.result.status == "converged"
+    found, c = run.result.certificate, 0.7 * weights
+    b = run.w[-1] * run.loop.plan.solver.bias
+    z = X @ run.w[:-1] + b
+    primal = 0.5 * run.w[:-1] @ run.w[:-1] + c @ values(loss, z, y)
+    assert found.primal == pytest.approx(primal, rel=1e-12)
+    sign = np.sign(run.alpha) if get_loss(loss).targets == REAL_NUMBERS else y
+    direction = np.ones(120) if get_loss(loss).targets == REAL_NUMBERS else y
+    below, above = found.alpha_factors
+    alpha = run.alpha * np.where(sign > 0, above, below)
+    assert max(below, above) == 1.0
+    assert abs(alpha @ direction) <= 1e-12 * np.abs(alpha).sum()
+    u = X.T @ (alpha * direction)
+    dual = -conjugates(loss, alpha, y, c) - 0.5 * u @ u
+    assert found.dual <= dual + 1e-10 * abs(dual)  # a bound, and nearly all of it
+    assert primal - dual - 1e-10 * primal <= primal - found.dual <= 1e-7 * primal * (1 + 1e-9)
+
+
+def test_the_optimum_is_that_of_libsvm():
+    X, y, weights = rows_for("hinge", 200)
+    weights += 0.5
+    run = train(Matrix(X, y, weights=weights), C=0.5, tol=1e-7, **RUN)
+    theirs = SVC(kernel="linear", C=0.5, tol=1e-8).fit(X, y, sample_weight=weights)
+    w, b = theirs.coef_.toarray().ravel(), theirs.intercept_[0]
+    primal = 0.5 * w @ w + 0.5 * weights @ np.maximum(0.0, 1.0 - y * (X @ w + b))
+    assert run.result.certificate.primal == pytest.approx(primal, rel=2e-7)
+    np.testing.assert_allclose(run.w[:-1], w, atol=2e-3 * np.abs(w).max())
+
+
+def test_the_optimum_of_logistic_regression_is_scikit_learns():
+    X, y, _ = rows_for("logistic")
+    run = train(Matrix(X, y), loss="logistic", C=2.0, tol=1e-10, **RUN)
+    theirs = LogisticRegression(C=2.0, tol=1e-12, max_iter=10_000).fit(X, y)
+    np.testing.assert_allclose(run.w[:-1], theirs.coef_.ravel(), rtol=1e-4)
+    assert run.w[-1] * run.loop.plan.solver.bias == pytest.approx(theirs.intercept_[0], rel=1e-4)
+
+
+def test_the_optimum_of_regression_is_scipys():
+    X, y, _ = rows_for("squared-epsilon-insensitive")
+    run = train(Matrix(X, y), loss="squared-epsilon-insensitive", C=0.5, tol=1e-9, **RUN)
+    XB = np.hstack([X.toarray(), np.ones((120, 1))])
+
+    def objective(v):
+        return 0.5 * v[:-1] @ v[:-1] + 0.5 * np.sum(np.maximum(0.0, np.abs(XB @ v - y) - 0.1) ** 2)
+
+    best = scipy.optimize.minimize(objective, np.append(np.zeros(12), y.mean()), tol=1e-12)
+    assert run.result.certificate.primal == pytest.approx(best.fun, rel=1e-7)
+    assert run.w[-1] * run.loop.plan.solver.bias == pytest.approx(best.x[-1], rel=1e-3)
+
+
+def test_a_prior_is_for_the_weights_alone(tmp_path):
+    X, y, _ = rows_for("hinge")
+    fit(X, y, bias=1.0, tol=1e-5, schedule="5").save(tmp_path / "prior.h5")
+    prior = load_model(tmp_path / "prior.h5")
+    assert prior.intercept
+    later = np.where(y > 0, -1.0, 1.0)
+    run = train(Matrix(X, later), prior=tmp_path / "prior.h5", C=0.5, tol=1e-7, **RUN)
+    assert run.result.status == "converged"
+    w0 = np.zeros(12)
+    w0[prior.feature_ids] = prior.weights
+    w, b = run.w[:-1], run.w[-1] * run.loop.plan.solver.bias
+    primal = 0.5 * (w - w0) @ (w - w0) + 0.5 * np.maximum(0.0, 1.0 - later * (X @ w + b)).sum()
+    assert run.result.certificate.primal == pytest.approx(primal, rel=1e-12)
+
+
+def test_sums_by_side_are_those_of_the_definition():
+    rng = np.random.default_rng(0)
+    for loss in LOSSES:
+        X, y, weights = rows_for(loss, seed=7)
+        c = np.array([0.5, 0.5, 0.5])
+        real = get_loss(loss).targets == REAL_NUMBERS
+        alpha = 0.5 * weights * rng.random(120) * (rng.choice([-1.0, 1.0], 120) if real else 1.0)
+        scores, norms = rng.normal(size=120), rng.random(120)
+        p = (0.1,) if real else ()
+        found = get_loss(loss).compiled(sums_by_side)(
+            scores, y if real else y.astype(np.int16), weights, alpha, c, p, norms
+        )
+        signed = alpha * (1.0 if real else y)
+        for side, chosen in enumerate((signed < 0, signed > 0)):
+            expected = [
+                conjugates(loss, alpha[chosen], y[chosen], 0.5 * weights[chosen]) + signed[chosen] @ scores[chosen],
+                np.abs(signed[chosen]).sum(), np.abs(signed[chosen]) @ np.sqrt(norms[chosen]),
+            ]  # fmt: skip
+            np.testing.assert_allclose(found[side], expected, rtol=1e-12)
+
+
+def test_a_repair_of_nothing_costs_nothing():
+    repair = Repair()
+    repair.add(np.zeros((2, 3)))
+    assert (repair.factors(), repair.cost(), repair.net()) == ((1.0, 1.0), 0.0, 0.0)
+    repair.add(np.array([[-3.0, 2.0, 1.0], [-5.0, 4.0, 3.0]]))
+    assert repair.factors() == (1.0, 0.5)
+    assert repair.cost() == 0.5 * 5.0 + 0.5 * 1.5**2
+    assert repair.net() == 2.0
+
+
+@pytest.mark.parametrize("polls", [2, 9, 40])
+def test_stopped_and_resumed_to_the_same_bits(tmp_path, polls):
+    X, y, _ = rows_for("hinge")
+    settings = {"bias": "free", "schedule": "2", "tol": 1e-9, "max_outer": 40, "block_chunks": 4}
+    whole = train(Matrix(X, y, chunk_rows=CHUNKS), **settings)
+    kept = tmp_path / "run.ckpt"
+    first = train(Matrix(X, y, chunk_rows=CHUNKS), stop=stop_after(polls), checkpoint=kept, **settings)
+    assert first.result.status == "interrupted"
+    assert train(Matrix(X, y, chunk_rows=CHUNKS), checkpoint=kept, resume=True, **settings).same(whole)
+
+
+def test_a_warm_start_knows_the_bias(tmp_path):
+    X, y, _ = rows_for("hinge")
+    fit(X, y, C=0.5, tol=1e-7, **RUN).save(tmp_path / "m.h5")
+    cold = train(Matrix(X, y), C=0.6, tol=1e-5, **RUN)
+    warm = train(Matrix(X, y), C=0.6, tol=1e-5, warm_start=tmp_path / "m.h5", **RUN)
+    assert warm.result.status == "converged"
+    assert warm.result.outer < cold.result.outer
+
+
+def test_who_has_none():
+    X, y, _ = rows_for("hinge")
+    for solver in ("pegasos", "pa1"):
+        with pytest.raises(InputError, match=f"bias=free: {solver} has no use for it; give the value of a constant"):
+            fit(X, y, solver=solver, bias="free")
+    with pytest.raises(InputError, match="bias=fre: is not a number"):
+        fit(X, y, bias="fre")
+
+
+def test_the_command(tmp_path, capsys):
+    X, y, _ = rows_for("hinge")
+    store, model = make_store(tmp_path, X, y, chunk_nonzeros=40), tmp_path / "m.h5"
+    options = (store, model, "--bias", "free", "--tol", "1e-6", "--memory", "1MB", "--quiet", "--overwrite")
+    code, out, err = run_in_process(capsys, train_main, *options)
+    assert code == 0, err
+    assert "certified relative gap" in out
+    meta = load_model(model).meta
+    assert meta["settings"]["bias"] == "free"
+    assert max(meta["certificate"]["alpha_factors"]) == 1.0
+    assert "free: not regularised" in command(model, module="info").stdout

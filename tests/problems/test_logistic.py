@@ -1,0 +1,169 @@
+"""Logistic regression by dual coordinate descent: certified, in blocks, beside LIBLINEAR and scikit-learn."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import reference
+import scipy.sparse
+from reference_losses import REFERENCES
+from scipy.optimize import minimize
+from sklearn.linear_model import LogisticRegression
+from support.training_cases import command, make_store, random_rows, rows_of_store, stop_after, svmlight, train
+from support.weighted_rows import WeightedMatrix
+
+from blocksvm.sources.matrix import Matrix
+from blocksvm.training.fit import fit
+
+liblinear = pytest.importorskip("liblinear.liblinearutil")
+
+
+def primal(X, y, w, C_rows, prior=0.0):
+    """1/2 ||w - w0||^2 + sum C_i log(1 + exp(-m))."""
+    distance = w - prior
+    return 0.5 * distance @ distance + C_rows @ np.logaddexp(0.0, -y * (X @ w))
+
+
+def dual(X, y, alpha, C_rows):
+    """D(a) without a prior, by the oracle's conjugate."""
+    conjugate = REFERENCES["logistic"].conjugate
+    u = X.T @ (alpha * y)
+    return -0.5 * u @ u - float(sum(conjugate(np.longdouble(a), 1, c, ()) for a, c in zip(alpha, C_rows, strict=True)))
+
+
+def optimum(X, y, C_rows, prior=0.0):
+    """P at the optimum by a general optimiser, whose gradient g bounds what is left: P - P* <= ||g||^2 / 2."""
+
+    def both(w):
+        m = y * (X @ w)
+        slope = -C_rows * y / (1.0 + np.exp(np.clip(m, -500, 500)))
+        return primal(X, y, w, C_rows, prior), w - prior + X.T @ slope
+
+    best = minimize(both, np.zeros(X.shape[1]), jac=True, method="L-BFGS-B",
+                    options={"gtol": 1e-9, "ftol": 0.0, "maxiter": 10_000, "maxcor": 50})  # fmt: skip
+    gradient = both(best.x)[1]
+    assert 0.5 * gradient @ gradient <= 1e-8 * best.fun
+    return best.fun
+
+
+@pytest.fixture(scope="module")
+def rows():
+    return random_rows(n=240, d=40, seed=21)
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory, rows):
+    return make_store(tmp_path_factory.mktemp("store"), *rows, chunk_nonzeros=128, dtype="float64")
+
+
+@pytest.mark.parametrize("C", [1e-3, 1.0, 1e3])
+@pytest.mark.parametrize("settings", [{}, {"bias": 0.7, "class_weight": {1.0: 3.0}, "block_chunks": 3}])
+def test_certified_at_the_optimum(store, C, settings):
+    X, y, _ = rows_of_store(store)
+    run = train(store, loss="logistic", C=C, schedule="10", tol=1e-8, max_outer=20_000, **settings)
+    C_rows = np.where(y > 0, C * settings.get("class_weight", {}).get(1.0, 1.0), C)
+    Xb = reference.with_bias(X, settings.get("bias", 0.0))
+    certificate = run.result.certificate
+    assert run.result.status == "converged"
+    assert (run.events[0]["blocks"] > 1) == ("block_chunks" in settings)
+    best = optimum(Xb, y, C_rows)
+    assert certificate.dual <= best * (1 + 1e-9)
+    assert certificate.primal == pytest.approx(best, rel=3e-8)
+    assert certificate.primal == pytest.approx(primal(Xb, y, run.w, C_rows), rel=1e-12)
+    assert certificate.dual == pytest.approx(dual(Xb, y, run.alpha, C_rows), rel=1e-9)
+    np.testing.assert_allclose(run.w, Xb.T @ (run.alpha * y), atol=1e-9 * (1.0 + np.abs(run.w).max()))
+    assert ((run.alpha >= 0.0) & (run.alpha <= C_rows)).all()
+    last = run.outer()[-1]
+    assert last["dual_estimate"] == pytest.approx(certificate.dual, rel=1e-8)
+
+
+@pytest.mark.parametrize("C", [0.1, 1.0, 30.0])
+def test_beside_liblinear_and_scikit_learn(rows, C):
+    X, y = rows
+    run = train(Matrix(X, y), loss="logistic", C=C, schedule="10", tol=1e-7, max_outer=5000)
+    certificate, C_rows = run.result.certificate, np.full(len(y), C)
+    assert run.result.status == "converged"
+    model = liblinear.train(liblinear.problem(y, X), liblinear.parameter(f"-s 7 -c {C} -e 1e-6 -B -1 -q"))
+    w = np.ctypeslib.as_array(model.w, (model.nr_feature,)) * (1.0 if model.label[0] == 1 else -1.0)
+    theirs = [np.pad(w, (0, X.shape[1] - len(w)))]
+    theirs.append(LogisticRegression(fit_intercept=False, C=C, tol=1e-8, max_iter=10_000).fit(X, y).coef_.ravel())
+    for weights in theirs:
+        value = primal(X, y, weights, C_rows)
+        assert certificate.dual <= value * (1 + 1e-12)
+        assert value <= certificate.primal * (1 + 1e-5), "not the same problem"
+        assert certificate.primal <= value * (1 + 1e-7)
+        np.testing.assert_allclose(run.w[:-1], weights, atol=2e-2 * (1.0 + np.abs(weights).max()))
+
+
+def test_large_margins_small_costs_and_duplicates():
+    """Rows far on either side (exp overflows, c - a vanishes beside a), rows without entries, classes apart."""
+    X = scipy.sparse.csr_matrix(np.array([[1e4, 0.0], [0.0, 1e-4], [0.0, 0.0], [1e4, 1.0], [3.0, 3.0], [3.0, 3.0]]))
+    y = np.array([1.0, -1.0, 1.0, 1.0, -1.0, 1.0])
+    for C in (1e-30, 1.0, 100.0):
+        run = train(Matrix(X, y), loss="logistic", C=C, schedule="20", tol=1e-9, max_outer=5000)
+        assert run.result.status == "converged"
+        assert np.isfinite(run.w).all()
+        assert run.alpha[2] == 0.5 * C
+        assert run.result.certificate.primal == pytest.approx(primal(X, y, run.w[:-1], np.full(6, C)), rel=1e-9)
+
+
+def test_prior_and_row_weights(rows, tmp_path):
+    X, y = rows
+    fitted = fit(X[:100], y[:100], loss="squared-hinge", tol=1e-6)
+    fitted.save(tmp_path / "prior.h5")
+    weights = np.random.default_rng(3).choice([0.0, 0.5, 2.0], 240)
+    source = WeightedMatrix(X, y, weights, chunk_rows=np.arange(0, 240, 20))
+    run = train(source, loss="logistic", schedule="10", tol=1e-8, max_outer=5000, block_chunks=4,
+                prior=tmp_path / "prior.h5")  # fmt: skip
+    prior = fitted.model.weights
+    assert run.result.status == "converged"
+    best = optimum(X, y, weights, prior)
+    assert run.result.certificate.primal == pytest.approx(best, rel=3e-8)
+    assert run.result.certificate.dual <= best * (1 + 1e-9)
+    assert not run.alpha[weights == 0.0].any()
+
+
+@pytest.mark.parametrize("before", ["logistic", "hinge", "squared-hinge"])
+def test_a_warm_start_from_any_loss(rows, tmp_path, before):
+    X, y = rows
+    first = fit(X, y, loss=before, C=0.5, tol=1e-5, schedule="10", class_weight={1.0: 4.0})
+    first.save(tmp_path / "first.h5")
+    settings = {"loss": "logistic", "C": 1.0, "schedule": "10", "tol": 1e-8, "max_outer": 5000,
+                "class_weight": {1.0: 2.0}}  # fmt: skip
+    cold = train(Matrix(X, y), **settings)
+    warm = train(Matrix(X, y), warm_start=tmp_path / "first.h5", **settings)
+    assert warm.result.status == "converged"
+    assert warm.result.certificate.primal == pytest.approx(cold.result.certificate.primal, rel=3e-8)
+    if before == "logistic":
+        assert warm.outer()[0]["dual_estimate"] >= cold.outer()[0]["dual_estimate"]
+    # and from here back again
+    fit(X, y, loss="logistic", tol=1e-6, schedule="10").save(tmp_path / "logistic.h5")
+    back = train(Matrix(X, y), loss=before, schedule="10", tol=1e-6, warm_start=tmp_path / "logistic.h5")
+    assert back.result.status == "converged"
+
+
+def test_visits_end_by_tolerance(rows):
+    run = train(Matrix(*rows), loss="logistic", schedule="tol:0.001", tol=1e-10, C=10.0, working_set="none")
+    assert run.result.status == "converged"
+    assert 1 < max(run.result.passes[1:]) < 100  # the first one is cut off
+    assert run.result.passes[-1] == 1
+
+
+def test_a_run_is_resumed_to_the_same_bits(store, tmp_path):
+    settings = {"loss": "logistic", "schedule": "2", "block_chunks": 3, "max_outer": 4, "tol": 0.0}
+    whole = train(store, **settings)
+    checkpoint = tmp_path / "run.ckpt"
+    for k in (1, 5, 8):
+        train(store, checkpoint=checkpoint, stop=stop_after(k), **settings)
+        assert train(store, checkpoint=checkpoint, resume=True, **settings).same(whole)
+
+
+def test_on_the_command_line(rows, tmp_path):
+    X, y = rows
+    (tmp_path / "rows.svm").write_text(svmlight(X, y))
+    assert command(tmp_path / "rows.svm", tmp_path / "rows.h5", module="split").returncode == 0
+    done = command(tmp_path / "rows.h5", tmp_path / "model.h5", "--loss", "logistic", "--tol", "1e-4")
+    assert done.returncode == 0, done.stderr
+    assert "certified relative gap" in done.stdout
+    help_text = command("--help")
+    assert "logistic" in help_text.stdout

@@ -1,0 +1,330 @@
+"""Many classes, one against the others: each class's problem is the problem of two classes, whatever the others do."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import reference
+from scipy import sparse
+from support.class_cases import CHUNKS, D, K, N, classes, dense
+from support.training_cases import make_pass, make_store, run_in_process, stop_after, train, visit_of
+
+from blocksvm.base.errors import InputError
+from blocksvm.commands.info import main as info_main
+from blocksvm.commands.predict import main as predict_main
+from blocksvm.commands.train import main as train_main
+from blocksvm.model.model_file import load_model
+from blocksvm.problems.several_problems import SeveralProblems
+from blocksvm.solvers.several_dual_cd import SeveralDualCD
+from blocksvm.solvers.solver import SHARE, Task
+from blocksvm.sources.matrix import Matrix
+from blocksvm.training.fit import fit
+
+LOSSES = ("hinge", "squared-hinge", "logistic")
+
+
+@pytest.fixture(scope="module")
+def rows():
+    return classes()
+
+
+def side(y, c):
+    return np.where(y == c, 1.0, -1.0)
+
+
+# -- one pass -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared-hinge"])
+@pytest.mark.parametrize("ended", [(), (1,), (0, 2, 3)])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_pass_is_each_problem_s_own_pass(rows, loss, ended, weighted):
+    """With some problems at their end, few of them or most: they stay as they are."""
+    X, y = rows
+    weights = np.random.default_rng(1).integers(0, 3, N) / 2.0 if weighted else None
+    source = Matrix(X, y, weights=weights)
+    solver = SeveralDualCD(Task({"loss": loss, "C": 0.7}, source, bias=0.5, working_set=True))
+    state = {a.name: np.zeros(a.shape(D, N), a.dtype) for a in solver.state_arrays}
+    solver.start(state)
+    state["certified"].reshape(K, 3)[list(ended)] = 0.0
+    state["scale"][:] = 1.0, 2.0, 0.5, 3.0
+    block, XB = source.read_block(np.array([0]), None), dense(X, 0.5)
+    W, A = np.zeros((K, D + 1)), np.zeros((K, N))
+    C_rows = 0.7 * (np.ones(N) if weights is None else weights)
+    live = [c for c in range(K) if c not in ended]
+    for k in range(4):
+        order = np.random.default_rng(k).permutation(N)
+        before = W.copy(), A.copy()
+        done = make_pass(solver, block, state, visit_of(solver, N), order)
+        state["rest"][:] = 0
+        suffered, there = 0.0, C_rows > 0
+        for c in live:
+            kept = order[there[order]]
+            w, a, told = reference.dual_cd_visit(
+                XB[kept], side(y, c)[kept], W[c], A[c][kept], C_rows[kept], loss, [np.arange(len(kept))]
+            )
+            W[c], A[c][kept] = w, a
+            suffered += told["loss_sum"]
+        np.testing.assert_allclose(state["alpha"], A.T, rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(state["w"], W.T, rtol=1e-9, atol=1e-12)
+        assert done.loss_sum == pytest.approx(suffered, rel=1e-9)
+        grown = sum(
+            reference.dual(XB, side(y, c), A[c], C_rows, loss)
+            - reference.dual(XB, side(y, c), before[1][c], C_rows, loss)
+            for c in live
+        )
+        assert done.gain == pytest.approx(grown, rel=1e-6, abs=1e-9)
+    assert not state["w"][:, list(ended)].any()
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_shares_add_up_to_the_gaps_each_in_units_of_its_problem(rows, loss):
+    """At w = w(a) the shares of the rows that count are those of the certificate; the others have none of it."""
+    X, y = rows
+    source = Matrix(X, y)
+    solver = SeveralDualCD(Task({"loss": loss}, source, working_set=True))
+    state = {a.name: np.zeros(a.shape(D, N), a.dtype) for a in solver.state_arrays}
+    solver.start(state)
+    block, sums = source.read_block(np.array([0]), None), None
+    for k in range(3):
+        make_pass(solver, block, state, visit_of(solver, N), np.random.default_rng(k).permutation(N))
+    sums = solver.problem_at(state).sums(solver.weights(state, None), solver.prior)
+    scores = sums.scores(block)
+    np.testing.assert_allclose(scores, X @ state["w"][:-1], atol=1e-12)
+    sums.add(scores, block, state["alpha"])
+    out = np.empty(N)
+    found = sums.certificate().by_class
+    for c in range(K):
+        state["scale"][:] = 0.0
+        state["scale"][c] = 2.0
+        solver.shares(block, scores, state, out)
+        gap = found["primal"][c] - found["dual"][c]
+        assert np.maximum(out, 0.0).sum() == pytest.approx(2.0 * gap, rel=1e-9)
+
+
+# -- runs -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("working_set", ["auto", "none"])
+@pytest.mark.parametrize("blocks", [None, 4])
+def test_each_certificate_is_its_own_problem_s(rows, loss, working_set, blocks):
+    X, y = rows
+    given = {"loss": loss, "C": 0.5, "bias": 1.0, "tol": 1e-6, "max_outer": 5000, "schedule": "3"}
+    run = train(Matrix(X, y, chunk_rows=CHUNKS), working_set=working_set, block_chunks=blocks, **given)
+    found = run.result.certificate
+    assert run.result.status == "converged"
+    assert found.rel_gap <= 1e-6
+    XB, C_rows = dense(X, 1.0), np.full(N, 0.5)
+    W = run.w.reshape(K, -1)
+    for c in range(K):
+        alone = train(Matrix(X, side(y, c), chunk_rows=CHUNKS), **given).result.certificate
+        primal, dual = found.by_class["primal"][c], found.by_class["dual"][c]
+        assert primal - dual <= 1e-6 * primal * (1 + 1e-9)
+        assert max(dual, alone.dual) <= min(primal, alone.primal) * (1 + 1e-12)
+        if loss != "logistic":
+            assert primal == pytest.approx(reference.primal(XB, side(y, c), W[c], C_rows, loss), rel=1e-12)
+            assert dual == pytest.approx(reference.dual(XB, side(y, c), run.alpha[:, c], C_rows, loss), rel=1e-10)
+    assert found.primal == pytest.approx(sum(found.by_class["primal"]), rel=1e-14)
+    assert found.rel_gap == max(found.by_class["rel_gap"])
+    assert found.accuracy == np.mean((XB @ W.T).argmax(axis=1) == y)
+
+
+def test_a_class_that_is_done_is_left_as_it_is(rows):
+    X, y = rows
+    kept = {}
+
+    def watch(event):
+        loop = run.get("loop")
+        if event["event"] == "outer" and loop is not None:
+            gaps = loop.state["certified"].reshape(K, 3)[:, 2]
+            for c in np.flatnonzero(gaps <= 1e-3).tolist():
+                own = loop.state["w"][:, c].copy(), loop.state["alpha"][:, c].copy()
+                first = kept.setdefault(c, own)
+                assert all(np.array_equal(a, b) for a, b in zip(first, own, strict=True))
+            seen.append(int((gaps <= 1e-3).sum()))
+
+    from support.training_cases import looped
+
+    from blocksvm.training.run import Watch
+
+    run, seen = {}, []
+    run["loop"] = looped(
+        Matrix(X, y, chunk_rows=CHUNKS), watch=Watch(watch), tol=1e-3, block_chunks=3, max_outer=5000, schedule="1",
+        class_weight={3.0: 300.0},
+    )  # fmt: skip
+    result = run["loop"].run()
+    assert result.status == "converged"
+    assert any(0 < done < K for done in seen)  # not all at once
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("working_set", ["auto", "none"])
+def test_stopped_and_resumed_to_the_same_bits(rows, tmp_path, loss, working_set):
+    X, y = rows
+    run = {"loss": loss, "schedule": "2", "tol": 1e-4, "max_outer": 60, "block_chunks": 4, "working_set": working_set}
+    whole = train(Matrix(X, y, chunk_rows=CHUNKS), **run)
+    for polls in (3, 17, 40):
+        kept = tmp_path / f"{polls}.ckpt"
+        first = train(Matrix(X, y, chunk_rows=CHUNKS), stop=stop_after(polls), checkpoint=kept, **run)
+        if first.result.status == "interrupted":
+            again = train(Matrix(X, y, chunk_rows=CHUNKS), checkpoint=kept, resume=True, **run)
+            assert again.same(whole)
+    assert first.result.status == "interrupted" or polls > 3
+
+
+def test_a_smaller_tolerance_takes_up_the_classes_again_that_were_done(rows, tmp_path):
+    X, y = rows
+    kept = tmp_path / "run.ckpt"
+    run = {"checkpoint": kept, "block_chunks": 4, "schedule": "2", "max_outer": 3000}
+    assert train(Matrix(X, y, chunk_rows=CHUNKS), tol=1e-2, **run).result.status == "converged"
+    again = train(Matrix(X, y, chunk_rows=CHUNKS), tol=1e-5, resume=True, **run)
+    assert again.result.status == "converged"
+    assert max(again.result.certificate.by_class["rel_gap"]) <= 1e-5
+
+
+def test_weights_of_classes_and_rows(rows):
+    """LIBLINEAR's: a class's weight is that of its rows in its own problem; balanced: both sides weigh the same."""
+    X, y = rows
+    weights = np.random.default_rng(0).integers(0, 3, N) / 2.0
+    XB = dense(X, 1.0)
+    for given in ({1.0: 3.0, 2.0: 0.5}, "balanced"):
+        run = train(Matrix(X, y, weights=weights), class_weight=given, bias=1.0, tol=1e-4, schedule="5", max_outer=2000)
+        for c in range(K):
+            positive = y == c
+            if given == "balanced":
+                total = weights.sum()
+                own = weights[positive].sum()
+                factor = np.where(positive, 0.5 * total / own, 0.5 * total / (total - own))
+            else:
+                factor = np.where(positive, given.get(float(c), 1.0), 1.0)
+            primal = reference.primal(XB, side(y, c), run.w.reshape(K, -1)[c], factor * weights, "hinge")
+            assert run.result.certificate.by_class["primal"][c] == pytest.approx(primal, rel=1e-12)
+
+
+def test_towards_a_prior_model(rows, tmp_path):
+    X, y = rows
+    fit(X, y, tol=1e-1, bias=1.0).save(tmp_path / "prior.h5")
+    prior = load_model(tmp_path / "prior.h5")
+    W0 = np.hstack([prior.weights, prior.intercept[:, None]])
+    run = train(Matrix(X, y), prior=tmp_path / "prior.h5", bias=1.0, C=0.01, tol=1e-5, schedule="5", max_outer=2000)
+    W, XB = run.w.reshape(K, -1), dense(X, 1.0)
+    for c in range(K):
+        losses = np.maximum(0.0, 1.0 - side(y, c) * (XB @ W[c]))
+        primal = 0.5 * np.sum((W[c] - W0[c]) ** 2) + 0.01 * losses.sum()
+        moved = run.alpha[:, c] * side(y, c) @ XB
+        dual = run.alpha[:, c].sum() - 0.5 * moved @ moved - moved @ W0[c]
+        assert run.result.certificate.by_class["primal"][c] == pytest.approx(primal, rel=1e-12)
+        assert run.result.certificate.by_class["dual"][c] == pytest.approx(dual, rel=1e-9)
+    assert run.result.status == "converged"
+
+
+def test_begun_from_another_c(rows, tmp_path):
+    X, y = rows
+    given = {"tol": 1e-4, "schedule": "2", "max_outer": 3000}
+    fit(X, y, C=1.0, **given).save(tmp_path / "one.h5")
+    cold = fit(Matrix(X, y), C=1.1, **given)
+    warm = fit(Matrix(X, y), C=1.1, warm_start=tmp_path / "one.h5", **given)
+    assert warm.status == "converged"
+    assert warm.result.outer < cold.result.outer
+    assert warm.certificate.dual <= cold.certificate.primal * (1 + 1e-12)
+    fit(Matrix(X, y), solver="arow").save(tmp_path / "online.h5")
+    with pytest.raises(InputError, match="holds no dual variables of 4 classes"):
+        fit(Matrix(X, y), warm_start=tmp_path / "online.h5")
+
+
+# -- commands, models, files ----------------------------------------------------------------------------------------
+
+
+def test_from_the_store_to_predictions(rows, tmp_path, capsys):
+    X, y = rows
+    store = make_store(tmp_path, X, y, chunk_nonzeros=64, dtype="float64")
+    trace = tmp_path / "t.jsonl"
+    code, out, err = run_in_process(capsys, train_main, store, tmp_path / "m.h5", "--tol", "1e-4", "--log", trace)
+    assert code == 0, err
+    assert load_model(tmp_path / "m.h5").labels == (0.0, 1.0, 2.0, 3.0)
+    assert "4 classes, each against the others" in err
+    outers = [json.loads(line) for line in trace.read_text().splitlines()]
+    assert outers[-2]["classes_done"] == 4
+    assert len(outers[-1]["by_class"]["rel_gap"]) == 4
+    code, out, err = run_in_process(capsys, predict_main, tmp_path / "m.h5", tmp_path / "rows.svm")
+    assert code == 0, err
+    right = np.mean(np.array(out.split(), dtype=float) == y)
+    assert f"accuracy {right:.6f}" in err
+    code, out, _ = run_in_process(capsys, info_main, tmp_path / "m.h5")
+    assert "of 4 problems, the largest relative gap" in out
+    names = np.array(["pear", "apple", "fig", "kiwi"])
+    in_python = fit(X, names[y], tol=1e-4).model
+    assert in_python.labels == ("apple", "fig", "kiwi", "pear")
+    assert np.mean(in_python.predict(X) == names[y]) == pytest.approx(right, abs=0.02)
+
+
+def test_the_memory_for_all_classes_is_told_and_kept_to(rows, tmp_path, capsys):
+    X = sparse.random(40, 100_000, 0.001, format="csr", random_state=0)
+    y = np.arange(40) % 20
+    with pytest.raises(InputError, match="weights"):
+        fit(X, y, memory=10_000_000)
+    run = train(Matrix(X, y), memory=30_000_000)
+    # three cache lines a feature
+    assert run.result.memory["weights"] == 8 * 24 * 100_001
+    assert sum(run.result.memory.values()) <= 30_000_000
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({"bias": "free"}, "is for two classes"),
+        ({"class_weight": {9.0: 2.0}}, "no row has this label"),
+        ({"multiclass": "all"}, "multiclass"),
+        ({"solver": "pegasos"}, "has 4 labels"),
+        ({"C": 1e60}, "beyond what double precision"),
+    ],
+)
+def test_what_cannot_be_is_refused(rows, settings, expected):
+    with pytest.raises(InputError, match=expected):
+        fit(*rows, **settings)
+
+
+def test_two_classes_need_no_rule():
+    X, y = classes(k=2)
+    with pytest.raises(InputError, match="is for more than two classes"):
+        fit(X, y, multiclass="rest")
+
+
+def test_the_problems_know_which_are_at_their_end(rows):
+    problems = SeveralDualCD(Task({}, Matrix(*rows), tol=0.1)).problem
+    assert isinstance(problems, SeveralProblems)
+    assert problems.live.tolist() == [0, 1, 2, 3]
+    certified = np.array([[1.0, 1.0, 0.1], [1.0, 0.5, 0.5], [0.0, 0.0, np.inf], [0.0, 0.0, np.nan]])
+    from dataclasses import replace
+
+    assert replace(problems, certified=certified).live.tolist() == [1, 2, 3]
+    assert SHARE == "share"
+
+
+@pytest.mark.parametrize("rule", ["rest", "crammer-singer"])
+def test_weights_that_have_drifted_are_made_anew(rows, rule):
+    """Those of classes that are done stay as they were certified."""
+    from blocksvm.solvers.crammer_singer_cd import CrammerSingerCD
+
+    X, y = rows
+    source = Matrix(X, y)
+    made = {"rest": SeveralDualCD, "crammer-singer": CrammerSingerCD}[rule]
+    solver = made(Task({"multiclass": rule}, source, bias=0.5, working_set=True))
+    state = {a.name: np.zeros(a.shape(D, N), a.dtype) for a in solver.state_arrays}
+    solver.start(state)
+    block = source.read_block(np.array([0]), None)
+    make_pass(solver, block, state, visit_of(solver, N), np.arange(N))
+    before, sums = state["w"].copy(), state["sums"].copy()
+    done = [2] if rule == "rest" else []
+    if done:
+        state["certified"].reshape(K, 3)[done] = 0.0
+    state["w"] += 0.1
+    drifted = state["w"].copy()
+    solver.rebuild(state, iter([block]))
+    for c in range(K):
+        expected = drifted[:, c] if c in done else before[:, c]
+        np.testing.assert_allclose(state["w"][:, c], expected, rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(state["sums"][0], sums[0], rtol=1e-12)

@@ -1,0 +1,281 @@
+"""Support vector regression: real targets through stores, the outer loop, certificates, models and predictions."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import numpy as np
+import pytest
+import reference
+import scipy.optimize
+from support.training_cases import (
+    command,
+    make_pass,
+    make_store,
+    random_rows,
+    run_in_process,
+    stop_after,
+    svmlight,
+    train,
+    visit_of,
+)
+
+from blocksvm.base.errors import InputError
+from blocksvm.commands.predict import main as predict_main
+from blocksvm.commands.stream import main as stream_main
+from blocksvm.commands.train import main as train_main
+from blocksvm.model.model_file import load_model
+from blocksvm.problems.problem import make_problem, problem_settings
+from blocksvm.solvers.dual_cd import DualCD
+from blocksvm.solvers.solver import Task
+from blocksvm.sources.matrix import Matrix
+from blocksvm.training.fit import fit
+
+LOSSES = ("epsilon-insensitive", "squared-epsilon-insensitive")
+CHUNKS = np.arange(0, 120, 8)
+
+
+def targets(X, seed=1, scale=1.0):
+    rng = np.random.default_rng(seed)
+    return scale * (X @ rng.normal(size=X.shape[1]) + 2.0 + 0.3 * rng.standard_normal(X.shape[0]))
+
+
+@pytest.fixture(scope="module")
+def rows():
+    X, _ = random_rows(n=120, d=15, seed=3)
+    return X, targets(X)
+
+
+def dense(X, bias):
+    return np.hstack([X.toarray(), np.full((X.shape[0], 1), bias)])
+
+
+# -- against the paper, scipy and LIBLINEAR --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("bias", [0.0, 1.5])
+def test_a_pass_is_that_of_the_paper(rows, loss, bias):
+    X, y = rows
+    weights = np.random.default_rng(0).integers(0, 3, 120) / 2.0
+    source = Matrix(X, y, weights=weights)
+    solver = DualCD(Task({"loss": loss, "C": 0.7, "epsilon": 0.2}, source, bias))
+    assert solver.real_targets
+    block = source.reader(real=True).read_block(np.arange(len(source.chunks)), None)
+    state = {a.name: np.zeros(a.shape(15, 120), a.dtype) for a in solver.state_arrays}
+    beta, w, XB = np.zeros(120), np.zeros(16), dense(X, bias)
+    for k in range(4):
+        order = np.random.default_rng(k).permutation(120).astype(np.int32)
+        reference.regression_pass(XB, y, beta, w, order, 0.7 * weights, 0.2, "squared" in loss)
+        make_pass(solver, block, state, visit_of(solver, 120), order)
+        state["rest"][:] = 0
+        np.testing.assert_allclose(state["alpha"], beta, rtol=1e-9, atol=1e-11)
+        np.testing.assert_allclose(state["w"], w, rtol=1e-9, atol=1e-11)
+    assert not beta[weights == 0.0].any()
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("epsilon", [0.0, 0.1, 5.0])
+def test_the_certificate_is_that_of_the_formulas_and_the_optimum_that_of_scipy(rows, loss, epsilon):
+    X, y = rows
+    weights = np.random.default_rng(0).integers(0, 3, 120) / 2.0
+    run = train(Matrix(X, y, weights=weights, chunk_rows=CHUNKS), loss=loss, C=0.5, epsilon=epsilon, bias=1.0,
+                block_chunks=4, tol=1e-7, max_outer=4000, schedule="4")  # fmt: skip
+    found, squared, XB = run.result.certificate, "squared" in loss, dense(X, 1.0)
+    assert run.result.status == "converged"
+    given = (0.5 * weights, epsilon, squared)
+    assert found.primal == pytest.approx(reference.regression_primal(XB, y, run.w, *given), rel=1e-12)
+    assert found.dual == pytest.approx(reference.regression_dual(XB, y, run.alpha, *given), rel=1e-9)
+    assert found.rel_gap <= 1e-7
+    assert found.accuracy is None
+    if found.rmse is not None:
+        assert found.rmse == pytest.approx(np.sqrt(np.mean((XB @ run.w - y) ** 2)), rel=1e-12)
+    if squared:  # smooth: scipy finds the same optimum
+        best = scipy.optimize.minimize(lambda w: reference.regression_primal(XB, y, w, *given), np.zeros(16))
+        assert found.dual <= best.fun * (1 + 1e-9)
+        assert best.fun == pytest.approx(found.primal, rel=1e-6)
+
+
+@pytest.mark.parametrize(("loss", "solver"), [(LOSSES[0], 13), (LOSSES[1], 12), (LOSSES[1], 11)])
+def test_no_worse_than_liblinear(loss, solver):
+    liblinear = pytest.importorskip("liblinear.liblinearutil")
+    X, _ = random_rows(n=300, d=40, seed=5)
+    y = targets(X)
+    model = liblinear.train(liblinear.problem(y, X), liblinear.parameter(f"-s {solver} -c 0.3 -p 0.2 -e 1e-5 -B -1 -q"))
+    theirs = np.array(model.get_decfun()[0])
+    primal = reference.regression_primal(X.toarray(), y, theirs, 0.3, 0.2, "squared" in loss)
+    run = train(Matrix(X, y), loss=loss, C=0.3, epsilon=0.2, tol=1e-7, max_outer=5000, schedule="10")
+    assert run.result.certificate.primal <= primal * (1 + 1e-7)
+    assert primal >= run.result.certificate.dual
+
+
+# -- the outer loop's promises ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("working_set", ["auto", "none"])
+def test_stopped_and_resumed_to_the_same_bits(rows, tmp_path, loss, working_set):
+    X, y = rows
+    run = {"loss": loss, "epsilon": 0.05, "schedule": "2", "tol": 1e-7, "max_outer": 60, "block_chunks": 4,
+                "working_set": working_set}  # fmt: skip
+    whole = train(Matrix(X, y, chunk_rows=CHUNKS), **run)
+    for polls in (3, 40):
+        kept = tmp_path / f"{polls}.ckpt"
+        first = train(Matrix(X, y, chunk_rows=CHUNKS), stop=stop_after(polls), checkpoint=kept, **run)
+        assert first.result.status == "interrupted"
+        again = train(Matrix(X, y, chunk_rows=CHUNKS), checkpoint=kept, resume=True, **run)
+        assert again.same(whole)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("scale", [1e-4, 1e5])
+def test_targets_of_any_scale(rows, loss, scale):
+    """Scaled with epsilon and (for the linear loss) C the problem is the same one; rows come to rest alike."""
+    X, y = rows
+    C = {"epsilon-insensitive": (0.5, 0.5 * scale), "squared-epsilon-insensitive": (0.5, 0.5)}[loss]
+    run = {"loss": loss, "schedule": "3", "tol": 1e-6, "max_outer": 3000, "block_chunks": 4}
+    plain = train(Matrix(X, y, chunk_rows=CHUNKS), C=C[0], epsilon=0.1, **run)
+    scaled = train(Matrix(X, scale * y, chunk_rows=CHUNKS), C=C[1], epsilon=0.1 * scale, **run)
+    assert plain.result.status == scaled.result.status == "converged"
+    np.testing.assert_allclose(scaled.w / scale, plain.w, atol=1e-2 * np.abs(plain.w).max())
+    assert scaled.result.outer <= 2 * plain.result.outer + 5
+
+
+def test_a_prior_is_what_is_regularised_towards(rows, tmp_path):
+    X, y = rows
+    first = fit(X, y, loss="epsilon-insensitive", bias=1.0, tol=1e-5, schedule="5")
+    first.save(tmp_path / "first.h5")
+    later = targets(X, seed=9)
+    run = train(Matrix(X, later), prior=tmp_path / "first.h5", loss="epsilon-insensitive", C=0.2, bias=1.0, tol=1e-6,
+                max_outer=3000, schedule="5")  # fmt: skip
+    prior, XB = first.result.w, dense(X, 1.0)
+    found = run.result.certificate
+    assert found.primal == pytest.approx(
+        reference.regression_primal(XB, later, run.w, 0.2, 0.1, False, prior), rel=1e-12
+    )
+    assert found.dual == pytest.approx(
+        reference.regression_dual(XB, later, run.alpha, 0.2, 0.1, False, prior), rel=1e-9
+    )
+    classes, _ = np.where(y > 2.0, 1.0, -1.0), fit(X, y, loss="epsilon-insensitive", max_outer=1)
+    with pytest.raises(InputError, match="has real targets, other ones than the matrix"):
+        train(Matrix(X, classes), prior=tmp_path / "first.h5", bias=1.0, max_outer=1)
+
+
+def test_a_warm_start_begins_at_the_other_runs_end(rows, tmp_path):
+    X, y = rows
+    run = {"loss": "squared-epsilon-insensitive", "schedule": "5", "max_outer": 3000}
+    fit(X, y, C=1.0, tol=1e-7, **run).save(tmp_path / "m.h5")
+    cold = train(Matrix(X, y), C=1.3, tol=1e-6, **run)
+    warm = train(Matrix(X, y), C=1.3, tol=1e-6, warm_start=tmp_path / "m.h5", **run)
+    assert warm.result.outer < cold.result.outer
+
+
+# -- commands --------------------------------------------------------------------------------------------------------
+
+
+def test_from_text_to_predictions(rows, tmp_path, capsys):
+    """Any number of distinct targets; held-out rows by their error; values in the order of the text."""
+    X, y = rows
+    store = make_store(tmp_path, X[:90], y[:90], chunk_nonzeros=40)
+    test = make_store(tmp_path, X[90:], y[90:], name="test", chunk_nonzeros=16)
+    options = ("--loss", "epsilon-insensitive", "--epsilon", "0.05", "--bias", "1", "--tol", "1e-3", "--valid", test)
+    trace, model = tmp_path / "t.jsonl", tmp_path / "m.h5"
+    code, out, err = run_in_process(capsys, train_main, store, model, *options, "--log", trace)
+    assert code == 0, err
+    assert "root mean squared error on the training rows" in out
+    events = [json.loads(line) for line in trace.read_text().splitlines()]
+    loaded = load_model(model)
+    assert loaded.labels == ()
+    assert "real targets" in repr(loaded)
+    expected = loaded.decision_function(X_by_id(X[90:]))
+    np.testing.assert_array_equal(loaded.predict(X_by_id(X[90:])), expected)
+    rmse = np.sqrt(np.mean((expected - y[90:]) ** 2))
+    last = [event for event in events if event["event"] == "outer"][-1]
+    assert last["valid_rmse"] == pytest.approx(rmse, rel=1e-6)
+    assert last["valid_accuracy"] is None
+    for source in (test, tmp_path / "test.svm"):
+        code, out, err = run_in_process(capsys, predict_main, model, source, tmp_path / "p.txt", "--overwrite")
+        assert code == 0, err
+        np.testing.assert_allclose(np.loadtxt(tmp_path / "p.txt"), expected, rtol=1e-5)
+        errors = expected - y[90:]
+        told = re.search(r"squared error (\S+), mean absolute error (\S+), R2 (\S+) \(30 rows\)", out).groups()
+        r2 = 1.0 - np.sum(errors**2) / np.sum((y[90:] - y[90:].mean()) ** 2)
+        assert [float(x) for x in told] == pytest.approx([rmse, np.mean(np.abs(errors)), r2], abs=2e-6)
+    shown = command(model, module="info")
+    assert "none: its targets are real numbers" in shown.stdout
+
+
+def X_by_id(X):
+    """Columns by the ids that ``svmlight`` writes."""
+    from scipy import sparse
+
+    return sparse.hstack([sparse.csr_matrix((X.shape[0], 1)), X]).tocsr()
+
+
+def test_more_targets_than_classes_can_be(tmp_path, capsys):
+    y = np.random.default_rng(0).permutation(10_500) / 7.0
+    text = "".join(f"{target:.17g} 1:{target / 1500:.9g} {2 + k % 3}:1\n" for k, target in enumerate(y.tolist()))
+    store = make_store(tmp_path, text)
+    code, out, err = run_in_process(
+        capsys, train_main, store, tmp_path / "m.h5", "--loss", "squared-epsilon-insensitive", "-C", "10", "--quiet"
+    )
+    assert code == 0, err
+    assert "certified relative gap" in out
+    code, out, err = run_in_process(capsys, train_main, store, tmp_path / "n.h5", "--quiet")
+    assert code == 2
+    assert "for real targets choose" in err
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "expected"),
+    [
+        ("1.5 1:1\n2 2:1\n", ("--epsilon", "-1"), "--epsilon -1: must be 0 or more"),
+        ("1.5 1:1\n2 2:1\n", ("--class-weight", "balanced"), "epsilon-insensitive has no classes"),
+    ],
+)
+def test_targets_and_settings_that_do_not_fit(tmp_path, capsys, text, options, expected):
+    store = make_store(tmp_path, text)
+    code, _, err = run_in_process(
+        capsys, train_main, store, tmp_path / "m.h5", "--loss", "epsilon-insensitive", *options, "--quiet"
+    )
+    assert code == 2
+    assert expected in err
+    assert not (tmp_path / "m.h5").exists()
+
+
+def test_rows_without_a_target_are_refused(rows):
+    X, y = rows
+    with pytest.raises(InputError, match="its labels are strings, where real numbers are wanted"):
+        fit(X, np.where(y > 2.0, "a", "b"), loss=LOSSES[0])
+    y = y.copy()
+    y[3] = np.nan
+    source = Matrix(X, y)
+    with pytest.raises(InputError, match="1 rows have no target; epsilon-insensitive needs one a row"):
+        make_problem(problem_settings({"loss": LOSSES[0]}).resolve({"loss": LOSSES[0]}, "dual-cd"), 0.0, source)
+    with pytest.raises(InputError, match="none of its rows has a label"):
+        train(Matrix(X, rows[1]), valid=Matrix(X, np.full(120, np.nan)), loss=LOSSES[0], max_outer=1)
+
+
+def test_targets_too_large_for_double_precision(tmp_path, capsys):
+    """One sentence, whatever the loss, and no warning of numpy's."""
+    store = make_store(tmp_path, "1e300 1:1\n-1e300 2:1\n")
+    for loss in LOSSES:
+        code, _, err = run_in_process(capsys, train_main, store, tmp_path / "m.h5", "--loss", loss, "--quiet")
+        assert code == 2
+        assert "the sums are not finite numbers" in err
+        assert not (tmp_path / "m.h5").exists()
+
+
+def test_a_stream_takes_no_prior_of_a_regression(rows, tmp_path, capsys):
+    fit(*rows, loss=LOSSES[0], max_outer=2).save(tmp_path / "m.h5")
+    (tmp_path / "t.svm").write_text("1 1:1\n-1 2:1\n")
+    for options in (("--learner", "pa1", "--prior", tmp_path / "m.h5"), ("--continue-from", tmp_path / "m.h5")):
+        code, _, err = run_in_process(capsys, stream_main, tmp_path / "t.svm", *options, "--quiet")
+        assert code == 2
+        assert "has real targets" in err or "no online learner" in err or "no such learner" in err
+
+
+def test_svmlight_keeps_every_digit(rows):
+    X, y = rows
+    assert float(svmlight(X, y).split()[0]) == y[0]

@@ -1,0 +1,427 @@
+"""The machine with a kernel: kernel values, the dual in blocks, its certificate, its models, against plain solvers."""
+
+from __future__ import annotations
+
+import json
+import tracemalloc
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+from scipy.optimize import minimize
+from support.training_cases import looped, make_store, opened, random_rows, run_in_process, stop_after, train
+
+from blocksvm.base.errors import InputError
+from blocksvm.commands.info import main as info_main
+from blocksvm.commands.predict import main as predict_main
+from blocksvm.commands.train import main as train_main
+from blocksvm.conversion.convert import SplitSettings, write_store
+from blocksvm.kernels.kernel_machine_loops import columns_of, kernel_sums, pairs, singles
+from blocksvm.model.model_file import load_model
+from blocksvm.problems.kernel_problem import best_bias
+from blocksvm.problems.support_rows import KERNELS
+from blocksvm.solvers.kept_rows import Candidates, KeptRows
+from blocksvm.sources.matrix import Matrix
+from blocksvm.store.reader import open_store
+from blocksvm.training.fit import fit
+
+FUNCTIONS = [
+    {"kernel": "linear"},
+    {"kernel": "polynomial", "gamma": 0.4, "coef0": 1.0, "degree": 2},
+    {"kernel": "polynomial", "gamma": 0.3, "coef0": 0.5, "degree": 3},
+    {"kernel": "rbf", "gamma": 0.3},
+]
+
+
+def plain_kernel(X, Z, kernel="rbf", gamma=1.0, coef0=0.0, degree=3) -> np.ndarray:
+    products = X @ Z.T
+    if kernel == "linear":
+        return products
+    if kernel == "polynomial":
+        return (gamma * products + coef0) ** degree
+    return np.exp(-gamma * ((X**2).sum(1)[:, None] + (Z**2).sum(1)[None] - 2 * products))
+
+
+def plain_dual(K, y, C, free: bool) -> float:
+    """The largest dual by a general solver."""
+    Q = K * np.outer(y, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # older releases tell of roundings at the bounds
+        found = minimize(
+            lambda a: 0.5 * a @ Q @ a - a.sum(), np.full(len(y), 0.01 * C), jac=lambda a: Q @ a - 1.0,
+            bounds=[(0, C)] * len(y),
+            constraints=[{"type": "eq", "fun": lambda a: a @ y, "jac": lambda a: y}] if free else (), method="SLSQP",
+            options={"maxiter": 2000, "ftol": 1e-14},
+        )  # fmt: skip
+    return -found.fun
+
+
+def rows(n=80, d=8, seed=1, noise=0.1):
+    """Rows of two classes that no plane separates: inside and outside of a ball."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d)) * (rng.random((n, d)) < 0.6)
+    y = np.where((X**2).sum(axis=1) > np.median((X**2).sum(axis=1)), 1.0, -1.0)
+    y[rng.random(n) < noise] *= -1
+    return X, y
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+@pytest.mark.parametrize("bias", ["free", 0.0, 1.5])
+@pytest.mark.parametrize("C", [0.3, 10.0])
+def test_the_optimum_is_that_of_a_plain_solver(function, bias, C):
+    X, y = rows()
+    source = Matrix(sparse.csr_matrix(X), y, chunk_rows=range(0, 80, 9))
+    found = fit(source, solver="kernel", C=C, bias=bias, tol=1e-7, matrix_rows=16, max_outer=2000, **function)
+    K = plain_kernel(X, X, **function) + (0.0 if bias == "free" else bias**2)
+    best = plain_dual(K, y, C, bias == "free")
+    certificate = found.certificate
+    assert found.status == "converged"
+    assert certificate.rel_gap <= 1e-7
+    assert certificate.dual <= best * (1 + 1e-6)
+    assert certificate.primal >= best * (1 - 1e-6)
+    # primal and dual as they are defined, of the very alpha and b that are given back
+    alpha, f = found.alpha, K @ (found.alpha * y)
+    b = found.model.intercept - (0.0 if bias == "free" else bias**2 * float((found.alpha * y).sum()))
+    assert alpha.min() >= 0.0
+    assert alpha.max() <= C
+    if bias == "free":
+        assert abs(alpha @ y) <= 1e-12 * max(1.0, alpha.sum())
+    primal = 0.5 * alpha @ (y * f) + C * np.maximum(0.0, 1.0 - y * (f + b)).sum()
+    assert certificate.primal == pytest.approx(primal, rel=1e-9)
+    assert certificate.dual == pytest.approx(alpha.sum() - 0.5 * alpha @ (y * f), rel=1e-9, abs=1e-9 * primal)
+    assert certificate.accuracy == np.mean(np.where(f + b > 0, 1.0, -1.0) == y)
+    np.testing.assert_allclose(found.model.decision_function(sparse.csr_matrix(X)), f + b, rtol=1e-9, atol=1e-9)
+    assert (found.model.predict(sparse.csr_matrix(X)) == np.where(f + b > 0, 1.0, -1.0)).all()
+
+
+def test_weights_of_rows_and_classes_are_costs():
+    X, y = rows(n=60)
+    weights = np.random.default_rng(0).integers(0, 4, 60).astype(float)
+    repeated = np.repeat(np.arange(60), weights.astype(int))
+    chosen = {"solver": "kernel", "gamma": 0.3, "bias": "free", "tol": 1e-8, "max_outer": 2000, "C": 0.5}
+    one = fit(sparse.csr_matrix(X), y, sample_weight=weights, class_weight={1.0: 2.0}, **chosen)
+    same = fit(sparse.csr_matrix(X[repeated]), y[repeated], class_weight={1.0: 2.0}, **chosen)
+    assert one.certificate.primal == pytest.approx(same.certificate.primal, rel=3e-8)
+    assert one.alpha[weights == 0].max(initial=0.0) == 0.0
+
+
+def test_the_linear_kernel_is_the_linear_machine():
+    X, y = random_rows(n=150, d=20, seed=5)
+    chosen = {"tol": 1e-8, "max_outer": 5000, "C": 0.7, "bias": "free"}
+    linear = fit(Matrix(X, y), **chosen)
+    kernel = fit(Matrix(X, y), solver="kernel", kernel="linear", matrix_rows=40, **chosen)
+    assert kernel.certificate.primal == pytest.approx(linear.certificate.primal, rel=3e-8)
+    np.testing.assert_allclose(kernel.model.decision_function(X), linear.model.decision_function(X), atol=1e-3)
+
+
+@pytest.mark.parametrize("n_rows", [2, 7, 50])
+def test_however_few_rows_fit_it_is_the_same_optimum(n_rows):
+    X, y = rows(n=90)
+    source = Matrix(sparse.csr_matrix(X), y, chunk_rows=range(0, 90, 7))
+    whole = fit(source, solver="kernel", gamma=0.4, tol=1e-6, bias="free", max_outer=5000)
+    part = fit(source, solver="kernel", gamma=0.4, tol=1e-6, bias="free", max_outer=5000, matrix_rows=n_rows)
+    assert part.status == "converged"
+    assert part.certificate.primal == pytest.approx(whole.certificate.primal, rel=2e-6)
+
+
+def test_out_of_core_within_the_memory(tmp_path):
+    """Blocks of a few chunks, and a matrix of fewer rows than there are."""
+    X, y = rows(n=1500, d=30, seed=9)
+    store = make_store(tmp_path, sparse.csr_matrix(X), y, chunk_nonzeros=512)
+    with open_store(store) as source:
+        small = fit(source, solver="kernel", gamma=0.02, tol=1e-4, bias="free", memory=600_000, max_outer=3000)
+        large = fit(source, solver="kernel", gamma=0.02, tol=1e-4, bias="free")
+        limits = small.loop.plan.solver.limits
+        assert 8 * 1500 * 1500 > 600_000
+        assert 2 < limits[0] < 300
+        assert sum(small.loop.plan.memory().values()) <= 600_000
+        assert not small.loop.plan.blocks.partition.resident
+    assert small.status == large.status == "converged"
+    assert small.certificate.primal == pytest.approx(large.certificate.primal, rel=2e-4)
+
+
+@pytest.mark.parametrize("polls", [3, 9, 16, 31])
+@pytest.mark.parametrize("block_chunks", [None, 3])
+def test_a_broken_run_goes_on_to_the_same_bits(tmp_path, polls, block_chunks):
+    X, y = rows(n=200, d=10, seed=11)
+    source = Matrix(sparse.csr_matrix(X), y, chunk_rows=range(0, 200, 20))
+    chosen = {
+        "solver": "kernel",
+        "gamma": 0.3,
+        "bias": "free",
+        "matrix_rows": 25,
+        "tol": 1e-6,
+        "block_chunks": block_chunks,
+    }
+    whole = train(source, **chosen)
+    train(source, stop=stop_after(polls), checkpoint=tmp_path / "c.h5", **chosen)
+    resumed = train(source, checkpoint=tmp_path / "c.h5", resume=True, **chosen)
+    assert resumed.result.alpha.tobytes() == whole.result.alpha.tobytes()
+    assert resumed.result.certificate == whole.result.certificate
+    assert resumed.result.outer == whole.result.outer
+
+
+def test_a_run_out_of_time_is_certified_all_the_same():
+    X, y = rows(n=300, d=10, seed=12)
+    source = Matrix(sparse.csr_matrix(X), y, chunk_rows=range(0, 300, 10))
+    done = []
+
+    class Clock:
+        def __call__(self):
+            done.append(1)
+            return len(done) > 45
+
+    with opened(source) as opened_rows:
+        loop = looped(
+            opened_rows,
+            solver="kernel",
+            gamma=0.3,
+            matrix_rows=30,
+            tol=1e-9,
+            block_chunks=1,
+            bias="free",
+            max_seconds=1e6,
+        )
+        clock = Clock()
+        loop.seconds = lambda: 2e6 if clock() else 0.0
+        result = loop.run()
+    assert result.status == "max-seconds"
+    f = plain_kernel(X, X, gamma=0.3) @ (result.alpha * y)
+    assert result.certificate.dual == pytest.approx(result.alpha.sum() - 0.5 * result.alpha @ (y * f), rel=1e-9)
+
+
+# ------------------------------------------------------------------------------------------------ the parts
+
+
+@given(st.integers(0, 2**32 - 1), st.sampled_from(FUNCTIONS))
+@settings(max_examples=25, deadline=None)
+def test_sums_of_kernel_values(seed, function):
+    rng = np.random.default_rng(seed)
+    n, m, d = rng.integers(1, 12), rng.integers(1, 9), rng.integers(1, 7)
+    X, Z = (rng.normal(size=(k, d)) * (rng.random((k, d)) < 0.6) for k in (n, m))
+    X, Z = X.astype(np.float32).astype(float), Z
+    left, right = sparse.csr_matrix(X), sparse.csr_matrix(Z)
+    first, owner, held = np.zeros(d + 2, np.int64), np.empty(right.nnz, np.int32), np.empty(right.nnz)
+    columns_of(right.indptr.astype(np.int64), right.indices, right.data, first, owner, held)
+    coefficients, scores = rng.normal(size=m), np.zeros(n)
+    given_ = {"gamma": 1.0, "coef0": 0.0, "degree": 3} | function
+    kernel_sums(
+        left.indptr.astype(np.int64), left.indices, left.data, (X**2).sum(1), first, owner, held, (Z**2).sum(1),
+        coefficients, KERNELS.index(given_["kernel"]), given_["gamma"], given_["coef0"], given_["degree"], np.empty(m),
+        scores,
+    )  # fmt: skip
+    expected = plain_kernel(X, Z, **function) @ coefficients
+    np.testing.assert_allclose(scores, expected, rtol=1e-9, atol=1e-9)
+
+
+@given(st.integers(0, 2**32 - 1))
+@settings(max_examples=30, deadline=None)
+def test_the_best_bias_is_the_best(seed):
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(1, 12))
+    scores = np.round(rng.normal(size=n), 1)
+    sides = np.where(rng.random(n) < 0.5, 1.0, -1.0) * rng.integers(0, 3, n)
+
+    def loss(b):
+        return float((np.abs(sides) * np.maximum(0.0, 1.0 - np.sign(sides) * (scores + b))).sum())
+
+    if not sides.any():
+        return
+    corners = np.where(sides > 0, 1.0, -1.0) - scores
+    best = min(loss(b) for b in corners)
+    assert loss(best_bias(scores, sides)) == pytest.approx(best, rel=1e-12, abs=1e-12)
+
+
+@pytest.mark.parametrize("maximise", [pairs, singles])
+def test_what_is_in_memory_is_maximised(maximise):
+    X, y = rows(n=40, seed=3)
+    K, C = plain_kernel(X, X, gamma=0.2), 2.0
+    beta, scores = np.zeros(40), np.zeros(40)
+    maximise(K, 40, C * y, beta, scores, 1e-9, 10**6)
+    np.testing.assert_allclose(scores, K @ beta, atol=1e-10)
+    found = (beta * y).sum() - 0.5 * beta @ K @ beta
+    assert found == pytest.approx(plain_dual(K, y, C, maximise is pairs), rel=1e-7)
+
+
+@given(st.data())
+@settings(max_examples=100, deadline=None)
+def test_the_candidates_that_stay_do_not_depend_on_how_they_come(data):
+    X, _ = random_rows(n=60, d=9, seed=data.draw(st.integers(0, 5)))
+    block = Matrix(X, np.ones(60)).read_block(np.arange(1), None)
+    slopes = np.array(data.draw(st.lists(st.integers(0, 4), min_size=60, max_size=60)), float)
+    up, down = (np.array(data.draw(st.lists(st.booleans(), min_size=60, max_size=60))) for _ in range(2))
+    order = np.array(data.draw(st.permutations(range(60))))
+    most, entries = data.draw(st.integers(1, 20)), data.draw(st.sampled_from([30, 100, 10**6]))
+    found = []
+    for sequence, step in ((np.arange(60), 60), (order, data.draw(st.integers(1, 60)))):
+        candidates = Candidates(most, entries)
+        for start in range(0, 60, step):
+            part = sequence[start : start + step]
+            part = part[up[part] | down[part]]
+            candidates.add(block, part, np.stack([slopes, up, down])[:, part])
+        candidates.prune()
+        stay = candidates.held[np.argsort(candidates.held.rows)]
+        found.append((stay.rows.tolist(), *(a.tolist() for a in stay.csr)))
+    assert found[0] == found[1]
+    expected, lengths = set(), np.diff(X.indptr)
+    for may, sign in ((up, -1.0), (down, 1.0)):
+        own = sorted((i for i in range(60) if may[i]), key=lambda i: (sign * slopes[i], i))[:most]
+        taken = 0
+        for place, i in enumerate(own):
+            taken += lengths[i]
+            if place and taken > entries // 2:
+                break
+            expected.add(i)
+    assert set(found[0][0]) == expected
+
+
+@pytest.mark.parametrize("q", [2, 50, 100])
+def test_rows_far_from_each_other_do_not_stop_it(q):
+    """There the best bias lies on a corner of most rows, whose share of the gap is 0: it is they that must move."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(200, 40)), np.where(rng.random(200) < 0.4, 1.0, -1.0)
+    found = fit(
+        sparse.csr_matrix(X), y, solver="kernel", gamma=1.0, bias="free", matrix_rows=q, max_outer=3000, tol=1e-5
+    )
+    assert found.status == "converged"
+    assert found.certificate.dual == pytest.approx(plain_dual(plain_kernel(X, X), y, 1.0, True), rel=2e-5)
+
+
+def test_a_bias_takes_no_second_matrix():
+    X, y = rows(n=300, d=10, seed=4)
+    source = Matrix(sparse.csr_matrix(X), y)
+    chosen = {"solver": "kernel", "gamma": 0.3, "tol": 1e-3}
+    fit(source, bias=1.0, **chosen)
+    peaks = []
+    for bias in ("free", 1.0):
+        tracemalloc.start()
+        fit(source, bias=bias, **chosen)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] < peaks[0] + 4 * 300 * 300
+
+
+@given(st.data())
+@settings(max_examples=30, deadline=None)
+def test_rows_come_and_go_with_their_matrix(data):
+    X, _ = random_rows(n=40, d=7, seed=2)
+    block = Matrix(X, np.ones(40)).read_block(np.arange(1), None)
+    kept = KeptRows(7, 12, 10**4)
+    kept.matrix[:] = np.nan
+    dense = X.toarray().astype(float)
+
+    def fill(new):
+        now = dense[kept.held.rows]
+        for place in new.tolist():
+            kept.matrix[place, : len(now)] = now @ now[place]
+            kept.matrix[: len(now), place] = now @ now[place]
+
+    for _ in range(5):
+        n = len(kept.held.rows)
+        gone = np.array(sorted(data.draw(st.sets(st.integers(0, n - 1)))) if n else [], np.int64)
+        others = [i for i in range(40) if i not in set(kept.held.rows.tolist())]
+        come = data.draw(st.lists(st.sampled_from(others), unique=True, max_size=12 - n + len(gone)))
+        candidates = Candidates(40, 10**4)
+        candidates.add(block, np.array(come, np.int64), np.ones((3, len(come))))
+        expected = set(np.delete(kept.held.rows, gone).tolist()) | set(come)
+        fill(kept.exchange(gone, candidates, np.arange(len(come))))
+        assert set(kept.held.rows.tolist()) == expected
+        now = dense[kept.held.rows]
+        np.testing.assert_allclose(kept.matrix[: len(now), : len(now)], now @ now.T, rtol=1e-14, atol=1e-15)
+        indptr, indices, values = kept.held.csr
+        found = sparse.csr_matrix((values, indices, indptr), shape=(len(now), 7)).toarray()
+        np.testing.assert_array_equal(found, now)
+
+
+# ------------------------------------------------------------------------------------------------ the commands
+
+
+@pytest.mark.parametrize("bits", [None, 8])
+def test_a_model_predicts_from_text_from_a_store_and_from_python(tmp_path, capsys, bits):
+    X, y = rows(n=120, d=12, seed=21)
+    new, new_y = rows(n=50, d=15, seed=22)  # three features that the model does not know
+    store, model = tmp_path / "s.h5", tmp_path / "m.h5"
+    for name, (rows_, labels) in {"train": (X, y), "new": (new, new_y)}.items():
+        lines = []
+        for label, row in zip(labels, rows_, strict=True):
+            pairs_ = " ".join(f"{j + 1}:{v:.17g}" for j, v in enumerate(row) if v)
+            lines.append(f"{label:g} {pairs_}\n")
+        (tmp_path / f"{name}.svm").write_text("".join(lines))
+        write_store([str(tmp_path / f"{name}.svm")], tmp_path / f"{name}.h5", SplitSettings(dtype="float64", bits=bits))
+    store = tmp_path / "train.h5"
+    code, out, err = run_in_process(
+        capsys, train_main, store, model, "--solver", "kernel", "--gamma", "0.2", "--bias", "free", "--tol", "1e-6"
+    )
+    assert code == 0, err
+    assert "support vectors" in out + err
+    found = []
+    for text in ("new.svm", "new.h5"):
+        code, out, err = run_in_process(capsys, predict_main, model, tmp_path / text, "--scores", "--quiet")
+        assert code == 0, err
+        found.append(np.array([float(line) for line in out.split()]))
+    np.testing.assert_allclose(found[0], found[1], rtol=1e-9, atol=1e-12)
+    twice = sparse.csr_matrix(([1.0, 1.0, 2.0], [3, 3, 3], [0, 2, 3]), shape=(2, 14))
+    both = load_model(model).decision_function(twice)
+    assert both[0] == both[1] == load_model(model).decision_function(twice.toarray())[0]
+    assert load_model(model).decision_function(np.zeros((1, 0))).shape == (1,)
+    ids = sparse.csr_matrix(np.column_stack([np.zeros(50), new]))
+    loaded = load_model(model)
+    np.testing.assert_allclose(loaded.decision_function(ids), found[0], rtol=1e-9, atol=1e-12)
+    assert "rbf kernel" in repr(loaded)
+    if bits is None:
+        wide = np.zeros((120, 15))
+        wide[:, :12] = X
+        alpha = np.zeros(120)
+        with open_store(store) as source:
+            numbers = np.concatenate([source.read_rows(c)["source"] for c in range(len(source.chunks))])
+        again = fit(open_store(store), solver="kernel", gamma=0.2, bias="free", tol=1e-6)
+        alpha[numbers] = again.alpha
+        expected = plain_kernel(new, wide, gamma=0.2) @ (alpha * y) + again.model.intercept
+        np.testing.assert_allclose(found[0], expected, rtol=1e-6, atol=1e-6)
+    code, out, _ = run_in_process(capsys, info_main, model)
+    assert code == 0
+    code, out, _ = run_in_process(capsys, info_main, model, "--json")
+    assert json.loads(out)["kernel"]["name"] == "rbf"
+    assert run_in_process(capsys, info_main, model, "--verify")[0] == 0
+
+
+def test_bad_settings_are_named(tmp_path, capsys):
+    X, y = rows(n=40)
+    store = make_store(tmp_path, sparse.csr_matrix(X), y)
+    for options, sentence in (
+        (("--gamma", "0"), "--gamma 0"),
+        (("--kernel", "sigmoid"), "--kernel sigmoid"),
+        (("--degree", "0"), "--degree 0"),
+        (("--kernel", "polynomial", "--coef0", "-1"), "below 0 the polynomial is no kernel"),
+        (("--matrix-rows", "1"), "--matrix-rows 1"),
+        (("--loss", "hinge"), "--loss"),
+        (("--schedule", "tol:0.1"), "--schedule tol:0.1: kernel"),
+        (("--valid", store), "--valid: kernel has no use for it"),
+        (("--warm-start", store), "is a store"),
+        (("--memory", "20kB"), "is too small"),
+        (("--matrix-rows", "30", "--memory", "20kB"), "is too small"),
+        (("--calibrate", "platt"), "is for dual-cd"),
+    ):
+        code, _, err = run_in_process(capsys, train_main, store, tmp_path / "m.h5", "--solver", "kernel", *options)
+        assert code == 2, options
+        assert sentence in err, (options, err)
+    with pytest.raises(InputError, match="beyond what double precision can solve"):
+        fit(sparse.csr_matrix(1e9 * X), y, solver="kernel", kernel="polynomial", degree=20, gamma=1.0)
+    with pytest.raises(InputError, match="has 3 labels"):
+        fit(sparse.csr_matrix(X), np.arange(40.0) % 3, solver="kernel")
+
+
+def test_a_damaged_model_is_refused(tmp_path):
+    import h5py
+
+    X, y = rows(n=40)
+    fitted = fit(sparse.csr_matrix(X), y, solver="kernel", gamma=0.3)
+    fitted.save(tmp_path / "m.h5")
+    assert load_model(tmp_path / "m.h5").support.coefficients.tolist() == fitted.model.support.coefficients.tolist()
+    with h5py.File(tmp_path / "m.h5", "r+") as file:
+        del file["support/norms"]
+    with pytest.raises(InputError, match="damaged"):
+        load_model(tmp_path / "m.h5")

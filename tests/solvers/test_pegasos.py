@@ -1,0 +1,141 @@
+"""Pegasos for every loss: steps, averages and dual variables against the plain rule, certified gaps, its optimum."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import reference
+import reference_losses
+from support.training_cases import looped, make_store, opened, random_rows, run_in_process, stop_after, train
+
+from blocksvm.commands.train import main as train_main
+from blocksvm.sources.matrix import Matrix
+from blocksvm.store.reader import open_store
+from blocksvm.training.fit import fit
+
+LOSSES = list(reference.PEGASOS_SLOPES)
+REAL = {"epsilon-insensitive", "squared-epsilon-insensitive"}
+
+
+def rows_for(loss: str, n: int = 60, d: int = 12, seed: int = 3):
+    X, y = random_rows(n=n, d=d, seed=seed, density=0.4)
+    if loss in REAL:
+        rng = np.random.default_rng(seed)
+        y = np.asarray(X @ rng.normal(size=d)) + 0.1 * rng.normal(size=n)
+    return X, y
+
+
+def radius_of(loss: str, cost: np.ndarray) -> float | None:
+    if loss in REAL:
+        return None
+    value = {"hinge": 0.5, "squared-hinge": 1.0, "logistic": math.log(2.0)}[loss]  # hinge: by strong duality
+    return math.sqrt(2.0 * value * cost.sum())
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("batch", [1, 7])
+@pytest.mark.parametrize("dual", [False, True])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_steps_are_those_of_the_rule(loss, batch, dual, weighted):
+    X, y = rows_for(loss)
+    weights = np.random.default_rng(1).uniform(0.2, 3.0, len(y)) if weighted else None
+    if weighted:
+        weights[5] = 0.0
+    bias = 0.6
+    source = Matrix(X, y, weights=weights)
+    more = {"class_weight": {1.0: 2.0}} if loss not in REAL else {}
+    orders = []
+    with opened(source) as rows:
+        loop = looped(rows, solver="pegasos", loss=loss, C=0.7, batch=batch, dual=dual, bias=bias, schedule="1",
+                      max_outer=6, tol=0.0, **more)  # fmt: skip
+        loop.allocate()
+        inner_pass = loop.plan.solver.inner_pass
+
+        def watch(block, state, visit, order):
+            orders.append(block.rows[order].copy())
+            return inner_pass(block, state, visit, order)
+
+        loop.plan.solver.inner_pass = watch
+        result = loop.run()
+        state = loop.state
+    cost = 0.7 * (np.ones(len(y)) if weights is None else weights)
+    cost = cost * (np.where(y > 0, 2.0, 1.0) if more else 1.0)
+    lam, row_weight = 1.0 / cost.sum(), len(y) * cost / cost.sum()
+    batches = [order[k : k + batch] for order in orders for k in range(0, len(order), batch)]
+    Xb = reference.with_bias(X, bias)
+    found = reference.pegasos_of_any_loss(
+        Xb, y, lam, batches, loss, row_weight, None if dual else radius_of(loss, cost)
+    )
+    w, a = found[-1]
+    np.testing.assert_allclose(state["scalars"][0] * state["v"], w, rtol=1e-9, atol=1e-9 * np.abs(w).max())
+    # the average is renewed after each of the first iterations, so that after the sixth it is that of the sixth's steps
+    since = 5 * (len(batches) // 6)
+    expected = np.mean([w for w, _ in found[since:]], axis=0)
+    np.testing.assert_allclose(result.w, expected, rtol=1e-8, atol=1e-8 * np.abs(expected).max())
+    if not dual:
+        assert result.alpha is None
+        assert result.certificate.dual is None
+        return
+    sign = y if loss not in REAL else np.ones(len(y))
+    mean = sign * np.mean([a for _, a in found[since:]], axis=0)
+    low, high = map(np.array, zip(*(reference_losses.REFERENCES[loss].interval(c) for c in cost), strict=True))
+    allowed = np.where(cost > 0, np.clip(mean, low, high), 0.0)
+    np.testing.assert_allclose(result.alpha, allowed, rtol=1e-8, atol=1e-9)
+    # the certificate: P of the average, D of just these dual variables with their own weights
+    dense, entry = Xb.toarray(), reference_losses.REFERENCES[loss]
+    p = (0.1,) if loss in REAL else ()
+    z = dense @ expected
+    primal = 0.5 * expected @ expected + sum(
+        float(entry.value(z[i], y[i], cost[i], p)) for i in range(len(y)) if cost[i] > 0
+    )
+    u = (allowed * sign) @ dense
+    lower = -0.5 * u @ u - sum(
+        float(entry.conjugate(allowed[i], y[i], cost[i], p)) for i in range(len(y)) if cost[i] > 0
+    )
+    assert result.certificate.primal == pytest.approx(primal, rel=1e-9)
+    assert result.certificate.dual == pytest.approx(lower, rel=1e-8, abs=1e-8 * abs(primal))
+    assert result.certificate.rel_gap == pytest.approx((primal - lower) / primal, rel=1e-6, abs=1e-9)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("dual", [False, True])
+def test_it_comes_near_the_optimum_of_every_loss(loss, dual):
+    X, y = rows_for(loss, n=400, d=30, seed=7)
+    source = Matrix(X, y, chunk_rows=range(0, 400, 20))
+    best = fit(source, loss=loss, tol=1e-8, max_outer=5000).certificate.primal
+    found = fit(source, solver="pegasos", loss=loss, dual=dual, max_outer=150, schedule="1", tol=0.0).certificate
+    assert best * (1 - 1e-6) <= found.primal <= best * 1.02
+    if dual:
+        assert found.dual <= best * (1 + 1e-9)
+        assert found.rel_gap <= 0.25
+
+
+@pytest.mark.parametrize("loss", ["hinge", "logistic", "squared-epsilon-insensitive"])
+def test_a_broken_run_goes_on_to_the_same_bits(tmp_path, loss):
+    X, y = rows_for(loss, n=120)
+    source = Matrix(X, y, chunk_rows=range(0, 120, 8))
+    chosen = {"solver": "pegasos", "loss": loss, "dual": True, "schedule": "2", "max_outer": 9, "block_chunks": 4}
+    whole = train(source, **chosen)
+    checkpoint = tmp_path / "c.h5"
+    train(source, stop=stop_after(17), checkpoint=checkpoint, **chosen)
+    resumed = train(source, checkpoint=checkpoint, resume=True, **chosen)
+    for name in ("w", "alpha"):
+        assert getattr(resumed.result, name).tobytes() == getattr(whole.result, name).tobytes()
+    assert resumed.result.certificate == whole.result.certificate
+
+
+def test_the_command_certifies_and_keeps_the_dual_variables(capsys, tmp_path):
+    X, y = rows_for("hinge", n=150)
+    store, model = make_store(tmp_path, X, y), tmp_path / "m.h5"
+    arguments = (store, model, "--solver", "pegasos", "--dual", "--loss", "logistic", "--schedule", "1")
+    code, out, _ = run_in_process(capsys, train_main, *arguments)
+    assert code == 0
+    assert "dual" in out
+    with open_store(store) as source:
+        assert fit(source, solver="pegasos", loss="logistic", dual=True, schedule="1").certificate.rel_gap < 0.05
+    code, out, _ = run_in_process(
+        capsys, train_main, store, tmp_path / "w.h5", "--warm-start", model, "--solver", "pegasos", "--loss", "logistic"
+    )
+    assert code == 0

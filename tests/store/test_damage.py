@@ -1,0 +1,723 @@
+"""Damaged, forged and hostile files: one sentence, no crash, no hang, no memory that was not promised."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import zipfile
+from concurrent.futures import ThreadPoolExecutor
+
+import h5py
+import numpy as np
+import psutil
+import pytest
+from support.damage import judge
+from support.damage_files import KINDS, SPLIT, Trial, done, prepare
+from support.h5ad import write_h5ad
+from support.training_cases import random_rows, run_in_process
+from xxhash import xxh3_64_hexdigest
+
+from blocksvm.base.errors import InputError
+from blocksvm.commands.info import main as info
+from blocksvm.commands.predict import main as predict
+from blocksvm.commands.split import main as split
+from blocksvm.commands.train import main as train
+from blocksvm.formats.tables import parquet_trial
+from blocksvm.sources.block import carve_block
+from blocksvm.store import anndata_file, codec, foreign, reader
+from blocksvm.store.arrays import write_array
+from blocksvm.store.creation import create_hdf5
+from blocksvm.store.hdf5_files import damage_named, write_text_attribute
+from blocksvm.store.reader import Store
+from blocksvm.store.schema import ROW
+from blocksvm.store.writer import StoreWriter
+
+# ------------------------------------------------------------------------------------------------ Arrow and Parquet
+
+
+def forged(path, old: np.ndarray, new: np.ndarray) -> None:
+    """Replace bytes that a file has once."""
+    data = path.read_bytes()
+    assert data.count(old.tobytes()) == 1
+    path.write_bytes(data.replace(old.tobytes(), new.tobytes()))
+
+
+I4 = np.int32
+ENDS = np.array([0, 3, 8, 12, 17], I4)  # of these words
+WORDS = ["red", "green", "blue", "white"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "old", "new"),
+    [
+        ("string", ENDS, np.array([0, 3, 8, 12, 1 << 30], I4)),
+        ("string", ENDS, np.array([0, 3, 1 << 30, 12, 17], I4)),
+        ("string", ENDS, np.array([-(1 << 30), 3, 8, 12, 17], I4)),
+        ("dictionary", ENDS, np.array([0, 3, 8, 12, 1 << 30], I4)),
+        ("dictionary", ENDS, np.array([0, 1 << 30, 8, 12, 17], I4)),
+        ("dictionary", np.array([3, 1, 2, 0], I4), np.array([3, 1, 1 << 30, 0], I4)),
+        ("dictionary", np.array([3, 1, 2, 0], I4), np.array([3, 1, -(1 << 30), 0], I4)),
+        ("list", ENDS, np.array([0, 3, 1 << 30, 12, 17], I4)),
+        ("list", np.array([0, 1, 3, 3, 4], I4), np.array([0, 1, 1 << 30, 3, 4], I4)),
+        ("list", np.array([0, 1, 3, 3, 4], I4), np.array([0, 1, 3, 3, 1 << 30], I4)),
+        ("map", np.array([0, 1, 3, 3, 4], I4), np.array([0, -(1 << 30), 3, 3, 4], I4)),
+        ("view", np.array([0, 3], I4), np.array([7, 1 << 30], I4)),
+    ],
+)
+def test_forged_addresses_in_arrow_files_are_refused(kind, old, new, tmp_path, capsys):
+    pa = pytest.importorskip("pyarrow")
+    column = {
+        "string": lambda: pa.array(WORDS),
+        "dictionary": lambda: pa.DictionaryArray.from_arrays(pa.array([3, 1, 2, 0], pa.int32()), pa.array(WORDS)),
+        "list": lambda: pa.ListArray.from_arrays(pa.array([0, 1, 3, 3, 4], pa.int32()), pa.array(WORDS)),
+        "map": lambda: pa.MapArray.from_arrays(pa.array([0, 1, 3, 3, 4], pa.int32()), pa.array(WORDS), np.arange(4.0)),
+        "view": lambda: pa.array([*WORDS[:3], "a word that is longer than it says"], pa.string_view()),
+    }[kind]()
+    table = pa.table({"label": [1, 0, 1, 0], "x": column})
+    path = tmp_path / "x.arrow"
+    with pa.ipc.new_file(str(path), table.schema) as file:
+        file.write_table(table)
+    arguments = (path, tmp_path / "s.h5", "--label", "label")
+    assert run_in_process(capsys, split, *arguments)[0] == 0
+    forged(path, old, new)
+    code, _, err = run_in_process(capsys, split, *arguments, "--overwrite")
+    assert code == 2 and f"{path}: cannot be read (" in err, err
+
+
+def test_a_parquet_footer_that_ends_pyarrow_is_one_sentence(tmp_path, capsys, monkeypatch):
+    """As a changed byte in a histogram of sizes does: an exception that its bindings do not expect."""
+    parquet = pytest.importorskip("pyarrow.parquet")
+    import pyarrow as pa
+
+    parquet.write_table(pa.table({"label": [1, 0], "x": [1.0, 2.0]}), tmp_path / "x.parquet")
+    monkeypatch.setattr(parquet_trial, "__name__", "aborting")
+    (tmp_path / "aborting.py").write_text("def serve(path, limits):\n    import os\n    os.abort()\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    code, _, err = run_in_process(capsys, split, tmp_path / "x.parquet", tmp_path / "s.h5", "--label", "label")
+    assert code == 2 and "x.parquet: pyarrow crashed reading it (signal 6)" in err, err
+
+
+# ------------------------------------------------------------------------------------------------ our own, forged
+
+
+def renewed(path, change=None, **tables) -> None:
+    """Change the description (``change(meta)``) or tables (``name=change(array)``) of a file of ours, and renew the
+    checksums: what a hostile file would have."""
+    with h5py.File(path, "r+") as file:
+        meta = json.loads(file["meta"][()].tobytes())
+        for name, changed in tables.items():
+            array = file[name][()]
+            changed(array)
+            file[name][()] = array
+        if "rows" in file and {"rows", "chunks"} & set(tables):
+            rows, chunks = file["rows"][()], file["chunks"][()]
+            first = chunks["first_row"].astype(int)
+            for k, n in enumerate(chunks["n_rows"].tolist()):
+                chunks["rows_checksum"][k] = codec.checksum(rows[first[k] : first[k] + n].tobytes())
+            file["chunks"][()] = chunks
+        for name in ("chunks", "parts"):
+            if name in file:
+                meta[f"{name}_checksum"] = codec.checksum(file[name][()].tobytes())
+        if change is not None:
+            change(meta)
+        text = json.dumps(meta).encode()
+        del file["meta"]
+        file.create_dataset("meta", data=np.frombuffer(text, np.uint8))
+        write_text_attribute(file, "meta_checksum", xxh3_64_hexdigest(text))
+
+
+def rewritten(file, name: str, change) -> None:
+    """Change an array of a model, and renew its checksums."""
+    array = file[name][()]
+    change(array)
+    group, last = file[name].parent, name.rsplit("/", 1)[-1]
+    del group[last], group[last + ".xxh3"]
+    write_array(group, last, len(array), array.dtype, lambda start, stop: array[start:stop])
+
+
+@pytest.fixture(scope="module")
+def ours(tmp_path_factory):
+    """A folder with what ``prepare`` writes: an example of each kind of file."""
+    folder = tmp_path_factory.mktemp("ours")
+    prepare(folder)
+    return folder
+
+
+def set_item(name, k, value):
+    def change(array):
+        array[name][k] = value
+
+    return change
+
+
+def swap_first(array):
+    array["first_part"][:2], array["n_parts"][:2] = array["first_part"][1::-1], array["n_parts"][1::-1]
+
+
+@pytest.mark.parametrize(
+    ("tables", "change", "says"),
+    [
+        ({"rows": set_item("source", 3, 7)}, None, "two rows have one number in the source"),
+        ({"rows": set_item("source", 3, 1 << 40)}, None, "a row's number is beyond the source"),
+        ({"rows": set_item("length", 3, 1 << 31)}, None, "rows and nonzeros disagree"),
+        ({"rows": set_item("sq_norm", 3, -1.0)}, None, "a row's norm is not a number"),
+        ({"parts": set_item("indices_offset", 1, (1 << 64) - 10)}, None, "the file is truncated"),
+        ({"parts": set_item("values_offset", 1, 1 << 63)}, None, "the file is truncated"),
+        ({"parts": set_item("indices_size", 1, 10_000)}, None, "larger than what it holds"),
+        ({"parts": set_item("indices_size", 0, 7)}, None, "checksum does not match"),
+        ({"chunks": set_item("nnz", 1, (1 << 64) - 5)}, None, "contradicts the description"),
+        ({"chunks": set_item("n_rows", 0, 0)}, None, "contradicts the description"),
+        ({"chunks": set_item("n_rows", 0, 1 << 31)}, None, "contradicts the description"),
+        ({"chunks": set_item("first_part", 1, 0)}, None, "contradicts the description"),
+        ({"chunks": swap_first}, None, "contradicts the description"),
+        ({}, lambda meta: meta.update(n_features=2), "does not have 2 elements"),
+        ({}, lambda meta: meta.update(n_features=1 << 40), "does not have"),
+        ({}, lambda meta: meta.update(n_samples=1 << 50), "of as many rows as it has"),
+        ({}, lambda meta: meta.update(chunk_nonzeros=1 << 20), "does not have the parts"),
+        ({}, lambda meta: meta["labels"][0].__setitem__(1, 1 << 40), "of as many rows as it has"),
+        ({}, lambda meta: meta.update(source_rows=3), "more rows than its source"),
+        ({}, lambda meta: meta.update(history=[{"fingerprint": "", "n_samples": 500, "n_dropped": 1}]), "its history"),
+    ],
+)
+def test_forged_stores_are_refused(ours, tmp_path, capsys, tables, change, says):
+    path = tmp_path / "s.h5"
+    path.write_bytes((ours / "s.h5").read_bytes())
+    renewed(path, change, **tables)
+    code, _, err = run_in_process(capsys, predict, ours / "m.h5", path, tmp_path / "out.txt")
+    assert code == 2 and str(path) in err and says in err, err
+    assert not (tmp_path / "out.txt").exists()
+
+
+def test_rows_whose_features_do_not_rise_are_refused(tmp_path):
+    """Steps rely on each feature being in a row once."""
+    for indices in ([0, 2, 2, 1], [2, 0, 1, 2]):
+        path = tmp_path / "s.h5"
+        with create_hdf5(path, "store") as file, ThreadPoolExecutor(1) as pool:
+            writer = StoreWriter(file, 2, 4, np.float64, pool, 1)
+            rows = np.zeros(2, ROW)
+            rows["length"], rows["sq_norm"] = (3, 1), 1.0
+            writer.append(rows, np.array(indices, np.int32), np.ones(4))
+            meta = {"settings": {"order": "stored"}, "sources": [], "source_rows": 2}
+            writer.finish(3, lambda start, stop: np.array([4, 7, 9]), meta)
+        with Store(path) as store, pytest.raises(InputError, match="chunk 0: the features of a row do not rise"):
+            store.verify()
+
+
+def test_more_rows_than_a_block_can_have_are_one_sentence():
+    with pytest.raises(InputError, match=r"a block of 2,147,483,648 rows is too many; lower memory"):
+        carve_block(None, 1 << 31, 0, None, 1)
+
+
+def test_a_forged_blosc_buffer_is_not_decoded():
+    """Blosc believes what a buffer says of its length, and would read beyond its end."""
+    raw = codec.encode(np.arange(1000, dtype=np.int32))
+    out = np.empty(1000, np.int32)
+    for wrong in (raw[:-100], raw[:16], raw[:12], b"", raw + b"more"):
+        with pytest.raises(ValueError, match="compressed data"):
+            codec.decode(wrong, out)
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "says"),
+    [
+        ("features/ids", lambda ids: ids.__setitem__(2, ids[1]), "below 0 or there twice"),
+        ("features/ids", lambda ids: ids.__setitem__(2, -3), "below 0 or there twice"),
+        ("weights", lambda w: w.__setitem__(2, np.nan), "a weight is not a number"),
+        ("support/indices", lambda i: i.__setitem__(2, 10_000), "support vectors contradict"),
+        ("support/indices", lambda i: i.__setitem__(2, -1), "support vectors contradict"),
+        ("support/indptr", lambda i: i.__setitem__(1, 1 << 40), "support vectors contradict"),
+    ],
+)
+def test_forged_models_are_refused(ours, tmp_path, capsys, name, change, says):
+    path = tmp_path / "m.h5"
+    path.write_bytes((ours / ("k.h5" if name.startswith("support") else "m.h5")).read_bytes())
+    with h5py.File(path, "r+") as file:
+        rewritten(file, name, change)
+    for rows in ("s.h5", "s.svm"):
+        code, _, err = run_in_process(capsys, predict, path, ours / rows)
+        assert code == 2 and str(path) in err and says in err, err
+
+
+def test_two_features_of_a_store_with_one_id_are_found(ours, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(reader, "IDS_AT_ONCE", 4)
+    path = tmp_path / "s.h5"
+    for change, says in ((lambda ids: ids.__setitem__(9, ids[2]), "two features have"), (lambda ids: ids, "")):
+        path.write_bytes((ours / "s.h5").read_bytes())
+        with h5py.File(path, "r+") as file:
+            rewritten(file, "features/ids", change)
+        code, _, err = run_in_process(capsys, info, path, "--verify")
+        assert code == (2 if says else 0) and says in err, err
+
+
+def test_links_in_our_files_are_not_followed(ours, tmp_path, capsys):
+    """To a pipe nobody writes to, opening which would wait for ever; and to the group itself."""
+    os.mkfifo(tmp_path / "pipe")
+    for kept, names in (("m.h5", ("features", "weights", "state", "meta")), ("s.h5", ("features", "rows", "lines"))):
+        for name in names:
+            path = tmp_path / kept
+            path.write_bytes((ours / kept).read_bytes())
+            with h5py.File(path, "r+") as file:
+                del file[name]
+                file[name] = h5py.ExternalLink(str(tmp_path / "pipe"), "/x")
+            code, _, err = run_in_process(capsys, info, path, "--verify")
+            assert code == 2 and f"{name} is a link to somewhere else" in err, err
+    path.write_bytes((ours / "m.h5").read_bytes())
+    with h5py.File(path, "r+") as file:
+        file["state"]["again"] = file["state"]
+    code, _, err = run_in_process(capsys, info, path, "--verify")
+    assert code == 2 and "too deep" in err, err
+
+
+def test_what_our_files_have_of_unknown_types_is_damage_and_a_fault_of_the_program_is_none(ours, tmp_path, capsys):
+    def of_times(file, name):
+        del file[name]
+        space = h5py.h5s.create_simple((8,))
+        h5py.h5d.create(file.id, name.encode(), h5py.h5t.UNIX_D32LE, space)
+
+    def empty(file, name):
+        del file[name]
+        file[name] = h5py.Empty("u1")
+
+    def attribute_of_times(file, name):
+        h5py.h5a.delete(file.id, name.encode())
+        h5py.h5a.create(file.id, name.encode(), h5py.h5t.UNIX_D32LE, h5py.h5s.create(h5py.h5s.SCALAR))
+
+    def several(file, name):
+        file.attrs[name] = [1, 2]
+
+    path = tmp_path / "s.h5"
+    for change, name in (
+        (of_times, "rows"), (of_times, "meta"), (of_times, "indices"), (empty, "meta"), (empty, "chunks"),
+        (attribute_of_times, "meta_checksum"), (attribute_of_times, "blocksvm"), (attribute_of_times, "format_version"),
+        (several, "format_version"), (several, "blocksvm"),
+    ):  # fmt: skip
+        path.write_bytes((ours / "s.h5").read_bytes())
+        with h5py.File(path, "r+") as file:
+            change(file, name)
+        code, _, err = run_in_process(capsys, info, path, "--verify")
+        assert code == 2 and str(path) in err, (name, err)
+        assert any(said in err for said in ("damaged", "is not a blocksvm", "is wanted here")), (name, err)
+    path.write_bytes((ours / "s.h5").read_bytes())
+    for fault in (TypeError, AttributeError, NameError, MemoryError, AssertionError, KeyboardInterrupt):
+        with h5py.File(path) as file, pytest.raises(fault), damage_named(file):
+            raise fault
+
+
+def leaves(value, path=()):
+    """Where every number, text and list of a description stands."""
+    if isinstance(value, dict):
+        for key in value:
+            yield from leaves(value[key], (*path, key))
+    yield path
+
+
+def reforged(path, seed: int) -> str:
+    """Put something else in one place of the description, and renew its checksum; returns what was done."""
+    draw = random.Random(seed)
+    others = (-1, 0, 1, 3, 1 << 40, 1e308, -0.5, "x", "\x1b[31m", None, [], [1, 2], {}, {"x": 1}, True)
+    told = []
+
+    def change(meta):
+        *before, last = draw.choice([place for place in leaves(meta) if place])
+        inner = meta
+        for key in before:
+            inner = inner[key]
+        inner[last] = draw.choice(others)
+        told.append(f"{before} {last} = {inner[last]!r}")
+
+    renewed(path, change)
+    return told[0]
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if KINDS[kind].name.endswith(".h5")])
+def test_forged_descriptions_are_refused_or_harmless(ours, tmp_path, kind):
+    """What is not a sentence is none of these either: a crash, a hang, a traceback."""
+    path = tmp_path / "bad.h5"
+    for seed in range(6):
+        path.write_bytes((ours / KINDS[kind].name).read_bytes())
+        told = reforged(path, seed)
+        for command in KINDS[kind].commands:
+            verdict = judge(lambda command=command: done(command, bad=path, here=ours), None)
+            assert verdict.held, (told, command, verdict)
+
+
+# ------------------------------------------------------------------------------------------------ AnnData
+
+
+@pytest.fixture
+def cells(tmp_path):
+    """X.h5ad with labels, of 80 rows."""
+    X, y = random_rows(n=80, d=12)
+    write_h5ad(tmp_path / "X.h5ad", X, y, [f"g{j}" for j in range(12)])
+    return tmp_path / "X.h5ad"
+
+
+def refusal(path, capsys, *more) -> str:
+    """The sentence with which split refuses it, at once."""
+    more = more or ("--label", "type")
+    code, _, err = run_in_process(capsys, split, path, path.parent / "s.h5", "--quiet", *more)
+    assert code == 2 and err.count("\n") == 1 and not (path.parent / "s.h5").exists(), err
+    return err
+
+
+def linked(make):
+    def change(file, folder):
+        data = file["X/data"][()]
+        del file["X/data"]
+        make(file, folder, data)
+
+    return change
+
+
+def outside(file, folder, data):
+    with h5py.File(folder / "other.h5", "w") as other:
+        other["data"] = data
+    file["X/data"] = h5py.ExternalLink(str(folder / "other.h5"), "/data")
+
+
+def pipe(file, folder, data):
+    os.mkfifo(folder / "pipe")
+    file["X/data"] = h5py.ExternalLink(str(folder / "pipe"), "/data")
+
+
+def soft(file, folder, data):
+    file["X/data"] = h5py.SoftLink("/X/indices")
+
+
+def stored_outside(file, folder, data):
+    (folder / "raw").write_bytes(data.tobytes())
+    file["X"].create_dataset("data", shape=data.shape, dtype=data.dtype, external=[(str(folder / "raw"), 0, 1 << 20)])
+
+
+def virtual(file, folder, data):
+    layout = h5py.VirtualLayout(data.shape, data.dtype)
+    layout[:] = h5py.VirtualSource(str(folder / "other.h5"), "data", data.shape)
+    file["X"].create_virtual_dataset("data", layout)
+
+
+def claimed(n):
+    """Rows that are there by name only: HDF5 stores nothing of what was never written."""
+
+    def change(file, folder):
+        del file["X/indptr"], file["obs"]["depth"]
+        file["X"].create_dataset("indptr", shape=(n + 1,), dtype=np.int64, chunks=(1 << 16,))
+        file["X"].attrs["shape"] = (n, 12)
+
+    return change
+
+
+def dense(shape, chunks):
+    def change(file, folder):
+        del file["X"]
+        file.create_dataset("X", shape=shape, dtype=np.float32, chunks=chunks)
+
+    return change
+
+
+def short_names(file, folder):
+    text = file["var/genes"][:3]
+    del file["var/genes"]
+    file["var"].create_dataset("genes", data=text)
+
+
+def far_codes(file, folder):
+    file["obs/type/codes"][3] = 100
+
+
+def no_text(file, folder):
+    del file["var/genes"]
+    file["var/genes"] = np.arange(12.0)
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (linked(outside), "data is a link to somewhere else"),
+        (linked(pipe), "data is a link to somewhere else"),
+        (linked(soft), "data is a link to somewhere else"),
+        (linked(stored_outside), "data lies in other files"),
+        (linked(virtual), "data lies in other files"),
+        (claimed(1 << 40), "indptr claims more than the file holds"),
+        (dense((1 << 40, 12), (1 << 16, 12)), "X claims more than the file holds"),
+        (dense((1 << 24, 12), (1 << 24, 12)), "X is stored in chunks of 805 MB; raise --memory"),
+        (short_names, "its /var/genes has 3 entries for the 12 of X"),
+        (far_codes, "a code lies beyond"),
+        (no_text, "the names of var are no text"),
+        (
+            lambda file, folder: file["X"].attrs.__setitem__("shape", (80, 1 << 60)),
+            "has 12 entries for the 1152921504606",
+        ),
+        (lambda file, folder: file["X/indptr"].__setitem__(4, 10_000), "its indptr does not rise"),
+        (lambda file, folder: file["X/indices"].__setitem__(4, 10_000), "a column is out of range"),
+        (lambda file, folder: file["X/indices"].__setitem__(4, -1), "a column is out of range"),
+        (lambda file, folder: file.__delitem__("X"), "has no X; give it a matrix"),
+        (lambda file, folder: file.move("X", "layers/counts"), "has no X (its layers: counts); set adata.X to"),
+        (lambda file, folder: file["var"].attrs.__setitem__("_index", "../X"), "var has no column ../X"),
+    ],
+)
+def test_hostile_anndata_is_refused(cells, capsys, change, says):
+    with h5py.File(cells, "r+") as file:
+        change(file, cells.parent)
+    assert says in refusal(cells, capsys)
+
+
+def test_an_endless_loop_inside_hdf5_is_ended(tmp_path, capsys, monkeypatch):
+    """As a changed byte in a heap of old files makes it: here the process computes without a frame for ever."""
+    monkeypatch.setattr(foreign, "PATIENCE", 1)
+    (tmp_path / "endless.py").write_text(
+        "def serve(path, what, limits):\n"
+        "    from blocksvm.store.foreign import Frame, send\n"
+        "    def frames():\n"
+        "        yield Frame('one', {}, [])\n"
+        "        while what == 'loop': pass\n"
+        "        if what == 'crash': import os; os.abort()\n"
+        "        if what == 'memory': bytearray(1 << 33)\n"
+        "        if what == 'text': import os; os.write(1, b'????')\n"
+        "        raise KeyError('\\x1b[31mred')\n"
+        "    send(frames(), *limits)\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    says = {
+        "loop": "HDF5 comes to no end reading it",
+        "crash": "HDF5 crashed reading it (signal 6)",
+        "memory": "needs more memory at once than memory leaves",
+        "text": "contradicts itself",
+        "else": r"is damaged ('\x1b[31mred'); get it again",
+    }
+    for what, sentence in says.items():
+        with foreign.frames_from("endless", "f.h5ad", what, room=1 << 26, shown="f.h5ad") as take:
+            assert take("one").arrays == []
+            with pytest.raises(InputError, match="f.h5ad: ") as raised:
+                take("two")
+        assert sentence in str(raised.value), what
+
+
+def test_what_reads_it_ends_with_who_takes_it(cells):
+    given = None, 1 << 16, 32, 9
+    with foreign.frames_from(anndata_file.__name__, str(cells), *given, room=1 << 26, shown="") as take:
+        about = take("matrix").about
+        assert (about["n_rows"], about["n_columns"], about["by_columns"]) == (80, 12, False)
+        child = take.__self__.child
+        assert child.poll() is None
+    assert child.returncode is not None
+
+
+# ------------------------------------------------------------------------------------------------ numpy's files
+
+
+def npy(shape, descr: str, data: bytes = b"", header: str | None = None) -> bytes:
+    """An .npy with a header of our choice."""
+    text = header or f"{{'descr': {descr!r}, 'fortran_order': False, 'shape': {shape!r}, }}"
+    text = text.encode().ljust(117) + b"\n"
+    return b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text + data
+
+
+def npz_of(path, compression=zipfile.ZIP_DEFLATED, **changed: bytes) -> None:
+    """A sparse matrix of three rows by five columns, with some of its arrays replaced."""
+    arrays = {
+        "format": npy((), "|S3", b"csr"),
+        "shape": npy((2,), "<i8", np.array([3, 5]).tobytes()),
+        "indptr": npy((4,), "<i4", np.array([0, 1, 2, 4], I4).tobytes()),
+        "indices": npy((4,), "<i4", np.array([0, 1, 2, 4], I4).tobytes()),
+        "data": npy((4,), "<f8", np.ones(4).tobytes()),
+    }
+    with zipfile.ZipFile(path, "w", compression) as archive:
+        for name, data in (arrays | changed).items():
+            archive.writestr(f"{name}.npy", data)
+
+
+LONG = 6_000_000  # entries of a row
+MOST_MORE = 100 << 20  # bytes of memory in which none of its arrays has room
+
+
+def taken() -> int:
+    """Bytes of memory that this process has, from which ``judge`` forks."""
+    return psutil.Process().memory_info().rss
+
+
+def long_row() -> dict:
+    zeros = bytes(4 * LONG)
+    return {
+        "indptr": npy((4,), "<i4", np.array([0, 0, LONG, LONG], I4).tobytes()),
+        "indices": npy((LONG,), "<i4", zeros),
+        "data": npy((LONG,), "<f4", zeros),
+    }
+
+
+def long_column() -> dict:
+    """Of triples whose row is the same."""
+    zeros = bytes(4 * LONG)
+    of_one = {name: npy((LONG,), "<i4", zeros) for name in ("row", "col", "data")}
+    return {"format": npy((), "|S3", b"coo"), **of_one}
+
+
+PICKLE = b"cposix\nsystem\n(S'touch ran'\ntR."
+
+
+@pytest.mark.parametrize(
+    ("changed", "says"),
+    [
+        (lambda: {}, ""),
+        (lambda: {"indices": npy((1 << 40,), "<i4", bytes(16))}, "indices claims 4,398,046,511,104 bytes, more than"),
+        (lambda: {"data": npy((1 << 70,), "<f8", bytes(32))}, "more than it has"),
+        (lambda: {"data": npy((-4,), "<f8", bytes(32))}, "more than it has"),
+        (lambda: {"data": npy((4,), "|O", PICKLE)}, "is not a plain array"),
+        (lambda: {"data": npy((4,), "|S2000000000", bytes(32))}, "is not a plain array"),
+        (lambda: {"format": npy((), "|S1000000", bytes(1_000_000))}, "is not a plain array"),
+        (lambda: {"data": npy(0, "", header="(" * 5000)}, "data is damaged"),
+        (lambda: {"data": npy(0, "", header="-" * 9000 + "1")}, "data is damaged"),
+        (lambda: {"data": npy(0, "", header="{'descr': '<f8'" + " " * 60000 + "}")}, "data is damaged"),
+        (lambda: {"data": b""}, "data is damaged"),
+        (lambda: {"data": npy((4,), "<f8", bytes(31))}, "data is truncated"),
+        (lambda: {"data": npy((4,), "<f8", bytes(320))}, "has more entries than it should"),
+        (lambda: {"shape": npy((2,), "<f8", np.array([3.0, 5.0]).tobytes())}, "its shape is no whole numbers"),
+        (lambda: {"shape": npy((2,), "<i8", np.array([-3, 5]).tobytes())}, "do not fit together"),
+        (lambda: {"shape": npy((2,), "<u8", np.array([1 << 63, 5], np.uint64).tobytes())}, "do not fit together"),
+        (lambda: {"indptr": npy((4,), "<i4", np.array([1, 1, 2, 4], I4).tobytes())}, "does not rise from 0"),
+        (lambda: {"indptr": npy((4,), "<u8", np.array([0, 1 << 63, 2, 4], np.uint64).tobytes())}, "does not rise"),
+        (lambda: {"indptr": npy((4,), "<i4", np.array([0, 1, 2, 1 << 30], I4).tobytes())}, "does not rise"),
+        (lambda: {"shape": npy((2,), "<i8", np.array([1 << 40, 5]).tobytes()), "format": npy((), "|S3", b"coo"),
+                  "row": npy((4,), "<i4", bytes(16)), "col": npy((4,), "<i4", bytes(16))},
+         "claims 1,099,511,627,776 rows and has 4 entries"),
+        (long_row, "has a row of 6,000,000 entries; give --memory"),
+        (long_column, "has a row of 6,000,000 entries; give --memory"),
+    ],
+)  # fmt: skip
+def test_claims_of_npz_are_refused_before_memory_is_taken(tmp_path, changed, says):
+    path = tmp_path / "X.npz"
+    npz_of(path, **changed())
+    verdict = judge(lambda: done(f"{SPLIT} --duplicates sum", bad=path, here=tmp_path), None)
+    assert verdict.kind == ("refused" if says else "same") and says in verdict.text, verdict
+    assert verdict.peak_bytes < taken() + MOST_MORE
+
+
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        (npy((3, 2), "<f8", bytes(48)), ""),
+        (npy((1 << 40, 2), "<f8", bytes(48)), "is no array that numpy.save wrote"),
+        (npy((1 << 62, 1 << 62), "<f8", bytes(48)), "is no array that numpy.save wrote"),
+        (npy((-3, 2), "<f8", bytes(48)), "is no array that numpy.save wrote"),
+        (npy((3, 2), "|O", PICKLE), "is no array that numpy.save wrote"),
+        (npy((3, 2), "<M8[s]", bytes(48)), "give a matrix of numbers"),
+        (npy((3, 2), "<c16", bytes(96)), "give a matrix of numbers"),
+        (npy(0, "", header="[" * 5000), "is no array that numpy.save wrote"),
+        (npy(0, "", header="{'descr': '<f8', 'shape': __import__('os').system('touch ran')}"), "is no array"),
+        (npy((1, LONG), "|i1", bytes(LONG)), "has a row of 6,000,000 entries; give --memory"),
+    ],
+)
+def test_claims_of_npy_are_refused(tmp_path, data, says):
+    path = tmp_path / "X.npy"
+    path.write_bytes(data)
+    verdict = judge(lambda: done(SPLIT, bad=path, here=tmp_path), None)
+    assert verdict.kind == ("refused" if says else "same") and says in verdict.text, verdict
+    assert verdict.peak_bytes < taken() + MOST_MORE
+
+
+@pytest.mark.parametrize(
+    ("labels", "says"),
+    [
+        (npy((3,), "<U1", np.array([97, 0x7FFFFFFF, 98], I4).tobytes()), "a label is no text"),
+        (npy((3,), "<U1", np.array([97, 0xD800, 98], I4).tobytes()), "a label is no text"),
+        (npy((3,), "|S1", b"a\xffb"), "a label is no text"),
+        (npy((3,), "<c8", bytes(24)), "its labels are of the type complex64"),
+        (npy((1 << 50,), "<f8", bytes(24)), "is no array that numpy.save wrote"),
+        (npy((3, 1), "<f8", bytes(24)), "labels are one for each row"),
+        (b"PK\x03\x04 and so on", "is no array that numpy.save wrote"),
+    ],
+)
+def test_labels_beside_a_matrix_are_checked(tmp_path, capsys, labels, says):
+    npz_of(tmp_path / "X.npz")
+    (tmp_path / "y.npy").write_bytes(labels)
+    arguments = (tmp_path / "X.npz", tmp_path / "s.h5", "--labels-from", tmp_path / "y.npy")
+    code, _, err = run_in_process(capsys, split, *arguments)
+    assert code == 2 and says in err, err
+
+
+def test_a_pipe_in_place_of_a_file_is_not_waited_for(tmp_path, capsys):
+    npz_of(tmp_path / "X.npz")
+    os.mkfifo(tmp_path / "pipe")
+    arguments = (tmp_path / "X.npz", tmp_path / "s.h5", "--labels-from", tmp_path / "pipe")
+    code, _, err = run_in_process(capsys, split, *arguments)
+    assert code == 2 and f"{tmp_path / 'pipe'}: is no file" in err
+
+
+@pytest.mark.parametrize("kind", ["list", "fixed", "map"])
+def test_a_row_that_is_a_long_list_is_refused(kind, tmp_path, capsys):
+    pa = pytest.importorskip("pyarrow")
+    n, ends = 1_200_000, pa.array([0, 1, 1_200_000], pa.int32())
+    items = pa.array(np.ones(n))
+    column = {
+        "list": lambda: pa.ListArray.from_arrays(ends, items),
+        "fixed": lambda: pa.FixedSizeListArray.from_arrays(items, n),
+        "map": lambda: pa.MapArray.from_arrays(ends, pa.array(np.arange(n).astype(str)), items),
+    }[kind]()
+    table = pa.table({"label": np.arange(len(column)), "x": column})
+    with pa.ipc.new_file(str(tmp_path / "x.arrow"), table.schema) as file:
+        file.write_table(table)
+    code, _, err = run_in_process(capsys, split, tmp_path / "x.arrow", tmp_path / "s.h5", "--label", "label")
+    assert code == 2 and "has a row of 1,2" in err and "entries; give --memory" in err, err
+
+
+@pytest.mark.parametrize("kind", ["parquet", "arrow"])
+def test_tables_without_features_are_one_sentence(kind, tmp_path, capsys):
+    pa = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    for table in (pa.table({"label": [1, 0]}), pa.table({"label": [1, 0], "x": [1, 2]})):
+        path = tmp_path / f"x.{kind}"
+        if kind == "parquet":
+            parquet.write_table(table, path)
+        else:
+            with pa.ipc.new_file(str(path), table.schema) as file:
+                file.write_table(table)
+        more = () if len(table.columns) == 1 else ("--ignore", "x")
+        code, _, err = run_in_process(capsys, split, path, tmp_path / "s.h5", "--label", "label", *more)
+        assert code == 2 and f"{path}: no column is left to make features of" in err, err
+
+
+# ------------------------------------------------------------------------------------------------ a small campaign
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_damaged_files_are_refused_or_change_nothing_without_a_word(ours, monkeypatch, kind):
+    monkeypatch.setattr(foreign, "PATIENCE", 1)
+    if not (ours / KINDS[kind].name).exists():
+        pytest.skip("pyarrow is not installed")
+    trial = Trial(kind, ours)
+    for seed in range(5 if kind.startswith("h5ad") else 15):
+        for command, verdict in zip(trial.kind.commands, trial.verdicts(seed), strict=True):
+            assert verdict.held, (seed, command, verdict)
+
+
+FORGED = [  # options, an array of the checkpoint, what is put there, what is said
+    (["--loss", "hinge"], "dual-cd/alpha", 3.0, "dual variables beyond their bounds"),
+    (["--loss", "hinge"], "dual-cd/alpha", -1e-3, "dual variables beyond their bounds"),
+    (["--loss", "squared-hinge"], "dual-cd/alpha", -1e-3, "dual variables beyond their bounds"),
+    (["--loss", "logistic"], "dual-cd/alpha", 1.5, "dual variables beyond their bounds"),
+    (["--multiclass", "crammer-singer"], "dual-cd/alpha", 1.5, "dual variables beyond their bounds"),
+    (["--multiclass", "rest"], "dual-cd/alpha", 1.5, "dual variables beyond their bounds"),
+    (["--solver", "kernel", "--kernel", "rbf"], "kernel/alpha", 1.5, "dual variables beyond their bounds"),
+    (["--loss", "hinge"], "dual-cd/alpha", np.nan, "no finite number"),
+    (["--loss", "hinge"], "dual-cd/w", np.inf, "no finite number"),
+    (["--loss", "hinge"], "dual-cd/sums", np.nan, "no finite number"),
+    (["--loss", "hinge", "--working-set", "0.2"], "working-set/share", np.nan, "working set is of another run"),
+]
+
+
+@pytest.mark.parametrize(("options", "name", "value", "says"), FORGED)
+def test_a_forged_checkpoint_is_not_certified(tmp_path, capsys, options, name, value, says):
+    """With the run at its end; and with more to do, after which only rows that were visited may be as they should."""
+    classes = 3 if "--multiclass" in options else 2
+    text = [f"{i % classes} {1 + i % 7}:{1 + i % 3} {9 + i % 11}:{i % 5 - 2.5}" for i in range(200)]
+    (tmp_path / "s.svm").write_text("\n".join(text) + "\n")
+    store, checkpoint = tmp_path / "s.h5", tmp_path / "c.h5"
+    assert run_in_process(capsys, split, tmp_path / "s.svm", store, "--quiet")[0] == 0
+    line = (store, tmp_path / "m.h5", *options, "-C", "1", "--tol", "1e-9", "--checkpoint", checkpoint, "--overwrite")
+    code, _, err = run_in_process(capsys, train, *line, "--max-outer", "3")
+    assert code == 0, err
+    with h5py.File(checkpoint, "r+") as file:
+        rewritten(file, f"state/{name}", lambda array: array.__setitem__(slice(None), value))
+    for more in ("3", "4"):
+        code, _, err = run_in_process(capsys, train, *line, "--max-outer", more, "--resume")
+        assert code == 2 and says in err and "start afresh" in err or more == "4" and code == 0, err

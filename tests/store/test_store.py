@@ -1,0 +1,430 @@
+"""The store as a file: readable by h5py alone, quick to open, and never wrong without saying so."""
+
+from __future__ import annotations
+
+import faulthandler
+import random
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+from support.stored_rows import read_with_h5py
+from support.training_cases import quick_model
+
+from blocksvm.base.errors import InputError
+from blocksvm.commands.info import main as info
+from blocksvm.conversion.convert import SplitSettings, write_store
+from blocksvm.store import codec, reader, schema
+from blocksvm.store.arrays import read_array, write_array
+from blocksvm.store.creation import create_hdf5
+from blocksvm.store.decoder import Decoder
+from blocksvm.store.hdf5_files import open_hdf5
+from blocksvm.store.reader import Store
+from blocksvm.store.schema import ROW
+from blocksvm.store.writer import StoreWriter
+
+TEXT = "".join(f"{1 if i % 3 else -1} {i % 7 + 1}:{i % 5 + 0.5} {i % 11 + 20}:2\n" for i in range(40))
+TEXT += "1 " + " ".join(f"{i}:{i + 1}" for i in range(50)) + "\n-1\n"
+
+
+@pytest.fixture(scope="module")
+def small_store(tmp_path_factory) -> Path:
+    """42 rows in several chunks, one of them longer than an HDF5 chunk."""
+    folder = tmp_path_factory.mktemp("store")
+    (folder / "rows.svm").write_text(TEXT)
+    write_store([str(folder / "rows.svm")], folder / "s.h5", SplitSettings(chunk_nonzeros=16))
+    return folder / "s.h5"
+
+
+def content(path: Path) -> tuple:
+    """Everything that a store tells, read and verified in every way that it can be."""
+    with Store(path) as store:
+        store.verify()
+        rows = b"".join(store.read_rows(k).tobytes() for k in range(len(store.chunks)))
+        block = store.read_block(np.arange(len(store.chunks)), None)
+        ids = store.feature_ids(0, store.n_features)
+        arrays = (block.indptr, block.indices, block.values, block.y, block.sq_norms, block.rows, ids)
+        tables = (store.chunks.first_row, store.chunks.n_rows, store.chunks.nnz)
+        return rows, *(array.tobytes() for array in (*arrays, *tables)), repr(store.meta), store.fingerprint
+
+
+def told_or_content(path: Path) -> str | tuple:
+    """The sentence with which a file is refused, or else its content."""
+    try:
+        return content(path)
+    except InputError as error:
+        return str(error)
+
+
+# ------------------------------------------------------------------------------------------------ layout
+
+
+def test_the_lines_of_the_documentation_read_a_chunk(small_store):
+    """Runs the very lines of schema.py's docstring in a process that knows nothing of blocksvm."""
+    example = [line[4:] for line in schema.__doc__.split("hdf5plugin``):")[1].splitlines() if line.strip()]
+    assert any("indptr" in line for line in example)
+    program = (
+        "import sys, h5py, hdf5plugin, numpy\nfile = h5py.File(sys.argv[1])\nL = file['indices'].chunks[0]\n"
+        "for k in range(len(file['chunks'])):\n"
+        + "".join(f"    {line}\n" for line in example)
+        + "    values = file['values'][start : start + chunk['nnz']]\n"
+        "    print(k, indptr.tolist(), file['features/ids'][()][indices].tolist(), values.tolist(), "
+        "rows['label'].tolist())\nassert 'blocksvm' not in sys.modules\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program, str(small_store)], capture_output=True, text=True)
+    assert done.stderr == ""
+    expected = []
+    with Store(small_store) as store:
+        ids = store.feature_ids(0, store.n_features)
+        for k in range(len(store.chunks)):
+            block = store.read_block(np.array([k]), None)
+            labels = store.read_rows(k)["label"].tolist()
+            expected.append(
+                f"{k} {block.indptr.tolist()} {ids[block.indices].tolist()} {block.values.tolist()} {labels}"
+            )
+        assert store.chunks.nnz.max() > store.chunk_nnz  # the long row was among them
+    assert done.stdout.splitlines() == expected
+
+
+def test_a_store_is_plain_hdf5(small_store):
+    with h5py.File(small_store) as file:
+        assert sorted(file) == ["chunks", "features", "indices", "lines", "meta", "parts", "rows", "values"]
+        found = []
+        file.visititems(lambda name, item: found.append((name, getattr(item, "is_virtual", False))))
+        assert not any(virtual for _, virtual in found)
+        assert all(isinstance(file.get(name, getlink=True), h5py.HardLink) for name, _ in found)
+        # text in a heap is under no checksum: a flipped bit there makes HDF5 run for ever
+        for name in file.attrs:
+            kind = h5py.check_string_dtype(file.attrs.get_id(name).dtype)
+            assert kind is None or kind.length is not None
+
+
+def test_blocks_of_any_chunks(small_store):
+    with Store(small_store) as store:
+        whole = store.read_block(np.arange(len(store.chunks)), None)
+        some = np.array([3, 0, 2])
+        block = store.read_block(some, None)
+        row = 0
+        for k in some:
+            first, n = store.chunks.first_row[k], store.chunks.n_rows[k]
+            expected, got = whole[int(first) : int(first + n)], block[row : row + int(n)]
+            for name in ("indptr", "indices", "values", "y", "sq_norms", "rows"):
+                assert getattr(expected, name).tolist() == getattr(got, name).tolist()
+            row += int(n)
+        assert row == block.n_samples
+
+
+class Counted:
+    """Passes everything on to an h5py object, counting the attributes that are asked for; what comes back likewise."""
+
+    def __init__(self, inner, calls: list[str]):
+        self.__dict__.update(inner=inner, calls=calls)
+
+    def __getattr__(self, name):
+        self.calls.append(name)
+        found = getattr(self.inner, name)
+        return Counted(found, self.calls) if isinstance(found, h5py.h5d.DatasetID) else found
+
+    def __getitem__(self, key):
+        self.calls.append("[]")
+        found = self.inner[key]
+        return Counted(found, self.calls) if isinstance(found, (h5py.Dataset, h5py.Group)) else found
+
+
+def one_row_chunks(path: Path, n: int) -> Path:
+    """A store of ``n`` chunks, made directly."""
+    with create_hdf5(path, "store") as file, ThreadPoolExecutor(1) as pool:
+        writer = StoreWriter(file, n, 1, np.float32, pool, 1)
+        rows = np.zeros(n, ROW)
+        rows["length"] = rows["sq_norm"] = 1
+        rows["label"] = np.arange(n) % 2
+        rows["source"] = np.arange(n)
+        writer.append(rows, np.zeros(n, np.int32), np.ones(n, np.float32))
+        meta = {"settings": {"order": "stored"}, "sources": [], "source_rows": n}
+        writer.finish(1, lambda start, stop: np.array([7]), meta)
+    return path
+
+
+def test_opening_asks_hdf5_nothing_chunk_by_chunk(tmp_path, monkeypatch):
+    """get_chunk_info costs 11 ms at 100,000 chunks: what is asked must not grow with their number."""
+    calls: list[str] = []
+    monkeypatch.setattr(reader, "open_hdf5", lambda *arguments: Counted(open_hdf5(*arguments), calls))
+    counted = []
+    for n in (3, 2000):
+        path = one_row_chunks(tmp_path / f"{n}.h5", n)
+        del calls[:]
+        with Store(path) as store:
+            assert len(store.chunks) == n
+            counted.append(list(calls))
+            assert store.read_block(np.array([n - 1, 0]), None).rows.tolist() == [n - 1, 0]
+    assert "get_chunk_info_by_coord" in counted[0]
+    assert counted[0] == counted[1]
+    assert len(counted[0]) < 140
+
+
+def test_a_rewritten_file_is_read_all_the_same(small_store, tmp_path):
+    """Tools such as h5repack move the bytes: the offsets in the table are then found anew."""
+    path = tmp_path / "moved.h5"
+    with h5py.File(small_store) as old, h5py.File(path, "w", libver=("v110", "v110")) as new:
+        new.create_dataset("first", data=np.zeros(5000))
+        for name, value in old.attrs.items():
+            new.attrs.create(name, value, dtype=old.attrs.get_id(name).dtype)
+        for name in old:
+            old.copy(old[name], new, name)
+    with Store(small_store) as one, Store(path) as two:
+        assert (one.parts["indices_offset"] != two.parts["indices_offset"]).any()
+    assert content(path) == content(small_store)
+
+
+@pytest.mark.parametrize("length", [0, 1, 5, 131_072, 131_073])
+@pytest.mark.parametrize("dtype", [np.int64, np.float64])
+def test_arrays_come_back(tmp_path, length, dtype):
+    data = np.random.default_rng(0).integers(-(2**62), 2**62, length).astype(dtype)
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        write_array(file, "x", length, np.dtype(dtype), lambda start, stop: data[start:stop])
+        assert read_array(file, "x", np.dtype(dtype), length).tobytes() == data.tobytes()
+        assert file["x"][()].tobytes() == data.tobytes()
+        for wrong in (length + 1, length - 1):
+            with pytest.raises(InputError, match="/x: does not have"):
+                read_array(file, "x", np.dtype(dtype), wrong) if wrong >= 0 else read_array(file, "x", data.dtype, 7)
+
+
+# ------------------------------------------------------------------------------------------------ damage
+
+
+@pytest.fixture
+def watchdog():
+    """A hang inside HDF5 cannot be interrupted: end the whole run, and say where."""
+    faulthandler.dump_traceback_later(100, exit=True)
+    yield
+    faulthandler.cancel_dump_traceback_later()
+
+
+def test_flipped_bytes_are_found_or_harmless(small_store, tmp_path, watchdog):
+    data, expected = small_store.read_bytes(), content(small_store)
+    path = tmp_path / "damaged.h5"
+    draw = random.Random(0)
+    found = 0
+    trials = 1000
+    for k in range(trials):
+        at = k * len(data) // trials
+        damaged = bytearray(data)
+        damaged[at] ^= draw.choice([0x01, 0x10, 0x80, 0xFF])
+        path.write_bytes(damaged)
+        outcome = told_or_content(path)
+        if isinstance(outcome, str):
+            found += 1
+            assert str(path) in outcome
+            assert "\n" not in outcome
+        else:
+            assert outcome == expected, f"byte {at}: read, but wrong"
+    assert found > trials / 2
+
+
+def test_the_tail_of_runs_of_bytes_is_found(small_store, tmp_path, watchdog):
+    """Whole pages of zeros, or of other data, as a bad disk or a cut transfer leaves them."""
+    data, expected = small_store.read_bytes(), content(small_store)
+    path = tmp_path / "damaged.h5"
+    draw = random.Random(1)
+    for k in range(200):
+        at, n = draw.randrange(len(data)), draw.choice([4, 64, 512, 4096])
+        run = bytes(n) if k % 2 else draw.randbytes(n)
+        path.write_bytes((data[:at] + run + data[at + n :])[: len(data)])
+        outcome = told_or_content(path)
+        assert outcome == expected or str(path) in outcome
+
+
+def test_truncated_stores_are_found(small_store, tmp_path, watchdog):
+    data = small_store.read_bytes()
+    path = tmp_path / "cut.h5"
+    for length in [*range(0, 100), *range(100, len(data), 67), len(data) - 1]:
+        path.write_bytes(data[:length])
+        with pytest.raises(InputError, match="cut.h5"):
+            Store(path)
+    path.write_bytes(data + b"more")  # what lies behind is not the store's
+    assert content(path) == content(small_store)
+
+
+def test_every_named_part_is_under_a_checksum(small_store, tmp_path):
+    """Changed through HDF5 itself, so that its own checksums hold: ours must tell."""
+
+    def other(dataset):
+        value = dataset[-1]
+        if dataset.dtype.names:
+            value[dataset.dtype.names[-1]] += 1
+            return value
+        return value + 1
+
+    for name in ("chunks", "parts", "rows", "meta", "features/ids", "features/ids.xxh3"):
+        path = tmp_path / "changed.h5"
+        shutil.copy(small_store, path)
+        with h5py.File(path, "r+") as file:
+            file[name][-1] = other(file[name])
+        with pytest.raises(InputError, match="changed.h5"):
+            content(path)
+    for name in ("chunks", "parts", "rows", "meta", "features", "indices", "values"):
+        shutil.copy(small_store, path)
+        with h5py.File(path, "r+") as file:
+            del file[name]
+        with pytest.raises(InputError, match="changed.h5"):
+            content(path)
+    for name in ("indices", "values"):
+        shutil.copy(small_store, path)
+        with Store(path) as store:
+            at = int(store.parts[name + "_offset"][2]) + 20
+        raw = bytearray(path.read_bytes())
+        raw[at] ^= 1
+        path.write_bytes(raw)
+        with pytest.raises(InputError, match=r"changed.h5: chunk 2: checksum does not match"):
+            content(path)
+
+
+@pytest.mark.parametrize(
+    ("indices", "values", "norm", "what"),
+    [
+        ([0, 2], [1.0, 1.0], 2.0, "a feature index is out of range"),
+        ([0, -1], [1.0, 1.0], 2.0, "a feature index is out of range"),
+        ([0, 1], [1.0, np.nan], 2.0, "a value is not finite"),
+        ([0, 1], [-np.inf, 1.0], 2.0, "a value is not finite"),
+        ([0, 1], [1.0, 1.0], np.nan, "norm is not a number"),
+    ],
+)
+def test_what_a_kernel_must_not_see_is_refused(tmp_path, indices, values, norm, what):
+    """A store whose checksums are right and whose content is not."""
+    path = tmp_path / "s.h5"
+    with create_hdf5(path, "store") as file, ThreadPoolExecutor(1) as pool:
+        writer = StoreWriter(file, 1, 4, np.float64, pool, 1)
+        rows = np.zeros(1, ROW)
+        rows["length"], rows["sq_norm"] = 2, norm
+        writer.append(rows, np.array(indices, np.int32), np.array(values))
+        writer.max_sq_norm = 2.0
+        meta = {"settings": {"order": "stored"}, "sources": [], "source_rows": 1}
+        writer.finish(2, lambda start, stop: np.array([4, 7]), meta)
+    with Store(path) as store, pytest.raises(InputError, match=f"chunk 0: .*{what}"):
+        store.verify()
+
+
+def test_other_files_are_refused_by_what_they_are(small_store, tmp_path):
+    path = tmp_path / "f.h5"
+    for data in (b"", b"1 1:1\n", b"\x89HDF\r\n\x1a\n", b"\x89HDF\r\n\x1a\n" + bytes(2000)):
+        path.write_bytes(data)
+        with pytest.raises(InputError, match=r"f\.h5: is (not a blocksvm store|truncated or damaged)"):
+            Store(path)
+    path.unlink()
+    quick_model(path)
+    with pytest.raises(InputError, match=r"f\.h5: is a model, but a store is wanted here; make one with .*split"):
+        Store(path)
+    with h5py.File(path, "w") as file:
+        file["x"] = 1
+    with pytest.raises(InputError, match=r"f\.h5: is not a blocksvm store"):
+        Store(path)
+    for version, advice in ((3, "install a newer"), (0, "make it again")):
+        shutil.copy(small_store, path)
+        with h5py.File(path, "r+") as file:
+            file.attrs["format_version"] = version
+        with pytest.raises(InputError, match=f"has format version {version}.*{advice}"):
+            Store(path)
+    with pytest.raises(InputError, match="nowhere.h5: no such file"):
+        Store(tmp_path / "nowhere.h5")
+    with pytest.raises(InputError, match="is a folder"):
+        Store(tmp_path)
+
+
+def test_info_verify_names_the_damage(small_store, tmp_path, run_in_process):
+    path = tmp_path / "damaged.h5"
+    with Store(small_store) as store:
+        at = int(store.parts["indices_offset"][1]) + 18
+    raw = bytearray(small_store.read_bytes())
+    raw[at] ^= 4
+    path.write_bytes(raw)
+    assert run_in_process(info, path).code == 0
+    told = run_in_process(info, path, "--verify", "--quiet")
+    assert (told.code, told.out) == (2, "")
+    assert told.err == f"blocksvm info: error: {path}: chunk 1: checksum does not match; make the store again\n"
+    assert run_in_process(info, small_store, "--verify").code == 0
+    assert run_in_process(info, tmp_path / "none.h5").code == 2
+
+
+def test_repeated_values_are_compressed_as_they_stand():
+    """Counts over the norm of their row: in fewer bytes than with their bytes shuffled, and others are stored whole."""
+    rng = np.random.default_rng(3)
+    counts = rng.geometric(0.6, 32_768).astype(np.float32)
+    values = counts / np.repeat(np.sqrt(rng.integers(50, 900, 64)), 512).astype(np.float32)
+    raw, mask = codec.encode_or_store(values)
+    assert mask == 0 and len(raw) < 0.8 * len(codec.encode(values))
+    out = np.zeros_like(values)
+    codec.decode(raw, out)
+    assert out.tobytes() == values.tobytes()
+    noise = rng.random(32_768).astype(np.float32) + rng.integers(0, 200, 32_768).astype(np.float32)
+    assert codec.encode_or_store(noise) == (noise.tobytes(), codec.STORED)
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.float32, np.float64])
+def test_the_codec_is_exact_and_refuses_other_lengths(dtype):
+    data = np.random.default_rng(0).integers(0, 1000, 100).astype(dtype)
+    raw = codec.encode(data)
+    out = np.empty_like(data)
+    codec.decode(raw, out)
+    assert out.tobytes() == data.tobytes()
+    for length in (99, 101, 0):
+        with pytest.raises(ValueError, match="were expected"):
+            codec.decode(raw, np.empty(length, dtype))
+    with pytest.raises(ValueError):
+        codec.decode(raw[:20], out)
+    assert codec.checksum(raw[:7], raw[7:]) == codec.checksum(raw)
+
+
+def test_reading_with_h5py_sees_the_same_rows(small_store):
+    rows, _ = read_with_h5py(small_store)
+    with Store(small_store) as store:
+        records = np.concatenate([store.read_rows(k) for k in range(len(store.chunks))])
+    assert [row.source for row in rows] == records["source"].tolist()
+    assert [row.label for row in rows] == records["label"].tolist()
+
+
+@pytest.mark.parametrize("damaged", [False, True])
+def test_a_block_is_the_same_whoever_decodes_its_runs(tmp_path, monkeypatch, damaged):
+    """One that waits for a block helps with it; here each of the two threads waits until the other has had its part."""
+    text = tmp_path / "rows.svm"
+    text.write_text("".join(f"{i % 2} {i % 13 + 1}:{i + 1} {i % 7 + 20}:1 {i % 5 + 30}:3\n" for i in range(3_000)))
+    path = tmp_path / "s.h5"
+    write_store([str(text)], path, SplitSettings(chunk_nonzeros=256))
+    decode = Decoder.decode
+    with Store(path) as store:
+        chunks = np.random.default_rng(0).permutation(len(store.chunks))
+        alone = store.read_block(chunks, None)
+        if damaged:
+            at = int(store.parts["indices_offset"][chunks[len(chunks) // 2]]) + 18
+            raw = bytearray(path.read_bytes())
+            raw[at] ^= 4
+            path.write_bytes(raw)  # in place: the store's descriptor sees it
+        done = {decoder: threading.Event() for decoder in store.decoders[:2]}
+
+        def in_turn(self, *arguments):
+            decode(self, *arguments)
+            done[self].set()
+            for event in done.values():
+                assert damaged or event.wait(20.0)
+
+        monkeypatch.setattr(Decoder, "decode", in_turn)
+        with ThreadPoolExecutor(1) as pool:
+            reading = pool.submit(store.read_block, chunks, None)
+            while store.under_way is None and not reading.done():
+                time.sleep(0.001)
+            store.help()
+            if damaged:
+                with pytest.raises(InputError, match=f"chunk {chunks[len(chunks) // 2]}: checksum does not match"):
+                    reading.result()
+                return
+            together = reading.result()
+        assert all(event.is_set() for event in done.values())
+        store.help()  # nothing under way: nothing to do
+    for name in ("indptr", "indices", "values", "y", "sq_norms", "rows"):
+        assert getattr(together, name).tobytes() == getattr(alone, name).tobytes()

@@ -1,0 +1,751 @@
+"""The schema of a store: rows with weights, labels of each kind and names, from batches to the file and back.
+
+A kit: what h5py reads without blocksvm, and what blocksvm reads, are compared with the rows that went in; every
+array's checksum is verified, every flipped byte is found or harmless, every key of the description is validated.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import random
+import shutil
+from pathlib import Path
+
+import h5py
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from support.file_cases import rewrite_meta
+from xxhash import xxh3_64_intdigest
+
+import blocksvm
+from blocksvm.base.errors import InputError
+from blocksvm.base.labels import Labels
+from blocksvm.base.row_batch import Origin, RowBatch
+from blocksvm.commands.info import main as info
+from blocksvm.conversion.convert import SplitSettings, store_batches
+from blocksvm.model.model_file import load_model
+from blocksvm.model.solver_state import describe_checkpoint
+from blocksvm.store.descriptions import SCHEMAS, parse
+from blocksvm.store.reader import Store
+
+
+def batch_of(rows: list[dict], labels, named: bool, weighted: bool) -> RowBatch:
+    """rows: {"entries": {id: value}, "weight": float}; labels as RowBatch has them."""
+    indptr = np.append(0, np.cumsum([len(row["entries"]) for row in rows])).astype(np.int64)
+    ids = [i for row in rows for i in sorted(row["entries"])]
+    values = [row["entries"][i] for row in rows for i in sorted(row["entries"])]
+    names = None
+    if named:
+        texts = [name_of(i).encode() for i in ids]
+        last = np.cumsum([2 + len(text) for text in texts]).astype(np.int64)  # with something between them
+        names = (b"".join(b"##" + text for text in texts), last - [len(text) for text in texts], last)
+    return RowBatch(
+        labels if isinstance(labels, list) else np.array(labels, dtype=np.float64),
+        indptr,
+        np.array(ids, np.int64),
+        np.array(values, np.float64),
+        Origin("batch", None, len(rows), np.arange(len(rows))),
+        weights=np.array([row["weight"] for row in rows]) if weighted else None,
+        names=names,
+    )
+
+
+def name_of(i: int) -> str:
+    return "" if i == 3 else f"wört^{i}" * (1 + i % 3)
+
+
+def read_plainly(path: Path) -> dict:
+    """All rows by source number, as the docstring of schema.py tells it: nothing of blocksvm."""
+    with h5py.File(path) as file:
+        meta = json.loads(file["meta"][()].tobytes())
+        ids = file["features/ids"][()]
+        names = None
+        if "names" in file["features"]:
+            text, ends = file["features/names"][()].tobytes(), file["features/name_ends"][()].tolist()
+            names = [text[a:b].decode() for a, b in zip([0, *ends], ends, strict=False)]
+        table = None
+        if "labels" in file:
+            group = file["labels"]
+            if "numbers" in group:
+                table = group["numbers"][()].tolist()
+            else:
+                text, ends = group["text"][()].tobytes(), group["ends"][()].tolist()
+                table = [text[a:b].decode() for a, b in zip([0, *ends], ends, strict=False)]
+            if "members" in group:
+                members, ends = group["members"][()].tolist(), group["set_ends"][()].tolist()
+                table = [tuple(table[m] for m in members[a:b]) for a, b in zip([0, *ends], ends, strict=False)]
+        L = file["indices"].chunks[0]
+        found = {}
+        for chunk in file["chunks"][()]:
+            first = int(chunk["first_row"])
+            rows = file["rows"][first : first + int(chunk["n_rows"])]
+            assert xxh3_64_intdigest(rows.tobytes()) == int(chunk["rows_checksum"])
+            start = int(chunk["first_part"]) * L
+            indices = file["indices"][start : start + int(chunk["nnz"])]
+            values = file["values"][start : start + int(chunk["nnz"])] if "values" in file else np.ones(len(indices))
+            indptr = np.r_[0, rows["length"].cumsum()]
+            for k, row in enumerate(rows):
+                span = slice(indptr[k], indptr[k + 1])
+                label = float(row["label"])
+                label = None if np.isnan(label) else label if table is None else table[int(label)]
+                found[int(row["source"])] = {
+                    "label": label,
+                    "weight": float(row["weight"]) if "weight" in rows.dtype.names else 1.0,
+                    "entries": dict(zip(ids[indices[span]].tolist(), map(float, values[span]), strict=True)),
+                }
+        verify_plainly(file)
+    return {
+        "rows": found,
+        "names": None if names is None else dict(zip(ids.tolist(), names, strict=True)),
+        "meta": meta,
+    }
+
+
+def verify_plainly(file: h5py.File) -> None:
+    """Every array that has checksums beside it, by its HDF5 chunks."""
+    seen = []
+
+    def visit(name, item):
+        if name.endswith(".xxh3"):
+            dataset, (chunk,) = file[name.removesuffix(".xxh3")], file[name.removesuffix(".xxh3")].chunks
+            raw = [dataset.id.read_direct_chunk((start,))[1] for start in range(0, len(dataset), chunk)]
+            assert [xxh3_64_intdigest(piece) for piece in raw] == item[()].tolist()
+            seen.append(name)
+
+    file.visititems(visit)
+    arrays = [n for group in ("features", "labels") if group in file for n in file[group] if not n.endswith("xxh3")]
+    assert len(seen) == len(arrays)
+
+
+# ------------------------------------------------------------------------------------------------ round trips
+
+ids = st.one_of(st.integers(0, 9), st.integers(0, 2**63 - 1))
+row = st.fixed_dictionaries(
+    {
+        "entries": st.dictionaries(ids, st.sampled_from([1.0, 0.5, -2.0]), max_size=6),
+        "weight": st.sampled_from([1.0, 0.0, 0.25, 3.5, 1e-300]),
+    }
+)
+numbers = st.floats(allow_nan=False, allow_infinity=False)
+texts = st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Cf", "Zl", "Zp")), max_size=5)
+LABELS = {
+    "numbers": st.one_of(
+        st.none(), st.sampled_from([-1.0, 1.0, 2.5]), st.floats(allow_nan=False, allow_infinity=False)
+    ),
+    "strings": st.one_of(st.none(), st.sampled_from(["ham", "spam", ""]), texts),
+    "sets": st.one_of(st.none(), st.lists(texts, max_size=3).map(tuple)),
+    "sets of numbers": st.one_of(st.none(), st.lists(st.sampled_from([1, 2.5, -7]), max_size=3).map(tuple)),
+}
+
+
+@pytest.mark.parametrize("kind", list(LABELS))
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_rows_come_back_as_they_went_in(tmp_path, kind, data):
+    rows = data.draw(st.lists(row, min_size=1, max_size=14))
+    labels = data.draw(st.lists(LABELS[kind], min_size=len(rows), max_size=len(rows)))
+    weighted, named = data.draw(st.booleans()), data.draw(st.booleans())
+    cut = data.draw(st.integers(1, len(rows)))
+    batches = []
+    for part in (slice(0, cut), slice(cut, len(rows))):
+        own = labels[part]
+        if kind == "numbers":
+            own = np.array([np.nan if label is None else label for label in own])
+        # what a batch lacks, another may have
+        batches.append(batch_of(rows[part], own, named and (part.start == 0 or cut % 2), weighted))
+    path = tmp_path / "s.h5"
+    options = SplitSettings(chunk_nonzeros=5, overwrite=True, dtype="float64", seed=data.draw(st.integers(0, 3)))
+    meta = store_batches(batches, path, options)
+    expected = {}
+    for k, (given_row, label) in enumerate(zip(rows, labels, strict=True)):
+        label = tuple(sorted(set(label))) if isinstance(label, tuple) else label
+        weight = given_row["weight"] if weighted else 1.0
+        expected[k] = {"label": label, "weight": weight, "entries": given_row["entries"]}
+    found = read_plainly(path)
+    assert found["rows"] == expected
+    assert found["meta"]["n_samples"] == len(rows)
+    missing = sum(label is None for label in labels)
+    assert found["meta"].get("n_unlabelled", 0) == missing == meta.get("n_unlabelled", 0)
+    is_weighted = weighted and any(r["weight"] != 1.0 for r in rows)
+    with Store(path) as store:
+        store.verify()
+        assert (store.weighted, store.n_unlabelled) == (is_weighted, missing)
+        kinds = {"sets of numbers": "sets"}
+        assert store.label_kind == (kinds.get(kind, kind) if missing < len(rows) else "numbers")
+        present = [e["label"] for e in expected.values() if e["label"] is not None]
+        distinct = sorted(set(present))
+        assert store.label_counts == [(label, present.count(label)) for label in distinct]
+        sums = {label: sum(e["weight"] for e in expected.values() if e["label"] == label) for label in distinct}
+        assert store.label_weights == (pytest.approx(list(sums.values())) if is_weighted else None)
+        assert store.total_weight == pytest.approx(sum(e["weight"] for e in expected.values()))
+        block = store.read_block(np.arange(len(store.chunks)), None)
+        sources = np.concatenate([store.read_rows(k)["source"] for k in range(len(store.chunks))]).tolist()
+        back = np.concatenate([store.read_labels(k) for k in range(len(store.chunks))]).tolist()
+        assert [None if label != label else label for label in back] == [expected[s]["label"] for s in sources]
+        assert (block.weights is None) == (not is_weighted)
+        if is_weighted:
+            assert block.weights.tolist() == [expected[s]["weight"] for s in sources]
+        if kind in ("numbers", "strings") and len(distinct) > 1:
+            assert store.labels == Labels(tuple(distinct))
+            assert block.y.tolist() == Labels(tuple(distinct)).codes([expected[s]["label"] for s in sources]).tolist()
+            some = Labels((distinct[0], distinct[-1]))
+            other = store.reader(some).read_block(np.arange(len(store.chunks)), None)
+            assert other.y.tolist() == some.codes([expected[s]["label"] for s in sources]).tolist()
+        elif kind.startswith("sets"):
+            assert store.labels is None
+            place = {label: k for k, label in enumerate(distinct)} | {None: -1 if distinct else 0}
+            assert block.y.tolist() == [place[expected[s]["label"]] for s in sources]
+        if kind == "numbers":
+            real = store.reader(real=True).read_block(np.arange(len(store.chunks)), None)
+            assert [None if v != v else v for v in real.y.tolist()] == [expected[s]["label"] for s in sources]
+        elif distinct:
+            with pytest.raises(InputError, match="where real numbers are wanted"):
+                store.reader(real=True)
+        names = store.feature_names(0, store.n_features)
+        known = store.feature_ids(0, store.n_features).tolist()
+        if named:
+            first = {i for row in rows[:cut] for i in row["entries"]}
+            truth = [name_of(i) if i in first or cut % 2 else "" for i in known]
+            assert names == truth == [found["names"][i] for i in known]
+            half = store.n_features // 2
+            assert store.feature_names(half, store.n_features) == truth[half:]
+            assert store.feature_names(half, half) == []
+        else:
+            assert names is None
+
+
+def rich_batches() -> list[RowBatch]:
+    """Rows with everything that a store can hold."""
+    rng = np.random.default_rng(0)
+    rows = [
+        {"entries": {int(i): float(v) for i, v in zip(rng.integers(0, 30, 6), rng.random(6), strict=True)},
+         "weight": float(rng.integers(0, 4))} for _ in range(60)
+    ]  # fmt: skip
+    labels = [[None, "ham", "spam", "eggs"][k] for k in rng.integers(0, 4, 60)]
+    return [batch_of(rows[:25], labels[:25], True, True), batch_of(rows[25:], labels[25:], True, True)]
+
+
+@pytest.fixture(scope="module")
+def rich(tmp_path_factory) -> Path:
+    path = tmp_path_factory.mktemp("rich") / "s.h5"
+    store_batches(rich_batches(), path, SplitSettings(chunk_nonzeros=16, dtype="float64"))
+    return path
+
+
+@pytest.fixture(scope="module")
+def of_sets(tmp_path_factory) -> Path:
+    path = tmp_path_factory.mktemp("sets") / "s.h5"
+    rows = [{"entries": {k % 7: 1.0, 9: 1.0}, "weight": 1.0} for k in range(40)]
+    labels = [(k % 3, 10 + k % 4) if k % 5 else () for k in range(40)]
+    store_batches([batch_of(rows, labels, False, False)], path, SplitSettings(chunk_nonzeros=16))
+    return path
+
+
+def content(path: Path):
+    """Everything that a store tells, or the sentence with which it is refused."""
+    try:
+        with Store(path) as store:
+            store.verify()
+            block = store.read_block(np.arange(len(store.chunks)), None)
+            labels = [store.read_labels(k).tolist() for k in range(len(store.chunks))]
+            arrays = (block.indptr, block.indices, block.values, block.y, block.weights)
+            told = [None if array is None else array.tobytes() for array in arrays]
+            return repr((told, labels, store.feature_names(0, store.n_features), store.meta, store.fingerprint))
+    except InputError as error:
+        return error
+
+
+@pytest.mark.parametrize("which", ["rich", "of_sets"])
+def test_flipped_bytes_are_found_or_harmless(request, tmp_path, which):
+    stored = request.getfixturevalue(which)
+    data, expected = stored.read_bytes(), content(stored)
+    path, draw, found = tmp_path / "damaged.h5", random.Random(0), 0
+    for k in range(400):
+        damaged = bytearray(data)
+        at = k * len(data) // 400
+        damaged[at] ^= draw.choice([0x01, 0x10, 0x80, 0xFF])
+        path.write_bytes(damaged)
+        outcome = content(path)
+        if isinstance(outcome, InputError):
+            found += 1
+            assert str(path) in str(outcome)
+            assert "\n" not in str(outcome)
+        else:
+            assert outcome == expected, f"byte {at}: read, but wrong"
+    assert found > 100
+
+
+@pytest.mark.parametrize("which", ["rich", "of_sets"])
+def test_every_array_is_under_a_checksum(request, tmp_path, which):
+    """Changed through HDF5 itself, so that HDF5's own checksums hold; and each of them left out."""
+    stored = request.getfixturevalue(which)
+    path = tmp_path / "changed.h5"
+    names: list[str] = []
+    with h5py.File(stored) as file:
+        file.visititems(lambda name, item: names.append(name) if isinstance(item, h5py.Dataset) else None)
+    assert ("features/names" in names) == (which == "rich")
+    assert ("labels/members" in names) == (which == "of_sets")
+    for name in names:
+        shutil.copy(stored, path)
+        with h5py.File(path, "r+") as file:
+            if not file[name].dtype.names and name not in ("indices", "values"):
+                file[name][-1] = file[name][-1] + 1
+                changed = True
+            else:
+                changed = False  # test_store.py does these
+        if changed:
+            assert isinstance(content(path), InputError), name
+        shutil.copy(stored, path)
+        with h5py.File(path, "r+") as file:
+            del file[name]
+        assert isinstance(content(path), InputError), name
+
+
+def test_stores_of_any_jobs_and_memory_are_the_same(tmp_path):
+    made = []
+    for jobs, memory in ((1, 10**9), (3, 16_000_000)):
+        path = tmp_path / f"{jobs}.h5"
+        batches = [copy.deepcopy(batch) for batch in rich_batches()]
+        store_batches(batches, path, SplitSettings(jobs=jobs, memory=memory, chunk_nonzeros=16))
+        made.append(path.read_bytes())
+    assert made[0] == made[1]
+
+
+def test_the_shuffle_keeps_weights_on_disk(tmp_path, monkeypatch):
+    from blocksvm.conversion import convert
+    from blocksvm.conversion.spool import Spool
+
+    options = SplitSettings(chunk_nonzeros=16)
+    store_batches(rich_batches(), tmp_path / "a.h5", options, None)
+    begin, spilled = convert._Split.__init__, []
+    append = Spool._append
+    monkeypatch.setattr(Spool, "_append", lambda self, held: spilled.append(1) or append(self, held))
+
+    def starved(self, *arguments):
+        begin(self, *arguments)
+        self.bucket_bytes = self.spool_bytes = 500
+
+    monkeypatch.setattr(convert._Split, "__init__", starved)
+    add = Spool.add
+
+    def held_to_little(self, *arguments):
+        self.memory = 500
+        add(self, *arguments)
+
+    monkeypatch.setattr(Spool, "add", held_to_little)
+    store_batches(rich_batches(), tmp_path / "b.h5", options)
+    assert spilled
+    assert (tmp_path / "a.h5").read_bytes() == (tmp_path / "b.h5").read_bytes()
+
+
+def test_held_out_rows_have_tables_of_their_own(tmp_path):
+    store_batches(rich_batches(), tmp_path / "a.h5", SplitSettings(holdout=0.4, seed=2), tmp_path / "h.h5")
+    whole = tmp_path / "w.h5"
+    store_batches(rich_batches(), whole, SplitSettings())
+    everything = read_plainly(whole)
+    parts = [read_plainly(tmp_path / name) for name in ("a.h5", "h.h5")]
+    assert parts[0]["rows"] | parts[1]["rows"] == everything["rows"]
+    assert parts[0]["names"] | parts[1]["names"] == everything["names"]
+    assert len(parts[1]["rows"]) > 5
+
+
+# ------------------------------------------------------------------------------------------------ what is refused
+
+
+@pytest.mark.parametrize(
+    ("labels", "says"),
+    [
+        ((["a"], np.array([1.0])), "the labels are strings in some rows and numbers in others"),
+        ((["a"], [("b",)]), "the labels are strings in some rows and sets in others"),
+        (([("a", 1.0)],), "the members of sets of labels must be all numbers or all strings"),
+        (([("a",)], [(1.0,)]), "the members of sets of labels must be all numbers or all strings"),
+    ],
+)
+def test_labels_of_two_kinds_are_refused(tmp_path, labels, says):
+    row = {"entries": {1: 1.0}, "weight": 1.0}
+    with pytest.raises(InputError, match=says):
+        store_batches([batch_of([row], own, False, False) for own in labels], tmp_path / "s.h5")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("weight", [np.nan, np.inf, -1.0])
+def test_weights_that_are_none_are_refused(tmp_path, weight):
+    rows = [{"entries": {1: 1.0}, "weight": 1.0}, {"entries": {1: 1.0}, "weight": weight}]
+    with pytest.raises(InputError, match=f"row 2: the weight {weight:g} is not a finite number of 0 or more"):
+        store_batches([batch_of(rows, [1.0, -1.0], False, True)], tmp_path / "s.h5")
+
+
+def test_names_and_labels_count_within_the_memory(tmp_path):
+    n = 1000
+    row_ = [{"entries": {k: 1.0}, "weight": 1.0} for k in range(n)]
+    batch = batch_of(row_, ["x"] * n, False, False)
+    long = np.full(12_000_000, ord("n"), np.uint8)
+    first = np.arange(n) * 12_000
+    with pytest.raises(InputError, match=r"the features' names take \d+ MB beside 1,000 distinct .* raise memory"):
+        store_batches(
+            [RowBatch(batch.labels, batch.indptr, batch.ids, batch.values, batch.origin,
+                      names=(long, first, first + 12_000))],
+            tmp_path / "s.h5", SplitSettings(memory=16_000_000),
+        )  # fmt: skip
+    many = [f"{k:012000d}" for k in range(n)]
+    with pytest.raises(InputError, match=r"the labels take \d+ MB beside 1,000 distinct .* raise memory"):
+        store_batches([batch_of(row_, many, False, False)], tmp_path / "s.h5", SplitSettings(memory=16_000_000))
+
+
+def test_more_labels_than_classes(tmp_path):
+    n = 10_001
+    rows = [{"entries": {1: 1.0}, "weight": 1.0} for _ in range(n)]
+    for name, labels in (("n", np.arange(n) + 0.5), ("s", [f"l{k:05d}" for k in range(n)])):
+        store_batches([batch_of(rows, labels, False, False)], tmp_path / f"{name}.h5")
+        with Store(tmp_path / f"{name}.h5") as store:
+            store.verify()
+            assert (store.label_counts, store.labels) == (None, None)
+            back = np.concatenate([store.read_labels(k) for k in range(len(store.chunks))])
+            assert sorted(back.tolist()) == sorted(np.asarray(labels).tolist())
+            pair = Labels(tuple(sorted(back.tolist())[5:7]))
+            block = store.reader(pair).read_block(np.arange(len(store.chunks)), None)
+            assert (np.abs(block.y).sum(), block.y.sum()) == (2, 0)
+
+
+# ------------------------------------------------------------------------------------------------ hostile files
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory) -> dict[str, Path]:
+    """One of each kind of file."""
+    from support.training_cases import make_store, random_rows, train
+
+    folder = tmp_path_factory.mktemp("files")
+    store = make_store(folder, *random_rows(n=60))
+    with Store(store) as source:
+        blocksvm.fit(source, max_outer=2, tol=0.0).save(folder / "model.h5")
+    train(store, checkpoint=folder / "run.ckpt", max_outer=2, tol=0.0)
+    return {"store": store, "model": folder / "model.h5", "checkpoint": folder / "run.ckpt"}
+
+
+def opened(kind: str, path: Path) -> None:
+    if kind == "store":
+        Store(path).close()
+    elif kind == "model":
+        load_model(path)
+    else:
+        describe_checkpoint(path)
+
+
+def refusal(kind: str, path: Path) -> str | None:
+    """The sentence with which a file is refused, None where it is not."""
+    try:
+        opened(kind, path)
+    except InputError as error:
+        return str(error)
+    return None
+
+
+WRONG = ["x", None, -1, 1.5, [], {}, True, [["a"]], 2**70, "1e999"]
+
+
+@pytest.mark.parametrize("kind", ["store", "model", "checkpoint"])
+def test_missing_and_mistyped_keys_are_one_sentence(files, tmp_path, kind):
+    path = tmp_path / "hostile.h5"
+    schema = {field.name: field.required for field in msgspec.structs.fields(SCHEMAS[kind])}
+    for key, needed in schema.items():
+        for value in ["missing", *WRONG]:
+            shutil.copy(files[kind], path)
+
+            def change(meta, key=key, value=value):
+                meta.pop(key, None) if value == "missing" else meta.__setitem__(key, value)
+
+            rewrite_meta(path, change)
+            error = refusal(kind, path)
+            if error is None:  # some of them are allowed, or nobody needs the key
+                assert value != "missing" or not needed
+            else:
+                assert error.startswith(f"{path}: ")
+                assert "\n" not in error
+    # all that must be there is missed
+    assert sum(schema.values()) > 8
+    for key in (key for key, needed in schema.items() if needed):
+        shutil.copy(files[kind], path)
+        rewrite_meta(path, lambda meta, key=key: meta.pop(key) and None)
+        with pytest.raises(InputError, match=rf"hostile.h5: is damaged \(its description: .* `{key}`\)"):
+            opened(kind, path)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (b"[]", "its description: Expected `object`, got `array`"),
+        (b"{", "damaged"),
+        (b'{"n_samples": NaN}', "NaN, which is no number"),
+        (b'{"n_samples": 1e999}', "1e999, which is no number"),
+        (b"[" * 100_000, "nested too deeply"),
+        (b"\xff\xfe", "damaged"),
+    ],
+)
+def test_descriptions_that_are_none(files, tmp_path, text, says):
+    path = tmp_path / "hostile.h5"
+    shutil.copy(files["model"], path)
+    rewrite_meta(path, lambda meta: text)
+    with pytest.raises(InputError, match=says):
+        load_model(path)
+
+
+def test_a_models_values_reach_no_command(files, tmp_path, run_in_process):
+    from blocksvm.commands.predict import main
+
+    path = tmp_path / "hostile.h5"
+    shutil.copy(files["model"], path)
+    rewrite_meta(path, lambda meta: meta.update(values="../../x; touch /tmp/y"))
+    done = run_in_process(main, path, "-", "--quiet")
+    assert done.code == 2
+    assert "its description: Invalid enum value '../../x; touch /tmp/y' - at `$.values`" in done.err
+
+
+@pytest.mark.parametrize("kind", ["store", "model", "checkpoint"])
+def test_a_description_that_claims_more_than_the_file_has(files, tmp_path, kind):
+    """6 GB of /meta in a small file: not a byte of it is allocated."""
+    import tracemalloc
+
+    for options in ({}, {"chunks": (1 << 20,)}, {"chunks": (1 << 20,), "compression": "gzip"}):
+        path = tmp_path / "hostile.h5"
+        shutil.copy(files[kind], path)
+        with h5py.File(path, "r+") as file:
+            del file["meta"]
+            file.create_dataset("meta", shape=(6_000_000_000,), dtype="u1", **options)
+        tracemalloc.start()
+        with pytest.raises(InputError, match="/meta (is not stored as expected|claims to be larger than the file)"):
+            opened(kind, path)
+        assert tracemalloc.get_traced_memory()[1] < 5_000_000
+        tracemalloc.stop()
+
+
+def verified(kind: str, path: Path) -> None:
+    """All of a file is read."""
+    if kind == "store":
+        with Store(path) as store:
+            store.verify()
+    else:
+        opened(kind, path)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [("store", "meta"), ("store", "chunks"), ("store", "rows"), ("store", "indices"), ("store", "features"),
+     ("store", "features/ids"), ("model", "meta"), ("model", "weights"), ("model", "features/ids"),
+     ("checkpoint", "meta")],
+)  # fmt: skip
+def test_links_are_not_followed(files, tmp_path, kind, name):
+    """Soft and external links to what is sound elsewhere; and virtual datasets."""
+    path, other = tmp_path / "hostile.h5", tmp_path / "other.h5"
+    for how in ("external", "soft", "virtual"):
+        shutil.copy(files[kind], path)
+        shutil.copy(files[kind], other)
+        with h5py.File(path, "r+") as file:
+            if how == "soft":
+                file.move(name, "elsewhere")
+                file[name] = h5py.SoftLink("/elsewhere")
+            else:
+                shape, dtype = getattr(file[name], "shape", None), getattr(file[name], "dtype", None)
+                del file[name]
+                if how == "external":
+                    file[name] = h5py.ExternalLink(other, "/" + name)
+                elif shape is None:
+                    continue
+                else:
+                    layout = h5py.VirtualLayout(shape, dtype)
+                    layout[:] = h5py.VirtualSource(str(other), name, shape)
+                    file.create_virtual_dataset(name, layout)
+        with pytest.raises(InputError, match="link to somewhere else|lies in other files|is not stored as expected"):
+            verified(kind, path)
+
+
+def test_other_things_under_our_names(files, tmp_path):
+    path = tmp_path / "hostile.h5"
+    for name in ("meta", "chunks", "rows", "indices", "features"):
+        shutil.copy(files["store"], path)
+        with h5py.File(path, "r+") as file:
+            is_group = isinstance(file[name], h5py.Group)
+            del file[name]
+            if is_group:
+                file[name] = np.arange(3)
+            else:
+                file.create_group(name)
+        with pytest.raises(InputError, match=rf"hostile\.h5: is damaged \({name} is not a (dataset|group)\)"):
+            verified("store", path)
+
+
+# ------------------------------------------------------------------------------------------------ versions
+
+
+def test_a_store_of_version_1_is_read_as_before(files, tmp_path):
+    path = tmp_path / "old.h5"
+    shutil.copy(files["store"], path)
+    with h5py.File(path, "r+") as file:
+        assert file.attrs["format_version"] == 2
+        file.attrs["format_version"] = 1
+    assert content(path) == content(files["store"])
+
+
+def test_a_plain_store_has_nothing_new(files):
+    """Hardly larger than version 1: beyond its keys, arrays and columns only where the rows stand in their text."""
+    with h5py.File(files["store"]) as file:
+        meta = json.loads(file["meta"][()].tobytes())
+        assert sorted(file) == ["chunks", "features", "indices", "lines", "meta", "parts", "rows", "values"]
+        assert len(file["lines/rows"]) == len(file["lines/lines"]) == 1
+        assert sorted(file["features"]) == ["ids", "ids.xxh3"]
+        assert file["rows"].dtype.itemsize == 28
+    assert not {"label_kind", "n_labels", "n_unlabelled", "weighted", "label_weights", "named"} & set(meta)
+    with Store(files["store"]) as store:
+        assert store.row_bytes == 26
+
+
+def test_the_schema_takes_what_it_must(files):
+    with h5py.File(files["store"]) as file:
+        text = file["meta"][()].tobytes()
+    assert parse(text, "store")["n_samples"] == 60
+    meta = json.loads(text)
+    odd = meta | {"sources": [{"name": "a\udcff.svm", "text_bytes": 5}], "of another version": 1}  # as paths may be
+    assert parse(json.dumps(odd).encode(), "store") == odd
+    for change, says in (
+        ({"labels": [[1.0, 3], [-1.0, 2]]}, "labels"),  # not rising
+        ({"labels": [["a", 3]]}, "its labels are not numbers"),
+        ({"label_kind": "strings", "labels": [["a", 3]]}, "n_labels"),
+        ({"label_weights": [1.0]}, "label_weights"),
+        ({"settings": {}}, r"required field `order` - at `\$.settings`"),
+        ({"settings": {"order": "sorted"}}, r"Invalid enum value 'sorted' - at `\$.settings.order`"),
+        ({"chunk_nonzeros": 2**40}, "chunk_nonzeros"),
+        ({"values": "x" * 10**6}, r"^.{1,300} - at `\$.values`$"),
+    ):
+        with pytest.raises(ValueError, match=says):
+            parse(json.dumps(meta | change).encode(), "store")
+
+
+# ------------------------------------------------------------------------------------------------ what uses it
+
+
+def test_info_tells_of_all_that_is_new(rich, of_sets, run_in_process):
+    told = run_in_process(info, rich, "--verify")
+    assert told.code == 0
+    assert "every checksum matches" in told.out
+    for word in ("spam (", "without a label", "weight", "names"):
+        assert word in told.out, told.out
+    told = run_in_process(info, of_sets)
+    assert "0,10" in told.out or "1,11" in told.out
+
+
+def make_rows(tmp_path: Path, labels, name="s.h5", weights=None) -> Path:
+    """A store of rows that their labels separate."""
+    rows = [
+        {"entries": {(k % 2): 1.0, 5 + k % 7: 0.5}, "weight": 1.0 if weights is None else weights[k]}
+        for k in range(len(labels))
+    ]
+    store_batches([batch_of(rows, labels, False, weights is not None)], tmp_path / name)
+    return tmp_path / name
+
+
+def test_strings_from_split_to_predictions(tmp_path, run_in_process):
+    """Trained, held out and predicted by name; another store's table of names is another one."""
+    from blocksvm.commands.predict import main as predict
+    from blocksvm.commands.train import main as train
+
+    store = make_rows(tmp_path, [["ham", "spam"][k % 2] for k in range(80)])
+    held = make_rows(tmp_path, [["ham", "spam", "extra"][k % 2 if k < 30 else 2] for k in range(40)], "held.h5")
+    model, out = tmp_path / "m.h5", tmp_path / "out.txt"
+    done = run_in_process(
+        train, store, model, "--valid", held, "--log", tmp_path / "t.jsonl", "--class-weight", "spam=2"
+    )
+    assert done.code == 0, done.err
+    events = [json.loads(line) for line in (tmp_path / "t.jsonl").read_text().splitlines()]
+    assert [e["valid_accuracy"] for e in events if e["event"] == "outer"][-1] == 0.75
+    done = run_in_process(predict, model, held, out)
+    assert "accuracy 0.750000 (30 of 40 rows)" in done.out
+    assert out.read_text().split() == [["ham", "spam"][k % 2] for k in range(40)]
+    # predictions with these labels are ours, and may be replaced
+    assert run_in_process(predict, model, held, out, "--overwrite").code == 0
+    told = run_in_process(info, model)
+    assert "ham, spam" in told.out
+    done = run_in_process(train, store, model, "--overwrite", "--class-weight", "eggs=2")
+    assert "no row has this label; the labels are ham and spam" in done.err
+
+
+def test_what_training_cannot_take_is_one_sentence(tmp_path, run_in_process):
+    from blocksvm.commands.regret import main as regret
+    from blocksvm.commands.train import main as train
+
+    part = make_rows(tmp_path, [1.0, -1.0, np.nan] * 10, "part.h5")
+    sets = make_rows(tmp_path, [("a",), ("b",), ("a", "b")] * 10, "sets.h5")
+    heavy = make_rows(tmp_path, [1.0, -1.0] * 10, "heavy.h5", weights=[2.0] * 20)
+    many = make_rows(tmp_path, [k + 0.5 for k in range(10_001)], "many.h5")
+    for path, solvers, says in (
+        (
+            part,
+            ("dual-cd", "pegasos", "pa1"),
+            "10 of its 30 rows have no label, which training needs; split the labelled",
+        ),
+        (sets, ("pegasos",), "its rows have sets of labels, and this solver learns one label a row; "),
+        (many, ("dual-cd", "pa1"), "has more than 10,000 distinct labels"),
+    ):
+        for solver in solvers:
+            done = run_in_process(train, path, tmp_path / "m.h5", "--solver", solver, "--quiet")
+            assert done.code == 2
+            assert done.last_line.startswith(f"blocksvm train: error: {path}: ")
+            assert says in done.last_line
+        assert run_in_process(regret, path, "--learner", "pa1", "--quiet").code == 2
+    done = run_in_process(regret, heavy, "--learner", "pa1", "--quiet")
+    assert "its rows have weights, which regret does not take" in done.last_line
+    done = run_in_process(train, heavy, tmp_path / "m.h5", "--solver", "ftl", "--quiet")
+    assert done.code == 2
+    assert "its rule has no place for the weights of rows" in done.last_line
+    assert not (tmp_path / "m.h5").exists()
+
+
+def test_rows_without_a_label_are_scored(tmp_path, run_in_process):
+    from blocksvm.commands.predict import main as predict
+
+    labels = [1.0 if k % 2 else -1.0 for k in range(60)]
+    with Store(make_rows(tmp_path, labels)) as store:
+        fitted = blocksvm.fit(store, tol=1e-3)
+    fitted.save(tmp_path / "m.h5")
+    some = [label if k < 40 else np.nan for k, label in enumerate(labels)]
+    path = make_rows(tmp_path, some, "some.h5")
+    done = run_in_process(predict, tmp_path / "m.h5", path, tmp_path / "out.txt")
+    assert "accuracy 1.000000 (40 of 40 rows)" in done.out
+    assert [float(line) for line in (tmp_path / "out.txt").read_text().split()] == labels
+    with Store(tmp_path / "s.h5") as train_on, Store(path) as held:
+        events: list[dict] = []
+        blocksvm.fit(train_on, valid=held, on_event=events.append, tol=1e-3)
+    assert [e["valid_accuracy"] for e in events if e["event"] == "outer"][-1] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (b"1 1:1\n-1 2:1\n", "next: blocksvm train {store} MODEL.h5\n"),
+        (b"1 1:1\n2 2:1\n3 2:1\n", "next: blocksvm train {store} MODEL.h5\n"),
+        (b"1 1:1\n1 2:1\n", ""),  # one class
+        (b"1\n-1\n", ""),  # no feature
+        *[
+            (
+                b"".join(b"%d.5 1:1\n" % k for k in range(n)),
+                "next: blocksvm train {store} MODEL.h5 --loss epsilon-insensitive\n",
+            )
+            for n in (101, 10_001)
+        ],
+    ],
+)
+def test_split_proposes_what_can_be_done(tmp_path, run_in_process, text, expected):
+    from blocksvm.commands.split import main
+    from blocksvm.commands.train import main as train
+
+    (tmp_path / "rows.svm").write_bytes(text)
+    done = run_in_process(main, tmp_path / "rows.svm", tmp_path / "s.h5")
+    assert done.code == 0
+    found = [line + "\n" for line in done.err.splitlines() if line.startswith("next")]
+    assert "".join(found) == expected.format(store=tmp_path / "s.h5")
+    if found:  # and what it proposes works
+        arguments = found[0].split("blocksvm.train ")[1].replace("MODEL.h5", str(tmp_path / "m.h5")).split()
+        assert run_in_process(train, *arguments).code == 0

@@ -1,0 +1,320 @@
+"""The stream: text in, progressive loss out; the same learner as training, any pieces, faults, saves, memory."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+import reference_online as oracle
+import scipy.sparse
+from support.places import ROOT
+from support.stream_cases import learned, single, text_of, weights_by_id
+from support.training_cases import make_store, random_rows, run_in_process, svmlight, train
+
+from blocksvm.base.errors import InputError
+from blocksvm.commands.info import main as info
+from blocksvm.commands.predict import main as predict
+from blocksvm.commands.stream import main
+from blocksvm.kernels.hash_table import hash_ids
+from blocksvm.model.model_file import load_model
+from blocksvm.sources.matrix import Matrix
+from blocksvm.streaming import ahead
+from blocksvm.streaming.stream_saving import save_stream
+from blocksvm.training.fit import fit
+
+
+@pytest.mark.parametrize("learner", ["pa1", "arow", "hf-fobos", "adagrad-rda", "ogd", "perceptron"])
+def test_a_stream_and_training_in_stored_order_agree(tmp_path, learner):
+    X, y = random_rows(n=300, d=40, seed=1, dtype=np.float32)
+    text = text_of(tmp_path, X, y)
+    stream, reports = learned(text, learner)
+    save_stream(tmp_path / "stream.h5", stream)
+    store = make_store(tmp_path, X, y, name="store", keep_order=True)
+    run = train(store, solver=learner, order="stored")
+    found, _ = weights_by_id(tmp_path / "stream.h5", 41)
+    trained = np.zeros(41)
+    from blocksvm.store.reader import Store
+
+    with Store(store) as source:
+        trained[source.feature_ids(0, source.n_features)] = run.w[:-1]
+    np.testing.assert_allclose(found, trained, rtol=1e-9, atol=1e-10)
+    assert reports[-1].cumulative_loss == pytest.approx(run.outer()[-1]["cumulative_loss"], rel=1e-9)
+    assert reports[-1].mistakes == run.outer()[-1]["mistakes"]
+    assert [r.rows for r in reports] == [1, 2, 4, 8, 16, 32, 64, 128, 256, 300]
+
+
+@pytest.mark.parametrize("average", [False, True])
+@pytest.mark.parametrize("labels", [None, (3.0, 5.0), (1.0, 2.0, 9.0)])
+def test_a_stream_equals_the_dense_rule(tmp_path, average, labels):
+    X, y = random_rows(n=200, d=30, seed=2)
+    X = single(X)
+    dense = oracle.AROW(31)
+    values = labels or (-1.0, 1.0)
+    rows = np.hstack([X.toarray(), np.full((200, 1), 0.5)])
+    if len(values) == 3:
+        y = np.array(values)[np.arange(200) % 3]
+        dense = oracle.MultiPrototype(oracle.AROW, 3, 31)
+        total = np.zeros((3, 31))
+        for x, label in zip(rows, y, strict=True):
+            dense.learn(x, values.index(label))
+            total += dense.W
+        last = dense.W
+    else:
+        _, last, mean = oracle.run(dense, rows, y)
+        total = 200 * mean
+        y = np.where(y > 0, values[1], values[0])
+    stream, _ = learned(text_of(tmp_path, X, y), "arow", labels=labels, average=average, bias=0.5)
+    save_stream(tmp_path / "m.h5", stream)
+    found, model = weights_by_id(tmp_path / "m.h5", 31)
+    expected = total / 200 if average else last
+    np.testing.assert_allclose(found[..., 1:], expected[..., :30], rtol=1e-9, atol=1e-10)
+    np.testing.assert_allclose(np.asarray(model.intercept), 0.5 * expected[..., 30], rtol=1e-9, atol=1e-10)
+    assert model.labels == tuple(values)
+
+
+@pytest.mark.parametrize("bits", [None, 6])
+def test_pieces_jobs_and_growth_change_nothing(tmp_path, monkeypatch, bits):
+    X, y = random_rows(n=400, d=300, density=0.05, seed=3)
+    y = np.arange(400) % 3.0
+    text = text_of(tmp_path, X, y)
+    found = []
+    for piece, jobs, smallest in ((1_000_000, 1, 4096), (1_000_000, 2, 2), (70_000, 3, 7)):
+        monkeypatch.setattr(ahead, "PIECE_BYTES", piece)
+        monkeypatch.setattr("blocksvm.streaming.stream_features.SMALLEST", smallest)
+        stream, reports = learned(text, "scw1", jobs=jobs, bits=bits, labels=(0.0, 1.0, 2.0), bias=1.0)
+        save_stream(tmp_path / "m.h5", stream)
+        weights, model = weights_by_id(tmp_path / "m.h5", 1 << 9)
+        found.append((weights.tobytes(), model.intercept.tobytes(), reports[-1].cumulative_loss, reports[-1].mistakes))
+        (tmp_path / "m.h5").unlink()
+    assert found[0] == found[1] == found[2]
+
+
+def test_hashed_features_meet_where_their_hashes_do(tmp_path, capsys):
+    X, y = random_rows(n=150, d=60, seed=4)
+    X = single(X)
+    bits = 5
+    text = text_of(tmp_path, X, y)
+    assert run_in_process(capsys, main, text, "--learner", "pa1", "--bits", bits, "--model", tmp_path / "m.h5")[0] == 0
+    places = np.empty(60, np.int32)
+    hash_ids(np.arange(1, 61), bits, places)
+    assert len(set(places.tolist())) < 60
+    hashed = np.zeros((150, 1 << bits))
+    for j in range(60):
+        hashed[:, places[j]] += X.toarray()[:, j]
+    model = load_model(tmp_path / "m.h5")
+    assert model.meta["bits"] == bits
+    assert len(model.weights) == 1 << bits
+    out = tmp_path / "p.txt"
+    store = make_store(tmp_path, X, y, name="store", dtype="float64")
+    columns = scipy.sparse.hstack([scipy.sparse.csr_matrix((150, 1)), X]).tocsr()
+    expected = hashed @ model.weights
+    np.testing.assert_allclose(model.decision_function(columns), expected, atol=1e-9)
+    # in text, what meets is added up, and rounded as all values are
+    of_text = hashed.astype(np.float32) @ model.weights
+    for source, scores in ((text, of_text), (store, expected)):
+        assert run_in_process(capsys, predict, tmp_path / "m.h5", source, out, "--scores", "--overwrite")[0] == 0
+        np.testing.assert_allclose(np.loadtxt(out), scores, atol=1e-9)
+
+
+def test_bad_lines_are_errors_or_are_counted_shown_and_skipped(tmp_path, capsys):
+    X, y = random_rows(n=120, d=10, seed=5)
+    lines = svmlight(X, y).splitlines()
+    bad = {0: "what is this", 3: "+1 3:x", 50: "1 2:1 2:3", 51: "7 1:1", 119: "-1 1:nan"}
+    mixed = [bad.get(k, line) for k, line in enumerate(lines)]
+    text = tmp_path / "mixed.svm"
+    text.write_text("\n".join(mixed))
+    code, out, err = run_in_process(capsys, main, text, "--learner", "pa1", "--model", tmp_path / "m.h5")
+    assert (code, out) == (2, "")
+    assert err.splitlines()[-1].startswith(f"blocksvm stream: error: {text}:1: 'what' is not a number")
+    assert not (tmp_path / "m.h5").exists()
+    code, out, err = run_in_process(capsys, main, text, "--learner", "pa1", "--skip-bad", "--model", tmp_path / "m.h5")
+    assert code == 0
+    assert "lines skipped: 5" in out
+    for number in bad:
+        assert f"skipped: {text}:{number + 1}: " in err
+    good = tmp_path / "good.svm"
+    good.write_text("\n".join(line for k, line in enumerate(lines) if k not in bad))
+    assert run_in_process(capsys, main, good, "--learner", "pa1", "--model", tmp_path / "g.h5")[0] == 0
+    assert np.array_equal(*(weights_by_id(tmp_path / name, 11)[0] for name in ("m.h5", "g.h5")))
+
+
+def test_many_bad_lines_cost_little(tmp_path):
+    text = tmp_path / "noise.svm"
+    text.write_text("".join(f"{'bad' if k % 2 else '1'} {k % 9 + 1}:1\n" for k in range(6_000)))
+    began = time.process_time()
+    stream, reports = learned(text, "pa1", skip_bad=True)
+    assert (stream.targets.skipped, reports[-1].rows) == (3_000, 3_000)
+    assert time.process_time() - began < 60
+
+
+@pytest.mark.parametrize(("labels", "what"), [("0 1", None), ("-1 1", None), ("-1 0", "0 and 1"), ("1 2", "-1 and 1")])
+def test_labels_that_a_stream_knows(tmp_path, labels, what):
+    negative, positive = labels.split()
+    text = tmp_path / "rows.svm"
+    text.write_text(f"{positive} 1:1\n{negative} 2:1\n{positive} 1:1\n")
+    if what is None:
+        stream, _ = learned(text, "perceptron")
+        assert stream.targets.labels.values == (float(negative), float(positive))
+    else:
+        with pytest.raises(InputError, match=f"none of {what}; name the labels with labels"):
+            learned(text, "perceptron")
+        stream, _ = learned(text, "perceptron", labels=(float(negative), float(positive)))
+    save_stream(tmp_path / "m.h5", stream)
+    assert load_model(tmp_path / "m.h5").labels == (float(negative), float(positive))
+
+
+def test_a_prior_model_meets_the_stream_by_id(tmp_path):
+    X, y = random_rows(n=80, d=20, seed=6)
+    fit(Matrix(X, y), tol=1e-2).save(tmp_path / "prior.h5")  # ids 0 .. 19
+    Z, v = random_rows(n=90, d=30, seed=7)
+    Z = single(Z)
+    stream, _ = learned(text_of(tmp_path, Z, v), "fobos", settings={"l1": 0.05}, prior=tmp_path / "prior.h5")
+    save_stream(tmp_path / "m.h5", stream)
+    prior, _ = weights_by_id(tmp_path / "prior.h5", 31)
+    dense = oracle.FOBOS(31, l1=0.05)
+    score = dense.score
+    dense.score = lambda x: score(x) + prior @ x
+    rows = np.hstack([np.zeros((90, 1)), Z.toarray()])
+    oracle.run(dense, rows, v)
+    found, _ = weights_by_id(tmp_path / "m.h5", 31)
+    np.testing.assert_allclose(found, prior + dense.w, rtol=1e-9, atol=1e-10)
+
+
+def test_a_stream_can_be_continued_by_training(tmp_path):
+    X, y = random_rows(n=100, d=15, seed=8)
+    text = text_of(tmp_path, X, y)
+    stream, _ = learned(text, "arow")
+    save_stream(tmp_path / "m.h5", stream)
+    store = make_store(tmp_path, X, y, name="store", keep_order=True)
+    run = train(store, solver="arow", order="stored", continue_from=tmp_path / "m.h5")
+    twice = train(store, solver="arow", order="stored", max_outer=2)
+    np.testing.assert_allclose(run.w, twice.w, rtol=1e-9, atol=1e-12)
+    assert run.outer()[-1]["rows"] == 200
+
+
+def test_the_command_writes_progress_model_and_log(tmp_path, capsys):
+    X, y = random_rows(n=100, d=15, seed=9)
+    text = text_of(tmp_path, X, y)
+    model, log = tmp_path / "m.h5", tmp_path / "t.jsonl"
+    options = ["--learner", "pa1", "-C", "0.2", "--query", "0.5", "--model", model, "--log", log, "--save-every", 30]
+    code, out, err = run_in_process(capsys, main, text, *options)
+    assert code == 0
+    assert "100 rows in" in out
+    assert "labels asked for:" in out
+    assert "average" in err
+    events = [json.loads(line) for line in log.read_text().splitlines()]
+    assert events[0]["event"] == "start"
+    assert [e["rows"] for e in events if e["event"] == "progress"] == [1, 2, 4, 8, 16, 32, 64]
+    assert (events[-1]["event"], events[-1]["rows"]) == ("end", 100)
+    assert load_model(model).meta["progress"]["rows"] == 100
+    code, told, _ = run_in_process(capsys, info, model)
+    assert code == 0
+    assert "a stream of 100 rows: average loss" in told
+    assert run_in_process(capsys, main, text, *options)[0] == 2  # the outputs exist
+    quiet = run_in_process(capsys, main, text, *options, "--overwrite", "--quiet")
+    assert (quiet[0], quiet[2]) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("options", "what"),
+    [
+        (["--learner", "nobody"], "no such learner"),
+        (["--learner", "omd", "--mirror", "entropic", "--n-features", "5"], "--n-features 5: the rows have"),
+        (["--learner", "pegasos"], "pegasos needs --lambda"),
+        (["--learner", "omd", "--mirror", "entropic"], "needs --n-features"),
+        (["--learner", "pa1", "--bits", "40"], "--bits 40: choose 1 to 31"),
+        (["--learner", "pa1", "--bits", "30"], "--bits 30: takes 17,180 MB"),
+        (["--learner", "pa1", "--labels", "1"], "name two different labels"),
+        (["--learner", "pa1", "--labels", "a,b"], "is none of a and b"),
+        (["--learner", "pa1", "--save-every", "5"], "--save-every needs --model"),
+        (["--learner", "pa1", "--memory", "300kB"], "too small for a stream"),
+        (["--learner", "pa1", "--query", "-1"], "--query -1: must be"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_a_sentence(tmp_path, capsys, options, what):
+    text = text_of(tmp_path, *random_rows(n=10))
+    code, out, err = run_in_process(capsys, main, text, *options)
+    assert (code, out) == (2, "")
+    assert what in err.splitlines()[-1]
+
+
+def test_ids_that_do_not_fit_are_refused_before_memory_is_exceeded(tmp_path):
+    text = tmp_path / "many.svm"
+    text.write_text("".join(f"1 {k * 20 + 1}:1 {k * 20 + 7}:1\n" for k in range(120_000)))
+    with pytest.raises(InputError, match=r"(features do not fit in memory|table of distinct feature ids)"):
+        learned(text, "scw1", memory=8_000_000)
+
+
+def test_memory_does_not_depend_on_the_number_of_rows(tmp_path):
+    """Peak memory of the process for 1 and for 8 times the rows, through a pipe."""
+    rows = "".join(f"{k % 2} {k % 97 + 1}:1 {k % 89 + 200}:0.5 {k % 83 + 400}:2\n" for k in range(20_000)).encode()
+    code = (
+        "import resource, sys\n"
+        "from blocksvm.stream import main\n"
+        "main(['-', '--learner', 'arow', '--memory', '32MB', '--quiet'])\n"
+        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)\n"
+    )
+    peaks = []
+    for times in (1, 1, 8):
+        done = subprocess.run([sys.executable, "-c", code], input=rows * times, capture_output=True, cwd=ROOT)
+        assert done.returncode == 0, done.stderr
+        assert f"{20_000 * times:,} rows in".encode() in done.stdout
+        peaks.append(int(done.stdout.split()[-1]))
+    assert peaks[2] - peaks[1] < 24_000_000
+
+
+def test_ctrl_c_saves_the_model(tmp_path):
+    reading, writing = os.pipe()
+    command = [sys.executable, "-m", "blocksvm.stream", "-", "--learner", "pa1", "--model", str(tmp_path / "m.h5"),
+               "--memory", "64MB"]  # fmt: skip
+    child = subprocess.Popen(command, stdin=reading, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=ROOT)
+    os.close(reading)
+    rows = "".join(f"{k % 2} {k % 50 + 1}:1\n" for k in range(100_000)).encode()
+    with os.fdopen(writing, "wb", buffering=0) as pipe:
+        pipe.write(rows)  # more than a piece: some of it is learned, the rest waits for more
+        for line in child.stderr:
+            if b" 1,024 " in line:
+                break
+        child.send_signal(signal.SIGINT)
+        try:
+            while child.poll() is None:
+                pipe.write(rows)
+        except BrokenPipeError:
+            pass
+    _, err = child.communicate(timeout=60)
+    assert child.returncode == 130
+    assert b"interrupted after" in err.splitlines()[-1]
+    assert load_model(tmp_path / "m.h5").meta["progress"]["rows"] >= 1_024
+
+
+@pytest.mark.parametrize("rows", [0, 4])
+def test_ctrl_c_ends_a_stream_that_waits_for_more(tmp_path, rows):
+    """Nothing comes, nothing ends: the thread that reads must neither be waited for nor abort the interpreter."""
+    command = [sys.executable, "-m", "blocksvm.stream", "-", "--learner", "pa1", "--memory", "64MB", "--model",
+               str(tmp_path / "m.h5")]  # fmt: skip
+    child = subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=ROOT, bufsize=0
+    )
+    child.stdin.write(b"1 1:1\n-1 2:1\n" * (rows // 2))
+    seen = b""
+    for line in child.stderr:
+        seen = line
+        if line.split()[:1] == [b"average"] and rows == 0:
+            time.sleep(0.5)  # it waits
+            break
+        if line.split()[2:3] == [b"%d" % rows]:
+            break
+    child.send_signal(signal.SIGINT)
+    assert child.wait(timeout=30) == 130, seen
+    told = child.stderr.read().splitlines()[-1]
+    saved = f"model saved in {tmp_path / 'm.h5'}" if rows else "nothing was saved"
+    assert told.decode() == f"blocksvm stream: interrupted after {rows} rows; {saved}"
+    assert (tmp_path / "m.h5").exists() == (rows > 0)
+    for pipe in (child.stdin, child.stdout, child.stderr):
+        pipe.close()

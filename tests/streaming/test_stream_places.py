@@ -1,0 +1,175 @@
+"""Hashed features that are numbered as they come: the same learner as with a place for each of 2^bits; and features
+that are found before their rows are learned from."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+import reference_online as oracle
+from support.stream_cases import learned, single, text_of, weights_by_id
+from support.training_cases import random_rows
+
+from blocksvm.base.errors import InputError
+from blocksvm.kernels.hash_table import hash_ids
+from blocksvm.model.model_file import load_model
+from blocksvm.sources.matrix import Matrix
+from blocksvm.streaming import ahead, stream_features
+from blocksvm.streaming.stream_features import PlaceTable
+from blocksvm.streaming.stream_pass import Stream, StreamSettings
+from blocksvm.streaming.stream_saving import save_stream
+from blocksvm.training.fit import fit
+
+BITS = 7
+
+
+@pytest.fixture
+def numbered(monkeypatch):
+    """A switch: number places from now on, or keep all of them."""
+    monkeypatch.setattr(stream_features, "SMALLEST", 3)
+    return lambda on: monkeypatch.setattr(stream_features, "NUMBERED_FROM", 0 if on else 1 << 60)
+
+
+def test_places_are_numbered_as_they_come():
+    rng = np.random.default_rng(0)
+    table, seen = PlaceTable(1000), []
+    for n in (5, 0, 1, 400, 3000):
+        places = rng.integers(0, 1000, n).astype(np.int32)
+        expected = []
+        for place in places.tolist():
+            if place not in seen:
+                seen.append(place)
+            expected.append(seen.index(place))
+        assert table.add(places.copy()).tolist() == expected
+        assert table.add(places.astype(np.int64)).tolist() == expected
+        assert table.known[: len(table)].tolist() == seen
+    assert len(table) == len(seen) > 900
+
+
+@pytest.mark.parametrize("learner", ["auto", "arow", "coin", "omd", "adagrad-rda"])
+@pytest.mark.parametrize("labels", [None, (0.0, 1.0, 2.0)])
+def test_numbered_places_are_the_same_learner(tmp_path, monkeypatch, numbered, learner, labels):
+    """Bit by bit, whatever the pieces; the model knows the places that occurred, the other one all of them."""
+    X, y = random_rows(n=300, d=90, density=0.06, seed=3)
+    y = np.arange(300) % 3.0 if labels else y
+    text, found = text_of(tmp_path, X, y), []
+    settings = {"mirror": "p-norm"} if learner == "omd" else {}
+    for on, piece in ((False, 1_000_000), (True, 1_000_000), (True, 70_000)):
+        numbered(on)
+        monkeypatch.setattr(ahead, "PIECE_BYTES", piece)
+        stream, reports = learned(text, learner, settings=settings, bits=BITS, labels=labels, bias=1.0)
+        save_stream(tmp_path / "m.h5", stream)
+        weights, model = weights_by_id(tmp_path / "m.h5", 1 << BITS)
+        weights = weights.tobytes(), np.asarray(model.intercept).tobytes()
+        found.append((weights, reports[-1].cumulative_loss, reports[-1].mistakes))
+        places = np.empty(90, np.int32)
+        hash_ids(np.arange(1, 91), BITS, places)
+        assert len(model.feature_ids) == (len(set(places.tolist())) if on else 1 << BITS)
+    assert found[0] == found[1] == found[2]
+
+
+@pytest.mark.parametrize("first", [False, True])
+@pytest.mark.parametrize("second", [False, True])
+def test_a_stream_goes_on_with_places_as_they_were(tmp_path, numbered, first, second):
+    """A model of all places and one of those that occurred are gone on with, whatever a new stream would do."""
+    X, y = random_rows(n=200, d=90, density=0.06, seed=4)
+    (tmp_path / "a").mkdir()
+    begin, rest = text_of(tmp_path / "a", X[:120], y[:120]), text_of(tmp_path, X[120:], y[120:])
+    whole = tmp_path / "whole.svm"
+    whole.write_text(begin.read_text() + rest.read_text())
+    numbered(second)
+    save_stream(tmp_path / "whole.h5", learned(whole, "auto", bits=BITS)[0])
+    numbered(first)
+    save_stream(tmp_path / "begin.h5", learned(begin, "auto", bits=BITS)[0])
+    numbered(second)
+    stream, _ = learned(rest, "", continue_from=tmp_path / "begin.h5", bits=BITS)
+    save_stream(tmp_path / "end.h5", stream)
+    one, other = (weights_by_id(tmp_path / f"{name}.h5", 1 << BITS)[0] for name in ("whole", "end"))
+    assert one.tobytes() == other.tobytes()
+    assert (len(load_model(tmp_path / "end.h5").feature_ids) < 1 << BITS) is first
+
+
+@pytest.mark.parametrize("on", [False, True])
+def test_a_prior_model_of_ids_meets_a_stream_that_hashes_them(tmp_path, numbered, on):
+    """Its weights are added up where ids meet."""
+    X, y = random_rows(n=150, d=60, seed=5)
+    fit(Matrix(X, y), tol=1e-2).save(tmp_path / "prior.h5")  # ids 0 .. 59
+    weights, _ = weights_by_id(tmp_path / "prior.h5", 60)
+    places = np.empty(61, np.int32)
+    hash_ids(np.arange(61), 5, places)
+    prior, hashed = np.zeros(32), np.zeros((150, 32))
+    np.add.at(prior, places[:60], weights)
+    np.add.at(hashed.T, places[1:], single(X).toarray().T)  # the text's ids are 1 .. 60
+    numbered(on)
+    text, settings = text_of(tmp_path, X, y), {"l1": 0.05}
+    stream, _ = learned(text, "fobos", settings=settings, bits=5, prior=tmp_path / "prior.h5")
+    save_stream(tmp_path / "m.h5", stream)
+    dense = oracle.FOBOS(32, l1=0.05)
+    score = dense.score
+    dense.score = lambda x: score(x) + prior @ x
+    oracle.run(dense, hashed.astype(np.float32).astype(np.float64), y)
+    found, _ = weights_by_id(tmp_path / "m.h5", 32)
+    np.testing.assert_allclose(found, prior + dense.w, rtol=1e-9, atol=1e-10)
+
+
+def test_features_are_found_in_the_order_of_the_pieces():
+    """Whichever thread parsed them: each finds those whose turn has come, no piece twice, none before another."""
+    found, pieces = [], 200
+    turns = ahead.Turns(lambda part: found.append(part.n_features))
+    order = np.random.default_rng(1).permutation(pieces).tolist()
+
+    def take(numbers):
+        for number in numbers:
+            turns.take(
+                number,
+                [ahead.ParsedPart(None, n_features=2 * number), ahead.ParsedPart(None, n_features=2 * number + 1)],
+            )
+
+    threads = [threading.Thread(target=take, args=(order[at::4],)) for at in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == list(range(2 * pieces))
+    assert not turns.parsed
+
+
+def test_what_a_save_holds_is_not_ahead_of_what_was_learned(tmp_path, monkeypatch):
+    """Pieces to come have had their features found; those are in no model before their rows are learned from."""
+    monkeypatch.setattr(ahead, "PIECE_BYTES", 20_000)
+    X, y = random_rows(n=2_000, d=4_000, density=0.003, seed=6)
+    text, saved = text_of(tmp_path, X, y), []
+    lines = text.read_text().splitlines()
+
+    def save(stream):
+        saved.append((stream.rows, stream.features.n_features, set(stream.features.ids().tolist())))
+
+    stream = Stream(StreamSettings("pa1", {}, save_every=100, jobs=3), save=save)
+    assert stream.run([str(text)])
+    assert len(saved) == 20
+    counts = [n for _, n, _ in saved]
+    assert counts == sorted(counts)
+    assert counts[0] < counts[10] < counts[-1]
+    for rows, n, ids in saved:  # a piece has some 70 rows
+        seen = {int(entry.split(":")[0]) for line in lines[:rows] for entry in line.split()[1:]}
+        further = {int(entry.split(":")[0]) for line in lines[: rows + 80] for entry in line.split()[1:]}
+        assert seen <= ids <= further
+        assert n == len(ids)
+
+
+@pytest.mark.parametrize("on", [False, True])
+@pytest.mark.parametrize("how", ["prior", "continue_from"])
+@pytest.mark.parametrize("wrong", [-1, 1 << BITS, 1 << 40])
+def test_features_of_a_damaged_model_are_no_places(tmp_path, numbered, on, how, wrong):
+    """They would be looked up beside the tables."""
+    text = text_of(tmp_path, *random_rows(n=40, d=30, seed=7))
+    numbered(True)
+    stream, _ = learned(text, "pa1", bits=BITS)
+    ids = stream.features.ids().astype(np.int64)
+    ids[3] = wrong
+    stream.features.ids = lambda: ids
+    save_stream(tmp_path / "m.h5", stream)
+    numbered(on)
+    with pytest.raises(InputError, match="m.h5: has features that are no places of 7 bits; it is damaged"):
+        learned(text, "" if how == "continue_from" else "pa1", bits=BITS, **{how: tmp_path / "m.h5"})

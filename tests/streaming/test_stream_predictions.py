@@ -1,0 +1,237 @@
+"""What a stream predicts before it learns, further passes over the same text, and streams that learn nothing."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import reference_online as oracle
+from support.places import ROOT
+from support.stream_cases import learned, single, text_of, weights_by_id
+from support.training_cases import make_store, random_rows, run_in_process, svmlight, train
+
+from blocksvm.base.errors import InputError
+from blocksvm.commands.predict import main as predict
+from blocksvm.commands.stream import main as stream_main
+from blocksvm.store.reader import Store
+from blocksvm.streaming.stream_pass import Stream, StreamSettings
+from blocksvm.streaming.stream_saving import save_stream
+
+
+def streamed(capsys, *arguments):
+    code, out, err = run_in_process(capsys, stream_main, *arguments)
+    assert code == 0, err
+    return out, err
+
+
+def test_predictions_are_those_made_before_each_row(tmp_path, capsys):
+    X, y = random_rows(n=300, d=30, seed=1)
+    X = single(X)
+    text = text_of(tmp_path, X, np.where(y > 0, 1.0, 0.0))
+    scores, _, _ = oracle.run(oracle.PA1(30, C=0.1), X.toarray(), y)
+    out, _ = streamed(capsys, text, "--learner", "pa1", "-C", "0.1", "--predictions", tmp_path / "s.txt", "--scores")
+    np.testing.assert_allclose(np.loadtxt(tmp_path / "s.txt"), scores, rtol=1e-6, atol=1e-9)
+    assert f"300 predictions in {tmp_path / 's.txt'}" in out
+    streamed(capsys, text, "--learner", "pa1", "-C", "0.1", "--predictions", tmp_path / "l.txt")
+    given = np.loadtxt(tmp_path / "s.txt")
+    assert np.array_equal(np.loadtxt(tmp_path / "l.txt"), np.where(given > 0, 1.0, 0.0))
+    # to standard output, what is said of them to standard error
+    out, err = streamed(capsys, text, "--learner", "pa1", "-C", "0.1", "--predictions", "-")
+    assert out == (tmp_path / "l.txt").read_text()
+    assert "mistakes" in err
+
+
+@pytest.mark.parametrize("rule", ["prototype", "rest"])
+def test_of_several_classes(tmp_path, capsys, rule):
+    X, _ = random_rows(n=200, d=20, seed=2)
+    X = single(X)
+    rng = np.random.default_rng(0)
+    codes = np.argmax(X @ rng.standard_normal((20, 3)), axis=1)
+    labels = np.array([2.0, 5.0, 7.0])
+    text = text_of(tmp_path, X, labels[codes])
+    make = lambda d: oracle.PA1(d, C=1.0)  # noqa: E731
+    dense = oracle.MultiPrototype(make, 3, 20) if rule == "prototype" else oracle.OneVsRest(make, 3, 20)
+    expected = []
+    for x, c in zip(X.toarray(), codes, strict=True):
+        expected.append(dense.W @ x)
+        dense.learn(x, c)
+    given = (text, "--learner", "pa1", "--labels", "2,5,7", "--multiclass", rule, "--predictions")
+    streamed(capsys, *given, tmp_path / "s.txt", "--scores")
+    streamed(capsys, *given, tmp_path / "l.txt")
+    np.testing.assert_allclose(np.loadtxt(tmp_path / "s.txt"), np.array(expected), rtol=1e-5, atol=1e-7)
+    assert np.array_equal(np.loadtxt(tmp_path / "l.txt"), labels[np.argmax(np.loadtxt(tmp_path / "s.txt"), axis=1)])
+
+
+@pytest.mark.parametrize("targets", [None, "numbers"])
+@pytest.mark.parametrize("labels", [None, (-1.0, 1.0, 3.0)])
+def test_rows_without_a_label_are_predicted_and_change_nothing(tmp_path, targets, labels):
+    if targets and labels:
+        pytest.skip("numbers have no classes")
+    rng = np.random.default_rng(3)
+    lines, known = [], []
+    for i in range(200):
+        label = "" if rng.random() < 0.4 or i in (0, 199) else f"{rng.choice(labels or (-1.0, 1.0)):g}"
+        row = f"{label} | " + " ".join(f"f{j}:{rng.standard_normal():.4f}" for j in rng.choice(20, 5, replace=False))
+        lines.append(row)
+        known += [row] if label else []
+    (tmp_path / "all.vw").write_text("\n".join(lines) + "\n")
+    (tmp_path / "known.vw").write_text("\n".join(known) + "\n")
+    found, reports, streams = {}, {}, {}
+    for name in ("all", "known"):
+        predicted, told = [], []
+        stream = Stream(
+            StreamSettings("arow" if targets is None else "pa1", targets=targets, labels=labels, format="vw"),
+            on_predicted=lambda values, own, kept=predicted: kept.append(values.copy()), on_report=told.append,
+        )  # fmt: skip
+        assert stream.run([str(tmp_path / f"{name}.vw")])
+        found[name], reports[name], streams[name] = np.concatenate(predicted), told, stream
+    is_known = np.array([not line.startswith(" |") for line in lines])
+    assert len(found["all"]) == 200
+    # ids stand in another order, in which sums round otherwise
+    np.testing.assert_allclose(found["all"][is_known], found["known"], rtol=1e-9, atol=1e-12)
+    assert np.isfinite(found["all"]).all()
+    assert np.abs(found["all"][-1]).max() > 0.0
+    assert streams["all"].targets.unlabelled == (~is_known).sum()
+    assert [r.rows for r in reports["all"]] == [r.rows for r in reports["known"]]
+    assert reports["all"][-1].cumulative_loss == pytest.approx(reports["known"][-1].cumulative_loss, rel=1e-9)
+
+
+def test_several_passes_are_epochs(tmp_path, capsys):
+    X, y = random_rows(n=150, d=30, seed=4, dtype=np.float32)
+    text = text_of(tmp_path, X, y)
+    store = make_store(tmp_path, X, y, name="store", keep_order=True)
+    run = train(store, solver="hf-fobos", order="stored", max_outer=3, l1=0.01)
+    stream, reports = learned(text, "hf-fobos", settings={"l1": 0.01}, passes=3)
+    save_stream(tmp_path / "m.h5", stream)
+    found, _ = weights_by_id(tmp_path / "m.h5", 31)
+    trained = np.zeros(31)
+    with Store(store) as source:
+        trained[source.feature_ids(0, source.n_features)] = run.w[:-1]
+    np.testing.assert_allclose(found, trained, rtol=1e-9, atol=1e-10)
+    assert reports[-1].mistakes == run.outer()[-1]["mistakes"]
+    assert {150, 300, 450} <= {r.rows for r in reports}
+    one = learned(text, "hf-fobos", settings={"l1": 0.01})[1][-1]
+    assert one.passes is None
+    each = reports[-1].passes
+    assert [own["rows"] for own in each] == [150, 150, 150]
+    assert (each[0]["mistakes"], each[0]["cumulative_loss"]) == (one.mistakes, one.cumulative_loss)
+    assert sum(own["mistakes"] for own in each) == reports[-1].mistakes
+    out, _ = streamed(capsys, text, "--learner", "pa,arow", "--passes", "2")
+    assert "pass 1: average loss " in out
+    assert "pass 2: average loss " in out and out.count("of rows that were learned from before") == 1
+    out, _ = streamed(capsys, text, "--learner", "pa", "--passes", "2", "--json")
+    assert [own["rows"] for own in json.loads(out)["passes"]] == [150, 150]
+    # the memory of a part of the text does not shrink from pass to pass, and bad lines are counted once
+    assert stream.ahead.piece_bytes == learned(text, "pa")[0].ahead.piece_bytes
+    (tmp_path / "bad.svm").write_text("1 1:1\nx 2:2\n-1 2:1\n")
+    out, err = streamed(capsys, tmp_path / "bad.svm", "--learner", "pa", "--passes", "4", "--skip-bad")
+    assert "lines skipped: 1" in out
+    assert err.count("skipped:") == 1
+    assert "8 rows" in out
+
+
+def test_a_test_learns_nothing_and_equals_predict(tmp_path, capsys):
+    X, y = random_rows(n=300, d=30, seed=5)
+    text = text_of(tmp_path, X[:200], y[:200])
+    (tmp_path / "new.svm").write_text(svmlight(X[200:], y[200:]))
+    model, found = tmp_path / "m.h5", tmp_path / "p.txt"
+    for learner in ("arow", "fobos"):
+        streamed(capsys, text, "--learner", learner, "--model", model, "--overwrite")
+        bytes_before = model.read_bytes()
+        streamed(capsys, tmp_path / "new.svm", "--continue-from", model, "--test", "--predictions", found, "--scores",
+                 "--overwrite")  # fmt: skip
+        assert model.read_bytes() == bytes_before
+        code, out, err = run_in_process(capsys, predict, model, tmp_path / "new.svm", "--scores")
+        assert code == 0, err
+        np.testing.assert_allclose(np.loadtxt(found), np.array(out.split(), dtype=float), rtol=1e-9, atol=1e-12)
+    stream = Stream(StreamSettings(test=True), continue_from=model)
+    before = stream.leading.state.columns.copy()
+    rows = stream.rows
+    assert stream.run([str(tmp_path / "new.svm")])
+    assert stream.rows == rows + 100
+    n = stream.leading.runner.width * 30
+    assert np.array_equal(stream.leading.state.columns[:n], before[:n])
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["--learner", "pa", "--scores"], "--scores needs --predictions FILE"),
+        (["--learner", "pa", "--test"], "--test: learns nothing; give --continue-from"),
+        (["--learner", "pa", "--test", "--model", "m.h5"], "--test learns nothing, so there is no model to write"),
+        (["--learner", "pa", "--passes", "0"], "--passes 0: must be 1 or more"),
+        (["--learner", "pa", "--predictions", "no/such/p.txt"], "the folder no/such does not exist"),
+        (["--learner", "pa", "--predictions", "rows.svm", "--overwrite"], "rows.svm"),
+    ],
+)
+def test_what_does_not_fit_is_said(tmp_path, capsys, monkeypatch, options, told):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "rows.svm").write_text("1 1:1\n-1 2:1\n")
+    code, _, err = run_in_process(capsys, stream_main, "rows.svm", *options)
+    assert code == 2
+    assert told in err.splitlines()[-1]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["rows.svm"]
+    assert (tmp_path / "rows.svm").read_text() == "1 1:1\n-1 2:1\n"
+
+
+def test_predictions_of_many_classes_take_little_memory_at_once(tmp_path, monkeypatch):
+    rng = np.random.default_rng(0)
+    labels = tuple(float(c) for c in range(5))
+    (tmp_path / "rows.svm").write_text("".join(f"{rng.integers(5)} {i % 7 + 1}:1\n" for i in range(40)))
+    settings, found, sizes = StreamSettings("pa1", labels=labels), [], []
+    for at_once in (12, 10_000):
+        monkeypatch.setattr("blocksvm.streaming.stream_pass.PREDICTED_AT_ONCE", at_once)
+        predicted = []
+        stream = Stream(settings, on_predicted=lambda values, told, kept=predicted: kept.append(values.copy()))
+        assert stream.run([str(tmp_path / "rows.svm")])
+        found.append(np.concatenate(predicted))
+        sizes.append(max(values.size for values in predicted))
+    assert np.array_equal(found[0], found[1])
+    assert sizes == [10, 200]
+
+
+def test_standard_input_has_one_pass():
+    stream = Stream(StreamSettings("pa", passes=2))
+    with pytest.raises(InputError, match="standard input can be read once"):
+        stream.run(["-"])
+
+
+def test_predictions_that_are_broken_off_get_no_name(tmp_path, capsys):
+    (tmp_path / "rows.svm").write_text("1 1:1\n-1 2:1\n1 1:x\n")
+    code, _, err = run_in_process(
+        capsys, stream_main, tmp_path / "rows.svm", "--learner", "pa", "--predictions", tmp_path / "p.txt"
+    )
+    assert code == 2
+    assert "rows.svm:3" in err.splitlines()[-1]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["rows.svm"]
+
+
+def test_a_pipe_gets_predictions_as_rows_come():
+    line = [sys.executable, "-m", "blocksvm.stream", "-", "--learner", "pa", "--predictions", "-", "--quiet"]
+    with subprocess.Popen(line, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
+        for row, predicted in (("1 1:1\n", "-1\n"), ("1 1:1\n", "1\n"), ("-1 1:1\n", "1\n")):
+            child.stdin.write(row)
+            child.stdin.flush()
+            assert child.stdout.readline() == predicted, "before the next row is written"
+        child.stdin.close()
+        assert child.wait(timeout=60) == 0
+
+
+def test_a_pipe_gets_predictions():
+    child = subprocess.run(
+        [sys.executable, "-m", "blocksvm.stream", "-", "--learner", "pa", "--predictions", "-", "--quiet"], cwd=ROOT,
+        input="1 1:1\n-1 2:1\n1 1:1 2:1\n", text=True, capture_output=True, timeout=120,
+    )  # fmt: skip
+    assert child.returncode == 0, child.stderr
+    assert child.stdout == "-1\n-1\n-1\n"
+
+
+def test_a_row_without_entries_is_predicted(tmp_path):
+    (tmp_path / "rows.vw").write_text("1 | a\n| \n-1 | b\n")
+    predicted = []
+    stream = Stream(StreamSettings("pa", format="vw"), on_predicted=lambda values, labels: predicted.append(values))
+    assert stream.run([str(tmp_path / "rows.vw")])
+    assert np.concatenate(predicted).tolist() == [0.0, 0.0, 0.0]

@@ -1,0 +1,145 @@
+"""What a stream's rows weigh by their class, and how well its predictions rank."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.metrics import log_loss, roc_auc_score
+from support.stream_cases import learned, single, text_of
+from support.training_cases import make_store, random_rows, run_in_process, train
+
+from blocksvm.base.errors import InputError
+from blocksvm.commands.stream import main
+from blocksvm.learners.engine.loops import LOSS_SUM, MISTAKES
+from blocksvm.streaming.stream_pass import Stream, StreamSettings
+from blocksvm.streaming.stream_saving import save_stream
+
+
+@pytest.mark.parametrize("labels", [(-1.0, 1.0), (0.0, 1.0, 2.0)])
+def test_classes_weigh_as_in_training(tmp_path, labels):
+    X, y = random_rows(n=200, d=30, seed=1)
+    X, y = single(X), np.array(labels)[np.arange(200) % len(labels)]
+    text, weights = text_of(tmp_path, X, y), {labels[0]: 0.25, labels[-1]: 3.0}
+    stream, _ = learned(text, "arow", class_weight=weights, labels=labels)
+    store = make_store(tmp_path, X, y, name="store", keep_order=True)
+    run = train(store, solver="arow", order="stored", class_weight=weights)
+    tally = run.loop.state["tally"]
+    assert stream.leading.state.tally[MISTAKES] == tally[MISTAKES]
+    assert stream.leading.state.tally[LOSS_SUM] == pytest.approx(tally[LOSS_SUM], rel=1e-9)
+    plain, _ = learned(text, "arow", labels=labels)
+    assert plain.leading.state.tally[LOSS_SUM] != pytest.approx(tally[LOSS_SUM], rel=1e-3)
+    # the weights are in the model, and hold where a stream goes on
+    save_stream(tmp_path / "m.h5", stream)
+    twice, _ = learned(text, "", continue_from=tmp_path / "m.h5")
+    again = train(store, solver="arow", order="stored", class_weight=weights, max_outer=2)
+    assert twice.leading.state.tally[LOSS_SUM] == pytest.approx(again.loop.state["tally"][LOSS_SUM], rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("options", "what"),
+    [
+        ({"class_weight": "balanced"}, "how many rows of each class will come is not known in a stream"),
+        ({"class_weight": "1=0"}, "the weight must be a finite number above 0"),
+        ({"class_weight": "1=2", "targets": "numbers"}, "class_weight: is for rows of one label each"),
+        ({"class_weight": "1=2", "learner": "pa"}, "pa has no rule for rows of other weights"),
+        ({"class_weight": "7=2"}, "no row has this label; the labels are -1 and 1"),
+    ],
+)
+def test_weights_that_cannot_be_are_refused(tmp_path, options, what):
+    text = text_of(tmp_path, *random_rows(n=10, d=5, seed=4))
+    with pytest.raises(InputError, match=what):
+        learned(text, **{"learner": "pa1"} | options)
+
+
+def test_area_and_logarithmic_loss_are_those_of_the_predictions(tmp_path):
+    """Also where some rows have no label, and whatever the pieces and saves."""
+    X, y = random_rows(n=300, d=20, seed=2)
+    text = text_of(tmp_path, X, y)
+    parted = (line.partition(" ") for line in text.read_text().splitlines())
+    lines = [f"{label} | {rest}\n" for label, _, rest in parted]
+    lines[40:40] = ["| 3:1 7:2\n"] * 3
+    text.write_text("".join(lines))
+    scores, reports = [], []
+    stream = Stream(
+        StreamSettings("pa1", save_every=50, format="vw"), on_report=reports.append, save=lambda stream: None,
+        on_predicted=lambda values, labels: scores.append(values.copy()),
+    )  # fmt: skip
+    assert stream.run([str(text)])
+    values = np.delete(np.concatenate(scores), [40, 41, 42])
+    for report in reports[4:]:
+        z, t = values[: report.rows], y[: report.rows]
+        assert report.auc == pytest.approx(roc_auc_score(t, z), abs=0.01)
+        assert report.log_loss == pytest.approx(log_loss(t, 1.0 / (1.0 + np.exp(-z))), rel=1e-9)
+    assert (reports[0].rows, reports[0].auc) == (1, None)
+
+
+def test_they_are_told_of_two_classes_alone(tmp_path, capsys):
+    X, y = random_rows(n=60, d=8, seed=3)
+    code, out, err = run_in_process(capsys, main, text_of(tmp_path, X, y), "--learner", "pa1")
+    assert code == 0, err
+    assert ", auc 0." in out
+    heading = next(line for line in err.splitlines() if "average" in line)
+    assert heading.split() == ["average", "since", "row", "mistakes", "auc", "log", "loss", "label", "predicted"]
+    assert all(len(line) <= 80 for line in err.splitlines() if line.startswith("  "))
+    _, reports = learned(text_of(tmp_path, X, np.arange(60) % 3.0), "pa1", labels=(0.0, 1.0, 2.0))
+    assert reports[-1].auc is None
+
+
+def vw_text(folder, n, unlabelled, seed=5):
+    """(path, lines): rows in Vowpal Wabbit's format, of which those numbered have no label."""
+    X, y = random_rows(n=n, d=12, seed=seed)
+    parted = (line.partition(" ") for line in text_of(folder, X, y).read_text().splitlines())
+    lines = [f"{'' if k in unlabelled else label + ' '}| {rest}" for k, (label, _, rest) in enumerate(parted)]
+    path = folder / "rows.vw"
+    path.write_text("".join(line + "\n" for line in lines))
+    return path, lines
+
+
+def test_rows_without_a_label_are_asked_for_by_their_margin(tmp_path, capsys):
+    unlabelled = set(range(100, 1100)) - set(range(0, 1100, 7))
+    path, _ = vw_text(tmp_path, 1100, unlabelled)
+    ask, predicted = tmp_path / "ask.txt", tmp_path / "p.txt"
+    arguments = (
+        path,
+        "--learner",
+        "pa1",
+        "-C",
+        0.1,
+        "--query",
+        0.3,
+        "--ask",
+        ask,
+        "--predictions",
+        predicted,
+        "--scores",
+    )
+    code, out, err = run_in_process(capsys, main, *arguments, "--scores")
+    assert code == 0, err
+    numbers = [int(line.removeprefix(f"{path}:")) - 1 for line in ask.read_text().splitlines()]
+    assert f"{len(numbers):,} labels are asked for in {ask}" in out
+    assert set(numbers) <= unlabelled and numbers == sorted(set(numbers))
+    margins = np.abs(np.loadtxt(predicted))[sorted(unlabelled)]
+    chances = 0.3 / (0.3 + margins)
+    assert abs(len(numbers) - chances.sum()) < 4.5 * np.sqrt((chances * (1 - chances)).sum())
+    # what is learned does not depend on it, nor on the pieces that text comes in
+    again = run_in_process(capsys, main, *arguments[:6], 0.3, "--ask", ask, "--overwrite", "--jobs", 2)
+    assert again[0] == 0
+    assert [int(line.removeprefix(f"{path}:")) - 1 for line in ask.read_text().splitlines()] == numbers
+
+
+@pytest.mark.parametrize(
+    ("options", "what"),
+    [
+        (("--ask", "a.txt"), "--ask needs --query B"),
+        (("--ask", "a.txt", "--query", 1.0, "--learner", "pa,pa1"), "--ask: is for one learner; pa,pa1 are several"),
+    ],
+)
+def test_questions_that_cannot_be(tmp_path, capsys, monkeypatch, options, what):
+    monkeypatch.chdir(tmp_path)
+    path, _ = vw_text(tmp_path, 20, {3})
+    code, _, err = run_in_process(capsys, main, path, *options)
+    assert (code, what in err) == (2, True), err
+    assert not (tmp_path / "a.txt").exists()
+    (tmp_path / "a.txt").write_text("something else\n")
+    code, _, err = run_in_process(capsys, main, path, "--query", 1.0, "--ask", "a.txt", "--overwrite")
+    assert code == 2 and "is not a list of rows written by blocksvm" in err

@@ -1,0 +1,168 @@
+"""What a stream writes and goes on from: saves beside the learning, and a pass in two that equals one in one."""
+
+from __future__ import annotations
+
+import threading
+
+import h5py
+import numpy as np
+import pytest
+from support.stream_cases import learned, text_of, weights_by_id
+from support.training_cases import make_store, random_rows, run_in_process, svmlight
+
+from blocksvm.base.errors import InputError
+from blocksvm.commands.stream import main
+from blocksvm.commands.train import main as train_main
+from blocksvm.model.model_file import describe_model
+from blocksvm.sources.matrix import Matrix
+from blocksvm.streaming import stream_saving
+from blocksvm.streaming.stream_pass import Stream, StreamSettings
+from blocksvm.streaming.stream_saving import StreamSaver, save_stream
+from blocksvm.training.fit import fit
+
+
+def content(path):
+    """All arrays of a model file, by name, and the part of its description that depends on the rows alone."""
+    with h5py.File(path) as file:
+        found = {}
+        file.visititems(lambda name, item: found.update({name: item[()].tobytes()} if hasattr(item, "dtype") else {}))
+    meta = describe_model(path)
+    found["meta"] = {name: value for name, value in meta.items() if name not in ("seconds", "settings")}
+    return found
+
+
+WAYS = [
+    ("pa1", {}),
+    ("arow", {"bits": 6, "bias": 1.0}),
+    ("ogd", {"average": True, "query": 0.4}),
+    ("scw1", {"labels": (0.0, 1.0, 2.0), "bias": 0.5}),
+    ("fobos", {"labels": (0.0, 1.0, 2.0), "multiclass": "rest", "average": True, "settings": {"l1": 0.01}}),
+    (
+        "omd",
+        {"bits": 7, "settings": {"mirror": "entropic", "n_features": 50.0}, "average": True},
+    ),
+    ("adagrad-rda", {"settings": {"l1": 0.001}, "average": True}),
+    ("pegasos", {"settings": {"lam": 0.01}}),
+    ("hf-fobos", {"settings": {"l1": 0.01}, "normalize": "l2"}),
+]
+
+
+@pytest.mark.parametrize(("learner", "options"), WAYS)
+@pytest.mark.parametrize("cut", [1, 130, 299])
+def test_a_stream_in_two_equals_one_in_one(tmp_path, monkeypatch, learner, options, cut):
+    monkeypatch.setattr("blocksvm.streaming.stream_features.SMALLEST", 7)  # tables grow in both
+    X, y = random_rows(n=300, d=50, density=0.1, seed=11)
+    y = np.arange(300) % len(options["labels"]) * 1.0 if "labels" in options else y
+    lines = svmlight(X, y).splitlines(keepends=True)
+    for name, part in (("all", lines), ("first", lines[:cut]), ("second", lines[cut:])):
+        (tmp_path / name).write_text("".join(part))
+    whole, reports = learned(tmp_path / "all", learner, **options)
+    save_stream(tmp_path / "whole.h5", whole)
+    first, _ = learned(tmp_path / "first", learner, **options)
+    save_stream(tmp_path / "first.h5", first)
+    second, later = learned(tmp_path / "second", learner, continue_from=tmp_path / "first.h5", **options)
+    save_stream(tmp_path / "second.h5", second)
+    assert content(tmp_path / "second.h5") == content(tmp_path / "whole.h5")
+    assert later[-1].cumulative_loss == reports[-1].cumulative_loss
+    assert (later[-1].rows, later[-1].mistakes, later[-1].asked) == (300, reports[-1].mistakes, reports[-1].asked)
+
+
+def test_a_trained_learner_goes_on_in_a_stream(tmp_path, capsys):
+    X, y = random_rows(n=100, d=15, seed=8, dtype=np.float32)
+    store = make_store(tmp_path, X, y, name="store", keep_order=True)
+    options = ("--solver", "arow", "--order", "stored")
+    assert run_in_process(capsys, train_main, store, tmp_path / "once.h5", *options, "--max-outer", 1)[0] == 0
+    assert run_in_process(capsys, train_main, store, tmp_path / "twice.h5", *options, "--max-outer", 2)[0] == 0
+    stream, reports = learned(text_of(tmp_path, X, y), "arow", continue_from=tmp_path / "once.h5")
+    save_stream(tmp_path / "m.h5", stream)
+    assert reports[-1].rows == 200
+    np.testing.assert_allclose(
+        weights_by_id(tmp_path / "m.h5", 16)[0], weights_by_id(tmp_path / "twice.h5", 16)[0], rtol=1e-9, atol=1e-12
+    )
+
+
+def test_a_model_is_gone_on_from_as_it_was_made_or_not_at_all(tmp_path, capsys):
+    X, y = random_rows(n=60, d=15, seed=8)
+    text, model, prior = text_of(tmp_path, X, y), tmp_path / "m.h5", tmp_path / "prior.h5"
+    fit(Matrix(X, y), tol=1e-2).save(prior)
+    options = ("--learner", "pa1", "-C", "0.2")
+    assert run_in_process(capsys, main, text, *options, "--model", model, "--prior", prior)[0] == 0
+    hashed, new = tmp_path / "hashed.h5", tmp_path / "new.h5"
+    assert run_in_process(capsys, main, text, *options, "--model", hashed, "--bits", 5)[0] == 0
+    for source, given, what in (
+        (model, ("--learner", "pa1", "-C", "0.3", "--prior", prior), "was learned with -C 0.2, but 0.3 is given now"),
+        (model, ("--learner", "pa2", "-C", "0.2", "--prior", prior), "was learned by pa1, not by pa2"),
+        (model, (*options, "--bias", "1", "--prior", prior), "was learned with --bias 0"),
+        (model, options, "was learned with the prior model"),
+        (model, (*options, "--prior", hashed), "was learned with the prior model"),
+        (model, (*options, "--prior", prior, "--bits", "5"), "has a table of ids"),
+        (hashed, options, "has features hashed to 5 bits"),
+        (hashed, (*options, "--bits", "6"), "has features hashed to 5 bits"),
+        (hashed, (*options, "--bits", "5", "--labels", "1,2"), "has the labels -1, 1, other ones than the stream"),
+        (prior, ("--learner", "pa1"), "was trained by dual-cd, which is no online learner"),
+    ):
+        code, out, err = run_in_process(
+            capsys, main, text, *given, "--continue-from", source, "--model", tmp_path / "n"
+        )
+        assert (code, out) == (2, "")
+        assert what in err.splitlines()[-1]
+        assert not new.exists()
+    # the model may be written over the one that it went on from
+    again = (*options, "--continue-from", hashed, "--bits", 5, "--model", hashed)
+    assert run_in_process(capsys, main, text, *again)[0] == 2
+    assert run_in_process(capsys, main, text, *again, "--overwrite")[0] == 0
+    assert describe_model(hashed)["n_samples"] == 120
+
+
+@pytest.mark.parametrize("bits", [None, 6])
+def test_a_save_holds_the_stream_as_it_stood_while_learning_goes_on(tmp_path, monkeypatch, bits):
+    """Each save is held back until the stream has ended: what it writes must not have moved."""
+    monkeypatch.setattr("blocksvm.streaming.stream_features.SMALLEST", 7)
+    X, y = random_rows(n=300, d=50, density=0.1, seed=12)
+    lines = svmlight(X, y).splitlines(keepends=True)
+    (tmp_path / "all").write_text("".join(lines))
+    (tmp_path / "begin").write_text("".join(lines[:200]))
+    begin, _ = learned(tmp_path / "begin", "scw1", bits=bits, bias=1.0)
+    save_stream(tmp_path / "begin.h5", begin)
+    ended = threading.Event()
+    write = stream_saving.save_stream
+
+    def held_back(path, stream, overwrite):
+        assert ended.wait(60)
+        write(path, stream, overwrite)
+
+    monkeypatch.setattr(stream_saving, "save_stream", held_back)
+    with StreamSaver(tmp_path / "saved.h5") as saver:
+        settings = StreamSettings("scw1", bits=bits, bias=1.0, save_every=200)
+        stream = Stream(settings, save=saver.save)
+        assert stream.features.holds_copy
+        assert stream.run([str(tmp_path / "all")])
+        assert stream.rows == 300
+        assert not (tmp_path / "saved.h5").exists()
+        ended.set()
+    assert content(tmp_path / "saved.h5") == content(tmp_path / "begin.h5")
+
+
+def test_the_stream_waits_for_a_save_where_memory_has_no_room_for_a_copy(tmp_path):
+    X, y = random_rows(n=60, d=15, seed=13)
+    text = text_of(tmp_path, X, y)
+    saves = []
+    with StreamSaver(tmp_path / "m.h5") as saver:
+
+        def save(stream):
+            saver.save(stream)
+            saves.append((stream.rows, saver.thread is None, describe_model(tmp_path / "m.h5")["n_samples"]))
+
+        settings = StreamSettings("pa1", bits=20, save_every=20, memory=28_000_000)
+        stream = Stream(settings, save=save)
+        assert not stream.features.holds_copy
+        assert stream.run([str(text)])
+    assert saves == [(20, True, 20), (40, True, 40), (60, True, 60)]
+    assert Stream(StreamSettings("pa1", bits=20, save_every=20, memory=48_000_000)).features.holds_copy
+
+
+def test_what_a_save_runs_into_is_told(tmp_path):
+    X, y = random_rows(n=60, d=15, seed=13)
+    text = text_of(tmp_path, X, y)
+    with pytest.raises(InputError, match="gone has vanished"), StreamSaver(tmp_path / "gone" / "m.h5") as saver:
+        Stream(StreamSettings("pa1", save_every=20), save=saver.save).run([str(text)])

@@ -1,0 +1,41 @@
+"""Streams for tests: text of rows, a pass over it in process, a model's weights by id."""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.sparse
+from support.training_cases import svmlight
+
+from blocksvm.model.model_file import load_model
+from blocksvm.streaming.stream_pass import Stream, StreamSettings
+
+
+def text_of(folder, X, y, name="rows.svm"):
+    path = folder / name
+    path.write_text(svmlight(X, y))
+    return path
+
+
+def single(X):
+    """The rows as a stream reads them: rounded to float32."""
+    return scipy.sparse.csr_matrix(X, dtype=np.float32).astype(np.float64)
+
+
+def weights_by_id(path, length):
+    model = load_model(path)
+    found = np.zeros((*model.weights.shape[:-1], length))
+    found[..., model.feature_ids] = model.weights
+    return found, model
+
+
+def learned(path, learner, *, settings=None, prior=None, continue_from=None, **options):
+    """(stream, reports) of one pass in process."""
+    reports = []
+    stream = Stream(
+        StreamSettings(learner, settings or {}, **options),
+        prior=prior,
+        continue_from=continue_from,
+        on_report=reports.append,
+    )
+    assert stream.run([str(path)])
+    return stream, reports

@@ -1,0 +1,221 @@
+"""Shared by the tests of training: small problems, stores made of them, runs with their events, the real command."""
+
+from __future__ import annotations
+
+import json
+import lzma
+import signal
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import scipy.sparse
+from support.places import DATA, ROOT
+
+from blocksvm.cli.console import run as run_command
+from blocksvm.conversion.convert import SplitSettings, write_store
+from blocksvm.exchange.forms import import_model
+from blocksvm.exchange.linear import save_imported
+from blocksvm.model.solver_state import describe_checkpoint
+from blocksvm.model.takeover import EarlierModels
+from blocksvm.solvers.solver import PassResult, Visit
+from blocksvm.sources.matrix import Matrix
+from blocksvm.store.reader import Store
+from blocksvm.training.checkpoint import Checkpoint
+from blocksvm.training.loop import OuterLoop
+from blocksvm.training.plan import Plan
+from blocksvm.training.run import Watch
+from blocksvm.training.train_settings import TrainSettings
+
+
+def random_rows(n=60, d=25, density=0.2, seed=0, dtype=np.float64, ones=False, zero_rows=2, copies=3):
+    """(X CSR, y of +-1): labels of a noisy plane; some rows without entries, some rows that stand twice."""
+    rng = np.random.default_rng(seed)
+    X = scipy.sparse.random(n, d, density=density, random_state=rng, format="lil", data_rvs=rng.standard_normal)
+    for i in rng.choice(n, zero_rows, replace=False) if zero_rows else []:
+        X[i] = 0.0
+    for i, j in zip(rng.integers(0, n // 2, copies), rng.integers(n // 2, n, copies), strict=True):
+        X[j] = X[i]
+    X = scipy.sparse.csr_matrix(X, dtype=dtype)
+    X.sum_duplicates()
+    X.eliminate_zeros()
+    if ones:
+        X.data[:] = 1
+    y = np.where(X @ rng.standard_normal(d) + 0.5 * rng.standard_normal(n) > 0, 1.0, -1.0)
+    y[:2] = 1.0, -1.0
+    return X, y
+
+
+def svmlight(X, y, first_id=1) -> str:
+    """Text of the rows, with every digit of the values."""
+    lines = []
+    for i in range(X.shape[0]):
+        span = slice(X.indptr[i], X.indptr[i + 1])
+        pairs = [f"{j + first_id}:{float(v)!r}" for j, v in zip(X.indices[span], X.data[span], strict=True)]
+        lines.append(" ".join([f"{y[i]:.17g}", *pairs]))
+    return "\n".join(lines) + "\n"
+
+
+def make_store(folder: Path, X, y=None, name="rows", chunk_nonzeros=None, **options) -> Path:
+    """A store of (X, y), or of text if X is a string."""
+    text, store = folder / f"{name}.svm", folder / f"{name}.h5"
+    text.write_text(X if isinstance(X, str) else svmlight(X, y))
+    write_store([str(text)], store, SplitSettings(chunk_nonzeros=chunk_nonzeros, **options))
+    return store
+
+
+def rows_of_store(path: Path):
+    """(X CSR float64 in the store's numbering, y of +-1, first rows of the chunks), by plain h5py."""
+    import h5py
+    import hdf5plugin  # noqa: F401 (h5py reads Blosc through it)
+
+    with h5py.File(path) as file:
+        meta = json.loads(file["meta"][()].tobytes())
+        length, chunks, rows = meta["chunk_nonzeros"], file["chunks"][()], file["rows"][()]
+        stored, values = file["indices"][()], file["values"][()] if "values" in file else None
+    places = [
+        int(c["first_part"]) * length + np.arange(int(c["nnz"])) for c in chunks
+    ]  # a chunk begins on a part's boundary
+    places = np.concatenate(places) if places else np.empty(0, np.int64)
+    data = np.ones(len(places), np.float32) if values is None else values[places]
+    indptr = np.append(0, np.cumsum(rows["length"].astype(np.int64)))
+    X = scipy.sparse.csr_matrix((data, stored[places], indptr), shape=(len(rows), meta["n_features"]))
+    largest = max(label for label, _ in meta["labels"])
+    return X, np.where(rows["label"] == largest, 1.0, -1.0), chunks["first_row"].astype(np.int64)
+
+
+class Run:
+    """A finished run: its loop, result and events."""
+
+    def __init__(self, loop: OuterLoop, events: list[dict]):
+        self.loop = loop
+        self.events = events
+        self.result = loop.run()
+        self.w = self.result.w.copy()
+        self.alpha = None if self.result.alpha is None else self.result.alpha.copy()
+
+    def outer(self) -> list[dict]:
+        return [event for event in self.events if event["event"] == "outer"]
+
+    def same(self, other: Run) -> bool:
+        """Bit-identical weights and dual variables."""
+        return np.array_equal(self.w, other.w) and (
+            self.alpha is other.alpha is None or np.array_equal(self.alpha, other.alpha)
+        )
+
+
+@contextmanager
+def opened(source):
+    """A store's path opened; a Matrix as it is."""
+    if isinstance(source, str | Path):
+        with Store(source) as store:
+            yield store
+    else:
+        yield source
+
+
+def looped(source, *, watch=Watch(), valid=None, checkpoint=None, resume=False, checkpoint_seconds=1e9, replay=None,
+           warm_start=None, prior=None, continue_from=None, executor=None, **settings) -> OuterLoop:  # fmt: skip
+    """The outer loop of a run on an open source, not begun."""
+    asked = (
+        TrainSettings.of(**settings) if continue_from is None else TrainSettings.continuing(continue_from, **settings)
+    )
+    earlier = EarlierModels(source, continue_from, prior)
+    saved = describe_checkpoint(checkpoint) if resume else None
+    plan = Plan(source, asked, earlier=earlier, valid=valid, resume=saved, replay=replay)
+    kept = None if checkpoint is None else Checkpoint(checkpoint, checkpoint_seconds)
+    return OuterLoop(plan, watch, checkpoint=kept, warm_start=warm_start, executor=executor)
+
+
+def train(source, *, stop=None, valid=None, **options) -> Run:
+    """Train on a Matrix or on a store's path."""
+    events: list[dict] = []
+    watch = Watch(events.append, stop or (lambda: False))
+    with opened(source) as rows, opened(valid) as held_out:
+        return Run(looped(rows, watch=watch, valid=held_out, **options), events)
+
+
+def stop_after(polls: int):
+    """A stop() that says yes at its ``polls``-th question and ever after."""
+    asked = [0]
+
+    def stop() -> bool:
+        asked[0] += 1
+        return asked[0] >= polls
+
+    return stop
+
+
+def asked(source, **settings):
+    """(A run that is not stopped, how often it asks whether it shall)."""
+    questions = [0]
+
+    def stop() -> bool:
+        questions[0] += 1
+        return False
+
+    return train(source, stop=stop, **settings), questions[0]
+
+
+def visit_of(solver, n: int, of_the_set: bool = False) -> Visit:
+    """The working space of a visit to n rows that begins."""
+    visit = Visit({a.name: np.zeros(n, a.dtype) for a in solver.visit_arrays}, of_the_set)
+    solver.start_visit(visit)
+    return visit
+
+
+def make_pass(solver, block, state, visit: Visit, order) -> PassResult:
+    """The next pass of a visit."""
+    done = solver.inner_pass(block, state, visit, order.astype(np.int32))
+    visit.passes += 1
+    return done
+
+
+class SlowMatrix(Matrix):
+    """A matrix whose blocks take time to be read, as from a slow disk."""
+
+    def __init__(self, *arguments, seconds=0.003, **options):
+        super().__init__(*arguments, **options)
+        self.seconds = seconds
+
+    def read_block(self, chunks, arena):
+        time.sleep(self.seconds)
+        return super().read_block(chunks, arena)
+
+
+def command(*arguments, module="train", timeout=120, **options) -> subprocess.CompletedProcess:
+    """``python -m blocksvm.<module>`` in a process of its own."""
+    line = [sys.executable, "-m", f"blocksvm.{module}", *map(str, arguments)]
+    return subprocess.run(line, capture_output=True, text=True, timeout=timeout, cwd=ROOT, **options)
+
+
+def run_in_process(capsys, main, *arguments) -> tuple[int, str, str]:
+    """A command without a process of its own: (exit code, stdout, stderr); signals are handled as before again."""
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    capsys.readouterr()
+    code = 0
+    try:
+        run_command(main, [str(argument) for argument in arguments])
+    except SystemExit as end:
+        code = end.code
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+def libsvm_text(name: str) -> str:
+    """A real data set's text; the caller skips where the folder is missing."""
+    return lzma.decompress((DATA / "libsvm" / name).read_bytes()).decode()
+
+
+def quick_model(path: Path) -> None:
+    """A small model, without any training."""
+    text = path.with_name(path.name + ".txt")
+    text.write_text("solver_type L2R_L2LOSS_SVC_DUAL\nnr_class 2\nlabel 1 -1\nnr_feature 1\nbias -1\nw\n0.5\n")
+    save_imported(import_model(text), path, overwrite=True)
+    text.unlink()

@@ -1,0 +1,161 @@
+"""Rounds of several rows of Pegasos, and what is checked in each round, against slow dense computations."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import reference_online as oracle
+import scipy.sparse
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.regret_cases import Dense, agree, compared, judged, replayed, sample, slack_of_round
+
+from blocksvm.base.errors import InputError
+from blocksvm.learners.engine.runner import Runner
+from blocksvm.sources.matrix import Matrix
+from blocksvm.theory import each_round, regret_report
+from blocksvm.theory.batches import replay_batches
+from blocksvm.theory.comparators import Found, measure
+from blocksvm.theory.replay import ReplayedRun, ReplayRows, log_spaced, replay
+
+PEGASOS = [
+    {"lam": 0.05},
+    {"lam": 0.05, "unprojected": True},
+    {"lam": 0.3, "loss": "squared"},
+    {"lam": 0.1, "loss": "epsilon-insensitive", "epsilon": 0.3},
+]
+
+
+def batched(X, y, case, size, chunk_rows=None):
+    source = Matrix(scipy.sparse.csr_matrix(X), y, chunk_rows=chunk_rows)
+    runner = Runner("pegasos", case, {})
+    run = ReplayedRun(runner, source, size * log_spaced(len(y) // size))
+    run.batch = size
+    memory = 1 << 40 if chunk_rows is None else 8_000
+    return replay_batches(runner, ReplayRows(source, "stored", 0, memory), run, lambda text: None)
+
+
+@pytest.mark.parametrize("case", PEGASOS, ids=str)
+@pytest.mark.parametrize("size", [1, 4, 60])
+def test_rounds_of_several_rows_are_the_dense_rule(case, size):
+    X, y, plane = sample(n=60, seed=3, noise=0.2, zeros=2)
+    run, dense = batched(X, y, case, size), oracle.Pegasos(X.shape[1], **case)
+    loss, lam, T = oracle.LOSSES[case.get("loss", "hinge")], case["lam"], len(y)
+    values, norms, gradients, scores = np.empty(T), np.empty(T), np.empty(T), np.empty(T)
+    for start in range(0, T, size):
+        part = slice(start, start + size)
+        scores[part] = X[part] @ dense.w
+        found = [loss(z, label, case.get("epsilon", 0.1)) for z, label in zip(scores[part], y[part], strict=True)]
+        values[part] = [value for value, _ in found]
+        norms[part] = dense.w @ dense.w
+        mean = np.mean([slope * x for (_, slope), x in zip(found, X[part], strict=True)], axis=0)
+        gradients[part] = np.sum((lam * dense.w + mean) ** 2)
+        dense.learn_batch(X[part], y[part])
+    at, number = run.times - 1, np.arange(T) // size + 1
+    agree(run.scores, scores)
+    agree(run.loss, np.cumsum(values + lam / 2 * norms)[at])
+    agree(run.strong_squares, np.cumsum(gradients / number)[at])
+    agree(run.strong_largest, np.sqrt(np.maximum.accumulate(gradients))[at])
+    # Theorem 1 of Shalev-Shwartz et al. 2011, of the rounds' means
+    u = 0.3 * plane
+    if run.ball is not None:  # the bounds are about weights there
+        u *= min(1.0, 0.9 * run.ball[1] / np.linalg.norm(u))
+    made = measure(run, Found("u", np.append(u, 0.0)), X @ u)
+    bounds = judged(run, [made])
+    R, rounds = np.linalg.norm(X, axis=1).max(), T // size
+    largest = {"Pegasos, projected": (math.sqrt(lam) + R) ** 2, "Pegasos, no projection": 4 * R**2,
+               "strongly convex, largest gradient": gradients.max()}  # fmt: skip
+    told = {name: bound for name, bound in bounds.items() if bound.applies}
+    assert {"strongly convex, steps 1 / (lambda t)", "strongly convex, largest gradient"} <= set(told)
+    for name, c in largest.items():
+        if name in told:
+            agree(told[name].right[-1] / size, c * (1 + math.log(rounds)) / (2 * lam))
+            agree(told[name].measured[-1], run.loss[-1] - made.loss[-1])
+
+
+def test_rounds_are_the_same_in_any_blocks_and_of_one_row_those_of_the_learner():
+    X, y, _ = sample(n=60, seed=4, noise=0.2)
+    whole = batched(X, y, PEGASOS[0], 7)
+    for chunk_rows in (np.arange(60), np.arange(0, 60, 11)):
+        parts = batched(X, y, PEGASOS[0], 7, chunk_rows)
+        for name in ("scores", "penalty", "strong_squares", "strong_largest"):
+            assert np.array_equal(getattr(parts, name), getattr(whole, name))
+    for case in PEGASOS:
+        one, plain = batched(X, y, case, 1), replayed(X, y, "pegasos", case)
+        for name in ("scores", "loss", "strong_squares", "strong_largest"):
+            agree(getattr(one, name), getattr(plain, name))
+
+
+@settings(max_examples=30, deadline=None)
+@given(seed=st.integers(0, 10**6), size=st.sampled_from([2, 5, 20]), case=st.sampled_from(PEGASOS),
+       scale=st.sampled_from([0.05, 1.0, 20.0]))  # fmt: skip
+def test_no_bound_of_rounds_is_violated(seed, size, case, scale):
+    X, y, plane = sample(n=60, seed=seed, noise=0.2)
+    run = batched(X, y, case, size)
+    for u in compared(run, X, scale * plane):
+        for name, bound in judged(run, [u]).items():
+            assert not bound.violated, name
+
+
+def test_without_the_rows_of_a_round_a_bound_is_violated():
+    """Or the test above could not fail."""
+    X, y = np.ones((400, 1)), np.where(np.arange(400) // 20 % 2, 1.0, -1.0)  # a round has one label
+    run = batched(X, y, {"lam": 0.5}, 20)
+    u = measure(run, Found("u", np.zeros(2)), np.zeros(400))
+    assert not judged(run, [u])["strongly convex, largest gradient"].violated
+    run.batch = 1
+    assert judged(run, [u])["strongly convex, largest gradient"].violated
+
+
+def test_the_report_of_rounds_has_a_certified_comparator():
+    X, y, _ = sample(n=83, seed=5, noise=0.2)
+    made = regret_report.regret(Matrix(scipy.sparse.csr_matrix(X), y), "pegasos", {"lam": 0.05}, batch=8)
+    assert made.run.T == 80 and made.run.times.tolist() == [8, 16, 40, 80]
+    assert made.best.rel_gap <= 1e-3 and made.described()["batch"] == 8
+    assert any("a round is 8 rows" in note for note in made.notes)
+    by_name = {one.bound.name: one for one in made.bounds}
+    assert by_name["Pegasos, projected"].applies and not any(one.violated for one in made.bounds)
+    assert (
+        by_name["strongly convex, largest gradient"].right[-1]
+        >= (by_name["strongly convex, steps 1 / (lambda t)"].right[-1])
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "case"), [("fobos", {"l1": 0.05, "half_steps": "next"}), ("hf-fobos", {"l1": 0.1, "p": 1.0, "cap": 0.5})]
+)
+def test_the_inequality_is_checked_in_each_round(name, case):
+    X, y, plane = sample(n=50, seed=2, noise=0.1, zeros=3)
+    source = Matrix(scipy.sparse.csr_matrix(X), y)
+    runner = Runner(name, case, {})
+    run = replay(
+        runner,
+        ReplayRows(source, "stored", 0, 1 << 40),
+        ReplayedRun(runner, source, np.arange(1, 51)),
+        lambda text: None,
+    )
+    dense = Dense(X, y, name, case)
+    for u in (plane, 0.0 * plane, 5.0 * plane):
+        made = measure(run, Found("u", np.append(u, 0.0)), X @ u)
+        each = [slack_of_round(dense, u, case, s) for s in range(50)]
+        agree(made.slack, np.minimum.accumulate(each))
+        assert made.slack[-1] >= 0.0
+    # with nothing for the gradients on the right side the first step from w = 0 alone violates it
+    run.sq_norms = np.zeros(50)
+    run.settings["l1"] = 1e-9
+    wrong = measure(run, Found("u", np.zeros(X.shape[1] + 1)), np.zeros(50))
+    one = judged(run, [wrong])["FOBOS, HF-FOBOS: inequality of each round"]
+    assert one.violated and wrong.slack[-1] < 0.0
+
+
+def test_what_takes_too_many_steps_is_said(monkeypatch):
+    X, y, _ = sample(n=50, noise=0.1)
+    monkeypatch.setattr(each_round, "MOST_STEPS", 299)
+    source = Matrix(scipy.sparse.csr_matrix(X), y)
+    with pytest.raises(InputError, match="takes all 6 weights in each of 50 rounds.* give fewer rows by max_rows"):
+        regret_report.regret(source, "subgradient", {"l1": 0.1})
+    assert regret_report.regret(source, "subgradient", {"l1": 0.1}, max_rows=49).run.T == 49
+    (one,) = [j for j in regret_report.regret(source, "fobos", {"l1": 0.1}).bounds if "each round" in j.bound.name]
+    assert not one.applies and "rows times features are at most" in one.failures()

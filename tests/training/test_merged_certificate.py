@@ -1,0 +1,59 @@
+"""Certificates of weights that are not those of their dual variables, as where changes of several blocks are added."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import reference
+from support.training_cases import random_rows
+
+from blocksvm.losses import get_loss
+from blocksvm.problems.problem import Problem
+from blocksvm.solvers.dual_methods import make
+from blocksvm.solvers.solver import Task
+from blocksvm.sources.matrix import Matrix
+from blocksvm.training.certificate import certify
+
+
+def certified(problem, w, alpha, matrix, prior=None):
+    blocks = (matrix.read_block(np.array([k]), None) for k in range(len(matrix.chunks)))
+    return certify(problem, w, alpha, blocks, lambda: False, prior=prior)[0]
+
+
+@pytest.mark.parametrize("with_prior", [False, True])
+@pytest.mark.parametrize("loss", ["hinge", "squared-hinge"])
+def test_what_of_the_drift_is_orthogonal_to_w_is_in_the_gap(loss, with_prior):
+    X, y = random_rows(n=80, d=30, seed=4)
+    matrix = Matrix(X, y, chunk_rows=np.arange(0, 80, 20))
+    rng = np.random.default_rng(2)
+    alpha = rng.uniform(0.1, 0.9, 80)
+    prior = np.append(0.1 * rng.standard_normal(30), 0.0) if with_prior else None
+    w = np.append(X.T @ (alpha * y), 0.0) + (0.0 if prior is None else prior)
+    away = rng.standard_normal(31)
+    away[-1] = 0.0
+    away -= w * (away @ w) / (w @ w)
+    w += 0.3 * away / np.linalg.norm(away)
+    problem = Problem(get_loss(loss), np.ones(2), 0.0, 80, (int((y < 0).sum()), int((y > 0).sum())))
+    zero = np.zeros(30) if prior is None else prior[:-1]
+    dual = reference.dual(X, y, alpha, np.ones(80), loss) - zero @ (X.T @ (alpha * y))
+    found = certified(replace(problem, apart=True), w, alpha, matrix, prior)
+    assert found.dual == pytest.approx(dual, rel=1e-10)
+    # by the part along w alone, which is right for one that is moved row by row, the dual would be too large
+    assert certified(problem, w, alpha, matrix, prior).dual > dual + 0.04
+
+
+def test_a_run_that_merges_certifies_so_and_counts_the_memory():
+    X, y = random_rows(n=60, d=20, seed=1)
+    source = Matrix(X, y)
+    taken = []
+
+    class Noted:
+        def take(self, name, n_bytes):
+            taken.append((name, n_bytes))
+
+    solver = make(Task({}, source, merges=True))
+    solver.plan_memory(Noted(), source)
+    assert solver.problem.apart and taken == [("weights of the dual variables", 8 * 21)]
+    assert not make(Task({}, source)).problem.apart

@@ -1,0 +1,439 @@
+"""A run that is stopped anywhere and resumed ends with the bits of the run that was not."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import h5py
+import hdf5plugin  # noqa: F401 (h5py reads Blosc through it)
+import numpy as np
+import pytest
+from support.places import ROOT
+from support.training_cases import (
+    SlowMatrix,
+    asked,
+    command,
+    looped,
+    make_store,
+    random_rows,
+    run_in_process,
+    stop_after,
+    train,
+)
+
+from blocksvm.base.errors import InputError
+from blocksvm.commands.train import main as train_main
+from blocksvm.model.solver_state import describe_checkpoint
+from blocksvm.model.trace import earlier_run, replayed_by
+from blocksvm.sources.matrix import Matrix
+from blocksvm.store.reader import Store
+from blocksvm.training.checkpoint import Checkpoint
+
+
+@pytest.fixture(scope="module")
+def rows():
+    return random_rows(n=160, d=30, seed=41)
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory, rows):
+    return make_store(tmp_path_factory.mktemp("store"), *rows, chunk_nonzeros=128)
+
+
+RUNS = [
+    {"solver": "dual-cd", "schedule": "3", "C": 2.0},
+    {"solver": "dual-cd", "schedule": "tol:0.3", "C": 2.0, "loss": "squared-hinge", "class_weight": "balanced"},
+    {"solver": "pegasos", "schedule": "3", "bias": 1.0},
+    {"solver": "pegasos", "schedule": "2", "batch": 5, "partition": "fixed"},
+    {"C": 30.0, "tol": 1e-5, "max_outer": 9, "schedule": "1", "memory": 10**6, "working_set": "0.006"},
+]
+SHORT = {"block_chunks": 3, "max_outer": 3, "tol": 0.0, "seed": 4}
+TOLD = ("primal_estimate", "dual_estimate", "gap_estimate", "rel_gap", "inner_passes", "rows_visited", "nnz_visited",
+        "passes", "set_passes", "set_rows", "set_share", "certificates", "certificate_share")  # fmt: skip
+
+
+def passes_in_all(run) -> int:
+    return sum(run.result.passes) + sum(run.result.set_passes)
+
+
+@pytest.mark.parametrize("settings", RUNS)
+def test_stopped_at_any_question_and_resumed(store, tmp_path, settings):
+    """After each visit, and after each block that is read for a certificate, in the course of the run or at its end."""
+    settings = SHORT | settings
+    whole, questions = asked(store, **settings)
+    blocks = whole.events[0]["blocks"]
+    assert blocks > 2
+    assert questions >= len(whole.result.passes) + blocks
+    checkpoint = tmp_path / "run.ckpt"
+    for k in range(1, questions + 1, 1 + questions // 60):
+        first = train(store, checkpoint=checkpoint, stop=stop_after(k), **settings)
+        assert first.result.status == "interrupted"
+        assert first.result.certificate is None
+        second = train(store, checkpoint=checkpoint, resume=True, **settings)
+        assert second.same(whole), f"stopped at question {k}"
+        assert second.result.certificate == whole.result.certificate
+        assert second.result.status == whole.result.status
+        assert (second.result.passes, second.result.set_passes) == (whole.result.passes, whole.result.set_passes)
+        told = first.outer() + second.outer()
+        assert [event["outer"] for event in told] == list(range(1, whole.result.outer + 1))
+        for ours, event in zip(told, whole.outer(), strict=True):
+            assert {name: ours[name] for name in TOLD} == {name: event[name] for name in TOLD}
+
+
+@pytest.mark.parametrize("settings", RUNS)
+def test_killed_after_any_save_and_resumed(store, tmp_path, monkeypatch, settings):
+    """What lies in the file whenever it was written is a state to go on from."""
+    settings = SHORT | settings
+    save, copies = Checkpoint.save, []
+
+    def kept(self, *given):
+        save(self, *given)
+        copies.append(self.path.read_bytes())
+
+    checkpoint = tmp_path / "run.ckpt"
+    with monkeypatch.context() as patch:
+        patch.setattr(Checkpoint, "save", kept)
+        whole = train(store, checkpoint=checkpoint, checkpoint_seconds=-1.0, **settings)
+    assert len(copies) >= len(whole.result.passes)
+    for k in range(0, len(copies), 1 + len(copies) // 40):
+        checkpoint.write_bytes(copies[k])
+        second = train(store, checkpoint=checkpoint, resume=True, **settings)
+        assert second.same(whole), f"killed after save {k}"
+        assert second.result.certificate == whole.result.certificate
+        assert (second.result.status, second.result.outer) == (whole.result.status, whole.result.outer)
+        assert second.result.set_passes == whole.result.set_passes
+
+
+@pytest.mark.parametrize("settings", [*RUNS[:3], RUNS[4]])
+def test_stopped_at_every_visit_in_turn(store, tmp_path, settings):
+    settings = SHORT | {"block_chunks": 5, "max_outer": 2} | settings
+    whole, questions = asked(store, **settings)
+    checkpoint = tmp_path / "run.ckpt"
+    run = train(store, checkpoint=checkpoint, stop=stop_after(1), **settings)
+    stops = 0
+    while run.result.status == "interrupted":
+        stops += 1
+        # a certificate is not resumed but taken anew: it must be let through
+        in_visits = not describe_checkpoint(checkpoint)["progress"]["closed"]
+        run = train(store, checkpoint=checkpoint, resume=True, stop=stop_after(2) if in_visits else None, **settings)
+        assert stops < questions
+    assert stops > 2
+    assert run.same(whole)
+    assert run.result.certificate == whole.result.certificate
+
+
+@pytest.mark.parametrize("settings", RUNS[:3])
+def test_saving_now_and_then_changes_nothing(store, tmp_path, settings):
+    settings = settings | {"block_chunks": 3, "max_outer": 3, "tol": 0.0}
+    checkpoint = tmp_path / "run.ckpt"
+    saved = train(store, checkpoint=checkpoint, checkpoint_seconds=1e-9, **settings)
+    assert saved.same(train(store, **settings))
+    assert os.listdir(tmp_path) == ["run.ckpt"]
+
+
+@pytest.mark.parametrize("solver", ["dual-cd", "pegasos"])
+def test_a_last_certificate_that_was_interrupted_does_not_lengthen_the_run(store, tmp_path, solver):
+    """Pegasos comes to rest, dual-cd reaches --max-outer; the stop comes while the result is certified."""
+    settings = {"solver": solver, "schedule": "2", "block_chunks": 3, "seed": 1, "tol": 0.3, "max_outer": 30}
+    if solver == "dual-cd":
+        settings |= {"tol": 0.0, "max_outer": 3}
+    whole, questions = asked(store, **settings)
+    assert whole.result.status == ("max-outer" if solver == "dual-cd" else "converged")
+    assert whole.result.outer < 30
+    checkpoint = tmp_path / "run.ckpt"
+    stopped = train(store, checkpoint=checkpoint, stop=stop_after(questions - 1), **settings)
+    assert stopped.result.status == "interrupted"
+    assert len(stopped.outer()) == whole.result.outer
+    resumed = train(store, checkpoint=checkpoint, resume=True, **settings)
+    assert (resumed.result.status, resumed.result.outer) == (whole.result.status, whole.result.outer)
+    assert resumed.outer() == []
+    assert resumed.same(whole)
+    assert resumed.result.certificate == whole.result.certificate
+
+
+@pytest.mark.parametrize("settings", RUNS[:3])
+def test_limits_may_be_raised_on_resuming(store, tmp_path, settings):
+    settings = settings | {"block_chunks": 3, "seed": 4, "tol": 0.0}
+    whole = train(store, max_outer=5, **settings)
+    checkpoint = tmp_path / "run.ckpt"
+    for max_outer in (1, 2, 4):
+        run = train(store, checkpoint=checkpoint, resume=max_outer > 1, max_outer=max_outer, **settings)
+        assert (run.result.status, run.result.outer) == ("max-outer", max_outer)
+    again = train(store, checkpoint=checkpoint, resume=True, max_outer=3, **settings)
+    assert again.result.outer == 4, "a lower limit than what was done adds nothing"
+    assert again.same(run)
+    last = train(store, checkpoint=checkpoint, resume=True, max_outer=5, **settings)
+    assert last.same(whole)
+    assert last.result.certificate == whole.result.certificate
+    assert [e["outer"] for e in last.outer()] == [5]
+
+
+def test_a_run_ended_by_max_seconds_goes_on(rows, tmp_path):
+    source = SlowMatrix(*rows, chunk_rows=np.arange(0, 160, 10), seconds=0.02)
+    settings = {"schedule": "2", "block_chunks": 4, "max_outer": 4, "tol": 0.0}
+    whole = train(source, **settings)
+    checkpoint = tmp_path / "run.ckpt"
+    first = train(source, checkpoint=checkpoint, max_seconds=0.1, **settings)
+    assert first.result.status == "max-seconds"
+    assert first.result.certificate.rel_gap > 0
+    assert passes_in_all(first) < passes_in_all(whole)
+    second = train(source, checkpoint=checkpoint, resume=True, **settings)
+    assert second.result.status == "max-outer"
+    assert second.same(whole)
+    assert second.result.seconds > first.result.seconds
+    # the time is used up already: no further outer iteration is begun
+    third = train(source, checkpoint=checkpoint, resume=True, max_seconds=0.1, **settings | {"max_outer": 9})
+    assert (third.result.status, third.result.outer) == ("max-seconds", 4)
+
+
+def test_a_finished_run_is_resumed_to_a_tighter_gap(store, tmp_path):
+    settings = {"schedule": "2", "block_chunks": 3}
+    checkpoint = tmp_path / "run.ckpt"
+    loose = train(store, checkpoint=checkpoint, tol=0.1, **settings)
+    same = train(store, checkpoint=checkpoint, resume=True, tol=0.1, **settings)
+    assert same.result.status == "converged"
+    assert same.outer() == []
+    assert same.same(loose)
+    assert same.result.certificate == loose.result.certificate
+    tight = train(store, checkpoint=checkpoint, resume=True, tol=0.01, **settings)
+    assert tight.result.certificate.rel_gap <= 0.01 < loose.result.certificate.rel_gap
+    assert tight.result.outer > loose.result.outer
+
+
+def test_blocks_stay_as_they_were_when_memory_changes(store, tmp_path):
+    whole_plan = train(store, max_outer=1, schedule="1").result.memory
+    settings = {"schedule": "2", "max_outer": 3, "tol": 0.0}
+    small = sum(whole_plan.values()) - whole_plan["all rows"] // 4
+    whole = train(store, memory=small, **settings)
+    assert not whole.events[0]["resident"]
+    checkpoint = tmp_path / "run.ckpt"
+    train(store, memory=small, checkpoint=checkpoint, stop=stop_after(5), **settings)
+    resumed = train(store, memory=10**9, checkpoint=checkpoint, resume=True, **settings)
+    assert not resumed.events[0]["resident"]
+    assert resumed.same(whole)
+    train(store, memory=10**9, checkpoint=checkpoint, stop=stop_after(2), **settings)
+    with pytest.raises(InputError, match="memory=.* is too small"):
+        train(store, memory=small, checkpoint=checkpoint, resume=True, **settings)
+
+
+def test_an_overlap_run_is_resumed_and_its_checkpoint_replays(rows, tmp_path):
+    cut = {"chunk_rows": np.arange(0, 160, 10)}
+    settings = {"block_chunks": 4, "max_outer": 4, "tol": 0.0}
+    checkpoint = tmp_path / "run.ckpt"
+    train(Matrix(*rows, **cut), schedule="1", **settings)  # kernels are loaded
+    train(SlowMatrix(*rows, **cut), schedule="overlap", checkpoint=checkpoint, stop=stop_after(30), **settings)
+    run = train(SlowMatrix(*rows, **cut), schedule="overlap", checkpoint=checkpoint, resume=True, **settings)
+    assert len(run.result.passes) == 16
+    assert sum(run.result.set_passes) > 16
+    earlier = earlier_run(checkpoint)
+    assert (earlier.passes, earlier.set_passes) == (run.result.passes, run.result.set_passes)
+    replay = earlier.passes, earlier.set_passes
+    fast = Matrix(*rows, **cut)
+    assert train(fast, replay=replay, **settings).same(run)
+    # and a replay is stopped and resumed like any other run
+    train(fast, replay=replay, checkpoint=checkpoint, stop=stop_after(7), **settings)
+    saved = replayed_by(describe_checkpoint(checkpoint))
+    assert saved == replay
+    assert train(fast, replay=saved, checkpoint=checkpoint, resume=True, **settings).same(run)
+
+
+@pytest.mark.parametrize(
+    ("changed", "expected"),
+    [
+        ({"C": 3.0}, "C=2, but 3.0 is given now"),
+        ({"seed": 1}, "seed=0, but 1 is given now"),
+        ({"loss": "squared-hinge"}, "loss=hinge, but squared-hinge is given now"),
+        ({"solver": "pegasos"}, "solver=dual-cd, but pegasos"),
+        ({"lam": 0.1}, "C=2, but None"),
+        ({"bias": 1.0}, "bias=0, but 1.0"),
+        ({"class_weight": {1.0: 2.0}}, "class_weight=None, but"),
+        ({"schedule": "2"}, "schedule=auto, but 2"),
+        ({"partition": "fixed"}, "partition=redrawn, but fixed"),
+        ({"block_chunks": 2}, "block_chunks=None, but 2"),
+        ({"order": "stored"}, "order=shuffled, but stored"),
+    ],
+)
+def test_what_changes_the_arithmetic_is_refused_by_name(store, tmp_path, changed, expected):
+    checkpoint = tmp_path / "run.ckpt"
+    train(store, checkpoint=checkpoint, stop=stop_after(1), C=2.0)
+    with Store(store) as source:
+        limits = {"tol": 0.5, "max_outer": 7, "max_seconds": 3.0, "memory": 10**8}
+        looped(source, checkpoint=checkpoint, resume=True, C=2.0, **limits)
+        asked = ({} if "lam" in changed else {"C": 2.0}) | changed
+        with pytest.raises(InputError) as error:
+            looped(source, checkpoint=checkpoint, resume=True, **asked)
+    assert expected in str(error.value)
+
+
+def test_another_store_is_refused(store, rows, tmp_path):
+    X, y = rows
+    checkpoint = tmp_path / "run.ckpt"
+    train(store, checkpoint=checkpoint, stop=stop_after(1))
+    other = make_store(tmp_path, X * 2.0, y, name="other")
+    with Store(other) as source, pytest.raises(InputError, match="belongs to another store"):
+        looped(source, checkpoint=checkpoint, resume=True)
+
+
+# -- the command ---------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def in_process(capsys):
+    return lambda *arguments: run_in_process(capsys, train_main, *arguments)
+
+
+def arrays_of(model: Path) -> dict:
+    with h5py.File(model) as file:
+        found = {"weights": file["weights"][()]}
+        for solver, arrays in file["state"].items():
+            found |= {f"{solver}/{name}": array[()] for name, array in arrays.items()}
+        meta = json.loads(file["meta"][()].tobytes())
+    return found | {"certificate": meta["certificate"], "passes": meta["passes"], "outer": meta["outer"]}
+
+
+def assert_same_model(one: Path, other: Path):
+    a, b = arrays_of(one), arrays_of(other)
+    assert a.keys() == b.keys()
+    for name in a:
+        assert np.array_equal(a[name], b[name]), name
+
+
+# long enough to be caught on its way, on a few hundred rows
+LONG = ["--schedule", "3", "--block-chunks", "3", "--tol", "0", "--max-outer", "600"]
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(store, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("whole")
+    done = command(store, folder / "model.h5", *LONG, "--log", folder / "trace.jsonl", "--quiet")
+    assert (done.returncode, done.stderr) == (0, "")
+    return folder
+
+
+def interrupted(store, folder, number, *options, after=5):
+    """Start the command, send it the signal when it has done some outer iterations; (exit code, stderr)."""
+    log = folder / "trace.jsonl"
+    line = [sys.executable, "-m", "blocksvm.train", store, folder / "model.h5", *LONG, "--log", log, *options]
+    process = subprocess.Popen(map(str, line), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT)
+    deadline = time.monotonic() + 60
+    while (not log.exists() or log.read_bytes().count(b"\n") < after) and time.monotonic() < deadline:
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.005)
+    process.send_signal(number)
+    _, err = process.communicate(timeout=60)
+    return process.returncode, err
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_saves_and_resume_finishes_with_the_same_model(store, uninterrupted, tmp_path, number, in_process):
+    checkpoint, log, model = tmp_path / "run.ckpt", tmp_path / "trace.jsonl", tmp_path / "model.h5"
+    code, err = interrupted(store, tmp_path, number, "--checkpoint", checkpoint)
+    assert code == 130
+    last = err.strip().splitlines()[-1]
+    assert "interrupted in outer iteration" in last
+    assert f"state saved in {checkpoint}, go on with --resume" in last
+    assert not model.exists()
+    events = [json.loads(line) for line in log.read_text().splitlines()]
+    assert events[-1]["event"] == "end"
+    assert events[-1]["status"] == "interrupted"
+    gaps = [e["rel_gap"] for e in events if e["event"] == "certificate" and e["rel_gap"] is not None]
+    assert events[-1]["rel_gap"] == (gaps[-1] if gaps else None)
+    assert (f"last certified relative gap {gaps[-1]:.2e}" if gaps else "no certificate was taken") in last
+    progress = describe_checkpoint(checkpoint)["progress"]
+    stopped_in = progress["outer"]
+    assert 1 < stopped_in < 600
+    assert [e["outer"] for e in events if e["event"] == "outer"] == list(range(1, stopped_in))
+    again = [store, model, *LONG, "--log", log, "--checkpoint", checkpoint, "--resume"]
+    code, out, err = in_process(*again)
+    assert code == 0, err
+    assert f"resuming at outer iteration {stopped_in}" in err
+    assert_same_model(model, uninterrupted / "model.h5")
+    # the trace goes on: each outer iteration once, seconds rise over the interruption
+    events = [json.loads(line) for line in log.read_text().splitlines()]
+    others = [e["event"] for e in events if e["event"] not in ("outer", "certificate")]
+    assert others == ["start", "resume", "end"]
+    outer = [e for e in events if e["event"] == "outer"]
+    assert [e["outer"] for e in outer] == list(range(1, 601))
+    seconds = [e["seconds"] for e in outer]
+    assert all(a < b for a, b in zip(seconds, seconds[1:], strict=False))
+    assert outer[stopped_in - 1]["seconds"] > progress["seconds_before"]
+    whole = [json.loads(line) for line in (uninterrupted / "trace.jsonl").read_text().splitlines()]
+    for ours, theirs in zip(outer, [e for e in whole if e["event"] == "outer"], strict=True):
+        for name in ("primal_estimate", "dual_estimate", "rows_visited", "passes", "blocks"):
+            assert ours[name] == theirs[name]
+    # the trace of the two halves replays
+    code, _, _ = in_process(store, tmp_path / "replayed.h5", *LONG[2:], "--replay", log, "--quiet")
+    assert code == 0
+    assert np.array_equal(arrays_of(tmp_path / "replayed.h5")["weights"], arrays_of(model)["weights"])
+
+
+def test_without_a_checkpoint_nothing_is_left(store, tmp_path):
+    code, err = interrupted(store, tmp_path, signal.SIGINT)
+    assert code == 130
+    assert err.strip().splitlines()[-1].endswith("nothing was saved")
+    assert os.listdir(tmp_path) == ["trace.jsonl"]
+
+
+def test_a_killed_run_goes_on_from_its_last_checkpoint(store, uninterrupted, tmp_path, in_process):
+    """SIGKILL; the trace, which was ahead of the checkpoint and may end in half a line, is cut back to it."""
+    checkpoint, log, model = tmp_path / "run.ckpt", tmp_path / "trace.jsonl", tmp_path / "model.h5"
+    options = ("--checkpoint", checkpoint, "--checkpoint-seconds", "0.05")
+    code, _ = interrupted(store, tmp_path, signal.SIGKILL, *options, after=60)
+    assert code == -signal.SIGKILL
+    assert checkpoint.exists()
+    with open(log, "a") as file:
+        file.write('{"event": "outer", "outer": 999, "pas')
+    code, _, err = in_process(store, model, *LONG, "--log", log, *options, "--resume")
+    assert code == 0, err
+    assert_same_model(model, uninterrupted / "model.h5")
+    events = [json.loads(line) for line in log.read_text().splitlines()]
+    assert [e["outer"] for e in events if e["event"] == "outer"] == list(range(1, 601))
+
+
+def test_resume_without_a_file_says_so_and_starts(store, tmp_path, in_process):
+    options = ["--schedule", "1", "--max-outer", "2", "--tol", "0", "--quiet"]
+    checkpoint = tmp_path / "run.ckpt"
+    code, out, err = in_process(store, tmp_path / "a.h5", *options, "--checkpoint", checkpoint, "--resume")
+    assert code == 0
+    assert err.splitlines() == [f"{checkpoint}: no checkpoint yet; starting afresh"]
+    assert "ended by --max-outer after 2 outer iterations" in out
+    assert checkpoint.exists()
+    code, _, err = in_process(store, tmp_path / "b.h5", *options, "--checkpoint", checkpoint)
+    assert code == 2
+    assert f"{checkpoint}: exists already" in err
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (["-C", "2"], "was begun with -C 1, but 2.0 is given now"),
+        (["--seed", "8"], "was begun with --seed 0, but 8 is given now"),
+        (["--loss", "squared-hinge"], "was begun with --loss hinge, but squared-hinge is given now"),
+    ],
+)
+def test_the_command_refuses_to_resume_another_run(store, tmp_path, in_process, options, expected):
+    checkpoint, model = tmp_path / "run.ckpt", tmp_path / "model.h5"
+    train(store, checkpoint=checkpoint, stop=stop_after(1))
+    code, out, err = in_process(store, model, "--checkpoint", checkpoint, "--resume", "--quiet", *options)
+    assert (code, out) == (2, "")
+    assert len(err.splitlines()) == 1
+    assert expected in err
+    assert not model.exists()
+
+
+def test_what_is_no_checkpoint_is_refused(store, tmp_path, in_process):
+    text = tmp_path / "text"
+    text.write_text("hello")
+    for path, expected in ((text, "not an HDF5 file"), (tmp_path, "is a folder")):
+        code, _, err = in_process(store, tmp_path / "m.h5", "--checkpoint", path, "--resume", "--quiet")
+        assert code == 2
+        assert expected in err
+    code, _, err = in_process(store, tmp_path / "m.h5", "--resume")
+    assert code == 2
+    assert "--resume needs --checkpoint FILE" in err

@@ -1,0 +1,456 @@
+"""Schedules and partitions: who is visited when, how often, and that what was chosen can be repeated."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from support.training_cases import Run, SlowMatrix, make_store, random_rows, stop_after, train
+
+from blocksvm.base.errors import InputError
+from blocksvm.kernels.shuffle import windowed_rows
+from blocksvm.model.trace import Trace, earlier_run
+from blocksvm.solvers.solver import PassResult
+from blocksvm.sources.matrix import Matrix
+from blocksvm.training.checkpoint import save_result
+from blocksvm.training.partition import FEWEST_WINDOWS, WINDOW_ROWS, Partition
+from blocksvm.training.schedule import (
+    LEAST_READ,
+    MOST_PASSES,
+    NEXT_CYCLE,
+    WORTH_ANOTHER,
+    Auto,
+    Fixed,
+    Overlap,
+    PassStats,
+    Replay,
+    Tolerance,
+    make_schedule,
+)
+
+
+@pytest.fixture(scope="module")
+def rows():
+    return random_rows(n=200, d=30, seed=31)
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory, rows):
+    return make_store(tmp_path_factory.mktemp("store"), *rows, chunk_nonzeros=96)
+
+
+CHUNK_ROWS = np.arange(0, 200, 10)
+
+# -- partitions ----------------------------------------------------------------------------------------------------
+
+
+def partition_of(costs, capacity=10**9, block_chunks=None, kind="redrawn", order="shuffled", seed=0, shuffled=True):
+    return Partition(costs, capacity, block_chunks, kind, order, seed, shuffled, costs)
+
+
+def fewest(costs, capacity) -> int:
+    """How many blocks there are where each takes all chunks that fit."""
+    n, left = 0, 0
+    for cost in costs.tolist():
+        if n == 0 or cost > left:
+            n, left = n + 1, capacity
+        left -= cost
+    return n
+
+
+@pytest.mark.parametrize("capacity", [99, 150, 260, 1000, 5000])
+def test_blocks_are_few_and_about_equal(capacity):
+    """Few chunks to a block, too."""
+    costs = np.random.default_rng(0).integers(50, 100, 50_000)
+    blocks = partition_of(costs, capacity).stored
+    of_blocks = np.array([costs[block].sum() for block in blocks])
+    assert len(blocks) == fewest(costs, capacity)
+    assert of_blocks.max() <= capacity
+    if capacity == 5000:  # there is room to share
+        assert of_blocks.max() - of_blocks.min() <= 2 * 99
+
+
+@pytest.mark.parametrize("kind", ["redrawn", "fixed"])
+@pytest.mark.parametrize("block_chunks", [None, 1, 4, 7])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_every_outer_iteration_visits_each_chunk_once_within_the_capacity(kind, block_chunks, seed):
+    costs = np.random.default_rng(seed).integers(1, 100, 50)
+    capacity = 260
+    partition = partition_of(costs, capacity, block_chunks, kind, seed=seed)
+    visits = [partition.blocks(outer) for outer in range(1, 8)]
+    for blocks in visits:
+        assert sorted(np.concatenate(blocks).tolist()) == list(range(50))
+        if block_chunks:
+            assert sorted(map(len, blocks)) == sorted(min(block_chunks, 50 - k) for k in range(0, 50, block_chunks))
+        else:
+            assert max(costs[block].sum() for block in blocks) <= capacity
+            assert kind == "fixed" or len(blocks) == fewest(costs[np.concatenate(blocks)], capacity)
+    sets = [{frozenset(block.tolist()) for block in blocks} for blocks in visits]
+    orders = [tuple(tuple(block.tolist()) for block in blocks) for blocks in visits]
+    assert len(set(orders)) == len(orders), "the order of visits does not change"
+    if kind == "fixed" or block_chunks == 1:
+        assert all(s == sets[0] for s in sets)
+    else:
+        assert all(s != t for i, s in enumerate(sets) for t in sets[:i])
+    again = partition_of(costs, capacity, block_chunks, kind, seed=seed)
+    assert orders[3] == tuple(tuple(block.tolist()) for block in again.blocks(4))
+    other = partition_of(costs, capacity, block_chunks, kind, seed=seed + 9)
+    assert orders[3] != tuple(tuple(block.tolist()) for block in other.blocks(4))
+
+
+def test_stored_order_visits_everything_as_it_lies():
+    for kind in ("redrawn", "fixed"):
+        partition = partition_of(np.ones(20), 6, kind=kind, order="stored")
+        for outer in (1, 2):
+            assert np.array_equal(np.concatenate(partition.blocks(outer)), np.arange(20))
+        assert np.array_equal(partition.row_order(2, 1, 0, np.empty(9, np.int32)), np.arange(9))
+
+
+def test_everything_that_fits_is_one_block():
+    assert partition_of(np.ones(20), 20).resident
+    assert not partition_of(np.ones(20), 19).resident
+    assert partition_of(np.ones(20), 1, block_chunks=20).resident
+    assert [block.tolist() for block in partition_of(np.ones(20), 20).blocks(3)] == [list(range(20))]
+
+
+def test_a_capacity_for_single_chunks_gives_blocks_of_one_chunk():
+    blocks = partition_of([5, 5, 5, 5, 5], 5).blocks(1)
+    assert sorted(block.tolist() for block in blocks) == [[k] for k in range(5)]
+    # one heavy chunk among light ones
+    blocks = partition_of([1, 1, 100, 1, 1], 100).blocks(1)
+    assert sorted(np.concatenate(blocks).tolist()) == list(range(5))
+    assert max(np.array([1, 1, 100, 1, 1])[block].sum() for block in blocks) <= 100
+
+
+def test_the_order_of_rows_is_redrawn_at_every_pass_from_the_keys_alone():
+    partition = partition_of(np.ones(4), 2, seed=3)
+    orders = {}
+    for key in [(1, 0, 0), (1, 0, 1), (1, 1, 0), (2, 0, 0)]:
+        order = partition.row_order(*key, np.empty(50, np.int32))
+        assert sorted(order) == list(range(50))
+        orders[key] = tuple(order.tolist())
+    assert len(set(orders.values())) == 4
+    assert orders[1, 0, 1] == tuple(partition_of(np.ones(4), 2, seed=3).row_order(1, 0, 1, np.empty(50, np.int32)))
+    assert orders[1, 0, 1] != tuple(partition_of(np.ones(4), 2, seed=4).row_order(1, 0, 1, np.empty(50, np.int32)))
+
+
+def test_large_redrawn_blocks_are_visited_in_windows_and_no_others():
+    n = FEWEST_WINDOWS * WINDOW_ROWS
+
+    def changes(partition, n):
+        order = partition.row_order(1, 0, 0, np.empty(n, np.int32))
+        assert np.array_equal(np.sort(order), np.arange(n))
+        return np.count_nonzero(np.diff(order // WINDOW_ROWS))
+
+    redrawn = partition_of(np.ones(4), 2)
+    assert changes(redrawn, n) == FEWEST_WINDOWS - 1
+    for partition, size in [
+        (redrawn, n - 1),
+        (partition_of(np.ones(4), 2, kind="fixed"), n),
+        (partition_of(np.ones(4), 2, shuffled=False), n),
+    ]:
+        assert changes(partition, size) > 1000
+
+
+def test_partition_settings_reach_the_visits(rows):
+    """Which blocks the source is asked for in a real run."""
+
+    class Watched(Matrix):
+        def read_block(self, chunks, arena):
+            seen.append(tuple(sorted(chunks.tolist())))
+            return super().read_block(chunks, arena)
+
+    for kind in ("fixed", "redrawn"):
+        seen: list[tuple] = []
+        matrix = Watched(*rows, chunk_rows=CHUNK_ROWS)
+        train(matrix, partition=kind, block_chunks=5, schedule="1", max_outer=3, tol=0.0)
+        visits = [set(seen[k : k + 4]) for k in (0, 4, 8)]
+        for blocks in visits:
+            assert sorted(chunk for block in blocks for chunk in block) == list(range(20))
+        assert (visits[0] == visits[1] == visits[2]) == (kind == "fixed")
+
+
+@pytest.mark.parametrize("n_rows", [np.full(300, 61), np.arange(1, 200), np.array([20_000]), np.full(20, 1_264)])
+def test_a_block_of_everything_is_visited_in_windows_of_other_chunks_each_time(n_rows):
+    """Every row once; in each window the rows of a few chunks, which are others in the next pass."""
+    n = int(n_rows.sum())
+    partition = partition_of(n_rows)
+    assert partition.resident and n >= FEWEST_WINDOWS * WINDOW_ROWS
+    chunk_of = np.repeat(np.arange(len(n_rows)), n_rows)
+    seen = []
+    for outer in (1, 2):
+        for inner_pass in (0, 1):
+            order = partition.row_order(outer, 0, inner_pass, np.empty(n, np.int32))
+            np.testing.assert_array_equal(np.sort(order), np.arange(n))
+            again = partition.row_order(outer, 0, inner_pass, np.empty(n, np.int32))
+            np.testing.assert_array_equal(order, again)
+            windows = [order[k : k + WINDOW_ROWS] for k in range(0, n, WINDOW_ROWS)]
+            chunks = [set(chunk_of[window]) for window in windows]
+            most = WINDOW_ROWS / n_rows.min() + 2
+            assert max(map(len, chunks)) <= min(most, len(n_rows))
+            assert sum(map(len, chunks)) <= len(n_rows) + len(windows)  # a chunk is in one window, or two neighbours
+            seen.append((order, chunks))
+    for (order, chunks), (other, others) in itertools.combinations(seen, 2):
+        assert (order != other).mean() > 0.99
+        if len(n_rows) > 1:
+            assert chunks != others
+    stored = partition_of(n_rows, order="stored").row_order(3, 0, 0, np.empty(n, np.int32))
+    np.testing.assert_array_equal(stored, np.arange(n))
+
+
+def test_windowed_rows_are_those_of_the_definition():
+    n_rows, n, window, key = np.array([3, 1, 4, 2]), 10, 4, np.uint64(77)
+    order, drawn = np.empty(n, np.int32), np.empty(4, np.int32)
+    windowed_rows(key, n_rows, window, order, drawn)
+    assert sorted(drawn.tolist()) == [0, 1, 2, 3]
+    first = np.cumsum(n_rows) - n_rows
+    line = [int(first[c]) + i for c in drawn.tolist() for i in range(n_rows[c])]
+    for k in range(0, n, window):
+        assert sorted(order[k : k + window].tolist()) == sorted(line[k : k + window])
+    assert order.tolist() != line
+
+
+# -- schedules -----------------------------------------------------------------------------------------------------
+
+
+def passes_of(schedule, ready=False, **known) -> int:
+    """Over a block; what is known stays the same from pass to pass."""
+    stats = PassStats(1, **known)
+    while schedule.block(stats, ready):
+        stats = replace(stats, passes=stats.passes + 1)
+    return stats.passes
+
+
+def test_schedules_ask_for_the_passes_they_promise():
+    assert passes_of(Fixed(1)) == 1
+    assert passes_of(Fixed(7), finished=True, ready=True) == 7
+    assert passes_of(Tolerance(0.1)) == MOST_PASSES
+    assert passes_of(Tolerance(0.1), finished=True) == 1
+    assert passes_of(Overlap()) == MOST_PASSES
+    assert passes_of(Overlap(), ready=True) == 1
+    assert passes_of(Overlap(), with_set=True) == 1, "the passes over the set fill the wait"
+    worth = {"work": 100, "visit_gain": 1.0, "visit_work": 300.0}
+    assert passes_of(Auto(), gain=1.01 * WORTH_ANOTHER / 3.0, **worth) == MOST_PASSES
+    assert passes_of(Auto(), gain=0.99 * WORTH_ANOTHER / 3.0, **worth) == 1
+    assert passes_of(Auto(), gain=9.0, with_set=True, **worth) == 1
+    assert passes_of(Auto(), gain=9.0, first_of_warm_start=True, **worth) == 1
+    assert passes_of(Auto()) == 1, "nothing was gained"
+
+
+@pytest.mark.parametrize("schedule", [Auto(), Overlap(), Fixed(3), Tolerance(0.1)], ids=lambda one: type(one).__name__)
+def test_a_pass_between_blocks_waits_for_blocks_of_some_size(schedule):
+    overlap = isinstance(schedule, Overlap)
+
+    def asked(read: float, passes: int = 0, ready: bool = False, last_worth: float = 1.0) -> bool:
+        return schedule.between(PassStats(passes, read=read), ready, last_worth)
+
+    assert not asked(0.99 * LEAST_READ)
+    assert asked(LEAST_READ)
+    assert asked(LEAST_READ, passes=1) == overlap
+    assert asked(LEAST_READ, ready=True) != overlap
+    # where the last pass was worth little, more blocks come before the next one
+    assert asked(11.0 * LEAST_READ, last_worth=0.3) == overlap
+    assert asked(11.2 * LEAST_READ, last_worth=0.3) and asked(LEAST_READ, last_worth=9.0)
+    assert not asked(9.0, passes=MOST_PASSES)
+
+
+@pytest.mark.parametrize("schedule", [Auto(), Overlap(), Fixed(3), Tolerance(0.1)], ids=lambda one: type(one).__name__)
+def test_passes_behind_the_blocks_end_where_they_are_worth_less_than_another_reading(schedule):
+    after = {"passes": 1, "cycle_gain": 10.0, "cycle_work": 1000.0, "work": 100.0}
+    assert schedule.behind(PassStats(cycle_gain=10.0, cycle_work=1000.0)), "the first pass is made"
+    assert schedule.behind(PassStats(gain=1.01 * NEXT_CYCLE, **after))
+    assert not schedule.behind(PassStats(gain=0.99 * NEXT_CYCLE, **after))
+    assert not schedule.behind(PassStats(gain=9.0, **after | {"passes": MOST_PASSES}))
+
+
+def test_what_a_schedule_knows_adds_up():
+    stats = PassStats(visit_work=50.0, cycle_gain=2.0, cycle_work=200.0)
+    assert stats.worth == 1.0
+    for gain, nnz in ((3.0, 100), (1.0, 40)):
+        stats = stats.after(PassResult(9, nnz, 0.0, gain == 1.0, gain=gain, seen=gain / 2))
+    assert (stats.passes, stats.finished, stats.gain, stats.work, stats.seen) == (2, True, 1.0, 40.0, 0.5)
+    assert (stats.visit_gain, stats.visit_work, stats.cycle_gain, stats.cycle_work) == (4.0, 190.0, 6.0, 340.0)
+    assert stats.worth == pytest.approx((1.0 / 40.0) / (6.0 / 340.0))
+
+
+def test_a_replay_repeats_its_choices():
+    replay = Replay([3, 1], [0, 2], None)
+    found = []
+    for visit in range(3):
+        replay.turn(visit, of_the_set=False)
+        found.append(passes_of(replay))
+    assert found == [3, 1, 1], "the first pass over a block is always made"
+    for asked in (lambda stats: replay.between(stats, False, 1.0), replay.behind):
+        found = []
+        for visit in range(3):
+            replay.turn(visit, of_the_set=True)
+            found.append(next(passes for passes in range(9) if not asked(PassStats(passes))))
+        assert found == [0, 2, 0]
+
+
+def test_schedules_are_named():
+    assert isinstance(make_schedule("auto"), Auto)
+    assert isinstance(make_schedule("overlap"), Overlap)
+    assert make_schedule("12").passes == 12
+    assert make_schedule("tol:0.25").tolerance == 0.25
+    for text in ("", "-1", "1.5", "tol", "tol:", "tol:-1", "tol:inf", "AUTO", "gain", "99999999999999999999"):
+        with pytest.raises(InputError, match="expected auto, overlap"):
+            make_schedule(text)
+
+
+def slow(rows, seconds=0.004) -> SlowMatrix:
+    return SlowMatrix(*rows, chunk_rows=CHUNK_ROWS, seconds=seconds)
+
+
+def files_of(run: Run, source, folder):
+    """The trace and the model of a run, as the command writes them."""
+    trace = Trace(folder / "trace.jsonl", None, pytest.fail)
+    for event in run.events:
+        trace.write(event)
+    trace.close()
+    save_result(folder / "model.h5", run.loop, run.result, source.feature_ids)
+    return folder / "trace.jsonl", folder / "model.h5"
+
+
+@pytest.mark.parametrize("solver", ["dual-cd", "pegasos"])
+def test_what_the_clock_chose_is_recorded_and_replayed(rows, tmp_path, solver):
+    settings = {"solver": solver, "block_chunks": 5, "max_outer": 4, "tol": 0.0, "seed": 2}
+    source = slow(rows)
+    run = train(source, schedule="overlap", **settings)
+    assert len(run.result.passes) == 4 * 4
+    filled = run.result.set_passes if solver == "dual-cd" else run.result.passes
+    assert max(filled) > 1, "a slow source leaves time for more passes"
+    assert run.result.passes == [n for event in run.outer() for n in event["passes"]] == run.events[-1]["passes"]
+    assert [sum(event["passes"]) for event in run.outer()] == [event["inner_passes"] for event in run.outer()]
+    for path in files_of(run, source, tmp_path):
+        earlier = earlier_run(path)
+        assert (earlier.passes, earlier.set_passes) == (run.result.passes, run.result.set_passes)
+        replay = earlier.passes, earlier.set_passes
+        fast = Matrix(*rows, chunk_rows=CHUNK_ROWS)
+        assert run.same(train(fast, schedule="auto", replay=replay, **settings))
+    assert not run.same(train(Matrix(*rows, chunk_rows=CHUNK_ROWS), schedule="1", **settings))
+
+
+def test_overlap_makes_one_pass_where_nothing_is_read(rows):
+    for schedule in ("auto", "overlap"):
+        run = train(Matrix(*rows), schedule=schedule, max_outer=3, tol=0.0)
+        assert run.result.passes == [1, 1, 1]
+
+
+@pytest.mark.parametrize("working_set", ["auto", "none"])
+@pytest.mark.parametrize("loss", ["hinge", "logistic"])
+def test_the_default_makes_one_model_whatever_the_clock_says(rows, loss, working_set):
+    """Blocks that are slow and quick to come, and a processor that others use, too."""
+    settings = {"loss": loss, "working_set": working_set, "block_chunks": 3, "max_outer": 4, "tol": 0.0, "C": 30.0}
+    busy = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+    try:
+        runs = [train(slow(rows, seconds), **settings) for seconds in (0.0, 0.004)]
+    finally:
+        busy.kill()
+        busy.wait()
+    alone = train(Matrix(*rows, chunk_rows=CHUNK_ROWS), **settings)
+    assert all(run.same(alone) and run.result.passes == alone.result.passes for run in runs)
+    assert all(run.result.set_passes == alone.result.set_passes for run in runs)
+    assert (sum(alone.result.set_passes) > 0) == (working_set == "auto")
+
+
+def test_auto_makes_further_passes_where_they_add_more_for_their_work(rows):
+    """Where rows come to rest in a block, another pass over it visits few of them."""
+    settings = {"working_set": "none", "block_chunks": 5, "max_outer": 3, "tol": 0.0, "C": 0.01}
+    run = train(Matrix(*rows, chunk_rows=CHUNK_ROWS), **settings)
+    assert 1 <= min(run.result.passes) <= max(run.result.passes) <= MOST_PASSES
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared-hinge"])
+def test_a_tolerance_run_is_replayed_bit_by_bit(store, loss):
+    """Dropped rows come back when the tolerance is reached: a replay must do so too."""
+    settings = {"schedule": "tol:0.2", "block_chunks": 3, "max_outer": 6, "tol": 0.0, "C": 10.0, "loss": loss}
+    run = train(store, **settings)
+    assert len(set(run.result.passes)) > 3
+    again = train(store, replay=(run.result.passes, run.result.set_passes), **settings)
+    assert again.result.passes == run.result.passes
+    assert again.same(run)
+
+
+def test_a_tighter_tolerance_makes_more_passes_and_n_makes_n(store):
+    settings = {"block_chunks": 3, "max_outer": 1, "tol": 0.0}
+    totals = [sum(train(store, schedule=f"tol:{eps}", **settings).result.passes) for eps in (1.0, 0.1, 0.01)]
+    assert totals[0] < totals[1] < totals[2]
+    assert set(train(store, schedule="3", **settings).result.passes) == {3}
+
+
+@pytest.mark.parametrize("schedule", ["3", "tol:0.05"])
+def test_passes_over_a_row_are_at_most_those_asked_for(store, tmp_path, schedule):
+    """As without the limit until it is reached; broken off and resumed, too, and resumed with a larger one."""
+    settings = {"schedule": schedule, "block_chunks": 3, "tol": 1e-9, "C": 3.0, "working_set": "none"}
+    unlimited = train(store, max_outer=8, **settings).result.passes
+    ended = train(store, max_passes=7, **settings)
+    blocks = ended.events[0]["blocks"]
+    assert ended.result.status == "max-passes"
+    passes, left = ended.result.passes, 7
+    for visit, n in enumerate(passes):
+        if visit and visit % blocks == 0:
+            left -= max(passes[visit - blocks : visit])
+        assert n == min(unlimited[visit], left)
+        if n < unlimited[visit]:
+            break  # another course from there on
+    assert n < unlimited[visit]
+    readings = np.reshape(ended.result.passes, (-1, blocks))
+    assert readings.max(axis=1).sum() == 7
+    for stop in (1, 4, 9):
+        checkpoint = tmp_path / f"{stop}.ckpt"
+        train(store, checkpoint=checkpoint, stop=stop_after(stop), max_passes=7, **settings)
+        resumed = train(store, checkpoint=checkpoint, resume=True, max_passes=7, **settings)
+        assert resumed.same(ended)
+    further = train(store, checkpoint=checkpoint, resume=True, max_passes=9, **settings)
+    assert np.reshape(further.result.passes, (-1, blocks)).max(axis=1).sum() in (8, 9)
+
+
+def test_a_replay_that_is_not_one_is_refused(tmp_path, store):
+    cases = {
+        "missing.jsonl": (None, "no such file"),
+        "empty.jsonl": ("", "names no passes"),
+        "other.jsonl": ("{}\n", r"other.jsonl:1: is not a line of a trace"),
+        "text.jsonl": ('{"event":"start"}\nhello\n', r"text.jsonl:2: is not a line of a trace"),
+        "number.jsonl": ("17\n", r"number.jsonl:1: is not a line of a trace"),
+        "start.jsonl": ('{"event":"start"}\n', "names no passes"),
+        "short.jsonl": ('{"event":"outer"}\n', "short.jsonl"),
+        "odd.jsonl": ('{"event":"outer","passes":[1,"x"]}\n', "odd.jsonl"),
+        "latin.jsonl": (b"\xff\xfe\n", "latin.jsonl"),
+    }
+    for name, (content, expected) in cases.items():
+        if content is not None:
+            (tmp_path / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+        with pytest.raises(InputError, match=expected):
+            earlier_run(tmp_path / name)
+    with pytest.raises(InputError, match="is a store"):
+        earlier_run(store)
+    with pytest.raises(InputError, match="no such file"):
+        earlier_run(tmp_path)
+
+
+def test_a_trace_is_one_json_object_a_line_with_start_and_end(rows, tmp_path):
+    source = slow(rows)
+    run = train(source, schedule="1", block_chunks=5, max_outer=3, tol=0.0)
+    path, _ = files_of(run, source, tmp_path)
+    events = [json.loads(line) for line in path.read_text().splitlines()]
+    assert [event["event"] for event in events] == ["start", "outer", "outer", "outer", "certificate", "end"]
+    assert [event["outer"] for event in events[1:]] == [1, 2, 3, 3, 3]
+    seconds = [event["seconds"] for event in events[1:]]
+    assert seconds == sorted(seconds)
+    start = events[0]
+    assert (start["blocks"], start["schedule"], start["resident"]) == (4, "1", False)
+    assert start["fingerprint"] == source.fingerprint
+    assert {"numpy", "numba", "blocksvm"} <= set(start["versions"])
+    assert events[-1]["rel_gap"] == run.result.certificate.rel_gap
+
+
+def test_seconds_waiting_is_the_time_of_a_slow_source(rows):
+    run = train(slow(rows, 0.02), schedule="1", block_chunks=5, max_outer=2, tol=0.0)
+    for event in run.outer():
+        assert 0.04 < event["seconds_waiting"] < 1.0

@@ -1,0 +1,514 @@
+"""The outer loop: blocks, certificates, bit-identity of every way to cut the same rows, what a problem consists of."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import h5py
+import hdf5plugin  # noqa: F401 (h5py reads Blosc through it)
+import numpy as np
+import pytest
+import reference
+import scipy.sparse
+from support.training_cases import looped, make_store, random_rows, rows_of_store, svmlight, train
+
+from blocksvm.base.errors import InputError
+from blocksvm.losses import get_loss
+from blocksvm.model.model_file import load_model
+from blocksvm.problems.problem import CertificateSums, Problem
+from blocksvm.sources.block import Block
+from blocksvm.sources.matrix import Matrix
+from blocksvm.store.reader import Store
+from blocksvm.training.checkpoint import save_result
+
+
+@pytest.fixture(scope="module")
+def rows():
+    return random_rows(n=240, d=40, seed=11, dtype=np.float32)
+
+
+@pytest.fixture(scope="module", params=["float32", "ones"])
+def store(request, tmp_path_factory, rows):
+    """A store of some 20 chunks, with values or without."""
+    X, y = rows
+    if request.param == "ones":
+        X = X.copy()
+        X.data[:] = 1
+    return make_store(tmp_path_factory.mktemp("store"), X, y, chunk_nonzeros=128)
+
+
+# -- blocks --------------------------------------------------------------------------------------------------------
+
+
+def whole_block(X, y) -> Block:
+    return Matrix(X, y).read_block(np.arange(1), None)
+
+
+@pytest.mark.parametrize(
+    "span", [slice(0, 240), slice(0, 1), slice(239, 240), slice(7, 60), slice(9, 9), slice(-3, None)]
+)
+@pytest.mark.parametrize("ones", [False, True])
+def test_a_block_is_sliced_down_to_one_row(rows, span, ones):
+    X, y = rows
+    if ones:
+        X = X.copy()
+        X.data[:] = 1
+    part = whole_block(X, y)[span]
+    assert part.n_samples == len(y[span])
+    assert part.indptr[0] == 0
+    assert part.n_nonzeros == X[span].nnz
+    values = np.ones(part.n_nonzeros) if part.values is None else part.values
+    found = scipy.sparse.csr_matrix((values, part.indices, part.indptr), shape=(part.n_samples, X.shape[1]))
+    assert (found != X[span]).nnz == 0
+    assert np.array_equal(part.rows, np.arange(240)[span])
+    assert np.array_equal(part.y, y[span])
+    assert (part.values is None) == ones
+
+
+def test_a_block_is_not_sliced_in_other_steps(rows):
+    with pytest.raises(ValueError, match="steps of one row"):
+        whole_block(*rows)[::2]
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype"),
+    [("indptr", np.int32), ("indices", np.int64), ("y", np.float32), ("sq_norms", np.float32), ("rows", np.int32),
+     ("values", np.int8), ("values", np.float16)],
+)  # fmt: skip
+def test_a_block_refuses_other_dtypes(rows, name, dtype):
+    block = whole_block(*rows)
+    with pytest.raises(TypeError, match=np.dtype(dtype).name):
+        replace(block, **{name: getattr(block, name).astype(dtype)})
+
+
+@pytest.mark.parametrize("name", ["indptr", "indices", "values", "y", "sq_norms", "rows"])
+def test_a_block_refuses_strided_arrays(rows, name):
+    block = whole_block(*rows)
+    with pytest.raises(TypeError, match="contiguous"):
+        replace(block, **{name: np.repeat(getattr(block, name), 2)[::2]})
+
+
+# -- certificates --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("loss", reference.LOSSES)
+@pytest.mark.parametrize("seed", range(4))
+def test_certificate_sums_equal_the_reference_at_any_point(rows, loss, seed):
+    """Any alpha in the box; w = w(alpha), where the dual is exact, and any other w, where the primal is."""
+    X, y = rows
+    rng = np.random.default_rng(seed)
+    cost = rng.uniform(0.1, 3.0, 2)
+    problem = Problem(get_loss(loss), cost, 0.7, len(y), (int((y < 0).sum()), int((y > 0).sum())))
+    Xb, C_rows = reference.with_bias(X, 0.7), cost[(y > 0).astype(int)]
+    alpha = rng.random(len(y)) * C_rows * (1.0 if loss == "hinge" else 4.0)
+    alpha[rng.random(len(y)) < 0.3] = 0.0
+    dual = reference.dual(Xb, y, alpha, C_rows, loss)
+    block = whole_block(X, y)
+    other = rng.standard_normal(Xb.shape[1])
+    for w in (reference.weights_of(Xb, y, alpha), other, np.zeros(Xb.shape[1])):
+        sums = CertificateSums(problem, w)
+        for span in (slice(0, 100), slice(100, 101), slice(101, 240)):
+            part = block[span]
+            sums.add(Xb[span] @ w, part, alpha[span])
+        found = sums.certificate()
+        primal = reference.primal(Xb, y, w, C_rows, loss)
+        assert found.primal == pytest.approx(primal, rel=1e-12)
+        assert found.accuracy == np.mean(reference.predict(Xb, w) == y)
+        assert dual <= primal
+        inner = w @ reference.weights_of(Xb, y, alpha)
+        assert sums.drift() == pytest.approx(abs(inner - w @ w) / (w @ w) if w.any() else abs(inner), abs=1e-9)
+        if w is not other and w.any():
+            assert found.dual == pytest.approx(dual, rel=1e-12)
+            assert found.rel_gap == pytest.approx(reference.relative_gap(primal, dual), rel=1e-9)
+            assert sums.drift() < 1e-12
+
+
+@pytest.mark.parametrize("loss", reference.LOSSES)
+@pytest.mark.parametrize("bias", [0.0, 1.3])
+def test_the_certificate_is_of_the_weights_and_alpha_saved(store, tmp_path, loss, bias):
+    """Recomputed from nothing but the files."""
+    settings = {"loss": loss, "C": 0.4, "bias": bias, "class_weight": {-1.0: 2.5}, "schedule": "2", "block_chunks": 3}
+    for max_outer in (1, 40):
+        path = tmp_path / f"{max_outer}.h5"
+        run = train(store, tol=0.0, max_outer=max_outer, **settings)
+        with Store(store) as source:
+            save_result(path, run.loop, run.result, source.feature_ids)
+        X, y, _ = rows_of_store(store)
+        Xb, C_rows = reference.with_bias(X, bias), np.where(y > 0, 0.4, 1.0)
+        with h5py.File(path) as file:
+            alpha, w = file["state/dual-cd/alpha"][()], file["weights"][()]
+        certificate = load_model(path).meta["certificate"]
+        w = w if bias else w[:-1]
+        Xb = Xb if bias else X
+        assert certificate["dual"] == pytest.approx(reference.dual(Xb, y, alpha, C_rows, loss), rel=1e-9)
+        assert certificate["primal"] == pytest.approx(reference.primal(Xb, y, w, C_rows, loss), rel=1e-9)
+        gap = (certificate["primal"] - certificate["dual"]) / certificate["primal"]
+        assert certificate["rel_gap"] == pytest.approx(gap, rel=1e-9)
+        assert certificate["accuracy"] == np.mean(reference.predict(Xb, w) == y)
+    assert 0.0 <= certificate["rel_gap"] < 0.05
+
+
+def test_a_drifted_w_is_rebuilt_before_it_is_certified(rows):
+    """The certificate is of alpha, whatever had become of w."""
+    X, y = rows
+    matrix = Matrix(X, y)
+    loop = looped(matrix, schedule="2", max_outer=3, tol=0.0, block_chunks=1, working_set="none")
+    inner_pass, passes = loop.plan.solver.inner_pass, []
+
+    def spoiling(block, state, visit, order):
+        result = inner_pass(block, state, visit, order)
+        passes.append(result)
+        if len(passes) == 6:
+            state["w"] *= 1.0 + 1e-4
+        return result
+
+    loop.plan.solver.inner_pass = spoiling
+    result = loop.run()
+    assert len(passes) == 6
+    expected = reference.weights_of(X, y, result.alpha)
+    np.testing.assert_allclose(result.w[:-1], expected, rtol=1e-12, atol=1e-12)
+    dual = reference.dual(X, y, result.alpha, np.ones(len(y)), "hinge")
+    assert result.certificate.dual == pytest.approx(dual, rel=1e-12)
+
+
+def test_a_limit_that_is_met_at_the_optimum_is_called_converged(rows):
+    """The estimates were pessimistic, the last certificate is not."""
+    for tol, status in ((0.05, "converged"), (1e-12, "max-outer")):
+        run = train(Matrix(*rows), schedule="2", max_outer=1, tol=tol, C=0.01)
+        assert run.outer()[0]["rel_gap"] is None
+        assert 1e-12 < run.result.certificate.rel_gap <= 0.05
+        assert run.result.status == run.events[-1]["status"] == status
+
+
+def test_estimates_stand_in_the_trace_under_their_own_names(rows):
+    run = train(Matrix(*rows), schedule="1", max_outer=4, tol=0.0)
+    for event in run.outer():
+        assert event["primal"] is event["dual"] is event["rel_gap"] is None
+        assert event["dual_estimate"] <= run.result.certificate.primal
+        assert event["gap_estimate"] == pytest.approx(
+            (event["primal_estimate"] - event["dual_estimate"]) / event["primal_estimate"]
+        )
+    # the dual estimate is that of the maintained w and sums of alpha, so nearly the certified one
+    assert event["dual_estimate"] == pytest.approx(run.result.certificate.dual, rel=1e-9)
+    assert run.events[-1]["rel_gap"] == run.result.certificate.rel_gap
+
+
+# -- bit-identity --------------------------------------------------------------------------------------------------
+
+SOLVERS = [
+    {"solver": "dual-cd", "schedule": "2"},
+    {"solver": "dual-cd", "loss": "squared-hinge", "schedule": "tol:0.1", "C": 0.3},
+    {"solver": "pegasos", "schedule": "2"},
+    {"solver": "pegasos", "schedule": "1", "batch": 7, "class_weight": "balanced", "bias": 1.0},
+]
+
+
+def matrix_of(store, **options) -> Matrix:
+    X, y, first_rows = rows_of_store(store)
+    matrix = Matrix(X, y, chunk_rows=options.pop("chunk_rows", first_rows), **options)
+    matrix.shuffled = True  # as the store's rows are
+    return matrix
+
+
+@pytest.mark.parametrize("settings", SOLVERS)
+@pytest.mark.parametrize("block_chunks", [None, 1, 4])
+def test_equal_seeds_give_equal_models_from_a_store_and_from_a_matrix(store, settings, block_chunks):
+    settings = settings | {"block_chunks": block_chunks, "max_outer": 5, "tol": 0.0}
+    first = train(store, seed=5, **settings)
+    assert first.w.any()
+    assert first.same(train(store, seed=5, **settings))
+    other = train(matrix_of(store), seed=5, **settings)
+    assert first.same(other)
+    assert first.result.certificate == other.result.certificate
+    assert not first.same(train(store, seed=6, **settings))
+
+
+@pytest.mark.parametrize(
+    "settings", [{"solver": "dual-cd"}, {"solver": "dual-cd", "loss": "squared-hinge"}, {"solver": "pegasos"}]
+)
+def test_in_stored_order_any_cut_gives_the_same_model(store, tmp_path, rows, settings):
+    settings = settings | {"order": "stored", "schedule": "1", "max_outer": 6, "tol": 0.0, "class_weight": "balanced"}
+    if settings["solver"] == "dual-cd":
+        settings |= {"working_set": "none"}  # passes over it come between blocks, so they depend on the cut
+    whole = train(store, **settings)
+    assert whole.events[0]["resident"]
+    n = whole.loop.plan.source.n_samples
+    cuts = [train(store, block_chunks=k, **settings) for k in (1, 3, 7)]
+    assert [run.events[0]["blocks"] for run in cuts] == [-(-len(whole.loop.plan.source.chunks) // k) for k in (1, 3, 7)]
+    cuts.append(train(matrix_of(store, chunk_rows=np.arange(n)), block_chunks=1, **settings))
+    assert cuts[-1].events[0]["blocks"] == n
+    cuts.append(train(matrix_of(store, chunk_rows=np.arange(n)), block_chunks=7, **settings))
+    for run in cuts:
+        assert whole.same(run)
+        assert run.result.certificate.primal == pytest.approx(whole.result.certificate.primal, rel=1e-12)
+
+
+def test_a_store_of_one_row_chunks_gives_the_same_model(tmp_path, rows):
+    X, y = rows
+    large, small = (make_store(tmp_path, X, y, name=str(k), chunk_nonzeros=k) for k in (4096, 1))
+    settings = {"order": "stored", "schedule": "1", "max_outer": 3, "tol": 0.0, "working_set": "none"}
+    with Store(small) as source:
+        assert len(source.chunks) == source.n_samples
+    for solver in ("dual-cd", "pegasos"):
+        one_row = train(small, solver=solver, block_chunks=1, **settings)
+        assert one_row.same(train(large, solver=solver, **settings))
+
+
+def test_more_memory_for_the_same_blocks_changes_nothing(store):
+    settings = {"schedule": "2", "block_chunks": 3, "max_outer": 4, "tol": 0.0}
+    assert train(store, memory=2_000_000, **settings).same(train(store, memory=200_000_000, **settings))
+
+
+# -- what is counted -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("block_chunks", [None, 3])
+def test_the_trace_counts_what_was_done(store, block_chunks):
+    run = train(store, schedule="2", block_chunks=block_chunks, max_outer=4, tol=0.0, solver="pegasos")
+    source = run.loop.plan.source
+    blocks = 1 if block_chunks is None else -(-len(source.chunks) // 3)
+    with Store(store) as fresh:
+        fresh.read_block(np.arange(len(fresh.chunks)), None)
+        everything = fresh.cost.bytes_read
+    for event in run.outer():
+        assert (event["blocks"], event["inner_passes"]) == (blocks, 2 * blocks)
+        assert event["passes"] == [2] * blocks
+        assert event["rows_visited"] == 2 * source.n_samples
+        assert event["nnz_visited"] == 2 * source.n_nonzeros
+        read_here = everything if block_chunks or event["outer"] == 1 else 0
+        assert event["bytes_read"] == read_here
+        assert event["seconds_training"] > 0.0
+    assert run.result.passes == [2] * blocks * 4
+    assert [event["event"] for event in run.events if event["event"] != "visit"][0] == "start"
+    assert run.events[-1]["event"] == "end"
+    assert run.events[-1]["status"] == run.result.status == "max-outer"
+
+
+# -- the problem ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("solver", ["dual-cd", "pegasos"])
+def test_balanced_class_weights_are_explicit_ones(rows, solver):
+    X, y = rows
+    settings = {"solver": solver, "schedule": "2", "max_outer": 3, "tol": 0.0}
+    negatives, positives = (y < 0).sum(), (y > 0).sum()
+    assert negatives != positives
+    explicit = {-1.0: float(240 / (2 * negatives)), 1.0: float(240 / (2 * positives))}
+    balanced = train(Matrix(X, y), class_weight="balanced", **settings)
+    assert balanced.same(train(Matrix(X, y), class_weight=explicit, **settings))
+    assert not balanced.same(train(Matrix(X, y), **settings))
+
+
+def test_class_weights_go_by_the_users_labels(rows):
+    X, y = rows
+    settings = {"schedule": "4", "max_outer": 400, "tol": 1e-9, "C": 0.5}
+    run = train(Matrix(X, np.where(y > 0, 7, 3)), class_weight={3.0: 4.0}, **settings)
+    expected = reference.exact_optimum(X, y, np.where(y > 0, 0.5, 2.0), "hinge")
+    assert run.result.status == "converged"
+    assert run.result.certificate.primal == pytest.approx(expected[2], rel=1e-8)
+    np.testing.assert_allclose(run.w[:-1], expected[0], atol=1e-4)
+
+
+def test_the_bias_is_an_explicit_constant_column(rows):
+    X, y = rows
+    settings = {"schedule": "2", "max_outer": 5, "tol": 0.0, "block_chunks": 2}
+    chunk_rows = np.arange(0, 240, 30)
+    for solver in ("dual-cd", "pegasos"):
+        ours = train(Matrix(X, y, chunk_rows=chunk_rows), bias=1.5, solver=solver, **settings)
+        X1 = scipy.sparse.csr_matrix(reference.with_bias(X, 1.5))
+        column = train(Matrix(X1, y, chunk_rows=chunk_rows), solver=solver, **settings)
+        np.testing.assert_allclose(ours.w, column.w[:-1], rtol=1e-8, atol=1e-9)
+        assert ours.w[-1] != 0.0
+        assert column.w[-1] == 0.0
+        assert ours.result.certificate.primal == pytest.approx(column.result.certificate.primal, rel=1e-9)
+
+
+def test_lambda_is_another_name_for_c():
+    X, y = random_rows(n=64, d=20, seed=3)
+    settings = {"schedule": "2", "max_outer": 3, "tol": 0.0}
+    for solver in ("dual-cd", "pegasos"):
+        by_lambda = train(Matrix(X, y), lam=1 / 32, solver=solver, **settings)
+        assert by_lambda.same(train(Matrix(X, y), C=0.5, solver=solver, **settings))
+        assert not by_lambda.same(train(Matrix(X, y), C=1.0, solver=solver, **settings))
+
+
+@pytest.mark.parametrize("loss", reference.LOSSES)
+def test_small_problems_reach_the_optimum_found_by_another_route(loss):
+    X, y = random_rows(n=40, d=12, seed=21)
+    C_rows = reference.c_rows(y, 0.7, "balanced")
+    w, _, primal, dual = reference.exact_optimum(X, y, C_rows, loss)
+    matrix = Matrix(X, y, chunk_rows=np.arange(0, 40, 4))
+    for blocks in (None, 3):
+        run = train(matrix, loss=loss, C=0.7, class_weight="balanced", schedule="10", tol=1e-9, block_chunks=blocks)
+        assert run.result.status == "converged"
+        assert run.result.certificate.primal == pytest.approx(primal, rel=1e-8)
+        assert run.result.certificate.dual <= primal * (1 + 1e-12)
+        np.testing.assert_allclose(run.w[:-1], w, atol=2e-4)
+
+
+def test_a_matrix_of_zeros_and_rows_without_entries_converge():
+    X = scipy.sparse.csr_matrix((30, 5))
+    y = np.where(np.arange(30) < 10, 1.0, -1.0)
+    for loss in reference.LOSSES:
+        run = train(Matrix(X, y), loss=loss, C=2.0, tol=1e-6, schedule="1")
+        assert run.result.status == "converged"
+        # w = 0, each loss is 1
+        assert run.result.certificate.primal == run.result.certificate.dual == pytest.approx(60.0)
+        assert not run.w.any()
+
+
+@pytest.mark.parametrize(
+    ("labels", "expected"),
+    [
+        ([4.0] * 30, "all rows have the label 4; training needs rows of two classes, add the other"),
+        (
+            [1.0, 2.0, 3.5] * 10,
+            "has 3 labels (1, 2, 3.5), but this solver takes two",
+        ),
+    ],
+)
+def test_other_than_two_labels_are_an_error(tmp_path, labels, expected):
+    X, _ = random_rows(n=30)
+    store = make_store(tmp_path, X, labels)
+    with Store(store) as source, pytest.raises(InputError) as error:
+        looped(source, solver="pegasos")
+    assert expected in str(error.value)
+    with pytest.raises(InputError) as error:
+        looped(Matrix(X, np.array(labels)), solver="pegasos")
+    assert expected in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({"C": 0.0}, "C=0: must be a finite number above 0"),
+        ({"C": -1.0}, "C=-1: must be"),
+        ({"C": math.nan}, "C=nan: must be"),
+        ({"C": math.inf}, "C=inf: must be"),
+        ({"lam": 0.0}, "lam=0: must be"),
+        ({"solver": "sgd"}, "solver sgd: unknown; choose one of dual-cd, pegasos"),
+        ({"loss": "l1"}, "loss=l1: unknown; choose one of hinge, squared-hinge"),
+        ({"partition": "x"}, "partition=x: choose one of redrawn, fixed"),
+        ({"order": "x"}, "order=x: choose one of"),
+        ({"schedule": "0"}, "schedule=0: expected"),
+        ({"schedule": "tol:0"}, "schedule=tol:0: expected"),
+        ({"schedule": "tol:nan"}, "schedule=tol:nan: expected"),
+        ({"schedule": "fast"}, "schedule=fast: expected"),
+        ({"bias": -1.0}, "bias=-1: must be"),
+        ({"tol": math.nan}, "tol=nan: must be"),
+        ({"solver": "pegasos", "batch": 0}, "batch=0: must be"),
+        ({"block_chunks": 0}, "block_chunks=0: must be"),
+        ({"max_outer": 0}, "max_outer=0: must be"),
+        ({"max_seconds": 0.0}, "max_seconds=0: must be"),
+        ({"seed": 2**63}, "seed=9223372036854775808: must be from"),
+        ({"batch": 2}, "batch: dual-cd has no use for it; it takes loss, C, lam, class_weight"),
+        ({"solver": "pegasos", "schedule": "tol:0.1"}, "pegasos has not"),
+        ({"class_weight": {2.0: 1.0}}, "class_weight=2=1: no row has this label; the labels are -1 and 1"),
+        ({"class_weight": {1.0: 0.0}}, "must be a finite number above 0"),
+        ({"class_weight": {1.0: math.nan}}, "must be a finite number above 0"),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused_by_name(rows, settings, expected):
+    with pytest.raises(InputError) as error:
+        looped(Matrix(*rows), **settings)
+    assert expected in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("X", "y", "expected"),
+    [
+        (np.zeros((0, 3)), np.zeros(0), "has no rows"),
+        (np.array([[1.0, np.nan]]), np.ones(1), "a value is not finite"),
+        (np.array([[1.0, np.inf]]), np.ones(1), "a value is not finite"),
+        (np.ones((2, 2)), np.array([1.0, np.inf]), "row 1 of y: the label inf is not a finite number"),
+        (np.ones((2, 2)), np.ones(3), "labels must be 2 finite numbers"),
+        (np.ones((2, 2)), np.array(["a", 2.0], dtype=object), "labels must be all numbers or all strings"),
+        (np.ones((2, 2)), np.array([{}, 2.0], dtype=object), "labels must be numbers or strings"),
+    ],
+)
+def test_a_matrix_that_cannot_be_trained_on_is_refused(X, y, expected):
+    with pytest.raises(InputError, match=expected):
+        Matrix(scipy.sparse.csr_matrix(X), y)
+
+
+def test_a_matrix_is_brought_to_canonical_form_without_touching_the_users():
+    """Duplicates are summed, zeros dropped, columns sorted; the user's arrays stay."""
+    data, columns = np.array([1.0, 2.0, 0.0, 3.0, 4.0]), np.array([3, 3, 1, 2, 0])
+    X = scipy.sparse.csr_matrix((data, columns, [0, 3, 5]), shape=(2, 4))
+    kept = X.data.copy(), X.indices.copy(), X.indptr.copy()
+    block = whole_block(X, np.array([1.0, 2.0]))
+    assert block.indptr.tolist() == [0, 1, 3]
+    assert block.indices.tolist() == [3, 0, 2]
+    assert block.values.tolist() == [3.0, 4.0, 3.0]
+    assert all(np.array_equal(a, b) for a, b in zip(kept, (X.data, X.indices, X.indptr), strict=True))
+    # integers are trained on as float64
+    assert whole_block(scipy.sparse.csr_matrix(np.array([[2, 0], [0, 3]])), np.arange(2)).values.dtype == np.float64
+
+
+# -- memory --------------------------------------------------------------------------------------------------------
+
+
+def test_too_little_memory_is_refused_with_the_need_before_reading(store):
+    for settings in ({}, {"solver": "pegasos"}, {"block_chunks": 5}):
+        with Store(store) as source:
+            with pytest.raises(
+                InputError, match=r"memory=0.007MB is too small: [0-9.]+MB are needed \(weights"
+            ) as error:
+                looped(source, memory=7_000, **settings)
+            assert source.cost.blocks == 0
+            need = float(str(error.value).split("small: ")[1].split("MB")[0])
+            # what was asked for is enough, or at least brings the next need to light
+            for _ in range(5):
+                try:
+                    looped(source, memory=int(need * 1.02e6) + 5000, **settings)
+                    break
+                except InputError as again:
+                    need = float(str(again).split("small: ")[1].split("MB")[0])
+            else:
+                pytest.fail("the need is never met")
+
+
+def test_the_plan_stays_within_the_budget_and_covers_the_arrays(store):
+    whole = train(store, max_outer=1, schedule="1").result.memory
+    budget = (sum(whole.values()) + whole["weights"] + whole["alpha"]) // 2
+    run = train(store, memory=budget, max_outer=2, schedule="1", tol=0.0)
+    assert not run.events[0]["resident"]
+    assert run.events[0]["blocks"] > 1
+    assert sum(run.result.memory.values()) <= budget
+    arenas = sum(arena.memory.nbytes for arena in run.loop.reader.arenas)
+    state = sum(array.nbytes for array in run.loop.state.values())
+    assert arenas + state <= sum(run.result.memory.values()) + 16
+
+
+# -- held-out rows -------------------------------------------------------------------------------------------------
+
+
+def test_held_out_accuracy_matches_features_by_id_and_labels_by_value(rows, tmp_path):
+    """The other store numbers its features otherwise, misses some and has some that are new."""
+    X, y = rows
+    store = make_store(tmp_path, X, y, chunk_nonzeros=256)
+    other, y_other = random_rows(n=90, d=55, seed=12, dtype=np.float32)
+    other = other.tolil()
+    other[:, :10] = 0.0
+    other = scipy.sparse.csr_matrix(other)
+    text = svmlight(other, np.where(y_other > 0, 1, -1)) + "9 1:1\n"  # a label that training does not know: wrong
+    valid = make_store(tmp_path, text, name="valid", chunk_nonzeros=128)
+    for bias in (0.0, 1.0):
+        run = train(store, valid=valid, bias=bias, schedule="1", max_outer=2, tol=0.0)
+        with Store(store) as source:
+            ids = source.feature_ids(0, source.n_features)
+        columns = np.zeros(55)
+        columns[ids - 1] = run.w[:-1]  # ids were written from 1
+        scores = np.where(other @ columns + bias * run.w[-1] > 0, 1, -1)
+        expected = (scores == y_other).sum() / 91
+        assert run.outer()[-1]["valid_accuracy"] == expected
+        assert 0.2 < expected < 1.0
+
+
+def test_held_out_rows_of_other_labels_are_refused(rows, tmp_path):
+    X, y = rows
+    store = make_store(tmp_path, X, y)
+    valid = make_store(tmp_path, X, np.where(y > 0, 5, 6), name="valid")
+    with Store(store) as source, Store(valid) as held_out, pytest.raises(InputError, match="no row labelled -1 or 1"):
+        looped(source, valid=held_out)

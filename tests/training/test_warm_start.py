@@ -1,0 +1,205 @@
+"""Beginning from another run's end: feasible, with w that of alpha, and to the same optimum as from nothing."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import reference
+from support.training_cases import Run, looped, make_store, opened, random_rows, rows_of_store, stop_after, train
+
+from blocksvm.base.errors import InputError
+from blocksvm.model.solver_state import open_state
+from blocksvm.store.reader import Store
+from blocksvm.training.checkpoint import save_result
+
+
+@pytest.fixture(scope="module")
+def rows():
+    return random_rows(n=200, d=30, seed=51)
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory, rows):
+    return make_store(tmp_path_factory.mktemp("store"), *rows, chunk_nonzeros=128, dtype="float64")
+
+
+def model_of(run: Run, store, path):
+    with Store(store) as source:
+        save_result(path, run.loop, run.result, source.feature_ids)
+    return path
+
+
+def start_of(store, warm_start, **settings):
+    """(w, alpha, sums) with which a warm start begins, as the first pass sees them."""
+    seen = {}
+    with opened(store) as source:
+        loop = looped(source, warm_start=warm_start, max_outer=1, schedule="1", **settings)
+        loop.allocate()
+        inner_pass = loop.plan.solver.inner_pass
+
+        def watch(*arguments):
+            if not seen:
+                seen.update({name: array.copy() for name, array in loop.state.items()})
+            return inner_pass(*arguments)
+
+        loop.plan.solver.inner_pass = watch
+        loop.run()
+    return seen
+
+
+PATHS = [
+    ({"C": 0.5}, {"C": 1.0}),
+    ({"C": 1.0}, {"C": 0.5}),
+    ({"C": 0.5}, {"C": 0.5}),
+    ({"C": 0.5, "loss": "hinge"}, {"C": 0.5, "loss": "squared-hinge"}),
+    ({"C": 0.5, "loss": "squared-hinge"}, {"C": 0.5, "loss": "hinge"}),
+    ({"C": 0.5, "loss": "squared-hinge"}, {"C": 5.0, "loss": "squared-hinge"}),
+    ({"C": 0.5}, {"C": 0.5, "class_weight": {1.0: 3.0}, "bias": 0.5}),
+    ({"C": 0.5, "class_weight": {1.0: 3.0}}, {"C": 0.5}),
+    ({"C": 0.5, "class_weight": {1.0: 30.0}}, {"C": 0.5, "class_weight": {1.0: 30.0}}),
+]
+
+
+@pytest.mark.parametrize("blocks", [None, 3])
+@pytest.mark.parametrize(("before", "after"), PATHS)
+def test_a_warm_start_is_feasible_and_leads_to_the_same_optimum(store, tmp_path, before, after, blocks):
+    X, y, _ = rows_of_store(store)
+    C, bias = after["C"], after.get("bias", 0.0)
+    C_rows = np.where(y > 0, C * after.get("class_weight", {}).get(1.0, 1.0), C)
+    loss = after.get("loss", "hinge")
+    Xb = reference.with_bias(X, bias)
+    first = train(store, schedule="10", tol=1e-3, **before)
+    model = model_of(first, store, tmp_path / "first.h5")
+    start = start_of(store, model, block_chunks=blocks, **after)
+    alpha, w = start["alpha"], start["w"]
+    assert alpha.any()
+    assert alpha.min() >= 0.0
+    assert (alpha <= reference.box(loss, C_rows)[0]).all()
+    np.testing.assert_allclose(w, reference.weights_of(Xb, y, alpha), rtol=1e-10, atol=1e-12)
+    dual = reference.dual(Xb, y, alpha, C_rows, loss)
+    assert -start["sums"][0] - 0.5 * w @ w == pytest.approx(dual, rel=1e-10)
+    # no multiple of this alpha inside the box is better
+    for factor in (0.9, 0.99, 1.01, 1.1):
+        if (factor * alpha <= reference.box(loss, C_rows)[0]).all():
+            assert reference.dual(Xb, y, factor * alpha, C_rows, loss) <= dual * (1 + 1e-12)
+    cold = train(store, schedule="10", tol=1e-5, block_chunks=blocks, **after)
+    warm = train(store, schedule="10", tol=1e-5, block_chunks=blocks, warm_start=model, **after)
+    assert cold.result.status == warm.result.status == "converged"
+    assert warm.result.certificate.primal == pytest.approx(cold.result.certificate.primal, rel=2e-5)
+    assert dual > 0.0
+    if before == after:
+        assert dual > (1 - 2e-3) * cold.result.certificate.primal, "the optimum itself is where it starts"
+
+
+def test_a_warm_start_saves_work(store, tmp_path):
+    settings = {"schedule": "1", "tol": 1e-4, "block_chunks": 3}
+    model = model_of(train(store, C=1.0, **settings), store, tmp_path / "model.h5")
+    warm = train(store, C=1.1, warm_start=model, **settings)
+    cold = train(store, C=1.1, **settings)
+    # the gap is certified at a few iterations only, so the dual is what tells
+    after = [[e["dual_estimate"] for e in run.events if e["event"] == "outer"] for run in (warm, cold)]
+    best = cold.result.certificate.dual
+    needed = [next(k for k, dual in enumerate(duals) if dual >= best * (1 - 1e-4)) for duals in after]
+    assert needed[0] < needed[1]
+
+
+@pytest.mark.parametrize("solver", ["dual-cd", "pegasos"])
+def test_a_checkpoint_is_a_start_too(store, tmp_path, solver):
+    checkpoint = tmp_path / "run.ckpt"
+    settings = {"solver": solver, "schedule": "2", "block_chunks": 3}
+    train(store, checkpoint=checkpoint, stop=stop_after(9), **settings)
+    start = start_of(store, checkpoint, solver=solver)
+    if solver == "dual-cd":
+        saved = np.empty(200)
+        open_state(checkpoint).load("dual-cd", "alpha", saved)
+        assert saved.any()
+        ratio = start["alpha"][saved > 0] / saved[saved > 0]
+        assert np.ptp(ratio) < 1e-12, "all of alpha is scaled by one factor"
+    else:
+        v, scalars = np.empty(31), np.empty(6)
+        open_state(checkpoint).load("pegasos", "v", v)
+        open_state(checkpoint).load("pegasos", "scalars", scalars)
+        np.testing.assert_allclose(start["scalars"][0] * start["v"], scalars[0] * v, rtol=1e-12)
+        assert start["scalars"][1] == pytest.approx(start["v"] @ start["v"], rel=1e-12)
+
+
+@pytest.mark.parametrize("batch", [1, 7])
+@pytest.mark.parametrize("source", ["dual-cd", "pegasos"])
+def test_pegasos_starts_from_a_model(store, tmp_path, source, batch):
+    """From the weights saved; t goes on, and is the number of a step."""
+    first = train(store, solver=source, schedule="1", max_outer=30, tol=0.0, C=0.5)
+    model = model_of(first, store, tmp_path / "model.h5")
+    start = start_of(store, model, solver="pegasos", batch=batch, C=0.5)
+    assert np.array_equal(start["scalars"][0] * start["v"], first.w)
+    steps = 30 * 200 if source == "pegasos" else -(-200 // batch)
+    assert start["scalars"][2] == steps + 1
+    settings = {"solver": "pegasos", "schedule": "1", "max_outer": 1, "tol": 0.0, "C": 0.5, "batch": batch}
+    warm = train(store, warm_start=model, **settings).result.certificate.primal
+    cold = train(store, **settings).result.certificate.primal
+    assert warm < cold
+
+
+def test_each_dual_variable_is_clipped_at_its_own_bound(store, tmp_path):
+    """Not at that of the smaller class; rows at their bounds stay there at another C."""
+    before = {"C": 0.5, "class_weight": {1.0: 30.0}}
+    first = train(store, schedule="10", tol=1e-3, **before)
+    model = model_of(first, store, tmp_path / "first.h5")
+    start = start_of(store, model, **(before | {"C": 0.25}))
+    _, y, _ = rows_of_store(store)
+    bound = np.where(y > 0, 15.0, 0.5)
+    at_bound = first.alpha == bound
+    assert at_bound[y < 0].any()
+    assert (first.alpha[y > 0] > 0.5).any()
+    np.testing.assert_array_equal(start["alpha"] <= 0.5 * bound, True)
+    np.testing.assert_allclose(start["alpha"], 0.5 * first.alpha * (start["alpha"].max() / (0.5 * first.alpha.max())))
+    assert start["alpha"][y > 0].max() > 0.5
+
+
+def test_pegasos_takes_no_other_solvers_scalars_for_its_own(store, tmp_path):
+    learner = model_of(train(store, solver="arow", max_outer=2), store, tmp_path / "arow.h5")
+    start = start_of(store, learner, solver="pegasos")
+    assert start["scalars"][0] == 1.0
+    assert start["scalars"][2] == 201.0, "t is that after one pass over the rows"
+
+
+@pytest.mark.parametrize("blocks", [None, 3])
+def test_the_first_reading_tells_how_much_is_left(store, tmp_path, blocks):
+    """It makes one pass a visit, and where little is left the run ends soon; resumed in the middle of it, too."""
+    settings = {"tol": 1e-5, "loss": "squared-hinge", "working_set": "none", "block_chunks": blocks}
+    first = train(store, C=1.0, **settings)
+    model = model_of(first, store, tmp_path / "model.h5")
+    again = train(store, C=1.0, warm_start=model, **settings)
+    n = again.events[0]["blocks"]
+    assert again.result.status == "converged" and again.result.passes[:n] == [1] * n
+    assert 3 * sum(again.result.passes) < sum(first.result.passes)
+    other = train(store, C=2.0, warm_start=model, **settings)
+    assert other.result.passes[:n] == [1] * n
+    for stop in (1, 2, 4):
+        checkpoint = tmp_path / f"{stop}.ckpt"
+        train(store, C=2.0, warm_start=model, checkpoint=checkpoint, stop=stop_after(stop), **settings)
+        resumed = train(store, C=2.0, warm_start=model, checkpoint=checkpoint, resume=True, **settings)
+        assert resumed.same(other) and resumed.result.passes == other.result.passes
+
+
+def test_what_cannot_be_a_start_is_refused(store, rows, tmp_path):
+    X, y = rows
+    pegasos = model_of(train(store, solver="pegasos", max_outer=1), store, tmp_path / "pegasos.h5")
+    with pytest.raises(InputError, match="holds no dual variables; dual-cd starts from a model or checkpoint of dual"):
+        train(store, warm_start=pegasos)
+    other = make_store(tmp_path, X * 0.5, y, name="other", dtype="float64")
+    with pytest.raises(InputError, match="belongs to another store than"):
+        train(other, warm_start=pegasos, solver="pegasos")
+    with pytest.raises(InputError, match="is a store, but a model or checkpoint is wanted here"):
+        train(store, warm_start=store)
+    with pytest.raises(InputError, match="no such file"):
+        train(store, warm_start=tmp_path / "missing.h5")
+
+
+def test_a_warm_started_run_is_resumed_like_any_other(store, tmp_path):
+    model = model_of(train(store, C=2.0, max_outer=3), store, tmp_path / "model.h5")
+    settings = {"schedule": "2", "block_chunks": 3, "max_outer": 3, "tol": 0.0, "warm_start": model}
+    whole = train(store, **settings)
+    checkpoint = tmp_path / "run.ckpt"
+    for k in (1, 4, 9):
+        train(store, checkpoint=checkpoint, stop=stop_after(k), **settings)
+        assert train(store, checkpoint=checkpoint, resume=True, **settings).same(whole)

@@ -1,0 +1,473 @@
+"""The working set: which rows are in it, that they are the rows, and that nothing but the number of readings depends on
+it."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import reference
+import reference_losses
+from hypothesis import given, settings, strategies
+from scipy import sparse
+from support.training_cases import Run, SlowMatrix, make_store, random_rows, run_in_process, stop_after, train, visit_of
+
+from blocksvm.base.errors import InputError
+from blocksvm.commands.train import main as train_main
+from blocksvm.kernels.loss_placeholders import NEAR
+from blocksvm.model.trace import earlier_run
+from blocksvm.solvers.dual_cd import DualCD
+from blocksvm.solvers.solver import SHARE, Task
+from blocksvm.sources.matrix import Matrix
+from blocksvm.store.reader import open_store
+from blocksvm.training.fit import fit
+from blocksvm.training.schedule import LEAST_READ, MOST_PASSES
+from blocksvm.training.working_set import KEPT, LOWERED, WorkingSet, largest_first
+
+LOSSES = ("hinge", "squared-hinge", "logistic")
+CHUNK_ROWS = np.arange(0, 160, 8)
+
+
+@pytest.fixture(scope="module")
+def rows():
+    return random_rows(n=160, d=30, seed=12)
+
+
+# -- shares of the gap ---------------------------------------------------------------------------------------------
+
+
+def solver_with_set(source, loss: str, **given) -> DualCD:
+    return DualCD(Task({"loss": loss, **given}, source, working_set=True))
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_shares_of_the_gap_are_the_terms_of_its_sum(rows, loss):
+    X, y = rows
+    rng = np.random.default_rng(3)
+    weights = rng.integers(0, 3, len(y)) / 2.0
+    source = Matrix(X, y, weights=weights)
+    solver = solver_with_set(source, loss, C=1.5)
+    block = source.read_block(np.array([0]), None)
+    C = 1.5 * weights
+    alpha = rng.uniform(size=len(y)) * C
+    if loss != "logistic":
+        alpha[rng.uniform(size=len(y)) < 0.3] = 0.0
+        at_bound = rng.uniform(size=len(y)) < 0.3
+        alpha[at_bound] = C[at_bound]
+    z = X @ (X.T @ (alpha * y))
+    state = {"alpha": alpha, "rest": np.ones(len(y), np.uint8), "pauses": np.ones(len(y), np.uint8)}
+    share = np.empty(len(y))
+    solver.shares(block, z, state, share)
+    expected = reference_losses.shares_of_gap(loss, z, y, alpha, C, NEAR)
+    np.testing.assert_allclose(share, expected, rtol=1e-9, atol=1e-12)
+    assert np.array_equal(share < 0.0, expected < 0.0)
+    # a row that can move is at rest no longer, the others are where they were
+    assert np.array_equal(state["rest"] == 0, expected >= 0.0)
+    if loss == "logistic":
+        assert (share[C > 0] >= 0.0).all()
+    else:
+        assert 0 < np.count_nonzero(share < 0.0) < len(y)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_a_visit_tells_each_share_as_it_was_before_the_rows_own_step(rows, loss):
+    X, y = rows
+    source = Matrix(X, y)
+    solver = solver_with_set(source, loss)
+    block = source.read_block(np.array([0]), None)
+    n = len(y)
+    state = {a.name: np.zeros(a.shape(X.shape[1], n), a.dtype) for a in solver.state_arrays}
+    for _ in range(3):
+        visit = visit_of(solver, n)
+        for i in range(n):
+            z, a = X[i] @ state["w"][:-1], state["alpha"][i]
+            expected = reference_losses.shares_of_gap(loss, z, y[i], a, 1.0, NEAR)
+            result = solver.inner_pass(block, state, visit, np.array([i], np.int32))
+            assert visit.arrays[SHARE][i] == pytest.approx(expected[0], rel=1e-8, abs=1e-12)
+            assert result.seen == max(0.0, visit.arrays[SHARE][i])
+
+
+def test_the_gain_of_a_pass_is_what_it_adds_to_the_dual(rows):
+    X, y = rows
+    source = Matrix(X, y)
+    for loss in ("hinge", "squared-hinge"):
+        solver = solver_with_set(source, loss)
+        block = source.read_block(np.array([0]), None)
+        n = len(y)
+        state = {a.name: np.zeros(a.shape(X.shape[1], n), a.dtype) for a in solver.state_arrays}
+        before = 0.0
+        for seed in range(4):
+            visit = visit_of(solver, n)
+            order = np.random.default_rng(seed).permutation(n).astype(np.int32)
+            gain = solver.inner_pass(block, state, visit, order).gain
+            after = reference.dual(X, y, state["alpha"], np.ones(n), loss)
+            assert gain == pytest.approx(after - before, rel=1e-9, abs=1e-10)
+            before = after
+
+
+# -- which rows ----------------------------------------------------------------------------------------------------
+
+
+@settings(deadline=None, max_examples=60)
+@given(strategies.integers(0, 2**32 - 1))
+def test_the_largest_shares_come_first(seed):
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(1, 40))
+    share = rng.choice([0.0, 1e-290, 0.5, 1.0, rng.uniform(), 1e5], n)
+    sizes, number = rng.integers(0, 9, n), rng.permutation(n)
+    most = float(rng.integers(0, 80))
+    chosen, least = largest_first(share, sizes, number, most)
+    expected, filled = [], 0
+    for i in sorted(range(n), key=lambda i: (-share[i], number[i])):
+        filled += sizes[i]
+        if filled > most:
+            break
+        expected.append(i)
+    assert sorted(np.flatnonzero(chosen)) == sorted(expected)
+    assert least == (share[expected].min() if expected else np.inf)
+
+
+class PlainSet:
+    """What ``WorkingSet`` does, with a dictionary: {row number: share} of the members."""
+
+    def __init__(self, sizes, room, slots):
+        self.sizes, self.room, self.slots = sizes, room, slots
+        self.least, self.members = 0.0, {}
+        self.seen = self.left_out = 0.0
+
+    def begin_reading(self, anew):
+        self.least *= LOWERED
+        self.seen = self.left_out = 0.0
+        if anew:
+            self.members = {}
+
+    def offer(self, numbers, share):
+        shares = dict(zip(numbers, share, strict=True))
+        self.seen += sum(max(s, 0.0) for s in shares.values())
+        self.left_out += sum(max(s, 0.0) for s in shares.values() if s < self.least)
+        both = {i: shares.get(i, s) for i, s in self.members.items()} | shares
+        both = {i: s for i, s in both.items() if i not in shares or s >= self.least}
+        if len(both) > self.slots or sum(self.sizes[i] for i in both) > self.room:
+            first = sorted(both, key=lambda i: (-max(both[i], 0.0), i))
+            sizes = np.cumsum([self.sizes[i] for i in first])
+            kept = first[: min(int(np.count_nonzero(sizes <= KEPT * self.room)), int(KEPT * self.slots))]
+            self.left_out += sum(max(both[i], 0.0) for i in first[len(kept) :])
+            self.least = max(self.least, min((max(both[i], 0.0) for i in kept), default=np.inf))
+            both = {i: both[i] for i in kept}
+        self.members = both
+
+
+@settings(deadline=None, max_examples=40)
+@given(strategies.integers(0, 2**32 - 1))
+def test_members_are_those_of_the_plain_rule_and_hold_the_rows(seed):
+    rng = np.random.default_rng(seed)
+    X, y = random_rows(n=60, d=20, seed=seed % 1000, ones=bool(rng.integers(2)))
+    weights = rng.uniform(1.0, 2.0, 60) if rng.integers(2) else None
+    X = X.astype(rng.choice([np.float32, np.float64]))
+    source = Matrix(X, y, chunk_rows=np.arange(0, 60, 5), weights=weights)
+    n_bytes = int(rng.integers(1200, 9000))
+    ours = WorkingSet(source, n_bytes)
+    arrays = [a for a in vars(ours).values() if isinstance(a, np.ndarray)] + [
+        a for a in (getattr(ours.held, name) for name in ours.held.__slots__) if isinstance(a, np.ndarray)
+    ]
+    assert sum({id(a): a.nbytes for a in arrays}.values()) <= max(n_bytes, 1200)
+    sizes = np.diff(X.indptr)
+    plain = PlainSet(sizes, ours.room, len(ours.member))
+    for _ in range(4):
+        anew = bool(rng.integers(2))
+        ours.begin_reading(anew)
+        plain.begin_reading(anew)
+        for chunks in np.split(rng.permutation(12), 4):
+            block = source.read_block(chunks, None)
+            share = rng.choice([-1.0, 0.0, 1e-290, rng.uniform(), 1.0, 3.0], block.n_samples)
+            ours.offer(block, share)
+            plain.offer(block.rows.tolist(), share.tolist())
+            held = ours.block
+            assert sorted(held.rows[ours.members].tolist()) == sorted(plain.members)
+            assert ours.n_nonzeros == sum(sizes[i] for i in plain.members)
+            assert ours.seen == pytest.approx(plain.seen)
+            assert ours.left_out == pytest.approx(plain.left_out)
+            for slot in ours.members.tolist():
+                row = int(held.rows[slot])
+                span, own = slice(*held.indptr[slot : slot + 2]), slice(*X.indptr[row : row + 2])
+                assert ours.share[slot] == plain.members[row]
+                assert np.array_equal(held.indices[span], X.indices[own])
+                assert held.values is None or np.array_equal(held.values[span], X.data[own])
+                assert (held.y[slot], held.sq_norms[slot]) == (source.y[row], source.sq_norms[row])
+                assert weights is None or held.weights[slot] == weights[row]
+            if rng.integers(4) == 0:  # saved, and the same rows again in the same slots
+                saved = {name: array.copy() for name, array in ours.saved().items()}
+                again = WorkingSet(source, n_bytes)
+                again.restore(saved, (source.read_block(np.array([k]), None) for k in range(12)))
+                assert all(np.array_equal(array, again.saved()[name]) for name, array in saved.items())
+                assert np.array_equal(again.members, ours.members)
+                assert np.array_equal(again.block.indices, held.indices)
+                ours = again
+        ours.end_reading()
+
+
+@settings(deadline=None, max_examples=30)
+@given(strategies.integers(0, 2**32 - 1))
+def test_a_set_that_is_chosen_anew_is_the_same_if_the_reading_was_broken_off(seed):
+    """The same rows in the same slots, so that passes over them have the same order."""
+    rng = np.random.default_rng(seed)
+    source = Matrix(*random_rows(n=60, d=20, seed=seed % 1000), chunk_rows=np.arange(0, 60, 5))
+    n_bytes = int(rng.integers(1200, 6000))
+    made = WorkingSet(source, n_bytes)
+    blocks = [source.read_block(np.array([k]), None) for k in range(12)]
+    shares = rng.choice([-1.0, 0.0, 0.5, 1.0, 3.0], (4, 60))
+
+    def read(anew: bool, share, n_blocks: int):
+        made.begin_reading(anew)
+        for block in blocks[:n_blocks]:
+            made.offer(block, share[block.rows])
+
+    for share in shares[:3]:
+        read(False, share, 12)
+    before = {name: array.copy() for name, array in made.saved().items()}
+    read(True, shares[3], 12)
+    wanted = {name: array.copy() for name, array in made.saved().items()}
+    for stopped in range(1, 13):
+        made = WorkingSet(source, n_bytes)
+        made.restore(before, iter(blocks))
+        read(True, shares[3], stopped)
+        read(True, shares[3], 12)
+        assert all(np.array_equal(array, wanted[name]) for name, array in made.saved().items())
+
+
+def test_a_saved_set_of_other_rows_is_refused(rows):
+    source = Matrix(*rows, chunk_rows=CHUNK_ROWS)
+    made = WorkingSet(source, 20_000)
+    made.begin_reading(anew=False)
+    blocks = [source.read_block(np.array([k]), None) for k in range(len(CHUNK_ROWS))]
+    for block in blocks:
+        made.offer(block, np.arange(block.n_samples, dtype=float))
+    saved = made.saved()
+    assert len(saved["rows"]) > 10
+    first = saved["rows"][:1]
+    for name, wrong in [
+        ("rows", saved["rows"] + 1000), ("rows", np.append(saved["rows"][:-1], first)),
+        ("lengths", saved["lengths"] + 1), ("lengths", -saved["lengths"]), ("share", saved["share"][1:]),
+        ("member", saved["member"][1:]), ("sums", np.zeros(2)),
+    ]:  # fmt: skip
+        with pytest.raises(InputError, match="the checkpoint's working set"):
+            WorkingSet(source, 20_000).restore(saved | {name: np.ascontiguousarray(wrong)}, iter(blocks))
+    for missing in saved:
+        without = {name: array for name, array in saved.items() if name != missing}
+        with pytest.raises(InputError, match="the checkpoint's working set"):
+            WorkingSet(source, 20_000).restore(without, iter(blocks))
+    with pytest.raises(InputError, match="the checkpoint's working set"):
+        WorkingSet(source, 20_000).restore(saved, iter(blocks[1:]))
+
+
+# -- runs ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize(
+    "more",
+    [
+        {}, {"working_set": "0.3"}, {"partition": "fixed"}, {"order": "stored"},
+        {"bias": 0.7, "class_weight": "balanced"}, {"schedule": "tol:0.1"}, {"schedule": "overlap"},
+        {"schedule": "auto"}, {"block_chunks": None},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_the_optimum_is_that_without_a_set(rows, loss, more):
+    X, y = rows
+    weights = np.random.default_rng(1).integers(1, 4, len(y)) / 2.0
+    options = {"loss": loss, "tol": 1e-5, "schedule": "2", "block_chunks": 4, "memory": 60_000} | more
+    if options["block_chunks"] is None:
+        options["memory"] = 10**8
+    run = train(Matrix(X, y, chunk_rows=CHUNK_ROWS, weights=weights), **options)
+    none = train(Matrix(X, y, chunk_rows=CHUNK_ROWS, weights=weights), **options | {"working_set": "none"})
+    assert run.result.status == "converged"
+    # both certify the one optimum (without a set, fixed blocks do not reach the tolerance within the default limit)
+    found, other = run.result.certificate, none.result.certificate
+    assert other.rel_gap < 1e-3
+    assert other.dual <= found.primal * (1 + 1e-12)
+    assert found.dual <= other.primal * (1 + 1e-12)
+    assert run.events[0]["resident"] == (options["block_chunks"] is None)
+    assert any(event["set_rows"] for event in run.outer())
+    assert all(event["set_rows"] is None and not event["set_passes"] for event in none.outer())
+    bias = options.get("bias", 0.0)
+    C = weights * np.where(y > 0, *_balanced(y, weights)) if "class_weight" in more else weights
+    P = reference.primal(reference.with_bias(X, bias), y, run.w, C, loss) if loss != "logistic" else None
+    assert P is None or P == pytest.approx(run.result.certificate.primal, rel=1e-9)
+
+
+def _balanced(y, weights):
+    positive, negative = weights[y > 0].sum(), weights[y < 0].sum()
+    return (positive + negative) / (2.0 * positive), (positive + negative) / (2.0 * negative)
+
+
+def easy_rows():
+    """Most rows lie far from the plane: after a few readings they do not move."""
+    rng = np.random.default_rng(7)
+    X, _ = random_rows(n=600, d=60, density=0.3, seed=7, zero_rows=0)
+    y = np.where(X @ rng.normal(size=60) > 0.0, 1.0, -1.0)
+    return X, y
+
+
+def test_it_saves_readings(rows):
+    X, y = easy_rows()
+    source = Matrix(X, y, chunk_rows=np.arange(0, 600, 10))
+    options = {"block_chunks": 6, "schedule": "1", "tol": 1e-3, "C": 1.0}
+    with_set, without = train(source, **options), train(source, **options, working_set="none")
+    assert with_set.result.status == without.result.status == "converged"
+    assert 3 * with_set.result.outer < without.result.outer
+    event = with_set.outer()[-1]
+    assert 0 < event["set_rows"] < 600
+    assert 0 < event["set_nonzeros"] < X.nnz
+    assert 0.0 < event["set_share"] <= 1.0
+    # by counts alone: at most one pass between two blocks, more behind the last one and where the set was chosen anew
+    for event in with_set.outer():
+        blocks, passes = event["blocks"], event["set_passes"]
+        assert blocks <= len(passes) <= blocks + event["certificates"]
+        assert set(passes[: blocks - 1]) <= {0, 1}
+        assert max(passes) <= MOST_PASSES
+
+
+@pytest.mark.parametrize("schedule", ["auto", "overlap"])
+def test_tiny_blocks_do_not_multiply_the_passes(schedule):
+    """The set is passed over after some blocks that come to half of its nonzeros, however many these are."""
+    X, y = easy_rows()
+    source = SlowMatrix(X, y, chunk_rows=np.arange(0, 600, 5), seconds=0.0003)
+    settings = {"block_chunks": 1, "working_set": "0.5", "memory": 10**8, "tol": 0.0, "max_outer": 3, "C": 10.0}
+    run = train(source, schedule=schedule, **settings)
+    tiny = 0
+    for event in run.outer()[1:]:  # the set is full
+        after = sum(passes > 0 for passes in event["set_passes"][: event["blocks"] - 1])
+        assert 0 < after * LEAST_READ * event["set_nonzeros"] <= 1.5 * X.nnz
+        tiny += event["nnz_visited"] / event["blocks"] < 0.5 * LEAST_READ * event["set_nonzeros"]
+    assert tiny, "blocks are far smaller than the set"
+
+
+def test_in_memory_its_rows_are_copied_where_there_is_room():
+    X, y = easy_rows()
+    options = {"schedule": "1", "tol": 1e-4, "max_outer": 9}
+    ample = train(Matrix(X, y), memory=10**8, **options)
+    counted = ample.result.memory
+    tight = train(Matrix(X, y), memory=sum(counted.values()) - counted["working set"], **options)
+    assert ample.events[0]["resident"] and tight.events[0]["resident"]
+    assert any(event["set_rows"] and sum(event["set_passes"]) for event in ample.outer())
+    assert max(event["set_nonzeros"] for event in ample.outer()) <= 0.25 * X.nnz
+    assert counted["working set"] > 0
+    assert tight.loop.working_set is None and "working set" not in tight.result.memory
+
+
+def test_blocks_with_a_set_are_better_than_all_rows_without_one():
+    """A little less memory than all rows and a set need, and blocks of them: the rows are read again, but the set is
+    there."""
+    X = sparse.random(4_000, 60, density=0.2, random_state=1, format="csr")
+    y = np.where(X @ np.ones(60) > 6.0, 1.0, -1.0)
+    ample = train(Matrix(X, y), memory=10**8, tol=1e-2, max_outer=9)
+    needed = sum(ample.result.memory.values())
+    less = train(Matrix(X, y), memory=needed - 1000, tol=1e-2, max_outer=9)
+    assert ample.events[0]["resident"] and len(ample.loop.plan.source.chunks) > 4
+    assert not less.events[0]["resident"] and less.loop.working_set is not None
+    assert sum(less.result.memory.values()) < needed
+
+
+def test_a_certificate_that_fails_chooses_the_set_anew_and_is_resumed(tmp_path):
+    X, y = easy_rows()
+    source = Matrix(X, y, chunk_rows=np.arange(0, 600, 10))
+    options = {"block_chunks": 6, "schedule": "1", "tol": 1e-4, "C": 10.0}
+    whole = train(source, **options)
+    failed = [e for e in whole.events if e["event"] == "certificate" and not e["rel_gap"] <= 1e-4]
+    assert failed and all(event["share"] == 1.0 for event in failed), "with a set every one is whole"
+    for event in whole.outer():
+        made = sum(e["event"] == "certificate" and e["outer"] == event["outer"] for e in whole.events)
+        assert event["certificates"] == event["certificate_share"] == made if made else not event["certificates"]
+    asked = 0
+    checkpoint = tmp_path / "run.ckpt"
+    for polls in range(1, 400, 21):
+        first = train(source, checkpoint=checkpoint, stop=stop_after(polls), **options)
+        if first.result.status != "interrupted":
+            break
+        second = train(source, checkpoint=checkpoint, resume=True, **options)
+        assert second.same(whole), f"stopped at question {polls}"
+        assert second.result.certificate == whole.result.certificate
+        assert second.result.set_passes == whole.result.set_passes
+        asked += 1
+    assert asked > 5
+
+
+@pytest.mark.parametrize("block_chunks", [6, None])
+def test_a_run_by_the_clock_replays_bit_by_bit(tmp_path, block_chunks):
+    X, y = easy_rows()
+    source = Matrix(X, y, chunk_rows=np.arange(0, 600, 10))
+    options = {"block_chunks": block_chunks, "tol": 1e-5, "C": 10.0}
+    run = train(source, schedule="auto", **options)
+    assert sum(run.result.set_passes) > 0
+    again = train(source, schedule="auto", replay=(run.result.passes, run.result.set_passes), **options)
+    assert again.same(run)
+    assert again.result.certificate == run.result.certificate
+
+
+def test_a_prior_and_a_warm_start(tmp_path, rows):
+    store = make_store(tmp_path, *rows, chunk_nonzeros=128)
+    with open_store(store) as source:
+        fit(source, C=0.1, tol=1e-6).save(tmp_path / "m.h5")
+    options = {"block_chunks": 3, "tol": 1e-5, "schedule": "1", "loss": "squared-hinge"}
+    for more in ({"prior": tmp_path / "m.h5"}, {"warm_start": tmp_path / "m.h5"}):
+        run, none = train(store, **options, **more), train(store, **options, **more, working_set="none")
+        assert run.result.status == "converged"
+        assert run.result.certificate.primal == pytest.approx(none.result.certificate.primal, rel=2e-5)
+
+
+def test_what_the_setting_takes(capsys, tmp_path, rows):
+    store = make_store(tmp_path, *rows)
+    for wrong in ("some", "0", "1", "-0.5", "nan"):
+        code, _, err = run_in_process(capsys, train_main, store, tmp_path / "m.h5", "--working-set", wrong)
+        assert code == 2
+        assert err.splitlines()[-1].endswith(
+            f"--working-set {wrong}: expected auto, none, or a share of the memory between 0 and 1"
+        )
+    code, _, err = run_in_process(
+        capsys, train_main, store, tmp_path / "m.h5", "--solver", "pegasos", "--working-set", "0.2"
+    )
+    assert code == 2
+    assert "--working-set: pegasos has no use for it" in err
+    assert train(store, solver="pegasos", working_set="auto", max_outer=2).result.set_passes == []
+
+
+def test_a_replay_of_another_set_is_refused(tmp_path, rows):
+    source = Matrix(*rows, chunk_rows=CHUNK_ROWS)
+    run = train(source, block_chunks=4, schedule="2", max_outer=2)
+    trace = tmp_path / "t.jsonl"
+    trace.write_text("".join(json.dumps(e) + "\n" for e in run.events if e["event"] in ("start", "outer", "end")))
+    found = earlier_run(trace)
+    found.check(run.loop.plan)
+    none = train(source, block_chunks=4, schedule="2", max_outer=2, working_set="none")
+    with pytest.raises(InputError, match="working_set auto, not none; replay it with the same"):
+        found.check(none.loop.plan)
+    # a trace of before there were working sets is of a run without
+    older = [e for e in map(json.loads, trace.read_text().splitlines())]
+    del older[0]["working_set"], older[0]["set_bytes"], older[-1]["set_passes"]
+    trace.write_text("".join(json.dumps(e) + "\n" for e in older))
+    with pytest.raises(InputError, match="working_set none, not auto; replay it with the same"):
+        earlier_run(trace).check(run.loop.plan)
+
+
+def test_the_table_shows_it(capsys, tmp_path):
+    X, y = easy_rows()
+    store = make_store(tmp_path, X, y, chunk_nonzeros=128)
+    code, _, err = run_in_process(
+        capsys, train_main, store, tmp_path / "m.h5", "--block-chunks", "6", "--schedule", "1", "-C", "10"
+    )
+    assert code == 0
+    head, *lines = [line for line in err.splitlines() if line.startswith(("outer", "    "))]
+    assert "set set-gap set-passes    read" in head
+    assert all("%" in line for line in lines)
+
+
+def test_runs_with_a_set_are_the_same_twice(rows):
+    runs: list[Run] = [
+        train(Matrix(*rows, chunk_rows=CHUNK_ROWS), block_chunks=4, schedule="3", max_outer=4, tol=0.0, seed=5)
+        for _ in range(2)
+    ]
+    assert runs[0].same(runs[1])
+    other = train(Matrix(*rows, chunk_rows=CHUNK_ROWS), block_chunks=4, schedule="3", max_outer=4, tol=0.0, seed=6)
+    assert not runs[0].same(other)

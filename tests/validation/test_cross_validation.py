@@ -1,0 +1,392 @@
+"""Cross-validation: each problem is that of its fold's training rows, and each row is scored by who has not seen it."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import json
+import weakref
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import pytest
+import reference
+from support.class_cases import classes
+from support.fold_cases import GIVEN, PATH, N, dense, looped
+from support.training_cases import (
+    command,
+    make_store,
+    random_rows,
+    run_in_process,
+    stop_after,
+    train,
+)
+
+from blocksvm.base.errors import InputError
+from blocksvm.commands.cv import main as cv_main
+from blocksvm.model.model_file import load_model
+from blocksvm.solvers.dual_methods import METHOD
+from blocksvm.sources.matrix import Matrix
+from blocksvm.store.reader import open_store
+from blocksvm.training.checkpoint import Checkpoint
+from blocksvm.training.loop import OuterLoop
+from blocksvm.training.plan import Plan
+from blocksvm.training.train_settings import TrainSettings
+from blocksvm.validation.cross import PathCheckpoint, cross_validate
+from blocksvm.validation.folds import folds_of
+from blocksvm.validation.held_out_problems import HeldOutCD
+
+CHUNKS = np.arange(0, N, 20)
+
+
+@pytest.fixture(scope="module")
+def rows():
+    return random_rows(n=N, d=15, seed=11)
+
+
+# -- folds ------------------------------------------------------------------------------------------------------------
+
+
+def test_folds_are_drawn_by_the_rows_numbers(rows, tmp_path):
+    """However a store is shuffled and cut into chunks, and whatever is in memory; other seeds draw others."""
+    X, y = rows
+    expected = folds_of(Matrix(X, y), 5, 3).of_rows
+    assert np.bincount(expected, minlength=5).min() > N / 5 / 2
+    for number, more in enumerate(({"chunk_nonzeros": 64}, {"chunk_nonzeros": 256, "seed": 9})):
+        with open_store(make_store(tmp_path, X, y, name=f"s{number}", **more)) as store:
+            own = folds_of(store, 5, 3).of_rows
+            numbers = np.concatenate([store.read_rows(k)["source"] for k in range(len(store.chunks))])
+        np.testing.assert_array_equal(own, expected[numbers])
+    assert (folds_of(Matrix(X, y), 5, 4).of_rows != expected).mean() > 0.5
+
+
+def test_rows_of_a_group_are_held_out_together(rows, tmp_path):
+    X, y = rows
+    names = [f"  author {i % 23}\r" if i % 2 else f"author {i % 23}" for i in range(N)]
+    (tmp_path / "groups.txt").write_text("\n".join(names) + "\n")
+    with open_store(make_store(tmp_path, X, y, chunk_nonzeros=64)) as store:
+        own = folds_of(store, 4, 0, str(tmp_path / "groups.txt")).of_rows
+        numbers = np.concatenate([store.read_rows(k)["source"] for k in range(len(store.chunks))])
+    for group in range(23):
+        assert len(set(own[numbers % 23 == group].tolist())) == 1
+    assert len(set(own.tolist())) == 4
+    (tmp_path / "short.txt").write_text("a\n" * 7)
+    with pytest.raises(InputError, match="has 7 lines, and the matrix was made of 200 rows"):
+        folds_of(Matrix(X, y), 4, 0, str(tmp_path / "short.txt"))
+
+
+# -- the problems -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared-hinge", "logistic", "epsilon-insensitive"])
+@pytest.mark.parametrize("blocks", [None, 4])
+def test_each_problem_is_that_of_its_training_rows(rows, loss, blocks):
+    X, y = rows
+    weights = np.random.default_rng(0).integers(1, 4, N) / 2.0
+    real = loss == "epsilon-insensitive"
+    if real:
+        y = X @ np.arange(15.0) / 5 + np.random.default_rng(1).standard_normal(N)
+    source = Matrix(X, y, weights=weights, chunk_rows=CHUNKS)
+    folds = folds_of(source, 3, 0)
+    more = {} if real else {"class_weight": {1.0: 2.0}}
+    loop = looped(source, folds, loss=loss, block_chunks=blocks, **more)
+    assert loop.result.status == "converged"
+    found = loop.result.certificate.by_class
+    W, alpha = loop.result.w, loop.result.alpha
+    for j, C in enumerate(PATH):
+        for fold in range(3):
+            kept, c = folds.of_rows != fold, j * 3 + fold
+            assert not alpha[~kept, c].any()
+            alone = Matrix(X[kept], y[kept], weights=weights[kept])
+            own = train(alone, loss=loss, C=C, **GIVEN, **more).result.certificate
+            primal, dual = found["primal"][c], found["dual"][c]
+            assert 0.0 <= primal - dual <= 1e-6 * primal * (1 + 1e-9)
+            assert max(dual, own.dual) <= min(primal, own.primal) * (1 + 1e-12)
+            if loss in ("hinge", "squared-hinge"):
+                C_rows = C * weights[kept] * np.where(y[kept] > 0, 2.0, 1.0)
+                expected = reference.primal(dense(X[kept]), y[kept], W[c], C_rows, loss)
+                assert primal == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared-hinge", "logistic"])
+@pytest.mark.parametrize("ratio", [0.5, 3.0])
+def test_the_next_part_of_a_path_begins_feasible_and_no_worse_than_scaled(rows, loss, ratio):
+    """w is that of a, the conjugates' sum is theirs, and D is the largest of all multiples of the a before."""
+    X, y = rows
+    source = Matrix(X, y)
+    folds = folds_of(source, 3, 0)
+    first = looped(source, folds, [1.0], loss=loss, tol=1e-3)
+    earlier = first.plan.solver.last(first.state)
+    settings = TrainSettings.of(**{**GIVEN, "loss": loss})
+    method = replace(METHOD, make=partial(HeldOutCD, path=[ratio], folds=folds, earlier=earlier))
+    loop = OuterLoop(Plan(source, settings, method=method))
+    loop.allocate()
+    state, XB = loop.state, dense(X)
+    primal, dual, _ = loop.plan.solver.estimates(state, 0.0)
+    total = 0.0
+    for fold in range(3):
+        a, kept = state["alpha"][:, fold], folds.of_rows != fold
+        assert not a[~kept].any()
+        assert (a >= 0).all() and (loss == "squared-hinge" or (a <= ratio).all())
+        np.testing.assert_allclose(state["w"][:, fold], (a * y) @ XB, atol=1e-12)
+        if loss != "logistic":
+            own = reference.dual(XB[kept], y[kept], a[kept], np.full(kept.sum(), ratio), loss)
+            for factor in (0.5, 0.9, 0.99, 1.01, 1.1):
+                b = factor * a[kept]
+                if loss == "squared-hinge" or b.max() <= ratio:
+                    assert reference.dual(XB[kept], y[kept], b, np.full(kept.sum(), ratio), loss) <= own + 1e-9
+            total += own
+    if loss != "logistic":
+        assert dual == pytest.approx(total, rel=1e-9)
+    result = loop.run()
+    assert result.status == "converged"
+
+
+# -- what the held-out rows say ---------------------------------------------------------------------------------------
+
+
+def test_figures_are_those_of_models_that_have_not_seen_the_rows(rows):
+    metrics = pytest.importorskip("sklearn.metrics")
+    X, y = rows
+    source = Matrix(X, y, chunk_rows=CHUNKS)
+    folds = folds_of(source, 4, 0)
+    found = cross_validate(source, PATH, 4, at_once=3, **GIVEN)
+    assert found.parts == [3]
+    W = looped(source, folds).result.w
+    XB = dense(X)
+    for j in range(3):
+        for fold in range(4):
+            out = folds.of_rows == fold
+            z = XB[out] @ W[j * 4 + fold]
+            assert found.accuracy[j, fold] == np.mean((z > 0) == (y[out] > 0))
+            assert found.loss[j, fold] == pytest.approx(np.maximum(0.0, 1.0 - y[out] * z).mean(), rel=1e-9)
+            assert found.auc[j, fold] == pytest.approx(metrics.roc_auc_score(y[out], z), rel=1e-12)
+    assert found.rows.tolist() == np.bincount(folds.of_rows).tolist()
+    best = found.best()
+    assert found.mean("accuracy")[best] == found.mean("accuracy").max()
+    assert found.mean("loss")[found.best("loss")] == found.mean("loss").min()
+
+
+def test_parts_of_a_path_reach_the_same_within_the_gaps(rows):
+    X, y = rows
+    source = Matrix(X, y)
+    runs = [cross_validate(source, [0.01, *PATH, 30.0], 3, at_once=n, **GIVEN | {"bias": 0.0}) for n in (1, 2, 5)]
+    assert [run.parts for run in runs] == [[1] * 5, [2, 2, 1], [5]]
+    for run in runs[1:]:
+        assert run.rel_gap.max() <= 1e-6
+        np.testing.assert_allclose(run.loss, runs[0].loss, rtol=0.02, atol=2e-3)
+        np.testing.assert_allclose(run.accuracy, runs[0].accuracy, atol=0.035)
+
+
+def test_real_targets(rows):
+    X, _ = rows
+    y = X @ np.arange(15.0) / 5 + np.random.default_rng(1).standard_normal(N)
+    given = GIVEN | {"loss": "squared-epsilon-insensitive", "epsilon": 0.1}
+    found = cross_validate(Matrix(X, y), PATH, 3, **given)
+    folds = folds_of(Matrix(X, y), 3, 0)
+    W = looped(Matrix(X, y), folds, **given).result.w
+    for j in range(3):
+        for fold in range(3):
+            out = folds.of_rows == fold
+            errors = dense(X[out]) @ W[j * 3 + fold] - y[out]
+            assert found.rmse[j, fold] == pytest.approx(np.sqrt(np.mean(errors**2)), rel=1e-3)
+    assert np.isnan(found.accuracy).all() and np.isnan(found.auc).all()
+    assert found.best() == int(np.argmin(found.mean("rmse")))
+
+
+def test_many_classes():
+    X, y = classes(n=200)
+    found = cross_validate(Matrix(X, y), [0.1, 1.0], 3, **GIVEN)
+    folds = folds_of(Matrix(X, y), 3, 0)
+    for j, C in enumerate((0.1, 1.0)):
+        for fold in range(3):
+            kept = folds.of_rows != fold
+            model = train(Matrix(X[kept], y[kept]), C=C, **GIVEN)
+            right = (dense(X[~kept]) @ model.w.reshape(4, -1).T).argmax(axis=1) == y[~kept]
+            assert found.accuracy[j, fold] == pytest.approx(right.mean(), abs=0.03)
+    assert np.isnan(found.auc).all()
+
+
+def test_as_many_at_once_as_the_memory_allows(tmp_path):
+    X, y = random_rows(n=300, d=30_000, density=0.001, seed=5)
+    store = make_store(tmp_path, X, y, chunk_nonzeros=512)
+    with open_store(store) as source:
+        per_C = 8 * 3 * (source.n_features + 1)
+        found = cross_validate(source, [0.1, 1.0, 2.0, 3.0], 3, at_once=4, memory=int(4.2 * per_C), tol=1e-2)
+        assert len(found.parts) > 1
+        with pytest.raises(InputError, match="is too small"):
+            cross_validate(source, [0.1, 1.0], 3, memory=per_C // 2)
+
+
+def test_a_user_who_wants_to_stop_is_heard(rows):
+    found = cross_validate(Matrix(*rows), PATH, 3, stop=stop_after(5), **GIVEN)
+    assert found.status == "interrupted"
+
+
+@pytest.mark.parametrize(
+    ("more", "expected"),
+    [
+        ({"path": [0.0, 1.0]}, "needs finite numbers above 0"),
+        ({"folds": 1}, "must be from 2 to 100"),
+        ({"at_once": 0}, "must be 1 or more"),
+        ({"C": 1.0}, "is what the path is made of"),
+        ({"lam": 1.0}, "goes along a path of C"),
+        ({"solver": "arow"}, "is done by dual-cd"),
+        ({"bias": "free"}, "is for two classes"),
+        ({"multiclass": "crammer-singer"}, "trains each class against the others"),
+        ({"folds": 90}, "has no rows; choose fewer folds"),
+    ],
+)
+def test_what_cannot_be_is_refused(rows, more, expected):
+    with pytest.raises(InputError, match=expected):
+        cross_validate(Matrix(*rows), **{"path": PATH, "folds": 3, **more})
+
+
+def test_a_fold_with_all_rows_of_a_class_is_named(rows):
+    X, _ = rows
+    y = np.where(np.arange(N) == 17, 1.0, -1.0)
+    with pytest.raises(InputError, match=r"all rows of label 1 are in fold \d of 3"):
+        cross_validate(Matrix(X, y), PATH, 3)
+
+
+# -- the command ------------------------------------------------------------------------------------------------------
+
+
+def test_the_command(rows, tmp_path, capsys):
+    X, y = rows
+    store = make_store(tmp_path, X, y, chunk_nonzeros=128)
+    outputs = [tmp_path / "m.h5", tmp_path / "cv.json", tmp_path / "cv.png"]
+    arguments = [store, "--folds", "3", "-C", "0.05,0.5,2", "--bias", "1", "--tol", "1e-4", "--select", "loss"]
+    arguments += ["--refit", outputs[0], "--json", outputs[1], "--figure", outputs[2]]
+    code, out, err = run_in_process(capsys, cv_main, *arguments)
+    assert code == 0, err
+    told = json.loads(outputs[1].read_text())
+    assert told["path"] == PATH and np.shape(told["accuracy"]) == (3, 3)
+    assert np.max(told["rel_gap"]) <= 1e-4
+    lines = out.splitlines()
+    assert lines[0].split() == ["C", "accuracy", "+-", "loss", "+-", "auc", "+-", "gap"]
+    best = [line.split()[0] for line in lines if line.endswith("  best")]
+    assert best == [f"{told['best']:g}"]
+    model = load_model(outputs[0])
+    assert model.meta["method"]["settings"]["C"] == told["best"]
+    assert outputs[2].read_bytes()[:4] == b"\x89PNG"
+    code, _, err = run_in_process(capsys, cv_main, *arguments)
+    assert code == 2 and "exists" in err
+    assert run_in_process(capsys, cv_main, *arguments, "--overwrite")[0] == 0
+    code, _, err = run_in_process(capsys, cv_main, store, "-C", "1,x")
+    assert code == 2 and "-C 1,x: expected numbers" in err
+
+
+def test_help_is_quick_and_whole():
+    done = command("--help", module="cv")
+    assert done.returncode == 0
+    for option in ("--folds", "-C", "--groups", "--refit", "--class-weight", "--memory", "--epsilon"):
+        assert option in done.stdout
+
+
+# -- going on after an interruption -----------------------------------------------------------------------------------
+
+
+def same(found, expected):
+    told, wanted = (run.described() for run in (found, expected))
+    for name in ("seconds", "readings"):
+        told.pop(name), wanted.pop(name)
+    assert told == wanted
+
+
+@pytest.mark.parametrize("in_store", [False, True])
+@pytest.mark.parametrize("stopped", [1, 40, 150])
+def test_a_cross_validation_goes_on_to_the_same_bits(rows, tmp_path, stopped, in_store):
+    """Wherever it was stopped, in a visit or between two, in the first part of the path or a later one."""
+    X, y = rows
+    weights = np.random.default_rng(0).uniform(0.5, 2.0, N)
+    file = tmp_path / "cv.ckpt"
+    given = GIVEN | {"tol": 1e-5, "at_once": 2}
+    if in_store:
+        source = open_store(make_store(tmp_path, X, y, chunk_nonzeros=64))
+        given["memory"] = 1_000_000
+    else:
+        source = Matrix(X, y, weights=weights)
+    path = [0.05, 0.1, 0.5, 2.0, 3.0]
+    with source if in_store else contextlib.nullcontext():
+        whole = cross_validate(source, path, 3, **given)
+        assert whole.parts == [2, 2, 1]
+        parts, stop, resume, broken = 0, stopped, False, 0
+        while True:
+            checkpoint = PathCheckpoint(file, resume=resume)
+            found = cross_validate(source, path, 3, stop=stop_after(stop), checkpoint=checkpoint, **given)
+            parts += 1
+            if found.status != "interrupted":
+                break
+            broken += 1
+            resume, stop = True, 10**9 if broken == 3 else stopped
+        assert broken > 0 or stopped > 40
+        same(found, whole)
+        assert found.readings == pytest.approx(whole.readings)
+
+
+def test_a_checkpoint_of_another_cross_validation_is_refused(rows, tmp_path):
+    X, y = rows
+    source, file = Matrix(X, y), tmp_path / "cv.ckpt"
+    cross_validate(source, PATH, 3, stop=stop_after(3), checkpoint=PathCheckpoint(file), **GIVEN)
+    for more, expected in (
+        ({"path": [1.0]}, "was begun with path"),
+        ({"folds": 4}, "was begun with folds"),
+        ({"at_once": 1}, "was begun with at_once"),
+        ({"seed": 5}, "was begun with other folds of the rows"),
+        ({"loss": "logistic"}, "was begun with loss"),
+        ({"bias": 0.0}, "was begun with bias"),
+    ):
+        arguments = {"path": PATH, "folds": 3} | GIVEN | more
+        with pytest.raises(InputError, match=expected):
+            cross_validate(source, **arguments, checkpoint=PathCheckpoint(file, resume=True))
+    with pytest.raises(InputError, match="belongs to another store"):
+        cross_validate(Matrix(X * 2.0, y), PATH, 3, **GIVEN, checkpoint=PathCheckpoint(file, resume=True))
+    plain = tmp_path / "train.ckpt"
+    plan = Plan(source, TrainSettings.of(max_outer=1))
+    OuterLoop(plan, checkpoint=Checkpoint(plain)).run()
+    with pytest.raises(InputError, match="is the checkpoint of one run of train"):
+        cross_validate(source, PATH, 3, **GIVEN, checkpoint=PathCheckpoint(plain, resume=True))
+
+
+def test_the_command_goes_on(rows, tmp_path, capsys):
+    store = make_store(tmp_path, *rows)
+    file, figures = tmp_path / "cv.ckpt", tmp_path / "cv.json"
+    arguments = [str(store), "-C", "0.1,1", "--folds", "3", "--schedule", "2", "--at-once", "1", "--quiet"]
+    with pytest.raises(InputError, match="--resume needs --checkpoint"):
+        cv_main([*arguments, "--resume"])
+    with pytest.raises(InputError, match="is given twice"):
+        cv_main([*arguments, "--checkpoint", str(figures), "--json", str(figures)])
+    assert cv_main([*arguments, "--json", str(figures)]) == 0
+    expected = json.loads(figures.read_text())
+    assert cv_main([*arguments, "--checkpoint", str(file), "--resume", "--json", str(figures), "--overwrite"]) == 0
+    assert "no checkpoint yet" in capsys.readouterr().err
+    with pytest.raises(InputError, match="exists"):
+        cv_main([*arguments, "--checkpoint", str(file)])
+    # the file is left at the end of the last part, which is gone on from once more
+    assert cv_main([*arguments, "--checkpoint", str(file), "--resume", "--json", str(figures), "--overwrite"]) == 0
+    found = json.loads(figures.read_text())
+    for run in (found, expected):
+        run.pop("seconds"), run.pop("readings")
+    assert found == expected
+
+
+def test_the_parts_of_a_path_do_not_add_up_in_memory(rows, monkeypatch):
+    """The arrays of a part are gone when the next one is planned."""
+    alive, loops = [], []
+    made = OuterLoop.__init__
+
+    def watched(self, *arguments, **more):
+        gone = [loop for loop in loops if loop() is not None]
+        alive.append(len(gone))
+        made(self, *arguments, **more)
+        loops.append(weakref.ref(self))
+
+    monkeypatch.setattr(OuterLoop, "__init__", watched)
+    gc.disable()
+    try:
+        cross_validate(Matrix(*rows), [0.1, 0.5, 1.0], 3, at_once=1, **GIVEN | {"tol": 1e-3})
+    finally:
+        gc.enable()
+    assert alive == [0, 0, 0]
