@@ -1,13 +1,17 @@
 """blocksvm, or python -m blocksvm: see commands/__init__.py."""
 
+import os
+import sys
+
 from blocksvm.cli.console import run
 from blocksvm.commands import main
 
 
 def entry() -> None:
-    """The ``blocksvm`` script."""
+    """The ``blocksvm`` script.  As with ``python -m``, modules in the current folder can be named: after all others."""
+    sys.path.append(os.getcwd())
     run(main)
 
 
 if __name__ == "__main__":
-    entry()
+    run(main)

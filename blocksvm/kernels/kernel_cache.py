@@ -41,9 +41,8 @@ from numba.core.serialize import dumps
 from blocksvm.kernels.notices import say
 
 PACKAGE = Path(__file__).parents[1]
-# folders of the package in which kernels, or what is compiled into them, are defined
-FOLDERS = ("kernels", "problems", "learners", "analysis", "formats")
-FILES = ("vectors",)  # likewise, at the top
+# where kernels, or what is compiled into them, are defined
+FOLDERS = ("base", "kernels", "losses", "learners", "theory")
 # numba's switches that decide about the code, as named in numba.config
 SWITCHES = (
     "OPT", "BOUNDSCHECK", "LOOP_VECTORIZE", "SLP_VECTORIZE", "ENABLE_AVX", "DISABLE_INTEL_SVML", "DEBUGINFO_DEFAULT",
@@ -66,7 +65,7 @@ def folder_name() -> str:
     releases = (numba.__version__, llvmlite.__version__, np.__version__, sys.version)
     digest.update(repr((releases, [getattr(numba.config, name, None) for name in SWITCHES])).encode())
     sources = [path for folder in FOLDERS for path in (PACKAGE / folder).rglob("*.py")]
-    for source in sorted([*sources, *(PACKAGE / f"{name}.py" for name in FILES)]):
+    for source in sorted(sources):
         digest.update(f"{source.relative_to(PACKAGE)}\0".encode() + source.read_bytes() + b"\0")
     return f"kernels-{digest.hexdigest()}"
 

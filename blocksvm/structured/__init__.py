@@ -20,7 +20,7 @@ LEARNERS = Registry(
 get_learner = LEARNERS.load
 TASKS = Registry(
     "task",
-    "blocksvm.structured.task:Task",
+    "blocksvm.structured.task:StructuredTask",
     {
         "tags": "blocksvm.structured.labelling:TAGS",
         "chunks": "blocksvm.structured.labelling:CHUNKS",

@@ -1,7 +1,7 @@
 """Regret with more than two classes, by the multi-prototype rule: each round is one of two classes, whose row has x
 in the place of the row's class and -x in that of the wrong class s_t ranked highest, with the label +1.
 
-The scores of a ``ReplayedRun`` are the margins <w_y, x> - <w_s, x>, its ||x||^2 are 2 ||x||^2, and what is proven of two
+The scores of a ``ReplayedRun`` are margins <w_y, x> - <w_s, x>, its ||x||^2 are 2 ||x||^2, and what is proven of two
 classes holds with R = sqrt(2) max ||x|| (Crammer et al., JMLR 2006, sec. 7).  A fixed u is judged by the margin to
 the wrong class that it ranks highest itself, whose hinge loss is no smaller than that to s_t: so every bound that
 grows with the losses of u holds with these, too, which are those of Crammer and Singer's machine.

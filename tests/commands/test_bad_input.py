@@ -277,9 +277,9 @@ def test_formats_that_are_none_are_named(tmp_path, refused):
     rows = tmp_path / "rows.svm"
     rows.write_bytes(GOOD)
     out = refused.folder / "s.h5"
-    known = ", ".join(("auto", *FORMATS, "or module:attribute"))
+    known = ", ".join(("auto", *FORMATS, "or name your own as MODULE:ATTRIBUTE"))
     assert f"--format xml: no such format; choose one of {known}" in refused(rows, out, "--format", "xml")
-    assert "--format no.such:THING: cannot be loaded" in refused(rows, out, "--format", "no.such:THING")
+    assert "--format no.such:THING: cannot be imported" in refused(rows, out, "--format", "no.such:THING")
 
 
 def test_a_full_disk_under_the_shuffle_is_named(tmp_path):
@@ -297,7 +297,7 @@ def test_a_full_disk_under_the_shuffle_is_named(tmp_path):
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
     assert done.returncode == 2, done.stderr
     assert re.fullmatch(
-        rf"blocksvm\.(split|run): error: {tmp_path}/\S+: file too large; .*\(ulimit -f\)",
+        rf"blocksvm (split|run): error: {tmp_path}/\S+: file too large; .*\(ulimit -f\)",
         done.stderr.splitlines()[-1],
     )
     assert [path.name for path in tmp_path.iterdir() if path.suffix != ".h5"] == ["rows.svm"]

@@ -4,10 +4,18 @@ import ast
 import re
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
 from support.places import ROOT, TESTS
+
+from blocksvm import structured
+from blocksvm.base.user_code import object_at
+from blocksvm.formats import FORMATS
+from blocksvm.learners import LEARNERS
+from blocksvm.learners.engine.methods import SOLVERS
+from blocksvm.losses import LOSSES
 
 PACKAGE = ROOT / "blocksvm"
 
@@ -148,6 +156,28 @@ def test_no_circle_of_files():
     imports = {name: file_imports(path, set(names)) - {name} for name, path in names.items()}
     assert circles(imports) == []
     assert circles({"a": {"b"}, "b": {"c"}, "c": {"b", "d"}, "d": set()}) == [["b", "c"]]
+
+
+def test_no_two_files_and_no_two_classes_have_one_name():
+    files = [path for path in SOURCES if path.parent != PACKAGE and path.name != "__init__.py"]
+    classes = [
+        node.name for path in SOURCES for node in ast.parse(path.read_text()).body if isinstance(node, ast.ClassDef)
+    ]
+    for names in ([path.name for path in files], classes):
+        assert [name for name, times in Counter(names).items() if times > 1] == []
+
+
+@pytest.mark.parametrize("registry", [LOSSES, LEARNERS, SOLVERS, FORMATS, structured.LEARNERS, structured.TASKS])
+def test_a_registry_names_objects_of_its_class(registry):
+    classes = (registry.of_class,) if isinstance(registry.of_class, str) else registry.of_class
+    wanted = tuple(object_at(place) for place in classes)
+    assert all(isinstance(registry.load(name), wanted) for name in registry)
+
+
+def test_a_door_is_a_few_lines():
+    for path in PACKAGE.glob("*.py"):
+        statements = ast.parse(path.read_text()).body
+        assert path.name == "__init__.py" or len(statements) <= 7, path.name
 
 
 def test_every_room_has_its_floor():

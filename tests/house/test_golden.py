@@ -11,6 +11,7 @@ import pytest
 from support.places import GOLDEN
 
 import blocksvm
+from blocksvm.commands import module_of
 from blocksvm.exchange.sklearn_models import to_estimator
 
 STORES = {"store.h5": "rows.svm", "weighted.h5": "rows.svm", "sets.h5": "sets.svm", "words.h5": "reviews.tsv"}
@@ -35,7 +36,7 @@ def here(tmp_path, monkeypatch):
 
 def run(run_in_process, command: str):
     name, *arguments = command.split()
-    done = run_in_process(command(name).main, *arguments)
+    done = run_in_process(module_of(name).main, *arguments)
     assert done.code == 0, done.err
     return done
 

@@ -14,6 +14,7 @@ from support.damage import Verdict, damaged, judge
 from support.h5ad import write_h5ad
 
 from blocksvm.cli.console import run
+from blocksvm.commands import module_of
 from blocksvm.conversion.convert import SplitSettings, write_store
 
 RUN = "--schedule 2 --quiet"
@@ -94,7 +95,7 @@ def unheard(words: str, **places) -> None:
 def done(words: str, **places) -> None:
     """Run a command in this process; leaves by SystemExit where it refuses."""
     command, *arguments = words.split()
-    main = command(command).main
+    main = module_of(command).main
     try:
         run(main, [argument.format(**places) for argument in arguments])
     except SystemExit as ended:

@@ -13,7 +13,7 @@ from pathlib import Path
 import blocksvm
 from blocksvm import estimators
 from blocksvm.base.settings import REQUIRED, Settings
-from blocksvm.commands import COMMANDS
+from blocksvm.commands import COMMANDS, module_of
 from blocksvm.learners.engine.methods import NAMES, get_method
 
 FILE = Path(__file__).resolve().parents[1] / "public_api.txt"
@@ -50,7 +50,7 @@ def names() -> list[str]:
 def options() -> list[str]:
     lines = []
     for command in COMMANDS:
-        make = command(command).parser
+        make = module_of(command).parser
         parser = make("the solver", Settings()) if inspect.signature(make).parameters else make()
         for action in parser._actions:
             words = ", ".join(action.option_strings) or str(action.metavar or action.dest)
