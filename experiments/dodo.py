@@ -21,7 +21,6 @@ FOLDER = ROOT / "experiments" / "data"
 TABLES = FOLDER / "tables"
 SOURCES = Path(get_var("sources", FOLDER / "sources"))
 DOIT_CONFIG = {"default_tasks": ["figures"], "dep_file": str(FOLDER / "doit.db"), "verbosity": 2}
-os.environ["PYTHONPATH"] = str(ROOT)
 
 IMDB, NEWS, ENRON = "{aclImdb.tar.gz}", "{20news-bydate.tar.gz}", "{enron-spam.tar.xz}"
 WORDS = f"tools/make_texts.py enron {ENRON} --ngrams word:1-2"
@@ -30,7 +29,8 @@ PRODUCTS = "{amazon_processed_acl_books_dvd.tar.xz}"
 # files: the command that makes them
 MADE = {
     "imdb-train.svm imdb-test.svm imdb-words.svm imdb.tsv":
-        f"tools/make_imdb.py {IMDB} {{imdb-train.svm}} {{imdb-test.svm}} --both {{imdb-words.svm}} --documents {{imdb.tsv}}",
+        f"tools/make_imdb.py {IMDB} {{imdb-train.svm}} {{imdb-test.svm}} --both {{imdb-words.svm}} "
+        "--documents {imdb.tsv}",
     "stars-train.svm stars-test.svm": f"tools/make_imdb.py {IMDB} {{stars-train.svm}} {{stars-test.svm}} --ratings",
     "imdb-w1.svm": f"tools/make_texts.py imdb-characters {IMDB} {{imdb-w1.svm}} --ngrams word:1-1",
     "imdb-characters.svm": f"tools/make_texts.py imdb-characters {IMDB} {{imdb-characters.svm}}",
@@ -86,15 +86,17 @@ STREAMS = (
 REPLAYED = (
     "ogd --decay constant --step 0.01", "omd --mirror entropic --radius 20 --step 0.005",
     "omd --mirror p-norm --p 5 --step 0.01", "pegasos --lambda 1e-3", "pegasos --lambda 1e-3 --unprojected",
-    "pegasos --lambda 1e-3 --loss logistic", "fobos --l1 1e-4 --step 0.3", "fobos --l1 1e-4 --step 0.3 --half-steps next",
+    "pegasos --lambda 1e-3 --loss logistic", "fobos --l1 1e-4 --step 0.3",
+    "fobos --l1 1e-4 --step 0.3 --half-steps next",
     "hf-fobos --l1 1e-3 --p 3 --step 0.3", "adagrad-fobos --l1 1e-4 --step 0.1", "adagrad-rda --l1 1e-4 --step 0.1",
 )  # fmt: skip
-CORPORA = " ".join(
-    f"{{corpora/{name}.svm}}" for name in ("books", "dvd", "ob-2-1", "sb-2-1", "ob-8-1", "sb-8-1", "reut20")
-)
+SETS = ("books", "dvd", "ob-2-1", "sb-2-1", "ob-8-1", "sb-8-1", "reut20")
+CORPORA = " ".join(f"{{corpora/{name}.svm}}" for name in SETS)
+BOTH = "blocksvm[memory=['1/8',all]]"
 # a page of experiments/results: {what: commands}, with semicolons between them
 MEASURED = {
-    "working-set": {name: comparison(f"{name}.svm", SHARES, "blocksvm[working_set=none]", "liblinear") for name in TEXTS},
+    "working-set": {name: comparison(f"{name}.svm", SHARES, "blocksvm[working_set=none]", "liblinear")
+                    for name in TEXTS},
     "zipf": {"": comparison("zipf.svm", "blocksvm[memory='139MB',cold=True]", *PEERS)},
     "imdb": {"": comparison("imdb-train.svm", "blocksvm[memory='33MB',cold=True]", *PEERS, test="imdb-test.svm")},
     "imdb-all": {"": comparison("imdb-words.svm", "blocksvm[memory='64MB',cold=True]", *PEERS)},
@@ -102,29 +104,29 @@ MEASURED = {
     "convergence": {name: f"experiments.convergence {{{name}.h5}}" for name in ("zipf", "imdb-words")},
     "schedules": {name: f"experiments.schedules {{{name}.h5}}" for name in ("enron", "imdb-words")},
     "codecs": {"": "experiments.codecs {zipf.h5} {imdb-words.h5}"},
-    "start-up": {name: f"experiments.start_up {{{name}.svm}}" for name in ("zipf", "imdb-words")},
+    "commands": {name: f"experiments.start_up {{{name}.svm}}" for name in ("zipf", "imdb-words")},
     "streams": {"": "experiments.learners zipf={zipf.svm} --learners 'pa1 -C 0.1;ogd;arow;adagrad-fobos' --repeats 7 "
                     "--peers vw --vw-options='--loss_function hinge --noconstant'"},
     "learners": {name: f"experiments.learners {name}={{{name}.svm}}" for name in STREAMS},
     "regimes": {"": "experiments.regimes imdb={imdb-train.svm},{imdb-test.svm} "
                     "20news={corpora/20news-train.svm},{corpora/20news-test.svm}"},
     "many-classes": {
-        **{f"{name}-{loss}": comparison(f"{name}.svm", "blocksvm[memory=['1/8',all]]", "liblinear", "LinearSVC",
+        **{f"{name}-{loss}": comparison(f"{name}.svm", BOTH, "liblinear", "LinearSVC",
                                         test=f"{name}.t.svm", objective=f"loss={loss}")
            for name in ("news20-3", "news20") for loss in ("hinge", "crammer-singer")},
-        "reuters": comparison("reuters.svm", "blocksvm[memory=['1/8',all]]", "liblinear", "LinearSVC",
+        "reuters": comparison("reuters.svm", BOTH, "liblinear", "LinearSVC",
                               test="reuters.t.svm", data="multilabel=True"),
-        "dna": comparison("dna.scale", "blocksvm[memory=['1/8',all]]", "liblinear", "LinearSVC", test="dna.scale.t"),
+        "dna": comparison("dna.scale", BOTH, "liblinear", "LinearSVC", test="dna.scale.t"),
     },
     "multiclass-online": {"news20": "experiments.multiclass_online {news20.svm} {news20.t.svm}",
                           "reuters": "experiments.multiclass_online {reuters.svm} {reuters.t.svm} --sets"},
-    "regression": {loss: comparison("stars-train.svm", "blocksvm[memory=['1/8',all]]", "liblinear", test="stars-test.svm",
+    "regression": {loss: comparison("stars-train.svm", BOTH, "liblinear", test="stars-test.svm",
                                     objective=f"loss={loss},bias=1")
                    for loss in ("epsilon-insensitive", "squared-epsilon-insensitive")},
-    "kernel": {"": "experiments.kernel a9a={a9a}:1:0.0081 phishing={phishing.txt}:1:0.1 mushrooms={mushrooms.txt}:1:0.01 "
-                   "--repeats 1"},
+    "kernel": {"": "experiments.kernel a9a={a9a}:1:0.0081 phishing={phishing.txt}:1:0.1 "
+                   "mushrooms={mushrooms.txt}:1:0.01 --repeats 1"},
     "kernel-online": {"": "experiments.kernel_online svmguide1={svmguide1.txt}:20 a9a={a9a}:{a9a.t}:0.05"},
-    "free-bias": {name: comparison(text, "blocksvm[memory=['1/8',all]]", "libsvm", objective=f"bias=free,C={C}", repeats=1)
+    "free-bias": {name: comparison(text, BOTH, "libsvm", objective=f"bias=free,C={C}", repeats=1)
                   for name, text, C in (("a9a", "a9a", 0.1), ("phishing", "phishing.txt", 1))},
     "cross-validation": {"": "experiments.cross_validation {imdb-words.svm}"},
     "incremental": {f"{data}-{tol}": f"experiments.incremental {{{text}}} --tol {tol}" for tol in ("1e-3", "1e-5")
@@ -134,7 +136,8 @@ MEASURED = {
                    for name in ("news-mideast", "imdb-w1", "enron-w12")},
     "documents": {"": "experiments.documents {imdb.tsv} --table {criteo2014_train.tiny.csv} --label Label "
                       "--categorical 'C*' --ignore Id"},
-    "active": {"a9a": "experiments.active a9a={a9a.h5} -C 0.1", "imdb-w1": "experiments.active imdb-w1={imdb-w1.h5} -C 1"},
+    "active": {"a9a": "experiments.active a9a={a9a.h5} -C 0.1",
+               "imdb-w1": "experiments.active imdb-w1={imdb-w1.h5} -C 1"},
     "regret": {f"{name}-{number}": f"blocksvm.regret {{{name}.h5}} --learner {learner} --order shuffled --quiet"
                for name in ("a9a", "imdb-w1") for number, learner in enumerate(REPLAYED)},
     "structured": {"chunks": "experiments.structured --chunks {conll2000.zip}",
@@ -159,7 +162,9 @@ def line_of(command: str) -> str:
     program, _, arguments = command.strip().partition(" ")
     start = f"{sys.executable} {ROOT / program}" if program.startswith("tools/") else f"{sys.executable} -m {program}"
     paths = re.sub(r"\{([^}@][^}]*)\}", lambda name: str(path_of(name[1])), arguments)
-    return f"cd {ROOT} && {start} " + re.sub(r"\{@([^}]*)\}", lambda name: str(FOLDER / name[1]), paths)
+    return f"cd {ROOT} && PYTHONPATH={ROOT} {start} " + re.sub(
+        r"\{@([^}]*)\}", lambda name: str(FOLDER / name[1]), paths
+    )
 
 
 def task_data():

@@ -75,8 +75,8 @@ def main() -> None:
     options = p.parse_args()
     tables = Tables(options)
     tables.begin(f"C = {options.C:g}, gap {options.tol:g}", "store", "nonzeros", "raw CSR, GB", "blocks",
-                 "--memory, MB", "cgroup limit / peak, MB", "peak of the process, MB", "seconds", "certified gap", "outer iterations",
-                 "ns a nonzero")  # fmt: skip
+                 "--memory, MB", "cgroup limit / peak, MB", "peak of the process, MB", "seconds", "certified gap",
+                 "outer iterations", "ns a nonzero")  # fmt: skip
     for limited in (False, True):
         for store, memory in ((options.small, options.small_memory), (options.big, options.memory)):
             tables.row(*train(store.resolve(), round(1e6 * memory), limited, options))

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import re
 import runpy
 import shlex
 import subprocess
 import sys
 from importlib import import_module
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -21,7 +19,7 @@ from support.places import ROOT
 if str(ROOT) not in sys.path:
     sys.path.append(str(ROOT))
 
-from experiments import active, curves, learners, measuring  # noqa: E402
+from experiments import active, curves, figures, learners, measuring  # noqa: E402
 
 RESULTS = ROOT / "experiments" / "results"
 
@@ -29,14 +27,9 @@ RESULTS = ROOT / "experiments" / "results"
 @pytest.fixture(scope="module")
 def dodo():
     """experiments/dodo.py, of doit only the function that reads a variable."""
-    stub, before = SimpleNamespace(get_var=lambda name, default: default), sys.modules.get("doit")
-    path = os.environ.get("PYTHONPATH")
-    sys.modules["doit"] = stub
-    yield SimpleNamespace(**runpy.run_path(str(ROOT / "experiments" / "dodo.py"), run_name="dodo"))
-    sys.modules.pop("doit")
-    if before is not None:
-        sys.modules["doit"] = before
-    os.environ.pop("PYTHONPATH") if path is None else os.environ.update(PYTHONPATH=path)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "doit", SimpleNamespace(get_var=lambda name, default: default))
+        return SimpleNamespace(**runpy.run_path(str(ROOT / "experiments" / "dodo.py"), run_name="dodo"))
 
 
 def commands_of(dodo) -> list[str]:
@@ -158,9 +151,8 @@ def test_tables_are_printed_and_kept(tmp_path, capsys):
     tables.end()
     assert "Two rows\n\n| what | figure |\n|---|---|\n| one | 1 |\n| two | 2.0 |\n" in capsys.readouterr().out
     kept = json.loads((tmp_path / "kept.json").read_text())
-    assert kept["tables"] == [
-        {"title": "Two rows", "columns": ["what", "figure"], "rows": [["one", "1"], ["two", "2.0"]]}
-    ]
+    rows = [["one", "1"], ["two", "2.0"]]
+    assert kept["tables"] == [{"title": "Two rows", "columns": ["what", "figure"], "rows": rows}]
     assert {"command", "machine", "date", "commit"} < set(kept)
 
 
@@ -177,11 +169,12 @@ def test_a_result_of_benchopt_becomes_tables_and_a_figure(tmp_path, monkeypatch,
 
     pytest.importorskip("matplotlib")
     nan = float("nan")
-    rows = [("blocksvm[memory=1/8]", 1e-2, 1.0, 1.5, 101.0, 99.0), ("blocksvm[memory=1/8]", 1e-3, 2.0, 2.5, 100.1, 100.0),
+    ours = "blocksvm[memory=1/8]"
+    rows = [(ours, 1e-2, 1.0, 1.5, 101.0, 99.0), (ours, 1e-3, 2.0, 2.5, 100.1, 100.0),
             ("liblinear", 1.0, nan, 4.0, 101.0, nan), ("liblinear", 0.1, nan, 16.0, 100.01, nan)]  # fmt: skip
     names = ["solver_name", "stop_val", "objective_seconds", "time", "objective_value", "objective_dual"]
-    frame = pd.DataFrame(rows, columns=names).assign(objective_readings=nan, objective_peak_mb=100.0, dataset_name="rows",
-                                                     objective_name="linear", objective_test_accuracy=0.9)  # fmt: skip
+    frame = pd.DataFrame(rows, columns=names).assign(objective_readings=nan, objective_peak_mb=100.0)
+    frame = frame.assign(dataset_name="rows", objective_name="linear", objective_test_accuracy=0.9)
     frame.to_parquet(tmp_path / "result.parquet")
     given = [str(tmp_path / "result.parquet"), "--figure", str(tmp_path / "curves.png")]
     monkeypatch.setattr(sys, "argv", ["curves", *given])
@@ -191,6 +184,29 @@ def test_a_result_of_benchopt_becomes_tables_and_a_figure(tmp_path, monkeypatch,
     # in the logarithm 1e-3 lies halfway between 1e-2 and 1e-4
     assert "| liblinear | 8 | 4.00 |" in out
     assert (tmp_path / "curves.png").stat().st_size > 1000
+
+
+def test_the_pages_have_the_figures_of_the_data():
+    for path, text in figures.pages().items():
+        assert path.read_text() == text, f"{path.name}: tools/bench figures makes its table"
+
+
+def test_a_figure_is_one_cell(tmp_path):
+    (tmp_path / "data").mkdir()
+    kept = {"machine": figures.MACHINE, "date": "2026-01-02", "tables": [
+        {"title": "ten rows", "columns": ["solver", "seconds (least-most)"],
+         "rows": [["a", "0.5 (0.4-0.6)"], ["a-b", "2 / 4 = 0.5"], ["c", "7 (not reached)"]]}]}  # fmt: skip
+    (tmp_path / "data" / "page.json").write_text(json.dumps(kept))
+    figure = {"page": "page", "words": ["ten rows", "a"], "column": "seconds"}
+    assert figures.cell_of(figure, tmp_path) == ("0.5", "2026-01-02")
+    assert figures.cell_of(figure | {"words": ["a-b"]}, tmp_path)[0] == "0.5"
+    assert figures.cell_of(figure | {"words": ["c"]}, tmp_path)[0] == "7 (not reached)"
+    for wrong in ({"words": ["ten rows"]}, {"words": ["d"]}, {"column": "minutes"}):
+        with pytest.raises(ValueError, match="page: [03] cells"):
+            figures.cell_of(figure | wrong, tmp_path)
+    (tmp_path / "data" / "page.json").write_text(json.dumps(kept | {"machine": "another"}))
+    with pytest.raises(ValueError, match="0 cells"):
+        figures.cell_of(figure, tmp_path)
 
 
 def test_rows_in_vowpal_wabbits_format(tmp_path):
