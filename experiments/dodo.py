@@ -4,8 +4,8 @@
     doit -f experiments/dodo.py sources=DIR working-set:enron
     doit -f experiments/dodo.py figures             the tables of README.md and docs/measurements.md
 
-``sources`` is a folder with the public files that a measurement needs, at any depth, not unpacked but for texts of
-LIBSVM.  Tables and their JSON go to experiments/data/tables; what is kept of them lies in experiments/results/data.
+``sources`` is a folder with the public files that a measurement needs, at any depth; texts may be compressed.
+Tables and their JSON go to experiments/data/tables; what is kept of them lies in experiments/results/data.
 In a command a name in braces is a file: one that another command makes, or one of the sources; {@NAME} is a folder.
 """
 
@@ -59,12 +59,13 @@ MADE = {
     "small.h5": f"{BIG} {{small.h5}} --rows 1120000",
 }  # fmt: skip
 MAKERS = {file: files for files in MADE for file in files.split()}
+UNPACK = {".xz": "xz -dc", ".gz": "gzip -dc", ".bz2": "bzip2 -dc"}
 
 
 def comparison(text: str, *solvers: str, test: str = "", data: str = "", objective: str = "", repeats: int = 3) -> str:
     """A run of the benchopt benchmark, whose result experiments.curves makes a table of."""
     given = f"text={{{text}}}" + (f",test={{{test}}}" if test else "") + (f",{data}" if data else "")
-    chosen = " ".join(f"-s '{solver}'" for solver in solvers)
+    chosen = " ".join(f'-s "{solver}"' for solver in solvers)
     return (f"benchopt run experiments/benchopt -d 'svmlight[{given}]' -o 'linear[{objective}]' {chosen} -r {repeats} "
             "--no-plot --no-cache --timeout 1h --output {@tables}/%(name)s.parquet; "
             "experiments.curves {@tables}/%(name)s.parquet --figure {@tables}/%(name)s.png")  # fmt: skip
@@ -152,9 +153,15 @@ def files_of(command: str) -> list[str]:
     return re.findall(r"\{([^}@][^}]*)\}", command)
 
 
+def packed(name: str) -> Path | None:
+    """A source that is there only compressed."""
+    found = {path.suffix: path for path in SOURCES.rglob(f"{name}.*") if path.suffix in UNPACK and path.stem == name}
+    return None if name in MAKERS or next(SOURCES.rglob(name), None) else next(iter(found.values()), None)
+
+
 def path_of(name: str) -> Path:
-    """Where a file lies: one that is made, or a source."""
-    return FOLDER / name if name in MAKERS else next(SOURCES.rglob(name), SOURCES / name)
+    """Where a file lies: one that is made or unpacked, or a source."""
+    return FOLDER / name if name in MAKERS or packed(name) else next(SOURCES.rglob(name), SOURCES / name)
 
 
 def line_of(command: str) -> str:
@@ -169,6 +176,11 @@ def line_of(command: str) -> str:
 
 def task_data():
     """Files that measurements read."""
+    commands = [*MADE.values(), *(one for parts in MEASURED.values() for one in parts.values())]
+    for name in sorted({name for command in commands for name in files_of(command)}):
+        if source := packed(name):
+            line = f"mkdir -p {FOLDER} && {UNPACK[source.suffix]} {source} > {path_of(name)}"
+            yield {"name": name, "targets": [path_of(name)], "file_dep": [source], "actions": [line]}
     for files, command in MADE.items():
         paths = [path_of(name) for name in files.split()]
         needs = [path_of(name) for name in files_of(command) if name not in files.split()]

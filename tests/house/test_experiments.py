@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import lzma
 import re
 import runpy
 import shlex
@@ -67,6 +68,21 @@ def test_each_file_is_made_once(dodo):
             assert f"{{{file}}}" in command or "{@" in command, made
     assert dodo.path_of("zipf.svm") == dodo.FOLDER / "zipf.svm"
     assert dodo.path_of("a9a") == dodo.SOURCES / "a9a"  # nobody makes it
+
+
+def test_a_compressed_source_is_unpacked(dodo, tmp_path, monkeypatch):
+    (tmp_path / "libsvm").mkdir()
+    (tmp_path / "libsvm" / "a9a.xz").write_bytes(lzma.compress(b"1 1:1\n"))
+    (tmp_path / "libsvm" / "a9a.t.xz").write_bytes(b"another")
+    for name, value in {"SOURCES": tmp_path, "FOLDER": tmp_path / "made"}.items():
+        monkeypatch.setitem(dodo.path_of.__globals__, name, value)
+    assert dodo.path_of("a9a") == tmp_path / "made" / "a9a"
+    task = next(task for task in dodo.task_data() if task["name"] == "a9a")
+    assert task["file_dep"] == [tmp_path / "libsvm" / "a9a.xz"]
+    subprocess.run(task["actions"][-1], shell=True, check=True)
+    assert (tmp_path / "made" / "a9a").read_text() == "1 1:1\n"
+    (tmp_path / "libsvm" / "a9a").write_text("as it is")
+    assert dodo.path_of("a9a") == tmp_path / "libsvm" / "a9a"
 
 
 class Parsed(BaseException):
