@@ -22,8 +22,9 @@ import numpy as np
 
 from blocksvm.conversion.convert import ordered_map
 from blocksvm.kernels.hash_table import scramble
+from blocksvm.sources.source import chunk_nonzeros
 from blocksvm.store.creation import create_hdf5
-from blocksvm.store.schema import ROW, chunk_nonzeros
+from blocksvm.store.schema import ROW
 from blocksvm.store.writer import StoreWriter
 
 PIECE_ROWS = 100_000
