@@ -32,27 +32,29 @@ class Registry(Mapping[str, str]):
     def __len__(self) -> int:
         return len(self.places)
 
-    def check(self, name: str) -> str:
-        """The name, if it is one of these or can be a place; InputError where it is neither, or where only a file
-        names the place."""
+    def check(self, name: str, kind: str | None = None) -> str:
+        """The name, if it is one of these or can be a place; InputError, of this kind or of another that the user
+        named, where it is neither, or where only a file names the place."""
+        kind = kind or self.kind
         if name not in self.places:
             if not all(name.partition(":")):
                 names = one_of(name, (*self.more, *self.places), ", or name your own as MODULE:ATTRIBUTE")
-                raise InputError(f"{said(self.kind, name)}: no such {self.kind}; {names}")
-            check_followed(name, self.kind)
+                raise InputError(f"{said(kind, name)}: no such {kind}; {names}")
+            check_followed(name, kind)
         return name
 
-    def load(self, name: str):
+    def load(self, name: str, kind: str | None = None):
         """The object of this name or place; InputError where there is none."""
-        self.check(name)
+        kind = kind or self.kind
+        self.check(name, kind)
         if name in self.places:
             return object_at(self.places[name])
         try:
-            loaded = imported(name, self.kind)
+            loaded = imported(name, kind)
         except ImportError as error:
-            raise InputError(f"{said(self.kind, name)}: cannot be imported ({error})") from None
+            raise InputError(f"{said(kind, name)}: cannot be imported ({error})") from None
         places = (self.of_class,) if isinstance(self.of_class, str) else self.of_class
         if not isinstance(loaded, tuple(object_at(place) for place in places)):
             owners = " or ".join(place.replace(":", ".") for place in places)
-            raise InputError(f"{said(self.kind, name)}: is no {self.kind}; it must be a {owners}")
+            raise InputError(f"{said(kind, name)}: is no {kind}; it must be a {owners}")
         return loaded

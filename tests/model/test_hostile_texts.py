@@ -108,7 +108,7 @@ def test_no_text_of_a_description_reaches_a_terminal_as_it_is(folder, tmp_path, 
             assert done.code in (0, 2), (place, arguments, done.err)
             assert sound(done.out + done.err), (place, arguments, done.out, done.err)
             if done.code == 2:
-                assert done.last_line.startswith("blocksvm.")
+                assert done.last_line.startswith("blocksvm ")
             if "--json" in arguments and done.code == 0:
                 exact += EVIL in texts_in(json.loads(done.out))
             told += ESCAPED in done.out

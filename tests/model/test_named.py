@@ -193,7 +193,7 @@ def test_python_names_what_may_run(folder, tmp_path, marker):
         with pytest.raises(InputError, match=f"a file: names {PLACE}"):
             ask(PLACE)
     assert not marker.exists()
-    with pytest.raises(InputError, match="is no Loss"):
+    with pytest.raises(InputError, match="is no loss"):
         blocksvm.fit(*few_rows(), loss=PLACE)
     assert marker.exists()
 

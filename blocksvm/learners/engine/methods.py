@@ -35,8 +35,10 @@ NAMES = (*SOLVERS, *(name for name in LEARNERS if name not in SOLVERS))
 def get_method(name: str, learner: bool = False) -> Method:
     """The solver of this name or place; learner: as an online learner, where the name is that of a block solver, too.
     InputError, with all names, where there is none."""
-    of_rules = name in LEARNERS if learner else name not in SOLVERS and (name in LEARNERS)
-    loaded = LEARNERS.load(name) if of_rules else SOLVERS.load(name)
+    if name in LEARNERS and (learner or name not in SOLVERS):
+        loaded = LEARNERS.load(name)
+    else:
+        loaded = SOLVERS.load(name, LEARNERS.kind if learner else SOLVERS.kind)
     from blocksvm.solvers.solver import Method
 
     if isinstance(loaded, Method):
