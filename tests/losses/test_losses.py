@@ -165,7 +165,7 @@ def test_a_loss_of_ones_own_is_named_by_module_and_attribute():
         ("l1", "loss=l1: unknown; choose one of hinge, squared-hinge"),
         ("no_such_module:LOSS", "cannot be imported"),
         ("support.extra_losses:MISSING", "cannot be imported"),
-        ("support.extra_losses:NOT_A_LOSS", "is no Loss"),
+        ("support.extra_losses:NOT_A_LOSS", "is no loss"),
         ("support.extra_losses:", "unknown; choose one of"),
     ):
         with pytest.raises(InputError, match=expected):
