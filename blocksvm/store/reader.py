@@ -13,7 +13,6 @@ from typing import Self
 
 import h5py
 import numpy as np
-from joblib import cpu_count
 
 from blocksvm.base.errors import InputError
 from blocksvm.base.labels import LABEL_BYTES, NUMBERS, SETS, Coding, Labels, labels_of
@@ -66,6 +65,8 @@ class Store(Source):
             raise
 
     def _start_decoders(self) -> None:
+        from joblib import cpu_count  # importing it takes a tenth of a second
+
         n_decoders = max(2, min(MOST_DECODERS, cpu_count()))
         self.decoders = [Decoder(self) for _ in range(n_decoders)]
         self.under_way: SharedWork | None = None
