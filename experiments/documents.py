@@ -20,12 +20,12 @@ from statistics import median
 
 import numpy as np
 
-from blocksvm.formats import format_named
-from blocksvm.formats.files import FileInputs
+from blocksvm.formats import get_format
+from blocksvm.formats.file_reader import FileInputs
+from blocksvm.formats.format import Reading
 from blocksvm.formats.hashing import reader_of
-from blocksvm.formats.protocol import Reading
 from blocksvm.formats.recipe import Recipe
-from blocksvm.formats.text import TextPiece, TextSource
+from blocksvm.formats.text.text_source import TextPiece, TextSource
 from experiments.measuring import Tables, parser
 
 BYTES = 8_000_000
@@ -41,7 +41,7 @@ def whole_lines(path: Path) -> bytes:
 
 
 def reader_for(format_name: str, bits: int | None, options: dict, text: bytes, name: str):
-    options = format_named(format_name).settled(options, text, name)
+    options = get_format(format_name).settled(options, text, name)
     recipe = Recipe(format_name, "error", bits, "l2", options=options)
     return reader_of(Reading(recipe, named=bits is None)), options
 

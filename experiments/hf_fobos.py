@@ -16,8 +16,8 @@ from pathlib import Path
 
 import numpy as np
 
-from blocksvm.learners import sparse as kernels
-from blocksvm.learners.runner import LearnerState, Runner
+from blocksvm.learners.engine.runner import LearnerState, Runner
+from blocksvm.learners.rules import sparse as kernels
 from experiments.measuring import Tables, parser
 
 SETS = ("books", "dvd", "ob-2-1", "sb-2-1", "ob-8-1", "sb-8-1", "reut20")

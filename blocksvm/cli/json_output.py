@@ -23,19 +23,19 @@ def check_json(options, *inputs: str) -> None:
     """InputError where the file cannot be written, or is an input."""
     file = json_file(options)
     if file is not None:
-        from blocksvm.outputs import check_outputs
+        from blocksvm.base.outputs import check_outputs
 
         check_outputs({"json": file}, options.overwrite, [Path(name) for name in inputs])
 
 
 def told_as_json(options, figures: Mapping) -> bool:
     """Tell the figures of a command as ``--json`` says; whether they stand on standard output, in place of its text."""
-    from blocksvm.settings import plain
+    from blocksvm.base.settings import plain
 
     if options.json == "-":
         print(json.dumps(plain(figures), allow_nan=False))
     elif options.json is not None:
-        from blocksvm.outputs import write_json
+        from blocksvm.base.outputs import write_json
 
         write_json(Path(options.json), plain(figures), options.overwrite)
     return options.json == "-"

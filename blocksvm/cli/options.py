@@ -9,12 +9,12 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from blocksvm.base.errors import InputError, option
+from blocksvm.base.settings import Settings
+from blocksvm.base.user_code import by_user
 from blocksvm.cli.console import Known
-from blocksvm.errors import InputError, option
 from blocksvm.formats import AUTO, FORMATS
 from blocksvm.formats.choices import all_choices
-from blocksvm.named import by_user
-from blocksvm.settings import Settings
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -156,7 +156,7 @@ def checkpoint_of(options, kind: str = "checkpoint") -> Path | None:
     """The file of ``--checkpoint``, of this kind of file, found fit to be written; None where there is none."""
     from pathlib import Path
 
-    from blocksvm.outputs import check_output
+    from blocksvm.base.outputs import check_output
 
     if options.checkpoint is None:
         if options.resume:
@@ -186,7 +186,7 @@ def refusal(owner: str, settings: Settings) -> Callable[[str], str | None]:
     """What a parser says of an option that ``owner`` does not take, but another solver or learner does."""
 
     def sentence(flag: str) -> str | None:
-        from blocksvm.learners.methods import NAMES, get_method
+        from blocksvm.learners.engine.methods import NAMES, get_method
 
         if not any(flag == option(setting.name) for name in NAMES for setting in get_method(name).settings):
             return None

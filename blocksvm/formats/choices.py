@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from blocksvm.errors import InputError, said
-from blocksvm.settings import Setting, Settings
+from blocksvm.base.errors import InputError, said
+from blocksvm.base.settings import Setting, Settings
 
 # analyzer -> the number of it in the kernel that cuts it
 LABEL_HELP = (

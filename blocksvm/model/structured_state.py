@@ -11,10 +11,10 @@ from pathlib import Path
 
 import numpy as np
 
-from blocksvm.errors import InputError
-from blocksvm.sources.store.arrays import read_arrays, write_arrays
-from blocksvm.sources.store.creation import create_hdf5
-from blocksvm.sources.store.files import create_group, damage_named, group, open_hdf5, read_meta, write_meta
+from blocksvm.base.errors import InputError
+from blocksvm.store.arrays import read_arrays, write_arrays
+from blocksvm.store.creation import create_hdf5
+from blocksvm.store.hdf5_files import create_group, damage_named, group, open_hdf5, read_meta, write_meta
 
 KIND = "structure-checkpoint"
 

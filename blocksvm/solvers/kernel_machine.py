@@ -21,10 +21,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-from blocksvm.errors import InputError
-from blocksvm.kernels.kernel_machine import kernel_rows, kernel_sums, pairs, singles
-from blocksvm.memory import Budget
-from blocksvm.problems.kernel import (
+from blocksvm.base.errors import InputError
+from blocksvm.base.memory import Budget
+from blocksvm.base.processors import n_processors
+from blocksvm.base.settings import Setting
+from blocksvm.kernels.kernel_machine_loops import kernel_rows, kernel_sums, pairs, singles
+from blocksvm.problems.kernel_problem import (
     KERNEL_SETTINGS,
     certificate_of,
     described_kernel,
@@ -33,12 +35,10 @@ from blocksvm.problems.kernel import (
     known_of_kernel,
 )
 from blocksvm.problems.problem import Certificate
-from blocksvm.problems.settings import PROBLEM_SETTINGS
-from blocksvm.problems.support import Support
-from blocksvm.processors import n_processors
-from blocksvm.settings import Setting
+from blocksvm.problems.problem_settings import PROBLEM_SETTINGS
+from blocksvm.problems.support_rows import Support
 from blocksvm.solvers.kept_rows import Candidates, KeptRows, RowCopies, best_pairs
-from blocksvm.solvers.protocol import (
+from blocksvm.solvers.solver import (
     Capabilities,
     CertifiesItself,
     HoldsRows,

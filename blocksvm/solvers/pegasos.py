@@ -8,24 +8,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from blocksvm.kernels.dual_cd import Objective
+from blocksvm.base.memory import Budget
+from blocksvm.base.settings import Setting, Settings
+from blocksvm.kernels.dual_cd_loops import Objective
 from blocksvm.kernels.margins import sum_of_squares
-from blocksvm.kernels.pegasos import pegasos_pass, suffix_sum
-from blocksvm.memory import Budget
+from blocksvm.kernels.pegasos_loops import pegasos_pass, suffix_sum
 from blocksvm.problems.problem import Problem, make_problem, problem_settings
-from blocksvm.problems.settings import PROBLEM_SETTINGS
-from blocksvm.settings import Setting, Settings
-from blocksvm.solvers.protocol import (
-    Capabilities,
-    Method,
-    PassResult,
-    SavedRun,
-    Solver,
-    State,
-    StateArray,
-    Task,
-    Visit,
-)
+from blocksvm.problems.problem_settings import PROBLEM_SETTINGS
+from blocksvm.solvers.solver import Capabilities, Method, PassResult, SavedRun, Solver, State, StateArray, Task, Visit
 from blocksvm.sources.block import Block
 from blocksvm.sources.source import Source
 

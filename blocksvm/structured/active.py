@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from blocksvm.structured.blocks import Block
-from blocksvm.structured.protocol import Row, Structure
+from blocksvm.structured.example_blocks import ExampleBlock
+from blocksvm.structured.output_structure import Row, Structure
 
 Active = dict[bytes, float]
 OVERHEAD = 250  # bytes of an entry of the dict, beside the output
@@ -60,7 +60,7 @@ def direction(structure: Structure, i: int, active: Active, C: float) -> tuple[R
     return structure.mixture(i, outputs, C * np.array(list(active.values()))), lower
 
 
-def check(arrays: dict[str, np.ndarray], block: Block) -> None:
+def check(arrays: dict[str, np.ndarray], block: ExampleBlock) -> None:
     """ValueError (KeyError, IndexError) unless ``packed`` could have given these arrays for the block's examples."""
     shares = arrays["shares"]
     if len(arrays["counts"]) != len(block.examples):
@@ -89,7 +89,7 @@ def unpacked_rows(arrays: dict[str, np.ndarray]) -> tuple[list[Row], np.ndarray]
     return [Row(indices.copy(), values.copy()) for indices, values in parts], arrays["lower"]
 
 
-def check_rows(arrays: dict[str, np.ndarray], block: Block, n_weights: int) -> None:
+def check_rows(arrays: dict[str, np.ndarray], block: ExampleBlock, n_weights: int) -> None:
     """ValueError (KeyError) unless ``packed_rows`` could have given these arrays for the block's examples."""
     lengths, indices, values = (arrays[name] for name in ("lengths", "indices", "values"))
     fit = len(lengths) == len(arrays["lower"]) == len(block.examples) and len(indices) == len(values) == lengths.sum()

@@ -12,10 +12,10 @@ import re
 import numpy as np
 from xxhash import xxh3_64_intdigest
 
-from blocksvm.errors import InputError, said
+from blocksvm.base.errors import InputError, said
 from blocksvm.kernels.arborescence import tags_between
-from blocksvm.structured.templates import Part, attribute_hashes, mixed, part_of, shifted
-from blocksvm.structured.text import ColumnText
+from blocksvm.structured.column_text import ColumnText
+from blocksvm.structured.templates import TemplatePart, attribute_hashes, mixed, part_of, shifted
 from blocksvm.structured.trees import arc_bounds_of
 
 ENDS = re.compile(r"([hm])(.+)")
@@ -51,7 +51,7 @@ class ArcTemplates:
     def __len__(self) -> int:
         return len(self.columns)
 
-    def _part(self, text: str, n_columns: int) -> str | tuple[str, Part]:
+    def _part(self, text: str, n_columns: int) -> str | tuple[str, TemplatePart]:
         if text in (DISTANCE, BETWEEN):
             if text == BETWEEN and n_columns < 2:
                 raise InputError(f"{said('template', text)}: the text has no column of tags; leave it out")

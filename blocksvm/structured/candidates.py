@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from blocksvm.kernels.sparse_rows import row_products
-from blocksvm.structured.protocol import Row, Structure
+from blocksvm.structured.output_structure import Row, Structure
 
 
 class CandidateLists(Structure):

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from blocksvm.conversion.ids import IdIndex, IdTable
-from blocksvm.errors import InputError, called
+from blocksvm.base.errors import InputError, called
+from blocksvm.conversion.feature_ids import IdIndex, IdTable
 
 
 def collected(

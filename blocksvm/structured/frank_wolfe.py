@@ -27,15 +27,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from blocksvm.errors import InputError
+from blocksvm.base.errors import InputError
+from blocksvm.base.memory import Budget
 from blocksvm.kernels.sparse_rows import add_to
-from blocksvm.memory import Budget
-from blocksvm.sources.store.chunks import Chunks
+from blocksvm.store.chunks import Chunks
 from blocksvm.structured import active
-from blocksvm.structured.blocks import Block, Blocks
-from blocksvm.structured.learner import EXAMPLES, Machine, Report, StructuredLearner, key_of, order_of, score
-from blocksvm.structured.protocol import Row, Structure, combination
-from blocksvm.structured.settings import FRANK_WOLFE as SETTINGS
+from blocksvm.structured.example_blocks import ExampleBlock, ExampleBlocks
+from blocksvm.structured.output_structure import Row, Structure, combination
+from blocksvm.structured.structured_learner import EXAMPLES, Machine, Report, StructuredLearner, key_of, order_of, score
+from blocksvm.structured.structured_settings import FRANK_WOLFE as SETTINGS
 
 ROW_OVERHEAD = 500  # bytes of a row's two arrays, its object and the example's dict, beside the entries
 DIRECTIONS = "the examples' parts of the weights"
@@ -63,7 +63,7 @@ def bytes_of(row: Row, own: active.Active) -> int:
 
 
 class FrankWolfe(Machine):
-    def __init__(self, blocks: Blocks, settings: dict, run: dict, budget: Budget):
+    def __init__(self, blocks: ExampleBlocks, settings: dict, run: dict, budget: Budget):
         self.blocks = blocks
         self.C, self.tol, self.inner_passes = settings["C"], settings["tol"], settings["inner_passes"]
         self.seed = run["seed"]
@@ -97,23 +97,23 @@ class FrankWolfe(Machine):
     def costs(self, blocks):
         return blocks.sizes + blocks.counts * self.row_bytes
 
-    def _room_for_rows(self, block: Block) -> int:
+    def _room_for_rows(self, block: ExampleBlock) -> int:
         return self.room - block.n_bytes
 
-    def _require(self, block: Block, n_bytes: int) -> None:
+    def _require(self, block: ExampleBlock, n_bytes: int) -> None:
         """InputError, with the whole need, where the rows of a chunk do not fit."""
         taken = self.budget.taken
         taken[EXAMPLES], taken[DUAL] = block.n_bytes, self.left - self.room
         taken[DIRECTIONS] = 0
         self.budget.require(DIRECTIONS, n_bytes)
 
-    def _count(self, block: Block, n_bytes: int) -> None:
+    def _count(self, block: ExampleBlock, n_bytes: int) -> None:
         """Note what was taken where that was most."""
         found = {EXAMPLES: block.n_bytes, DUAL: self.dual.held_bytes, DIRECTIONS: n_bytes}
         if sum(found.values()) > sum(self.budget.taken.get(name, 0) for name in found):
             self.budget.taken |= found
 
-    def _load(self, block: Block) -> Loaded:
+    def _load(self, block: ExampleBlock) -> Loaded:
         """The state of a block's examples, of its first chunks where the rows of all do not fit."""
         found = Loaded(block.chunks, block.bounds, [], [], np.zeros(len(block.examples)), 0)
         if len(block.chunks) < len(self.blocks.counts):
@@ -249,7 +249,7 @@ class FrankWolfe(Machine):
             "rel_gap": float(gap / abs(primal) if primal else gap),
         }
 
-    def _each(self) -> Iterator[Block]:
+    def _each(self) -> Iterator[ExampleBlock]:
         """All examples, a chunk at a time, or in the one block that has them."""
         n = len(self.blocks.counts)
         for chunks in [np.arange(n)] if self.loaded is not None else np.arange(n)[:, None]:

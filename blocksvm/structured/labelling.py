@@ -8,22 +8,22 @@ from functools import partial
 
 import numpy as np
 
-from blocksvm.errors import InputError, printable
-from blocksvm.model.structured import StructuredModel
-from blocksvm.rows import shown_name
+from blocksvm.base.errors import InputError, printable
+from blocksvm.base.row_batch import shown_name
+from blocksvm.model.structured_model import StructuredModel
+from blocksvm.structured.column_text import ColumnText, codes_in, read_columns
 from blocksvm.structured.evaluation import chunk_counts
 from blocksvm.structured.feature_table import found_again
-from blocksvm.structured.parts import ColumnParts, Part
 from blocksvm.structured.sequences import Sequences
-from blocksvm.structured.task import Examples, Task
+from blocksvm.structured.task import Examples, StructuredTask
 from blocksvm.structured.templates import WITH_TAGS, WITHOUT_TAGS, Templates
-from blocksvm.structured.text import ColumnText, codes_in, read_columns
+from blocksvm.structured.text_parts import ColumnParts, TextPart
 
 MOST_LABELS = 1000
 
 
 @dataclass
-class Labelled(Examples):
+class LabelledExamples(Examples):
     """Sentences with the labels that they have; known: the model's labels, then others that the text has."""
 
     structure: Sequences
@@ -64,7 +64,7 @@ class LabelledParts(ColumnParts):
                 )
             lengths = np.diff(text.bounds)
             answers = np.array(own, np.int32)[text.columns[-1].codes]
-            yield Part(lengths, partial(self.templates.ids, text), lengths, answers)
+            yield TextPart(lengths, partial(self.templates.ids, text), lengths, answers)
 
     @property
     def labels(self) -> list[str]:
@@ -88,7 +88,7 @@ def layout_of(n_labels: int) -> tuple[int, int]:
     return n_labels, (n_labels + 1) * n_labels
 
 
-class Labelling(Task):
+class Labelling(StructuredTask):
     """Of ``chunks`` labels are those of the beginning, inside and outside of chunks, as B-NP, I-NP and O."""
 
     def __init__(self, name: str):
@@ -98,7 +98,7 @@ class Labelling(Task):
     def parts(self, text_name, settings, memory):
         return LabelledParts(text_name, settings["template"], memory)
 
-    def examples(self, model: StructuredModel, text_name: str, memory: int, scoring: Mapping = {}) -> Labelled:
+    def examples(self, model: StructuredModel, text_name: str, memory: int, scoring: Mapping = {}) -> LabelledExamples:
         text = read_columns(text_name, memory)
         n_columns = model.meta["n_columns"]
         if len(text.columns) not in (n_columns, n_columns + 1):
@@ -113,12 +113,12 @@ class Labelling(Task):
             known += sorted(set(text.columns[-1].words) - set(labels))
             gold = codes_in(text.columns[-1], known)
         structure = Sequences(features, text.bounds, gold, len(model.feature_ids), len(labels))
-        return Labelled(structure, text, gold, known, n_columns)
+        return LabelledExamples(structure, text, gold, known, n_columns)
 
     def layout(self, meta):
         return layout_of(len(meta["labels"]))
 
-    def figures(self, examples: Labelled, outputs):
+    def figures(self, examples: LabelledExamples, outputs):
         found = np.concatenate(outputs)
         right = int((found == examples.gold).sum())
         told = {"tokens": len(found), "sentences": examples.text.n_sentences, "accuracy": right / len(found)}

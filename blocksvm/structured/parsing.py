@@ -7,15 +7,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from blocksvm.errors import InputError, called
-from blocksvm.model.structured import StructuredModel
-from blocksvm.rows import runs, shown_name
+from blocksvm.base.errors import InputError, called
+from blocksvm.base.row_batch import runs, shown_name
+from blocksvm.model.structured_model import StructuredModel
 from blocksvm.structured.arc_templates import DEFAULT, ArcFeatures, ArcTemplates
+from blocksvm.structured.column_text import ColumnText, read_columns
 from blocksvm.structured.feature_table import found_again
 from blocksvm.structured.labelling import token_lines
-from blocksvm.structured.parts import ColumnParts, Part
-from blocksvm.structured.task import Examples, Task
-from blocksvm.structured.text import ColumnText, read_columns
+from blocksvm.structured.task import Examples, StructuredTask
+from blocksvm.structured.text_parts import ColumnParts, TextPart
 from blocksvm.structured.trees import Trees
 
 WITHOUT_TAGS = "hw[0]|d mw[0]|d hw[0]|mw[0]|d hw.suffix3[0]|mw.suffix3[0]|d hw.shape[0]|mw.shape[0]|d mw.suffix3[0]|d"
@@ -87,7 +87,7 @@ class ParsedParts(ColumnParts):
                 )
             for a, b in runs(np.append(0, np.cumsum(bytes_of)), self.memory // 4):
                 own = text.part(a, b)
-                yield Part(arcs_of(own), ArcFeatures(self.templates, own).ids, np.diff(own.bounds), heads_of(own))
+                yield TextPart(arcs_of(own), ArcFeatures(self.templates, own).ids, np.diff(own.bounds), heads_of(own))
 
     def about(self):
         return self.described([])
@@ -99,7 +99,7 @@ class ParsedParts(ColumnParts):
         return n_features
 
 
-class Parsing(Task):
+class Parsing(StructuredTask):
     name = "trees"
     measure = "UAS"
 

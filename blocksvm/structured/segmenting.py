@@ -12,16 +12,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from blocksvm.conversion.ids import IdIndex
-from blocksvm.errors import InputError
-from blocksvm.model.structured import StructuredModel
-from blocksvm.rows import shown_name
+from blocksvm.base.errors import InputError
+from blocksvm.base.row_batch import shown_name
+from blocksvm.conversion.feature_ids import IdIndex
+from blocksvm.model.structured_model import StructuredModel
+from blocksvm.structured.character_lines import DEFAULT, LineText, Spans, SpanTemplates, read_lines
 from blocksvm.structured.evaluation import Counts
 from blocksvm.structured.feature_table import collected, found_again
 from blocksvm.structured.lattices import Lattices
-from blocksvm.structured.lines import DEFAULT, LineText, Spans, SpanTemplates, read_lines
-from blocksvm.structured.settings import FEATURES
-from blocksvm.structured.task import Examples, Learned, Task
+from blocksvm.structured.structured_settings import FEATURES
+from blocksvm.structured.task import Examples, Learned, StructuredTask
 
 OFTEN = 2  # a word of the dictionary occurs so often
 MOST_KINDS = 256
@@ -70,7 +70,7 @@ def word_ids(text: LineText, starts: np.ndarray, stops: np.ndarray) -> np.ndarra
     return (text.span_hashes(starts, stops) >> np.uint64(1)).astype(np.int64)
 
 
-class Segmenting(Task):
+class Segmenting(StructuredTask):
     name = "words"
     measure = "F1"
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from blocksvm.kernels.paths import column_scores, label_entries
-from blocksvm.structured.paths import PathStructure
-from blocksvm.structured.protocol import row_of
+from blocksvm.kernels.lattice_paths import column_scores, label_entries
+from blocksvm.structured.output_structure import row_of
+from blocksvm.structured.path_structure import PathStructure
 
 ONCE = np.ones(1)
 

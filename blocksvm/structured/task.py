@@ -5,26 +5,16 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from importlib import import_module
 from pathlib import Path
 
 import numpy as np
 
-from blocksvm.errors import InputError, one_of, said
-from blocksvm.model.structured import StructuredModel
-from blocksvm.named import by_user, imported
-from blocksvm.structured.blocks import Blocks, Whole
-from blocksvm.structured.parts import Parts, collected_parts
-from blocksvm.structured.protocol import Checked, Structure
-
-# name -> (file, attribute)
-TASKS = {
-    "tags": ("labelling", "TAGS"),
-    "chunks": ("labelling", "CHUNKS"),
-    "trees": ("parsing", "TREES"),
-    "words": ("segmenting", "WORDS"),
-    "candidates": ("tuning", "CANDIDATES"),
-}
+from blocksvm.base.user_code import by_user
+from blocksvm.model.structured_model import StructuredModel
+from blocksvm.structured import TASKS, get_task
+from blocksvm.structured.example_blocks import ExampleBlocks, Whole
+from blocksvm.structured.output_structure import CheckedStructure, Structure
+from blocksvm.structured.text_parts import Parts, collected_parts
 
 
 @dataclass
@@ -50,16 +40,16 @@ class Learned:
 
 
 @dataclass(frozen=True)
-class Training:
+class TrainingExamples:
     """What a run learns from: blocks of examples, and what else ``Learned`` has."""
 
-    blocks: Blocks
+    blocks: ExampleBlocks
     about: dict
     feature_ids: np.ndarray
     words: np.ndarray
 
 
-class Task(ABC):
+class StructuredTask(ABC):
     """name; measure: the figure by which predictions are judged.  A task has ``learn``, or ``parts`` where a text may
     be larger than the memory."""
 
@@ -93,7 +83,7 @@ class Task(ABC):
         """What outputs are worth, of examples whose gold outputs are known."""
 
 
-def training_of(name: str, text_name: str, settings: dict, memory: int, folder: Path | None = None) -> Training:
+def training_of(name: str, text_name: str, settings: dict, memory: int, folder: Path | None = None) -> TrainingExamples:
     """What the task of this name learns from; folder: where examples go that do not fit in the memory."""
     by_user(name, settings)
     task = get_task(name)
@@ -101,30 +91,13 @@ def training_of(name: str, text_name: str, settings: dict, memory: int, folder: 
     if parts is None:
         learned = task.learn(text_name, settings, memory)
         blocks = Whole(looked_at(learned.examples.structure, name), folder)
-        return Training(blocks, learned.about, learned.feature_ids, learned.words)
+        return TrainingExamples(blocks, learned.about, learned.feature_ids, learned.words)
     blocks, feature_ids = collected_parts(
         parts, settings["min_count"], memory, folder, lambda structure: looked_at(structure, name)
     )
-    return Training(blocks, parts.about(), feature_ids, np.empty(0, np.int64))
-
-
-def get_task(name: str) -> Task:
-    """The task of this name, or of 'module:attribute'; InputError where there is none."""
-    if name in TASKS:
-        module, attribute = TASKS[name]
-        return getattr(import_module(f"blocksvm.structured.{module}"), attribute)
-    if ":" not in name:
-        known = one_of(name, TASKS, ", or name it as module:attribute")
-        raise InputError(f"{said('task', name)}: no such task; {known}")
-    try:
-        found = imported(name, "task")
-    except ImportError as error:
-        raise InputError(f"{said('task', name)}: cannot be imported: {error}") from error
-    if not isinstance(found, Task):
-        raise InputError(f"{said('task', name)}: is no task; it must be a blocksvm.structured.task.Task")
-    return found
+    return TrainingExamples(blocks, parts.about(), feature_ids, np.empty(0, np.int64))
 
 
 def looked_at(structure: Structure, task: str) -> Structure:
     """The structure; of a task outside the package all its answers are looked at before they are used."""
-    return structure if task in TASKS else Checked(structure, task)
+    return structure if task in TASKS else CheckedStructure(structure, task)

@@ -20,8 +20,8 @@ from functools import cached_property
 import numpy as np
 from xxhash import xxh3_64_intdigest
 
-from blocksvm.errors import InputError, said
-from blocksvm.structured.text import Column, ColumnText
+from blocksvm.base.errors import InputError, said
+from blocksvm.structured.column_text import Column, ColumnText
 
 PART = re.compile(r"(w|t|c\d{1,3})(?:\.(lower|shape|prefix\d|suffix\d))?\[(-?\d{1,3})\]")
 WINDOW = " ".join(f"{c}[{d}]" for c in "wt" for d in range(-2, 3))
@@ -33,7 +33,7 @@ WITHOUT_TAGS = f"w[-2] w[-1] w[0] w[1] w[2] w[-1]|w[0] w[0]|w[1] w.lower[0] {LET
 
 
 @dataclass(frozen=True)
-class Part:
+class TemplatePart:
     """What one part of a template looks at: a column, an attribute of its words ('' : the word itself), an offset."""
 
     column: int
@@ -66,7 +66,7 @@ class Templates:
         return (found >> np.uint64(1)).astype(np.int64)
 
 
-def part_of(text: str, n_columns: int) -> Part:
+def part_of(text: str, n_columns: int) -> TemplatePart:
     """A part as it is written; InputError where it is none."""
     found = PART.fullmatch(text)
     if found is None:
@@ -78,7 +78,7 @@ def part_of(text: str, n_columns: int) -> Part:
     column = {"w": 0, "t": 1}.get(name, int(name[1:]) if name[1:] else 0)
     if column >= n_columns:
         raise InputError(f"{said('template', text)}: the text has {n_columns} columns of features; leave {name} out")
-    return Part(column, attribute or "", int(offset))
+    return TemplatePart(column, attribute or "", int(offset))
 
 
 def attribute_of(word: str, attribute: str) -> str:

@@ -8,8 +8,8 @@ from __future__ import annotations
 import numpy as np
 
 from blocksvm.kernels.arborescence import best_tree, best_trees
-from blocksvm.kernels.paths import column_scores
-from blocksvm.structured.protocol import Structure, row_of
+from blocksvm.kernels.lattice_paths import column_scores
+from blocksvm.structured.output_structure import Structure, row_of
 
 
 def arc_bounds_of(bounds: np.ndarray) -> np.ndarray:

@@ -13,13 +13,13 @@ from dataclasses import dataclass
 import numpy as np
 from xxhash import xxh3_64_intdigest
 
-from blocksvm.errors import InputError, called, said
-from blocksvm.model.structured import StructuredModel
-from blocksvm.named import imported
-from blocksvm.rows import shown_name
+from blocksvm.base.errors import InputError, called, said
+from blocksvm.base.row_batch import shown_name
+from blocksvm.base.user_code import imported
+from blocksvm.model.structured_model import StructuredModel
 from blocksvm.structured.candidates import CandidateLists
-from blocksvm.structured.task import Examples, Learned, Task
-from blocksvm.structured.text import read_text
+from blocksvm.structured.column_text import read_text
+from blocksvm.structured.task import Examples, Learned, StructuredTask
 
 SEPARATOR = b"|||"
 CANDIDATE_BYTES = 60  # of a text's object, beside its characters
@@ -39,7 +39,7 @@ class CandidateText:
 
 
 @dataclass
-class Listed(Examples):
+class ListedCandidates(Examples):
     structure: CandidateLists
     text: CandidateText
 
@@ -177,7 +177,7 @@ def lists_of(text: CandidateText, places: np.ndarray, quality: np.ndarray | None
     return CandidateLists(text.bounds, indptr, indices[kept][order], text.values[kept][order], quality, n_features)
 
 
-class Tuning(Task):
+class Tuning(StructuredTask):
     name = "candidates"
     measure = "quality"
 
@@ -193,18 +193,18 @@ class Tuning(Task):
         if not len(ids):
             raise InputError(f"{shown_name(text_name)}: no candidate has a feature")
         structure = lists_of(text, np.arange(len(ids)), quality, len(ids))
-        return Learned(Listed(structure, text), {"labels": [], "template": "", "n_columns": 1}, ids)
+        return Learned(ListedCandidates(structure, text), {"labels": [], "template": "", "n_columns": 1}, ids)
 
     def examples(self, model: StructuredModel, text_name, memory, scoring: Mapping = {}):
         text = read_candidates(text_name, memory)
         place = {int(own): k for k, own in enumerate(model.feature_ids)}
         places = np.array([place.get(int(own), -1) for own in name_ids(text.names)], np.int64)
-        return Listed(lists_of(text, places, quality_of(text, scoring, memory), len(model.feature_ids)), text)
+        return ListedCandidates(lists_of(text, places, quality_of(text, scoring, memory), len(model.feature_ids)), text)
 
     def layout(self, meta):
         return 1, 0
 
-    def figures(self, examples: Listed, outputs):
+    def figures(self, examples: ListedCandidates, outputs):
         s = examples.structure
         chosen = np.array([s.qualities(i)[output[0]] for i, output in enumerate(outputs)])
         return {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from blocksvm.settings import Setting, Settings
+from blocksvm.base.settings import Setting, Settings
 
 FREE = "free"  # the bias that is not regularised
 PARTITIONS = ("redrawn", "fixed")

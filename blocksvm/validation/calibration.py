@@ -14,7 +14,7 @@ from functools import partial
 
 import numpy as np
 
-from blocksvm.errors import InputError, called, said
+from blocksvm.base.errors import InputError, called, said
 from blocksvm.model.measures import places_of
 from blocksvm.model.probabilities import ISOTONIC, PLATT
 from blocksvm.solvers.dual_methods import METHOD
@@ -22,10 +22,10 @@ from blocksvm.sources.source import Source
 from blocksvm.training.loop import OuterLoop
 from blocksvm.training.plan import Plan
 from blocksvm.training.run import Watch
-from blocksvm.training.settings import TrainSettings
+from blocksvm.training.train_settings import TrainSettings
 from blocksvm.validation.cross import check_folds
 from blocksvm.validation.folds import folds_of, targets_of
-from blocksvm.validation.problems import HeldOutCD
+from blocksvm.validation.held_out_problems import HeldOutCD
 
 FOLDS = 5
 BITS = 16

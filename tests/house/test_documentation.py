@@ -9,7 +9,6 @@ here.  A python block that begins with ``# NAME.py`` is that file.
 from __future__ import annotations
 
 import gzip
-import importlib
 import os
 import re
 import shlex
@@ -22,7 +21,7 @@ import numpy as np
 import pytest
 from support.places import ROOT
 
-from blocksvm.__main__ import COMMANDS
+from blocksvm.commands import COMMANDS, module_of
 
 sys.path.append(str(ROOT / "tools"))
 import pages as made_pages  # noqa: E402
@@ -104,7 +103,7 @@ def shell(line: str, run_in_process) -> None:
         words = ["blocksvm", words[2].removeprefix("blocksvm."), *words[3:]]
     if words[0] == "blocksvm" and not re.search(r"[|<>;]|\$\(", line.split(" #")[0]):
         assert words[1] in COMMANDS
-        told = run_in_process(importlib.import_module(f"blocksvm.{words[1]}").main, *words[2:])
+        told = run_in_process(module_of(words[1]).main, *words[2:])
         assert told.code == 0, f"{line}\n{told.err}"
         return
     paths = [str(Path(sys.executable).parent), os.environ["PATH"]]
@@ -167,7 +166,7 @@ def test_the_layout_of_files_is_made():
 
 
 def test_made_pages_name_everything():
-    from blocksvm.learners.methods import NAMES, get_method
+    from blocksvm.learners.engine.methods import NAMES, get_method
 
     text = made_pages.settings()
     for name in NAMES:

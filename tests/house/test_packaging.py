@@ -13,7 +13,7 @@ import pytest
 from support.places import ROOT
 
 import blocksvm
-from blocksvm.__main__ import COMMANDS, main
+from blocksvm.commands import COMMANDS, main
 
 PACKAGE = Path(blocksvm.__file__).parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -55,15 +55,6 @@ def test_listing_imports_nothing_heavy():
     for arguments in ([], ["--version"], ["train", "--help"]):
         done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, cwd=ROOT)
         assert (done.returncode, done.stderr) == (0, ""), arguments
-
-
-def test_functions_keep_their_names_beside_commands_of_the_same_name():
-    import blocksvm.regret
-    import blocksvm.split
-
-    assert blocksvm.split.__module__ == "blocksvm.conversion.convert"
-    assert blocksvm.regret.__module__ == "blocksvm.analysis.report"
-    assert callable(sys.modules["blocksvm.split"].main)
 
 
 def test_version(run_in_process):
@@ -116,11 +107,11 @@ def test_licence_and_types():
     assert (PACKAGE / "py.typed").exists()
 
 
-def test_type_checkers_see_what_is_imported_on_first_use():
+def test_what_the_package_offers_has_names_that_no_module_shares():
     stub = ast.parse((PACKAGE / "__init__.pyi").read_text())
-    told = {alias.asname: node.module for node in stub.body if isinstance(node, ast.ImportFrom) for alias in node.names}
-    assert told == {name: f"blocksvm.{module}" for name, module in blocksvm._LAZY.items()}
-    assert all(hasattr(importlib.import_module(module), name) for name, module in told.items())
+    names = {alias.asname for node in stub.body if isinstance(node, ast.ImportFrom) for alias in node.names}
+    assert set(blocksvm.__all__) == names and all(hasattr(blocksvm, name) for name in names)
+    assert names.isdisjoint(path.stem for path in PACKAGE.iterdir())
 
 
 # ------------------------------------------------------------------------------------------------ the oldest claimed

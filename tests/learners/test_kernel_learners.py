@@ -14,17 +14,17 @@ from scipy import sparse
 from scipy.optimize import minimize
 from support.training_cases import make_store, run_in_process, stop_after, svmlight, train
 
-from blocksvm.api import fit
-from blocksvm.errors import InputError
-from blocksvm.info import main as info_main
-from blocksvm.learners.loops import LOSS_SUM, MISTAKES, ROWS
-from blocksvm.model.files import load_model
-from blocksvm.predict import main as predict_main
-from blocksvm.regret import main as regret_main
+from blocksvm.base.errors import InputError
+from blocksvm.commands.info import main as info_main
+from blocksvm.commands.predict import main as predict_main
+from blocksvm.commands.regret import main as regret_main
+from blocksvm.commands.stream import main as stream_main
+from blocksvm.commands.train import main as train_main
+from blocksvm.learners.engine.loops import LOSS_SUM, MISTAKES, ROWS
+from blocksvm.model.model_file import load_model
 from blocksvm.sources.matrix import Matrix
-from blocksvm.sources.store.reader import open_store
-from blocksvm.stream import main as stream_main
-from blocksvm.train import main as train_main
+from blocksvm.store.reader import open_store
+from blocksvm.training.fit import fit
 
 LINEAR, CUBIC, RBF = {"kernel": "linear"}, {"kernel": "polynomial", "gamma": 0.2, "coef0": 0.5}, {"gamma": 0.3}
 BUDGETS = [{}, {"budget": 15, "budget_rule": "remove"}, {"budget": 15}]

@@ -12,10 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.online_cases import CASES, agree, csr, oracle_for, rows, runner_for
 
-from blocksvm.errors import InputError
-from blocksvm.learners import LEARNERS, loops, sparse
-from blocksvm.learners.rows import SMALLEST_SCALE
-from blocksvm.learners.runner import Runner
+from blocksvm.base.errors import InputError
+from blocksvm.learners import LEARNERS
+from blocksvm.learners.engine import loops
+from blocksvm.learners.engine.rule_parts import SMALLEST_SCALE
+from blocksvm.learners.engine.runner import Runner
+from blocksvm.learners.rules import sparse
 
 EACH = [(name, case) for name, cases in CASES.items() for case in cases]
 ids = [f"{name}-{'-'.join(f'{k}={v}' for k, v in case.items())}" for name, case in EACH]

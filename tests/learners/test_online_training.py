@@ -12,15 +12,15 @@ import reference_online as oracle
 import scipy.sparse
 from support.training_cases import make_store, random_rows, rows_of_store, run_in_process, stop_after, svmlight, train
 
-from blocksvm.api import fit
-from blocksvm.errors import InputError
-from blocksvm.info import main as info
+from blocksvm.base.errors import InputError
+from blocksvm.commands.info import main as info
+from blocksvm.commands.predict import main as predict
+from blocksvm.commands.stream import main as stream_main
+from blocksvm.commands.train import main as train_main
 from blocksvm.learners import LEARNERS, get_learner
-from blocksvm.model.files import load_model
-from blocksvm.predict import main as predict
+from blocksvm.model.model_file import load_model
 from blocksvm.sources.matrix import Matrix
-from blocksvm.stream import main as stream_main
-from blocksvm.train import main as train_main
+from blocksvm.training.fit import fit
 
 LEARNED = [name for name in LEARNERS if name != "pegasos"]  # as a solver, pegasos is the one with sub-batches
 
@@ -140,7 +140,7 @@ def test_continuing_on_other_rows_keeps_what_only_the_model_knows(tmp_path):
         make_store(tmp_path, A, labels, name=f"s{k}", dtype="float64", keep_order=True)
         for k, (A, labels) in enumerate((A[:, 1:], labels) for A, labels in texts)
     ]
-    from blocksvm.sources.store.reader import Store
+    from blocksvm.store.reader import Store
 
     settings = {"solver": "arow", "order": "stored", "bias": 0.5}
     with Store(stores[0]) as one, Store(stores[1]) as two:
@@ -428,7 +428,7 @@ def test_a_learner_for_each_class_is_at_rest_when_none_of_them_moves():
 def test_pegasos_as_a_learner_is_the_same_from_a_store_and_from_text(tmp_path, capsys):
     from support.stream_cases import learned, text_of, weights_by_id
 
-    from blocksvm.streaming.saving import save_stream
+    from blocksvm.streaming.stream_saving import save_stream
 
     X, y = random_rows(n=80, d=10, seed=4, dtype=np.float32)
     store, text = make_store(tmp_path, X, y, keep_order=True), text_of(tmp_path, X, y)

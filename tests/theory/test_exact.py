@@ -7,9 +7,9 @@ import pytest
 from scipy.optimize import minimize
 from support.training_cases import asked, random_rows, stop_after, train
 
-from blocksvm.api import fit
-from blocksvm.errors import InputError
+from blocksvm.base.errors import InputError
 from blocksvm.sources.matrix import Matrix
+from blocksvm.training.fit import fit
 
 
 def squared_losses(w, X, y):
@@ -160,7 +160,7 @@ def test_the_leader_stays_in_a_ball_of_any_radius(radius, loss):
 
 def test_rounds_take_a_few_steps_of_the_active_set(monkeypatch):
     """Thousands of rows are no matter of hours: a round's problem differs from the last one's by a row."""
-    from blocksvm.learners.leader import Leader
+    from blocksvm.learners.rules.leader import Leader
 
     steps = []
     step = Leader._step

@@ -9,8 +9,8 @@ import scipy.sparse
 from scipy.optimize import linprog, minimize
 from support.regret_cases import sample
 
-from blocksvm.analysis import l1_optimum
-from blocksvm.analysis.l1_optimum import Losses, least
+from blocksvm.theory import l1_optimum
+from blocksvm.theory.l1_optimum import Losses, least
 
 NAMES = ("hinge", "epsilon-insensitive", "squared-hinge", "logistic", "squared")
 

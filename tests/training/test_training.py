@@ -13,14 +13,14 @@ import reference
 import scipy.sparse
 from support.training_cases import looped, make_store, random_rows, rows_of_store, svmlight, train
 
-from blocksvm.errors import InputError
-from blocksvm.model.files import load_model
-from blocksvm.problems import get_loss
+from blocksvm.base.errors import InputError
+from blocksvm.losses import get_loss
+from blocksvm.model.model_file import load_model
 from blocksvm.problems.problem import CertificateSums, Problem
 from blocksvm.sources.block import Block
 from blocksvm.sources.matrix import Matrix
-from blocksvm.sources.store.reader import Store
-from blocksvm.training.saving import save_result
+from blocksvm.store.reader import Store
+from blocksvm.training.checkpoint import save_result
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,200 @@
+"""What a structured learner is, and how an online one goes over examples: orders, averages, what is counted."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from xxhash import xxh3_64_intdigest
+
+from blocksvm.base.errors import InputError
+from blocksvm.base.memory import Budget
+from blocksvm.base.settings import Settings
+from blocksvm.kernels.sparse_rows import add_to, inner
+from blocksvm.structured.output_structure import Row
+from blocksvm.structured.structured_settings import MEAN
+from blocksvm.structured.templates import mixed
+
+if TYPE_CHECKING:
+    from blocksvm.structured.example_blocks import ExampleBlock, ExampleBlocks
+
+
+@dataclass(frozen=True)
+class StructuredLearner:
+    """name; summary and source: one line each; settings: its own; make(blocks, settings, run, budget) gives a
+    ``Machine``."""
+
+    name: str
+    summary: str
+    source: str
+    settings: Settings
+    make: Callable
+
+
+EXAMPLES = "a block of examples"
+
+
+@dataclass
+class Report:
+    """What an epoch, or a visit, saw: examples, those whose output before its update was wrong, the sum of their
+    losses, updates; gap and violation: sums of what a learner with a certificate estimates it from."""
+
+    examples: int = 0
+    mistakes: int = 0
+    loss: float = 0.0
+    updates: int = 0
+    gap: float = 0.0
+    violation: float = 0.0
+
+    def add(self, more: Report) -> None:
+        for name, value in vars(more).items():
+            setattr(self, name, getattr(self, name) + value)
+
+
+class Machine:
+    """A learner at work: it visits one block of examples after the other, and its state between visits can be kept.
+
+    done: nothing is left to be gained.
+    """
+
+    done = False
+
+    def costs(self, blocks: ExampleBlocks) -> np.ndarray:
+        """(n_chunks,) int64: bytes that each chunk takes in a block."""
+        return blocks.sizes
+
+    @property
+    def room(self) -> int:
+        """Bytes that a block may take."""
+        raise NotImplementedError
+
+    def visit(self, block: ExampleBlock, epoch: int, visit: int, stop: Callable[[], bool]) -> Report:
+        """Learn from a block's examples, or from some, where stop() says so: then the state is of no use any more."""
+        raise NotImplementedError
+
+    def end_epoch(self, report: Report) -> None:
+        """All blocks have been visited."""
+
+    def weights(self) -> np.ndarray:
+        """(n_weights,) float64"""
+        raise NotImplementedError
+
+    def certificate(self) -> dict | None:
+        """None, or primal, dual and rel_gap of exactly the weights that ``weights`` gives."""
+        return None
+
+    def close(self) -> None:
+        """Give files and memory back that it has put something aside in."""
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """The state: arrays of a length that does not change."""
+        raise NotImplementedError
+
+    def told(self) -> dict:
+        """The state: numbers."""
+        raise NotImplementedError
+
+    def restore(self, told: dict, arrays: dict[str, np.ndarray]) -> None:
+        """Take what ``told`` and ``arrays`` of another machine gave."""
+        raise NotImplementedError
+
+    def chunks(self) -> Iterator[tuple[str, int, dict[str, np.ndarray]]]:
+        """The state: (kind, number, arrays) of what is kept of each chunk of examples."""
+        yield from ()
+
+    def restore_chunk(self, kind: str, chunk: int, arrays: dict[str, np.ndarray]) -> None:
+        """Take what ``chunks`` of another machine gave."""
+
+
+@dataclass(frozen=True)
+class Update:
+    """w += sum of factors[j] rows[j]; mistakes, loss: of the examples' outputs before it."""
+
+    rows: list[Row]
+    factors: np.ndarray
+    mistakes: int
+    loss: float
+
+
+def order_of(n: int, seed: int, *keys: int) -> np.ndarray:
+    """A permutation of 0..n-1 keyed by (seed, *keys)."""
+    key = np.uint64(xxh3_64_intdigest(struct.pack(f"<{1 + len(keys)}q", seed, *keys)))
+    return np.argsort(mixed(np.arange(n, dtype=np.uint64) ^ key), kind="stable")
+
+
+def key_of(epoch: int, visit: int, inner: int = 0) -> tuple[int, ...]:
+    """By which an order is drawn: that of the only visit of an epoch depends on the epoch alone."""
+    return (epoch,) if visit == inner == 0 else (epoch, visit, inner)
+
+
+class OnlineMachine(Machine):
+    """Goes over the examples in a new order at each epoch, ``at_once`` of them an update, and keeps w and what its mean
+    needs: with steps t = 1, 2, ..., the mean of w_1..w_T is w_T - sum_t (t - 1) (w_t - w_{t-1}) / T.
+
+    update(structure, w, examples, settings) -> Update.
+    """
+
+    def __init__(self, blocks: ExampleBlocks, settings: dict, run: dict, budget: Budget, update: Callable):
+        self.settings = settings
+        self.seed = run["seed"]
+        self.update = update
+        self.averaged = settings["weights"] == MEAN
+        budget.take("weights", 8 * blocks.n_weights)
+        budget.require("their mean", 2 * 8 * blocks.n_weights * self.averaged)
+        budget.take("their mean", 2 * 8 * blocks.n_weights * self.averaged)
+        self.left, self.budget = budget.left, budget
+        self.w = np.zeros(blocks.n_weights)
+        self.late = np.zeros(blocks.n_weights if self.averaged else 0)  # sum_t (t - 1) (w_t - w_{t-1})
+        self.steps = 0
+
+    @property
+    def room(self) -> int:
+        return self.left
+
+    def visit(self, block, epoch, visit, stop):
+        self.budget.taken[EXAMPLES] = max(block.n_bytes, self.budget.taken.get(EXAMPLES, 0))
+        order = block.examples[order_of(len(block.examples), self.seed, *key_of(epoch, visit))]
+        at_once = self.settings.get("at_once", 1)
+        report = Report()
+        for start in range(0, len(order), at_once):
+            if stop():
+                break
+            examples = order[start : start + at_once]
+            found = self.update(block.structure, self.w, examples, self.settings)
+            report.examples += len(examples)
+            report.mistakes += found.mistakes
+            report.loss += found.loss
+            moved = False
+            for row, factor in zip(found.rows, found.factors, strict=True):
+                if factor != 0.0:
+                    moved = True
+                    add_to(row.indices, row.values, factor, self.w)
+                    if self.averaged:
+                        add_to(row.indices, row.values, factor * self.steps, self.late)
+            self.steps += 1
+            report.updates += moved
+        return report
+
+    def weights(self) -> np.ndarray:
+        w = self.w - self.late / max(1, self.steps) if self.averaged else self.w
+        if not np.isfinite(w).all():
+            raise InputError("the weights have become infinite; lower C, or scale the features")
+        return w
+
+    def arrays(self):
+        return {"weights": self.w, "late": self.late}
+
+    def told(self):
+        return {"steps": self.steps}
+
+    def restore(self, told, arrays):
+        self.w[:], self.late[:] = arrays["weights"], arrays["late"]
+        self.steps = told["steps"]
+
+
+def score(row: Row, w: np.ndarray) -> float:
+    """<row, w>"""
+    return inner(row.indices, row.values, w)
