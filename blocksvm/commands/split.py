@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 
 from blocksvm.base.errors import InputError
-from blocksvm.base.processors import n_processors
 from blocksvm.cli.console import Parser, seed, size
 from blocksvm.cli.options import add_choices, add_format, chosen_in, files_named
 
@@ -91,8 +90,10 @@ def main(arguments: list[str]) -> int:
     import os
     from pathlib import Path
 
+    from joblib import cpu_count
+
     changes = options.append or options.drop is not None
-    jobs = options.jobs if options.jobs is not None else n_processors()
+    jobs = options.jobs if options.jobs is not None else cpu_count()
     if jobs < 1:
         raise InputError(f"--jobs {jobs}: must be 1 or more")
     if options.min_count is not None and options.min_count < 1:

@@ -6,7 +6,6 @@ import sys
 from contextlib import nullcontext
 
 from blocksvm.base.errors import InputError
-from blocksvm.base.processors import n_processors
 from blocksvm.base.settings import Settings
 from blocksvm.base.user_code import names_of
 from blocksvm.cli.console import (
@@ -180,11 +179,13 @@ def main(arguments: list[str]) -> int:
     from functools import partial
     from pathlib import Path
 
+    from joblib import cpu_count
+
     from blocksvm.base.outputs import check_output, open_text, written_text
 
     inputs = files_named(options.inputs, options.quiet) or ["-"]
     # beside the threads that read and that learn
-    jobs = options.jobs if options.jobs is not None else max(1, n_processors() - 1)
+    jobs = options.jobs if options.jobs is not None else max(1, cpu_count() - 1)
     for name, value in (("--jobs", jobs), ("--save-every", options.save_every)):
         if value is not None and value < 1:
             raise InputError(f"{name} {value}: must be 1 or more")
