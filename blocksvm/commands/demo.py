@@ -19,12 +19,13 @@ if TYPE_CHECKING:
 
 SIZES = {"small": 400_000, "default": 25_000_000, "large": 100_000_000}
 RSS_UNIT = 1 if sys.platform == "darwin" else 1024  # bytes, of the system's figure for the memory of a process
-EPILOG = """small takes seconds, default less than a minute, large some minutes (besides the first run's compiling)"""
+EPILOG = """small takes seconds, default less than a minute, large some minutes; the first
+run takes ten to twenty seconds more, to compile its kernels"""
 
 
 def parser() -> Parser:
-    p = Parser("demo", "Classify windows of the Python source code installed here: test code or library code?", EPILOG)
-    p.add_argument("--size", choices=tuple(SIZES), default="default", help="how much data to make")
+    p = Parser("demo", "Classify windows of the Python code installed here: test code or library code?", EPILOG)
+    p.add_argument("--size", choices=tuple(SIZES), default="default", help="size of the data")
     p.add_argument("--folder", metavar="DIR", help="keep the files in this new folder (default: remove them)")
     return p
 

@@ -11,12 +11,12 @@ from blocksvm.cli.json_output import add_json, check_json, emit_json
 
 def parser() -> Parser:
     p = Parser("info", "Describe a store, a model or a checkpoint.")
-    p.add_argument("file", metavar="FILE.h5")
-    p.add_argument("--verify", action="store_true", help="read everything against its checksums")
+    p.add_argument("file", metavar="FILE.h5", help="a store, a model or a checkpoint")
+    p.add_argument("--verify", action="store_true", help="read all of the file and compare it with its checksums")
     p.add_argument(
-        "--top", type=int, metavar="N", help="of a model: list the N features of the largest weights, by class"
+        "--top", type=int, metavar="N", help="for a model: list the N features of the largest weights, by class"
     )
-    add_json(p, "all of it")
+    add_json(p, "the description")
     p.add_argument("--overwrite", action="store_true", help="replace an existing FILE")
     return p
 
@@ -40,7 +40,7 @@ def main(arguments: list[str]) -> int:
     if options.verify:
         verify(path, kind, options.quiet)
     top = None if options.top is None else strongest_weights(path, kind, options.top)
-    from blocksvm.cli.display.descriptions import all_settings, description_lines, weight_lines
+    from blocksvm.cli.display.file_lines import all_settings, description_lines, weight_lines
 
     if options.json:
         about = meta if "method" not in meta else meta | {"settings": all_settings(meta)}

@@ -16,7 +16,6 @@ import numpy as np
 
 from blocksvm.base.errors import InputError
 from blocksvm.base.labels import LABEL_BYTES, NUMBERS, SETS, Coding, Labels, labels_of
-from blocksvm.base.processors import n_processors
 from blocksvm.sources.block import INDEX_BYTES, Arena, Block
 from blocksvm.sources.source import ChunkTable, Source, Step, largest_chunk_bytes, new_block
 from blocksvm.store import codec
@@ -66,7 +65,9 @@ class Store(Source):
             raise
 
     def _start_decoders(self) -> None:
-        n_decoders = max(2, min(MOST_DECODERS, n_processors()))
+        from joblib import cpu_count  # importing it takes a tenth of a second
+
+        n_decoders = max(2, min(MOST_DECODERS, cpu_count()))
         self.decoders = [Decoder(self) for _ in range(n_decoders)]
         self.under_way: SharedWork | None = None
         self.pool = ThreadPoolExecutor(max(1, n_decoders - 2), thread_name_prefix="blocksvm-decoder")

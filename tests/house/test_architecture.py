@@ -50,7 +50,6 @@ ONLY_IN = {
     "numba": ["kernels"],
     "llvmlite": ["kernels"],
     "sklearn": ["estimators", "exchange/sklearn_models"],
-    "joblib": ["estimators", "exchange/sklearn_models"],
     "onnx": ["exchange/onnx"],
     "pyarrow": ["exchange/weights_table", "formats/tables"],
     "rich": ["cli"],
