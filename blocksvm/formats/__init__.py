@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from blocksvm.base.errors import InputError, called
+from blocksvm.base.errors import InputError, option
 from blocksvm.base.registry import Registry
 
 AUTO = "auto"
@@ -53,7 +53,7 @@ def settled(inputs, recipe, memory: int):
         return replace(recipe, format=name, options=options)
     for setting, value in recipe.options.items():
         if value is not None:
-            raise InputError(f"{called(setting)}: the format {name} has no use for it; name another {called('format')}")
+            raise InputError(f"{option(setting)}: the format {name} has no use for it; name another {option('format')}")
     return replace(recipe, format=name, options={})
 
 

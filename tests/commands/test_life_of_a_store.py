@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import reference
-from blocksvm.model.files import describe_model, load_model
+from blocksvm.model.model_file import describe_model, load_model
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
