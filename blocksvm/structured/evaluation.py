@@ -87,9 +87,9 @@ def shared(one: np.ndarray, other: np.ndarray) -> np.ndarray:
     return both[times == 2]
 
 
-def chunk_counts(gold: np.ndarray, found: np.ndarray, bounds: np.ndarray, labels: list[str]) -> dict[str, Counts]:
+def chunk_counts(gold: np.ndarray, predicted: np.ndarray, bounds: np.ndarray, labels: list[str]) -> dict[str, Counts]:
     """Counts of chunks by type, in alphabetical order, and under '' of all; gold and found are places in ``labels``."""
-    ours, theirs = (chunks_of(codes, bounds, labels) for codes in (found, gold))
+    ours, theirs = (chunks_of(codes, bounds, labels) for codes in (predicted, gold))
     right = shared(ours, theirs)
     counts = {"": Counts(len(right), len(ours), len(theirs))}
     for number, kind in enumerate(sorted({parts_of(label)[1] for label in labels})):

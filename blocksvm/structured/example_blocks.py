@@ -54,20 +54,20 @@ class ExampleBlocks:
         """The block of these chunks (rising numbers)."""
         raise NotImplementedError
 
-    def partition(self, costs: np.ndarray, room: int, seed: int, epoch: int) -> list[np.ndarray]:
+    def partition(self, costs: np.ndarray, capacity: int, seed: int, epoch: int) -> list[np.ndarray]:
         """Blocks, as the rising numbers of their chunks, of which each costs at most ``room`` (or is one chunk); costs
         (n_chunks,).  A function of its arguments."""
         n = len(costs)
-        if costs.sum() <= room:
+        if costs.sum() <= capacity:
             return [np.arange(n)]
-        found, start, taken = [], 0, 0
+        blocks, start, cost = [], 0, 0
         order = order_of(n, seed, epoch)
         for place, chunk in enumerate(order):
-            if place > start and taken + costs[chunk] > room:
-                found.append(np.sort(order[start:place]))
-                start, taken = place, 0
-            taken += int(costs[chunk])
-        return [*found, np.sort(order[start:])]
+            if place > start and cost + costs[chunk] > capacity:
+                blocks.append(np.sort(order[start:place]))
+                start, cost = place, 0
+            cost += int(costs[chunk])
+        return [*blocks, np.sort(order[start:])]
 
 
 class Whole(ExampleBlocks):
@@ -100,13 +100,13 @@ class Spooled(ExampleBlocks):
         self,
         chunks: Chunks,
         read: Callable[[int], dict[str, np.ndarray]],
-        made: Callable[[dict[str, np.ndarray]], Structure],
+        build: Callable[[dict[str, np.ndarray]], Structure],
         counts: np.ndarray,
         lengths: dict[str, np.ndarray],
         n_weights: int,
         folder: Path | None,
     ):
-        self.chunks, self.read, self.made, self.counts, self.lengths = chunks, read, made, counts, lengths
+        self.chunks, self.read, self.build, self.counts, self.lengths = chunks, read, build, counts, lengths
         self.n_weights, self.lists = n_weights, True
         # int32 arrays; a structure has the bounds of its examples besides
         self.sizes = 4 * sum(lengths.values()) + 24 * counts
@@ -122,7 +122,9 @@ class Spooled(ExampleBlocks):
         if self.last is not None and np.array_equal(self.last.chunks, chunks):
             return self.last
         self.last = None
-        arrays = {name: np.empty(int(own[chunks].sum()), np.int32) for name, own in self.lengths.items()}
+        arrays = {
+            name: np.empty(int(chunk_lengths[chunks].sum()), np.int32) for name, chunk_lengths in self.lengths.items()
+        }
         filled = dict.fromkeys(arrays, 0)
         for chunk in chunks:
             for name, array in self.read(int(chunk)).items():
@@ -132,6 +134,6 @@ class Spooled(ExampleBlocks):
                 filled[name] += len(array)
         bounds = np.append(0, np.cumsum(self.counts[chunks]))
         self.last = ExampleBlock(
-            self.made(arrays), chunks, np.arange(bounds[-1]), bounds, int(self.sizes[chunks].sum())
+            self.build(arrays), chunks, np.arange(bounds[-1]), bounds, int(self.sizes[chunks].sum())
         )
         return self.last

@@ -39,8 +39,8 @@ def row_of(indices: np.ndarray, values: np.ndarray, n: int) -> Row:
 
 def combination(row: Row, factor: float, more: Row, more_factor: float) -> Row:
     """factor row + more_factor more."""
-    room = len(row.indices) + len(more.indices)
-    indices, values = np.empty(room, np.int64), np.empty(room)
+    capacity = len(row.indices) + len(more.indices)
+    indices, values = np.empty(capacity, np.int64), np.empty(capacity)
     n = combined(row.indices, row.values, factor, more.indices, more.values, more_factor, indices, values)
     return Row(indices[:n].copy(), values[:n].copy())
 
@@ -154,10 +154,10 @@ class CheckedStructure(Structure):
         return self._output(i, self.inner.most_violating(w, i), "most violating output")
 
     def k_best(self, w, i, k):
-        found = self.inner.k_best(w, i, k)
-        if not isinstance(found, list | tuple) or not 1 <= len(found) <= k:
+        outputs = self.inner.k_best(w, i, k)
+        if not isinstance(outputs, list | tuple) or not 1 <= len(outputs) <= k:
             raise InputError(f"{self._where(i, 'k best outputs')} are not a list of 1 to {k}; give such a list")
-        return [self._output(i, output, "output among the k best") for output in found]
+        return [self._output(i, output, "output among the k best") for output in outputs]
 
     @property
     def n_bytes(self):

@@ -70,8 +70,8 @@ class PathStructure(Structure):
 
     def features(self, i, output):
         rows, columns, kinds = self.along(i, output)
-        room = len(rows) * (self.table.shape[1] + 1)
-        indices, values = np.empty(room, np.int64), np.empty(room)
+        capacity = len(rows) * (self.table.shape[1] + 1)
+        indices, values = np.empty(capacity, np.int64), np.empty(capacity)
         n = path_entries(
             self.table, rows, columns, self.width, kinds, self.n_kinds, self.offset, indices, values
         )  # fmt: skip

@@ -67,7 +67,7 @@ class Machine:
         return blocks.sizes
 
     @property
-    def room(self) -> int:
+    def capacity(self) -> int:
         """Bytes that a block may take."""
         raise NotImplementedError
 
@@ -93,11 +93,11 @@ class Machine:
         """The state: arrays of a length that does not change."""
         raise NotImplementedError
 
-    def told(self) -> dict:
+    def scalars(self) -> dict:
         """The state: numbers."""
         raise NotImplementedError
 
-    def restore(self, told: dict, arrays: dict[str, np.ndarray]) -> None:
+    def restore(self, scalars: dict, arrays: dict[str, np.ndarray]) -> None:
         """Take what ``told`` and ``arrays`` of another machine gave."""
         raise NotImplementedError
 
@@ -151,7 +151,7 @@ class OnlineMachine(Machine):
         self.steps = 0
 
     @property
-    def room(self) -> int:
+    def capacity(self) -> int:
         return self.left
 
     def visit(self, block, epoch, visit, stop):
@@ -163,12 +163,12 @@ class OnlineMachine(Machine):
             if stop():
                 break
             examples = order[start : start + at_once]
-            found = self.update(block.structure, self.w, examples, self.settings)
+            update = self.update(block.structure, self.w, examples, self.settings)
             report.examples += len(examples)
-            report.mistakes += found.mistakes
-            report.loss += found.loss
+            report.mistakes += update.mistakes
+            report.loss += update.loss
             moved = False
-            for row, factor in zip(found.rows, found.factors, strict=True):
+            for row, factor in zip(update.rows, update.factors, strict=True):
                 if factor != 0.0:
                     moved = True
                     add_to(row.indices, row.values, factor, self.w)
@@ -187,12 +187,12 @@ class OnlineMachine(Machine):
     def arrays(self):
         return {"weights": self.w, "late": self.late}
 
-    def told(self):
+    def scalars(self):
         return {"steps": self.steps}
 
-    def restore(self, told, arrays):
+    def restore(self, scalars, arrays):
         self.w[:], self.late[:] = arrays["weights"], arrays["late"]
-        self.steps = told["steps"]
+        self.steps = scalars["steps"]
 
 
 def score(row: Row, w: np.ndarray) -> float:

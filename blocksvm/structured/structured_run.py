@@ -13,12 +13,12 @@ import numpy as np
 from blocksvm.base.errors import InputError, called
 from blocksvm.base.memory import Budget
 from blocksvm.base.user_code import by_user, names_of
-from blocksvm.model.structured_model import StructuredModel, load_structured
 from blocksvm.model.versions import versions
 from blocksvm.structured import get_learner, get_task
 from blocksvm.structured.example_blocks import ExampleBlocks, Whole
 from blocksvm.structured.output_structure import Structure
 from blocksvm.structured.structured_learner import EXAMPLES, Machine, Report
+from blocksvm.structured.structured_model import StructuredModel, load_structured
 from blocksvm.structured.structured_settings import RUN
 from blocksvm.structured.task import StructuredTask, TrainingExamples
 
@@ -77,13 +77,13 @@ def fit_structure(
     """
     began = time.perf_counter()
     blocks = examples if isinstance(examples, ExampleBlocks) else Whole(examples)
-    found = get_learner(learner)
-    settings = found.settings.resolve(settings, learner)
+    method = get_learner(learner)
+    settings = method.settings.resolve(settings, learner)
     run = RUN.resolve(run, "structure")
     budget = Budget(run["memory"])
     budget.take("the examples", blocks.resident_bytes)
     budget.require(EXAMPLES, int(blocks.sizes.max()))
-    machine = found.make(blocks, settings, run, budget)
+    machine = method.make(blocks, settings, run, budget)
     progress = StructuredProgress() if saver is None else saver.restore(machine)
     began -= progress.seconds
 
@@ -94,7 +94,7 @@ def fit_structure(
     at_once = stop if saver is None else lambda: False
     while progress.epoch < run["epochs"] and not machine.done and not stop():
         if progress.plan is None:
-            progress.plan = blocks.partition(machine.costs(blocks), machine.room, run["seed"], progress.epoch)
+            progress.plan = blocks.partition(machine.costs(blocks), machine.capacity, run["seed"], progress.epoch)
         while progress.visit < len(progress.plan) and not stop():
             block = blocks.block(progress.plan[progress.visit])
             progress.report.add(machine.visit(block, progress.epoch, progress.visit, at_once))
@@ -152,9 +152,9 @@ def _used(weights: np.ndarray, n: int, each: int) -> tuple[np.ndarray, np.ndarra
     used[:1] |= not used.any()  # a model has a feature
     filled = 0
     for start in range(0, n, AT_ONCE):
-        own = table[start : start + AT_ONCE][used[start : start + AT_ONCE]]
-        table[filled : filled + len(own)] = own
-        filled += len(own)
+        rows = table[start : start + AT_ONCE][used[start : start + AT_ONCE]]
+        table[filled : filled + len(rows)] = rows
+        filled += len(rows)
     others = weights[n * each :].copy()
     weights[filled * each : filled * each + len(others)] = others
     return used, weights[: filled * each + len(others)]

@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 
 from blocksvm.base.user_code import by_user
-from blocksvm.model.structured_model import StructuredModel
 from blocksvm.structured import TASKS, get_task
 from blocksvm.structured.example_blocks import ExampleBlocks, Whole
 from blocksvm.structured.output_structure import CheckedStructure, Structure
+from blocksvm.structured.structured_model import StructuredModel
 from blocksvm.structured.text_parts import Parts, collected_parts
 
 
@@ -90,14 +90,14 @@ def training_of(name: str, text_name: str, settings: dict, memory: int, folder: 
     parts = task.parts(text_name, settings, memory)
     if parts is None:
         learned = task.learn(text_name, settings, memory)
-        blocks = Whole(looked_at(learned.examples.structure, name), folder)
+        blocks = Whole(checked(learned.examples.structure, name), folder)
         return TrainingExamples(blocks, learned.about, learned.feature_ids, learned.words)
     blocks, feature_ids = collected_parts(
-        parts, settings["min_count"], memory, folder, lambda structure: looked_at(structure, name)
+        parts, settings["min_count"], memory, folder, lambda structure: checked(structure, name)
     )
     return TrainingExamples(blocks, parts.about(), feature_ids, np.empty(0, np.int64))
 
 
-def looked_at(structure: Structure, task: str) -> Structure:
+def checked(structure: Structure, task: str) -> Structure:
     """The structure; of a task outside the package all its answers are looked at before they are used."""
     return structure if task in TASKS else CheckedStructure(structure, task)

@@ -102,7 +102,7 @@ class ColumnParts(Parts):
 
 
 def collected_parts(
-    parts: Parts, min_count: int, memory: int, folder: Path | None, looked_at: Callable[[Structure], Structure]
+    parts: Parts, min_count: int, memory: int, folder: Path | None, checked: Callable[[Structure], Structure]
 ) -> tuple[ExampleBlocks, np.ndarray]:
     """The examples of all parts, their structures through ``looked_at``, and the ids (n_features,) int64 of their
     features, the most frequent first.
@@ -117,7 +117,7 @@ def collected_parts(
     lengths: dict[str, list[int]] = {"table": [], "lengths": [], "answers": []}
     for part in parts:
         table = met(known, int(part.rows.sum()), parts.n_templates, part.ids)
-        rows, tokens = (np.append(0, np.cumsum(own, dtype=np.int64)) for own in (part.rows, part.lengths))
+        rows, tokens = (np.append(0, np.cumsum(n, dtype=np.int64)) for n in (part.rows, part.lengths))
         for a, b in runs(rows * (4 * parts.n_templates), most):
             arrays = {
                 "table": table[rows[a] : rows[b]].reshape(-1).copy(),
@@ -126,8 +126,8 @@ def collected_parts(
             }
             chunks.put(len(counts), arrays)
             counts.append(b - a)
-            for name, own in arrays.items():
-                lengths[name].append(len(own))
+            for name, array in arrays.items():
+                lengths[name].append(len(array))
     feature_ids, places = numbered(known, min_count)
     n_features = len(feature_ids)
 
@@ -136,12 +136,12 @@ def collected_parts(
         arrays["table"] = places[arrays["table"]]
         return arrays
 
-    def made(arrays: dict[str, np.ndarray]) -> Structure:
+    def build(arrays: dict[str, np.ndarray]) -> Structure:
         table = arrays["table"].reshape(-1, parts.n_templates)
-        return looked_at(parts.structure(table, arrays["lengths"], arrays["answers"], n_features))
+        return checked(parts.structure(table, arrays["lengths"], arrays["answers"], n_features))
 
-    in_all = {name: np.array(own, np.int64) for name, own in lengths.items()}
-    blocks = Spooled(chunks, read, made, np.array(counts), in_all, parts.n_weights(n_features), folder)
+    in_all = {name: np.array(n, np.int64) for name, n in lengths.items()}
+    blocks = Spooled(chunks, read, build, np.array(counts), in_all, parts.n_weights(n_features), folder)
     if chunks.file is None:
         structure = blocks.block(np.arange(len(counts))).structure
         chunks.close()
