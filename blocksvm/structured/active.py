@@ -1,8 +1,8 @@
-"""Active outputs: of each example the outputs that its dual variables a_i(y) > 0 stand on, and these numbers.
+"""Active outputs: the outputs of an example whose dual variables a_i(y) are above 0, with these numbers.
 
-In memory they are one dict {output's bytes: a_i(y)} an example.  Kept, those of a chunk are four arrays: counts (n,)
-int32, how many outputs each example has; shares (total,) float64, the a_i(y); lengths (total,) int32 and outputs,
-int32, one output behind the other: a small part of what the sparse rows take that they stand for.
+In memory an example has one dict {output's bytes: a_i(y)}.  Stored, a chunk has four arrays: counts (n,) int32, the
+outputs of each example; shares (total,) float64, the a_i(y); lengths (total,) int32 and outputs int32, one output after
+the other.  They take a small part of the memory of the sparse rows that they stand for.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def pack(active: list[Active]) -> dict[str, np.ndarray]:
 
 
 def unpack(arrays: dict[str, np.ndarray]) -> list[Active]:
-    """What ``pack`` was given."""
+    """The inverse of ``pack``."""
     bounds = np.append(0, np.cumsum(arrays["lengths"], dtype=np.int64)) * 4
     text = arrays["outputs"].tobytes()
     shares = arrays["shares"].tolist()
@@ -40,7 +40,7 @@ def unpack(arrays: dict[str, np.ndarray]) -> list[Active]:
 
 
 def move(active: Active, share: float, output: np.ndarray | None) -> None:
-    """a <- (1 - share) a + share e_output, in place; output: None for the gold one, whose part is what lacks to 1."""
+    """a <- (1 - share) a + share e_output, in place; output: None for the gold one, which has 1 minus the sum of a."""
     if share >= 1.0:
         active.clear()
     else:
@@ -83,7 +83,7 @@ def pack_rows(rows: list[Row], lower: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def unpack_rows(arrays: dict[str, np.ndarray]) -> tuple[list[Row], np.ndarray]:
-    """What ``pack_rows`` was given."""
+    """The inverse of ``pack_rows``."""
     ends = np.cumsum(arrays["lengths"])[:-1]
     parts = zip(np.split(arrays["indices"], ends), np.split(arrays["values"], ends), strict=True)
     return [Row(indices.copy(), values.copy()) for indices, values in parts], arrays["lower"]

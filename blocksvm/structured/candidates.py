@@ -1,4 +1,4 @@
-"""Lists of candidates, from another program: of each sentence some outputs with features, of which one is to be chosen.
+"""Lists of candidates from another program: some outputs of each sentence with features, one of them to be chosen.
 
 rho(i, y') is how far the candidate's quality lies below that of the best candidate of its list, which is the gold one.
 """

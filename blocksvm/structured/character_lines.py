@@ -1,4 +1,4 @@
-"""Lines of characters, whose words blanks tell apart where they are known; spans of characters and their hashes."""
+"""Lines of characters, with blanks between words where these are known; spans of characters and their hashes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sentences in columns: a token a line, its columns between blanks, an empty line behind each sentence (CoNLL)."""
+"""Sentences in columns (CoNLL): a token a line, its columns between blanks, an empty line after each sentence."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class ColumnText:
         return ColumnText(self.name, tuple(columns), bounds, self.lines[tokens])
 
     def line_of(self, token: int) -> str:
-        """Where a token stands, for a sentence about it."""
+        """The file and line of a token, for messages."""
         return f"{shown_name(self.name)}, line {self.lines[token]}"
 
 
@@ -91,7 +91,7 @@ def read_columns(name: str, memory: int) -> ColumnText:
 
 
 def column_parts(name: str, memory: int) -> Iterator[ColumnText]:
-    """The sentences of column text, some at a time, so that what is made of a text may be larger than ``memory``.
+    """The sentences of column text, some at a time, so that their features may be larger than ``memory``.
 
     Raises InputError as ``read_columns`` does, and where a sentence is longer than a part of the memory.
     """
@@ -173,7 +173,7 @@ def _columns(
 
 @dataclass(frozen=True)
 class WordVocabulary:
-    """Makes columns of words that are places in ``text``, told apart by 63 bits of a hash."""
+    """Makes columns of words, given by their places in ``text`` and distinguished by 63 bits of a hash."""
 
     memory: int
     name: str

@@ -1,7 +1,7 @@
-"""Examples in blocks: those of one structure in memory, or of a text that went to a file chunk by chunk.
+"""Examples in blocks: of one structure in memory, or of a text in a file, chunk by chunk.
 
 A chunk is a run of examples that is read as a whole; a block is some chunks in memory at once.  Where all chunks fit
-they are one block, in their own order; otherwise blocks are drawn anew at each epoch.
+they are one block, in stored order; otherwise blocks are drawn again for each epoch.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class ExampleBlock:
 
 
 class ExampleBlocks:
-    """counts, sizes (n_chunks,) int64: examples of each chunk, and the bytes that they take in a block; lists: as a
-    structure has it; resident_bytes: what is held all the time; folder: where more may be put aside, None: nowhere."""
+    """counts, sizes (n_chunks,) int64: examples of each chunk, and the bytes that they take in a block; lists: whether
+    the structure gives k best outputs; resident_bytes: bytes in memory all the time; folder: for files, or None."""
 
     n_weights: int
     lists: bool
@@ -48,14 +48,14 @@ class ExampleBlocks:
         return int(self.counts.sum())
 
     def close(self) -> None:
-        """Give the file back that the examples are in."""
+        """Delete the file of the examples."""
 
     def block(self, chunks: np.ndarray) -> ExampleBlock:
         """The block of these chunks (rising numbers)."""
         raise NotImplementedError
 
     def partition(self, costs: np.ndarray, capacity: int, seed: int, epoch: int) -> list[np.ndarray]:
-        """Blocks, as the rising numbers of their chunks, of which each costs at most ``room`` (or is one chunk); costs
+        """Blocks, as the rising numbers of their chunks, that cost at most ``capacity`` each (or are one chunk); costs
         (n_chunks,).  A function of its arguments."""
         n = len(costs)
         if costs.sum() <= capacity:
@@ -89,11 +89,11 @@ class Whole(ExampleBlocks):
 
 
 class Spooled(ExampleBlocks):
-    """Examples in ``chunks``, of which ``read(chunk)`` gives the arrays, int32, by name, and ``made(arrays)`` makes a
-    structure of those of several chunks, one behind the other.
+    """Examples in a file: ``read(chunk)`` gives the arrays of a chunk, int32, by name, and ``build(arrays)`` makes a
+    structure of the concatenated arrays of several.
 
-    lengths: of each array (n_chunks,) int64 how long it is.  A block's arrays are filled chunk by chunk, so that no
-    more than one chunk is in memory twice.
+    lengths: of each array its lengths (n_chunks,) int64.  A block's arrays are filled chunk by chunk, so that no more
+    than one chunk is in memory twice.
     """
 
     def __init__(

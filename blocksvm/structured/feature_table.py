@@ -1,4 +1,4 @@
-"""The features of tokens, arcs or words as places among the weights: met in training, found again in prediction."""
+"""The features of tokens, arcs or words as places among the weights, in training and in prediction."""
 
 from __future__ import annotations
 

@@ -11,13 +11,12 @@ w_i, l_i towards C d_i(y), C rho_i(y), by the share that raises the dual most,
 (Lacoste-Julien, Jaggi, Schmidt, Pletscher, ICML 2013, Algorithm 3, where lambda = 1 / (C n)).  The numerator is the
 example's part of primal - dual.
 
-What grows with the data is held block by block.  A step needs the sparse row w_i, which is large (CoNLL-2000: 52 MB for
-8,936 sentences after 20 epochs, of which compressing leaves 12); the outputs with a_i(y) > 0 are few and short (8 an
-example, 2.6 MB in all, compressed 1).  So of examples that are not in memory the active outputs are kept
-(``active.py``), as in the caches of Osokin et al. (ICML 2016) and Shah, Kolmogorov, Lampert (CVPR 2015), and the
-rows of a block are made of them when it is visited.  That pays for itself as the block is gone over ``inner_passes``
-times; and the certificate speaks of these very a_i: one reading adds up w and sum_i l_i of them, another one decodes
-every example at that w.
+What grows with the data is in memory block by block.  A step needs the sparse row w_i, which is large (CoNLL-2000:
+52 MB for 8,936 sentences after 20 epochs, compressed 12); the outputs with a_i(y) > 0 are few and short (8 an example,
+2.6 MB in all, compressed 1).  Of examples that are not in memory the active outputs are stored (``active.py``), as in
+the caches of Osokin et al. (ICML 2016) and Shah, Kolmogorov, Lampert (CVPR 2015).  The rows of a block are made from
+them when it is visited, which pays off over ``inner_passes`` passes.  The certificate is of these a_i: one reading adds
+up w and sum_i l_i, another one decodes every example at that w.
 """
 
 from __future__ import annotations
@@ -40,15 +39,15 @@ from blocksvm.structured.structured_settings import FRANK_WOLFE as SETTINGS
 ROW_OVERHEAD = 500  # bytes of a row's two arrays, its object and the example's dict, beside the entries
 DIRECTIONS = "the examples' parts of the weights"
 DUAL = "the dual variables"
-DUAL_SHARE = 4  # active outputs that take one of so many parts of the memory are held in it
+DUAL_SHARE = 4  # the memory over this: active outputs up to so many bytes stay in it
 ACTIVE, ROWS = "active", "rows"  # kinds of chunks of the state
-SAMPLE = 16  # examples by which it is foreseen what rows take
-SPARE = 1.1  # blocks are made for rows so much larger than those of the epoch before
+SAMPLE = 16  # examples by which the bytes of rows are estimated
+SPARE = 1.1  # blocks are sized for rows so much larger than those of the epoch before
 
 
 @dataclass
 class Loaded:
-    """What is held of the examples of a block while it is visited: their active outputs, w_i, and l_i (n,) float64."""
+    """The state of a visited block's examples: their active outputs, w_i, and l_i (n,) float64."""
 
     chunks: np.ndarray
     bounds: np.ndarray
@@ -80,7 +79,7 @@ class FrankWolfe(Machine):
         self.row_bytes = self._foreseen()
 
     def _foreseen(self) -> int:
-        """Bytes an example, by the first steps of some."""
+        """Bytes per example, by the first steps of some."""
         block = self.blocks.block(np.zeros(1, np.int64))
         sizes = []
         for i in block.examples[:SAMPLE]:
@@ -108,7 +107,7 @@ class FrankWolfe(Machine):
         self.budget.require(DIRECTIONS, n_bytes)
 
     def _count(self, block: ExampleBlock, n_bytes: int) -> None:
-        """Note what was taken where that was most."""
+        """Record the largest use of memory."""
         used = {EXAMPLES: block.n_bytes, DUAL: self.dual.held_bytes, DIRECTIONS: n_bytes}
         if sum(used.values()) > sum(self.budget.taken.get(name, 0) for name in used):
             self.budget.taken |= used
@@ -117,7 +116,7 @@ class FrankWolfe(Machine):
         """The state of a block's examples, of its first chunks where the rows of all do not fit."""
         loaded = Loaded(block.chunks, block.bounds, [], [], np.zeros(len(block.examples)), 0)
         if len(block.chunks) < len(self.blocks.counts):
-            self.saved_rows.clear()  # only the block of all examples goes on with the rows that it had
+            self.saved_rows.clear()  # only a block of all examples uses them
         capacity = self._row_capacity(block)
         for j, chunk in enumerate(block.chunks.tolist()):
             examples = block.examples[block.bounds[j] : block.bounds[j + 1]]
@@ -207,8 +206,7 @@ class FrankWolfe(Machine):
         loaded.n_bytes += bytes_of(loaded.rows[j], duals)
 
     def _decode(self, structure: Structure, i: int) -> tuple[np.ndarray | None, Row, float, float]:
-        """(output, None where it is as good as the gold one; d, its loss; what its score + loss lies above the gold
-        one's)."""
+        """(output, None where it is as good as the gold one; d; its loss; its score + loss minus the gold score)."""
         output = structure.most_violating(self.w, i)
         row = structure.difference(i, output)
         rho = structure.loss(i, output)
@@ -220,7 +218,7 @@ class FrankWolfe(Machine):
     # -------------------------------------------------------------------------------------------- certificates
 
     def end_epoch(self, report):
-        # at the w of each step: an estimate of what a certificate would say
+        # an estimate of the certificate, with the w of each step
         whole = report.examples == self.blocks.n_examples
         if whole and report.gap <= self.tol * (0.5 * float(self.w @ self.w) + self.C * report.violation):
             self.certified = self._certificate()
@@ -228,7 +226,7 @@ class FrankWolfe(Machine):
         self.row_bytes, self.peak = int(SPARE * self.peak) + 1, 0.0
 
     def _certificate(self) -> dict:
-        """Primal, dual and their gap over all examples at w = sum_i w_i, added up anew of the active outputs."""
+        """Primal, dual and their gap over all examples at w = sum_i w_i, summed again from the active outputs."""
         self.w[:] = 0.0
         lower = loss = 0.0
         for block in self._each():
@@ -237,7 +235,7 @@ class FrankWolfe(Machine):
                 row, value = active.direction(block.structure, i, duals, self.C)
                 add_to(row.indices, row.values, 1.0, self.w)
                 lower += value
-                if self.loaded is not None:  # what the steps have left of rounding goes
+                if self.loaded is not None:  # without the rounding of the steps
                     self.loaded.rows[j], self.loaded.lower[j] = row, value
         for block in self._each():
             for i in block.examples:

@@ -1,8 +1,8 @@
 """The task ``words``: the words of lines that are written without blanks between them.
 
 A line's lattice has as nodes the words of a dictionary that occur in it, and all spans of up to ``longest`` characters.
-The dictionary is that of the words which the text to learn from has more than once: those that it has once stand for
-the unknown ones.  Nodes of the most frequent words have kinds of their own, all others two.
+The dictionary has the words that occur more than once in the training text: words that occur once stand for unknown
+ones.  Each of the most frequent words is a kind of node; all others have two kinds.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ def n_kinds_of(n_words: int) -> int:
 def spans_of(text: LineText, dictionary: np.ndarray, longest: int, with_gold: bool) -> tuple[Spans, np.ndarray]:
     """(the nodes of all lines, sorted; the place (n,) int32 of each in the dictionary, -1 for others).
 
-    with_gold: the words that blanks tell apart are among them, however long they are.
+    with_gold: the words between blanks are among them, of any length.
     """
     index = IdIndex(len(dictionary)).fill([(0, dictionary)])
     end = np.repeat(text.bounds[1:], text.lengths)
@@ -168,7 +168,7 @@ def spans_of(text: LineText, dictionary: np.ndarray, longest: int, with_gold: bo
 
 
 def lattices_of(spans: Spans, places: np.ndarray, table: np.ndarray, n_features: int, n_words: int) -> Lattices:
-    """found (n,): places in the dictionary, the most frequent word first."""
+    """places (n,): in the dictionary, the most frequent word first, -1 for others."""
     n_kinds = n_kinds_of(n_words)
     kinds = np.where(places < 0, n_kinds - 1, np.minimum(places, n_kinds - 2))
     text = spans.text

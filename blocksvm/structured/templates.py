@@ -34,7 +34,7 @@ WITHOUT_TAGS = f"w[-2] w[-1] w[0] w[1] w[2] w[-1]|w[0] w[0]|w[1] w.lower[0] {LET
 
 @dataclass(frozen=True)
 class TemplatePart:
-    """What one part of a template looks at: a column, an attribute of its words ('' : the word itself), an offset."""
+    """A part of a template: a column, an attribute of its words ('': the word itself), an offset."""
 
     column: int
     attribute: str
@@ -100,7 +100,7 @@ def attribute_hashes(column: Column, attribute: str) -> np.ndarray:
 
 
 def shifted(values: np.ndarray, bounds: np.ndarray, offset: int) -> np.ndarray:
-    """At each token the value of the one ``offset`` further on; beyond its sentence one that tells how far."""
+    """At each token the value of the one ``offset`` further on; beyond its sentence a value of that distance."""
     if offset == 0:
         return values
     lengths = np.diff(bounds)

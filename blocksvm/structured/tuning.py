@@ -1,8 +1,8 @@
 """The task ``candidates``: the weights of another program's features, tuned over lists of its best outputs.
 
 A line is a candidate, 'sentence ||| its text ||| name=value name=value ...'; the candidates of a sentence stand
-together. How good each is tells a file of numbers, a line each, or a function of its text and the sentence's
-references.
+together.  Their qualities come from a file of numbers, a line each, or from a function of a candidate's text and the
+sentence's references.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ CANDIDATE_BYTES = 60  # of a text's object, beside its characters
 
 @dataclass
 class CandidateText:
-    """Candidates as they were read: texts; bounds of the lists; indptr, names (distinct), name codes (nnz,), values."""
+    """Candidates of a file: texts; bounds of the lists; indptr, names (distinct), name codes (nnz,), values."""
 
     name: str
     texts: list[bytes]
@@ -102,7 +102,7 @@ def decoded(text: CandidateText, number: int) -> str:
 
 
 def quality_of(text: CandidateText, settings: Mapping, memory: int) -> np.ndarray | None:
-    """(n_candidates,) float64: what ``quality`` or ``score`` of the settings say; None where neither is given."""
+    """(n_candidates,) float64, by ``quality`` or ``score`` of the settings; None where neither is set."""
     if settings.get("quality") is not None and settings.get("score") is not None:
         raise InputError(f"{called('quality')} and {called('score')} say the same thing; give one of them")
     if settings.get("quality") is not None:
@@ -141,8 +141,7 @@ def lines_of(name: str, memory: int) -> list[str]:
 
 
 def references_of(text: CandidateText, names: str | None, memory: int) -> list[list[str]]:
-    """Of each list its references: the lines of its number in the files that ``names`` has, with commas between
-    them."""
+    """The references of each list: its lines in the files that ``names`` has, with commas between them."""
     files = [lines_of(name, memory) for name in (names or "").split(",") if name]
     n = len(text.bounds) - 1
     for name, lines in zip((names or "").split(","), files, strict=False):
