@@ -46,7 +46,7 @@ class Setting:
             text += f": {', '.join(choices)}"
         if self.default is REQUIRED:
             return f"{text} (required, unless it follows from the rows)"
-        if self.default in (None, False) or "default" in text:
+        if self.default is None or self.default is False or "default" in text:
             return text
         return text + (
             f" (default {self.default:g})" if isinstance(self.default, float) else f" (default {self.default})"
