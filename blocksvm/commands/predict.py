@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from blocksvm.base.errors import InputError, called
+from blocksvm.base.errors import InputError, option
 from blocksvm.cli.console import Parser, size
 from blocksvm.cli.json_output import add_json, check_json, emit_json
 from blocksvm.cli.options import add_format, add_settings, given
@@ -130,7 +130,7 @@ def scorer_of(options, description: dict, link) -> tuple[TextScorer | StoreScore
     store = is_store(options.input)
     if store:
         for name in own:
-            raise InputError(f"{called(name)}: {options.input} is a store, which was read already; leave it out")
+            raise InputError(f"{option(name)}: {options.input} is a store, which was read already; leave it out")
     from blocksvm.model.scoring import StoreScorer, TextScorer
 
     if not store:

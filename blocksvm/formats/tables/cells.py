@@ -20,7 +20,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from blocksvm.base.errors import InputError, called
+from blocksvm.base.errors import InputError, option
 from blocksvm.base.row_batch import Origin, RowBatch, shown_name
 from blocksvm.formats.choices import added, chosen
 from blocksvm.formats.format import Reading, Room, lines_open
@@ -179,11 +179,11 @@ class CellReader:
     def _sentence(self, code: int, layout: TableLayout, column: int, text: np.ndarray, position: int) -> str:
         name = layout.names[min(column, len(layout.names) - 1)]
         if code == BIG_VALUE:
-            category = f", or name the column by {called('categorical')}" if self.reading.offers else ""
+            category = f", or name the column by {option('categorical')}" if self.reading.offers else ""
             return self.reading.too_large(f"column {name}") + category
         return FAULTS[code].format(
             column=column, n=len(layout.names), name=name, token=quoted(self.dialect.cell_at(text, position)),
-            categorical=f", or name the column by {called('categorical')}" if self.reading.offers else "",
+            categorical=f", or name the column by {option('categorical')}" if self.reading.offers else "",
             whose="the header" if self.options["header"] != "no" else "the first line",
         )  # fmt: skip
 
@@ -218,7 +218,7 @@ def run_parser(text, end, skip, dialect: Dialect, roles, arrays, named, rows: Ne
         names = _beginning(static, max(name_bytes, len(names)))
 
 
-def looked_at(head: bytes, dialect: Dialect, layout: TableLayout, skip: int, asked_label: bool) -> Looks:
+def checked(head: bytes, dialect: Dialect, layout: TableLayout, skip: int, asked_label: bool) -> Looks:
     """What the rows of the first lines look like, bad ones left out; ``skip``: bytes of the header."""
     # kernels are compiled for memory that can be written
     text = np.frombuffer(bytearray(head + b"\n" * (not head.endswith(b"\n")) + bytes(SPARE)), np.uint8)
@@ -316,7 +316,7 @@ class Table:
                 options[COLUMNS] = len(dialect.cells(first_line))
             layout = self.layout(first_line, options, True)
             words = self._label_kind(options)
-            looks = looked_at(head, dialect, layout, headed * (len(first_line) + 1), bool(words))
+            looks = checked(head, dialect, layout, headed * (len(first_line) + 1), bool(words))
             options[KINDS] = decided_kinds(layout, looks)
             if words is None:
                 place = f"{shown_name(name)}:"
