@@ -70,7 +70,7 @@ def main(arguments: list[str]) -> int:
     if not options.quiet:
         from blocksvm.cli.display import megabytes
 
-        used, total = (megabytes(n) for n in (sum(scorer.budget.taken.values()), options.memory))
+        used, total = (megabytes(n) for n in (sum(scorer.budget.used.values()), options.memory))
         print(f"{options.model}: {description['n_features']:,} features; memory {used} of {total}", file=sys.stderr)
         if scorer.note:
             print(scorer.note, file=sys.stderr)

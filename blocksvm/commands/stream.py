@@ -289,7 +289,7 @@ def stream_settings(options, own: Settings):
         save_every=options.save_every, memory=options.memory,
         # beside the threads that read and that learn
         jobs=options.jobs if options.jobs is not None else max(1, cpu_count() - 1),
-        seed=options.seed, normalize=options.normalize, sum_duplicates=options.duplicates == "sum",
+        seed=options.seed, normalize=options.normalize, duplicates=options.duplicates,
         format=options.format or AUTO, options=chosen_in(options), passes=options.passes, test=options.test, **shared,
     )  # fmt: skip
 
