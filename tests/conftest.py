@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import gc
 import signal
 from dataclasses import dataclass
 
 import pytest
 
 from blocksvm.cli import console
+
+
+def pytest_collection_finish():
+    """What has been imported is not looked through again when garbage is collected."""
+    gc.collect()
+    gc.freeze()
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,9 @@ from blocksvm import memory
 from blocksvm.cli import console
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-@pytest.mark.parametrize("command_name", ["train", "stream", "split"])
+@pytest.mark.parametrize(
+    ("command_name", "number"), [("train", signal.SIGTERM), ("stream", signal.SIGINT), ("split", signal.SIGHUP)]
+)
 def test_a_signal_while_kernels_are_compiled_ends_a_command(tmp_path, number, command_name):
     rows = tmp_path / "rows.svm"
     rows.write_text("1 1:1\n-1 2:1\n" * 20)

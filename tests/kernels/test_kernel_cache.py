@@ -8,7 +8,9 @@ import shutil
 import stat
 import subprocess
 import sys
+import tempfile
 import time
+import warnings
 from pathlib import Path
 
 import h5py
@@ -17,8 +19,8 @@ import pytest
 from support.places import ROOT
 from support.training_cases import command, make_store, random_rows
 
-from blocksvm.kernels import inlined, inlined_with, specialised
-from blocksvm.kernels.cache import FILES, FOLDERS
+from blocksvm.kernels import inlined, inlined_with, notices, specialised
+from blocksvm.kernels.cache import FILES, FOLDERS, cache_folder
 
 needs_jit = pytest.mark.skipif(os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"), reason="nothing is compiled")
 
@@ -39,6 +41,12 @@ def plus(x):
 @inlined
 def minus(x):
     return x - 1.0
+
+FACTORS = (1.0, 1.0)
+
+@inlined
+def scaled(x):
+    return FACTORS[0] * FACTORS[1] * x
 
 def loop(X):
     total = 0.0
@@ -124,23 +132,21 @@ def test_one_name_with_other_parts_is_other_code(tmp_path, mine):
 
 
 @needs_jit
-@pytest.mark.parametrize(
-    ("name", "old", "new", "total"),
-    [
-        ("helper.py", "2.0 * x", "3.0 * x", SUM + 7.0),
-        ("helper.py", "10.0 * x", "20.0 * x", SUM + 70.0),
-        ("constants.py", "2.0", "5.0", SUM + 3.0),
-        ("loops.py", "total = FACTOR", "total = 1.0 + FACTOR", SUM + 1.0),
-    ],
-)
-def test_a_changed_source_of_the_users_is_compiled_anew(tmp_path, mine, name, old, new, total):
+def test_a_changed_source_of_the_users_is_compiled_anew(tmp_path, mine):
     """Also one that is only imported, and of equal date."""
     assert answer(WEIGHTED, tmp_path, mine) == [SUM, 1]
-    assert answer(WEIGHTED, tmp_path, mine) == [SUM, 0]
-    before = (mine / name).stat()
-    (mine / name).write_text((mine / name).read_text().replace(old, new))
-    os.utime(mine / name, ns=(before.st_atime_ns, before.st_mtime_ns))
-    assert answer(WEIGHTED, tmp_path, mine) == [total, 1]
+    total = SUM
+    for name, old, new, more in (
+        ("helper.py", "2.0 * x", "3.0 * x", 7.0),
+        ("helper.py", "10.0 * x", "20.0 * x", 70.0),
+        ("constants.py", "2.0", "5.0", 3.0),
+        ("loops.py", "total = FACTOR", "total = 1.0 + FACTOR", 1.0),
+    ):
+        before = (mine / name).stat()
+        (mine / name).write_text((mine / name).read_text().replace(old, new))
+        os.utime(mine / name, ns=(before.st_atime_ns, before.st_mtime_ns))
+        total += more
+        assert answer(WEIGHTED, tmp_path, mine) == [total, 1]
     assert answer(WEIGHTED, tmp_path, mine) == [total, 0]
 
 
@@ -163,11 +169,23 @@ def test_a_damaged_file_is_compiled_anew(tmp_path, mine):
     assert answer(WEIGHTED, cache, mine) == [SUM, 1]
     (path,) = (path for path in files_of(cache) if path.name.startswith("weighted"))
     whole = path.read_bytes()
-    for damaged in (b"", whole[:-1], whole[: len(whole) // 2], b"X" + whole[1:], whole[:900] + b"XX" + whole[902:]):
+    for damaged in (b"", whole[: len(whole) // 2], whole[:900] + b"XX" + whole[902:]):
         path.write_bytes(damaged)
         assert answer(WEIGHTED, cache, mine) == [SUM, 1]
         assert path.read_bytes() != damaged, "it was written anew"
     assert answer(WEIGHTED, cache, mine) == [SUM, 0]
+
+
+@needs_jit
+def test_constants_that_are_put_into_a_function_are_part_of_its_name(tmp_path, mine):
+    """Tuples of them, too; each is compiled once."""
+    code = (
+        "k = specialised(loops.loop, 'k', score=inlined_with(loops.scaled, 'scaled_by', FACTORS=%s))\n"
+        "print(json.dumps([k(X), sum(k.stats.cache_misses.values())]))"
+    )
+    code = "from blocksvm.kernels import inlined_with, specialised\n" + code
+    for factors, total, misses in (((1.0, 2.0), 14.0, 1), ((1.0, 2.0), 14.0, 0), ((1.0, 3.0), 21.0, 1)):
+        assert answer(code % (factors,), tmp_path / "cache", mine) == [total, misses]
 
 
 @needs_jit
@@ -306,22 +324,32 @@ SPOILED = [others_may_write, a_group_may_write, another_owns_it, a_link, a_file]
 
 
 @pytest.mark.parametrize("spoil", SPOILED)
-def test_an_unsafe_folder_is_not_used(tmp_path, spoil):
+def test_an_unsafe_folder_is_not_used(tmp_path, monkeypatch, spoil):
     """Neither the ordinary one nor the one in the temporary directory: both hold pickles."""
     temporary = tmp_path / "tmp"
     temporary.mkdir()
-    ordinary, said = folder_of(tmp_path / "cache", temporary)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    monkeypatch.setattr(notices, "_said", set())
+
+    def folder_now() -> tuple[Path | None, str]:
+        """(cache folder of a process that begins now, what it says)"""
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            return cache_folder.__wrapped__(), "".join(str(one.message) for one in said)
+
+    ordinary, said = folder_now()
     assert ordinary.is_relative_to(tmp_path / "cache")
     assert said == ""
     assert stat.S_IMODE(ordinary.stat().st_mode) == stat.S_IMODE(ordinary.parent.stat().st_mode) == 0o700
     spoil(ordinary)
-    second, said = folder_of(tmp_path / "cache", temporary)
+    second, said = folder_now()
     assert second.parent.parent == temporary
     assert said == ""
     assert stat.S_IMODE(second.stat().st_mode) == stat.S_IMODE(second.parent.stat().st_mode) == 0o700
     spoil(second.parent)
-    third, said = folder_of(tmp_path / "cache", temporary)
-    assert str(third) == "None"
+    third, said = folder_now()
+    assert third is None
     assert said.count("kernels are compiled anew in each run") == 1
     assert str(ordinary) in said
     assert str(second.parent) in said
