@@ -7,6 +7,7 @@ import signal
 from dataclasses import dataclass
 
 import pytest
+from support.processes import processes_need_marks
 
 from blocksvm.cli import console
 
@@ -15,6 +16,12 @@ def pytest_collection_finish():
     """What has been imported is not looked through again when garbage is collected."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item):
+    with processes_need_marks(item):
+        return (yield)
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from blocksvm import memory
 from blocksvm.cli import console
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("command_name", "number"), [("train", signal.SIGTERM), ("stream", signal.SIGINT), ("split", signal.SIGHUP)]
 )
@@ -47,6 +48,7 @@ def test_a_signal_that_a_library_swallowed_is_not_lost():
             signal.signal(number, handler)
 
 
+@pytest.mark.process
 def test_the_exit_status_is_130_wherever_the_signal_comes():
     """Also in code that is made from text."""
     code = (
@@ -57,6 +59,7 @@ def test_the_exit_status_is_130_wherever_the_signal_comes():
     assert done.returncode == 130, done.stderr
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     "body",
     [
@@ -72,6 +75,7 @@ def test_the_exit_status_is_130_while_libraries_are_imported_and_behind_the_end(
     assert done.returncode == 130 and "Traceback" not in done.stderr and "interrupted" in done.stderr, done.stderr
 
 
+@pytest.mark.process
 def test_nohup_is_respected(tmp_path):
     """SIGHUP that was ignored before the command began is ignored by it."""
     code = (

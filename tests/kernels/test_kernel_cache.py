@@ -114,6 +114,7 @@ WEIGHTED = "print(json.dumps([loops.weighted(X), sum(loops.weighted.stats.cache_
 SUM = 2.0 + 2.0 * 7.0 + 10.0 * 7.0
 
 
+@pytest.mark.process
 @needs_jit
 def test_one_name_with_other_parts_is_other_code(tmp_path, mine):
     """Also where a process loads both, which two processes compiled: numba numbers functions anew in each."""
@@ -131,6 +132,7 @@ def test_one_name_with_other_parts_is_other_code(tmp_path, mine):
     assert answer(both, tmp_path, mine) == [9.0, 5.0, 0, 4.0]
 
 
+@pytest.mark.process
 @needs_jit
 def test_a_changed_source_of_the_users_is_compiled_anew(tmp_path, mine):
     """Also one that is only imported, and of equal date."""
@@ -150,6 +152,7 @@ def test_a_changed_source_of_the_users_is_compiled_anew(tmp_path, mine):
     assert answer(WEIGHTED, tmp_path, mine) == [total, 0]
 
 
+@pytest.mark.process
 @needs_jit
 def test_what_is_in_no_file_is_not_kept(tmp_path, mine):
     """Functions of a prompt or a notebook, and parts of which nothing is known."""
@@ -163,6 +166,7 @@ def test_what_is_in_no_file_is_not_kept(tmp_path, mine):
     assert files_of(tmp_path / "cache") == []
 
 
+@pytest.mark.process
 @needs_jit
 def test_a_damaged_file_is_compiled_anew(tmp_path, mine):
     cache = tmp_path / "cache"
@@ -176,6 +180,7 @@ def test_a_damaged_file_is_compiled_anew(tmp_path, mine):
     assert answer(WEIGHTED, cache, mine) == [SUM, 0]
 
 
+@pytest.mark.process
 @needs_jit
 def test_constants_that_are_put_into_a_function_are_part_of_its_name(tmp_path, mine):
     """Tuples of them, too; each is compiled once."""
@@ -188,6 +193,7 @@ def test_constants_that_are_put_into_a_function_are_part_of_its_name(tmp_path, m
         assert answer(code % (factors,), tmp_path / "cache", mine) == [total, misses]
 
 
+@pytest.mark.process
 @needs_jit
 def test_processes_that_compile_at_the_same_time(tmp_path, mine):
     """One kernel for other types in each, of which numba's own index would lose some."""
@@ -201,6 +207,7 @@ def test_processes_that_compile_at_the_same_time(tmp_path, mine):
     assert {path.suffix for path in files_of(tmp_path / "cache")} == {".nbc"}
 
 
+@pytest.mark.process
 @needs_jit
 def test_loaded_code_finds_what_it_calls(tmp_path, mine):
     """Kernels with little in common: what is brought up for one may not be enough for the next."""
@@ -255,6 +262,7 @@ def test_kernels_hold_no_constants_that_their_folder_is_not_named_by():
         assert not compiled or source.relative_to(ROOT / "blocksvm").parts[0] in FOLDERS, source
 
 
+@pytest.mark.process
 @needs_jit
 def test_a_full_disk_is_gone_on_without(tmp_path, mine):
     full = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))\nimport loops\n"
@@ -268,6 +276,7 @@ def test_a_full_disk_is_gone_on_without(tmp_path, mine):
 # --- commands -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.process
 @needs_jit
 def test_a_first_run_says_that_it_compiles_and_a_second_one_has_the_same_bits(tmp_path):
     X, y = random_rows(n=60, d=10, dtype=np.float32)
@@ -355,6 +364,7 @@ def test_an_unsafe_folder_is_not_used(tmp_path, monkeypatch, spoil):
     assert str(second.parent) in said
 
 
+@pytest.mark.process
 @needs_jit
 def test_a_command_without_a_folder_says_so_once(tmp_path):
     X, y = random_rows(n=60, d=10, dtype=np.float32)
@@ -368,6 +378,7 @@ def test_a_command_without_a_folder_says_so_once(tmp_path):
     assert "Traceback" not in done.stderr and "Warning" not in done.stderr
 
 
+@pytest.mark.process
 def test_folders_of_other_sources_are_removed_when_they_were_not_used_for_long(tmp_path):
     root = tmp_path / "cache" / "blocksvm"
     for name, days in (("kernels-old", 31), ("kernels-new", 29), ("other", 31)):
@@ -421,6 +432,7 @@ def test_a_part_that_nobody_calls():
         specialised(take_steps, "steps", upper=half)
 
 
+@pytest.mark.process
 def test_without_compiling_all_is_plain_python(tmp_path, mine):
     code = (
         "k = loops.specialised(loops.loop, 'k', score=loops.inlined_with(loops.loop, 'l', score=loops.plus))\n"

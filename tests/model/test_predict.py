@@ -129,6 +129,7 @@ def run(*arguments, **options):
                           capture_output=True, text=True, **options)  # fmt: skip
 
 
+@pytest.mark.process
 def test_the_command(trained, tmp_path):
     expected, labels = expected_scores(trained, "test.svm")
     predicted = np.where(expected > 0, 7.0, 3.0)
@@ -150,6 +151,7 @@ def test_the_command(trained, tmp_path):
     assert accuracy in to_stdout.stderr
 
 
+@pytest.mark.process
 def test_unlabelled_text_from_standard_input(trained):
     text = (trained / "test.svm").read_text()
     bare = "".join(line.split(" ", 1)[1] + "\n" for line in text.splitlines())
@@ -159,6 +161,7 @@ def test_unlabelled_text_from_standard_input(trained):
     np.testing.assert_allclose(np.array(done.stdout.split(), dtype=float), expected_scores(trained, "test.svm")[0])
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("model", "given", "words"),
     [
@@ -181,6 +184,7 @@ def test_bad_input_is_one_sentence(trained, tmp_path, model, given, words):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.process
 def test_a_budget_too_small_names_the_need(trained, tmp_path):
     done = run(trained / "model.h5", trained / "test.svm", tmp_path / "o", "--memory", "1kB")
     assert done.returncode == 2
@@ -194,12 +198,14 @@ def test_a_model_is_saved_after_its_store_was_closed(trained, tmp_path):
     np.testing.assert_array_equal(load_model(tmp_path / "m.h5").weights, fitted.result.w[:-1])
 
 
+@pytest.mark.process
 def test_an_input_is_not_overwritten(trained, tmp_path):
     done = run(trained / "model.h5", trained / "test.svm", trained / "test.svm", "--overwrite")
     assert done.returncode == 2
     assert "test.svm: is not a file of predictions written by blocksvm, and nothing" in done.stderr.splitlines()[-1]
 
 
+@pytest.mark.process
 def test_another_normalisation_is_said(trained, tmp_path):
     split([str(trained / "test.svm")], tmp_path / "l2.h5", SplitSettings(normalize="l2"))
     done = run(trained / "model.h5", tmp_path / "l2.h5", tmp_path / "out.txt")

@@ -330,6 +330,7 @@ def interrupted(store, folder, number, *options, after=5):
     return process.returncode, err
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_saves_and_resume_finishes_with_the_same_model(store, uninterrupted, tmp_path, number, in_process):
     checkpoint, log, model = tmp_path / "run.ckpt", tmp_path / "trace.jsonl", tmp_path / "model.h5"
@@ -373,6 +374,7 @@ def test_a_signal_saves_and_resume_finishes_with_the_same_model(store, uninterru
     assert np.array_equal(arrays_of(tmp_path / "replayed.h5")["weights"], arrays_of(model)["weights"])
 
 
+@pytest.mark.process
 def test_without_a_checkpoint_nothing_is_left(store, tmp_path):
     code, err = interrupted(store, tmp_path, signal.SIGINT)
     assert code == 130
@@ -380,6 +382,7 @@ def test_without_a_checkpoint_nothing_is_left(store, tmp_path):
     assert os.listdir(tmp_path) == ["trace.jsonl"]
 
 
+@pytest.mark.process
 def test_a_killed_run_goes_on_from_its_last_checkpoint(store, uninterrupted, tmp_path, in_process):
     """SIGKILL; the trace, which was ahead of the checkpoint and may end in half a line, is cut back to it."""
     checkpoint, log, model = tmp_path / "run.ckpt", tmp_path / "trace.jsonl", tmp_path / "model.h5"
