@@ -1,53 +1,7 @@
-"""python -m blocksvm.export: a model as other programs read it."""
+"""python -m blocksvm.export: commands/export.py."""
 
-from __future__ import annotations
-
-import sys
-
-from blocksvm.cli.console import Parser, run
-from blocksvm.errors import InputError
-
-FORMATS = ("liblinear", "table", "parquet", "sklearn", "onnx")
-EPILOG = """examples:
-  python -m blocksvm.export model.h5 model.txt --format liblinear      (for LIBLINEAR's predict)
-  python -m blocksvm.export model.h5 weights.csv --format table --names store.h5
-  python -m blocksvm.export model.h5 model.joblib --format sklearn     (joblib.load gives the fitted estimator)
-"""
-
-
-def parser() -> Parser:
-    p = Parser("export", "Write a linear model as other programs read it.", EPILOG)
-    p.add_argument("model", metavar="MODEL.h5")
-    p.add_argument("output", metavar="OUT", help="the file to write")
-    p.add_argument("--format", choices=FORMATS, required=True,
-                   help="LIBLINEAR's text; weights by feature, CSV or Parquet; scikit-learn's; ONNX")  # fmt: skip
-    p.add_argument(
-        "--names",
-        metavar="STORE.h5",
-        help="name the features of a table as this store does (default: as the model does)",
-    )
-    p.add_argument("--overwrite", action="store_true", help="replace an existing OUT")
-    return p
-
-
-def main(arguments: list[str]) -> int:
-    options = parser().parse_args(arguments)
-    from pathlib import Path
-
-    from blocksvm.exchange.forms import export_model
-
-    inputs = [Path(name).resolve() for name in (options.model, options.names) if name]
-    if Path(options.output).resolve() in inputs:
-        raise InputError(f"{options.output}: is also an input; choose another name for the output")
-    notes = export_model(
-        options.model, options.output, options.format, names=options.names, overwrite=options.overwrite
-    )
-    if not options.quiet:
-        for note in notes:
-            print(f"note: {note}", file=sys.stderr)
-    print(f"written to {options.output}")
-    return 0
-
+from blocksvm.cli.console import run
+from blocksvm.commands.export import main
 
 if __name__ == "__main__":
     run(main)

@@ -1,47 +1,7 @@
-"""python -m blocksvm.import: a model that LIBLINEAR trained, as a model of ours."""
+"""python -m blocksvm.import: commands/import_model.py."""
 
-from __future__ import annotations
-
-from blocksvm.cli.console import Parser, run, size
-
-EPILOG = """example:
-  python -m blocksvm.import liblinear.model model.h5
-"""
-
-
-def parser() -> Parser:
-    p = Parser(
-        "import", "Make a model of a text model of LIBLINEAR, for predict, info, export and --prior: with its labels\n"
-        "in rising order, and features named by its indices.", EPILOG,
-    )  # fmt: skip
-    p.add_argument("file", metavar="FILE", help="what LIBLINEAR's train wrote")
-    p.add_argument("model", metavar="MODEL.h5", help="the model to write")
-    p.add_argument("--memory", type=size, default=size("1GB"), help="memory to use (default 1GB)")
-    p.add_argument("--overwrite", action="store_true", help="replace an existing model")
-    return p
-
-
-def main(arguments: list[str]) -> int:
-    options = parser().parse_args(arguments)
-    from pathlib import Path
-
-    from blocksvm.exchange.forms import import_model
-    from blocksvm.exchange.linear import save_imported
-    from blocksvm.labels import listed
-    from blocksvm.outputs import check_outputs
-
-    check_outputs({"model": Path(options.model)}, options.overwrite, [Path(options.file)])
-    model = import_model(options.file, memory=options.memory)
-    save_imported(model, options.model, options.overwrite)
-    what = (
-        f"labels {listed(model.labels[:5])}{', ...' if len(model.labels) > 5 else ''}"
-        if model.labels
-        else "real targets"
-    )
-    print(f"{len(model.feature_ids):,} features with a weight, {what}")
-    print(f"model written to {options.model}")
-    return 0
-
+from blocksvm.cli.console import run
+from blocksvm.commands.import_model import main
 
 if __name__ == "__main__":
     run(main)

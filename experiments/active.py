@@ -1,6 +1,6 @@
 """Labels that cost: accuracy against the number of labels asked for.
 
-    python -m experiments.active NAME=STORE.h5 ... [--seeds 5] [-C 0.1] [--json FILE]
+    python -m experiments.active NAME=TEXT.svm ... [--seeds 5] [-C 0.1] [--json FILE]
 
 A third of the rows is held out.  Of the others, the pool, labels are asked for
     smallest margins   some at a time: those of the least |<w, x>| by the weights so far (Tong and Koller, JMLR 2001;
@@ -19,7 +19,7 @@ from collections.abc import Callable
 import numpy as np
 import scipy.sparse
 
-from blocksvm import fit, open_store
+from blocksvm import fit
 from experiments.measuring import Tables, parser
 
 COUNTS = (50, 100, 200, 500, 1000, 2000, 5000)
@@ -27,14 +27,11 @@ QUERIES = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
 
 
 def load(path: str) -> tuple[scipy.sparse.csr_matrix, np.ndarray]:
-    """All rows of a store of two classes: (X, y of +-1)."""
-    with open_store(path) as store:
-        block = store.read_block(np.arange(len(store.chunks)), None)
-        d = store.n_features
-    values = np.ones(block.n_nonzeros, np.float32) if block.values is None else block.values
-    return scipy.sparse.csr_matrix((values, block.indices, block.indptr), shape=(block.n_samples, d)), np.array(
-        block.y, float
-    )
+    """(X, y of +-1) of two classes."""
+    from sklearn.datasets import load_svmlight_file
+
+    X, y = load_svmlight_file(path, dtype=np.float32)
+    return X, np.where(y == y.max(), 1.0, -1.0)
 
 
 def smallest_margins(scores: np.ndarray, known: np.ndarray, n: int) -> np.ndarray:
@@ -62,14 +59,13 @@ def from_pool(
 
 def main() -> None:
     p = parser(__doc__)
-    p.add_argument("data", nargs="+", metavar="NAME=STORE.h5")
+    p.add_argument("data", nargs="+", metavar="NAME=TEXT.svm")
     p.add_argument("--seeds", type=int, default=5)
     p.add_argument("-C", type=float, default=0.1)
     options = p.parse_args()
     tables = Tables(options)
-    tables.begin(
-        f"C = {options.C:g}, {options.seeds} draws", "data", "labels by", "learner", "labels asked for", "test accuracy"
-    )
+    title = f"C = {options.C:g}, {options.seeds} draws"
+    tables.begin(title, "data", "labels by", "learner", "labels asked for", "test accuracy")
     for name, _, path in (one.partition("=") for one in options.data):
         X, y = load(path)
         results: dict[tuple, list] = {}

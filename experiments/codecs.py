@@ -41,9 +41,8 @@ def main() -> None:
     options = p.parse_args()
     blosc.use_threads = False
     tables = Tables(options)
-    columns = [
-        f"{array}: {figure}" for array in ("indices", "values") for figure in ("bytes", "encode M/s", "decode M/s")
-    ]
+    figures = ("bytes", "encode M/s", "decode M/s")
+    columns = [f"{array}: {figure}" for array in ("indices", "values") for figure in figures]
     for path in options.stores:
         with open_store(path) as store:
             numbers = np.unique(np.linspace(0, len(store.chunks) - 1, options.chunks).astype(int))
@@ -53,12 +52,8 @@ def main() -> None:
         for codec, level in CODECS:
             for name, shuffle in SHUFFLES.items():
                 found = [measure(kind, codec, level, shuffle) if kind else None for kind in arrays]
-                cells = [
-                    f"{size:.2f} {a:.0f} {b:.0f}".split() if one else [""] * 3
-                    for one in found
-                    for size, a, b in [one or (0,) * 3]
-                ]
-                tables.row(f"{codec}-{level} {name}", *sum(cells, []))
+                cells = ["{:.2f} {:.0f} {:.0f}".format(*one).split() if one else [""] * 3 for one in found]
+                tables.row(f"{codec}-{level} {name}", *cells[0], *cells[1])
     tables.end()
 
 

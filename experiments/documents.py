@@ -14,22 +14,23 @@ import csv
 import io
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 from statistics import median
 
 import numpy as np
 
-from blocksvm.formats import format_named
-from blocksvm.formats.files import FileInputs
+from blocksvm.formats import get_format
+from blocksvm.formats.file_reader import FileInputs
+from blocksvm.formats.format import Reading
 from blocksvm.formats.hashing import reader_of
-from blocksvm.formats.protocol import Reading
 from blocksvm.formats.recipe import Recipe
-from blocksvm.formats.text import TextPiece, TextSource
+from blocksvm.formats.text.text_source import TextPiece, TextSource
 from experiments.measuring import Tables, parser
 
 BYTES = 8_000_000
 PEER_ROWS = 2_000
-NUMBERS = 200_000, 30  # rows and columns of the table of numbers
+NUMBERS = 200_000  # rows of the table of numbers
 NGRAMS = ("word:1", "word:1-3", "char:4-5", "char_wb:3-5")
 
 
@@ -40,7 +41,7 @@ def whole_lines(path: Path) -> bytes:
 
 
 def reader_for(format_name: str, bits: int | None, options: dict, text: bytes, name: str):
-    options = format_named(format_name).settled(options, text, name)
+    options = get_format(format_name).settled(options, text, name)
     recipe = Recipe(format_name, "error", bits, "l2", options=options)
     return reader_of(Reading(recipe, named=bits is None)), options
 
@@ -68,15 +69,10 @@ def parquet_rows(path: Path, bits: int | None, given: dict):
 
 
 def parquet_columns(path: Path):
-    """A call that reads it to columns."""
+    """A call that reads it to columns, run of rows by run of rows."""
     from pyarrow import parquet
 
-    def read() -> None:
-        with parquet.ParquetFile(path) as file:
-            for _ in file.iter_batches(use_threads=False):
-                pass
-
-    return read
+    return lambda: sum(1 for _ in parquet.ParquetFile(path).iter_batches(use_threads=False))
 
 
 def vectorizer(ngrams: str, bits: int):
@@ -84,9 +80,8 @@ def vectorizer(ngrams: str, bits: int):
 
     analyzer, _, lengths = ngrams.partition(":")
     bounds = [int(n) for n in lengths.split("-")]
-    return HashingVectorizer(
-        analyzer=analyzer, ngram_range=(bounds[0], bounds[-1]), n_features=1 << bits, alternate_sign=False
-    )
+    given = {"analyzer": analyzer, "ngram_range": (bounds[0], bounds[-1]), "alternate_sign": False}
+    return HashingVectorizer(n_features=1 << bits, **given)
 
 
 def hashed_table(text: bytes, options):
@@ -134,10 +129,9 @@ def main() -> None:
     tables.begin("Documents, MB/s", "n-grams", "hashed", "named", "HashingVectorizer", "times")
     for ngrams in NGRAMS:
         transform = vectorizer(ngrams, options.bits).transform
-        calls = {
-            bits: (text_rows(text, "documents", bits, {"ngrams": ngrams}), len(text)) for bits in (options.bits, None)
-        }
-        calls["peer"] = (lambda transform=transform: transform(documents)), peer_bytes
+        given, both = {"ngrams": ngrams}, (options.bits, None)
+        calls = {bits: (text_rows(text, "documents", bits, given), len(text)) for bits in both}
+        calls["peer"] = partial(transform, documents), peer_bytes
         tables.row(ngrams, *rates(calls, options.repeats))
     if options.table is not None:
         measure_table(whole_lines(options.table), options, tables)
@@ -153,35 +147,25 @@ def measure_table(text: bytes, options, tables: Tables) -> None:
     given = {"label": options.label, "categorical": options.categorical, "ignore": options.ignore or None}
     first = b"".join(text.splitlines(keepends=True)[: PEER_ROWS + 1])
     read = columns.ReadOptions(use_threads=False)
-    tables.begin(
-        "A table, MB/s", "format", "hashed", "named", "pyarrow.csv to columns", "DictReader, FeatureHasher", "times"
-    )
+    peers = "pyarrow.csv to columns", "DictReader, FeatureHasher"
+    tables.begin("A table, MB/s", "format", "hashed", "named", *peers, "times")
     calls = {bits: (text_rows(text, "csv", bits, given), len(text)) for bits in (options.bits, None)}
     calls["pyarrow"] = (lambda: columns.read_csv(io.BytesIO(text), read)), len(text)
     calls["peer"] = hashed_table(first, options), len(first)
     tables.row("csv", *rates(calls, options.repeats))
-    n, width = NUMBERS
-    rng = np.random.default_rng(0)
-    numbers = {options.label: rng.integers(0, 2, n)} | {
-        f"x{k}": rng.normal(size=n).astype(np.float32) for k in range(width)
-    }
+    rng, columns_of_numbers = np.random.default_rng(0), (f"x{k}" for k in range(30))
+    numbers = {name: rng.normal(size=NUMBERS).astype(np.float32) for name in columns_of_numbers}
+    numbers[options.label] = rng.integers(0, 2, NUMBERS)
+    parquets = {"the same": (columns.read_csv(io.BytesIO(text)), given)}
+    parquets["30 float32"] = pyarrow.table(numbers), {"label": options.label}
     tables.begin("Parquet, M entries/s", "table", "hashed", "named", "pyarrow to columns", "times")
     with tempfile.TemporaryDirectory() as folder:
-        for name, table, chosen in (
-            ("the same", columns.read_csv(io.BytesIO(text)), given),
-            (f"{width} float32", pyarrow.table(numbers), {"label": options.label}),
-        ):
-            path = Path(folder, f"{len(chosen)}.parquet")
+        for name, (table, chosen) in parquets.items():
+            path = Path(folder, f"{name}.parquet")
             parquet.write_table(table, path)
-            hashed, named = (parquet_rows(path, bits, chosen) for bits in (options.bits, None))
-            entries = hashed()  # compiles, too
-            named()
-            calls = {
-                "hashed": (hashed, entries),
-                "named": (named, entries),
-                "pyarrow": (parquet_columns(path), entries),
-            }
-            tables.row(name, *rates(calls, options.repeats))
+            reads = [*(parquet_rows(path, bits, chosen) for bits in (options.bits, None)), parquet_columns(path)]
+            entries = [read() for read in reads][0]  # compiles, too
+            tables.row(name, *rates({k: (read, entries) for k, read in enumerate(reads)}, options.repeats))
 
 
 if __name__ == "__main__":

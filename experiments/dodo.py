@@ -67,23 +67,15 @@ def comparison(text: str, *solvers: str, test: str = "", data: str = "", objecti
     given = f"text={{{text}}}" + (f",test={{{test}}}" if test else "") + (f",{data}" if data else "")
     chosen = " ".join(f'-s "{solver}"' for solver in solvers)
     return (f"benchopt run experiments/benchopt -d 'svmlight[{given}]' -o 'linear[{objective}]' {chosen} -r {repeats} "
-            "--no-plot --no-cache --timeout 1h --output {@tables}/%(name)s.parquet; "
+            "--no-plot --no-cache -n 10 --timeout 1h --output {@tables}/%(name)s.parquet; "
             "experiments.curves {@tables}/%(name)s.parquet --figure {@tables}/%(name)s.png")  # fmt: skip
 
 
 PEERS = ("liblinear", "LinearSVC", "SGDClassifier", "snapml[n_jobs=[1,2]]", "vowpal-wabbit")
 SHARES = "blocksvm[memory=['1/8','1/32',all]]"
 TEXTS = ("enron", "news-words", "news-characters", "imdb-characters", "imdb-words", "zipf", "clicks")
-STREAMS = (
-    "enron-names",
-    "enron-shuffled",
-    "imdb-w1",
-    "imdb-words",
-    "news-mideast",
-    "news-words",
-    "clicks-drift",
-    "zipf",
-)
+STREAMS = ("enron-names", "enron-shuffled", "imdb-w1", "imdb-words", "news-mideast", "news-words", "clicks-drift",
+           "zipf")  # fmt: skip
 REPLAYED = (
     "ogd --decay constant --step 0.01", "omd --mirror entropic --radius 20 --step 0.005",
     "omd --mirror p-norm --p 5 --step 0.01", "pegasos --lambda 1e-3", "pegasos --lambda 1e-3 --unprojected",
@@ -137,8 +129,8 @@ MEASURED = {
                    for name in ("news-mideast", "imdb-w1", "enron-w12")},
     "documents": {"": "experiments.documents {imdb.tsv} --table {criteo2014_train.tiny.csv} --label Label "
                       "--categorical 'C*' --ignore Id"},
-    "active": {"a9a": "experiments.active a9a={a9a.h5} -C 0.1",
-               "imdb-w1": "experiments.active imdb-w1={imdb-w1.h5} -C 1"},
+    "active": {"a9a": "experiments.active a9a={a9a} -C 0.1",
+               "imdb-w1": "experiments.active imdb-w1={imdb-w1.svm} -C 1"},
     "regret": {f"{name}-{number}": f"blocksvm.regret {{{name}.h5}} --learner {learner} --order shuffled --quiet"
                for name in ("a9a", "imdb-w1") for number, learner in enumerate(REPLAYED)},
     "structured": {"chunks": "experiments.structured --chunks {conll2000.zip}",
@@ -169,9 +161,8 @@ def line_of(command: str) -> str:
     program, _, arguments = command.strip().partition(" ")
     start = f"{sys.executable} {ROOT / program}" if program.startswith("tools/") else f"{sys.executable} -m {program}"
     paths = re.sub(r"\{([^}@][^}]*)\}", lambda name: str(path_of(name[1])), arguments)
-    return f"cd {ROOT} && PYTHONPATH={ROOT} {start} " + re.sub(
-        r"\{@([^}]*)\}", lambda name: str(FOLDER / name[1]), paths
-    )
+    folders = re.sub(r"\{@([^}]*)\}", lambda name: str(FOLDER / name[1]), paths)
+    return f"cd {ROOT} && PYTHONPATH={ROOT} {start} {folders}"
 
 
 def task_data():
@@ -195,27 +186,21 @@ def measurement(page: str, what: str, commands: str) -> dict:
     """A task: its tables go to PAGE-WHAT.md, and as JSON where the last command is a script of experiments."""
     name = f"{page}-{what}".strip("-")
     *before, last = [line_of(one) for one in commands.replace("%(name)s", name).split("; ")]
-    script, _, files = last.partition(" # ")
     keep = f" --json {TABLES / name}.json" if "-m experiments." in last else ""
     return {
-        "name": what or "all", "targets": [TABLES / f"{name}.md"],
+        "basename": page, "name": what or "all", "targets": [TABLES / f"{name}.md"],
         "file_dep": [*map(path_of, files_of(commands)), *sorted(ROOT.glob("blocksvm/**/*.py"))],
-        "actions": [(os.makedirs, [TABLES], {"exist_ok": True}), *before, f"{script}{keep} > {TABLES / name}.md"],
+        "actions": [(os.makedirs, [TABLES], {"exist_ok": True}), *before,
+                    f"{last.partition(' # ')[0]}{keep} > {TABLES / name}.md"],
     }  # fmt: skip
 
 
-def measure(page: str, parts: dict[str, str]):
-    """The task creator of a page."""
-
-    def tasks():
-        yield {"name": None, "doc": f"what experiments/results/{page}.md shows"}
+def task_measurements():
+    """A task a page of experiments/results, and in it one for each of its parts."""
+    for page, parts in MEASURED.items():
+        yield {"basename": page, "name": None, "doc": f"what experiments/results/{page}.md shows"}
         for what, commands in parts.items():
             yield measurement(page, what, commands)
-
-    return tasks
-
-
-globals().update({f"task_{page}": measure(page, parts) for page, parts in MEASURED.items()})
 
 
 def task_figures():

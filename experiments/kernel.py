@@ -15,7 +15,7 @@ from statistics import median
 
 import numpy as np
 
-from experiments.measuring import Tables, in_child, parser, split, train
+from experiments.measuring import Tables, described, in_child, parser, split, train
 
 LEVELS = (0.1, 0.001)  # libsvm's tolerance
 
@@ -57,12 +57,9 @@ def main() -> None:
         text, C, gamma = rest.split(":")
         runs: dict[str, list[dict]] = {}
         with tempfile.TemporaryDirectory(prefix="blocksvm-experiment-") as folder:
-            from sklearn.datasets import dump_svmlight_file
-
-            X, y = load(text)
-            dump_svmlight_file(X, y, f"{folder}/rows.svm")
             store = Path(folder, "rows.h5")
-            split(Path(folder, "rows.svm"), store)
+            split(Path(text).resolve(), store)
+            n = described(store)["n_samples"]
             given = ("--solver", "kernel", "--gamma", gamma, "-C", C, "--bias", "free", "--tol", options.tol)
             for _ in range(options.repeats):
                 events, _ = train(store, Path(folder, "m.h5"), "--memory", f"{options.memory:g}MB", *given)
@@ -72,7 +69,7 @@ def main() -> None:
                     runs.setdefault(f"libsvm, -e {level:g}", []).append(found)
         for solver, found in runs.items():
             gap = f"{found[-1]['rel_gap']:.1e}" if "rel_gap" in found[-1] else ""
-            tables.row(name, f"{len(y):,}", f"{C}, {gamma}", f"{8e-9 * len(y) ** 2:.1f}", solver,
+            tables.row(name, f"{n:,}", f"{C}, {gamma}", f"{8e-9 * n**2:.1f}", solver,
                        f"{median(one['seconds'] for one in found):.1f}", f"{found[-1]['primal']:.6g}", gap)  # fmt: skip
     tables.end()
 

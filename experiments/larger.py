@@ -15,6 +15,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from itertools import pairwise
 from pathlib import Path
 from statistics import median
 
@@ -55,13 +56,13 @@ def train(store: Path, memory: int, limited: bool, options) -> list[object]:
             raise RuntimeError(f"train ended with status {child.returncode}")
         first, *events, end = [json.loads(text) for text in trace.read_text().splitlines()]
     outers = [event for event in events if event["event"] == "outer"]
-    pairs = zip(outers, outers[1:], strict=False)
-    plain = [after["seconds"] - before["seconds"] for before, after in pairs if after["certificate_share"] is None]
+    plain = [after["seconds"] - before["seconds"] for before, after in pairwise(outers)
+             if after["certificate_share"] is None]  # fmt: skip
     cost = f"{median(plain) / first['n_nonzeros'] * 1e9:.2f}" if plain else ""
     csr = f"{8 * (first['n_nonzeros'] + first['n_samples']) / 1e9:.2f}"
     peak, gap = f"{usage.ru_maxrss * 1024 / 1e6:,.0f}", f"{end['rel_gap']:.1e}"
-    size = [store.stem, f"{first['n_nonzeros']:,}", csr, first["blocks"], f"{memory / 1e6:,.0f}"]
-    return [*size, limit, peak, f"{end['seconds']:.1f}", gap, len(outers), cost]
+    return [store.stem, f"{first['n_nonzeros']:,}", csr, first["blocks"], f"{memory / 1e6:,.0f}", limit, peak,
+            f"{end['seconds']:.1f}", gap, len(outers), cost]  # fmt: skip
 
 
 def main() -> None:

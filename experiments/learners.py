@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import io
 import json
+import resource
 import tempfile
 import time
 from pathlib import Path
@@ -50,6 +51,10 @@ def ours(text: Path, folder: Path, learner: str, bits: int) -> dict:
     return json.loads(trace.read_text().splitlines()[-1]) | {"peak_mb": done.peak_mb}
 
 
+def peak_mb() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6
+
+
 def write_vw(text: Path, out: Path) -> None:
     """The same rows in Vowpal Wabbit's format: 'label | id:value id:value ...'."""
     with open(text, "rb") as source, open(out, "wb") as target:
@@ -61,8 +66,6 @@ def write_vw(text: Path, out: Path) -> None:
 
 def vowpal_wabbit(text: Path, bits: int, given: str, predictions: Path | None = None) -> dict:
     """One pass over the file; mistakes where its predictions are written, too."""
-    import resource
-
     from vowpalwabbit import Workspace
 
     def learn(path: Path, *more: str) -> float:
@@ -75,7 +78,7 @@ def vowpal_wabbit(text: Path, bits: int, given: str, predictions: Path | None = 
     with tempfile.NamedTemporaryFile(suffix=".vw") as empty:
         start_up = learn(Path(empty.name))
     seconds = learn(text, *(["-p", str(predictions)] if predictions else [])) - start_up
-    found = {"seconds": seconds, "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6}
+    found = {"seconds": seconds, "peak_mb": peak_mb()}
     if predictions:
         with open(text, "rb") as rows, open(predictions, "rb") as values:
             pairs = zip(rows, values, strict=True)
@@ -84,8 +87,6 @@ def vowpal_wabbit(text: Path, bits: int, given: str, predictions: Path | None = 
 
 
 def scikit_learn(text: Path, bits: int, kind: str) -> dict:
-    import resource
-
     import numpy as np
     from scipy.sparse import csr_matrix
     from sklearn import linear_model
@@ -102,8 +103,7 @@ def scikit_learn(text: Path, bits: int, kind: str) -> dict:
             mistakes += int((learner.decision_function(X) * y <= 0).sum()) if rows else len(y)
             learner.partial_fit(X, y, classes=[-1, 1])
             rows += len(y)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6
-    return {"seconds": time.perf_counter() - began, "peak_mb": peak, "mistakes": mistakes}
+    return {"seconds": time.perf_counter() - began, "peak_mb": peak_mb(), "mistakes": mistakes}
 
 
 def measure(text: Path, learners: list[str], options) -> dict[str, list[dict]]:

@@ -1,7 +1,7 @@
 """A map to size a run by: seconds to a certified gap by disk speed, memory, working set and inner passes of a visit.
 
     python -m experiments.schedules STORE.h5 [--tol 1e-3] [--bandwidths 50,150,500,inf] [--shares 8,32]
-        [--schedules 1,3,10,overlap,auto] [--working-sets auto,none] [--repeats 1] [--figure FILE.png] [--json FILE]
+        [--schedules 1,3,10,overlap,auto] [--working-sets auto,none] [--repeats 1] [--json FILE]
 
 Bandwidths are MB/s of compressed bytes at which a reader is held back.  All runs are made in one process, whose kernels
 are loaded.  A working set is left out (none) for the first share of the memory alone.
@@ -15,8 +15,8 @@ from statistics import median
 
 import numpy as np
 
-from blocksvm.api import fit
-from blocksvm.sources.store.reader import Store
+from blocksvm.store.reader import Store
+from blocksvm.training.fit import fit
 from experiments.measuring import Tables, budget, parser
 
 
@@ -43,23 +43,6 @@ def seconds_to_gap(path: Path, bandwidth: float, **settings) -> tuple[float, flo
     return time.perf_counter() - began, readings, sum(event["bytes_read"] for event in outers) / 1e6
 
 
-def figure(lines: dict[str, dict[float, float]], path: Path, tol: float) -> None:
-    """Seconds under the last schedule by disk speed; a line for each share and working set."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    fig, axes = plt.subplots(figsize=(5.0, 3.6), layout="constrained")
-    for label, seconds in lines.items():
-        speeds = sorted(seconds)
-        axes.semilogy(range(len(speeds)), [seconds[speed] for speed in speeds], "-o", label=label)
-    axes.set_xticks(range(len(speeds)), ["not held back" if s == float("inf") else f"{s:g} MB/s" for s in speeds])
-    axes.set_ylabel(f"seconds to a certified gap of {tol:g}")
-    axes.legend(fontsize=8)
-    fig.savefig(path, dpi=110)
-
-
 def main() -> None:
     p = parser(__doc__)
     p.add_argument("store", type=Path, metavar="STORE.h5")
@@ -69,10 +52,9 @@ def main() -> None:
     p.add_argument("--schedules", default="1,3,10,overlap,auto")
     p.add_argument("--working-sets", default="auto,none")
     p.add_argument("--repeats", type=int, default=1)
-    p.add_argument("--figure", type=Path, metavar="FILE.png")
     options = p.parse_args()
     shares, schedules, sets = (getattr(options, name).split(",") for name in ("shares", "schedules", "working_sets"))
-    tables, lines = Tables(options), {}
+    tables = Tables(options)
     seconds_to_gap(options.store, float("inf"), memory=budget(options.store, shares[0]), tol=0.1)  # loads the kernels
     tables.begin(f"{options.store.stem}: seconds to a certified gap of {options.tol:g} (readings of all rows, MB read)",
                  "memory, working set, MB/s", *schedules, "auto / best fixed")  # fmt: skip
@@ -91,9 +73,6 @@ def main() -> None:
                 fixed = [seconds[s] for s in schedules if s.isdigit()]
                 ratio = f"{seconds['auto'] / min(fixed):.2f}" if fixed and "auto" in seconds else ""
                 tables.row(f"1/{share}, {kind}, {bandwidth:g}", *cells, ratio)
-                lines.setdefault(f"1/{share}, working set {kind}", {})[bandwidth] = seconds[schedules[-1]]
-    if options.figure:
-        figure(lines, options.figure, options.tol)
     tables.end()
 
 

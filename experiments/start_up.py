@@ -35,43 +35,32 @@ def main() -> None:
     p.add_argument("--rows", type=int, default=3000, help="rows of the first use")
     p.add_argument("--repeats", type=int, default=3)
     options = p.parse_args()
-    tables, size = Tables(options), options.text.stat().st_size
+    tables, size = Tables(options), options.text.stat().st_size / 1e6
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        few, store = folder / "few.svm", folder / "rows.h5"
+        few, few_store, store, model = (Path(name, file) for file in ("few.svm", "few.h5", "rows.h5", "model.h5"))
         with open(options.text, "rb") as text:
             few.write_bytes(b"".join(islice(text, options.rows)))
-        split(few, store)  # compiles
-        command("train", store, folder / "model.h5")
+        split(few, few_store)  # compiles
+        command("train", few_store, model)
         read_through(options.text)
-        tables.begin(f"{size / 1e6:,.0f} MB of text, medians of {options.repeats}",
-                     "command", "seconds", "MB/s of text", "peak MB")  # fmt: skip
+        rest = ("--overwrite", "--quiet")
+        commands = {"train --help": ("train", "--help"), "train, the first rows": ("train", few_store, model, *rest)}
         for memory, jobs in SETTINGS:
-            runs = [split(options.text, store, "--memory", memory, "--jobs", jobs) for _ in range(options.repeats)]
-            seconds = median(one.seconds for one in runs)
-            peak = max(one.peak_mb for one in runs)
-            tables.row(
-                f"split --memory {memory} --jobs {jobs}",
-                f"{seconds:.2f}",
-                f"{size / 1e6 / seconds:,.0f}",
-                f"{peak:.0f}",
-            )
-        split(few, store)
-        for what, given in (
-            ("train --help", ("train", "--help")),
-            (f"train, {options.rows} rows", ("train", store, folder / "model.h5", "--overwrite", "--quiet")),
-        ):
+            given = ("--memory", memory, "--jobs", jobs)
+            commands[" ".join(map(str, ("split", *given)))] = ("split", options.text.resolve(), store, *given, *rest)
+        title = f"{size:,.0f} MB of text, medians of {options.repeats}"
+        tables.begin(title, "command", "seconds", "MB/s of text", "peak MB")
+        for what, given in commands.items():
             runs = [command(*given) for _ in range(options.repeats)]
-            tables.row(
-                what, f"{median(one.seconds for one in runs):.2f}", "", f"{max(one.peak_mb for one in runs):.0f}"
-            )
-        rounds = []
-        for number in range(options.repeats):
-            (folder / str(number)).mkdir()
-            rounds.append(first_use(few, folder / str(number)))
-    tables.begin(
-        f"the first use, {options.rows} rows, medians of {options.repeats}", "command", "wall, s", "processors, s"
-    )
+            seconds, peak = median(one.seconds for one in runs), max(one.peak_mb for one in runs)
+            rate = f"{size / seconds:,.0f}" if given[0] == "split" else ""
+            tables.row(what, f"{seconds:.2f}", rate, f"{peak:.0f}")
+        folders = [Path(name, str(number)) for number in range(options.repeats)]
+        for folder in folders:
+            folder.mkdir()
+        rounds = [first_use(few, folder) for folder in folders]
+    title = f"the first use, {options.rows} rows, medians of {options.repeats}"
+    tables.begin(title, "command", "wall, s", "processors, s")
     for state, name in rounds[0]:
         wall, cpu = (median(getattr(one[state, name], kind) for one in rounds) for kind in ("seconds", "cpu"))
         tables.row(f"{state} {name}", f"{wall:.2f}", f"{cpu:.2f}")

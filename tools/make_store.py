@@ -21,10 +21,11 @@ import numba
 import numpy as np
 
 from blocksvm.conversion.convert import ordered_map
-from blocksvm.kernels.table import scramble
-from blocksvm.sources.store.creation import create_hdf5
-from blocksvm.sources.store.schema import ROW, chunk_nonzeros
-from blocksvm.sources.store.writer import StoreWriter
+from blocksvm.kernels.hash_table import scramble
+from blocksvm.sources.source import chunk_nonzeros
+from blocksvm.store.creation import create_hdf5
+from blocksvm.store.schema import ROW
+from blocksvm.store.writer import StoreWriter
 
 PIECE_ROWS = 100_000
 BYTES_A_NONZERO = 4.0  # in the store, for the check of free space

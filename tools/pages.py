@@ -29,13 +29,13 @@ NOT_RUN = re.compile(r"^(```\w+) no-run$", re.MULTILINE)
 INNER_PRODUCT = re.compile(r"<(\w+, \w+)>")  # in docstrings, where Markdown takes it for a tag
 # what people extend, beside what `import blocksvm` offers
 PROTOCOLS = (
-    "blocksvm.learners.protocol.Learner",
-    "blocksvm.problems.loss.Loss",
-    "blocksvm.formats.protocol",
-    "blocksvm.structured.protocol.Structure",
+    "blocksvm.learners.engine.learner.Learner",
+    "blocksvm.losses.loss.Loss",
+    "blocksvm.formats.format",
+    "blocksvm.structured.output_structure.Structure",
     "blocksvm.structured.task.Task",
-    "blocksvm.solvers.protocol.Solver",
-    "blocksvm.solvers.protocol.Method",
+    "blocksvm.solvers.solver.Solver",
+    "blocksvm.solvers.solver.Method",
 )
 
 
@@ -82,8 +82,8 @@ def options_of(parser: argparse.ArgumentParser) -> str:
 
 def commands() -> str:
     """The page of all commands."""
-    from blocksvm.__main__ import COMMANDS
-    from blocksvm.settings import Settings
+    from blocksvm.base.settings import Settings
+    from blocksvm.commands import COMMANDS, module_of
 
     parts = [
         "# Commands and their options",
@@ -91,7 +91,7 @@ def commands() -> str:
         "`--version` and `--quiet`. The settings of each solver and learner are on [a page of their own](settings.md).",
     ]
     for name, summary in COMMANDS.items():
-        module = importlib.import_module(f"blocksvm.{name}")
+        module = module_of(name)
         parts += [f"## {name}", cell(summary[0].upper() + summary[1:]) + "."]
         if name == "structure":
             for action in module.ACTIONS:
@@ -108,7 +108,7 @@ def commands() -> str:
 
 
 def settings_table(settings) -> str:
-    from blocksvm.errors import option
+    from blocksvm.base.errors import option
 
     rows = []
     for setting in settings:
@@ -122,12 +122,12 @@ def settings() -> str:
     from blocksvm.formats import FORMATS
     from blocksvm.formats.choices import all_choices
     from blocksvm.learners import LEARNERS, get_learner
-    from blocksvm.learners.methods import SOLVERS, get_method
-    from blocksvm.learners.protocol import COMMON_SETTINGS
-    from blocksvm.problems import LOSSES, get_loss
+    from blocksvm.learners.engine.learner import COMMON_SETTINGS
+    from blocksvm.learners.engine.methods import SOLVERS, get_method
+    from blocksvm.losses import LOSSES, get_loss
     from blocksvm.structured import LEARNERS as STRUCTURED
     from blocksvm.structured import get_learner as get_structured
-    from blocksvm.structured.settings import FEATURES, RUN, SCORING
+    from blocksvm.structured.structured_settings import FEATURES, RUN, SCORING
     from blocksvm.training.run_settings import RUN_SETTINGS
 
     parts = [
@@ -209,9 +209,10 @@ def keys_of(record, before: str = "") -> list[tuple[str, str]]:
 
 def layout() -> str:
     """The page of the layout of files: what schema.py and its neighbours say, and the keys of each description."""
-    from blocksvm.model import expansion, state
-    from blocksvm.sources.store import arrays, files, history, schema, tables
-    from blocksvm.sources.store.meta import SCHEMAS
+    from blocksvm.model import expansion_rows, solver_state
+    from blocksvm.store import arrays, history, schema, tables
+    from blocksvm.store import hdf5_files as files
+    from blocksvm.store.descriptions import SCHEMAS
 
     parts = ["# Layout of files", "From the code. How to read them is told on [the page about files](files.md)."]
     for title, module in (
@@ -220,8 +221,8 @@ def layout() -> str:
         ("Names, labels and lines of a store", tables),
         ("Lines of a store's rows", tables.write_lines),
         ("Rows added and left out", history),
-        ("The state of a solver", state),
-        ("Models that stand on rows", expansion),
+        ("The state of a solver", solver_state),
+        ("Models that stand on rows", expansion_rows),
     ):
         parts += [f"## {title}", f"```text\n{inspect.getdoc(module)}\n```"]
     parts.append("## Records of a store's tables")

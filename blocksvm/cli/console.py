@@ -17,12 +17,12 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from blocksvm import __version__
+from blocksvm.base.errors import InputError, nearest, one_of, speak_options, system_sentence
+from blocksvm.base.inputs import one_run
+from blocksvm.base.memory import BESIDES, megabytes, memory_limit
+from blocksvm.base.user_code import begin_anew, by_user
 from blocksvm.cli.standard import OutputClosed, standard_streams
-from blocksvm.errors import InputError, nearest, one_of, speak_options, system_sentence
-from blocksvm.inputs import one_run
 from blocksvm.kernels.notices import show_with
-from blocksvm.memory import BESIDES, megabytes, memory_limit
-from blocksvm.named import begin_anew, by_user
 
 UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 UNITS |= {"KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
@@ -117,7 +117,7 @@ class Parser(argparse.ArgumentParser):
 
     def __init__(self, module: str, description: str, epilog: str | None = None):
         super().__init__(
-            prog=f"python -m blocksvm.{module}",
+            prog=f"blocksvm {module}",
             description=description,
             epilog=epilog,
             formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -215,9 +215,7 @@ class Interrupted(Exception):
 
 def run(main: Callable[[list[str]], int | None], arguments: list[str] | None = None) -> None:
     """Run a command and exit: 0 done, 2 wrong input, 130 interrupted, 1 anything else."""
-    prog = f"blocksvm.{main.__module__.rsplit('.', 1)[-1]}"
-    if main.__module__ == "__main__":
-        prog = "blocksvm." + os.path.splitext(os.path.basename(sys.argv[0]))[0]
+    prog = f"blocksvm {main.__module__.rpartition('.')[2].partition('_')[0]}".removesuffix(" commands")
     named = begin_anew()
     before, turns, handlers = speak_options(True), sys.getswitchinterval(), signals_interrupt()
     os.environ.setdefault(*ONE_BLAS_THREAD)  # numpy reads it when it is imported

@@ -10,8 +10,8 @@ from pathlib import Path
 def add_json(group, what: str) -> None:
     """Add ``--json [FILE]``; what: the figures that it tells."""
     group.add_argument("--json", nargs="?", const="-", metavar="FILE",
-                       help=f"{what} as one JSON object, on standard output in place of the text, or in FILE.json "
-                       "(of another name: --json=FILE)")  # fmt: skip
+                       help=f"write {what} as one JSON object: to standard output, in place of the text, or to "
+                       "FILE.json (a file of another name: --json=FILE)")  # fmt: skip
 
 
 def json_file(options) -> Path | None:
@@ -23,19 +23,19 @@ def check_json(options, *inputs: str) -> None:
     """InputError where the file cannot be written, or is an input."""
     file = json_file(options)
     if file is not None:
-        from blocksvm.outputs import check_outputs
+        from blocksvm.base.outputs import check_outputs
 
         check_outputs({"json": file}, options.overwrite, [Path(name) for name in inputs])
 
 
 def told_as_json(options, figures: Mapping) -> bool:
     """Tell the figures of a command as ``--json`` says; whether they stand on standard output, in place of its text."""
-    from blocksvm.settings import plain
+    from blocksvm.base.settings import plain
 
     if options.json == "-":
         print(json.dumps(plain(figures), allow_nan=False))
     elif options.json is not None:
-        from blocksvm.outputs import write_json
+        from blocksvm.base.outputs import write_json
 
         write_json(Path(options.json), plain(figures), options.overwrite)
     return options.json == "-"

@@ -9,12 +9,12 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from blocksvm.base.errors import InputError, option
+from blocksvm.base.settings import Settings
+from blocksvm.base.user_code import by_user
 from blocksvm.cli.console import Known
-from blocksvm.errors import InputError, option
 from blocksvm.formats import AUTO, FORMATS
 from blocksvm.formats.choices import all_choices
-from blocksvm.named import by_user
-from blocksvm.settings import Settings
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,18 +36,18 @@ def value_of(arguments: Sequence[str], *flags: str) -> str | None:
     return found
 
 
-def add_format(parser, default: str = "told by its first bytes") -> None:
+def add_format(parser, default: str = "recognised by its name or first bytes") -> None:
     """Add ``--format``."""
     names = ", ".join((AUTO, *FORMATS))
     parser.add_argument(
         "--format", metavar="NAME", choices=Known((AUTO, *FORMATS)),
-        help=f"of the text: {names}, or module:attribute (default: {default})",
+        help=f"format of the input: {names}, or module:attribute (default: {default})",
     )  # fmt: skip
 
 
 def add_choices(parser) -> None:
     """Add the settings of formats."""
-    add_settings(parser, "what formats let you choose", all_choices())
+    add_settings(parser, "settings of formats", all_choices())
 
 
 def files_named(names: Sequence[str], quiet: bool = False) -> list[str]:
@@ -145,18 +145,18 @@ def add_checkpoint(group, saved: str) -> None:
     """Add ``--checkpoint``, which keeps what ``saved`` says, ``--checkpoint-seconds`` and ``--resume`` to a group."""
     from blocksvm.cli.console import duration
 
-    group.add_argument("--checkpoint", metavar="FILE", help=f"save {saved} there, now and then and on Ctrl-C")
+    group.add_argument("--checkpoint", metavar="FILE", help=f"save {saved} to FILE at intervals and on Ctrl-C")
     group.add_argument(
-        "--checkpoint-seconds", type=duration, default=600.0, metavar="S", help="time between saves (default 10m)"
+        "--checkpoint-seconds", type=duration, default=600.0, metavar="S", help="time between two saves (default 10m)"
     )
-    group.add_argument("--resume", action="store_true", help="go on from --checkpoint, if it exists")
+    group.add_argument("--resume", action="store_true", help="continue from --checkpoint, if that file exists")
 
 
 def checkpoint_of(options, kind: str = "checkpoint") -> Path | None:
     """The file of ``--checkpoint``, of this kind of file, found fit to be written; None where there is none."""
     from pathlib import Path
 
-    from blocksvm.outputs import check_output
+    from blocksvm.base.outputs import check_output
 
     if options.checkpoint is None:
         if options.resume:
@@ -186,12 +186,12 @@ def refusal(owner: str, settings: Settings) -> Callable[[str], str | None]:
     """What a parser says of an option that ``owner`` does not take, but another solver or learner does."""
 
     def sentence(flag: str) -> str | None:
-        from blocksvm.learners.methods import NAMES, get_method
+        from blocksvm.learners.engine.methods import NAMES, get_method
 
         if not any(flag == option(setting.name) for name in NAMES for setting in get_method(name).settings):
             return None
         takes = ", ".join(option(setting.name) for setting in settings) or "no settings"
-        return f"{flag}: {owner} has no use for it; it takes {takes}"
+        return f"{flag}: {owner} does not accept it; it accepts {takes}"
 
     return sentence
 

@@ -13,22 +13,22 @@ from pathlib import Path
 
 from blocksvm.cli.display import TrainDisplay, train_summary
 from blocksvm.cli.options import resumes
-from blocksvm.model.state import describe_checkpoint
+from blocksvm.model.solver_state import describe_checkpoint
 from blocksvm.model.takeover import EarlierModels
 from blocksvm.model.trace import EarlierRun, Trace, earlier_run, replayed_by
-from blocksvm.sources.store.reader import Store
+from blocksvm.store.reader import Store
+from blocksvm.training.checkpoint import Checkpoint, save_result
 from blocksvm.training.loop import OuterLoop
 from blocksvm.training.plan import Plan
 from blocksvm.training.record import Result
 from blocksvm.training.run import Watch
-from blocksvm.training.saving import Checkpoint, save_result
-from blocksvm.training.settings import TrainSettings
+from blocksvm.training.train_settings import TrainSettings
 
 ENDS_BESIDES = ("event", "passes", "set_passes", "alpha_factors")  # of an end, what is no figure of the result
 
 
 class Session:
-    """A run from the parsed options of ``python -m blocksvm.train``, with the settings that they make."""
+    """A run from the parsed options of ``blocksvm train``, with the settings that they make."""
 
     def __init__(self, options, settings: TrainSettings, outputs: dict[str, Path], stop):
         self.options = options

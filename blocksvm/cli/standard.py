@@ -11,7 +11,7 @@ import os
 import sys
 from collections.abc import Iterator
 
-from blocksvm.errors import shown_lines
+from blocksvm.base.errors import shown_lines
 
 
 class OutputClosed(Exception):

@@ -11,31 +11,31 @@ from pathlib import Path
 
 import numpy as np
 
-from blocksvm.conversion.destination import Destination, Layout, ordered_map
-from blocksvm.conversion.earlier import EarlierRows
-from blocksvm.conversion.idf import FeatureIdf, idf_like, known_idf, require_own
-from blocksvm.conversion.labels import RowError
+from blocksvm.base.errors import InputError, called, said
+from blocksvm.base.inputs import names_of_inputs, one_run
+from blocksvm.base.labels import label_fault
+from blocksvm.base.outputs import check_output, scratch_folder
+from blocksvm.base.row_batch import RecordCounter, RowBatch, shown_name
+from blocksvm.base.user_code import by_user, names_of
+from blocksvm.conversion.destination import Destination, RowOrder, ordered_map
+from blocksvm.conversion.earlier_rows import EarlierRows
+from blocksvm.conversion.idf_counts import FeatureIdf, idf_like, known_idf, require_own
+from blocksvm.conversion.label_table import RowError
 from blocksvm.conversion.line_table import LineTable
+from blocksvm.conversion.row_weights import RowWeights
 from blocksvm.conversion.spool import Spool, require_space
-from blocksvm.conversion.weights import RowWeights
-from blocksvm.errors import InputError, called, said
-from blocksvm.formats import AUTO, format_named, remarks, settled
+from blocksvm.formats import AUTO, get_format, remarks, settled
 from blocksvm.formats.choices import OF_INPUTS, OF_LINES, again
-from blocksvm.formats.files import RowPiece, inputs_of
+from blocksvm.formats.file_reader import RowPiece, inputs_of
+from blocksvm.formats.format import EXPANSION, Reader, Reading, Room, SpareRooms
 from blocksvm.formats.hashing import reader_of
-from blocksvm.formats.protocol import EXPANSION, Reader, Reading, Room, SpareRooms
 from blocksvm.formats.recipe import NO_IDF, Recipe
-from blocksvm.formats.text import LineLimit, TextPiece, TextSource
-from blocksvm.inputs import names_of_inputs, one_run
+from blocksvm.formats.text.text_source import LineLimit, TextPiece, TextSource
 from blocksvm.kernels.shuffle import gather_rows, row_keys
-from blocksvm.labels import label_fault
-from blocksvm.named import by_user, names_of
-from blocksvm.outputs import check_output, scratch_folder
-from blocksvm.rows import RecordCounter, RowBatch, shown_name
-from blocksvm.sources.store.creation import create_together
-from blocksvm.sources.store.files import open_hdf5, read_meta
-from blocksvm.sources.store.history import write_steps
-from blocksvm.sources.store.tables import write_lines
+from blocksvm.store.creation import create_together
+from blocksvm.store.hdf5_files import open_hdf5, read_meta
+from blocksvm.store.history import write_steps
+from blocksvm.store.tables import write_lines
 
 SMALLEST_MEMORY = 16_000_000
 SMALLEST_TABLE = 1_000_000  # bytes for each table of ids
@@ -92,7 +92,7 @@ class SplitProgress:
     seconds: float
 
 
-def split(
+def write_store(
     inputs: str | Path | Iterable[str | Path],
     store: str | Path,
     settings: SplitSettings = SplitSettings(),
@@ -171,7 +171,7 @@ def settings_of_store(
     machine |= {"like": path} if like else {"overwrite": True}
     by_user(given.get("format"))
     with names_of(path):
-        format_named(own["format"]) if own["format"] != AUTO else None
+        get_format(own["format"]) if own["format"] != AUTO else None
         return settings_from(own, **machine, options=again(recipe.options, options))
 
 
@@ -300,7 +300,7 @@ class _Split:
             name = self.inputs[0] if len(self.inputs) == 1 else "the inputs" if self.inputs else "the batches"
             name = shown_name(name)
             if self.rows == self.first:
-                lines = f"; expected lines of {format_named(self.recipe.format).lines}" if self.batches is None else ""
+                lines = f"; expected lines of {get_format(self.recipe.format).lines}" if self.batches is None else ""
                 raise InputError(f"{name}: no rows found{lines}")
             raise InputError(
                 f"{name}: no row was drawn for {what}; choose another {called('holdout')} or {called('seed')}"
@@ -343,7 +343,7 @@ class _Split:
             write_lines(file, *self.lines.tables(table))
         if self.earlier is not None:
             meta["history"] = write_steps(file, self.earlier.steps())
-        layout = Layout(
+        layout = RowOrder(
             settings.keep_order, chunk_nnz, pool, settings.jobs, self.bucket_bytes, self.spool_bytes, self.recipe.l2
         )  # fmt: skip
         return destination.write(file, layout, meta, lambda done: self._report("writing", done))

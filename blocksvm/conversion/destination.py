@@ -11,17 +11,18 @@ from pathlib import Path
 
 import numpy as np
 
-from blocksvm.conversion.earlier import EarlierRows
-from blocksvm.conversion.idf import FeatureIdf, KnownIdf
-from blocksvm.conversion.ids import IdTable, NameTable
-from blocksvm.conversion.labels import LabelTable, RowError
+from blocksvm.base.errors import InputError, said
+from blocksvm.base.row_batch import RowBatch
+from blocksvm.conversion.earlier_rows import EarlierRows
+from blocksvm.conversion.feature_ids import IdTable, NameTable
+from blocksvm.conversion.idf_counts import FeatureIdf, KnownIdf
+from blocksvm.conversion.label_table import LabelTable, RowError
 from blocksvm.conversion.spool import Spool, SpooledRows, join
-from blocksvm.errors import InputError, said
-from blocksvm.kernels.idf import weigh_rows
+from blocksvm.kernels.idf_loops import weigh_rows
 from blocksvm.kernels.shuffle import renumber_rows
-from blocksvm.rows import RowBatch
-from blocksvm.sources.store.schema import ROW, WEIGHTED_ROW, chunk_nonzeros
-from blocksvm.sources.store.writer import StoreWriter
+from blocksvm.sources.source import chunk_nonzeros
+from blocksvm.store.schema import ROW, WEIGHTED_ROW
+from blocksvm.store.writer import StoreWriter
 
 NONE = np.empty(0, np.int64)
 
@@ -42,7 +43,7 @@ def ordered_map(pool: ThreadPoolExecutor, function, items: Iterable, ahead: int)
 
 
 @dataclass(frozen=True)
-class Layout:
+class RowOrder:
     """How rows are brought to their places: in the order in which they came or in that of their keys, chunk_nonzeros
     (None: by the number of rows and nonzeros), by how many jobs of which pool, and the bytes of a bucket in memory and
     of all that are being filled.  l2: rows that are weighed are scaled to norm 1."""
@@ -160,7 +161,7 @@ class Destination:
         self.names.add(names, positions, len(self.table))
         self.table.hold("the features' names", self.names.n_bytes)
 
-    def write(self, file, layout: Layout, meta: dict, report: Callable[[float], None]) -> dict:
+    def write(self, file, layout: RowOrder, meta: dict, report: Callable[[float], None]) -> dict:
         """Write the store into a new file; returns its description.  meta: what the description says beside what the
         rows tell; report(fraction) is called as it goes on."""
         n_earlier = 0 if self.earlier is None else self.earlier.n_rows
@@ -212,7 +213,7 @@ class Destination:
         return self.idf.of_features([(0, ids)])
 
 
-def in_key_order(spool: Spool, dtype, layout: Layout) -> Iterator[SpooledRows]:
+def in_key_order(spool: Spool, dtype, layout: RowOrder) -> Iterator[SpooledRows]:
     """Buckets in the order of their keys; one that does not fit in memory is distributed once more."""
     for bucket in range(1 << spool.bits):
         size = int(spool.sizes[bucket])
@@ -228,7 +229,7 @@ def in_key_order(spool: Spool, dtype, layout: Layout) -> Iterator[SpooledRows]:
         yield from in_key_order(finer, dtype, layout)
 
 
-def in_stored_order(spool: Spool, dtype, layout: Layout) -> Iterator[SpooledRows]:
+def in_stored_order(spool: Spool, dtype, layout: RowOrder) -> Iterator[SpooledRows]:
     """The rows of the one bucket as they came, in pieces that fit in memory."""
     parts: list[SpooledRows] = []
     size = 0

@@ -7,9 +7,9 @@ from typing import Protocol
 
 import numpy as np
 
+from blocksvm.base.errors import InputError, called, said
 from blocksvm.conversion.number_lines import NumberLines
-from blocksvm.errors import InputError, called, said
-from blocksvm.sources.store.reader import Store
+from blocksvm.store.reader import Store
 
 OLDEST = "oldest:"
 BINS = 1 << 16  # of row numbers, in a search for the age at which rows are left out
@@ -32,7 +32,7 @@ def dropping(rule: str, store: Store, memory: int) -> Dropping:
     """The rule of ``--drop``: the name of a file of row numbers, from 1, or 'oldest:1000', or 'oldest:10%'.  memory:
     bytes that the numbers may take.  InputError for a rule that is neither."""
     if not rule.startswith(OLDEST):
-        return Listed(rule, store, memory)
+        return ListedRows(rule, store, memory)
     amount = rule[len(OLDEST) :]
     try:
         n = int(amount) if not amount.endswith("%") else round(store.n_samples * float(amount[:-1]) / 100.0)
@@ -48,7 +48,7 @@ def dropping(rule: str, store: Store, memory: int) -> Dropping:
     return Oldest(n, store)
 
 
-class Listed:
+class ListedRows:
     """Rows by their numbers, which a file lists one a line."""
 
     def __init__(self, name: str, store: Store, memory: int):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from blocksvm.rows import RowBatch
+from blocksvm.base.row_batch import RowBatch
 
 
 class LineTable:
-    """Filled batch by batch; rows, lines: as a store has them (``sources/store/tables.py``)."""
+    """Filled batch by batch; rows, lines: as a store has them (``store/tables.py``)."""
 
     def __init__(self):
         self.source = None

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from blocksvm.errors import InputError
-from blocksvm.formats.text import LineLimit, TextInputs
-from blocksvm.rows import shown_name
+from blocksvm.base.errors import InputError
+from blocksvm.base.row_batch import shown_name
+from blocksvm.formats.text.text_source import LineLimit, TextInputs
 
 PIECE_BYTES = 1 << 18
 LONGEST_LINE = 1 << 16  # bytes

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import numpy as np
 
-from blocksvm.errors import InputError, called
+from blocksvm.base.errors import InputError, called
+from blocksvm.base.outputs import named_errors, put_array, take_array
 from blocksvm.kernels.shuffle import gather_rows
-from blocksvm.outputs import named_errors, put_array, take_array
 
 MARGIN_BYTES = 64_000_000  # disk space that is left alone
 HEADER = 4  # int64: rows, nonzeros, bytes of a value, bytes of a weight

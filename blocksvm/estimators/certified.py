@@ -13,21 +13,21 @@ from scipy import sparse
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from blocksvm import api
-from blocksvm.errors import InputError
-from blocksvm.estimators.base import INTERCEPT, MACHINE, Classifier, Estimator, Regressor, Training
+from blocksvm.base.errors import InputError
+from blocksvm.base.settings import Settings
+from blocksvm.estimators.estimator import INTERCEPT, MACHINE, Classifier, Estimator, EstimatorRun, Regressor
+from blocksvm.estimators.fit_rows import FLOATS, compressed, is_store, pieces_of
 from blocksvm.estimators.parameters import Parameter, parameters_of, with_parameters
-from blocksvm.estimators.rows import FLOATS, compressed, is_store, pieces_of
+from blocksvm.losses import get_loss
 from blocksvm.model.probabilities import ISOTONIC, LINKS, PLATT, known_link
-from blocksvm.problems import get_loss
-from blocksvm.problems.settings import CRAMMER_SINGER, PROBLEM_SETTINGS, WITH_CLASSES
-from blocksvm.settings import Settings
+from blocksvm.problems.problem_settings import CRAMMER_SINGER, PROBLEM_SETTINGS, WITH_CLASSES
 from blocksvm.solvers.dual_methods import METHOD as DUAL_CD
 from blocksvm.solvers.kernel_machine import METHOD as KERNEL
 from blocksvm.solvers.pegasos import METHOD as PEGASOS
-from blocksvm.solvers.protocol import SavedRun
+from blocksvm.solvers.solver import SavedRun
+from blocksvm.training import fit as api
 from blocksvm.training.run_settings import RUN_SETTINGS
-from blocksvm.training.settings import TrainSettings
+from blocksvm.training.train_settings import TrainSettings
 
 TOL = 1e-4
 # Passes over a matrix this small cost next to nothing: there the optimum is sought to rounding, by the projected
@@ -60,7 +60,7 @@ class Minimiser(Estimator):
     losses: tuple[str, ...] = ()
     numbered_by_frequency = True
 
-    def _given(self, training: Training) -> dict:
+    def _given(self, training: EstimatorRun) -> dict:
         """The solver's settings."""
         given = {name: getattr(self, name) for name in self.own.names() if hasattr(self, name)}
         given["class_weight"] = self._class_weight(training)
@@ -70,7 +70,7 @@ class Minimiser(Estimator):
                 raise InputError(f"loss={given['loss']}: choose one of {', '.join(self.losses)}")
         return {name: value for name, value in given.items() if value is not None}
 
-    def _asked(self, training: Training) -> tuple[float, dict]:
+    def _asked(self, training: EstimatorRun) -> tuple[float, dict]:
         """The gap to be reached, and the settings of the run."""
         capabilities, most = self.method.capabilities, check_max_iter(self.max_iter)
         target = TOL if self.tol is None else self.tol
@@ -102,7 +102,7 @@ class Minimiser(Estimator):
                 self._calibrate(training, run, given)
         return self
 
-    def _calibrate(self, training: Training, run: dict, given: dict) -> None:
+    def _calibrate(self, training: EstimatorRun, run: dict, given: dict) -> None:
         """Find how decision values become probabilities, on rows held out."""
         from blocksvm.validation.calibration import calibrated
 
@@ -185,7 +185,7 @@ class LinearSVC(LinearClassifier):
 
     losses = ("squared-hinge", "hinge")
 
-    def _given(self, training: Training) -> dict:
+    def _given(self, training: EstimatorRun) -> dict:
         """Crammer and Singer's machine is of the hinge loss, whatever ``loss`` is, as in scikit-learn."""
         given = super()._given(training)
         return given | ({"loss": "hinge"} if given.get("multiclass") == CRAMMER_SINGER else {})
@@ -247,7 +247,7 @@ class KernelSVC(Classifier, Minimiser):
     most_classes = 2
     numbered_by_frequency = False  # there are no weights
 
-    def _keep(self, training: Training, fitted: api.Fitted) -> None:
+    def _keep(self, training: EstimatorRun, fitted: api.Fitted) -> None:
         self._keep_classes(training, fitted)
         self._model = fitted.model
         support, columns = fitted.model.support, training.columns

@@ -15,17 +15,17 @@ from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import _check_partial_fit_first_call
 from sklearn.utils.validation import _check_sample_weight
 
-from blocksvm.errors import InputError
-from blocksvm.estimators.base import INTERCEPT, MACHINE, Classifier, Estimator, Regressor
+from blocksvm.base.errors import InputError
+from blocksvm.base.labels import Labels
+from blocksvm.base.settings import Settings
+from blocksvm.estimators.estimator import INTERCEPT, MACHINE, Classifier, Estimator, Regressor
+from blocksvm.estimators.fit_rows import compressed
 from blocksvm.estimators.parameters import Parameter, parameters_of, with_parameters
-from blocksvm.estimators.rows import compressed
-from blocksvm.labels import Labels
 from blocksvm.learners import get_learner
-from blocksvm.learners.loops import ROWS
-from blocksvm.learners.protocol import NUMBERS, SHARED
-from blocksvm.learners.runner import LearnerState, Runner
-from blocksvm.problems.settings import PROBLEM_SETTINGS
-from blocksvm.settings import Settings
+from blocksvm.learners.engine.learner import NUMBERS, SHARED
+from blocksvm.learners.engine.loops import ROWS
+from blocksvm.learners.engine.runner import LearnerState, Runner
+from blocksvm.problems.problem_settings import PROBLEM_SETTINGS
 from blocksvm.sources.matrix import Matrix
 from blocksvm.training.run_settings import FREE
 
@@ -191,7 +191,7 @@ class Online(Estimator):
 
 def empty_state(runner: Runner, d: int) -> dict[str, np.ndarray]:
     """The arrays with which a learner begins, as ``OnlineSolver`` names and shapes them."""
-    from blocksvm.learners.solver import EPOCHS_LENGTH, LAST
+    from blocksvm.learners.engine.online_solver import EPOCHS_LENGTH, LAST
 
     new = runner.new_state(d)
     features = new.columns if runner.feature_numbers() == 1 else new.columns.reshape(d + 1, -1)
@@ -209,7 +209,7 @@ class Unweighted:
         return self._learn(X, y, None)
 
 
-class Weighted:
+class WeightedOnline:
     def fit(self, X, y=None, sample_weight=None):
         """Learn from X (n, d), dense or scipy sparse, with labels y (n,) and weights (n,) of 0 or more, in ``max_iter``
         epochs; from a store's path; or from an iterable of batches (X, y) or (X, y, sample_weight), or an object with
@@ -227,7 +227,7 @@ class UnweightedClassifier(Unweighted, OfClasses):
         return self._learn_more(X, y, classes, None)
 
 
-class WeightedClassifier(Weighted, OfClasses):
+class WeightedClassifier(WeightedOnline, OfClasses):
     def partial_fit(self, X, y, classes=None, sample_weight=None):
         """Learn from a batch of rows in their order; classes: all that there are, at the first call."""
         return self._learn_more(X, y, classes, sample_weight)
@@ -241,7 +241,7 @@ class UnweightedRegressor(Unweighted, Regressor, Online):
         return self._learn_more(X, y, None, None)
 
 
-class WeightedRegressor(Weighted, Regressor, Online):
+class WeightedRegressor(WeightedOnline, Regressor, Online):
     targets = NUMBERS
 
     def partial_fit(self, X, y, sample_weight=None):

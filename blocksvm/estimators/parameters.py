@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from blocksvm.settings import REQUIRED, Setting
+from blocksvm.base.settings import REQUIRED, Setting
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from blocksvm.errors import InputError, called, one_of, said
-from blocksvm.exchange import estimators, liblinear, onnx, table
-from blocksvm.model.files import Model, load_model
-from blocksvm.outputs import check_output, written_whole
+from blocksvm.base.errors import InputError, called, one_of, said
+from blocksvm.base.outputs import check_output, written_whole
+from blocksvm.exchange import liblinear, onnx, sklearn_models, weights_table
+from blocksvm.model.model_file import Model, load_model
 
 DEFAULT_MEMORY = 1_000_000_000
 
@@ -27,9 +27,9 @@ class Form:
 
 FORMS = {
     "liblinear": Form(liblinear.write, "LIBLINEAR model"),
-    "table": Form(table.write, "table"),
-    "parquet": Form(partial(table.write, parquet=True), "Parquet table", table.require_pyarrow),
-    "sklearn": Form(estimators.write, "estimator", estimators.require_sklearn),
+    "table": Form(weights_table.write, "table"),
+    "parquet": Form(partial(weights_table.write, parquet=True), "Parquet table", weights_table.require_pyarrow),
+    "sklearn": Form(sklearn_models.write, "estimator", sklearn_models.require_sklearn),
     "onnx": Form(onnx.write, "ONNX model", onnx.require_onnx),
 }
 

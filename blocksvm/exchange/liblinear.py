@@ -13,14 +13,14 @@ from typing import IO
 
 import numpy as np
 
-from blocksvm.errors import InputError
+from blocksvm.base.errors import InputError
+from blocksvm.base.inputs import open_input
+from blocksvm.base.labels import listed
+from blocksvm.base.memory import Budget
+from blocksvm.base.outputs import as_text
 from blocksvm.exchange.linear import Linear, linear_of, model_of
-from blocksvm.inputs import open_input
-from blocksvm.labels import listed
-from blocksvm.memory import Budget
-from blocksvm.model.files import Model
-from blocksvm.model.lines import number_lines
-from blocksvm.outputs import as_text
+from blocksvm.model.model_file import Model
+from blocksvm.model.prediction_lines import number_lines
 
 INT32 = 2**31 - 1
 CRAMMER_SINGER = "MCSVM_CS"

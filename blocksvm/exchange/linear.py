@@ -8,15 +8,15 @@ from pathlib import Path
 
 import numpy as np
 
-from blocksvm.errors import InputError, called
+from blocksvm.base.errors import InputError, called
+from blocksvm.base.labels import listed
+from blocksvm.base.outputs import check_output
 from blocksvm.formats.recipe import Recipe
-from blocksvm.labels import listed
-from blocksvm.learners.joint_map import place_of
-from blocksvm.model.files import FLOAT64, Model, make_model, save_model
-from blocksvm.model.idf import idf_of_model
-from blocksvm.model.state import Piecewise
+from blocksvm.learners.engine.joint_map import place_of
+from blocksvm.model.model_file import FLOAT64, Model, make_model, save_model
+from blocksvm.model.model_idf import idf_of_model
+from blocksvm.model.solver_state import Piecewise
 from blocksvm.model.versions import versions
-from blocksvm.outputs import check_output
 from blocksvm.problems.distance import DISTANCE
 
 AT_ONCE = 1 << 15  # columns whose weights are laid out at once

@@ -12,10 +12,10 @@ from typing import IO
 import numpy as np
 
 from blocksvm import __version__
-from blocksvm.errors import InputError
+from blocksvm.base.errors import InputError
+from blocksvm.base.labels import label_text
 from blocksvm.exchange.linear import linear_of
-from blocksvm.labels import label_text
-from blocksvm.model.files import Model
+from blocksvm.model.model_file import Model
 
 MOST_BYTES = 1_900_000_000  # of a file of protocol buffers, which ends at 2 GB
 OPSET, ML_OPSET, IR = 15, 1, 8  # of 2021: what any runtime of today reads

@@ -4,47 +4,37 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from blocksvm.errors import InputError, called, one_of, said
-from blocksvm.named import imported, object_at
+from blocksvm.base.errors import InputError, called
+from blocksvm.base.registry import Registry
 
-# name -> where its Format is; loaded when it is first wanted
-FORMATS = {
-    "svmlight": "blocksvm.formats.svmlight:SVMLIGHT",
-    "svmlight-named": "blocksvm.formats.multilabel:NAMED_LABELS",
-    "multilabel": "blocksvm.formats.multilabel:MULTILABEL",
-    "vw": "blocksvm.formats.vw:VW",
-    "documents": "blocksvm.formats.documents:DOCUMENTS",
-    "csv": "blocksvm.formats.cells:CSV",
-    "tsv": "blocksvm.formats.cells:TSV",
-    "criteo": "blocksvm.formats.cells:CRITEO",
-    "npz": "blocksvm.formats.numpy_files:NPZ",
-    "npy": "blocksvm.formats.numpy_files:NPY",
-    "h5ad": "blocksvm.formats.anndata:H5AD",
-    "parquet": "blocksvm.formats.arrow_files:PARQUET",
-    "arrow": "blocksvm.formats.arrow_files:ARROW",
-}
 AUTO = "auto"
+FORMATS = Registry(
+    "format",
+    "blocksvm.formats.format:Format",
+    {
+        "svmlight": "blocksvm.formats.text.svmlight:SVMLIGHT",
+        "svmlight-named": "blocksvm.formats.text.multilabel:NAMED_LABELS",
+        "multilabel": "blocksvm.formats.text.multilabel:MULTILABEL",
+        "vw": "blocksvm.formats.text.vw:VW",
+        "documents": "blocksvm.formats.text.documents:DOCUMENTS",
+        "csv": "blocksvm.formats.tables.cells:CSV",
+        "tsv": "blocksvm.formats.tables.cells:TSV",
+        "criteo": "blocksvm.formats.tables.cells:CRITEO",
+        "npz": "blocksvm.formats.matrices.numpy_files:NPZ",
+        "npy": "blocksvm.formats.matrices.numpy_files:NPY",
+        "h5ad": "blocksvm.formats.matrices.h5ad:H5AD",
+        "parquet": "blocksvm.formats.tables.arrow_files:PARQUET",
+        "arrow": "blocksvm.formats.tables.arrow_files:ARROW",
+    },
+    more=(AUTO,),
+)
+get_format = FORMATS.load
 OF_FILES = ("npz", "npy", "h5ad", "parquet", "arrow")  # told by their first bytes, and not loaded to be asked
-
-
-def format_named(name: str):
-    """The Format of this name, or of a "module:attribute" outside the package; InputError where there is none."""
-    place = FORMATS.get(name, name)
-    if ":" not in place:
-        known = one_of(name, (AUTO, *FORMATS), ", or module:attribute")
-        raise InputError(f"{said('format', name)}: no such format; {known}")
-    try:
-        found = object_at(place) if name in FORMATS else imported(place, "format")
-    except ImportError as error:
-        raise InputError(f"{said('format', name)}: cannot be loaded ({error}); name an importable format") from error
-    if not hasattr(found, "reader"):
-        raise InputError(f"{said('format', name)}: is no format; see blocksvm/formats/protocol.py")
-    return found
 
 
 def sniffed(head: bytes, name: str) -> str:
     """The name of the format that the first bytes of an input look like most; svmlight where they look like none."""
-    scores = {format_: format_named(format_).score(head, name) for format_ in FORMATS if format_ not in OF_FILES}
+    scores = {format_: get_format(format_).score(head, name) for format_ in FORMATS if format_ not in OF_FILES}
     return max(scores, key=scores.get)
 
 
@@ -55,7 +45,7 @@ def settled(inputs, recipe, memory: int):
     name = recipe.format
     if name == AUTO:
         name = getattr(inputs, "format", None) or sniffed(inputs.head(), inputs.names[0])
-    format_ = format_named(name)
+    format_ = get_format(name)
     if hasattr(format_, "settled"):
         looks = hasattr(format_, "head_lines") and hasattr(inputs, "whole_lines")
         head = inputs.whole_lines(format_.head_lines(recipe.options), memory) if looks else inputs.head()
@@ -63,11 +53,13 @@ def settled(inputs, recipe, memory: int):
         return replace(recipe, format=name, options=options)
     for setting, value in recipe.options.items():
         if value is not None:
-            raise InputError(f"{called(setting)}: the format {name} has no use for it; name another {called('format')}")
+            raise InputError(
+                f"{called(setting)}: the format {name} does not accept it; give another {called('format')}"
+            )
     return replace(recipe, format=name, options={})
 
 
 def remarks(recipe) -> list[str]:
     """Sentences on what the first lines decided that may not be meant."""
-    format_ = None if recipe.format == AUTO else format_named(recipe.format)
+    format_ = None if recipe.format == AUTO else get_format(recipe.format)
     return format_.remarks(recipe.options) if hasattr(format_, "remarks") else []

@@ -7,13 +7,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from blocksvm.errors import called
-from blocksvm.formats import format_named
-from blocksvm.formats.idf import WeighingReader
-from blocksvm.formats.protocol import Reader, Reading, Room
-from blocksvm.formats.text import TextPiece
-from blocksvm.kernels.table import hash_rows
-from blocksvm.rows import RowBatch
+from blocksvm.base.errors import called
+from blocksvm.base.row_batch import RowBatch
+from blocksvm.formats import get_format
+from blocksvm.formats.format import Reader, Reading, Room
+from blocksvm.formats.text.text_source import TextPiece
+from blocksvm.formats.weighing import WeighingReader
+from blocksvm.kernels.hash_table import hash_rows
 
 
 class HashingReader:
@@ -65,7 +65,7 @@ def reader_of(reading: Reading) -> Reader:
     recipe = reading.recipe
     plain = replace(recipe, normalize="none") if recipe.weighs else recipe  # rows are scaled when they are weighed
     own = replace(reading, recipe=plain, named=reading.named and recipe.bits is None)
-    reader = format_named(recipe.format).reader(own)
+    reader = get_format(recipe.format).reader(own)
     if recipe.bits is not None:
         reader = HashingReader(reader, own)
     return reader if reading.idf is None else WeighingReader(reader, recipe, reading.idf)

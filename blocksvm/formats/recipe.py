@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 
-from blocksvm.errors import InputError, one_of, said
+from blocksvm.base.errors import InputError, one_of, said
 from blocksvm.formats.choices import OF_INPUTS
 
 MOST_BITS = 31
@@ -22,11 +22,10 @@ class Recipe:
 
     format: name of the format; duplicates: what a feature that occurs twice in a row is, an 'error' or the 'sum' of its
     values; bits: ids are hashed to 2^bits (None: they stay), and features that meet there are summed; idf: values are
-    multiplied by their feature's inverse document frequency, 'smooth' or 'plain' (see ``formats/idf.py``), which lies
+    multiplied by their feature's inverse document frequency, 'smooth' or 'plain' (formats/weighing.py), which lies
     beside the features, and other features are left out; normalize: 'l2' divides each row by its Euclidean norm; dtype:
     what values are rounded to at the end, 'float32' or 'float64'; options: the format's own settings, by name, as JSON
-    holds them.
-    """
+    holds them."""
 
     format: str = "svmlight"
     duplicates: str = "error"

@@ -3,8 +3,8 @@
 import numpy as np
 
 from blocksvm.kernels import kernel
-from blocksvm.kernels.names import name_hash
-from blocksvm.kernels.words import NEWLINE, byte_at, is_blank
+from blocksvm.kernels.name_hashes import name_hash
+from blocksvm.kernels.text_bytes import NEWLINE, byte_at, is_blank
 
 
 @kernel

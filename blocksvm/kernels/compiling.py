@@ -14,7 +14,7 @@ from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.core.environment import lookup_environment
 
-from blocksvm.kernels.cache import KernelCache, cache_folder
+from blocksvm.kernels.kernel_cache import KernelCache, cache_folder
 from blocksvm.kernels.notices import say
 
 OPTIONS = {"nogil": True, "error_model": "numpy"}

@@ -7,7 +7,7 @@ method cannot decide (more than 19 digits that matter, subnormal results) is rep
 import numpy as np
 
 from blocksvm.kernels import inlined, kernel
-from blocksvm.kernels.words import float_of_bits
+from blocksvm.kernels.text_bytes import float_of_bits
 
 SMALLEST_POWER = -342
 LARGEST_POWER = 308

@@ -3,8 +3,8 @@
 import numpy as np
 
 from blocksvm.kernels import inlined, kernel
-from blocksvm.kernels.loss import conjugate, direction, row_cost, value
-from blocksvm.kernels.memory import WEIGHTS_AHEAD, add_row, dot, hot_run, prefetch_weights, products, value_at
+from blocksvm.kernels.loss_placeholders import conjugate, direction, row_cost, value
+from blocksvm.kernels.prefetch import WEIGHTS_AHEAD, add_row, dot, hot_run, prefetch_weights, products, value_at
 
 
 @kernel

@@ -7,8 +7,8 @@ A row's place in a store is hash(seed, its number); an order of visits is a perm
 import numpy as np
 
 from blocksvm.kernels import inlined, kernel
-from blocksvm.kernels.memory import prefetch, prefetch_row, value_at
-from blocksvm.kernels.table import scramble
+from blocksvm.kernels.hash_table import scramble
+from blocksvm.kernels.prefetch import prefetch, prefetch_row, value_at
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 LOWER = np.uint64(0xFFFFFFFF)

@@ -1,60 +1,39 @@
-"""The online learners: one file a learner or family, and what they share.
+"""The online learners: their rules, a file a family, in rules/; the machine around them in engine/.
 
-A learner comes to life by its line here, or, from outside the package, by the name ``module:attribute``.  Nothing is
-imported before it is asked for.
+A learner comes to life by its line here, or by its place, ``module:attribute``, where it is outside the package.
 """
 
-from __future__ import annotations
+from blocksvm.base.registry import Registry
 
-from importlib import import_module
-
-from blocksvm.errors import InputError, one_of
-from blocksvm.named import imported
-
-# name -> (file, attribute)
-LEARNERS = {
-    "perceptron": ("additive", "PERCEPTRON"),
-    "perceptron-bias": ("additive", "PERCEPTRON_BIAS"),
-    "pa": ("passive_aggressive", "PA"),
-    "pa1": ("passive_aggressive", "PA1"),
-    "pa2": ("passive_aggressive", "PA2"),
-    "mira": ("mira", "MIRA"),
-    "cw-var": ("confidence", "CW_VAR"),
-    "cw-stdev": ("confidence", "CW_STDEV"),
-    "arow": ("confidence", "AROW"),
-    "scw1": ("confidence", "SCW1"),
-    "scw2": ("confidence", "SCW2"),
-    "ogd": ("gradient", "OGD"),
-    "forel": ("gradient", "FOREL"),
-    "pegasos": ("gradient", "PEGASOS"),
-    "omd": ("mirror", "OMD"),
-    "subgradient": ("sparse", "SUBGRADIENT"),
-    "fobos": ("sparse", "FOBOS"),
-    "hf-fobos": ("sparse", "HF_FOBOS"),
-    "adagrad-rda": ("adagrad", "ADAGRAD_RDA"),
-    "adagrad-rda-squares": ("adagrad", "ADAGRAD_RDA_SQUARES"),
-    "adagrad-fobos": ("adagrad", "ADAGRAD_FOBOS"),
-    "nag": ("nag", "NAG"),
-    "ftrl": ("ftrl", "FTRL"),
-    "coin": ("coin", "COIN"),
-    "auto": ("auto", "AUTO"),
-}
-
-
-def get_learner(name: str):
-    """The ``Learner`` of this name, or of 'module:attribute'; InputError where there is none."""
-    if name in LEARNERS:
-        module, attribute = LEARNERS[name]
-        return getattr(import_module(f"blocksvm.learners.{module}"), attribute)
-    from blocksvm.learners.protocol import Learner
-
-    if ":" not in name:
-        more = ", or name it as module:attribute"
-        raise InputError(f"{name}: no such learner; {one_of(name, LEARNERS, more)}")
-    try:
-        found = imported(name, "learner")
-    except ImportError as error:
-        raise InputError(f"{name}: cannot be imported: {error}") from error
-    if not isinstance(found, Learner):
-        raise InputError(f"{name}: is no learner; it must be a blocksvm.learners.protocol.Learner")
-    return found
+LEARNERS = Registry(
+    "learner",
+    "blocksvm.learners.engine.learner:Learner",
+    {
+        "perceptron": "blocksvm.learners.rules.perceptron:PERCEPTRON",
+        "perceptron-bias": "blocksvm.learners.rules.perceptron:PERCEPTRON_BIAS",
+        "pa": "blocksvm.learners.rules.passive_aggressive:PA",
+        "pa1": "blocksvm.learners.rules.passive_aggressive:PA1",
+        "pa2": "blocksvm.learners.rules.passive_aggressive:PA2",
+        "mira": "blocksvm.learners.rules.mira:MIRA",
+        "cw-var": "blocksvm.learners.rules.confidence:CW_VAR",
+        "cw-stdev": "blocksvm.learners.rules.confidence:CW_STDEV",
+        "arow": "blocksvm.learners.rules.confidence:AROW",
+        "scw1": "blocksvm.learners.rules.confidence:SCW1",
+        "scw2": "blocksvm.learners.rules.confidence:SCW2",
+        "ogd": "blocksvm.learners.rules.gradient:OGD",
+        "forel": "blocksvm.learners.rules.gradient:FOREL",
+        "pegasos": "blocksvm.learners.rules.gradient:PEGASOS",
+        "omd": "blocksvm.learners.rules.mirror:OMD",
+        "subgradient": "blocksvm.learners.rules.sparse:SUBGRADIENT",
+        "fobos": "blocksvm.learners.rules.sparse:FOBOS",
+        "hf-fobos": "blocksvm.learners.rules.sparse:HF_FOBOS",
+        "adagrad-rda": "blocksvm.learners.rules.adagrad:ADAGRAD_RDA",
+        "adagrad-rda-squares": "blocksvm.learners.rules.adagrad:ADAGRAD_RDA_SQUARES",
+        "adagrad-fobos": "blocksvm.learners.rules.adagrad:ADAGRAD_FOBOS",
+        "nag": "blocksvm.learners.rules.nag:NAG",
+        "ftrl": "blocksvm.learners.rules.ftrl:FTRL",
+        "coin": "blocksvm.learners.rules.coin:COIN",
+        "auto": "blocksvm.learners.rules.auto:AUTO",
+    },
+)
+get_learner = LEARNERS.load

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import numpy as np
 
-from blocksvm.errors import InputError, called
-from blocksvm.labels import listed
-from blocksvm.model.state import SavedState, open_state
-from blocksvm.solvers.protocol import SavedRun
+from blocksvm.base.errors import InputError, called
+from blocksvm.base.labels import listed
+from blocksvm.model.solver_state import SavedState, open_state
+from blocksvm.solvers.solver import SavedRun
 from blocksvm.sources.source import Source, Step
-from blocksvm.sources.store.history import Shift
+from blocksvm.store.history import Shift
 
 
 def earlier_run(path: Path, source: Source, axes: Mapping[str, str], labels: list) -> SavedRun:

@@ -8,16 +8,16 @@ from collections.abc import Callable
 
 import numpy as np
 
-from blocksvm.conversion.ids import IdIndex
-from blocksvm.errors import InputError
-from blocksvm.labels import NUMBERS, SETS, Labels, label_text
-from blocksvm.memory import Budget
-from blocksvm.model.values import count_right, decision_pieces, piece_bytes, sum_squared_errors
-from blocksvm.problems.several import membership
-from blocksvm.solvers.protocol import Completion, Solver
+from blocksvm.base.errors import InputError
+from blocksvm.base.labels import NUMBERS, SETS, Labels, label_text
+from blocksvm.base.memory import Budget
+from blocksvm.base.vectors import side_by_side, width_of
+from blocksvm.conversion.feature_ids import IdIndex
+from blocksvm.model.decision_values import count_right, decision_pieces, piece_bytes, sum_squared_errors
+from blocksvm.problems.several_problems import membership
+from blocksvm.solvers.solver import Completion, Solver
 from blocksvm.sources.block import Arena
 from blocksvm.sources.source import Source, largest_chunk_bytes
-from blocksvm.vectors import side_by_side, width_of
 
 
 def held_out_figures(

@@ -8,8 +8,8 @@ from typing import Protocol
 
 import numpy as np
 
-from blocksvm.labels import Labels, has_label, label_text, listed
-from blocksvm.model.values import misordered, sets_of
+from blocksvm.base.labels import Labels, has_label, label_text, listed
+from blocksvm.model.decision_values import misordered, sets_of
 
 SHOWN = 5  # labels that a sentence names
 MOST_CLASSES = 50  # that get a line each

@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 
-from blocksvm.errors import InputError, said
+from blocksvm.base.errors import InputError, said
 
 # decision values (n,) to the probabilities (n, 2) of the smaller and the larger label, or (n, k) of k classes, or of k
 # labels of sets, to (n, k)

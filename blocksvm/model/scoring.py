@@ -8,38 +8,30 @@ from pathlib import Path
 
 import numpy as np
 
-from blocksvm.conversion.ids import IdIndex
-from blocksvm.errors import InputError, called, said
-from blocksvm.formats import format_named, settled
+from blocksvm.base.errors import InputError, called, said
+from blocksvm.base.labels import has_label
+from blocksvm.base.memory import Budget
+from blocksvm.base.row_batch import RecordCounter, shown_name
+from blocksvm.base.user_code import by_user, names_of
+from blocksvm.base.vectors import side_by_side, width_of
+from blocksvm.conversion.feature_ids import IdIndex
+from blocksvm.formats import get_format, settled
 from blocksvm.formats.choices import PREDICTED, again
-from blocksvm.formats.files import inputs_of
+from blocksvm.formats.file_reader import inputs_of
+from blocksvm.formats.format import EXPANSION, Reading
 from blocksvm.formats.hashing import reader_of
-from blocksvm.formats.protocol import EXPANSION, Reading
 from blocksvm.formats.recipe import Recipe
-from blocksvm.formats.text import LineLimit
-from blocksvm.labels import has_label
-from blocksvm.memory import Budget
-from blocksvm.model.expansion import support_bytes
-from blocksvm.model.files import (
-    Model,
-    describe_model,
-    hashed,
-    joint_of,
-    labels_predicted,
-    load_model,
-    recipe_of,
-)
-from blocksvm.model.idf import BYTES as IDF_BYTES
-from blocksvm.model.idf import idf_of_model
-from blocksvm.model.values import Pieces, classes_of, decision_pieces, piece_bytes, rows_of_piece
-from blocksvm.named import by_user, names_of
+from blocksvm.formats.text.text_source import LineLimit
+from blocksvm.model.decision_values import Pieces, classes_of, decision_pieces, piece_bytes, rows_of_piece
+from blocksvm.model.expansion_rows import support_bytes
+from blocksvm.model.model_file import Model, describe_model, hashed, joint_of, labels_predicted, load_model, recipe_of
+from blocksvm.model.model_idf import BYTES as IDF_BYTES
+from blocksvm.model.model_idf import idf_of_model
 from blocksvm.problems.distance import Distance
 from blocksvm.problems.expansion import Expansion
-from blocksvm.rows import RecordCounter, shown_name
 from blocksvm.sources.block import Arena
 from blocksvm.sources.source import largest_chunk_bytes
-from blocksvm.sources.store.reader import Store
-from blocksvm.vectors import side_by_side, width_of
+from blocksvm.store.reader import Store
 
 
 @dataclass(frozen=True)
@@ -129,7 +121,7 @@ class TextScorer:
         self.recipe = recipe_of(description, model)
         if format is None:
             with names_of(model):
-                format_named(self.recipe.format)
+                get_format(self.recipe.format)
         elif format != self.recipe.format:
             self.recipe = replace(self.recipe, format=format, options={})
         self.recipe = replace(self.recipe, options=again(self.recipe.options, options, PREDICTED))
@@ -170,7 +162,7 @@ class TextScorer:
             self.met.notes.append(f"no row has a label in {self.label}, which {called('label')} names")
         if rows == 0:
             raise InputError(
-                f"{shown_name(inputs[0])}: no rows found; expected lines of {format_named(recipe.format).lines}"
+                f"{shown_name(inputs[0])}: no rows found; expected lines of {get_format(recipe.format).lines}"
             )
 
     def _values(self, indptr: np.ndarray, ids: np.ndarray, entries: np.ndarray) -> Pieces:
@@ -333,7 +325,7 @@ def joint_bytes(joint) -> int:
     """What making joint features takes."""
     if joint is None:
         return 0
-    from blocksvm.learners.joint_features import JOINT_BYTES
+    from blocksvm.learners.engine.joint_features import JOINT_BYTES
 
     return JOINT_BYTES
 

@@ -11,15 +11,15 @@ from pathlib import Path
 
 import numpy as np
 
-from blocksvm.conversion.ids import IdIndex
-from blocksvm.errors import InputError, brief, called, said
+from blocksvm.base.errors import InputError, brief, called, said
+from blocksvm.base.labels import listed
+from blocksvm.base.memory import Budget
+from blocksvm.base.settings import Settings, plain
+from blocksvm.conversion.feature_ids import IdIndex
 from blocksvm.formats.recipe import Recipe
-from blocksvm.labels import listed
-from blocksvm.learners.joint_map import JOINT, place_of, trusted
-from blocksvm.memory import Budget
-from blocksvm.model.files import describe_model, load_model, model_feature_ids, model_fingerprint, recipe_of
-from blocksvm.model.state import open_state
-from blocksvm.settings import Settings, plain
+from blocksvm.learners.engine.joint_map import JOINT, place_of, trusted
+from blocksvm.model.model_file import describe_model, load_model, model_feature_ids, model_fingerprint, recipe_of
+from blocksvm.model.solver_state import open_state
 from blocksvm.sources.source import Source
 
 

@@ -8,11 +8,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from blocksvm.errors import InputError, called
-from blocksvm.inputs import open_input
-from blocksvm.log import JsonLines
-from blocksvm.model.state import open_state
-from blocksvm.outputs import open_text, written_text
+from blocksvm.base.errors import InputError, called
+from blocksvm.base.inputs import open_input
+from blocksvm.base.json_lines import JsonLines
+from blocksvm.base.outputs import open_text, written_text
+from blocksvm.model.solver_state import open_state
 
 TRACED = ("start", "resume", "progress", "certificate", "outer", "end")
 # of a run's settings, those that decide which rows a visit has: passes mean the same only where these are equal

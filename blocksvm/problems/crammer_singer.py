@@ -1,5 +1,5 @@
 """Crammer and Singer's problem: all classes' vectors together, a row's loss the largest by which another class beats
-its own (kernels/crammer_singer.py has the formulas), and its certificate."""
+its own (kernels/crammer_singer_loops.py has the formulas), and its certificate."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from blocksvm.errors import InputError, called, said
-from blocksvm.kernels.crammer_singer import crammer_singer_feasible, crammer_singer_sums
-from blocksvm.labels import SETS, require_labels
+from blocksvm.base.errors import InputError, called, said
+from blocksvm.base.labels import SETS, require_labels
+from blocksvm.kernels.crammer_singer_loops import crammer_singer_feasible, crammer_singer_sums
 from blocksvm.problems.problem import as_near, check_costs, class_factors, sums_by_class, weight_of_losses
-from blocksvm.problems.several import SideBySideSums
+from blocksvm.problems.several_problems import SideBySideSums
 from blocksvm.sources.block import Block
 from blocksvm.sources.source import Source
 

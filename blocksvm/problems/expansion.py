@@ -6,16 +6,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from blocksvm.kernels.kernel_machine import columns_of, kernel_sums
+from blocksvm.kernels.kernel_machine_loops import columns_of, kernel_sums
 from blocksvm.kernels.margins import row_sq_norms
-from blocksvm.problems.support import Support
+from blocksvm.problems.support_rows import Support
 
 
 @dataclass(frozen=True)
 class Expansion:
     """Completes <w, x> of rows to decision values: adds sum_m coefficients[m] K(z_m, x).
 
-    columns: (first, owner, held) of the rows z_m, see kernels/kernel_machine.py; norms (m,): their squared norms;
+    columns: (first, owner, held) of the rows z_m, see kernels/kernel_machine_loops.py; norms (m,): their squared norms;
     function: as ``Support`` has it.
     """
 

@@ -19,9 +19,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from blocksvm.errors import InputError, said
-from blocksvm.kernels.dual_cd import dual_coefficients, make_feasible
-from blocksvm.kernels.free_bias import sums_by_side
+from blocksvm.base.errors import InputError, said
+from blocksvm.base.labels import label_text, listed, require_labels
+from blocksvm.base.settings import Settings
+from blocksvm.kernels.dual_cd_loops import dual_coefficients, make_feasible
+from blocksvm.kernels.free_bias_loops import sums_by_side
 from blocksvm.kernels.margins import (
     add_rows,
     certificate_sums,
@@ -30,12 +32,10 @@ from blocksvm.kernels.margins import (
     squared_distance,
     sum_of_squares,
 )
-from blocksvm.labels import label_text, listed, require_labels
-from blocksvm.problems import get_loss
+from blocksvm.losses import get_loss
+from blocksvm.losses.loss import REAL_NUMBERS, Loss
 from blocksvm.problems.free_bias import Repair
-from blocksvm.problems.loss import REAL_NUMBERS, Loss
-from blocksvm.problems.settings import PROBLEM_SETTINGS
-from blocksvm.settings import Settings
+from blocksvm.problems.problem_settings import PROBLEM_SETTINGS
 from blocksvm.sources.block import Block
 from blocksvm.sources.source import Labels, Source, first_chunk
 
@@ -192,7 +192,7 @@ def require_two_labels(source: Source) -> Labels:
     raise InputError(
         f"{source.name}: has {len(found)} labels ({shown}), but this solver takes two; {said('solver', 'dual-cd')} "
         "and the online learners take more, or make one class against the others, e.g. "
-        f"awk '{{$1 = ($1 == {first}) ? 1 : -1}} 1' INPUT | python -m blocksvm.split - STORE.h5"
+        f"awk '{{$1 = ($1 == {first}) ? 1 : -1}} 1' INPUT | blocksvm split - STORE.h5"
     )
 
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from blocksvm.reporting.runs import Iteration, Run
+from blocksvm.reporting.runs import Iteration, TracedRun
 
 MOST_POINTS = 300  # of a curve that are drawn
 TICKS = 6  # at most about so many labels on an axis
@@ -142,7 +142,7 @@ def chart(title: str, x: Axis, y: Axis, curves: Iterable[tuple], note: str = "")
     return Chart(title, x, y, tuple(series), note) if series else None
 
 
-def by_iteration(runs: Sequence[Run], at: Callable, of: Callable, label: str = "", second: bool = False,
+def by_iteration(runs: Sequence[TracedRun], at: Callable, of: Callable, label: str = "", second: bool = False,
                  estimated: bool = False):  # fmt: skip
     """A curve of each run over its iterations; at, of: what an Iteration has of the two axes; estimated: what is not
     certified is an estimate."""
@@ -151,7 +151,7 @@ def by_iteration(runs: Sequence[Run], at: Callable, of: Callable, label: str = "
         yield k, f"{run.name}{label and ', ' + label}", points, second
 
 
-def by_learner(runs: Sequence[Run], at: Callable, of: Callable):
+def by_learner(runs: Sequence[TracedRun], at: Callable, of: Callable):
     """The same for what learners suffered, the second one of a run dashed."""
     for k, run in enumerate(runs):
         for place, (learner, told) in enumerate(run.suffered.items()):
@@ -159,7 +159,7 @@ def by_learner(runs: Sequence[Run], at: Callable, of: Callable):
             yield k, label, [(at(one), of(one), True) for one in told], place % 2 == 1
 
 
-def progress_charts(runs: Sequence[Run]) -> list[Chart]:
+def progress_charts(runs: Sequence[TracedRun]) -> list[Chart]:
     """How far runs came, against time and against bytes read (or rows)."""
     found: list[Chart | None] = []
     axes = [(SECONDS, lambda one: one.seconds)]
@@ -192,13 +192,13 @@ def progress_charts(runs: Sequence[Run]) -> list[Chart]:
     return [one for one in found if one is not None]
 
 
-def working_charts(runs: Sequence[Run]) -> list[Chart]:
+def working_charts(runs: Sequence[TracedRun]) -> list[Chart]:
     """The working set and the passes chosen, by outer iteration."""
 
     def at(one: Iteration) -> float:
         return float(one.number)
 
-    def share_of(run: Run) -> Callable:
+    def share_of(run: TracedRun) -> Callable:
         return lambda one: one.set_rows / run.rows if one.set_rows is not None and run.rows else None
 
     rows = (curve for k, run in enumerate(runs)
@@ -209,7 +209,7 @@ def working_charts(runs: Sequence[Run]) -> list[Chart]:
         chart("Passes over a block", ITERATION, AMOUNT, by_iteration(runs, at, lambda one: one.passes),
               "On the mean of the blocks of an outer iteration."),
     ]  # fmt: skip
-    with_set = [run if any(one.set_passes for one in run.iterations) else Run(run.name) for run in runs]
+    with_set = [run if any(one.set_passes for one in run.iterations) else TracedRun(run.name) for run in runs]
     found.append(
         chart("Passes over the working set", ITERATION, AMOUNT, by_iteration(with_set, at, lambda one: one.set_passes))
     )

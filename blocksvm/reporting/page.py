@@ -14,7 +14,7 @@ from importlib.resources import files
 
 from blocksvm import __version__
 from blocksvm.reporting.charts import Chart, in_bytes, in_seconds, number, percent, progress_charts, working_charts
-from blocksvm.reporting.runs import Iteration, Run, Suffered
+from blocksvm.reporting.runs import Iteration, Suffered, TracedRun
 from blocksvm.reporting.svg import COLOURS, IDLE, READS, REST, TRAINS, drawn, timeline
 
 MOST_ROWS = 200  # of a table of iterations
@@ -28,7 +28,7 @@ ENDS = {
 }
 
 
-def page_of(runs: Sequence[Run]) -> str:
+def page_of(runs: Sequence[TracedRun]) -> str:
     """The whole page."""
     style, script = (files(__package__).joinpath(name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
     title = escape(", ".join(run.name for run in runs))
@@ -67,7 +67,7 @@ def _swatch(name: str) -> str:
     return f'<svg viewBox="0 0 14 8" aria-hidden="true"><rect class="{name}" width="14" height="8"/></svg>'
 
 
-def _legend(runs: Sequence[Run]) -> str:
+def _legend(runs: Sequence[TracedRun]) -> str:
     entries = (
         f'<li><span class="{colour(k)}">{_swatch("swatch")}</span>{escape(run.name)}</li>' for k, run in enumerate(runs)
     )
@@ -101,11 +101,11 @@ def told(value: float | None, written: Callable[[float], str] = number) -> str:
     return "" if value is None else written(value)
 
 
-def _last(run: Run, of: Callable[[Iteration], float | None]) -> float | None:
+def _last(run: TracedRun, of: Callable[[Iteration], float | None]) -> float | None:
     return next((value for one in reversed(run.iterations) if (value := of(one)) is not None), None)
 
 
-def _summary(runs: Sequence[Run]) -> str:
+def _summary(runs: Sequence[TracedRun]) -> str:
     """How each run stands."""
     rows = []
     for run in runs:
@@ -128,7 +128,7 @@ def _wrong(one: Suffered) -> str:
     return told(one.mistakes, percent) if one.rmse is None else f"rmse {one.rmse:.6g}"
 
 
-def _timelines(runs: Sequence[Run]) -> str:
+def _timelines(runs: Sequence[TracedRun]) -> str:
     timed = [run for run in runs if any(one.lasted > 0.0 for one in run.iterations)]
     if not timed:
         return ""
@@ -154,7 +154,7 @@ def _timelines(runs: Sequence[Run]) -> str:
     return f'{note}<ul class="legend">{legend}</ul><div class="timelines">{figures}</div>{_table(head, totals)}'
 
 
-def _memory(runs: Sequence[Run]) -> str:
+def _memory(runs: Sequence[TracedRun]) -> str:
     names = list(dict.fromkeys(name for run in runs for name in run.memory))
     if not names:
         return ""
@@ -165,7 +165,7 @@ def _memory(runs: Sequence[Run]) -> str:
     )
 
 
-def _settings(runs: Sequence[Run]) -> str:
+def _settings(runs: Sequence[TracedRun]) -> str:
     """Those that differ first, and marked."""
     tables = []
     for what in ("settings", "versions"):
@@ -186,7 +186,7 @@ def spread(rows: Sequence) -> list:
     return list(rows) if step <= 1 else [*rows[:-1:step], rows[-1]]
 
 
-def _figures(runs: Sequence[Run]) -> str:
+def _figures(runs: Sequence[TracedRun]) -> str:
     """The numbers behind the charts."""
     parts = []
     for run in runs:

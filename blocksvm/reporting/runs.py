@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from blocksvm.errors import InputError
+from blocksvm.base.errors import InputError
+from blocksvm.base.settings import plain
 from blocksvm.model.trace import read_trace
-from blocksvm.settings import plain
 
 LOSS = "cumulative_loss"
 # what a start says beside the settings of the run
@@ -64,7 +64,7 @@ class Suffered:
 
 
 @dataclass
-class Run:
+class TracedRun:
     """A run so far.  settings, memory (bytes): by name; iterations; suffered: of each learner by its name; status: None
     while it goes on, or where it was killed."""
 
@@ -132,7 +132,7 @@ class Event:
         return InputError(f"{self.where}: {str(name)[:40]!r} {what}; name a trace that a run wrote")
 
 
-def load_runs(paths: list[Path], unfinished: bool = False) -> list[Run]:
+def load_runs(paths: list[Path], unfinished: bool = False) -> list[TracedRun]:
     """A run for each trace, named by its file.  unfinished: a trace without an event yet is a run, too.
 
     InputError names what is no trace, with file and line; a last line without its end is left out.
@@ -150,11 +150,11 @@ def told_apart(names: list[str]) -> list[str]:
     return [f"{name} ({k + 1})" if short.count(name) > 1 else name for k, name in enumerate(short)]
 
 
-def load_run(path: Path, name: str, unfinished: bool = False) -> Run:
+def load_run(path: Path, name: str, unfinished: bool = False) -> TracedRun:
     """One run, see ``load_runs``."""
     if not path.is_file():
         raise InputError(f"{path}: no such file; name a trace that train or stream wrote")
-    run = Run(name)
+    run = TracedRun(name)
     for line, values in enumerate(read_trace(path, cut_short=True), 1):
         event = Event(path, line, values)
         kind = values["event"]
@@ -173,7 +173,7 @@ def load_run(path: Path, name: str, unfinished: bool = False) -> Run:
     return run
 
 
-def _begin(run: Run, event: Event) -> None:
+def _begin(run: TracedRun, event: Event) -> None:
     settings = {key: value for key, value in event.values.items() if key not in NO_SETTINGS}
     for name, own in event.group("learners").items():
         settings |= {f"{name}: {key}": value for key, value in event.of(name, own).values.items()}
@@ -192,7 +192,7 @@ def _text(value) -> str:
     return text if len(text) <= LONGEST_TEXT else text[: LONGEST_TEXT - 1] + "…"
 
 
-def _iterate(run: Run, event: Event) -> None:
+def _iterate(run: TracedRun, event: Event) -> None:
     before = run.iterations[-1] if run.iterations else None
     certified = event.number("rel_gap") is not None or (
         event.number("primal") is not None and event.number("dual_estimate") is None
@@ -226,7 +226,7 @@ def _iterate(run: Run, event: Event) -> None:
     )
 
 
-def _suffer(run: Run, event: Event) -> None:
+def _suffer(run: TracedRun, event: Event) -> None:
     learners = event.group("learners") or {run.method or "learner": event.values}
     for name, values in learners.items():
         own = event.of(name, values)

@@ -6,7 +6,7 @@ from html import escape
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-from blocksvm.errors import InputError, said
+from blocksvm.base.errors import InputError, said
 from blocksvm.reporting.page import page_of
 from blocksvm.reporting.runs import load_runs
 

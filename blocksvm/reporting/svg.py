@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from html import escape
 
 from blocksvm.reporting.charts import Axis, Chart, in_seconds
-from blocksvm.reporting.runs import Iteration, Run
+from blocksvm.reporting.runs import Iteration, TracedRun
 
 WIDTH, HEIGHT = 320, 226  # of a chart, in units that a phone shows as about a pixel
 LEFT, RIGHT, TOP, BOTTOM = 60, 18, 12, 50
@@ -17,7 +17,7 @@ HALF_A_LETTER = 4.2  # the room of a label's letters, in units
 BESIDE = 4.0  # between a label and the next one
 
 
-class Frame:
+class ChartFrame:
     """Where values lie in a chart."""
 
     def __init__(self, chart: Chart):
@@ -40,7 +40,7 @@ def _part(axis: Axis, ends: tuple[float, float], value: float) -> float:
 
 def drawn(chart: Chart) -> str:
     """A chart as an <svg> element."""
-    frame = Frame(chart)
+    frame = ChartFrame(chart)
     parts = [*_axes(frame), *(part for series in chart.series for part in _curve(frame, series))]
     names = ", ".join(series.label for series in chart.series)
     label = escape(f"{chart.title}: {names}")
@@ -49,7 +49,7 @@ def drawn(chart: Chart) -> str:
     ) + "\n</svg>"
 
 
-def _axes(frame: Frame) -> list[str]:
+def _axes(frame: ChartFrame) -> list[str]:
     right, bottom = WIDTH - RIGHT, HEIGHT - BOTTOM
     parts = []
     for tick in frame.y.ticks(*frame.y_range):
@@ -80,7 +80,7 @@ def _labels(ticks: Sequence[tuple[float, str]], y: float, width: float) -> list[
     return parts
 
 
-def _curve(frame: Frame, series) -> list[str]:
+def _curve(frame: ChartFrame, series) -> list[str]:
     places = [(frame.across(point.x), frame.down(point.y)) for point in series.points]
     dash = " second" if series.second else ""
     group = f'<g class="curve c{series.run % COLOURS}{dash}{" later" if series.run >= COLOURS else ""}">'
@@ -114,7 +114,7 @@ REST = ("rest", "certificates and all else")
 IDLE = ("idle", "idle")
 
 
-def timeline(run: Run) -> str:
+def timeline(run: TracedRun) -> str:
     """Where the seconds of a run went: above the thread that trains, below those that read and decode."""
     spans = merged(run.iterations)
     end = max(1e-9, spans[-1][-1].seconds)

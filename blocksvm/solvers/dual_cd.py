@@ -8,8 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from blocksvm.errors import InputError, called
-from blocksvm.kernels.dual_cd import (
+from blocksvm.base.errors import InputError, called
+from blocksvm.base.memory import Budget
+from blocksvm.base.settings import Settings, plain
+from blocksvm.base.vectors import width_of
+from blocksvm.kernels.dual_cd_loops import (
     Limits,
     Objective,
     PassArrays,
@@ -19,15 +22,13 @@ from blocksvm.kernels.dual_cd import (
     make_feasible,
     shares_of_gap,
 )
-from blocksvm.kernels.loss import AT_REST
+from blocksvm.kernels.loss_placeholders import AT_REST
 from blocksvm.kernels.margins import add_rows, inner_with_difference, squared_distance, sum_of_squares
 from blocksvm.kernels.shuffle import keep_active
-from blocksvm.memory import Budget
 from blocksvm.problems.free_bias import constant_value
 from blocksvm.problems.problem import make_problem, problem_settings
-from blocksvm.problems.settings import MULTICLASS
-from blocksvm.settings import Settings, plain
-from blocksvm.solvers.protocol import (
+from blocksvm.problems.problem_settings import MULTICLASS
+from blocksvm.solvers.solver import (
     SHARE,
     Capabilities,
     PassResult,
@@ -41,7 +42,6 @@ from blocksvm.solvers.protocol import (
 )
 from blocksvm.sources.block import Block
 from blocksvm.sources.source import Source
-from blocksvm.vectors import width_of
 
 CONJUGATE, OUTERS, RESTING = range(3)  # entries of state["sums"]: sum of the conjugates, outer iterations done, and
 # from RESTING on a ring of the losses of the rows put to rest in each of the last outer iterations

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from blocksvm.errors import InputError, called
-from blocksvm.labels import SETS
-from blocksvm.problems import get_loss
-from blocksvm.problems.loss import REAL_NUMBERS
-from blocksvm.problems.settings import CRAMMER_SINGER, WITH_CLASSES
+from blocksvm.base.errors import InputError, called
+from blocksvm.base.labels import SETS
+from blocksvm.losses import get_loss
+from blocksvm.losses.loss import REAL_NUMBERS
+from blocksvm.problems.problem_settings import CRAMMER_SINGER, WITH_CLASSES
 from blocksvm.solvers.dual_cd import DualCD, settings_of
-from blocksvm.solvers.protocol import Method, Solver, Task
+from blocksvm.solvers.solver import Method, Solver, Task
 
-EXTRAPOLATED = 1e-4  # tolerance below which steps along many passes are worth their memory (solvers/extrapolation.py)
+# tolerance below which steps along many passes are worth their memory (extrapolated_dual_cd.py)
+EXTRAPOLATED = 1e-4
 
 
 def make(task: Task) -> Solver:
@@ -21,7 +22,7 @@ def make(task: Task) -> Solver:
     if more and get_loss(settings["loss"]).targets != REAL_NUMBERS:
         # imported here, as below: they load kernels that others do not need
         if settings["multiclass"] == CRAMMER_SINGER:
-            from blocksvm.solvers.crammer_singer import CrammerSingerCD
+            from blocksvm.solvers.crammer_singer_cd import CrammerSingerCD
 
             return CrammerSingerCD(task)
         from blocksvm.solvers.several_dual_cd import SeveralDualCD
@@ -30,7 +31,7 @@ def make(task: Task) -> Solver:
     if settings["multiclass"] is not None:
         raise InputError(f"{called('multiclass')}: is for more than two classes; leave it out")
     if task.working_set and task.tol < EXTRAPOLATED and get_loss(settings["loss"]).quadratic:
-        from blocksvm.solvers.extrapolation import DualCDWithExtrapolation
+        from blocksvm.solvers.extrapolated_dual_cd import DualCDWithExtrapolation
 
         return DualCDWithExtrapolation(task)
     return DualCD(task)

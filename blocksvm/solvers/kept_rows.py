@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from blocksvm.kernels.kernel_machine import columns_of
+from blocksvm.kernels.kernel_machine_loops import columns_of
 from blocksvm.kernels.shuffle import gather_rows
 from blocksvm.sources.block import Block
 
@@ -152,7 +152,7 @@ class KeptRows:
         return 8 * n_rows * n_rows + KeptRows.ROW_BYTES * n_rows + KeptRows.ENTRY_BYTES * n_entries
 
     def columns(self, chosen: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """(first, owner, held) of some of the rows (None: all), see kernels/kernel_machine.py."""
+        """(first, owner, held) of some of the rows (None: all), see kernels/kernel_machine_loops.py."""
         csr = self.held.csr if chosen is None else copied(self.held.csr, chosen)
         columns = np.zeros(self.n_features + 2, np.int64), np.empty(len(csr[1]), np.int32), np.empty(len(csr[1]))
         columns_of(*csr, *columns)

@@ -17,14 +17,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
+from joblib import Parallel, cpu_count, delayed
 
-from blocksvm.errors import InputError
-from blocksvm.kernels.kernel_machine import kernel_rows, kernel_sums, pairs, singles
-from blocksvm.memory import Budget
-from blocksvm.problems.kernel import (
+from blocksvm.base.errors import InputError
+from blocksvm.base.memory import Budget
+from blocksvm.base.settings import Setting
+from blocksvm.kernels.kernel_machine_loops import kernel_rows, kernel_sums, pairs, singles
+from blocksvm.problems.kernel_problem import (
     KERNEL_SETTINGS,
     certificate_of,
     described_kernel,
@@ -33,12 +34,10 @@ from blocksvm.problems.kernel import (
     known_of_kernel,
 )
 from blocksvm.problems.problem import Certificate
-from blocksvm.problems.settings import PROBLEM_SETTINGS
-from blocksvm.problems.support import Support
-from blocksvm.processors import n_processors
-from blocksvm.settings import Setting
+from blocksvm.problems.problem_settings import PROBLEM_SETTINGS
+from blocksvm.problems.support_rows import Support
 from blocksvm.solvers.kept_rows import Candidates, KeptRows, RowCopies, best_pairs
-from blocksvm.solvers.protocol import (
+from blocksvm.solvers.solver import (
     Capabilities,
     CertifiesItself,
     HoldsRows,
@@ -53,8 +52,8 @@ from blocksvm.sources.block import Block
 from blocksvm.sources.source import Source
 
 SETTINGS = PROBLEM_SETTINGS.without("loss") + KERNEL_SETTINGS + (
-    Setting("matrix_rows", "rows whose kernel matrix is in memory (default: as many as half of the memory that "
-            "is left holds, at most 4096)", kind=int, least=2, metavar="N"),
+    Setting("matrix_rows", "rows whose kernel matrix is in memory (default: as many as half of the remaining "
+            "memory holds, at most 4096)", kind=int, least=2, metavar="N"),
 )  # fmt: skip
 # More converge in fewer readings, each of which costs more: on a9a 1,000 take 122 and 4,096 take 23, in the same time.
 MOST_ROWS = 4_096
@@ -91,7 +90,7 @@ class KernelMachine(HoldsRows, CertifiesItself):
         self.settings = SETTINGS.resolve(task.settings, self.name, known_of_kernel(source))
         self.problem = kernel_problem(self.settings, task.bias, task.free_bias, source)
         self.cost, self.width = self.problem.cost_by_sign(), source.n_features
-        self.n_threads = n_processors()
+        self.n_threads = cpu_count()
         self.prior = np.empty(0)
         self.function = function_of(self.settings)
         self.constant = 0.0 if task.free_bias else task.bias**2
@@ -244,9 +243,7 @@ class KernelMachine(HoldsRows, CertifiesItself):
         if n_parts == 1:
             work(parts[0])
             return
-        with ThreadPoolExecutor(n_parts) as pool:
-            for _ in pool.map(work, parts):
-                pass
+        Parallel(n_parts, require="sharedmem")(delayed(work)(part) for part in parts)
 
     def gather(self, block: Block, part: State, looked_at: np.ndarray) -> None:
         standing = slopes_of(part)

@@ -8,31 +8,21 @@ from dataclasses import replace
 
 import numpy as np
 
-from blocksvm.kernels.dual_cd import Objective
+from blocksvm.base.memory import Budget
+from blocksvm.base.settings import Setting, Settings
+from blocksvm.kernels.dual_cd_loops import Objective
 from blocksvm.kernels.margins import sum_of_squares
-from blocksvm.kernels.pegasos import pegasos_pass, suffix_sum
-from blocksvm.memory import Budget
+from blocksvm.kernels.pegasos_loops import pegasos_pass, suffix_sum
 from blocksvm.problems.problem import Problem, make_problem, problem_settings
-from blocksvm.problems.settings import PROBLEM_SETTINGS
-from blocksvm.settings import Setting, Settings
-from blocksvm.solvers.protocol import (
-    Capabilities,
-    Method,
-    PassResult,
-    SavedRun,
-    Solver,
-    State,
-    StateArray,
-    Task,
-    Visit,
-)
+from blocksvm.problems.problem_settings import PROBLEM_SETTINGS
+from blocksvm.solvers.solver import Capabilities, Method, PassResult, SavedRun, Solver, State, StateArray, Task, Visit
 from blocksvm.sources.block import Block
 from blocksvm.sources.source import Source
 
 OWN = Settings((
-    Setting("batch", "rows in a sub-batch", default=1, kind=int, least=1, metavar="N"),
-    Setting("dual", "keep dual variables, by which the result has a certified gap; then w is not projected, and each "
-            "row takes 32 bytes more", default=False, kind=bool),
+    Setting("batch", "rows of a sub-batch", default=1, kind=int, least=1, metavar="N"),
+    Setting("dual", "keep dual variables, which certify the result; w is then not projected, and each row takes 32 "
+            "bytes more", default=False, kind=bool),
 ))  # fmt: skip
 SCALE, NORM, T, SCALE_SUM, STEPS, EARLIER_STEPS = range(6)  # entries of state["scalars"]
 # what is averaged, of it what the average's lazy sum lacks, and the part of the sum that is earlier

@@ -12,20 +12,20 @@ from dataclasses import replace
 
 import numpy as np
 
-from blocksvm.kernels.dual_cd import Limits, Objective
-from blocksvm.kernels.several import (
+from blocksvm.base.memory import Budget
+from blocksvm.kernels.dual_cd_loops import Limits, Objective
+from blocksvm.kernels.several_loops import (
     leave_rows_at_rest,
     several_coefficients,
     several_dual_cd_pass,
     several_feasible,
     several_shares,
 )
-from blocksvm.memory import Budget
 from blocksvm.problems.problem import Certificate
-from blocksvm.problems.several import CERTIFIED, REL_GAP, SeveralProblems, each_against_the_rest
+from blocksvm.problems.several_problems import CERTIFIED, REL_GAP, SeveralProblems, each_against_the_rest
 from blocksvm.solvers.dual_cd import CONJUGATE
-from blocksvm.solvers.protocol import SeveralProblemsSolver, State, StateArray, Task, Visit
 from blocksvm.solvers.side_by_side import SideBySide
+from blocksvm.solvers.solver import SeveralProblemsSolver, State, StateArray, Task, Visit
 from blocksvm.sources.block import Block
 from blocksvm.sources.source import Source
 

@@ -1,5 +1,5 @@
 """What dual coordinate descent with several weight vectors has in common: w (d + 1, width), k of whose columns are in
-use, and alpha (l, k), side by side in memory (blocksvm/vectors.py), the rows' rests and shares as in ``DualCD``.
+use, and alpha (l, k), side by side in memory (blocksvm/base/vectors.py), the rows' rests and shares as in ``DualCD``.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from blocksvm.errors import InputError, called
-from blocksvm.kernels.several import add_rows_to_several
-from blocksvm.problems.several import norms_of
+from blocksvm.base.errors import InputError, called
+from blocksvm.kernels.several_loops import add_rows_to_several
+from blocksvm.problems.several_problems import norms_of
 from blocksvm.solvers.dual_cd import CONJUGATE, DualCD, settings_of
-from blocksvm.solvers.protocol import SavedRun, State, Task
+from blocksvm.solvers.solver import SavedRun, State, Task
 from blocksvm.sources.block import Block
 
 NOTHING = np.empty((0, 0))  # in the place of a prior

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from blocksvm.errors import InputError, called
+from blocksvm.base.errors import InputError, called
 from blocksvm.kernels.row_arrays import Rows
 
 ROW_BYTES = 8 + 8 + 8  # indptr, sq_norms, rows; y and weights come on top

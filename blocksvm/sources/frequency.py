@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from blocksvm.kernels.table import add_places, count_numbers, order_by_count, renumber
+from blocksvm.kernels.hash_table import add_places, count_numbers, order_by_count, renumber
 
 
 def by_falling_count(counts: np.ndarray) -> np.ndarray:

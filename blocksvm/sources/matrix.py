@@ -7,15 +7,14 @@ from typing import Self
 import numpy as np
 from xxhash import xxh3_128
 
-from blocksvm.errors import InputError
-from blocksvm.kernels.check import INDEX_OUT_OF_RANGE, SOUND, check_rows
+from blocksvm.base.errors import InputError
+from blocksvm.base.labels import NUMBERS, STRINGS, Coding, Labels, count, keep, kind_of, labels_of
+from blocksvm.kernels.block_check import INDEX_OUT_OF_RANGE, SOUND, check_rows
 from blocksvm.kernels.margins import row_sq_norms
 from blocksvm.kernels.shuffle import gather_rows
-from blocksvm.labels import NUMBERS, STRINGS, Coding, Labels, count, keep, kind_of, labels_of
 from blocksvm.sources.block import Arena, Block
 from blocksvm.sources.frequency import by_frequency
-from blocksvm.sources.source import ChunkTable, Source, new_block
-from blocksvm.sources.store.schema import chunk_nonzeros
+from blocksvm.sources.source import ChunkTable, Source, chunk_nonzeros, new_block
 
 
 class Matrix(Source):

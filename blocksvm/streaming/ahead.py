@@ -14,13 +14,13 @@ from functools import partial
 
 import numpy as np
 
-from blocksvm.errors import InputError
-from blocksvm.formats import AUTO, format_named, settled
-from blocksvm.formats.files import FileInputs, RowPiece, inputs_of
+from blocksvm.base.errors import InputError
+from blocksvm.base.row_batch import RowBatch
+from blocksvm.formats import AUTO, get_format, settled
+from blocksvm.formats.file_reader import FileInputs, RowPiece, inputs_of
+from blocksvm.formats.format import EXPANSION, Reader, Reading, SpareRooms, parse_skipping
 from blocksvm.formats.hashing import reader_of
-from blocksvm.formats.protocol import EXPANSION, Reader, Reading, SpareRooms, parse_skipping
-from blocksvm.formats.text import LineLimit, TextPiece
-from blocksvm.rows import RowBatch
+from blocksvm.formats.text.text_source import LineLimit, TextPiece
 
 PIECE_BYTES = 4_000_000  # of a table: fewer rows at once take longer to decode
 TEXT_BYTES = 1_000_000  # of text: more leave the caches before they are learned from, less cost the interpreter more
@@ -32,7 +32,7 @@ ENDING_SECONDS = 5.0  # that a thread is waited for: one that reads looks severa
 
 
 @dataclass
-class Part:
+class ParsedPart:
     """Parsed rows, and the memory (text, room) in which they lie, if it is to be given back; once it is their turn,
     indices (nnz,) int32: their features, and n_features: how many had come up to these rows, or error: why there are
     none."""
@@ -51,15 +51,15 @@ class Turns:
     What is handed in for a piece is its parts, or how the pieces end: ``END``, or an exception.
     """
 
-    def __init__(self, find: Callable[[Part], None]):
+    def __init__(self, find: Callable[[ParsedPart], None]):
         self.find = find
         self.changed = threading.Condition()
         self.finding = False  # by some thread
         self.following = 0
-        self.parsed: dict[int, list[Part] | object] = {}
-        self.found: deque[list[Part] | object] = deque()
+        self.parsed: dict[int, list[ParsedPart] | object] = {}
+        self.found: deque[list[ParsedPart] | object] = deque()
 
-    def take(self, number: int, parsed: list[Part] | object) -> None:
+    def take(self, number: int, parsed: list[ParsedPart] | object) -> None:
         """Piece ``number`` has been parsed."""
         with self.changed:
             self.parsed[number] = parsed
@@ -87,7 +87,7 @@ class Turns:
 
 
 class ParsedAhead:
-    """The pieces of all inputs in their order, each as a list of ``Part``.
+    """The pieces of all inputs in their order, each as a list of ``ParsedPart``.
 
     reading: how rows are made, of the format that its recipe names, or, of 'auto', of the one that the first bytes
     look like; skip_bad: go on behind a bad line; memory: bytes, of which pieces take a small share; jobs: threads that
@@ -95,12 +95,12 @@ class ParsedAhead:
     a part and tells its features, or why there are none; to be set before rows are read.
     """
 
-    find: Callable[[Part], None]
+    find: Callable[[ParsedPart], None]
 
     def __init__(self, reading: Reading, skip_bad: bool, memory: int, jobs: int, stop: Callable[[], bool]):
         self.reading, self.skip_bad, self.jobs, self.stop = reading, skip_bad, jobs, stop
         if reading.recipe.format != AUTO:
-            format_named(reading.recipe.format)  # a wrong name is said before anything is opened
+            get_format(reading.recipe.format)  # a wrong name is said before anything is opened
         self.reader: Reader | None = None
         # jobs are parsed, one is learned from, others wait
         self.n_pieces = pieces = jobs + 3
@@ -119,7 +119,7 @@ class ParsedAhead:
             besides + BYTES_EACH * pieces * SMALLEST_PIECE, min(shared, besides + BYTES_EACH * pieces * PIECE_BYTES)
         )
 
-    def give_back(self, part: Part) -> None:
+    def give_back(self, part: ParsedPart) -> None:
         """The memory of a part that is done with may be used again."""
         if part.memory is not None:
             text, room = part.memory
@@ -127,7 +127,7 @@ class ParsedAhead:
                 self.spare_text.put(text)
             self.spare_rooms.give_back(room)
 
-    def pieces(self, inputs: list[str]) -> Iterator[list[Part]]:
+    def pieces(self, inputs: list[str]) -> Iterator[list[ParsedPart]]:
         """Parsed pieces; rows come as soon as they were read.  Instead of waiting for a piece the consumer reads and
         parses one, unless reading may wait for a pipe.  Raises InputError for what cannot be read."""
         self.turns = turns = Turns(self.find)
@@ -203,7 +203,7 @@ class ParsedAhead:
                 self._leave_place()
                 return
             piece: TextPiece | RowPiece | None = None
-            made: list[Part] | object = END
+            made: list[ParsedPart] | object = END
             try:
                 piece = next(self.texts, None)
             except BaseException as error:
@@ -221,7 +221,7 @@ class ParsedAhead:
         """Choose the reader, and cut pieces so that its rows fit in what is planned."""
         self.reading = replace(self.reading, recipe=settled(text, self.reading.recipe, self.memory))
         self.reader = reader_of(self.reading)
-        format_ = format_named(self.reading.recipe.format)
+        format_ = get_format(self.reading.recipe.format)
         if self.skip_bad and hasattr(format_, "dialect"):  # a bad row is passed over whole, also at a piece's end
             text.quote = format_.dialect(self.reading.recipe.options).quote
         share = BYTES_EACH / (self.reader.expansion + BYTES_EACH - EXPANSION)
@@ -229,12 +229,12 @@ class ParsedAhead:
         self.piece_bytes = int(share * most)
         return LineLimit.share(self.memory, int(self.line_parts / share))
 
-    def _parse(self, piece: TextPiece | RowPiece) -> list[Part]:
+    def _parse(self, piece: TextPiece | RowPiece) -> list[ParsedPart]:
         if isinstance(piece, RowPiece):
             room = self.spare_rooms.take(self.reader, self.piece_bytes + 1)
-            return [Part(self.reader.parse(piece, room), (None, room))]
+            return [ParsedPart(self.reader.parse(piece, room), (None, room))]
         if self.skip_bad or piece.end > self.piece_bytes + 1:
             made = parse_skipping(self.reader, piece) if self.skip_bad else [self.reader.parse(piece)]
-            return [Part(batch) for batch in made]
+            return [ParsedPart(batch) for batch in made]
         room = self.spare_rooms.take(self.reader, self.piece_bytes + 1)
-        return [Part(self.reader.parse(piece, room), (piece.text, room))]
+        return [ParsedPart(self.reader.parse(piece, room), (piece.text, room))]

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from blocksvm.rows import RecordCounter, RowBatch
+from blocksvm.base.row_batch import RecordCounter, RowBatch
 
 
 class Asking:

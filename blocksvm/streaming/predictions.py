@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from blocksvm.labels import Labels, label_text
-from blocksvm.model.files import labels_predicted
-from blocksvm.model.lines import label_lines, number_lines
-from blocksvm.model.values import classes_of
+from blocksvm.base.labels import Labels, label_text
+from blocksvm.model.decision_values import classes_of
+from blocksvm.model.model_file import labels_predicted
+from blocksvm.model.prediction_lines import label_lines, number_lines
 
 
 class Predictions:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from blocksvm.kernels.two_classes import rank_rows
-from blocksvm.learners.loops import NO_LABEL
+from blocksvm.learners.engine.loops import NO_LABEL
 from blocksvm.model.measures import RankCurve
 
 KEPT_BITS = 16  # of a float32 decision value: sign, exponent, and 7 bits behind the leading one

@@ -7,14 +7,14 @@ from collections.abc import Callable
 
 import numpy as np
 
-from blocksvm.errors import InputError, called, said
-from blocksvm.labels import STRINGS, Labels, has_label, label_text, listed
-from blocksvm.learners.label_sets import SetTable
-from blocksvm.learners.loops import NO_LABEL
-from blocksvm.learners.protocol import NO_TARGETS, NUMBERS, SETS, of_classes
-from blocksvm.learners.solver import at_codes
+from blocksvm.base.errors import InputError, called, said
+from blocksvm.base.labels import STRINGS, Labels, has_label, label_text, listed
+from blocksvm.base.row_batch import RecordCounter, RowBatch
+from blocksvm.learners.engine.label_sets import SetTable
+from blocksvm.learners.engine.learner import NO_TARGETS, NUMBERS, SETS, of_classes
+from blocksvm.learners.engine.loops import NO_LABEL
+from blocksvm.learners.engine.online_solver import at_codes
 from blocksvm.problems.problem import class_factors
-from blocksvm.rows import RecordCounter, RowBatch
 
 KNOWN_LABELS = ((-1.0, 1.0), (0.0, 1.0))
 SHOWN_FAULTS = 10

@@ -1,28 +1,32 @@
 """Outputs with structure: labels of a sequence, trees, segmentations, lists of candidates; learners over one protocol.
 
-A task or a learner comes to life by its line here.  Nothing is imported before it is asked for.
+A task or a learner is a line here, or a place (module:attribute) outside the package.
 """
 
-from __future__ import annotations
+from blocksvm.base.registry import Registry
 
-from importlib import import_module
-
-from blocksvm.errors import InputError, one_of, said
-
-# name -> (file, attribute)
-LEARNERS = {
-    "perceptron": ("additive", "PERCEPTRON"),
-    "pa": ("additive", "PA"),
-    "pa1": ("additive", "PA1"),
-    "pa2": ("additive", "PA2"),
-    "mira": ("mira", "MIRA"),
-    "frank-wolfe": ("frank_wolfe", "FRANK_WOLFE"),
-}
-
-
-def get_learner(name: str):
-    """The ``StructuredLearner`` of this name; InputError where there is none."""
-    if name not in LEARNERS:
-        raise InputError(f"{said('learner', name)}: no such learner; {one_of(name, LEARNERS)}")
-    module, attribute = LEARNERS[name]
-    return getattr(import_module(f"blocksvm.structured.{module}"), attribute)
+LEARNERS = Registry(
+    "learner",
+    "blocksvm.structured.structured_learner:StructuredLearner",
+    {
+        "perceptron": "blocksvm.structured.structured_additive:PERCEPTRON",
+        "pa": "blocksvm.structured.structured_additive:PA",
+        "pa1": "blocksvm.structured.structured_additive:PA1",
+        "pa2": "blocksvm.structured.structured_additive:PA2",
+        "mira": "blocksvm.structured.structured_mira:MIRA",
+        "frank-wolfe": "blocksvm.structured.frank_wolfe:FRANK_WOLFE",
+    },
+)
+get_learner = LEARNERS.load
+TASKS = Registry(
+    "task",
+    "blocksvm.structured.task:StructuredTask",
+    {
+        "tags": "blocksvm.structured.labelling:TAGS",
+        "chunks": "blocksvm.structured.labelling:CHUNKS",
+        "trees": "blocksvm.structured.parsing:TREES",
+        "words": "blocksvm.structured.segmenting:WORDS",
+        "candidates": "blocksvm.structured.tuning:CANDIDATES",
+    },
+)
+get_task = TASKS.load

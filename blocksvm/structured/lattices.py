@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from blocksvm.kernels.paths import column_scores
-from blocksvm.structured.paths import PathStructure
+from blocksvm.kernels.lattice_paths import column_scores
+from blocksvm.structured.path_structure import PathStructure
 
 
 class Lattices(PathStructure):
@@ -32,7 +32,7 @@ class Lattices(PathStructure):
         self.n_features, self.n_kinds = n_features, n_kinds
         self.n_examples = len(lengths)
         self.node_bounds = np.searchsorted(lines, np.arange(len(lengths) + 1)).astype(np.int64)
-        # ``ending`` of each line, see kernels/paths.py: how many nodes end before each position
+        # ``ending`` of each line, see kernels/lattice_paths.py: how many nodes end before each position
         self._ending_bounds = np.append(0, np.cumsum(np.asarray(lengths, np.int64) + 2))
         counts = np.bincount(self._ending_bounds[lines] + self.stops + 1, minlength=self._ending_bounds[-1])
         before = np.cumsum(counts)

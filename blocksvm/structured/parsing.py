@@ -7,15 +7,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from blocksvm.errors import InputError, called
-from blocksvm.model.structured import StructuredModel
-from blocksvm.rows import runs, shown_name
+from blocksvm.base.errors import InputError, called
+from blocksvm.base.row_batch import runs, shown_name
 from blocksvm.structured.arc_templates import DEFAULT, ArcFeatures, ArcTemplates
-from blocksvm.structured.feature_table import found_again
+from blocksvm.structured.column_text import ColumnText, read_columns
+from blocksvm.structured.feature_table import known_features
 from blocksvm.structured.labelling import token_lines
-from blocksvm.structured.parts import ColumnParts, Part
-from blocksvm.structured.task import Examples, Task
-from blocksvm.structured.text import ColumnText, read_columns
+from blocksvm.structured.structured_model import StructuredModel
+from blocksvm.structured.task import Examples, StructuredTask
+from blocksvm.structured.text_parts import ColumnParts, TextPart
 from blocksvm.structured.trees import Trees
 
 WITHOUT_TAGS = "hw[0]|d mw[0]|d hw[0]|mw[0]|d hw.suffix3[0]|mw.suffix3[0]|d hw.shape[0]|mw.shape[0]|d mw.suffix3[0]|d"
@@ -86,8 +86,10 @@ class ParsedParts(ColumnParts):
                     "raise it, or give shorter sentences"
                 )
             for a, b in runs(np.append(0, np.cumsum(bytes_of)), self.memory // 4):
-                own = text.part(a, b)
-                yield Part(arcs_of(own), ArcFeatures(self.templates, own).ids, np.diff(own.bounds), heads_of(own))
+                part = text.part(a, b)
+                yield TextPart(
+                    arcs_of(part), ArcFeatures(self.templates, part).ids, np.diff(part.bounds), heads_of(part)
+                )
 
     def about(self):
         return self.described([])
@@ -99,7 +101,7 @@ class ParsedParts(ColumnParts):
         return n_features
 
 
-class Parsing(Task):
+class Parsing(StructuredTask):
     name = "trees"
     measure = "UAS"
 
@@ -127,7 +129,7 @@ class Parsing(Task):
             )
         gold = heads_of(text) if len(text.columns) > n_columns else None
         arcs = ArcFeatures(self._templates(model.meta["template"], n_columns, text, memory), text)
-        table = found_again(arcs.n_arcs, len(arcs.templates), arcs.ids, model.feature_ids)
+        table = known_features(arcs.n_arcs, len(arcs.templates), arcs.ids, model.feature_ids)
         return Parsed(Trees(table, text.bounds, gold, len(model.feature_ids)), text, gold, n_columns)
 
     def layout(self, meta):

@@ -1,4 +1,4 @@
-"""Dependency trees: every token has a head, another token or the root, and each arc has features of its own.
+"""Dependency trees: every token has a head, another token or the root, and each arc has features.
 
 score(y) = sum_m sum_{f of the arc (y_m, m)} w[f];   rho(y, y') = tokens whose heads differ.
 """
@@ -8,8 +8,8 @@ from __future__ import annotations
 import numpy as np
 
 from blocksvm.kernels.arborescence import best_tree, best_trees
-from blocksvm.kernels.paths import column_scores
-from blocksvm.structured.protocol import Structure, row_of
+from blocksvm.kernels.lattice_paths import column_scores
+from blocksvm.structured.output_structure import Structure, row_of
 
 
 def arc_bounds_of(bounds: np.ndarray) -> np.ndarray:

@@ -9,17 +9,10 @@ from pathlib import Path
 
 import numpy as np
 
-from blocksvm.errors import InputError
-from blocksvm.model.values import Pieces, count_right, decision_pieces, sum_squared_errors
+from blocksvm.base.errors import InputError
+from blocksvm.model.decision_values import Pieces, count_right, decision_pieces, sum_squared_errors
 from blocksvm.problems.problem import Certificate, Problem
-from blocksvm.solvers.protocol import (
-    Completion,
-    OwnDecisions,
-    SeveralProblemsSolver,
-    Solver,
-    State,
-    TellsShares,
-)
+from blocksvm.solvers.solver import Completion, OwnDecisions, SeveralProblemsSolver, Solver, State, TellsShares
 from blocksvm.sources.block import Block
 from blocksvm.training.visit import of_axis, part_of, put_rows
 from blocksvm.training.working_set import WorkingSet

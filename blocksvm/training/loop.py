@@ -18,13 +18,9 @@ import numpy as np
 
 from blocksvm.model.held_out import held_out_figures
 from blocksvm.problems.problem import Certificate
-from blocksvm.solvers.protocol import (
-    CertifiesItself,
-    OwnDecisions,
-    SeveralProblemsSolver,
-)
+from blocksvm.solvers.solver import CertifiesItself, OwnDecisions, SeveralProblemsSolver
 from blocksvm.sources.block import Block
-from blocksvm.sources.reading import BlockReader
+from blocksvm.sources.block_reader import BlockReader
 from blocksvm.training.certificate import Missed, certified, enough_gap
 from blocksvm.training.record import (
     Result,

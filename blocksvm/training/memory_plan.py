@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from blocksvm.memory import Budget
-from blocksvm.solvers.protocol import SHARE, Solver
+from blocksvm.base.memory import Budget
+from blocksvm.solvers.solver import SHARE, Solver
 from blocksvm.sources.block import INDEX_BYTES
 from blocksvm.sources.source import Source, bytes_of_blocks
 from blocksvm.training import working_set
 from blocksvm.training.partition import Partition
-from blocksvm.training.settings import AUTO, TrainSettings
+from blocksvm.training.train_settings import AUTO, TrainSettings
 
 TABLE_BYTES = 120  # of tables for each chunk
 SET_SHARE = 0.5  # of what the blocks would get, for the working set
@@ -20,7 +20,7 @@ CHOOSING_BYTES = 48  # of a row of the block at work, while it is decided which 
 
 
 @dataclass(frozen=True)
-class Blocks:
+class BlockPlan:
     """Where the blocks of an outer iteration come from: the source, which of its chunks form which block, and the
     memory for them; set_bytes: of the working set, None where there is none."""
 
@@ -57,7 +57,7 @@ def take_state(budget: Budget, source: Source, solver: Solver, n_features: int) 
 
 def plan_blocks(
     budget: Budget, source: Source, solver: Solver, settings: TrainSettings, n_features: int, saved: dict | None
-) -> Blocks:
+) -> BlockPlan:
     """The blocks for what the budget leaves: all rows at once where they and a working set fit (clicks without one took
     six times as long as in blocks with one), else two blocks, the one at work and the one being read, and rows kept
     between readings.
@@ -94,7 +94,7 @@ def plan_blocks(
             budget.take("working set", set_bytes)
         if saved is None:
             budget.take("visits to the working set", _of_visits(source, set_bytes, beside))
-        return Blocks(source, partition, arena, set_bytes)
+        return BlockPlan(source, partition, arena, set_bytes)
     budget.take("reading", edges)
     set_bytes = _set_bytes(budget, source, share, smallest, beside) if saved is None else saved.get("set_bytes")
     if set_bytes:
@@ -106,7 +106,7 @@ def plan_blocks(
     budget.require("two blocks as the run was begun with" if saved else "two blocks", max(smallest, capacity))
     used = min(capacity, int(cost.sum()))
     budget.take("two blocks", used)
-    return Blocks(source, Partition(cost, capacity, *arguments), used // 2 + edges, set_bytes)
+    return BlockPlan(source, Partition(cost, capacity, *arguments), used // 2 + edges, set_bytes)
 
 
 def bytes_by_chunk(source: Source) -> np.ndarray:

@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from blocksvm.errors import InputError, brief, said
-from blocksvm.labels import NUMBERS, SETS, Labels, members_of
-from blocksvm.learners.methods import get_method
-from blocksvm.memory import Budget
+from blocksvm.base.errors import InputError, brief, said
+from blocksvm.base.labels import NUMBERS, SETS, Labels, members_of
+from blocksvm.base.memory import Budget
+from blocksvm.base.settings import plain
+from blocksvm.base.vectors import width_of
+from blocksvm.learners.engine.methods import get_method
 from blocksvm.model.held_out import HeldOut
-from blocksvm.model.state import namespace
+from blocksvm.model.solver_state import namespace
 from blocksvm.model.takeover import EarlierModels
-from blocksvm.settings import plain
-from blocksvm.solvers.protocol import Method, Solver, StateArray, Task
+from blocksvm.solvers.solver import Method, Solver, StateArray, Task
 from blocksvm.sources.source import Source
 from blocksvm.training.memory_plan import plan_blocks, take_state
 from blocksvm.training.schedule import Replay, Schedule
-from blocksvm.training.settings import TrainSettings
-from blocksvm.vectors import width_of
+from blocksvm.training.train_settings import TrainSettings
 
 
 class Plan:

@@ -12,12 +12,12 @@ from dataclasses import asdict, dataclass, field, is_dataclass
 
 import numpy as np
 
-from blocksvm.errors import called, said
+from blocksvm.base.errors import called, said
+from blocksvm.base.settings import plain
 from blocksvm.model.versions import versions
 from blocksvm.problems.problem import Certificate
-from blocksvm.problems.support import Support
-from blocksvm.settings import plain
-from blocksvm.solvers.protocol import Solver, State
+from blocksvm.problems.support_rows import Support
+from blocksvm.solvers.solver import Solver, State
 from blocksvm.sources.source import ReadingCost
 from blocksvm.training.certificate import CertificatePolicy, Missed
 from blocksvm.training.plan import Plan

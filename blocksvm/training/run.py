@@ -9,17 +9,17 @@ from pathlib import Path
 
 import numpy as np
 
+from blocksvm.base.vectors import on_lines
 from blocksvm.model.earlier_run import earlier_run
 from blocksvm.problems.problem import Certificate
-from blocksvm.solvers.protocol import HoldsRows, SavedRun
+from blocksvm.solvers.solver import HoldsRows, SavedRun
 from blocksvm.sources.block import Block
-from blocksvm.sources.reading import BlockReader
+from blocksvm.sources.block_reader import BlockReader
+from blocksvm.training.checkpoint import WORKING_SET, Checkpoint
 from blocksvm.training.plan import Plan
 from blocksvm.training.record import Progress, Result, Tally, cause_of, end_event
-from blocksvm.training.saving import WORKING_SET, Checkpoint
 from blocksvm.training.visit import Executor, ThisProcess
 from blocksvm.training.working_set import WorkingSet
-from blocksvm.vectors import on_lines
 
 
 @dataclass(frozen=True)

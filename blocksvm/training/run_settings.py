@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from blocksvm.settings import Setting, Settings
+from blocksvm.base.settings import Setting, Settings
 
 FREE = "free"  # the bias that is not regularised
 PARTITIONS = ("redrawn", "fixed")
@@ -21,24 +21,24 @@ class Bias(Setting):
 
 
 RUN_SETTINGS = Settings((
-    Bias("bias", "append a constant feature of value B (0: none), or free: a bias that is not regularised", default=0.0,
-         least=0.0, metavar="B|free"),
-    Setting("schedule", "inner passes a visit: auto, N, tol:EPS or overlap", default="auto", kind=str),
-    Setting("working_set", "rows kept in memory between readings: auto, none, or a share of the memory", default="auto",
-            kind=str, metavar="auto|none|FRACTION"),
-    Setting("partition", "blocks redrawn at each outer iteration, or fixed", default="redrawn", kind=str,
+    Bias("bias", "append a constant feature of value B (0: none), or free: an intercept that is not regularised",
+         default=0.0, least=0.0, metavar="B|free"),
+    Setting("schedule", "inner passes over a block: auto, N, tol:EPS or overlap", default="auto", kind=str),
+    Setting("working_set", "rows kept in memory between readings: auto, none, or a fraction of the memory",
+            default="auto", kind=str, metavar="auto|none|FRACTION"),
+    Setting("partition", "blocks are redrawn at each outer iteration, or fixed", default="redrawn", kind=str,
             choices=PARTITIONS),
-    Setting("block_chunks", "chunks in a block (default: as memory allows)", kind=int, least=1, metavar="N"),
-    Setting("order", "order of visits: shuffled (default) or stored (the default of regret)",
+    Setting("block_chunks", "chunks in a block (default: as many as the memory holds)", kind=int, least=1, metavar="N"),
+    Setting("order", "order of the rows: shuffled (default) or stored (the default of regret)",
             default="shuffled", kind=str, choices=ORDERS),
     Setting("memory", "memory to use, in bytes; on the command line also as 500MB or 2GB (default 1GB)",
             default=1_000_000_000, kind=int, least=1),
-    Setting("seed", "seed of all orders", default=0, kind=int, least=-(2**63), most=2**63 - 1),
-    Setting("tol", "certified relative gap to reach", default=1e-3, least=0.0),
-    Setting("max_outer", "outer iterations at most (epochs, of an online learner)", kind=int, least=1, metavar="N"),
-    Setting("max_passes", "passes over a row at most, in all (those over the working set do not count)", kind=int,
-            least=1, metavar="N"),
-    Setting("max_seconds", "time limit in seconds: where it ends a run depends on the machine", default=math.inf,
+    Setting("seed", "seed of all random orders", default=0, kind=int, least=-(2**63), most=2**63 - 1),
+    Setting("tol", "certified relative gap at which training ends", default=1e-3, least=0.0),
+    Setting("max_outer", "most outer iterations; for an online learner, epochs", kind=int, least=1, metavar="N"),
+    Setting("max_passes", "most passes over each row, those over the working set not counted", kind=int, least=1,
+            metavar="N"),
+    Setting("max_seconds", "time limit in seconds, on the command line also as 10m (default: none)", default=math.inf,
             above=0.0, infinite=True, metavar="S"),
 ))  # fmt: skip
 LIMITS = ("memory", "tol", "max_outer", "max_passes", "max_seconds")  # may change when a run is resumed

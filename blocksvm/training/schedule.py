@@ -6,8 +6,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from blocksvm.errors import InputError, said
-from blocksvm.solvers.protocol import PassResult
+from blocksvm.base.errors import InputError, said
+from blocksvm.solvers.solver import PassResult
 
 MOST_PASSES = 50  # of a visit that nothing else ends
 # Nonzeros that blocks must have had since the last pass over the set, in units of the set's, for another one between

@@ -17,7 +17,7 @@ from typing import Protocol
 
 import numpy as np
 
-from blocksvm.solvers.protocol import SHARE, PassResult, Solver, State, Visit
+from blocksvm.solvers.solver import SHARE, PassResult, Solver, State, Visit
 from blocksvm.sources.block import Block
 from blocksvm.training.partition import Partition
 from blocksvm.training.schedule import PassStats, Schedule

@@ -1,9 +1,9 @@
 """The working set: rows that can still move, kept in memory between the readings of all rows and passed over there.
 
-Rows are candidates where they lie between their bounds, violate one, or are near to it (kernels/loss.py: NEAR); where
-not all of them fit, those with the largest share of the gap are members (after Dünner, Parnell, Jaggi, NIPS 2017; the
-shares add up to P(w) - D(a), problems/loss.py).  They are gathered while blocks pass by.
-"""
+Rows are candidates where they lie between their bounds, violate one, or are near to it (NEAR in
+kernels/loss_placeholders.py); where not all of them fit, those with the largest share of the gap are members (after
+Dünner, Parnell, Jaggi, NIPS 2017; the shares add up to P(w) - D(a), losses/loss.py).  They are gathered while blocks
+pass by."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from blocksvm.errors import InputError
-from blocksvm.kernels.working_set import bring_back, compact, renew, take_in
+from blocksvm.base.errors import InputError
+from blocksvm.kernels.working_set_loops import bring_back, compact, renew, take_in
 from blocksvm.sources.block import INDEX_BYTES, Block
 from blocksvm.sources.source import Source, bytes_of_blocks, new_block
 
@@ -209,5 +209,5 @@ class WorkingSet:
 
 
 def arrays_of(block: Block) -> tuple[tuple, np.ndarray | None, np.ndarray | None]:
-    """As kernels/working_set.py takes them."""
+    """As kernels/working_set_loops.py takes them."""
     return (block.indptr, block.indices, block.y, block.sq_norms, block.rows), block.values, block.weights

@@ -13,8 +13,9 @@ from dataclasses import replace
 from functools import partial
 
 import numpy as np
+from scipy.special import expit
 
-from blocksvm.errors import InputError, called, said
+from blocksvm.base.errors import InputError, called, said
 from blocksvm.model.measures import places_of
 from blocksvm.model.probabilities import ISOTONIC, PLATT
 from blocksvm.solvers.dual_methods import METHOD
@@ -22,14 +23,13 @@ from blocksvm.sources.source import Source
 from blocksvm.training.loop import OuterLoop
 from blocksvm.training.plan import Plan
 from blocksvm.training.run import Watch
-from blocksvm.training.settings import TrainSettings
+from blocksvm.training.train_settings import TrainSettings
 from blocksvm.validation.cross import check_folds
 from blocksvm.validation.folds import folds_of, targets_of
-from blocksvm.validation.problems import HeldOutCD
+from blocksvm.validation.held_out_problems import HeldOutCD
 
 FOLDS = 5
 BITS = 16
-STEPS = 100  # of Newton's method at most
 SMALL = 1e-10  # of a gradient's length, over the rows
 
 
@@ -76,54 +76,36 @@ def calibrated(
 
 def platt(values: np.ndarray, negative: np.ndarray, positive: np.ndarray) -> dict:
     """The slope a and intercept b of P(larger label) = 1 / (1 + exp(-(a z + b))) that maximise the likelihood, each
-    class's targets a little inside of 0 and 1 (Platt 1999), by Newton's method with a line search (Lin, Lin, Weng,
-    Machine Learning 68, 2007)."""
+    class's targets a little inside of 0 and 1 (Platt 1999).  With the values divided by the largest of them the problem
+    in (a, b) is smooth, convex and well scaled, and Newton steps within a trust region solve it."""
+    from scipy.optimize import minimize
+
     n, p = float(negative.sum()), float(positive.sum())
     high, low = (p + 1.0) / (p + 2.0), 1.0 / (n + 2.0)
-    weights, wanted = negative + positive, high * positive + low * negative
+    weights, targets = negative + positive, high * positive + low * negative
+    scale = float(np.abs(values).max()) or 1.0
+    features = np.stack([values / scale, np.ones(len(values))])
 
-    def loss(a: float, b: float) -> float:
-        z = a * values + b  # -t log P - (1 - t) log(1 - P) = log(1 + e^z) - t z
-        return float(np.sum(weights * np.logaddexp(0.0, z) - wanted * z))
+    def loss(line: np.ndarray) -> tuple[float, np.ndarray]:
+        z = line @ features  # -t log P - (1 - t) log(1 - P) = log(1 + e^z) - t z
+        return float(np.sum(weights * np.logaddexp(0.0, z) - targets * z)), features @ (weights * expit(z) - targets)
 
-    a, b = 0.0, math.log((p + 1.0) / (n + 1.0))
-    best = loss(a, b)
-    for _ in range(STEPS):
-        P = 1.0 / (1.0 + np.exp(-np.clip(a * values + b, -700.0, 700.0)))
-        error, curve = weights * P - wanted, weights * P * (1.0 - P)
-        gradient = float(error @ values), float(error.sum())
-        if math.hypot(*gradient) <= SMALL * (n + p):
-            break
-        h = float(curve @ values**2) + 1e-12, float(curve @ values), float(curve.sum()) + 1e-12
-        det = h[0] * h[2] - h[1] * h[1]
-        step = -(h[2] * gradient[0] - h[1] * gradient[1]) / det, -(h[0] * gradient[1] - h[1] * gradient[0]) / det
-        slope, length = gradient[0] * step[0] + gradient[1] * step[1], 1.0
-        while length > 1e-10:
-            found = loss(a + length * step[0], b + length * step[1])
-            if found <= best + 1e-4 * length * slope:
-                break
-            length *= 0.5
-        else:
-            break
-        a, b, best = a + length * step[0], b + length * step[1], found
-    return {"kind": PLATT, "slope": a, "intercept": b}
+    def hessian(line: np.ndarray) -> np.ndarray:
+        P = expit(line @ features)
+        return (features * (weights * P * (1.0 - P))) @ features.T
+
+    begin = np.array([0.0, math.log((p + 1.0) / (n + 1.0))])
+    options = {"gtol": SMALL * (n + p), "initial_trust_radius": 10.0, "max_trust_radius": 1e6}
+    line = minimize(loss, begin, jac=True, hess=hessian, method="trust-exact", options=options).x
+    return {"kind": PLATT, "slope": float(line[0]) / scale, "intercept": float(line[1])}
 
 
 def isotonic(values: np.ndarray, negative: np.ndarray, positive: np.ndarray) -> dict:
-    """The rising function of least squares, by pooling neighbours that fall (Ayer et al., Ann. Math. Stat. 26, 1955):
-    its corners, between which probabilities are interpolated (Zadrozny, Elkan, KDD 2002)."""
-    weights, means, starts = [], [], []
-    for place, (n, p) in enumerate(zip(negative.tolist(), positive.tolist(), strict=True)):
-        weight, mean, start = n + p, p / (n + p), place
-        while means and means[-1] >= mean:
-            before = weights.pop()
-            mean = (means.pop() * before + mean * weight) / (before + weight)
-            weight += before
-            start = starts.pop()
-        weights.append(weight)
-        means.append(mean)
-        starts.append(start)
-    ends = [*[start - 1 for start in starts[1:]], len(values) - 1]
-    corners = sorted({(values[k], mean) for pair, mean in zip(zip(starts, ends, strict=True), means, strict=True)
-                      for k in pair})  # fmt: skip
-    return {"kind": ISOTONIC, "values": [float(z) for z, _ in corners], "probabilities": [m for _, m in corners]}
+    """The rising function of least squares (Ayer et al., Ann. Math. Stat. 26, 1955): its corners, between which
+    probabilities are interpolated (Zadrozny, Elkan, KDD 2002)."""
+    from scipy.optimize import isotonic_regression
+
+    weights = negative + positive
+    fitted = isotonic_regression(positive / weights, weights=weights)
+    corners = np.unique(np.concatenate([fitted.blocks[:-1], fitted.blocks[1:] - 1]))
+    return {"kind": ISOTONIC, "values": values[corners].tolist(), "probabilities": fitted.x[corners].tolist()}

@@ -15,24 +15,24 @@ from pathlib import Path
 import numpy as np
 from xxhash import xxh3_128_hexdigest
 
-from blocksvm.errors import InputError, called, said
+from blocksvm.base.errors import InputError, called, said
+from blocksvm.base.labels import label_text
+from blocksvm.base.settings import plain
 from blocksvm.kernels.margins import certificate_sums
-from blocksvm.labels import label_text
-from blocksvm.model.state import describe_checkpoint
-from blocksvm.problems import get_loss
-from blocksvm.problems.loss import REAL_NUMBERS
+from blocksvm.losses import get_loss
+from blocksvm.losses.loss import REAL_NUMBERS
+from blocksvm.model.solver_state import describe_checkpoint
 from blocksvm.problems.problem import predicted
-from blocksvm.settings import plain
 from blocksvm.solvers.dual_methods import METHOD
-from blocksvm.solvers.protocol import State
+from blocksvm.solvers.solver import State
 from blocksvm.sources.source import Source
+from blocksvm.training.checkpoint import Checkpoint
 from blocksvm.training.loop import OuterLoop
 from blocksvm.training.plan import Plan
 from blocksvm.training.run import Watch
-from blocksvm.training.saving import Checkpoint
-from blocksvm.training.settings import TrainSettings
+from blocksvm.training.train_settings import TrainSettings
 from blocksvm.validation.folds import MOST_FOLDS, Folds, codes_by_fold, folds_of, targets_of
-from blocksvm.validation.problems import HeldOutCD, HeldOutProblems
+from blocksvm.validation.held_out_problems import HeldOutCD, HeldOutProblems
 
 PATH = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 AT_ONCE = 3  # of C: fewer readings with more of them, but more work, since less of the path is begun near its end

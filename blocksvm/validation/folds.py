@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from blocksvm.errors import InputError, called
-from blocksvm.formats.text import LineLimit, TextInputs
+from blocksvm.base.errors import InputError, called
+from blocksvm.base.row_batch import shown_name
+from blocksvm.formats.text.text_source import LineLimit, TextInputs
 from blocksvm.kernels.shuffle import line_keys, row_keys
-from blocksvm.rows import shown_name
 from blocksvm.sources.source import Source
 
 MOST_FOLDS = 100

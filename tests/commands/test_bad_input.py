@@ -14,10 +14,10 @@ import h5py
 import pytest
 import zstandard
 
-from blocksvm.conversion.convert import split
+from blocksvm.commands.info import main as info
+from blocksvm.commands.split import main, parser
+from blocksvm.conversion.convert import write_store
 from blocksvm.formats import FORMATS
-from blocksvm.info import main as info
-from blocksvm.split import main, parser
 
 GOOD = b"+1 1:0.5 7:2\n-1 2:1.5\n"
 
@@ -36,7 +36,7 @@ def refused(tmp_path, run_in_process):
         assert "Traceback" not in done.err
         assert done.err.endswith("\n")
         prefix, sentence = done.last_line.split("error: ", 1)
-        assert prefix in ("blocksvm.split: ", "python -m blocksvm.split: ")
+        assert prefix in ("blocksvm split: ", "blocksvm split: ")
         assert 10 < len(sentence) < 600
         assert {path: path.read_bytes() for path in written.iterdir()} == before
         return sentence
@@ -171,7 +171,7 @@ def test_padding_between_streams_of_xz_is_no_damage(tmp_path, run_in_process):
 
 
 def test_a_file_cut_while_it_is_read_is_told(tmp_path, refused, monkeypatch):
-    from blocksvm.formats import text
+    from blocksvm.formats.text import text_source as text
 
     path = tmp_path / "rows.svm"
     path.write_bytes(GOOD * 100_000)
@@ -192,8 +192,8 @@ def test_a_file_cut_while_it_is_read_is_told(tmp_path, refused, monkeypatch):
 @pytest.mark.parametrize(("command", "bytes_of"), [("split", 60), ("predict", 10)])
 def test_a_long_line_is_refused_with_the_memory_that_suffices(tmp_path, run_in_process, command, bytes_of):
     """Whatever the command's limit: with the memory that the sentence names, the line is read."""
-    from blocksvm.predict import main as predict
-    from blocksvm.train import main as train
+    from blocksvm.commands.predict import main as predict
+    from blocksvm.commands.train import main as train
 
     rows, long = tmp_path / "rows.svm", tmp_path / "long.svm"
     rows.write_bytes(GOOD)
@@ -234,8 +234,8 @@ def test_byte_order_marks(tmp_path, refused, run_in_process):
 
 
 def test_a_store_given_as_text_is_named(tmp_path, refused, run_in_process):
-    from blocksvm.stream import main as stream
-    from blocksvm.train import main as train
+    from blocksvm.commands.stream import main as stream
+    from blocksvm.commands.train import main as train
 
     rows, store, model, other = (tmp_path / name for name in ("rows.svm", "s.h5", "m.h5", "other.h5"))
     rows.write_bytes(GOOD)
@@ -244,7 +244,7 @@ def test_a_store_given_as_text_is_named(tmp_path, refused, run_in_process):
     with h5py.File(other, "w") as file:
         file["x"] = 1
     out = refused.folder / "new.h5"
-    assert refused(store, out) == f"{store}: is a store already; train on it with python -m blocksvm.train"
+    assert refused(store, out) == f"{store}: is a store already; train on it with blocksvm train"
     for path in (model, other):
         assert refused(path, out) == f"{path}: is an HDF5 file, not text; give the text that it was made from"
     done = run_in_process(stream, store, "--learner", "pa1")
@@ -253,8 +253,8 @@ def test_a_store_given_as_text_is_named(tmp_path, refused, run_in_process):
 
 
 def test_predict_advises_only_what_it_has(tmp_path, run_in_process):
-    from blocksvm.predict import main as predict
-    from blocksvm.train import main as train
+    from blocksvm.commands.predict import main as predict
+    from blocksvm.commands.train import main as train
 
     rows, bad = tmp_path / "rows.svm", tmp_path / "bad.svm"
     rows.write_bytes(GOOD)
@@ -270,16 +270,16 @@ def test_predict_advises_only_what_it_has(tmp_path, run_in_process):
         bad.write_bytes(GOOD + line + b"\n")
         done = run_in_process(predict, tmp_path / "m.h5", bad)
         assert done.code == 2
-        assert done.last_line == f"blocksvm.predict: error: {bad}:3: {says}"
+        assert done.last_line == f"blocksvm predict: error: {bad}:3: {says}"
 
 
 def test_formats_that_are_none_are_named(tmp_path, refused):
     rows = tmp_path / "rows.svm"
     rows.write_bytes(GOOD)
     out = refused.folder / "s.h5"
-    known = ", ".join(("auto", *FORMATS, "or module:attribute"))
+    known = ", ".join(("auto", *FORMATS, "or name your own as MODULE:ATTRIBUTE"))
     assert f"--format xml: no such format; choose one of {known}" in refused(rows, out, "--format", "xml")
-    assert "--format no.such:THING: cannot be loaded" in refused(rows, out, "--format", "no.such:THING")
+    assert "--format no.such:THING: cannot be imported" in refused(rows, out, "--format", "no.such:THING")
 
 
 @pytest.mark.process
@@ -298,7 +298,7 @@ def test_a_full_disk_under_the_shuffle_is_named(tmp_path):
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
     assert done.returncode == 2, done.stderr
     assert re.fullmatch(
-        rf"blocksvm\.(split|run): error: {tmp_path}/\S+: file too large; .*\(ulimit -f\)",
+        rf"blocksvm (split|run): error: {tmp_path}/\S+: file too large; .*\(ulimit -f\)",
         done.stderr.splitlines()[-1],
     )
     assert [path.name for path in tmp_path.iterdir() if path.suffix != ".h5"] == ["rows.svm"]
@@ -354,7 +354,7 @@ def test_existing_outputs_stay(tmp_path, refused):
     rows.write_bytes(GOOD)
     bad.write_bytes(GOOD * 1000 + b"1 x\n")
     store, other = refused.folder / "s.h5", refused.folder / "new.h5"
-    split([str(rows)], store)
+    write_store([str(rows)], store)
     precious = store.read_bytes()
     exists = f"{store}: exists already; choose another name or add --overwrite"
     assert refused(rows, store) == exists
@@ -423,7 +423,7 @@ def test_info_refuses_what_is_no_file_of_ours(tmp_path, run_in_process):
     for path in (text, tmp_path, tmp_path / "none.h5"):
         done = run_in_process(info, path)
         assert (done.code, done.out) == (2, "")
-        assert done.err.startswith(f"blocksvm.info: error: {path}: ")
+        assert done.err.startswith(f"blocksvm info: error: {path}: ")
         assert done.err.count("\n") == 1
 
 
@@ -438,10 +438,10 @@ def test_the_command_itself_in_its_own_process(tmp_path):
     assert done.returncode == 2
     assert done.stdout == ""
     name = str(bad).replace("\n", " ")
-    assert done.stderr == f"blocksvm.split: error: {name}:3: '1:x': the value is not a number\n"
+    assert done.stderr == f"blocksvm split: error: {name}:3: '1:x': the value is not a number\n"
     closed = subprocess.run(
         ["sh", "-c", f"exec {sys.executable} -m blocksvm.split - {store} --quiet <&-"], capture_output=True, text=True
     )
     assert closed.returncode == 2
-    assert closed.stderr.startswith("blocksvm.split: error: standard input: is closed")
+    assert closed.stderr.startswith("blocksvm split: error: standard input: is closed")
     assert [path.name for path in tmp_path.iterdir()] == [bad.name]

@@ -9,15 +9,15 @@ import scipy.sparse
 from support.stream_cases import learned
 from support.training_cases import make_store
 
-from blocksvm import stream, structure
-from blocksvm.analysis.report import regret as regret_of
-from blocksvm.api import fit
-from blocksvm.errors import InputError
-from blocksvm.learners.joint import JointLearner
-from blocksvm.regret import main as regret_main
+from blocksvm.base.errors import InputError
+from blocksvm.commands import stream, structure
+from blocksvm.commands.regret import main as regret_main
+from blocksvm.commands.train import main as train_main
+from blocksvm.learners.engine.joint import JointLearner
 from blocksvm.structured.labelling import LabelledParts, Labelling
-from blocksvm.structured.protocol import Checked
-from blocksvm.train import main as train_main
+from blocksvm.structured.output_structure import CheckedStructure
+from blocksvm.theory.regret_report import measure_regret as regret_of
+from blocksvm.training.fit import fit
 
 FOUR = "1 2 3 4\n1 0 1 1 1\n2 1 0 1 1\n3 1 1 0 1\n4 1 1 1 0\n"
 
@@ -172,7 +172,7 @@ def _two():
 # ------------------------------------------------------------------------------------------------ decoders
 
 
-class Answering(Checked):
+class Answering(CheckedStructure):
     """Gives ``answer`` as the best output of every example."""
 
     def __init__(self, inner, answer):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 
 import numpy as np
@@ -10,9 +9,7 @@ import pytest
 import scipy.sparse
 
 import blocksvm
-from blocksvm import predict, train
-
-split = importlib.import_module("blocksvm.split")
+from blocksvm.commands import predict, split, train
 
 
 def table(n=200, scale=(1.0, 1.0, 1.0), seed=0):

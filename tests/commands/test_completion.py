@@ -11,8 +11,8 @@ import pytest
 import shtab
 from support.training_cases import run_in_process
 
-from blocksvm.__main__ import COMMANDS
-from blocksvm.completion import SHELLS, commands, main
+from blocksvm.commands import COMMANDS
+from blocksvm.commands.completion import SHELLS, commands, main
 
 
 @pytest.fixture(scope="module")

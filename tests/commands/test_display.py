@@ -22,21 +22,21 @@ from support.places import ROOT
 from support.stream_cases import text_of
 from support.training_cases import command, make_store, random_rows, run_in_process, train
 
-from blocksvm.api import fit
+from blocksvm.base.errors import InputError
 from blocksvm.cli.console import Parser
 from blocksvm.cli.display import StreamDisplay, TrainDisplay, clock, folded, megabytes
+from blocksvm.cli.display.number_texts import counted, fitted
 from blocksvm.cli.display.training import _Table, fitting
-from blocksvm.cli.display.words import counted, fitted
-from blocksvm.cv import Watching
-from blocksvm.cv import main as cv_main
-from blocksvm.cv import shown as table_of_cv
-from blocksvm.errors import InputError
-from blocksvm.info import main as info_main
-from blocksvm.predict import main as predict_main
-from blocksvm.regret import main as regret_main
+from blocksvm.commands.cv import CvProgress
+from blocksvm.commands.cv import main as cv_main
+from blocksvm.commands.cv import shown as table_of_cv
+from blocksvm.commands.info import main as info_main
+from blocksvm.commands.predict import main as predict_main
+from blocksvm.commands.regret import main as regret_main
+from blocksvm.commands.stream import main as stream_main
+from blocksvm.commands.train import main as train_main
 from blocksvm.sources.matrix import Matrix
-from blocksvm.stream import main as stream_main
-from blocksvm.train import main as train_main
+from blocksvm.training.fit import fit
 
 START = {
     "event": "start", "tol": 1e-3, "max_seconds": None, "max_outer": 1000, "memory_plan": {"weights": 10**6},
@@ -209,7 +209,7 @@ def store(tmp_path_factory):
 def test_the_time_left_of_cross_validation():
     line, now = SimpleNamespace(shown=[]), [100.0]
     line.show = line.shown.append
-    watching = Watching(line)
+    watching = CvProgress(line)
     watching.now = lambda: now[0]
     step = {"event": "outer", "outer": 3, "rel_gap": None, "gap_estimate": 1e-300, "classes_done": 2}
     watching.show({"event": "part", "path": [0.1], "of": 4, "done": 1})  # a run that goes on
@@ -307,7 +307,7 @@ def test_closed_standard_streams_are_no_fault(store, tmp_path, closed):
 
 
 def fit_of(path):
-    from blocksvm.model.files import load_model
+    from blocksvm.model.model_file import load_model
 
     return np.isfinite(load_model(path).weights).all()
 

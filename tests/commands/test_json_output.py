@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from importlib import import_module
 
 import numpy as np
 import pytest
+
+from blocksvm.commands import module_of
 
 COMMANDS = {
     "train": "{0}/s.h5 {0}/new.h5 --overwrite",
@@ -31,13 +32,13 @@ def folder(tmp_path, run_in_process):
     for words in ("split s.svm s.h5", "train s.h5 m.h5", "structure train s.txt chunks.h5 --task chunks --learner pa1"):
         name, *arguments = words.split()
         files = [str(here / word) if "." in word else word for word in arguments]
-        assert run_in_process(import_module(f"blocksvm.{name}").main, *files, "--quiet").code == 0
+        assert run_in_process(module_of(name).main, *files, "--quiet").code == 0
     return here
 
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_figures_go_to_standard_output_or_a_file(name, folder, tmp_path, run_in_process):
-    main, arguments = import_module(f"blocksvm.{name}").main, COMMANDS[name].format(folder).split()
+    main, arguments = module_of(name).main, COMMANDS[name].format(folder).split()
     printed = run_in_process(main, *arguments, "--quiet", "--json")
     assert printed.code == 0, printed.err
     figures = json.loads(printed.out)  # one object, and nothing beside it

@@ -10,10 +10,10 @@ import pytest
 from support.stream_cases import text_of
 from support.training_cases import make_store, random_rows, run_in_process
 
-from blocksvm.log import JsonLines
-from blocksvm.model.files import load_model
-from blocksvm.stream import main as stream
-from blocksvm.train import main as train
+from blocksvm.base.json_lines import JsonLines
+from blocksvm.commands.stream import main as stream
+from blocksvm.commands.train import main as train
+from blocksvm.model.model_file import load_model
 
 
 class FullDisk:

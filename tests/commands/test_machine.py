@@ -11,7 +11,7 @@ import pytest
 from support.places import ROOT
 from support.training_cases import command
 
-from blocksvm import memory
+from blocksvm.base import memory
 from blocksvm.cli import console
 
 

@@ -14,12 +14,12 @@ from support.places import ROOT
 from support.stream_cases import text_of
 from support.training_cases import command, make_store, random_rows
 
-from blocksvm.api import fit
-from blocksvm.conversion.convert import split
+from blocksvm.conversion.convert import write_store
 from blocksvm.sources.matrix import Matrix
-from blocksvm.sources.store.creation import create_hdf5
-from blocksvm.sources.store.schema import ROW
-from blocksvm.sources.store.writer import StoreWriter
+from blocksvm.store.creation import create_hdf5
+from blocksvm.store.schema import ROW
+from blocksvm.store.writer import StoreWriter
+from blocksvm.training.fit import fit
 
 BESIDES = 300_000_000  # interpreter, libraries, loaded kernels
 ROWS_OF_A_PIECE, PIECES, A_ROW, FEATURES = 10_000, 40, 50, 200_000
@@ -104,7 +104,7 @@ def test_the_peak_stays_within_the_budget(large_store, tmp_path, solver):
 def test_the_command_names_the_need_and_reads_nothing(large_store, tmp_path):
     done = command(large_store, tmp_path / "m.h5", "--memory", "1MB", "--log", tmp_path / "trace.jsonl", "--quiet")
     assert done.returncode == 2
-    assert done.stderr.startswith("blocksvm.train: error: --memory 1MB is too small: ")
+    assert done.stderr.startswith("blocksvm train: error: --memory 1MB is too small: ")
     assert "weights 1.6MB, alpha 4.0MB" in done.stderr
     assert len(done.stderr.splitlines()) == 1
     assert os.listdir(tmp_path) == []
@@ -137,7 +137,7 @@ def test_predicting_a_thousand_classes_stays_within_the_budget(many_classes, tmp
     assert found["text"] == found["store"]
     few = tmp_path / "few.svm"
     few.write_text("".join(text.read_text().splitlines(keepends=True)[:3_000]))
-    split([str(few)], tmp_path / "few.h5")
+    write_store([str(few)], tmp_path / "few.h5")
     for name, given in (("a", few), ("b", tmp_path / "few.h5")):
         peak, _ = peak_of(model, given, tmp_path / name, "--scores", "--memory", "40MB", module="predict")
         assert peak <= 40_000_000 + BESIDES
@@ -167,9 +167,9 @@ def test_the_prior_of_a_stream_is_counted(tmp_path):
     code = (
         "import resource, sys\n"
         "from pathlib import Path\n"
-        "from blocksvm.streaming.stream import Stream, StreamSettings\n"
-        "from blocksvm.model.files import describe_model\n"
-        "import blocksvm.conversion.ids\n"
+        "from blocksvm.streaming.stream_pass import Stream, StreamSettings\n"
+        "from blocksvm.model.model_file import describe_model\n"
+        "import blocksvm.conversion.feature_ids\n"
         "peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024\n"
         "before = peak()\n"
         f"stream = Stream(StreamSettings('pa', bits={bits}, memory=400_000_000), prior=Path(sys.argv[1]))\n"

@@ -8,16 +8,16 @@ import shutil
 import pytest
 from support.training_cases import make_store, random_rows
 
-from blocksvm import inputs
-from blocksvm.cv import main as cv
-from blocksvm.errors import InputError
-from blocksvm.export import main as export
-from blocksvm.info import main as info
-from blocksvm.inputs import one_run, open_input
-from blocksvm.predict import main as predict
-from blocksvm.split import main as split
-from blocksvm.stream import main as stream
-from blocksvm.train import main as train
+from blocksvm.base import inputs
+from blocksvm.base.errors import InputError
+from blocksvm.base.inputs import one_run, open_input
+from blocksvm.commands.cv import main as cv
+from blocksvm.commands.export import main as export
+from blocksvm.commands.info import main as info
+from blocksvm.commands.predict import main as predict
+from blocksvm.commands.split import main as split
+from blocksvm.commands.stream import main as stream
+from blocksvm.commands.train import main as train
 
 SENTENCE = "was replaced or changed while this run was reading it; run it again"
 
@@ -97,7 +97,7 @@ def test_a_file_that_is_replaced_is_never_read_as_a_mix(tmp_path, folder, run_in
     places["out"].unlink(missing_ok=True)
     new = tmp_path / "new"
     shutil.copy(folder / ("a.h5" if replaced == "other" else f"b.{kinds[replaced]}"), new)
-    run = inputs.Run(met=Replacing(places[replaced], new))
+    run = inputs.InputsOfRun(met=Replacing(places[replaced], new))
     token = inputs._run.set(run)
     try:
         done = run_in_process(main, *whole, "--quiet")

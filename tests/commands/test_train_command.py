@@ -1,4 +1,4 @@
-"""python -m blocksvm.train as a user meets it: files in and out, one line for each thing that is wrong."""
+"""blocksvm train as a user meets it: files in and out, one line for each thing that is wrong."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from support.training_cases import command, make_store, random_rows, run_in_process, svmlight, train
 
-from blocksvm.errors import InputError
-from blocksvm.model.files import load_model
-from blocksvm.predict import main as predict_main
-from blocksvm.problems.settings import PROBLEM_SETTINGS
-from blocksvm.train import main as train_main
+from blocksvm.base.errors import InputError
+from blocksvm.commands.predict import main as predict_main
+from blocksvm.commands.train import main as train_main
+from blocksvm.model.model_file import load_model
+from blocksvm.problems.problem_settings import PROBLEM_SETTINGS
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +50,7 @@ def test_the_real_command_trains_what_the_trainer_trains(store, tmp_path):
     assert re.search(r"converged after \d+ outer iterations, .*certified relative gap", done.stdout)
     assert f"{certificate.primal:.10g}" in done.stdout
     # what the next command is, what memory is taken
-    assert "next: python -m blocksvm.predict" in done.stderr
+    assert "next: blocksvm predict" in done.stderr
     assert re.search(r"memory \d+ kB of 1[.,0]* [MG]B: ", done.stderr)
     events = [json.loads(line) for line in log.read_text().splitlines()]
     assert events[-1]["status"] == "converged"
@@ -108,7 +108,7 @@ def test_wrong_arguments_are_one_line_and_exit_2(store, tmp_path, run, options, 
     code, out, err = run(store, tmp_path / "model.h5", "--quiet", "--log", tmp_path / "t.jsonl", *options)
     assert (code, out) == (2, "")
     assert len(err.splitlines()) == 1
-    assert "blocksvm.train: error: " in err
+    assert "blocksvm train: error: " in err
     assert expected in err
     assert not (tmp_path / "model.h5").exists()
 
@@ -146,7 +146,7 @@ def test_stores_that_are_none_are_refused(store, tmp_path, run):
     assert run(store, model, "--max-outer", "1", "--quiet")[0] == 0
     for given, expected in (
         (tmp_path / "missing.h5", "no such file; expected a blocksvm store"),
-        (tmp_path / "text", "is not a blocksvm store (not an HDF5 file); make one with python -m blocksvm.split"),
+        (tmp_path / "text", "is not a blocksvm store (not an HDF5 file); make one with blocksvm split"),
         (model, "is a model, but a store is wanted here"),
         (tmp_path, "is a folder"),
     ):

@@ -10,10 +10,10 @@ import pytest
 from support.training_cases import make_store, random_rows, train
 
 import blocksvm
-from blocksvm.errors import InputError
-from blocksvm.labels import Coding, Labels, label_text
+from blocksvm.base.errors import InputError
+from blocksvm.base.labels import Coding, Labels, label_text
 from blocksvm.sources.matrix import Matrix
-from blocksvm.sources.store.reader import Store
+from blocksvm.store.reader import Store
 
 
 def whole(source):
@@ -161,7 +161,7 @@ def test_readers_share_nothing_but_the_file(store):
 
 def test_two_consumers_of_one_store_do_not_disturb_each_other(store, monkeypatch):
     """While one thread is between checksum and decoding, another one reads: its bytes must go elsewhere."""
-    from blocksvm.sources.store import codec
+    from blocksvm.store import codec
 
     with Store(store) as source:
         expected = whole(source)
@@ -188,7 +188,7 @@ def test_two_consumers_of_one_store_do_not_disturb_each_other(store, monkeypatch
 
 def test_a_store_may_be_its_own_held_out_rows(store, monkeypatch):
     """Prefetching and held-out scoring at the same time: no decoder is used by two threads."""
-    from blocksvm.sources.store.decoder import Decoder
+    from blocksvm.store.decoder import Decoder
 
     users: dict[int, set] = {}
     decode = Decoder.decode

@@ -28,7 +28,7 @@ from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 from support.training_cases import make_store, random_rows
 
 from blocksvm import estimators
-from blocksvm.errors import InputError
+from blocksvm.base.errors import InputError
 from blocksvm.estimators import (
     FobosClassifier,
     KernelSVC,
@@ -37,10 +37,10 @@ from blocksvm.estimators import (
     LogisticClassifier,
     PassiveAggressiveClassifier,
     PassiveAggressiveRegressor,
-    base,
     certified,
+    estimator,
 )
-from blocksvm.estimators import rows as of_rows
+from blocksvm.estimators import fit_rows as of_rows
 from blocksvm.learners import LEARNERS, get_learner
 from blocksvm.sources.frequency import by_frequency
 from blocksvm.sources.matrix import Matrix
@@ -176,7 +176,7 @@ def many():
 
 def test_float32_rows_are_not_copied(many, monkeypatch):
     rows, y = many
-    monkeypatch.setattr("blocksvm.estimators.rows.PIECE", 1 << 14)
+    monkeypatch.setattr("blocksvm.estimators.fit_rows.PIECE", 1 << 14)
     own = LinearSVC(tol=0.5, working_set="none").fit(rows, y)  # whatever is loaded once
     own.decision_function(rows)
     tracemalloc.start()
@@ -450,9 +450,11 @@ def test_columns_numbered_by_frequency_are_the_same_problem(made, labels, monkey
     wide = wide.tocsr()
     before = [wide.data.copy(), wide.indices.copy(), wide.indptr.copy()]
     plain = made(tol=1e-9).fit(wide, labels)
-    monkeypatch.setattr(base, "WIDE", 5)
+    monkeypatch.setattr(estimator, "WIDE", 5)
     asked = []
-    monkeypatch.setattr(base, "Matrix", lambda *a, **k: asked.append(k["numbered_by_frequency"]) or Matrix(*a, **k))
+    monkeypatch.setattr(
+        estimator, "Matrix", lambda *a, **k: asked.append(k["numbered_by_frequency"]) or Matrix(*a, **k)
+    )
     own = made(tol=1e-9, warm_start=True).fit(wide, labels)
     assert asked == [True]
     for array, old in zip((wide.data, wide.indices, wide.indptr), before, strict=True):
@@ -508,7 +510,7 @@ def test_a_line_a_reading(capsys):
 
 @pytest.mark.process
 def test_scikit_learn_is_imported_by_estimators_alone():
-    code = "import sys, blocksvm, blocksvm.api, blocksvm.train\nsys.exit('sklearn' in sys.modules)"
+    code = "import sys, blocksvm, blocksvm.training.fit, blocksvm.train\nsys.exit('sklearn' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
     code = "import sys\nsys.modules['sklearn'] = None\nimport blocksvm.estimators"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)

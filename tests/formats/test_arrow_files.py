@@ -12,14 +12,15 @@ from support.places import ROOT
 from support.stored_rows import in_source_order
 from support.training_cases import run_in_process
 
-from blocksvm.conversion.convert import SplitSettings, split
-from blocksvm.errors import InputError
-from blocksvm.formats import arrow_files, files
-from blocksvm.model.files import load_model
-from blocksvm.predict import main as predict
-from blocksvm.sources.store.reader import open_store
-from blocksvm.split import main as split_command
-from blocksvm.train import main as train
+from blocksvm.base.errors import InputError
+from blocksvm.commands.predict import main as predict
+from blocksvm.commands.split import main as split_command
+from blocksvm.commands.train import main as train
+from blocksvm.conversion.convert import SplitSettings, write_store
+from blocksvm.formats import file_reader
+from blocksvm.formats.tables import arrow_files
+from blocksvm.model.model_file import load_model
+from blocksvm.store.reader import open_store
 
 pa = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")
@@ -67,12 +68,14 @@ def test_features_are_those_of_the_csv(ending, tmp_path, monkeypatch):
     found = {}
     for name in (f"t.{ending}", "t.csv"):
         options = {"categorical": "zip,auto", "ignore": "na*"}
-        split([str(tmp_path / name)], tmp_path / "s.h5", SplitSettings(options=options, overwrite=True))
+        write_store([str(tmp_path / name)], tmp_path / "s.h5", SplitSettings(options=options, overwrite=True))
         found[name] = rows_of(tmp_path / "s.h5"), in_source_order(tmp_path / "s.h5")
     assert found[f"t.{ending}"] == found["t.csv"]  # names, ids and values
-    monkeypatch.setattr("blocksvm.formats.arrow_files.CELL_COST", 100_000)  # a few rows a piece
+    monkeypatch.setattr("blocksvm.formats.tables.arrow_files.CELL_COST", 100_000)  # a few rows a piece
     before = found["t.csv"]
-    split([str(tmp_path / f"t.{ending}")], tmp_path / "s.h5", SplitSettings(options=options, overwrite=True, jobs=3))
+    write_store(
+        [str(tmp_path / f"t.{ending}")], tmp_path / "s.h5", SplitSettings(options=options, overwrite=True, jobs=3)
+    )
     assert (rows_of(tmp_path / "s.h5"), in_source_order(tmp_path / "s.h5")) == before
 
 
@@ -91,7 +94,7 @@ def test_lists_and_maps(ending, tmp_path):
     )
     for sliced in (table, pa.concat_tables([table, table]).slice(4)):
         write(tmp_path / f"t.{ending}", sliced)
-        split([str(tmp_path / f"t.{ending}")], tmp_path / "s.h5", SplitSettings(overwrite=True))
+        write_store([str(tmp_path / f"t.{ending}")], tmp_path / "s.h5", SplitSettings(overwrite=True))
         rows = [row for _, row in rows_of(tmp_path / "s.h5")]
         assert rows == [
             {"tags=a": 1.0, "tags=b": 1.0, "ids=1": 1.0, "v[0]": 1.5, "f[0]": 1.0, "f[1]": 2.0, "m=k": 2.0},
@@ -123,7 +126,7 @@ def test_from_a_table_to_predictions(tmp_path, capsys):
 
 def refused(path, sentence, **options):
     with pytest.raises(InputError) as raised:
-        split([str(path)], path.parent / "s.h5", SplitSettings(options=options))
+        write_store([str(path)], path.parent / "s.h5", SplitSettings(options=options))
     assert sentence in str(raised.value)
     assert os.listdir(path.parent) == [path.name]
 
@@ -136,21 +139,21 @@ def test_wrong_tables(tmp_path):
     write(path, pa.table({"label": [1.0] * 50, "x": [1.0] * 41 + [np.inf] * 9}))
     refused(path, "the value of x is not a finite number")
     with pytest.raises(InputError, match=rf"{path}:42: "):
-        split([str(path)], tmp_path / "s.h5")
+        write_store([str(path)], tmp_path / "s.h5")
     write(path, pa.table({"label": [1.0, 2.0], "x": [1.0, 1e200]}))
     with pytest.raises(InputError, match=rf"{path}:2: the squares of the row's values add up to more than float64"):
-        split([str(path)], tmp_path / "s.h5", SplitSettings(dtype="float64"))
+        write_store([str(path)], tmp_path / "s.h5", SplitSettings(dtype="float64"))
     write(path, pa.table({"label": [1.0], "when": pa.array([0], pa.timestamp("ms"))}))
     refused(path, "the column when of the type timestamp[ms] makes no features; leave it out by ignore=when")
     write(path, pa.table({"label": [1.0], "tags": [["a", "b", "a"]]}))
     refused(path, f"{path}:1: tags=a occurs twice in the row; mend it, or add them up with duplicates=sum")
-    split([str(path)], tmp_path / "s.h5", SplitSettings(sum_duplicates=True))
+    write_store([str(path)], tmp_path / "s.h5", SplitSettings(sum_duplicates=True))
     assert rows_of(tmp_path / "s.h5") == [(1.0, {"tags=a": 2.0, "tags=b": 1.0})]
     (tmp_path / "s.h5").unlink()
     raw = path.read_bytes()
     path.write_bytes(raw[: len(raw) // 2])
     refused(path, "get it again")
-    assert files.magic_of(str(path)) == "parquet"
+    assert file_reader.magic_of(str(path)) == "parquet"
 
 
 def test_pages_that_are_open_at_once_must_fit_in_the_memory(tmp_path, monkeypatch):
@@ -162,13 +165,13 @@ def test_pages_that_are_open_at_once_must_fit_in_the_memory(tmp_path, monkeypatc
         pa.table({"label": [1.0, 2.0] * 500} | {f"x{j}": rng.normal(size=1000) for j in range(60)}),
         1000,
     )
-    split([str(path)], tmp_path / "s.h5", SplitSettings(memory=20_000_000))
+    write_store([str(path)], tmp_path / "s.h5", SplitSettings(memory=20_000_000))
     monkeypatch.setattr(arrow_files, "SPARED", 100_000)
     monkeypatch.setattr(arrow_files, "PAGES_SHARE", 100)
     with pytest.raises(
         InputError, match=r"the pages of the 61 columns of row group 0 take \d+ MB at once; give memory="
     ):
-        split([str(path)], tmp_path / "t.h5", SplitSettings(memory=20_000_000))
+        write_store([str(path)], tmp_path / "t.h5", SplitSettings(memory=20_000_000))
 
 
 def write_packed(path, columns: dict, **options):
@@ -216,7 +219,7 @@ def write_bombs(folder) -> dict:
 SPLIT = """import sys
 import pyarrow
 from blocksvm.conversion.convert import SplitSettings, split
-from blocksvm.errors import InputError
+from blocksvm.base.errors import InputError
 for name in sys.argv[2:]:
     try:
         split([name], sys.argv[1], SplitSettings(memory=60_000_000, overwrite=True))

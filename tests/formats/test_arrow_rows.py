@@ -15,16 +15,16 @@ from hypothesis import strategies as st  # noqa: E402
 from reference import closed_columns  # noqa: E402
 from reference_formats import mix  # noqa: E402
 
-from blocksvm.errors import InputError  # noqa: E402
-from blocksvm.formats import arrow_files, table_rows  # noqa: E402
-from blocksvm.formats.arrow_columns import POINTER  # noqa: E402
-from blocksvm.formats.files import FileInputs  # noqa: E402
+from blocksvm.base.errors import InputError  # noqa: E402
+from blocksvm.formats.file_reader import FileInputs  # noqa: E402
+from blocksvm.formats.format import Reading  # noqa: E402
 from blocksvm.formats.hashing import reader_of  # noqa: E402
-from blocksvm.formats.protocol import Reading  # noqa: E402
 from blocksvm.formats.recipe import Recipe  # noqa: E402
+from blocksvm.formats.tables import arrow_files, table_rows  # noqa: E402
+from blocksvm.formats.tables.arrow_columns import POINTER  # noqa: E402
 from blocksvm.kernels.foreign_memory import where_columns_lie  # noqa: E402
 from blocksvm.kernels.table_columns import MOST_ALIKE, fill_rows, order_ids  # noqa: E402
-from blocksvm.kernels.table_rows import SOUND, Columns, close_columns, read_column  # noqa: E402
+from blocksvm.kernels.table_row_loops import SOUND, ColumnArrays, close_columns, read_column  # noqa: E402
 
 WORDS = ["a", "b", "grün", "", "a longer word than eight bytes", "c0", "x"]
 OPTIONS = {"label": "label", "categorical": "auto", "ignore": None}
@@ -390,7 +390,7 @@ def test_rows_closed_in_one_sweep(m, c, n, l2, single):
         ids, values = np.empty(total, np.int32), np.empty(total)
         firsts, lasts = np.empty(size, np.int64), np.empty(size, np.int64)
         status, found = close_columns(
-            where, Columns(features, np.arange(c) * 6, np.full(c, 6), lookup.ravel(), pairs, owners), width, final,
+            where, ColumnArrays(features, np.arange(c) * 6, np.full(c, 6), lookup.ravel(), pairs, owners), width, final,
             np.empty(0, bool), *names, l2, single, indptr, ids, values, firsts, lasts,
         )  # fmt: skip
         assert status == SOUND and found == largest

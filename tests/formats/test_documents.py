@@ -12,20 +12,20 @@ from support.stored_rows import in_source_order
 from support.stream_cases import learned
 from support.training_cases import run_in_process
 
-from blocksvm.conversion.convert import SplitSettings, split
-from blocksvm.errors import InputError
-from blocksvm.formats.documents import DOCUMENTS, LAST_LETTER, characters
+from blocksvm.base.errors import InputError
+from blocksvm.commands.predict import main as predict
+from blocksvm.commands.split import main as split_command
+from blocksvm.commands.stream import main as stream
+from blocksvm.commands.train import main as train
+from blocksvm.conversion.convert import SplitSettings, write_store
+from blocksvm.formats.format import Reading
 from blocksvm.formats.hashing import reader_of
-from blocksvm.formats.protocol import Reading
 from blocksvm.formats.recipe import Recipe
-from blocksvm.formats.text import TextInputs, TextPiece, TextSource
+from blocksvm.formats.text.documents import DOCUMENTS, LAST_LETTER, characters
+from blocksvm.formats.text.text_source import TextInputs, TextPiece, TextSource
 from blocksvm.kernels.ngrams import LETTER
-from blocksvm.model.files import load_model
-from blocksvm.predict import main as predict
-from blocksvm.sources.store.reader import open_store
-from blocksvm.split import main as split_command
-from blocksvm.stream import main as stream
-from blocksvm.train import main as train
+from blocksvm.model.model_file import load_model
+from blocksvm.store.reader import open_store
 
 ALL = "word:1-3,char:2-4,char_wb:1-5"
 # letters of one to four bytes in either case, with lower cases of other lengths, marks, blanks of all kinds
@@ -203,7 +203,7 @@ def test_from_text_to_predictions(corpus, tmp_path, capsys):
 
 
 def test_names_are_in_the_store(corpus, tmp_path):
-    split([str(corpus)], tmp_path / "s.h5", SplitSettings(format="documents", options={"ngrams": "word:1-2"}))
+    write_store([str(corpus)], tmp_path / "s.h5", SplitSettings(format="documents", options={"ngrams": "word:1-2"}))
     with open_store(tmp_path / "s.h5") as store:
         names = store.feature_names(0, store.n_features)
     documents = [line.partition("\t")[2] for line in corpus.read_text().splitlines()]
@@ -216,7 +216,9 @@ def test_a_store_is_the_same_for_any_memory_and_jobs(corpus, tmp_path, monkeypat
     for k, (jobs, memory, piece) in enumerate(((1, 1 << 30, 1 << 20), (3, 64_000_000, 2_000), (2, 1 << 29, 300))):
         monkeypatch.setattr(TextInputs, "pieces", lambda text, n_bytes, *more, p=piece: pieces(text, p, *more))
         own = {"options": {"ngrams": ALL}, "bits": 12, "normalize": "l2"}
-        split([str(corpus)], tmp_path / f"{k}.h5", SplitSettings(format="documents", jobs=jobs, memory=memory, **own))
+        write_store(
+            [str(corpus)], tmp_path / f"{k}.h5", SplitSettings(format="documents", jobs=jobs, memory=memory, **own)
+        )
         with open_store(tmp_path / f"{k}.h5") as store:
             found.append(store.meta["fingerprint"])
     assert len(set(found)) == 1
@@ -243,7 +245,7 @@ def test_streams(corpus, tmp_path, capsys):
     found, reports = learned(path, "pa1", format="documents", skip_bad=True)
     assert (found.targets.skipped, reports[-1].rows) == (1, 301)
     code, _, err = run_in_process(capsys, stream, path, "--format", "vw", "--ngrams", "char:3")
-    assert code == 2 and "--ngrams: the format vw has no use for it" in err
+    assert code == 2 and "--ngrams: the format vw does not accept it" in err
 
 
 def test_hashed_documents_have_their_counts():
@@ -255,5 +257,5 @@ def test_hashed_documents_have_their_counts():
 
 def test_settings_of_another_format(tmp_path):
     (tmp_path / "rows.svm").write_text("1 1:1\n")
-    with pytest.raises(InputError, match="ngrams: the format svmlight has no use for it"):
-        split([str(tmp_path / "rows.svm")], tmp_path / "s.h5", SplitSettings(options={"ngrams": "word:1"}))
+    with pytest.raises(InputError, match="ngrams: the format svmlight does not accept it"):
+        write_store([str(tmp_path / "rows.svm")], tmp_path / "s.h5", SplitSettings(options={"ngrams": "word:1"}))

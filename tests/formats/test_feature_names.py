@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 from support.training_cases import run_in_process
 
-from blocksvm import api
-from blocksvm.conversion.convert import SplitSettings, split
-from blocksvm.info import main as info
-from blocksvm.model.files import load_model
-from blocksvm.model.names import strongest
-from blocksvm.sources.store.arrays import PIECE
-from blocksvm.sources.store.reader import open_store
-from blocksvm.train import main as train
+from blocksvm.commands.info import main as info
+from blocksvm.commands.train import main as train
+from blocksvm.conversion.convert import SplitSettings, write_store
+from blocksvm.model.feature_names import strongest
+from blocksvm.model.model_file import load_model
+from blocksvm.store.arrays import PIECE
+from blocksvm.store.reader import open_store
+from blocksvm.training import fit
 
 
 @pytest.fixture(scope="module")
@@ -30,9 +30,9 @@ def folder(tmp_path_factory):
             k = random.integers(len(words))
             lines.append(f"{words[k]},c{(k + (random.random() < 0.1)) % len(words)},{random.integers(9)},{k}\n")
         (folder / f"{name}.csv").write_text("".join(lines))
-        split([str(folder / f"{name}.csv")], folder / f"{name}.h5", SplitSettings(options={"ignore": "x"}))
+        write_store([str(folder / f"{name}.csv")], folder / f"{name}.h5", SplitSettings(options={"ignore": "x"}))
         with open_store(folder / f"{name}.h5") as store:
-            fitted = api.fit(store, tol=1e-3)
+            fitted = fit.fit(store, tol=1e-3)
         fitted.save(folder / f"{name}.model.h5")  # the store is closed
     return folder
 
@@ -79,7 +79,7 @@ def test_features_without_names(tmp_path, capsys):
     lines = [f"{1 if i % 2 else -1} {i % 2 + 1}:1 {d - i % 3}:{0.1 * (i % 3)}\n" for i in range(30)]
     lines.append("1 " + " ".join(f"{j}:1e-3" for j in range(3, d + 1)) + "\n")
     (tmp_path / "rows.svm").write_text("".join(lines))
-    split([str(tmp_path / "rows.svm")], tmp_path / "s.h5")
+    write_store([str(tmp_path / "rows.svm")], tmp_path / "s.h5")
     code, _, err = run_in_process(capsys, train, tmp_path / "s.h5", tmp_path / "m.h5", "--bias", "1")
     assert code == 0, err
     model = load_model(tmp_path / "m.h5")
@@ -93,7 +93,7 @@ def test_names_of_a_model_that_knows_more_features(folder, tmp_path, capsys):
     """A prior's features beyond the store's have no names, all others keep theirs."""
     first = (folder / "two.csv").read_text().splitlines()
     (tmp_path / "other.csv").write_text("\n".join([first[0].replace("größe", "weight"), *first[1:]]))
-    split([str(tmp_path / "other.csv")], tmp_path / "o.h5", SplitSettings(options={"ignore": "x"}))
+    write_store([str(tmp_path / "other.csv")], tmp_path / "o.h5", SplitSettings(options={"ignore": "x"}))
     arguments = (tmp_path / "o.h5", tmp_path / "p.h5", "--prior", folder / "two.model.h5")
     code, _, err = run_in_process(capsys, train, *arguments)
     assert code == 0, err

@@ -12,13 +12,13 @@ from support.places import TESTS
 from support.stream_cases import learned
 from support.training_cases import run_in_process
 
-from blocksvm.errors import InputError
+from blocksvm.base.errors import InputError
+from blocksvm.commands.predict import main as predict
+from blocksvm.commands.split import main as split
+from blocksvm.commands.stream import main as stream
+from blocksvm.commands.train import main as train
 from blocksvm.formats.recipe import Recipe
-from blocksvm.model.files import load_model
-from blocksvm.predict import main as predict
-from blocksvm.split import main as split
-from blocksvm.stream import main as stream
-from blocksvm.train import main as train
+from blocksvm.model.model_file import load_model
 
 NAME = "support.outside_format:WORDS"
 

@@ -11,15 +11,15 @@ from support.stored_rows import in_source_order
 from support.stream_cases import learned, weights_by_id
 from support.training_cases import run_in_process, train
 
-from blocksvm.conversion.convert import SplitSettings, split
-from blocksvm.errors import InputError
-from blocksvm.kernels import table
-from blocksvm.kernels.table import hash_ids
-from blocksvm.model.files import load_model
-from blocksvm.predict import main as predict
-from blocksvm.split import main as split_command
-from blocksvm.streaming.saving import save_stream
-from blocksvm.train import main as train_command
+from blocksvm.base.errors import InputError
+from blocksvm.commands.predict import main as predict
+from blocksvm.commands.split import main as split_command
+from blocksvm.commands.train import main as train_command
+from blocksvm.conversion.convert import SplitSettings, write_store
+from blocksvm.kernels import hash_table
+from blocksvm.kernels.hash_table import hash_ids
+from blocksvm.model.model_file import load_model
+from blocksvm.streaming.stream_saving import save_stream
 
 BITS = 8
 
@@ -92,10 +92,10 @@ def test_entries_of_a_row_that_meet_are_added_up_whatever_rows_came_before(monke
     ids = np.array([i for own, _ in rows for i in own])
     values = np.array([v for _, own in rows for v in own])
     places = np.empty(len(ids), np.int32)
-    hashing = table.hash_rows
+    hashing = hash_table.hash_rows
     if most_counted is not None:
-        monkeypatch.setattr(table, "MOST_COUNTED", most_counted)
-        hashing = table.hash_rows.py_func
+        monkeypatch.setattr(hash_table, "MOST_COUNTED", most_counted)
+        hashing = hash_table.hash_rows.py_func
     with np.errstate(over="ignore"):  # a hash is a product modulo 2^64
         done, _ = hashing(indptr, ids, values, BITS, False, False, places)
     assert done == len(rows)
@@ -115,7 +115,7 @@ def test_a_place_that_went_with_a_sum_of_zero_comes_again():
     (a, b, *_), (c, *_), (d, *_) = (of_place[place] for place in (7, 9, 11))
     indptr, ids = np.array([0, 3, 5]), np.array([a, c, b, c, d])
     values, places = np.array([1.0, 2.0, -1.0, 5.0, 6.0]), np.empty(5, np.int32)
-    assert table.hash_rows(indptr, ids, values, BITS, False, False, places)[0] == 2
+    assert hash_table.hash_rows(indptr, ids, values, BITS, False, False, places)[0] == 2
     assert indptr.tolist() == [0, 1, 3]
     assert (places[:3].tolist(), values[:3].tolist()) == ([9, 9, 11], [2.0, 5.0, 6.0])
 
@@ -126,7 +126,7 @@ def test_rows_of_few_places_and_many_sums_of_zero(seed):
     rows = [(rng.choice(3_000, 60, replace=False).tolist(), rng.choice([-1.0, 1.0], 60).tolist()) for _ in range(60)]
     indptr, ids = np.arange(0, 60 * 60 + 1, 60), np.array([i for own, _ in rows for i in own])
     values, places = np.array([v for _, own in rows for v in own]), np.empty(60 * 60, np.int32)
-    assert table.hash_rows(indptr, ids, values, BITS, False, False, places)[0] == 60
+    assert hash_table.hash_rows(indptr, ids, values, BITS, False, False, places)[0] == 60
     found = [
         dict(zip(places[start:stop].tolist(), values[start:stop].tolist(), strict=True))
         for start, stop in itertools.pairwise(indptr)
@@ -149,7 +149,7 @@ def test_learners_on_hashed_rows_are_the_dense_rules_on_them(rows, text, tmp_pat
 
 
 def test_rows_of_norm_one_have_norm_one_after_hashing(text, tmp_path):
-    meta = split([str(text)], tmp_path / "s.h5", SplitSettings(bits=BITS, normalize="l2", dtype="float64"))
+    meta = write_store([str(text)], tmp_path / "s.h5", SplitSettings(bits=BITS, normalize="l2", dtype="float64"))
     assert meta["recipe"] == {
         "format": "svmlight", "duplicates": "error", "bits": BITS, "normalize": "l2", "dtype": "float64"
     }  # fmt: skip
@@ -158,7 +158,7 @@ def test_rows_of_norm_one_have_norm_one_after_hashing(text, tmp_path):
 
 
 def test_a_hashed_store_has_the_hashed_rows(rows, text, tmp_path):
-    split([str(text)], tmp_path / "s.h5", SplitSettings(bits=BITS))
+    write_store([str(text)], tmp_path / "s.h5", SplitSettings(bits=BITS))
     X = hashed_rows(rows)
     for x, (label, _), (stored, ids, values) in zip(X, rows, in_source_order(tmp_path / "s.h5"), strict=True):
         assert stored == label
@@ -171,7 +171,7 @@ def test_sums_that_cancel_leave_no_entry(tmp_path):
     other = next(i for i in range(10**6) if place_of(i) != place_of(0))
     text = tmp_path / "rows.svm"
     text.write_text(f"1 0:1.5 {first}:-1.5\n-1 {other}:2 {first}:1\n1 {other}:3\n")
-    split([str(text)], tmp_path / "s.h5", SplitSettings(bits=BITS))
+    write_store([str(text)], tmp_path / "s.h5", SplitSettings(bits=BITS))
     stored = [dict(zip(ids, values, strict=True)) for _, ids, values in in_source_order(tmp_path / "s.h5")]
     assert stored == [{}, {place_of(other): 2.0, place_of(0): 1.0}, {place_of(other): 3.0}]
 
@@ -195,7 +195,7 @@ def test_long_rows_in_few_places(tmp_path, bits):
     ids = np.arange(0, 30_000, 7)
     text = tmp_path / "rows.svm"
     text.write_text("1 " + " ".join(f"{i}:0.5" for i in ids) + "\n-1 3:1\n")
-    split([str(text)], tmp_path / "s.h5", SplitSettings(bits=bits))
+    write_store([str(text)], tmp_path / "s.h5", SplitSettings(bits=bits))
     places = np.array([place_of(i, bits) for i in ids.tolist()])
     expected = {int(p): 0.5 * int(n) for p, n in zip(*np.unique(places, return_counts=True), strict=True)}
     (_, found, values), _ = in_source_order(tmp_path / "s.h5")
@@ -226,7 +226,7 @@ def test_a_model_of_a_hashed_store_hashes_text_and_other_stores_likewise(rows, t
 
 def test_streams_and_trainings_of_hashed_rows_agree(text, tmp_path):
     stream, reports = learned(text, "pa1", bits=BITS)
-    split([str(text)], tmp_path / "s.h5", SplitSettings(bits=BITS, keep_order=True))
+    write_store([str(text)], tmp_path / "s.h5", SplitSettings(bits=BITS, keep_order=True))
     run = train(tmp_path / "s.h5", solver="pa1", order="stored")
     assert reports[-1].cumulative_loss == pytest.approx(run.outer()[-1]["cumulative_loss"], rel=1e-9)
 

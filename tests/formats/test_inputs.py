@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import gzip
-import importlib
 import json
 
 import pytest
 
-from blocksvm import predict, stream, train
+from blocksvm.base.errors import InputError
 from blocksvm.cli.options import files_named
-from blocksvm.errors import InputError
+from blocksvm.commands import predict, split, stream, train
 from blocksvm.exchange.forms import import_model
 
-split = importlib.import_module("blocksvm.split")
 ROWS = "".join(f"{1 if i % 3 else -1} {i % 7 + 2}:{i % 5 + 0.5} {i % 2}:{1 + i % 3}\n" for i in range(12))
 
 

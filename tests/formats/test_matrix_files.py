@@ -15,16 +15,17 @@ from support.stored_rows import in_source_order
 from support.stream_cases import learned
 from support.training_cases import run_in_process
 
-from blocksvm.conversion.convert import SplitSettings, split
-from blocksvm.errors import InputError
-from blocksvm.formats import by_row, files, numpy_files
-from blocksvm.formats.files import magic_of
-from blocksvm.model.files import load_model
-from blocksvm.predict import main as predict
-from blocksvm.sources.store import anndata
-from blocksvm.sources.store.reader import open_store
-from blocksvm.split import main as split_command
-from blocksvm.train import main as train
+from blocksvm.base.errors import InputError
+from blocksvm.commands.predict import main as predict
+from blocksvm.commands.split import main as split_command
+from blocksvm.commands.train import main as train
+from blocksvm.conversion.convert import SplitSettings, write_store
+from blocksvm.formats import file_reader
+from blocksvm.formats.file_reader import magic_of
+from blocksvm.formats.matrices import by_row, numpy_files
+from blocksvm.model.model_file import load_model
+from blocksvm.store import anndata_file
+from blocksvm.store.reader import open_store
 
 STRINGS = h5py.string_dtype()
 
@@ -47,7 +48,7 @@ def expected(X, y) -> list[tuple]:
 @pytest.mark.parametrize("compressed", [True, False])
 def test_npz(dtype, compressed, tmp_path, monkeypatch):
     monkeypatch.setattr(numpy_files, "ROWS_AT_ONCE", 7)
-    monkeypatch.setattr(files, "ENTRY_BYTES", 16_384)  # four entries a piece
+    monkeypatch.setattr(file_reader, "ENTRY_BYTES", 16_384)  # four entries a piece
     X, y = matrix(dtype=dtype)
     X = sparse.vstack([X[:30], sparse.csr_matrix((3, X.shape[1]), dtype=X.dtype), X[30:]], format="csr")
     y = np.append(y, [1.0, 1.0, -1.0])
@@ -56,7 +57,7 @@ def test_npz(dtype, compressed, tmp_path, monkeypatch):
     sparse.save_npz(tmp_path / "X.npz", X, compressed=compressed)
     np.save(tmp_path / "y.npy", y)
     options = {"labels_from": str(tmp_path / "y.npy")}
-    split([str(tmp_path / "X.npz")], tmp_path / "s.h5", SplitSettings(keep_order=True, options=options))
+    write_store([str(tmp_path / "X.npz")], tmp_path / "s.h5", SplitSettings(keep_order=True, options=options))
     assert in_source_order(tmp_path / "s.h5") == expected(X, y)
     with open_store(tmp_path / "s.h5") as store:
         (source,) = store.meta["sources"]
@@ -83,12 +84,12 @@ def test_a_matrix_by_columns_or_of_triples_is_sorted_on_disk(layout, memory, tmp
     sparse.save_npz(tmp_path / "X.npz", other)
     np.save(tmp_path / "y.npy", y)
     settings = SplitSettings(keep_order=True, options={"labels_from": str(tmp_path / "y.npy")}, memory=memory)
-    split([str(tmp_path / "X.npz")], tmp_path / "s.h5", settings)
+    write_store([str(tmp_path / "X.npz")], tmp_path / "s.h5", settings)
     assert in_source_order(tmp_path / "s.h5") == expected(X, y)
     assert len(rounds) == 1 if memory == 1_000_000_000 else len(rounds) > 10
     write_h5ad(tmp_path / "X.h5ad", X.tocsc(), y, [str(j) for j in range(70)], kind="csc_matrix")
     settings = SplitSettings(keep_order=True, options={"label": "depth"}, memory=memory)
-    split([str(tmp_path / "X.h5ad")], tmp_path / "c.h5", settings)
+    write_store([str(tmp_path / "X.h5ad")], tmp_path / "c.h5", settings)
     assert by_name(tmp_path / "c.h5") == [
         (label, dict(zip(map(str, ids), values, strict=True))) for label, ids, values in expected(X, y)
     ]
@@ -99,7 +100,7 @@ def test_labels_beside_the_matrix(tmp_path):
     X, y = matrix()
     parts = {"indptr": X.indptr, "indices": X.indices, "data": X.data, "shape": X.shape, "format": np.array("csr")}
     np.savez(tmp_path / "X.npz", **parts, kind=np.where(y > 0, "spam", "ham"))
-    split([str(tmp_path / "X.npz")], tmp_path / "s.h5", SplitSettings(options={"label": "kind"}))
+    write_store([str(tmp_path / "X.npz")], tmp_path / "s.h5", SplitSettings(options={"label": "kind"}))
     with open_store(tmp_path / "s.h5") as store:
         assert [label for label, _ in store.meta["labels"]] == ["ham", "spam"]
 
@@ -111,7 +112,7 @@ def test_npy(dtype, tmp_path, monkeypatch):
     dense = np.c_[X.toarray()[:, :4], y.astype(dtype), X.toarray()[:, 4:]]
     for order in "CF":
         np.save(tmp_path / "X.npy", np.asarray(dense, order=order))
-        split([str(tmp_path / "X.npy")], tmp_path / "s.h5", SplitSettings(options={"label": "5"}, overwrite=True))
+        write_store([str(tmp_path / "X.npy")], tmp_path / "s.h5", SplitSettings(options={"label": "5"}, overwrite=True))
         without = sparse.csr_matrix(dense)
         without[:, 4] = 0
         assert in_source_order(tmp_path / "s.h5") == expected(without, y.astype(dtype).astype(float))
@@ -128,7 +129,7 @@ def by_name(store) -> list[tuple]:
 
 @pytest.mark.parametrize("dense", [False, True])
 def test_h5ad(dense, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(anndata, "AT_ONCE", 9)
+    monkeypatch.setattr(anndata_file, "AT_ONCE", 9)
     X, y = matrix()
     names = [f"gène {j}" for j in range(X.shape[1])]
     write_h5ad(tmp_path / "a.h5ad", X, y, names, dense)
@@ -137,7 +138,7 @@ def test_h5ad(dense, tmp_path, monkeypatch, capsys):
     rows = {}
     for name in "ab":
         store = tmp_path / f"{name}.h5"
-        split([str(tmp_path / f"{name}.h5ad")], store, SplitSettings(options={"label": "depth"}))
+        write_store([str(tmp_path / f"{name}.h5ad")], store, SplitSettings(options={"label": "depth"}))
         rows[name] = by_name(store)
     assert rows["a"] == rows["b"]  # by name
     assert rows["a"] == [
@@ -206,14 +207,16 @@ def nullable(obs, values, kind="nullable-string-array", name="label"):
 )
 def test_columns_of_obs_as_every_anndata_writes_them(kind, write, values, tmp_path, monkeypatch):
     """What has no value is a row without a label; codes are never taken for labels."""
-    monkeypatch.setattr(anndata, "AT_ONCE", 7)
+    monkeypatch.setattr(anndata_file, "AT_ONCE", 7)
     X, y = matrix()
     stored = X.tocsc() if kind == "csc_matrix" else X
     write_h5ad(tmp_path / "X.h5ad", stored, y, [str(j) for j in range(12)], dense=kind == "array", kind=kind)
     labels = [values[i % len(values)] for i in range(80)]
     with h5py.File(tmp_path / "X.h5ad", "r+") as file:
         write(file["obs"], labels)
-    split([str(tmp_path / "X.h5ad")], tmp_path / "s.h5", SplitSettings(keep_order=True, options={"label": "label"}))
+    write_store(
+        [str(tmp_path / "X.h5ad")], tmp_path / "s.h5", SplitSettings(keep_order=True, options={"label": "label"})
+    )
     with open_store(tmp_path / "s.h5") as store:
         found = np.concatenate([store.read_labels(k) for k in range(len(store.chunks))]).tolist()
     plain = [None if one is None or one != one else one if isinstance(one, str) else float(one) for one in labels]
@@ -225,11 +228,11 @@ def test_names_of_var_that_are_pandas_strings(tmp_path):
     X, y = matrix()
     write_h5ad(tmp_path / "X.h5ad", X, y, [str(j) for j in range(12)])
     settings = SplitSettings(options={"label": "depth"})
-    split([str(tmp_path / "X.h5ad")], tmp_path / "s.h5", settings)
+    write_store([str(tmp_path / "X.h5ad")], tmp_path / "s.h5", settings)
     with h5py.File(tmp_path / "X.h5ad", "r+") as file:
         del file["var/genes"]
         nullable(file["var"], [str(j) for j in range(12)], name="genes")
-    split([str(tmp_path / "X.h5ad")], tmp_path / "t.h5", settings)
+    write_store([str(tmp_path / "X.h5ad")], tmp_path / "t.h5", settings)
     assert in_source_order(tmp_path / "s.h5") == in_source_order(tmp_path / "t.h5")
 
 
@@ -272,7 +275,7 @@ def test_predictions_and_streams(tmp_path, capsys):
 
 def refused(path, sentence, **options):
     with pytest.raises(InputError) as raised:
-        split([str(path)], path.parent / "s.h5", SplitSettings(options=options))
+        write_store([str(path)], path.parent / "s.h5", SplitSettings(options=options))
     assert sentence in str(raised.value)
     assert not (path.parent / "s.h5").exists()
 
@@ -338,6 +341,6 @@ def test_wrong_files(tmp_path):
     raw[len(raw) // 3 : len(raw) // 3 + 40] = bytes(40)
     npz.write_bytes(raw)
     with pytest.raises(InputError):
-        split([str(npz)], tmp_path / "s.h5")
+        write_store([str(npz)], tmp_path / "s.h5")
     assert sorted(os.listdir(tmp_path)) == ["X.h5ad", "X.npy", "X.npz"]
     assert [magic_of(str(path)) for path in (npz, npy, h5ad)] == ["npz", "npy", "h5ad"]

@@ -9,22 +9,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.training_cases import make_store, run_in_process, stop_after, train
 
-from blocksvm.errors import InputError
-from blocksvm.formats import format_named, sniffed
-from blocksvm.formats.protocol import Reading
-from blocksvm.formats.text import TextPiece, TextSource
-from blocksvm.info import main as info_main
-from blocksvm.model.files import load_model
+from blocksvm.base.errors import InputError
+from blocksvm.commands.info import main as info_main
+from blocksvm.commands.predict import main as predict_main
+from blocksvm.commands.split import main as split_main
+from blocksvm.commands.train import main as train_main
+from blocksvm.formats import get_format, sniffed
+from blocksvm.formats.format import Reading
+from blocksvm.formats.text.text_source import TextPiece, TextSource
 from blocksvm.model.measures import SetMeasures
+from blocksvm.model.model_file import load_model
 from blocksvm.model.scoring import Scores
-from blocksvm.predict import main as predict_main
-from blocksvm.sources.store.reader import Store, open_store
-from blocksvm.split import main as split_main
-from blocksvm.train import main as train_main
+from blocksvm.store.reader import Store, open_store
 
 
 def parsed(name, text: bytes, labelled=True):
-    reader = format_named(name).reader(Reading(labelled=labelled))
+    reader = get_format(name).reader(Reading(labelled=labelled))
     padded = np.frombuffer(text + bytes(64), np.uint8).copy()
     return reader.parse(TextPiece(TextSource("rows", None), padded, len(text), None))
 
@@ -181,7 +181,7 @@ def test_commands_from_text_to_figures(given_sets, tmp_path, capsys):
         )
         assert code == 0, err
         assert "labels: sets: " in out
-    assert "next: python -m blocksvm.train" in err
+    assert "next: blocksvm train" in err
     arguments = (
         tmp_path / "train.h5",
         tmp_path / "m.h5",
@@ -240,7 +240,7 @@ def test_measures_are_those_of_scikit_learn():
 
 def test_what_cannot_be_is_refused(store, tmp_path):
     with Store(store) as source:
-        from blocksvm.api import fit
+        from blocksvm.training.fit import fit
 
         with pytest.raises(InputError, match="sets of labels, and this solver learns one label a row"):
             fit(source, solver="ftl", radius=1.0)

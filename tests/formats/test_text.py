@@ -22,14 +22,14 @@ from hypothesis import strategies as st
 from reference import BadLine, parse_svmlight
 from xxhash import xxh3_128_hexdigest
 
-from blocksvm.errors import InputError
-from blocksvm.formats.protocol import Reading
+from blocksvm.base.errors import InputError
+from blocksvm.base.row_batch import RecordCounter
+from blocksvm.formats.format import Reading
 from blocksvm.formats.recipe import Recipe
-from blocksvm.formats.stored import PIPE_BYTES, Pipe
-from blocksvm.formats.svmlight import SVMLIGHT
-from blocksvm.formats.text import LineLimit, TextInputs, TextPiece, TextSource
-from blocksvm.kernels import kernel, words
-from blocksvm.rows import RecordCounter
+from blocksvm.formats.stored_bytes import PIPE_BYTES, Pipe
+from blocksvm.formats.text.svmlight import SVMLIGHT
+from blocksvm.formats.text.text_source import LineLimit, TextInputs, TextPiece, TextSource
+from blocksvm.kernels import kernel, text_bytes
 
 getcontext().prec = 1200
 FLOAT64 = Recipe(dtype="float64")
@@ -257,12 +257,16 @@ def test_long_texts_of_usual_and_unusual_pairs_are_the_references(data):
 
 @kernel
 def _two_numbers(text, a, n, b, m):
-    return words.two_numbers(text, a, n, b, m, words.LAST_BYTES)
+    return text_bytes.two_numbers(text, a, n, b, m, text_bytes.LAST_BYTES)
 
 
 @kernel
 def _words_at(text, p):
-    return words.separators(text, p), words.eight_bytes(text, p), words.ones(words.separators(text, p))
+    return (
+        text_bytes.separators(text, p),
+        text_bytes.eight_bytes(text, p),
+        text_bytes.ones(text_bytes.separators(text, p)),
+    )
 
 
 @settings(max_examples=200, deadline=None)

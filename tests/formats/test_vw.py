@@ -15,19 +15,19 @@ from support.stored_rows import in_source_order
 from support.stream_cases import learned, weights_by_id
 from support.training_cases import run_in_process, train
 
-from blocksvm.conversion.convert import SplitSettings, split
-from blocksvm.errors import InputError
+from blocksvm.base.errors import InputError
+from blocksvm.commands.predict import main as predict
+from blocksvm.commands.split import main as split_command
+from blocksvm.commands.stream import main as stream_command
+from blocksvm.commands.train import main as train_command
+from blocksvm.conversion.convert import SplitSettings, write_store
 from blocksvm.formats import sniffed
-from blocksvm.formats.protocol import Reading
+from blocksvm.formats.format import Reading
 from blocksvm.formats.recipe import Recipe
-from blocksvm.formats.text import TextPiece, TextSource
-from blocksvm.formats.vw import VW
-from blocksvm.model.files import load_model
-from blocksvm.predict import main as predict
-from blocksvm.split import main as split_command
-from blocksvm.stream import main as stream_command
-from blocksvm.streaming.saving import save_stream
-from blocksvm.train import main as train_command
+from blocksvm.formats.text.text_source import TextPiece, TextSource
+from blocksvm.formats.text.vw import VW
+from blocksvm.model.model_file import load_model
+from blocksvm.streaming.stream_saving import save_stream
 
 
 def parse(data: bytes, recipe: Recipe = Recipe("vw"), named: bool = True, offers=("duplicates", "dtype")):
@@ -204,7 +204,7 @@ def test_a_bad_line_is_named(tmp_path, capsys, line, says):
         path.write_bytes(before + line + b"\n1 |a x\n")
         code, out, err = run_in_process(capsys, split_command, path, tmp_path / "s.h5", "--format", "vw")
         assert (code, out) == (2, "")
-        assert err.splitlines()[-1].startswith(f"blocksvm.split: error: {path}:{number}: ")
+        assert err.splitlines()[-1].startswith(f"blocksvm split: error: {path}:{number}: ")
         assert says in err
 
 
@@ -248,7 +248,7 @@ def written(tmp_path_factory):
 def test_a_split_of_either_text_is_the_same_store(written, tmp_path):
     for bits in (None, 5):
         for name in ("vw", "svm"):
-            meta = split(
+            meta = write_store(
                 [str(written / f"rows.{name}")], tmp_path / f"{name}.h5", SplitSettings(overwrite=True, bits=bits)
             )
             assert meta["recipe"]["format"] == {"vw": "vw", "svm": "svmlight"}[name]
@@ -374,8 +374,8 @@ def test_large_pieces_and_small_ones_give_the_same_rows(written):
 
 
 def test_bits_of_a_model_meet_bits_of_a_store(written, tmp_path, capsys):
-    split([str(written / "rows.vw")], tmp_path / "five.h5", SplitSettings(bits=5))
-    split([str(written / "rows.vw")], tmp_path / "six.h5", SplitSettings(bits=6))
+    write_store([str(written / "rows.vw")], tmp_path / "five.h5", SplitSettings(bits=5))
+    write_store([str(written / "rows.vw")], tmp_path / "six.h5", SplitSettings(bits=6))
     train(tmp_path / "five.h5", max_outer=2)
     assert run_in_process(capsys, train_command, tmp_path / "five.h5", tmp_path / "m.h5")[0] == 0
     code, _, err = run_in_process(capsys, predict, tmp_path / "m.h5", tmp_path / "six.h5")
@@ -389,7 +389,7 @@ def test_weights_by_id_of_hashed_stores(written, tmp_path, capsys):
     save_stream(tmp_path / "prior.h5", stream)
     for bits, code in ((6, 0), (None, 2), (5, 2)):
         store = tmp_path / f"s{bits}.h5"
-        split([str(written / "rows.vw")], store, SplitSettings(bits=bits))
+        write_store([str(written / "rows.vw")], store, SplitSettings(bits=bits))
         options = ["--prior", tmp_path / "prior.h5", "--overwrite"]
         ended = run_in_process(capsys, train_command, store, tmp_path / "m.h5", *options)
         assert ended[0] == code

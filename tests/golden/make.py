@@ -5,7 +5,6 @@ PYTHONPATH=. python tests/golden/make.py        (from the checkout)
 
 from __future__ import annotations
 
-import importlib
 import os
 import random
 import sys
@@ -13,6 +12,7 @@ import tempfile
 from pathlib import Path
 
 from blocksvm.cli import console
+from blocksvm.commands import module_of
 
 HERE = Path(__file__).resolve().parent
 INPUTS = ("rows.svm", "classes.svm", "sets.svm", "weights.txt", "reviews.tsv", "tags.txt")
@@ -61,7 +61,7 @@ def write_inputs(folder: Path) -> None:
 
 def run(words: list[str]) -> None:
     try:
-        console.run(importlib.import_module(f"blocksvm.{words[0]}").main, words[1:])
+        console.run(module_of(words[0]).main, words[1:])
     except SystemExit as ended:
         if ended.code:
             raise RuntimeError(f"{' '.join(words)} ended with {ended.code}") from None

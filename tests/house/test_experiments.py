@@ -129,10 +129,9 @@ def test_each_command_is_one_that_its_program_takes(dodo, taken, capsys):
 
 
 def test_tasks_are_what_doit_takes(dodo):
-    tasks = [*dodo.task_data(), *(task for page in dodo.MEASURED for task in getattr(dodo, f"task_{page}")())]
+    tasks = [*dodo.task_data(), *dodo.task_measurements()]
     assert len(tasks) > 100
-    for task in tasks:
-        assert task["name"] is None or (task["actions"] and task["targets"])
+    assert all(task["name"] is None or (task["actions"] and task["targets"]) for task in tasks)
     whole = dodo.measurement("zipf", "", dodo.MEASURED["zipf"][""])
     assert whole["actions"][-1].endswith(f"--json {dodo.TABLES / 'zipf.json'} > {dodo.TABLES / 'zipf.md'}")
     assert f"--output {dodo.TABLES / 'zipf.parquet'}" in whole["actions"][1]

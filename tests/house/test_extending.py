@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import h5py
 import hdf5plugin  # noqa: F401 (h5py reads Blosc through it)
@@ -15,7 +16,7 @@ from scipy.optimize import minimize
 from support.places import ROOT
 from support.training_cases import make_store, random_rows
 
-from blocksvm.model.files import load_model
+from blocksvm.model.model_file import load_model
 
 PAGE = ROOT / "docs" / "extending.md"
 
@@ -39,13 +40,13 @@ def folder(tmp_path_factory):
 
 def commands() -> list[list[str]]:
     """The command lines of the page."""
-    blocks = re.findall(r"```sh\n(python -m .*?)```", PAGE.read_text(), re.DOTALL)
+    blocks = re.findall(r"```sh\n(blocksvm .*?)```", PAGE.read_text(), re.DOTALL)
     return [line.split() for block in blocks for line in block.splitlines()]
 
 
 def run(folder, words: list[str]) -> str:
     """A command in the folder of the page's files, as a user there would type it."""
-    line = [sys.executable, *words[1:]]
+    line = [str(Path(sys.executable).with_name("blocksvm")), *words[1:]]
     done = subprocess.run(
         line, cwd=folder, capture_output=True, text=True, timeout=300,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
@@ -90,8 +91,8 @@ def test_the_learner_is_its_rule(folder):
 
 @pytest.mark.process
 def test_the_learner_streams_and_is_described(folder):
-    run(folder, [*command_with("blocksvm.stream"), "--overwrite"])
-    told = run(folder, ["python", "-m", "blocksvm.train", "--help-solver", "my_learner:MARGIN_PERCEPTRON"])
+    run(folder, [*command_with("blocksvm stream"), "--overwrite"])
+    told = run(folder, ["blocksvm", "train", "--help-solver", "my_learner:MARGIN_PERCEPTRON"])
     assert "--least M" in told
     assert "margin up to which it acts" in told
     assert "--average" in told
@@ -117,14 +118,14 @@ def test_the_format_is_split_and_predicted(folder):
     lines = [f"{i % 2} {'milk' if i % 2 else 'tea'} item{i % 7} item{i % 5}" for i in range(60)]
     (folder / "baskets.txt").write_text("\n".join(lines) + "\n")
     (folder / "new-baskets.txt").write_text("1 milk item3\n0 tea item1 item2\n")
-    split, predict = command_with("blocksvm.split"), command_with("blocksvm.predict")
-    run(folder, [*split[:4], "baskets.h5", *split[5:]])
-    run(folder, ["python", "-m", "blocksvm.train", "baskets.h5", "baskets-model.h5", "-C", "10"])
+    split, predict = command_with("blocksvm split"), command_with("blocksvm predict")
+    run(folder, [*split[:3], "baskets.h5", *split[4:]])
+    run(folder, ["blocksvm", "train", "baskets.h5", "baskets-model.h5", "-C", "10"])
     assert load_model(folder / "baskets-model.h5").recipe.format == "my_format:BASKETS"
-    run(folder, [*predict[:3], "baskets-model.h5", *predict[4:]])
+    run(folder, [*predict[:2], "baskets-model.h5", *predict[3:]])
     assert (folder / "predictions.txt").read_text() == "1\n0\n"
     (folder / "bad.txt").write_text("1 milk\nx tea\n")
-    line = [sys.executable, "-m", "blocksvm.split", "bad.txt", "bad.h5", *split[5:]]
+    line = [str(Path(sys.executable).with_name("blocksvm")), "split", "bad.txt", "bad.h5", *split[4:]]
     done = subprocess.run(line, cwd=folder, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)})
     assert done.returncode == 2
     assert "bad.txt:2: 'x' is not a label" in done.stderr
@@ -139,7 +140,7 @@ def test_the_task(folder):
     run(folder, train)
     assert run(folder, evaluate).split() == ["accuracy", "1.0000"]
     done = subprocess.run(
-        [sys.executable, *evaluate[1:-2]], cwd=folder, capture_output=True, text=True,
+        [str(Path(sys.executable).with_name("blocksvm")), *evaluate[1:-2]], cwd=folder, capture_output=True, text=True,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
     )  # fmt: skip
     assert done.returncode == 2

@@ -150,7 +150,7 @@ def test_hdf5_is_caught(library, tmp_path):
 # ------------------------------------------------------------------------------------------------ the judge
 
 SCENARIO = Scenario("some", "split in/a out/s", {"out/s": "text"})
-ERROR = "blocksvm.split: error: out/s: input/output error; check the disk\n"
+ERROR = "blocksvm split: error: out/s: input/output error; check the disk\n"
 DONE, FAILED = Ended(0, "", ""), Ended(1, "", ERROR)
 
 
@@ -208,10 +208,10 @@ def test_outputs_that_are_wrong(what, ended, old, now):
         ("no sentence", 1, "ended\n"),
         ("no sentence", 1, ERROR + "and more\n"),
         ("no sentence", 1, ERROR + ERROR),
-        ("no advice", 1, "blocksvm.split: error: out/s: input/output error\n"),
-        ("advice does not fit", 1, "blocksvm.split: error: out/s: input/output error; free some space\n"),
-        ("cause not told", 1, "blocksvm.split: error: out/s: is damaged; make it again\n"),
-        ("path not told", 1, "blocksvm.split: error: input/output error; check the disk\n"),
+        ("no advice", 1, "blocksvm split: error: out/s: input/output error\n"),
+        ("advice does not fit", 1, "blocksvm split: error: out/s: input/output error; free some space\n"),
+        ("cause not told", 1, "blocksvm split: error: out/s: is damaged; make it again\n"),
+        ("path not told", 1, "blocksvm split: error: input/output error; check the disk\n"),
     ],
 )
 def test_endings_that_are_wrong(what, code, err):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +11,8 @@ import pytest
 from support.places import GOLDEN
 
 import blocksvm
-from blocksvm.exchange.estimators import to_estimator
+from blocksvm.commands import module_of
+from blocksvm.exchange.sklearn_models import to_estimator
 
 STORES = {"store.h5": "rows.svm", "weighted.h5": "rows.svm", "sets.h5": "sets.svm", "words.h5": "reviews.tsv"}
 MODELS = {  # model -> text, options, the least accuracy
@@ -36,7 +36,7 @@ def here(tmp_path, monkeypatch):
 
 def run(run_in_process, command: str):
     name, *arguments = command.split()
-    done = run_in_process(import_module(f"blocksvm.{name}").main, *arguments)
+    done = run_in_process(module_of(name).main, *arguments)
     assert done.code == 0, done.err
     return done
 

@@ -9,8 +9,8 @@ from numba import config, types
 
 from blocksvm.kernels import inlined, kernel
 from blocksvm.kernels.lanes import eight, four, plus, put, times
-from blocksvm.kernels.memory import prefetch
-from blocksvm.kernels.words import float_of_bits
+from blocksvm.kernels.prefetch import prefetch
+from blocksvm.kernels.text_bytes import float_of_bits
 
 needs_jit = pytest.mark.skipif(config.DISABLE_JIT, reason="nothing is compiled")
 

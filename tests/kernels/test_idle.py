@@ -7,7 +7,7 @@ from decimal import Decimal, localcontext
 import numpy as np
 import pytest
 
-from blocksvm.learners.idle import falling_sum, idle_rounds
+from blocksvm.learners.engine.idle import falling_sum, idle_rounds
 
 
 def exact(w, since, now, step, l1, falling):

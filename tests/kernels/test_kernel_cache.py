@@ -20,7 +20,7 @@ from support.places import ROOT
 from support.training_cases import command, make_store, random_rows
 
 from blocksvm.kernels import inlined, inlined_with, notices, specialised
-from blocksvm.kernels.cache import FILES, FOLDERS, cache_folder
+from blocksvm.kernels.kernel_cache import FOLDERS, cache_folder
 
 needs_jit = pytest.mark.skipif(os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"), reason="nothing is compiled")
 
@@ -241,7 +241,7 @@ def test_loaded_code_finds_what_it_calls(tmp_path, mine):
 
 def test_kernels_hold_no_constants_that_their_folder_is_not_named_by():
     """What kernels import from the package lies in the folders whose sources are hashed."""
-    kept = tuple(f"blocksvm.{folder}" for folder in (*FOLDERS, *FILES))
+    kept = tuple(f"blocksvm.{folder}" for folder in FOLDERS)
     for source in (ROOT / "blocksvm").rglob("*.py"):
         tree = ast.parse(source.read_text())
         loose = {
@@ -296,7 +296,7 @@ def test_a_first_run_says_that_it_compiles_and_a_second_one_has_the_same_bits(tm
 
 # --- the folder -----------------------------------------------------------------------------------------------------
 
-FOLDER = "from blocksvm.kernels.cache import cache_folder; print(json.dumps(str(cache_folder())))"
+FOLDER = "from blocksvm.kernels.kernel_cache import cache_folder; print(json.dumps(str(cache_folder())))"
 
 
 def folder_of(cache: Path, temporary: Path) -> tuple[Path, str]:

@@ -12,9 +12,8 @@ import scipy.sparse
 from support.training_cases import make_pass, random_rows, visit_of
 from support.weighted_rows import solver_of
 
-from blocksvm.api import fit
-from blocksvm.conversion.ids import IdIndex, IdTable
-from blocksvm.kernels.dual_cd import Objective
+from blocksvm.conversion.feature_ids import IdIndex, IdTable
+from blocksvm.kernels.dual_cd_loops import Objective
 from blocksvm.kernels.margins import (
     add_rows,
     certificate_sums,
@@ -24,15 +23,16 @@ from blocksvm.kernels.margins import (
     squared_distance,
     sum_of_squares,
 )
-from blocksvm.kernels.memory import UNSORTED_RUN, hot_run
-from blocksvm.kernels.pegasos import pegasos_pass
+from blocksvm.kernels.pegasos_loops import pegasos_pass
+from blocksvm.kernels.prefetch import UNSORTED_RUN, hot_run
 from blocksvm.kernels.shuffle import keep_active, renumber_rows, windowed_order
-from blocksvm.kernels.text import FINE, close_rows
-from blocksvm.problems import get_loss
+from blocksvm.kernels.svmlight_loops import FINE, close_rows
+from blocksvm.losses import get_loss
 from blocksvm.problems.problem import Problem
 from blocksvm.solvers.dual_cd import CONJUGATE, DualCD
 from blocksvm.solvers.pegasos import SCALE, SCALE_SUM, STEPS, Pegasos, T
 from blocksvm.sources.matrix import Matrix
+from blocksvm.training.fit import fit
 
 KINDS = ("float32", "float64", "ones")
 LOSSES = reference.LOSSES

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from blocksvm.kernels.several import add_rows_to_several, several_decision_values, sums_of_columns
-from blocksvm.vectors import on_lines, side_by_side, together, width_of
+from blocksvm.base.vectors import on_lines, side_by_side, together, width_of
+from blocksvm.kernels.several_loops import add_rows_to_several, several_decision_values, sums_of_columns
 
 
 @pytest.mark.parametrize(("k", "width"), [(1, 1), (2, 4), (3, 4), (4, 4), (5, 8), (8, 8), (9, 16), (20, 24)])

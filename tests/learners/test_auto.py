@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from support.online_cases import csr, rows
 
-from blocksvm.learners.auto import AUTO, COIN_COLUMNS, SCALAR
-from blocksvm.learners.loops import MISTAKES, SQUARED_ERRORS
-from blocksvm.learners.runner import Runner
+from blocksvm.learners.engine.loops import MISTAKES, SQUARED_ERRORS
+from blocksvm.learners.engine.runner import Runner
+from blocksvm.learners.rules.auto import AUTO, COIN_COLUMNS, SCALAR
 
 D = 30
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from scipy.special import gammaln
 from support.online_cases import csr, rows
 
-from blocksvm.learners.coin import COLUMN
-from blocksvm.learners.runner import Runner
+from blocksvm.learners.engine.runner import Runner
+from blocksvm.learners.rules.coin import COLUMN
 
 
 @settings(deadline=None, max_examples=60)

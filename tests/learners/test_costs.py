@@ -12,16 +12,16 @@ import scipy.sparse
 from support.online_cases import agree, csr, rows
 from support.training_cases import make_store, run_in_process, stop_after, train
 
-from blocksvm.api import fit
-from blocksvm.errors import InputError
-from blocksvm.info import main as info_main
-from blocksvm.labels import Labels
-from blocksvm.learners import loops
-from blocksvm.learners.costs import CostMatrix, read_costs
-from blocksvm.learners.runner import Runner
-from blocksvm.model.files import describe_model, load_model
-from blocksvm.stream import main as stream_main
-from blocksvm.train import main as train_main
+from blocksvm.base.errors import InputError
+from blocksvm.base.labels import Labels
+from blocksvm.commands.info import main as info_main
+from blocksvm.commands.stream import main as stream_main
+from blocksvm.commands.train import main as train_main
+from blocksvm.learners.engine import loops
+from blocksvm.learners.engine.costs import CostMatrix, read_costs
+from blocksvm.learners.engine.runner import Runner
+from blocksvm.model.model_file import describe_model, load_model
+from blocksvm.training.fit import fit
 
 D, K = 12, 4
 COSTS = np.array([[0.0, 0.5, 4.0, 1.0], [1.0, 0.0, 0.0, 2.0], [9.0, 1.0, 0.0, 0.25], [1.0, 1.0, 1.0, 0.0]])
@@ -199,7 +199,7 @@ def test_what_cannot_be_is_refused():
         ({"costs": [["a"]]}, "expected a file's name, or a matrix"),
         ({"costs": -COSTS}, "in the row of label number 1, the cost -0.5 is no finite number"),
         ({"costs": COSTS, "multiclass": "rest"}, "compares the labels, which multiclass=rest learns apart"),
-        ({"costs": COSTS, "targets": "numbers"}, "has no use for it"),
+        ({"costs": COSTS, "targets": "numbers"}, "does not accept it"),
         ({"costs": "nowhere.txt"}, "nowhere.txt: cannot be read"),
     ):
         with pytest.raises(InputError, match=what):
@@ -208,5 +208,5 @@ def test_what_cannot_be_is_refused():
         fit(X, y > 1, learner="pa1", costs=COSTS[:2, :2])
     with pytest.raises(InputError, match="not for sets of them"):
         fit(X, [{int(c)} for c in y], learner="pa1", costs=COSTS)
-    with pytest.raises(InputError, match="has no use for it"):
+    with pytest.raises(InputError, match="does not accept it"):
         fit(X, y, learner="arow", costs=COSTS)

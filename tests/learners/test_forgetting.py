@@ -9,10 +9,10 @@ from support.online_cases import CASES, agree, csr, rows
 from support.stream_cases import learned, text_of
 from support.training_cases import make_store, random_rows, train
 
-from blocksvm.errors import InputError
+from blocksvm.base.errors import InputError
 from blocksvm.learners import LEARNERS, get_learner
-from blocksvm.learners.runner import Runner
-from blocksvm.streaming.saving import save_stream
+from blocksvm.learners.engine.runner import Runner
+from blocksvm.streaming.stream_saving import save_stream
 
 F = 0.05
 # learner -> what fades of the oracle: name -> what it began with

@@ -8,7 +8,7 @@ import reference_online as oracle
 from scipy.optimize import minimize_scalar
 from support.online_cases import csr, rows
 
-from blocksvm.learners.runner import Runner
+from blocksvm.learners.engine.runner import Runner
 
 
 def learned(X, y, weights=None, **settings):

@@ -9,8 +9,8 @@ import scipy.sparse
 from support.online_cases import agree, rows
 
 import blocksvm
-from blocksvm.errors import InputError
-from blocksvm.learners.joint import JointLearner
+from blocksvm.base.errors import InputError
+from blocksvm.learners.engine.joint import JointLearner
 
 D, K = 8, 4
 COSTS = np.array([[0.0, 0.5, 4.0, 1.0], [1.0, 0.0, 0.0, 2.0], [9.0, 1.0, 0.0, 0.25], [1.0, 1.0, 1.0, 0.0]])

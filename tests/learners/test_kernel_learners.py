@@ -14,17 +14,17 @@ from scipy import sparse
 from scipy.optimize import minimize
 from support.training_cases import make_store, run_in_process, stop_after, svmlight, train
 
-from blocksvm.api import fit
-from blocksvm.errors import InputError
-from blocksvm.info import main as info_main
-from blocksvm.learners.loops import LOSS_SUM, MISTAKES, ROWS
-from blocksvm.model.files import load_model
-from blocksvm.predict import main as predict_main
-from blocksvm.regret import main as regret_main
+from blocksvm.base.errors import InputError
+from blocksvm.commands.info import main as info_main
+from blocksvm.commands.predict import main as predict_main
+from blocksvm.commands.regret import main as regret_main
+from blocksvm.commands.stream import main as stream_main
+from blocksvm.commands.train import main as train_main
+from blocksvm.learners.engine.loops import LOSS_SUM, MISTAKES, ROWS
+from blocksvm.model.model_file import load_model
 from blocksvm.sources.matrix import Matrix
-from blocksvm.sources.store.reader import open_store
-from blocksvm.stream import main as stream_main
-from blocksvm.train import main as train_main
+from blocksvm.store.reader import open_store
+from blocksvm.training.fit import fit
 
 LINEAR, CUBIC, RBF = {"kernel": "linear"}, {"kernel": "polynomial", "gamma": 0.2, "coef0": 0.5}, {"gamma": 0.3}
 BUDGETS = [{}, {"budget": 15, "budget_rule": "remove"}, {"budget": 15}]
@@ -308,9 +308,9 @@ def test_from_a_store_to_predictions(tmp_path, capsys):
         (("--budget", "5", "--budget-rule", "newest"), "--budget-rule newest: choose one of project, remove"),
         (("--kernel", "polynomial", "--coef0", "-1"), "below 0 the polynomial is no kernel"),
         (("--average",), "--average"), (("--bias", "free"), "bias"),
-        (("--continue-from", model), "kernel-pa1 has no use for it; leave it out"),
-        (("--prior", model), "--prior: kernel-pa1 has no use for it"),
-        (("--valid", store), "--valid: kernel-pa1 has no use for it"),
+        (("--continue-from", model), "kernel-pa1 does not accept it; leave it out"),
+        (("--prior", model), "--prior: kernel-pa1 does not accept a prior model"),
+        (("--valid", store), "--valid: kernel-pa1 does not accept it"),
     ]:  # fmt: skip
         code, _, err = run_in_process(capsys, train_main, store, tmp_path / "x.h5", "--learner", "kernel-pa1", *options)
         assert code == 2, options

@@ -13,21 +13,21 @@ from support.online_cases import agree, csr, rows
 from support.stream_cases import learned
 from support.training_cases import make_store, run_in_process, stop_after, train
 
-from blocksvm.api import fit
-from blocksvm.errors import InputError
-from blocksvm.info import main as info_main
-from blocksvm.learners import loops
-from blocksvm.learners.label_sets import SetTable
-from blocksvm.learners.runner import Runner
-from blocksvm.model.files import load_model
+from blocksvm.base.errors import InputError
+from blocksvm.commands.info import main as info_main
+from blocksvm.commands.predict import main as predict_main
+from blocksvm.commands.stream import main as stream_main
+from blocksvm.commands.train import main as train_main
+from blocksvm.learners.engine import loops
+from blocksvm.learners.engine.label_sets import SetTable
+from blocksvm.learners.engine.runner import Runner
+from blocksvm.model.decision_values import misordered
 from blocksvm.model.measures import SetMeasures
+from blocksvm.model.model_file import load_model
 from blocksvm.model.scoring import Scores
-from blocksvm.model.values import misordered
-from blocksvm.predict import main as predict_main
-from blocksvm.sources.store.reader import open_store
-from blocksvm.stream import main as stream_main
+from blocksvm.store.reader import open_store
 from blocksvm.streaming.predictions import Predictions
-from blocksvm.train import main as train_main
+from blocksvm.training.fit import fit
 
 N, D, K = 150, 12, 4
 

@@ -13,18 +13,18 @@ from support.online_cases import CASES, csr, oracle_for, rows, runner_for
 from support.stream_cases import text_of
 from support.training_cases import make_store, random_rows, run_in_process, train
 
-from blocksvm.errors import InputError
-from blocksvm.info import main as info
+from blocksvm.base.errors import InputError
+from blocksvm.base.settings import plain
+from blocksvm.base.user_code import by_user
+from blocksvm.commands.info import main as info
+from blocksvm.commands.stream import main as stream
+from blocksvm.commands.train import main as train_main
 from blocksvm.learners import LEARNERS, get_learner
-from blocksvm.learners.loops import LOSS_SUM, ROWS
-from blocksvm.learners.protocol import SHARED, Learner
-from blocksvm.learners.runner import Runner
-from blocksvm.model.files import describe_model
-from blocksvm.named import by_user
-from blocksvm.settings import plain
+from blocksvm.learners.engine.learner import SHARED, Learner
+from blocksvm.learners.engine.loops import LOSS_SUM, ROWS
+from blocksvm.learners.engine.runner import Runner
+from blocksvm.model.model_file import describe_model
 from blocksvm.sources.matrix import Matrix
-from blocksvm.stream import main as stream
-from blocksvm.train import main as train_main
 
 MAP_NORESERVE = 0x4000  # of Linux; mmap has it from Python 3.14 on
 
@@ -179,7 +179,7 @@ def test_a_learner_that_diverges_says_so_and_saves_nothing(tmp_path, capsys):
     X, y = random_rows(n=200, seed=4, dtype=np.float32)
     X = X * np.float32(100.0)
     store, text = make_store(tmp_path, X, y), text_of(tmp_path, X, y)
-    from blocksvm.regret import main as regret
+    from blocksvm.commands.regret import main as regret
 
     options = ("--loss", "squared", "--decay", "constant")
     model, figures = tmp_path / "m.h5", tmp_path / "r.json"
@@ -236,13 +236,13 @@ def test_classes_times_features_may_exceed_two_to_the_31():
 
 
 def test_a_learner_from_outside_the_package_is_named_by_its_place():
-    by_user("blocksvm.learners.gradient:OGD", "no.such.module:X", "blocksvm.learners.gradient:move")
-    found = get_learner("blocksvm.learners.gradient:OGD")
+    by_user("blocksvm.learners.rules.gradient:OGD", "no.such.module:X", "blocksvm.learners.rules.gradient:move")
+    found = get_learner("blocksvm.learners.rules.gradient:OGD")
     assert found is get_learner("ogd")
     for name, what in (
         ("nobody", "nobody: no such learner"),
         ("no.such.module:X", "cannot be imported"),
-        ("blocksvm.learners.gradient:move", "is no learner"),
+        ("blocksvm.learners.rules.gradient:move", "is no learner"),
     ):
         with pytest.raises(InputError, match=what):
             get_learner(name)
@@ -265,4 +265,4 @@ def test_a_learner_declares_all_of_itself(name):
 
 def test_an_unfinished_pass_of_a_learner_from_a_matrix_trains():
     X, y = random_rows(n=50, seed=5)
-    assert train(Matrix(X, y), solver="blocksvm.learners.gradient:OGD", max_outer=1).w.any()
+    assert train(Matrix(X, y), solver="blocksvm.learners.rules.gradient:OGD", max_outer=1).w.any()

@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 from support.online_cases import agree, csr, rows
 from support.training_cases import run_in_process, svmlight, train
 
-from blocksvm.api import fit
-from blocksvm.errors import InputError
-from blocksvm.learners import loops
-from blocksvm.learners.mira import SCALAR
-from blocksvm.learners.runner import Runner
-from blocksvm.model.files import load_model
+from blocksvm.base.errors import InputError
+from blocksvm.commands.stream import main as stream_main
+from blocksvm.learners.engine import loops
+from blocksvm.learners.engine.runner import Runner
+from blocksvm.learners.rules.mira import SCALAR
+from blocksvm.model.model_file import load_model
 from blocksvm.sources.matrix import Matrix
-from blocksvm.stream import main as stream_main
+from blocksvm.training.fit import fit
 
 D, K = 5, 4
 numbers = st.integers(-20, 20).map(lambda n: n / 8.0)

@@ -7,9 +7,9 @@ import pytest
 import reference_online as oracle
 from support.online_cases import csr, rows
 
-from blocksvm.learners.nag import LOSSES, aware_step
-from blocksvm.learners.rows import LOSS_NAMES
-from blocksvm.learners.runner import Runner
+from blocksvm.learners.engine.rule_parts import LOSS_NAMES
+from blocksvm.learners.engine.runner import Runner
+from blocksvm.learners.rules.nag import LOSSES, aware_step
 
 
 def learned(X, y, weights=None, **settings):

@@ -16,19 +16,19 @@ from support.online_cases import agree, csr
 from support.stream_cases import learned, text_of, weights_by_id
 from support.training_cases import make_store, run_in_process, svmlight, train
 
-from blocksvm.api import fit
-from blocksvm.errors import InputError
-from blocksvm.info import main as info
+from blocksvm.base.errors import InputError
+from blocksvm.commands.info import main as info
+from blocksvm.commands.predict import main as predict
+from blocksvm.commands.stream import main as stream_main
+from blocksvm.commands.train import main as train_main
 from blocksvm.learners import LEARNERS, get_learner
-from blocksvm.learners.loops import LOSS_SUM, SQUARED_ERRORS
-from blocksvm.learners.protocol import LOSSES_OF_NUMBERS
-from blocksvm.learners.runner import Runner
-from blocksvm.model.files import load_model
-from blocksvm.predict import main as predict
+from blocksvm.learners.engine.learner import LOSSES_OF_NUMBERS
+from blocksvm.learners.engine.loops import LOSS_SUM, SQUARED_ERRORS
+from blocksvm.learners.engine.runner import Runner
+from blocksvm.model.model_file import load_model
 from blocksvm.sources.matrix import Matrix
-from blocksvm.stream import main as stream_main
-from blocksvm.streaming.saving import save_stream
-from blocksvm.train import main as train_main
+from blocksvm.streaming.stream_saving import save_stream
+from blocksvm.training.fit import fit
 
 # name -> settings to try; each is given to the oracle and to the kernel
 CASES = {

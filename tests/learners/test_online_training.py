@@ -12,15 +12,15 @@ import reference_online as oracle
 import scipy.sparse
 from support.training_cases import make_store, random_rows, rows_of_store, run_in_process, stop_after, svmlight, train
 
-from blocksvm.api import fit
-from blocksvm.errors import InputError
-from blocksvm.info import main as info
+from blocksvm.base.errors import InputError
+from blocksvm.commands.info import main as info
+from blocksvm.commands.predict import main as predict
+from blocksvm.commands.stream import main as stream_main
+from blocksvm.commands.train import main as train_main
 from blocksvm.learners import LEARNERS, get_learner
-from blocksvm.model.files import load_model
-from blocksvm.predict import main as predict
+from blocksvm.model.model_file import load_model
 from blocksvm.sources.matrix import Matrix
-from blocksvm.stream import main as stream_main
-from blocksvm.train import main as train_main
+from blocksvm.training.fit import fit
 
 LEARNED = [name for name in LEARNERS if name != "pegasos"]  # as a solver, pegasos is the one with sub-batches
 
@@ -140,7 +140,7 @@ def test_continuing_on_other_rows_keeps_what_only_the_model_knows(tmp_path):
         make_store(tmp_path, A, labels, name=f"s{k}", dtype="float64", keep_order=True)
         for k, (A, labels) in enumerate((A[:, 1:], labels) for A, labels in texts)
     ]
-    from blocksvm.sources.store.reader import Store
+    from blocksvm.store.reader import Store
 
     settings = {"solver": "arow", "order": "stored", "bias": 0.5}
     with Store(stores[0]) as one, Store(stores[1]) as two:
@@ -258,7 +258,7 @@ def test_what_cannot_have_a_prior_is_refused(tmp_path):
     fit(source, bias=1.0).save(tmp_path / "prior.h5")
     with pytest.raises(InputError, match="has an intercept, but there is no constant feature"):
         fit(source, prior=tmp_path / "prior.h5")
-    with pytest.raises(InputError, match="prior: pegasos has no use for it; dual-cd and most learners take one"):
+    with pytest.raises(InputError, match="prior: pegasos does not accept it; dual-cd and most learners take one"):
         fit(source, solver="pegasos", prior=tmp_path / "prior.h5")
     with pytest.raises(InputError, match="not together with prior"):
         fit(source, bias=1.0, prior=tmp_path / "prior.h5", warm_start=tmp_path / "prior.h5")
@@ -306,11 +306,11 @@ def test_options_of_learners_belong_to_learners(tmp_path, capsys):
     X, y = random_rows(seed=11)
     store = make_store(tmp_path, X, y)
     for options, what in [
-        (["--solver", "dual-cd", "--step", 1], "--step: dual-cd has no use for it; it takes --loss, -C"),
-        (["--average"], "--average: dual-cd has no use for it"),
+        (["--solver", "dual-cd", "--step", 1], "--step: dual-cd does not accept it; it accepts --loss, -C"),
+        (["--average"], "--average: dual-cd does not accept it"),
         (["--solver", "pa1", "--schedule", 3], "--schedule 3: pa1 sees each row once in an epoch"),
-        (["--solver", "pa1", "--batch", 3], "--batch: pa1 has no use for it; it takes -C, --costs"),
-        (["--solver", "arow", "-C", 3], "-C: arow has no use for it"),
+        (["--solver", "pa1", "--batch", 3], "--batch: pa1 does not accept it; it accepts -C, --costs"),
+        (["--solver", "arow", "-C", 3], "-C: arow does not accept it"),
         (["--solver", "arow", "--multiclass", "rest"], "--multiclass: the rows have two classes"),
         (["--solver", "arow", "--warm-start", store], "is a store, but a model or checkpoint is wanted"),
         (["--solver", "ogd", "--query", 0], "--query 0: must be above 0 and at most"),
@@ -428,7 +428,7 @@ def test_a_learner_for_each_class_is_at_rest_when_none_of_them_moves():
 def test_pegasos_as_a_learner_is_the_same_from_a_store_and_from_text(tmp_path, capsys):
     from support.stream_cases import learned, text_of, weights_by_id
 
-    from blocksvm.streaming.saving import save_stream
+    from blocksvm.streaming.stream_saving import save_stream
 
     X, y = random_rows(n=80, d=10, seed=4, dtype=np.float32)
     store, text = make_store(tmp_path, X, y, keep_order=True), text_of(tmp_path, X, y)

@@ -11,7 +11,7 @@ import scipy.sparse
 
 import blocksvm
 from blocksvm import JointLearner
-from blocksvm.errors import InputError
+from blocksvm.base.errors import InputError
 from blocksvm.estimators import ArowClassifier, KernelSVC, LinearSVC, LogisticClassifier
 from blocksvm.sources.matrix import csr_of
 
@@ -261,7 +261,7 @@ def test_crammer_and_singers_machine_by_its_defaults():
 def test_inputs_are_a_path_or_several(given, tmp_path):
     rows = tmp_path / "rows.svm"
     rows.write_text("+1 1:1\n-1 2:1\n" * 5)
-    told = blocksvm.split(given(rows), tmp_path / "s.h5")
+    told = blocksvm.write_store(given(rows), tmp_path / "s.h5")
     assert told["n_samples"] == 10 and str(rows) in str(told["sources"])
     stream = blocksvm.Stream(blocksvm.StreamSettings("pa1", labels=(-1.0, 1.0)))
     assert stream.run(given(rows)) and stream.rows == 10

@@ -16,17 +16,17 @@ from support.online_cases import csr
 from support.stream_cases import learned, text_of, weights_by_id
 from support.training_cases import make_store, run_in_process, svmlight, train
 
-from blocksvm.api import fit
-from blocksvm.errors import InputError
-from blocksvm.info import main as info
-from blocksvm.learners.loops import LOSS_SUM, SQUARED_ERRORS
-from blocksvm.learners.runner import Runner
-from blocksvm.model.files import load_model
-from blocksvm.predict import main as predict
+from blocksvm.base.errors import InputError
+from blocksvm.commands.info import main as info
+from blocksvm.commands.predict import main as predict
+from blocksvm.commands.stream import main as stream_main
+from blocksvm.commands.train import main as train_main
+from blocksvm.learners.engine.loops import LOSS_SUM, SQUARED_ERRORS
+from blocksvm.learners.engine.runner import Runner
+from blocksvm.model.model_file import load_model
 from blocksvm.sources.matrix import Matrix
-from blocksvm.stream import main as stream_main
-from blocksvm.streaming.saving import save_stream
-from blocksvm.train import main as train_main
+from blocksvm.streaming.stream_saving import save_stream
+from blocksvm.training.fit import fit
 
 NAMES = ("pa", "pa1", "pa2")
 CASES = [
@@ -273,7 +273,7 @@ def test_from_text_to_distances(tmp_path, capsys):
         (("--learner", "pa1", "--targets", "none", "--epsilon", "1", "--average"), "--average: has no meaning with"),
         (("--learner", "pa1", "--targets", "none", "--epsilon", "1", "--bias", "1"), "--bias: has no meaning with"),
         (("--learner", "pa1", "--targets", "none", "--epsilon", "1", "--query", "1"), "--query: is for classes"),
-        (("--learner", "pa1", "--targets", "none", "--epsilon", "1", "--prior", model), "--prior: pa1 has no use"),
+        (("--learner", "pa1", "--targets", "none", "--epsilon", "1", "--prior", model), "--prior: pa1 does not accept"),
         (("--learner", "pa1", "--targets", "numbers", "--learn-radius"), "--learn-radius"),
     ]:
         for main, files in ((stream_main, [tmp_path / "new.svm"]), (train_main, [store, tmp_path / "x.h5"])):

@@ -10,13 +10,13 @@ from support.extra_losses import HUBER, HUBER_BY_HELPERS
 from support.training_cases import random_rows, train
 from support.weighted_rows import WeightedMatrix
 
-from blocksvm.errors import InputError
+from blocksvm.base.errors import InputError
+from blocksvm.base.user_code import by_user
 from blocksvm.kernels import inlined
-from blocksvm.kernels.loss import value
+from blocksvm.kernels.loss_placeholders import value
 from blocksvm.kernels.margins import certificate_sums
-from blocksvm.named import by_user
-from blocksvm.problems import LOSSES, get_loss
-from blocksvm.problems.loss import REAL_NUMBERS
+from blocksvm.losses import LOSSES, get_loss
+from blocksvm.losses.loss import REAL_NUMBERS
 from blocksvm.problems.problem import make_problem, problem_settings
 from blocksvm.sources.matrix import Matrix
 
@@ -165,7 +165,7 @@ def test_a_loss_of_ones_own_is_named_by_module_and_attribute():
         ("l1", "loss=l1: unknown; choose one of hinge, squared-hinge"),
         ("no_such_module:LOSS", "cannot be imported"),
         ("support.extra_losses:MISSING", "cannot be imported"),
-        ("support.extra_losses:NOT_A_LOSS", "is no Loss"),
+        ("support.extra_losses:NOT_A_LOSS", "is no loss"),
         ("support.extra_losses:", "unknown; choose one of"),
     ):
         with pytest.raises(InputError, match=expected):
@@ -209,7 +209,7 @@ def test_a_losss_own_settings_belong_to_its_problem():
     assert problem_from(source, loss=name).own == (0.1,)
     for settings, expected in (
         ({"loss": name, "epsilon": -1.0}, "epsilon=-1: must be 0 or more"),
-        ({"loss": "hinge", "epsilon": 0.25}, "epsilon: dual-cd has no use for it"),
+        ({"loss": "hinge", "epsilon": 0.25}, "epsilon: dual-cd does not accept it"),
         ({"loss": name, "class_weight": "balanced"}, "class_weight=balanced: epsilon-insensitive has no classes"),
     ):
         with pytest.raises(InputError, match=expected):

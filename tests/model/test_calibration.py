@@ -11,15 +11,15 @@ from scipy import sparse
 from support.fold_cases import dense, looped
 from support.training_cases import make_store, random_rows, run_in_process, svmlight
 
-from blocksvm.errors import InputError
-from blocksvm.info import main as info_main
-from blocksvm.model.files import load_model
-from blocksvm.predict import main as predict_main
+from blocksvm.base.errors import InputError
+from blocksvm.commands.info import main as info_main
+from blocksvm.commands.predict import main as predict_main
+from blocksvm.commands.train import main as train_main
+from blocksvm.model.model_file import load_model
 from blocksvm.sources.matrix import Matrix
-from blocksvm.sources.store.files import open_hdf5, read_meta
-from blocksvm.sources.store.meta import parse
-from blocksvm.train import main as train_main
-from blocksvm.training.settings import TrainSettings
+from blocksvm.store.descriptions import parse
+from blocksvm.store.hdf5_files import open_hdf5, read_meta
+from blocksvm.training.train_settings import TrainSettings
 from blocksvm.validation.calibration import FOLDS, binned, calibrated, isotonic, platt
 from blocksvm.validation.folds import folds_of
 

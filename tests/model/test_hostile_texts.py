@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import io
 import json
 import shutil
@@ -13,14 +12,13 @@ import scipy.sparse
 from support.file_cases import described, put, rewrite_meta, sentences, texts_of
 
 import blocksvm
-from blocksvm import cv, export, info, predict, stream, structure, train
+from blocksvm.base.errors import CONTROLS, InputError, printable, shown_lines
+from blocksvm.base.labels import label_text
 from blocksvm.cli.display.line import Line
 from blocksvm.cli.standard import Diagnostics, Results, drawing
-from blocksvm.errors import CONTROLS, InputError, printable, shown_lines
-from blocksvm.labels import label_text
-from blocksvm.model.files import load_model
+from blocksvm.commands import cv, export, info, predict, split, stream, structure, train
+from blocksvm.model.model_file import load_model
 
-split = importlib.import_module("blocksvm.split")
 EVIL = "a\x1b[31m\nb\r\u2028\x9b\u202ec"
 ESCAPED = r"a\x1b[31m\nb\r\u2028\x9b\u202ec"
 ROWS = "".join(f"{1 if i % 3 else -1} {i % 7 + 2}:{i % 5 + 0.5} {i % 2}:{1 + i % 3}\n" for i in range(40))
@@ -112,7 +110,7 @@ def test_no_text_of_a_description_reaches_a_terminal_as_it_is(folder, tmp_path, 
             assert done.code in (0, 2), (place, arguments, done.err)
             assert sound(done.out + done.err), (place, arguments, done.out, done.err)
             if done.code == 2:
-                assert done.last_line.startswith("blocksvm.")
+                assert done.last_line.startswith("blocksvm ")
             if "--json" in arguments and done.code == 0:
                 exact += EVIL in texts_in(json.loads(done.out))
             told += ESCAPED in done.out

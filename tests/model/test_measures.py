@@ -10,16 +10,16 @@ from scipy import sparse
 from sklearn import metrics
 from support.training_cases import make_store, random_rows, run_in_process, svmlight
 
-from blocksvm.api import fit
-from blocksvm.conversion.convert import split
-from blocksvm.errors import InputError
-from blocksvm.model.files import load_model
+from blocksvm.base.errors import InputError
+from blocksvm.commands.predict import main as predict_main
+from blocksvm.commands.train import main as train_main
+from blocksvm.conversion.convert import write_store
 from blocksvm.model.measures import ClassMeasures, RealMeasures
+from blocksvm.model.model_file import load_model
 from blocksvm.model.probabilities import each, logistic, one_of_several
 from blocksvm.model.scoring import Scores
-from blocksvm.predict import main as predict_main
 from blocksvm.sources.matrix import Matrix
-from blocksvm.train import main as train_main
+from blocksvm.training.fit import fit
 
 
 def counted(measures, values, classes, labels, pieces=7):
@@ -143,7 +143,7 @@ def fitted(tmp_path_factory):
     for loss in ("logistic", "hinge"):
         store = make_store(folder, X, y, name=loss)
         model = fit(X, y, loss=loss, tol=1e-4)
-        from blocksvm.sources.store.reader import open_store
+        from blocksvm.store.reader import open_store
 
         with open_store(store) as source:
             fit(source, loss=loss, tol=1e-4, bias=1.0).save(folder / f"{loss}.model.h5")
@@ -216,7 +216,7 @@ def test_probabilities_of_several_classes(tmp_path, capsys):
     for label, row in zip(y, X.toarray(), strict=True):
         lines.append(f"{label:g} " + " ".join(f"{j + 1}:{v:.9g}" for j, v in enumerate(row) if v) + "\n")
     text.write_text("".join(lines))
-    split([str(text)], store)
+    write_store([str(text)], store)
     assert run_in_process(capsys, train_main, store, model, "--loss", "logistic", "--tol", "1e-6")[0] == 0
     found = []
     for source in (text, store):

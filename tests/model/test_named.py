@@ -13,15 +13,15 @@ import pytest
 from support.file_cases import described, put, rewrite_meta, sentences, texts_of
 
 import blocksvm
-from blocksvm import cv, export, info, named, predict, report, stream, structure, train
-from blocksvm.errors import InputError
-from blocksvm.formats import format_named
+from blocksvm.base import user_code
+from blocksvm.base.errors import InputError
+from blocksvm.commands import cv, export, info, predict, report, split, stream, structure, train
+from blocksvm.formats import get_format
 from blocksvm.learners import get_learner
-from blocksvm.learners.methods import get_method
-from blocksvm.model.files import load_model
-from blocksvm.problems import get_loss
+from blocksvm.learners.engine.methods import get_method
+from blocksvm.losses import get_loss
+from blocksvm.model.model_file import load_model
 
-split = importlib.import_module("blocksvm.split")
 MARKER = "chosen_by_a_file"
 PLACE = f"{MARKER}:THING"
 TEXT = "".join(f"{1 if i % 3 else -1} {i % 7 + 2}:{i % 5 + 0.5} {i % 2}:{1 + i % 3}\n" for i in range(40))
@@ -33,7 +33,7 @@ def folder(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("named")
     (folder / "rows.svm").write_text(TEXT)
     (folder / "columns").write_text(sentences(1, 30))
-    blocksvm.split([str(folder / "rows.svm")], folder / "store.h5")
+    blocksvm.write_store([str(folder / "rows.svm")], folder / "store.h5")
     with blocksvm.open_store(folder / "store.h5") as store:
         blocksvm.fit(store, max_outer=2).save(folder / "model.h5")
         blocksvm.fit(store, learner="pa1", max_outer=1).save(folder / "learner.h5")
@@ -59,7 +59,7 @@ def marker(tmp_path, monkeypatch):
         f"import pathlib\npathlib.Path({str(tmp_path / 'ran')!r}).touch()\nTHING = 1\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(named, "_by_user", set())
+    monkeypatch.setattr(user_code, "_by_user", set())
     importlib.invalidate_caches()
     yield tmp_path / "ran"
     sys.modules.pop(MARKER, None)
@@ -191,11 +191,11 @@ def test_python_names_what_may_run(folder, tmp_path, marker):
             blocksvm.fit(store, continue_from=tmp_path / "t.h5")
         assert load_model(tmp_path / "t.h5").meta["method"]["settings"]["loss"] == PLACE
         blocksvm.fit(store, warm_start=tmp_path / "t.h5", max_outer=1)
-    for ask in (get_loss, get_learner, get_method, format_named):
+    for ask in (get_loss, get_learner, get_method, get_format):
         with pytest.raises(InputError, match=f"a file: names {PLACE}"):
             ask(PLACE)
     assert not marker.exists()
-    with pytest.raises(InputError, match="is no Loss"):
+    with pytest.raises(InputError, match="is no loss"):
         blocksvm.fit(*few_rows(), loss=PLACE)
     assert marker.exists()
 
@@ -207,10 +207,10 @@ def few_rows():
 
 
 def test_what_is_made_of_a_files_names_is_not_the_users(marker):
-    with named.names_of("m.h5"):
-        named.by_user(PLACE, {"loss": PLACE})
+    with user_code.names_of("m.h5"):
+        user_code.by_user(PLACE, {"loss": PLACE})
         with pytest.raises(InputError, match="m.h5: names chosen_by_a_file:THING as its loss"):
             get_loss(PLACE)
-    named.by_user({"loss": "a:b", "more": {"joint": "c:d"}}, "e:f,g:h", "--loss=i:j", None, 3)
+    user_code.by_user({"loss": "a:b", "more": {"joint": "c:d"}}, "e:f,g:h", "--loss=i:j", None, 3)
     for place in ("a:b", "c:d", "e:f", "g:h", "i:j"):
-        named.require_named(place, "loss")
+        user_code.require_named(place, "loss")

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 import reference
 
-from blocksvm.api import fit
-from blocksvm.conversion.convert import SplitSettings, split
-from blocksvm.model.files import load_model
+from blocksvm.commands.predict import main
+from blocksvm.conversion.convert import SplitSettings, write_store
+from blocksvm.model.model_file import load_model
 from blocksvm.model.scoring import StoreScorer, TextScorer
-from blocksvm.predict import main
-from blocksvm.sources.store.reader import open_store
+from blocksvm.store.reader import open_store
+from blocksvm.training.fit import fit
 
 MEMORY = 200_000_000
 
@@ -38,8 +38,8 @@ def trained(tmp_path_factory):
     rng = np.random.default_rng(5)
     (folder / "train.svm").write_text(make_text(rng))
     (folder / "test.svm").write_text(make_text(rng, n=57, unseen=2))
-    split([str(folder / "train.svm")], folder / "train.h5")
-    split([str(folder / "test.svm")], folder / "test.h5", SplitSettings(chunk_nonzeros=16))
+    write_store([str(folder / "train.svm")], folder / "train.h5")
+    write_store([str(folder / "test.svm")], folder / "test.h5", SplitSettings(chunk_nonzeros=16))
     with open_store(folder / "train.h5") as store:
         fit(store, bias=0.5, tol=1e-6, schedule="20").save(folder / "model.h5")
     return folder
@@ -117,7 +117,7 @@ def test_text_is_read_as_the_training_text_was(tmp_path):
     """A model of rows scaled to norm 1 scales the rows that it predicts."""
     text = make_text(np.random.default_rng(3), n=60)
     (tmp_path / "t.svm").write_text(text)
-    split([str(tmp_path / "t.svm")], tmp_path / "t.h5", SplitSettings(normalize="l2"))
+    write_store([str(tmp_path / "t.svm")], tmp_path / "t.h5", SplitSettings(normalize="l2"))
     with open_store(tmp_path / "t.h5") as store:
         fit(store, bias=1.0, tol=1e-4, schedule="20").save(tmp_path / "m.h5")
     from_text, _ = joined(TextScorer(tmp_path / "m.h5", MEMORY).scores([str(tmp_path / "t.svm")]))
@@ -199,7 +199,7 @@ def test_an_input_is_not_overwritten(trained, tmp_path, run_in_process):
 
 
 def test_another_normalisation_is_said(trained, tmp_path, run_in_process):
-    split([str(trained / "test.svm")], tmp_path / "l2.h5", SplitSettings(normalize="l2"))
+    write_store([str(trained / "test.svm")], tmp_path / "l2.h5", SplitSettings(normalize="l2"))
     done = run_in_process(main, trained / "model.h5", tmp_path / "l2.h5", tmp_path / "out.txt")
     assert done.code == 0
     assert "--normalize none, this store's with l2" in done.err
@@ -212,8 +212,8 @@ def test_a_damaged_model_or_checkpoint_is_one_sentence_or_the_same(trained, tmp_
     """Bytes flipped one at a time: what is read is an InputError or exactly what was written."""
     from support import training_cases
 
-    from blocksvm.errors import InputError
-    from blocksvm.model.state import open_state, verify_state
+    from blocksvm.base.errors import InputError
+    from blocksvm.model.solver_state import open_state, verify_state
 
     path = tmp_path / "whole.h5"
     if name == "model":

@@ -9,15 +9,15 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.svm import SVC
 from support.training_cases import command, make_store, random_rows, run_in_process, stop_after, train
 
-from blocksvm.api import fit
-from blocksvm.errors import InputError
-from blocksvm.kernels.free_bias import sums_by_side
-from blocksvm.model.files import load_model
-from blocksvm.problems import LOSSES, get_loss
+from blocksvm.base.errors import InputError
+from blocksvm.commands.train import main as train_main
+from blocksvm.kernels.free_bias_loops import sums_by_side
+from blocksvm.losses import LOSSES, get_loss
+from blocksvm.losses.loss import REAL_NUMBERS
+from blocksvm.model.model_file import load_model
 from blocksvm.problems.free_bias import Repair
-from blocksvm.problems.loss import REAL_NUMBERS
 from blocksvm.sources.matrix import Matrix
-from blocksvm.train import main as train_main
+from blocksvm.training.fit import fit
 
 CHUNKS = np.arange(0, 120, 8)
 RUN = {"bias": "free", "schedule": "5", "max_outer": 5000}
@@ -182,7 +182,7 @@ def test_a_warm_start_knows_the_bias(tmp_path):
 def test_who_has_none():
     X, y, _ = rows_for("hinge")
     for solver in ("pegasos", "pa1"):
-        with pytest.raises(InputError, match=f"bias=free: {solver} has no use for it; give the value of a constant"):
+        with pytest.raises(InputError, match=f"bias=free: {solver} does not accept it; give the value of a constant"):
             fit(X, y, solver=solver, bias="free")
     with pytest.raises(InputError, match="bias=fre: is not a number"):
         fit(X, y, bias="fre")

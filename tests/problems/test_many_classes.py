@@ -11,16 +11,16 @@ from scipy import sparse
 from support.class_cases import CHUNKS, D, K, N, classes, dense
 from support.training_cases import make_pass, make_store, run_in_process, stop_after, train, visit_of
 
-from blocksvm.api import fit
-from blocksvm.errors import InputError
-from blocksvm.info import main as info_main
-from blocksvm.model.files import load_model
-from blocksvm.predict import main as predict_main
-from blocksvm.problems.several import SeveralProblems
-from blocksvm.solvers.protocol import SHARE, Task
+from blocksvm.base.errors import InputError
+from blocksvm.commands.info import main as info_main
+from blocksvm.commands.predict import main as predict_main
+from blocksvm.commands.train import main as train_main
+from blocksvm.model.model_file import load_model
+from blocksvm.problems.several_problems import SeveralProblems
 from blocksvm.solvers.several_dual_cd import SeveralDualCD
+from blocksvm.solvers.solver import SHARE, Task
 from blocksvm.sources.matrix import Matrix
-from blocksvm.train import main as train_main
+from blocksvm.training.fit import fit
 
 LOSSES = ("hinge", "squared-hinge", "logistic")
 
@@ -307,7 +307,7 @@ def test_the_problems_know_which_are_at_their_end(rows):
 @pytest.mark.parametrize("rule", ["rest", "crammer-singer"])
 def test_weights_that_have_drifted_are_made_anew(rows, rule):
     """Those of classes that are done stay as they were certified."""
-    from blocksvm.solvers.crammer_singer import CrammerSingerCD
+    from blocksvm.solvers.crammer_singer_cd import CrammerSingerCD
 
     X, y = rows
     source = Matrix(X, y)

@@ -21,16 +21,16 @@ from support.training_cases import (
     visit_of,
 )
 
-from blocksvm.api import fit
-from blocksvm.errors import InputError
-from blocksvm.model.files import load_model
-from blocksvm.predict import main as predict_main
+from blocksvm.base.errors import InputError
+from blocksvm.commands.predict import main as predict_main
+from blocksvm.commands.stream import main as stream_main
+from blocksvm.commands.train import main as train_main
+from blocksvm.model.model_file import load_model
 from blocksvm.problems.problem import make_problem, problem_settings
 from blocksvm.solvers.dual_cd import DualCD
-from blocksvm.solvers.protocol import Task
+from blocksvm.solvers.solver import Task
 from blocksvm.sources.matrix import Matrix
-from blocksvm.stream import main as stream_main
-from blocksvm.train import main as train_main
+from blocksvm.training.fit import fit
 
 LOSSES = ("epsilon-insensitive", "squared-epsilon-insensitive")
 CHUNKS = np.arange(0, 120, 8)

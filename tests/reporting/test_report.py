@@ -19,16 +19,16 @@ import pytest
 from support.places import ROOT
 from support.training_cases import make_store, random_rows, run_in_process
 
-from blocksvm.api import fit
-from blocksvm.errors import InputError
+from blocksvm.base.errors import InputError
+from blocksvm.commands.report import main
 from blocksvm.model.trace import TRACED
-from blocksvm.report import main
 from blocksvm.reporting import charts
 from blocksvm.reporting.page import page_of
 from blocksvm.reporting.runs import load_runs, told_apart
 from blocksvm.reporting.server import Pages
 from blocksvm.reporting.svg import HALF_A_LETTER, LANES_WIDTH, MOST_SPANS, WIDTH, drawn, merged, timeline
-from blocksvm.sources.store.reader import Store
+from blocksvm.store.reader import Store
+from blocksvm.training.fit import fit
 
 FOLDER = Path(page_of.__code__.co_filename).parent
 EVIL = "\"><script>alert(1)</script>'&<img src=x onerror=alert(2)>"

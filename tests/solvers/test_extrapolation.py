@@ -9,13 +9,13 @@ import reference
 from hypothesis import given, settings, strategies
 from support.training_cases import asked, make_pass, make_store, random_rows, stop_after, train, visit_of
 
-from blocksvm.kernels.extrapolation import FARTHEST
+from blocksvm.kernels.extrapolation_loops import FARTHEST
 from blocksvm.solvers.dual_cd import CONJUGATE, DualCD
 from blocksvm.solvers.dual_methods import EXTRAPOLATED, make
-from blocksvm.solvers.extrapolation import EVERY, MOVED, DualCDWithExtrapolation
-from blocksvm.solvers.protocol import Task
+from blocksvm.solvers.extrapolated_dual_cd import EVERY, MOVED, DualCDWithExtrapolation
+from blocksvm.solvers.solver import Task
 from blocksvm.sources.matrix import Matrix
-from blocksvm.sources.store.reader import open_store
+from blocksvm.store.reader import open_store
 from blocksvm.training.schedule import MOST_PASSES
 
 
@@ -186,7 +186,7 @@ def alike(n=400, d=60, seed=0):
 def test_runs_with_them_need_fewer_passes(loss, monkeypatch):
     import scipy.sparse
 
-    import blocksvm.solvers.extrapolation as module
+    import blocksvm.solvers.extrapolated_dual_cd as module
 
     X, y = alike()
     rows = scipy.sparse.csr_matrix(X)

@@ -14,19 +14,19 @@ from scipy import sparse
 from scipy.optimize import minimize
 from support.training_cases import looped, make_store, opened, random_rows, run_in_process, stop_after, train
 
-from blocksvm.api import fit
-from blocksvm.conversion.convert import SplitSettings, split
-from blocksvm.errors import InputError
-from blocksvm.info import main as info_main
-from blocksvm.kernels.kernel_machine import columns_of, kernel_sums, pairs, singles
-from blocksvm.model.files import load_model
-from blocksvm.predict import main as predict_main
-from blocksvm.problems.kernel import best_bias
-from blocksvm.problems.support import KERNELS
+from blocksvm.base.errors import InputError
+from blocksvm.commands.info import main as info_main
+from blocksvm.commands.predict import main as predict_main
+from blocksvm.commands.train import main as train_main
+from blocksvm.conversion.convert import SplitSettings, write_store
+from blocksvm.kernels.kernel_machine_loops import columns_of, kernel_sums, pairs, singles
+from blocksvm.model.model_file import load_model
+from blocksvm.problems.kernel_problem import best_bias
+from blocksvm.problems.support_rows import KERNELS
 from blocksvm.solvers.kept_rows import Candidates, KeptRows
 from blocksvm.sources.matrix import Matrix
-from blocksvm.sources.store.reader import open_store
-from blocksvm.train import main as train_main
+from blocksvm.store.reader import open_store
+from blocksvm.training.fit import fit
 
 FUNCTIONS = [
     {"kernel": "linear"},
@@ -350,7 +350,7 @@ def test_a_model_predicts_from_text_from_a_store_and_from_python(tmp_path, capsy
             pairs_ = " ".join(f"{j + 1}:{v:.17g}" for j, v in enumerate(row) if v)
             lines.append(f"{label:g} {pairs_}\n")
         (tmp_path / f"{name}.svm").write_text("".join(lines))
-        split([str(tmp_path / f"{name}.svm")], tmp_path / f"{name}.h5", SplitSettings(dtype="float64", bits=bits))
+        write_store([str(tmp_path / f"{name}.svm")], tmp_path / f"{name}.h5", SplitSettings(dtype="float64", bits=bits))
     store = tmp_path / "train.h5"
     code, out, err = run_in_process(
         capsys, train_main, store, model, "--solver", "kernel", "--gamma", "0.2", "--bias", "free", "--tol", "1e-6"
@@ -399,7 +399,7 @@ def test_bad_settings_are_named(tmp_path, capsys):
         (("--matrix-rows", "1"), "--matrix-rows 1"),
         (("--loss", "hinge"), "--loss"),
         (("--schedule", "tol:0.1"), "--schedule tol:0.1: kernel"),
-        (("--valid", store), "--valid: kernel has no use for it"),
+        (("--valid", store), "--valid: kernel does not accept it"),
         (("--warm-start", store), "is a store"),
         (("--memory", "20kB"), "is too small"),
         (("--matrix-rows", "30", "--memory", "20kB"), "is too small"),

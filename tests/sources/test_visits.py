@@ -14,15 +14,15 @@ import reference_losses
 from support.training_cases import looped, make_store, opened, random_rows, train
 
 from blocksvm.learners import LEARNERS
-from blocksvm.solvers.protocol import State
+from blocksvm.solvers.solver import State
 from blocksvm.sources.block import Block
 from blocksvm.sources.matrix import Matrix
-from blocksvm.sources.store.reader import Store
+from blocksvm.store.reader import Store
 from blocksvm.training.certificate import certify
 from blocksvm.training.loop import OuterLoop
 from blocksvm.training.plan import Plan
 from blocksvm.training.schedule import Fixed, PassStats
-from blocksvm.training.settings import TrainSettings
+from blocksvm.training.train_settings import TrainSettings
 from blocksvm.training.visit import ThisProcess, VisitResult, VisitTask, add, merge, part_of, run_visit
 
 # -- a process of its own --------------------------------------------------------------------------------------------
@@ -76,7 +76,7 @@ def stores(tmp_path_factory):
     return {k: str(make_store(folder, X, labels, f"{k}", 128)) for k, labels in ((2, y), (3, three))}
 
 
-FAMILIES = {file: name for name, (file, _) in reversed(LEARNERS.items())}  # the first learner of each file
+FAMILIES = {file: name for name, (file, _) in reversed(list(LEARNERS.items()))}  # the first learner of each file
 SETTINGS = [
     *((2, {"loss": loss}) for loss in ("hinge", "squared-hinge", "logistic", "epsilon-insensitive")),
     (2, {"loss": "squared-epsilon-insensitive", "schedule": "auto", "working_set": "none"}),

@@ -18,20 +18,20 @@ from support.h5ad import write_h5ad
 from support.training_cases import random_rows, run_in_process
 from xxhash import xxh3_64_hexdigest
 
-from blocksvm.errors import InputError
-from blocksvm.formats import parquet_trial
-from blocksvm.info import main as info
-from blocksvm.predict import main as predict
+from blocksvm.base.errors import InputError
+from blocksvm.commands.info import main as info
+from blocksvm.commands.predict import main as predict
+from blocksvm.commands.split import main as split
+from blocksvm.commands.train import main as train
+from blocksvm.formats.tables import parquet_trial
 from blocksvm.sources.block import carve_block
-from blocksvm.sources.store import anndata, codec, foreign, reader
-from blocksvm.sources.store.arrays import write_array
-from blocksvm.sources.store.creation import create_hdf5
-from blocksvm.sources.store.files import damage_named, write_text_attribute
-from blocksvm.sources.store.reader import Store
-from blocksvm.sources.store.schema import ROW
-from blocksvm.sources.store.writer import StoreWriter
-from blocksvm.split import main as split
-from blocksvm.train import main as train
+from blocksvm.store import anndata_file, codec, foreign, reader
+from blocksvm.store.arrays import write_array
+from blocksvm.store.creation import create_hdf5
+from blocksvm.store.hdf5_files import damage_named, write_text_attribute
+from blocksvm.store.reader import Store
+from blocksvm.store.schema import ROW
+from blocksvm.store.writer import StoreWriter
 
 # ------------------------------------------------------------------------------------------------ Arrow and Parquet
 
@@ -468,7 +468,7 @@ def test_an_endless_loop_inside_hdf5_is_ended(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(foreign, "PATIENCE", 1)
     (tmp_path / "endless.py").write_text(
         "def serve(path, what, limits):\n"
-        "    from blocksvm.sources.store.foreign import Frame, send\n"
+        "    from blocksvm.store.foreign import Frame, send\n"
         "    def frames():\n"
         "        yield Frame('one', {}, [])\n"
         "        while what == 'loop': pass\n"
@@ -496,7 +496,7 @@ def test_an_endless_loop_inside_hdf5_is_ended(tmp_path, capsys, monkeypatch):
 
 def test_what_reads_it_ends_with_who_takes_it(cells):
     given = None, 1 << 16, 32, 9
-    with foreign.frames_from(anndata.__name__, str(cells), *given, room=1 << 26, shown="") as take:
+    with foreign.frames_from(anndata_file.__name__, str(cells), *given, room=1 << 26, shown="") as take:
         about = take("matrix").about
         assert (about["n_rows"], about["n_columns"], about["by_columns"]) == (80, 12, False)
         child = take.__self__.child

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from blocksvm.conversion.convert import SplitSettings, split
-from blocksvm.errors import InputError
+from blocksvm.base.errors import InputError
+from blocksvm.conversion.convert import SplitSettings, write_store
 from blocksvm.sources.block import Arena
 from blocksvm.sources.source import bytes_of_blocks
-from blocksvm.sources.store import codec
-from blocksvm.sources.store.reader import Store
+from blocksvm.store import codec
+from blocksvm.store.reader import Store
 
 ARRAYS = ("indptr", "indices", "values", "y", "sq_norms", "rows", "weights")
 LABELS = {
@@ -54,7 +54,7 @@ def path(request, tmp_path):
         format=FORMATS.get(kind, "svmlight"),
         weights=str(weights) if kind == "weighted" else None,
     )
-    split([str(text)], tmp_path / "rows.h5", settings)
+    write_store([str(text)], tmp_path / "rows.h5", settings)
     return tmp_path / "rows.h5"
 
 
@@ -134,7 +134,7 @@ for name in ("sched_getaffinity", "posix_fadvise"):  # which macOS lacks
     delattr(os, name)
 from numcodecs import blosc
 blosc.use_threads = "as others have set it"
-from blocksvm.sources.store.reader import Store
+from blocksvm.store.reader import Store
 decompress, seen = blosc.decompress, set()
 def watched(*arguments):
     seen.add(blosc.use_threads)

@@ -18,17 +18,17 @@ import pytest
 from support.stored_rows import read_with_h5py
 from support.training_cases import quick_model
 
-from blocksvm.conversion.convert import SplitSettings, split
-from blocksvm.errors import InputError
-from blocksvm.info import main as info
-from blocksvm.sources.store import codec, reader, schema
-from blocksvm.sources.store.arrays import read_array, write_array
-from blocksvm.sources.store.creation import create_hdf5
-from blocksvm.sources.store.decoder import Decoder
-from blocksvm.sources.store.files import open_hdf5
-from blocksvm.sources.store.reader import Store
-from blocksvm.sources.store.schema import ROW
-from blocksvm.sources.store.writer import StoreWriter
+from blocksvm.base.errors import InputError
+from blocksvm.commands.info import main as info
+from blocksvm.conversion.convert import SplitSettings, write_store
+from blocksvm.store import codec, reader, schema
+from blocksvm.store.arrays import read_array, write_array
+from blocksvm.store.creation import create_hdf5
+from blocksvm.store.decoder import Decoder
+from blocksvm.store.hdf5_files import open_hdf5
+from blocksvm.store.reader import Store
+from blocksvm.store.schema import ROW
+from blocksvm.store.writer import StoreWriter
 
 TEXT = "".join(f"{1 if i % 3 else -1} {i % 7 + 1}:{i % 5 + 0.5} {i % 11 + 20}:2\n" for i in range(40))
 TEXT += "1 " + " ".join(f"{i}:{i + 1}" for i in range(50)) + "\n-1\n"
@@ -39,7 +39,7 @@ def small_store(tmp_path_factory) -> Path:
     """42 rows in several chunks, one of them longer than an HDF5 chunk."""
     folder = tmp_path_factory.mktemp("store")
     (folder / "rows.svm").write_text(TEXT)
-    split([str(folder / "rows.svm")], folder / "s.h5", SplitSettings(chunk_nonzeros=16))
+    write_store([str(folder / "rows.svm")], folder / "s.h5", SplitSettings(chunk_nonzeros=16))
     return folder / "s.h5"
 
 
@@ -348,7 +348,7 @@ def test_info_verify_names_the_damage(small_store, tmp_path, run_in_process):
     assert run_in_process(info, path).code == 0
     told = run_in_process(info, path, "--verify", "--quiet")
     assert (told.code, told.out) == (2, "")
-    assert told.err == f"blocksvm.info: error: {path}: chunk 1: checksum does not match; make the store again\n"
+    assert told.err == f"blocksvm info: error: {path}: chunk 1: checksum does not match; make the store again\n"
     assert run_in_process(info, small_store, "--verify").code == 0
     assert run_in_process(info, tmp_path / "none.h5").code == 2
 
@@ -396,7 +396,7 @@ def test_a_block_is_the_same_whoever_decodes_its_runs(tmp_path, monkeypatch, dam
     text = tmp_path / "rows.svm"
     text.write_text("".join(f"{i % 2} {i % 13 + 1}:{i + 1} {i % 7 + 20}:1 {i % 5 + 30}:3\n" for i in range(3_000)))
     path = tmp_path / "s.h5"
-    split([str(text)], path, SplitSettings(chunk_nonzeros=256))
+    write_store([str(text)], path, SplitSettings(chunk_nonzeros=256))
     decode = Decoder.decode
     with Store(path) as store:
         chunks = np.random.default_rng(0).permutation(len(store.chunks))

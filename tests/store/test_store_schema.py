@@ -22,15 +22,15 @@ from support.file_cases import rewrite_meta
 from xxhash import xxh3_64_intdigest
 
 import blocksvm
+from blocksvm.base.errors import InputError
+from blocksvm.base.labels import Labels
+from blocksvm.base.row_batch import Origin, RowBatch
+from blocksvm.commands.info import main as info
 from blocksvm.conversion.convert import SplitSettings, store_batches
-from blocksvm.errors import InputError
-from blocksvm.info import main as info
-from blocksvm.labels import Labels
-from blocksvm.model.files import load_model
-from blocksvm.model.state import describe_checkpoint
-from blocksvm.rows import Origin, RowBatch
-from blocksvm.sources.store.meta import SCHEMAS, parse
-from blocksvm.sources.store.reader import Store
+from blocksvm.model.model_file import load_model
+from blocksvm.model.solver_state import describe_checkpoint
+from blocksvm.store.descriptions import SCHEMAS, parse
+from blocksvm.store.reader import Store
 
 
 def batch_of(rows: list[dict], labels, named: bool, weighted: bool) -> RowBatch:
@@ -495,7 +495,7 @@ def test_descriptions_that_are_none(files, tmp_path, text, says):
 
 
 def test_a_models_values_reach_no_command(files, tmp_path, run_in_process):
-    from blocksvm.predict import main
+    from blocksvm.commands.predict import main
 
     path = tmp_path / "hostile.h5"
     shutil.copy(files["model"], path)
@@ -649,8 +649,8 @@ def make_rows(tmp_path: Path, labels, name="s.h5", weights=None) -> Path:
 
 def test_strings_from_split_to_predictions(tmp_path, run_in_process):
     """Trained, held out and predicted by name; another store's table of names is another one."""
-    from blocksvm.predict import main as predict
-    from blocksvm.train import main as train
+    from blocksvm.commands.predict import main as predict
+    from blocksvm.commands.train import main as train
 
     store = make_rows(tmp_path, [["ham", "spam"][k % 2] for k in range(80)])
     held = make_rows(tmp_path, [["ham", "spam", "extra"][k % 2 if k < 30 else 2] for k in range(40)], "held.h5")
@@ -673,8 +673,8 @@ def test_strings_from_split_to_predictions(tmp_path, run_in_process):
 
 
 def test_what_training_cannot_take_is_one_sentence(tmp_path, run_in_process):
-    from blocksvm.regret import main as regret
-    from blocksvm.train import main as train
+    from blocksvm.commands.regret import main as regret
+    from blocksvm.commands.train import main as train
 
     part = make_rows(tmp_path, [1.0, -1.0, np.nan] * 10, "part.h5")
     sets = make_rows(tmp_path, [("a",), ("b",), ("a", "b")] * 10, "sets.h5")
@@ -692,7 +692,7 @@ def test_what_training_cannot_take_is_one_sentence(tmp_path, run_in_process):
         for solver in solvers:
             done = run_in_process(train, path, tmp_path / "m.h5", "--solver", solver, "--quiet")
             assert done.code == 2
-            assert done.last_line.startswith(f"blocksvm.train: error: {path}: ")
+            assert done.last_line.startswith(f"blocksvm train: error: {path}: ")
             assert says in done.last_line
         assert run_in_process(regret, path, "--learner", "pa1", "--quiet").code == 2
     done = run_in_process(regret, heavy, "--learner", "pa1", "--quiet")
@@ -704,7 +704,7 @@ def test_what_training_cannot_take_is_one_sentence(tmp_path, run_in_process):
 
 
 def test_rows_without_a_label_are_scored(tmp_path, run_in_process):
-    from blocksvm.predict import main as predict
+    from blocksvm.commands.predict import main as predict
 
     labels = [1.0 if k % 2 else -1.0 for k in range(60)]
     with Store(make_rows(tmp_path, labels)) as store:
@@ -724,22 +724,22 @@ def test_rows_without_a_label_are_scored(tmp_path, run_in_process):
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        (b"1 1:1\n-1 2:1\n", "next: python -m blocksvm.train {store} MODEL.h5\n"),
-        (b"1 1:1\n2 2:1\n3 2:1\n", "next: python -m blocksvm.train {store} MODEL.h5\n"),
+        (b"1 1:1\n-1 2:1\n", "next: blocksvm train {store} MODEL.h5\n"),
+        (b"1 1:1\n2 2:1\n3 2:1\n", "next: blocksvm train {store} MODEL.h5\n"),
         (b"1 1:1\n1 2:1\n", ""),  # one class
         (b"1\n-1\n", ""),  # no feature
         *[
             (
                 b"".join(b"%d.5 1:1\n" % k for k in range(n)),
-                "next: python -m blocksvm.train {store} MODEL.h5 --loss epsilon-insensitive\n",
+                "next: blocksvm train {store} MODEL.h5 --loss epsilon-insensitive\n",
             )
             for n in (101, 10_001)
         ],
     ],
 )
 def test_split_proposes_what_can_be_done(tmp_path, run_in_process, text, expected):
-    from blocksvm.split import main
-    from blocksvm.train import main as train
+    from blocksvm.commands.split import main
+    from blocksvm.commands.train import main as train
 
     (tmp_path / "rows.svm").write_bytes(text)
     done = run_in_process(main, tmp_path / "rows.svm", tmp_path / "s.h5")

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from sklearn.metrics import log_loss, roc_auc_score
 from support.stream_cases import learned, text_of
 
-from blocksvm.errors import InputError
-from blocksvm.learners.loops import NO_LABEL
+from blocksvm.base.errors import InputError
+from blocksvm.learners.engine.loops import NO_LABEL
 from blocksvm.model.measures import RankCurve, places_of
 from blocksvm.streaming.ranking import KEPT_BITS, RANKING_BYTES, Ranking
 

@@ -17,16 +17,16 @@ from support.places import ROOT
 from support.stream_cases import learned, single, text_of, weights_by_id
 from support.training_cases import make_store, random_rows, run_in_process, svmlight, train
 
-from blocksvm.api import fit
-from blocksvm.errors import InputError
-from blocksvm.info import main as info
-from blocksvm.kernels.table import hash_ids
-from blocksvm.model.files import load_model
-from blocksvm.predict import main as predict
+from blocksvm.base.errors import InputError
+from blocksvm.commands.info import main as info
+from blocksvm.commands.predict import main as predict
+from blocksvm.commands.stream import main
+from blocksvm.kernels.hash_table import hash_ids
+from blocksvm.model.model_file import load_model
 from blocksvm.sources.matrix import Matrix
-from blocksvm.stream import main
 from blocksvm.streaming import ahead
-from blocksvm.streaming.saving import save_stream
+from blocksvm.streaming.stream_saving import save_stream
+from blocksvm.training.fit import fit
 
 
 @pytest.mark.parametrize("learner", ["pa1", "arow", "hf-fobos", "adagrad-rda", "ogd", "perceptron"])
@@ -39,7 +39,7 @@ def test_a_stream_and_training_in_stored_order_agree(tmp_path, learner):
     run = train(store, solver=learner, order="stored")
     found, _ = weights_by_id(tmp_path / "stream.h5", 41)
     trained = np.zeros(41)
-    from blocksvm.sources.store.reader import Store
+    from blocksvm.store.reader import Store
 
     with Store(store) as source:
         trained[source.feature_ids(0, source.n_features)] = run.w[:-1]
@@ -86,7 +86,7 @@ def test_pieces_jobs_and_growth_change_nothing(tmp_path, monkeypatch, bits):
     found = []
     for piece, jobs, smallest in ((1_000_000, 1, 4096), (1_000_000, 2, 2), (70_000, 3, 7)):
         monkeypatch.setattr(ahead, "PIECE_BYTES", piece)
-        monkeypatch.setattr("blocksvm.streaming.features.SMALLEST", smallest)
+        monkeypatch.setattr("blocksvm.streaming.stream_features.SMALLEST", smallest)
         stream, reports = learned(text, "scw1", jobs=jobs, bits=bits, labels=(0.0, 1.0, 2.0), bias=1.0)
         save_stream(tmp_path / "m.h5", stream)
         weights, model = weights_by_id(tmp_path / "m.h5", 1 << 9)
@@ -131,7 +131,7 @@ def test_bad_lines_are_errors_or_are_counted_shown_and_skipped(tmp_path, capsys)
     text.write_text("\n".join(mixed))
     code, out, err = run_in_process(capsys, main, text, "--learner", "pa1", "--model", tmp_path / "m.h5")
     assert (code, out) == (2, "")
-    assert err.splitlines()[-1].startswith(f"blocksvm.stream: error: {text}:1: 'what' is not a number")
+    assert err.splitlines()[-1].startswith(f"blocksvm stream: error: {text}:1: 'what' is not a number")
     assert not (tmp_path / "m.h5").exists()
     code, out, err = run_in_process(capsys, main, text, "--learner", "pa1", "--skip-bad", "--model", tmp_path / "m.h5")
     assert code == 0
@@ -317,7 +317,7 @@ def test_ctrl_c_ends_a_stream_that_waits_for_more(tmp_path, rows):
     assert child.wait(timeout=30) == 130, seen
     told = child.stderr.read().splitlines()[-1]
     saved = f"model saved in {tmp_path / 'm.h5'}" if rows else "nothing was saved"
-    assert told.decode() == f"blocksvm.stream: interrupted after {rows} rows; {saved}"
+    assert told.decode() == f"blocksvm stream: interrupted after {rows} rows; {saved}"
     assert (tmp_path / "m.h5").exists() == (rows > 0)
     for pipe in (child.stdin, child.stdout, child.stderr):
         pipe.close()

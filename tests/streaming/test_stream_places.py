@@ -11,15 +11,15 @@ import reference_online as oracle
 from support.stream_cases import learned, single, text_of, weights_by_id
 from support.training_cases import random_rows
 
-from blocksvm.api import fit
-from blocksvm.errors import InputError
-from blocksvm.kernels.table import hash_ids
-from blocksvm.model.files import load_model
+from blocksvm.base.errors import InputError
+from blocksvm.kernels.hash_table import hash_ids
+from blocksvm.model.model_file import load_model
 from blocksvm.sources.matrix import Matrix
-from blocksvm.streaming import ahead, features
-from blocksvm.streaming.features import PlaceTable
-from blocksvm.streaming.saving import save_stream
-from blocksvm.streaming.stream import Stream, StreamSettings
+from blocksvm.streaming import ahead, stream_features
+from blocksvm.streaming.stream_features import PlaceTable
+from blocksvm.streaming.stream_pass import Stream, StreamSettings
+from blocksvm.streaming.stream_saving import save_stream
+from blocksvm.training.fit import fit
 
 BITS = 7
 
@@ -27,8 +27,8 @@ BITS = 7
 @pytest.fixture
 def numbered(monkeypatch):
     """A switch: number places from now on, or keep all of them."""
-    monkeypatch.setattr(features, "SMALLEST", 3)
-    return lambda on: monkeypatch.setattr(features, "NUMBERED_FROM", 0 if on else 1 << 60)
+    monkeypatch.setattr(stream_features, "SMALLEST", 3)
+    return lambda on: monkeypatch.setattr(stream_features, "NUMBERED_FROM", 0 if on else 1 << 60)
 
 
 def test_places_are_numbered_as_they_come():
@@ -121,7 +121,10 @@ def test_features_are_found_in_the_order_of_the_pieces():
 
     def take(numbers):
         for number in numbers:
-            turns.take(number, [ahead.Part(None, n_features=2 * number), ahead.Part(None, n_features=2 * number + 1)])
+            turns.take(
+                number,
+                [ahead.ParsedPart(None, n_features=2 * number), ahead.ParsedPart(None, n_features=2 * number + 1)],
+            )
 
     threads = [threading.Thread(target=take, args=(order[at::4],)) for at in range(4)]
     for thread in threads:

@@ -13,12 +13,12 @@ from support.places import ROOT
 from support.stream_cases import learned, single, text_of, weights_by_id
 from support.training_cases import make_store, random_rows, run_in_process, svmlight, train
 
-from blocksvm.errors import InputError
-from blocksvm.predict import main as predict
-from blocksvm.sources.store.reader import Store
-from blocksvm.stream import main as stream_main
-from blocksvm.streaming.saving import save_stream
-from blocksvm.streaming.stream import Stream, StreamSettings
+from blocksvm.base.errors import InputError
+from blocksvm.commands.predict import main as predict
+from blocksvm.commands.stream import main as stream_main
+from blocksvm.store.reader import Store
+from blocksvm.streaming.stream_pass import Stream, StreamSettings
+from blocksvm.streaming.stream_saving import save_stream
 
 
 def streamed(capsys, *arguments):
@@ -183,7 +183,7 @@ def test_predictions_of_many_classes_take_little_memory_at_once(tmp_path, monkey
     (tmp_path / "rows.svm").write_text("".join(f"{rng.integers(5)} {i % 7 + 1}:1\n" for i in range(40)))
     settings, found, sizes = StreamSettings("pa1", labels=labels), [], []
     for at_once in (12, 10_000):
-        monkeypatch.setattr("blocksvm.streaming.stream.PREDICTED_AT_ONCE", at_once)
+        monkeypatch.setattr("blocksvm.streaming.stream_pass.PREDICTED_AT_ONCE", at_once)
         predicted = []
         stream = Stream(settings, on_predicted=lambda values, told, kept=predicted: kept.append(values.copy()))
         assert stream.run([str(tmp_path / "rows.svm")])

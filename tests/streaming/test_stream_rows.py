@@ -8,11 +8,11 @@ from sklearn.metrics import log_loss, roc_auc_score
 from support.stream_cases import learned, single, text_of
 from support.training_cases import make_store, random_rows, run_in_process, train
 
-from blocksvm.errors import InputError
-from blocksvm.learners.loops import LOSS_SUM, MISTAKES
-from blocksvm.stream import main
-from blocksvm.streaming.saving import save_stream
-from blocksvm.streaming.stream import Stream, StreamSettings
+from blocksvm.base.errors import InputError
+from blocksvm.commands.stream import main
+from blocksvm.learners.engine.loops import LOSS_SUM, MISTAKES
+from blocksvm.streaming.stream_pass import Stream, StreamSettings
+from blocksvm.streaming.stream_saving import save_stream
 
 
 @pytest.mark.parametrize("labels", [(-1.0, 1.0), (0.0, 1.0, 2.0)])

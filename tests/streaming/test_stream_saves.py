@@ -10,15 +10,15 @@ import pytest
 from support.stream_cases import learned, text_of, weights_by_id
 from support.training_cases import make_store, random_rows, run_in_process, svmlight
 
-from blocksvm.api import fit
-from blocksvm.errors import InputError
-from blocksvm.model.files import describe_model
+from blocksvm.base.errors import InputError
+from blocksvm.commands.stream import main
+from blocksvm.commands.train import main as train_main
+from blocksvm.model.model_file import describe_model
 from blocksvm.sources.matrix import Matrix
-from blocksvm.stream import main
-from blocksvm.streaming import saving
-from blocksvm.streaming.saving import Saver, save_stream
-from blocksvm.streaming.stream import Stream, StreamSettings
-from blocksvm.train import main as train_main
+from blocksvm.streaming import stream_saving
+from blocksvm.streaming.stream_pass import Stream, StreamSettings
+from blocksvm.streaming.stream_saving import StreamSaver, save_stream
+from blocksvm.training.fit import fit
 
 
 def content(path):
@@ -50,7 +50,7 @@ WAYS = [
 @pytest.mark.parametrize(("learner", "options"), WAYS)
 @pytest.mark.parametrize("cut", [1, 130, 299])
 def test_a_stream_in_two_equals_one_in_one(tmp_path, monkeypatch, learner, options, cut):
-    monkeypatch.setattr("blocksvm.streaming.features.SMALLEST", 7)  # tables grow in both
+    monkeypatch.setattr("blocksvm.streaming.stream_features.SMALLEST", 7)  # tables grow in both
     X, y = random_rows(n=300, d=50, density=0.1, seed=11)
     y = np.arange(300) % len(options["labels"]) * 1.0 if "labels" in options else y
     lines = svmlight(X, y).splitlines(keepends=True)
@@ -117,7 +117,7 @@ def test_a_model_is_gone_on_from_as_it_was_made_or_not_at_all(tmp_path, capsys):
 @pytest.mark.parametrize("bits", [None, 6])
 def test_a_save_holds_the_stream_as_it_stood_while_learning_goes_on(tmp_path, monkeypatch, bits):
     """Each save is held back until the stream has ended: what it writes must not have moved."""
-    monkeypatch.setattr("blocksvm.streaming.features.SMALLEST", 7)
+    monkeypatch.setattr("blocksvm.streaming.stream_features.SMALLEST", 7)
     X, y = random_rows(n=300, d=50, density=0.1, seed=12)
     lines = svmlight(X, y).splitlines(keepends=True)
     (tmp_path / "all").write_text("".join(lines))
@@ -125,14 +125,14 @@ def test_a_save_holds_the_stream_as_it_stood_while_learning_goes_on(tmp_path, mo
     begin, _ = learned(tmp_path / "begin", "scw1", bits=bits, bias=1.0)
     save_stream(tmp_path / "begin.h5", begin)
     ended = threading.Event()
-    write = saving.save_stream
+    write = stream_saving.save_stream
 
     def held_back(path, stream, overwrite):
         assert ended.wait(60)
         write(path, stream, overwrite)
 
-    monkeypatch.setattr(saving, "save_stream", held_back)
-    with Saver(tmp_path / "saved.h5") as saver:
+    monkeypatch.setattr(stream_saving, "save_stream", held_back)
+    with StreamSaver(tmp_path / "saved.h5") as saver:
         settings = StreamSettings("scw1", bits=bits, bias=1.0, save_every=200)
         stream = Stream(settings, save=saver.save)
         assert stream.features.holds_copy
@@ -147,7 +147,7 @@ def test_the_stream_waits_for_a_save_where_memory_has_no_room_for_a_copy(tmp_pat
     X, y = random_rows(n=60, d=15, seed=13)
     text = text_of(tmp_path, X, y)
     saves = []
-    with Saver(tmp_path / "m.h5") as saver:
+    with StreamSaver(tmp_path / "m.h5") as saver:
 
         def save(stream):
             saver.save(stream)
@@ -164,5 +164,5 @@ def test_the_stream_waits_for_a_save_where_memory_has_no_room_for_a_copy(tmp_pat
 def test_what_a_save_runs_into_is_told(tmp_path):
     X, y = random_rows(n=60, d=15, seed=13)
     text = text_of(tmp_path, X, y)
-    with pytest.raises(InputError, match="gone has vanished"), Saver(tmp_path / "gone" / "m.h5") as saver:
+    with pytest.raises(InputError, match="gone has vanished"), StreamSaver(tmp_path / "gone" / "m.h5") as saver:
         Stream(StreamSettings("pa1", save_every=20), save=saver.save).run([str(text)])

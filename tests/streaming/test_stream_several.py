@@ -9,15 +9,15 @@ import pytest
 from support.stream_cases import learned, text_of, weights_by_id
 from support.training_cases import random_rows, run_in_process
 
-from blocksvm.errors import InputError
-from blocksvm.stream import main
-from blocksvm.streaming.saving import save_stream
+from blocksvm.base.errors import InputError
+from blocksvm.commands.stream import main
+from blocksvm.streaming.stream_saving import save_stream
 
 
 @pytest.mark.parametrize("bits", [None, 6])
 @pytest.mark.parametrize("labels", [None, (0.0, 1.0, 2.0)])
 def test_each_learner_is_what_it_is_alone(tmp_path, monkeypatch, bits, labels):
-    monkeypatch.setattr("blocksvm.streaming.features.SMALLEST", 7)  # the table grows
+    monkeypatch.setattr("blocksvm.streaming.stream_features.SMALLEST", 7)  # the table grows
     X, y = random_rows(n=300, d=60, seed=1)
     y = y if labels is None else np.arange(300) % 3.0
     text = text_of(tmp_path, X, y)

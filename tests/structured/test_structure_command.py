@@ -1,4 +1,4 @@
-"""python -m blocksvm.structure: column text in, models and predictions out; CoNLL's rules for chunks."""
+"""blocksvm structure: column text in, models and predictions out; CoNLL's rules for chunks."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from support.file_cases import sentences
 
-from blocksvm import info, structure
+from blocksvm.commands import info, structure
+from blocksvm.structured.column_text import read_columns
 from blocksvm.structured.evaluation import chunk_counts, chunks_of
 from blocksvm.structured.templates import Templates, attribute_of
-from blocksvm.structured.text import read_columns
 
 MEMORY = 100_000_000
 
@@ -175,7 +175,7 @@ def test_one_seed_one_file(texts, tmp_path, run_in_process):
     for name in ("a", "b"):
         run_in_process(structure.main, "train", texts / "train", tmp_path / name, "--task", "chunks", "--epochs", "2",
                        "--learner", "perceptron")  # fmt: skip
-    from blocksvm.model.structured import load_structured
+    from blocksvm.structured.structured_model import load_structured
 
     one, other = (load_structured(tmp_path / name) for name in "ab")
     for part in ("weights", "feature_ids"):

@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.structured_cases import agrees, sequences
 
-from blocksvm.errors import InputError
-from blocksvm.structured.learner import order_of
-from blocksvm.structured.protocol import Checked, Row, Structure
-from blocksvm.structured.run import fit_structure
+from blocksvm.base.errors import InputError
+from blocksvm.structured.output_structure import CheckedStructure, Row, Structure
+from blocksvm.structured.structured_learner import order_of
+from blocksvm.structured.structured_run import fit_structure
 
 LAST = {"weights": "last"}
 
@@ -120,7 +120,7 @@ class Endless(Votes):
 
 
 def test_a_structure_from_outside():
-    structure = Checked(Votes(), "mine")
+    structure = CheckedStructure(Votes(), "mine")
     plain = fit_structure(Votes(), "perceptron", LAST, {"epochs": 2}).weights
     np.testing.assert_array_equal(fit_structure(structure, "perceptron", LAST, {"epochs": 2}).weights, plain)
     assert plain.any()
@@ -137,7 +137,7 @@ def test_a_structure_from_outside():
 )
 def test_answers_that_are_none_are_refused(broken, sentence):
     with pytest.raises(InputError, match=sentence):
-        fit_structure(Checked(broken(), "mine"), "perceptron", LAST, {"epochs": 2})
+        fit_structure(CheckedStructure(broken(), "mine"), "perceptron", LAST, {"epochs": 2})
 
 
 def test_memory_is_counted():

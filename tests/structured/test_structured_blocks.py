@@ -13,15 +13,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.structured_cases import N_LABELS, sequences
 
-from blocksvm import info, structure
-from blocksvm.errors import InputError
-from blocksvm.memory import Budget
-from blocksvm.sources.store.chunks import Chunks
+from blocksvm.base.errors import InputError
+from blocksvm.base.memory import Budget
+from blocksvm.commands import info, structure
+from blocksvm.store.chunks import Chunks
 from blocksvm.structured import active, get_learner
-from blocksvm.structured.blocks import Block, Spooled, Whole
-from blocksvm.structured.checkpoint import Checkpoint
-from blocksvm.structured.run import fit_structure
-from blocksvm.structured.settings import RUN
+from blocksvm.structured.example_blocks import ExampleBlock, Spooled, Whole
+from blocksvm.structured.structured_checkpoint import StructuredCheckpoint
+from blocksvm.structured.structured_run import fit_structure
+from blocksvm.structured.structured_settings import RUN
 from blocksvm.structured.task import training_of
 
 LENGTHS = (2, 1, 3, 2, 1, 2, 3)
@@ -82,7 +82,7 @@ def test_the_certificate_is_of_the_dual_variables_that_are_kept(tmp_path):
     assert machine.dual.file is not None
     w, lower = np.zeros(inner.n_weights), 0.0
     for i, e in enumerate(examples):
-        (own,) = active.unpacked(machine.dual.get(i))
+        (own,) = active.unpack(machine.dual.get(i))
         assert 0 < len(own) and min(own.values()) > 0.0 and sum(own.values()) <= 1.0 + 1e-12
         for output, share in own.items():
             y = e.outputs.index(tuple(np.frombuffer(output, np.int32).tolist()))
@@ -111,10 +111,10 @@ def test_active_outputs_come_back(seed, n):
         own: dict = {}
         for _ in range(rng.integers(0, 5)):
             output = rng.integers(0, N_LABELS, rng.integers(1, 4)).astype(np.int32)
-            active.moved(own, float(rng.choice([0.25, 0.5, 1.0])), None if rng.random() < 0.2 else output)
+            active.move(own, float(rng.choice([0.25, 0.5, 1.0])), None if rng.random() < 0.2 else output)
         assert sum(own.values()) <= 1.0
         made.append(own)
-    assert active.unpacked(active.packed(made)) == made
+    assert active.unpack(active.pack(made)) == made
 
 
 # ------------------------------------------------------------------------------------------------ chunks and memory
@@ -185,7 +185,7 @@ def test_parts_of_a_text_are_its_examples(tmp_path):
     np.testing.assert_array_equal(one.bounds, other.bounds)
     np.testing.assert_array_equal(one.labels, other.labels)
     np.testing.assert_array_equal(whole.feature_ids[one.table], few.feature_ids[other.table])
-    part: Block = few.blocks.block(np.array([2, 5]))
+    part: ExampleBlock = few.blocks.block(np.array([2, 5]))
     assert part.structure.n_examples == few.blocks.counts[[2, 5]].sum() == part.bounds[-1]
     first = int(few.blocks.counts[:5].sum())
     np.testing.assert_array_equal(part.structure.gold(int(part.bounds[1])), one.gold(first))
@@ -230,7 +230,7 @@ def test_memory_that_does_not_hold_a_chunk():
 
 
 @dataclass
-class Killed(Checkpoint):
+class Killed(StructuredCheckpoint):
     """Ends the run, without a word, behind the save after so many visits (-1: never)."""
 
     after: int = -1
@@ -285,7 +285,7 @@ WORDS = ["--task", "chunks", "--learner", "frank-wolfe", "-C", "0.1", "--tol", "
 
 
 def test_the_command_resumes(text, tmp_path, run_in_process):
-    from blocksvm.model.structured import load_structured
+    from blocksvm.structured.structured_model import load_structured
 
     keep = ["--checkpoint", tmp_path / "run.ckpt", "--resume"]
     assert run_in_process(structure.main, "train", text, tmp_path / "a", *WORDS, "--epochs", 4).code == 0

@@ -9,9 +9,9 @@ import pytest
 import reference_structured as reference
 from support.structured_cases import agrees
 
-from blocksvm import structure
+from blocksvm.commands import structure
 from blocksvm.structured.candidates import CandidateLists
-from blocksvm.structured.run import fit_structure
+from blocksvm.structured.structured_run import fit_structure
 
 D = 5
 

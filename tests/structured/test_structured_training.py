@@ -9,11 +9,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from support.structured_cases import sequences
 
-from blocksvm.errors import InputError
-from blocksvm.structured.learner import order_of
-from blocksvm.structured.mira import multipliers
-from blocksvm.structured.protocol import Row
-from blocksvm.structured.run import fit_structure
+from blocksvm.base.errors import InputError
+from blocksvm.structured.output_structure import Row
+from blocksvm.structured.structured_learner import order_of
+from blocksvm.structured.structured_mira import multipliers
+from blocksvm.structured.structured_run import fit_structure
 
 LAST = {"weights": "last"}
 

@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.structured_cases import agrees
 
-from blocksvm import structure
+from blocksvm.commands import structure
 from blocksvm.kernels.arborescence import best_tree
 from blocksvm.structured.arc_templates import MOST_BETWEEN, ArcFeatures, ArcTemplates
-from blocksvm.structured.run import fit_structure
-from blocksvm.structured.text import read_columns
+from blocksvm.structured.column_text import read_columns
+from blocksvm.structured.structured_run import fit_structure
 from blocksvm.structured.trees import Trees
 
 N_FEATURES = 9

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.structured_cases import agrees
 
-from blocksvm import structure
+from blocksvm.commands import structure
+from blocksvm.structured.character_lines import Spans, SpanTemplates, read_lines
 from blocksvm.structured.lattices import Lattices
-from blocksvm.structured.lines import Spans, SpanTemplates, read_lines
 from blocksvm.structured.segmenting import spans_of, word_ids, words_of
 
 MEMORY = 100_000_000

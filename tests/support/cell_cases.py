@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from blocksvm.formats.cells import CSV
-from blocksvm.formats.protocol import Reading
+from blocksvm.formats.format import Reading
 from blocksvm.formats.recipe import Recipe
-from blocksvm.formats.text import TextPiece, TextSource
+from blocksvm.formats.tables.cells import CSV
+from blocksvm.formats.text.text_source import TextPiece, TextSource
 
 
 def parse(data: bytes, table=CSV, normalize="none", labelled=True, named=True, offers=(), settled=True, **options):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib
 import io
 import shutil
 from dataclasses import dataclass
@@ -16,7 +15,8 @@ from support.damage import Verdict, damaged, judge
 from support.h5ad import write_h5ad
 
 from blocksvm.cli.console import run
-from blocksvm.conversion.convert import SplitSettings, split
+from blocksvm.commands import module_of
+from blocksvm.conversion.convert import SplitSettings, write_store
 
 RUN = "--schedule 2 --quiet"
 SCORES = "{here}/out.txt --scores --overwrite --quiet"
@@ -116,7 +116,7 @@ def unheard(words: str, **places) -> None:
 def done(words: str, **places) -> None:
     """Run a command in this process; leaves by SystemExit where it refuses."""
     command, *arguments = words.split()
-    main = importlib.import_module(f"blocksvm.{command}").main
+    main = module_of(command).main
     try:
         run(main, [argument.format(**places) for argument in arguments])
     except SystemExit as ended:
@@ -143,7 +143,7 @@ def prepare(folder: Path) -> None:
     (folder / "s.txt").write_text("".join(f"w{draw.integers(9)} {t}\n{'' if t == 'O' else chr(10)}"
                                           for t in draw.choice(["O", "B-NP"], 60)))  # fmt: skip
     # a store of several chunks, so that each table has several entries
-    split([str(folder / "s.svm")], folder / "s.h5", SplitSettings(chunk_nonzeros=64))
+    write_store([str(folder / "s.svm")], folder / "s.h5", SplitSettings(chunk_nonzeros=64))
     for words in PREPARED:
         unheard(words, here=folder)
     write_texts(folder)

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from blocksvm.base.settings import Setting, Settings
 from blocksvm.kernels import inlined
-from blocksvm.kernels.loss import conjugate as placeholders_conjugate
-from blocksvm.kernels.loss import derivative as placeholders_derivative
-from blocksvm.problems.loss import REAL_NUMBERS, Loss
-from blocksvm.settings import Setting, Settings
+from blocksvm.kernels.loss_placeholders import conjugate as placeholders_conjugate
+from blocksvm.kernels.loss_placeholders import derivative as placeholders_derivative
+from blocksvm.losses.loss import REAL_NUMBERS, Loss
 
 
 @inlined

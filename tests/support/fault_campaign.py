@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import gc
-import importlib
 import io
 import json
 import os
@@ -45,6 +44,8 @@ from support.faults import (
 )
 from support.places import ROOT
 
+from blocksvm.commands import module_of
+
 POSITIONS = 200  # of each kind of call, at most
 PAGE = 4096
 STOPPING = (signal.SIGINT, signal.SIGTERM)  # which commands handle
@@ -72,7 +73,7 @@ def run_here(folder: Path, words: list[str]) -> None:
     """A command in this process; RuntimeError where it fails."""
     from blocksvm.cli import console
 
-    main = importlib.import_module(f"blocksvm.{words[0]}").main
+    main = module_of(words[0]).main
     said, handlers = io.StringIO(), [signal.getsignal(number) for number in STOPPING]
     with contextlib.chdir(folder), contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
         try:

@@ -7,7 +7,6 @@ import ctypes
 import faulthandler
 import gc
 import hashlib
-import importlib
 import io
 import json
 import os
@@ -20,6 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from support.faults import NONE, Fault, Unavailable, arm, new_report
+
+from blocksvm.commands import module_of
 
 LIMIT = 20.0  # seconds for a command
 
@@ -38,7 +39,7 @@ def command_in_child(folder: Path, words: list[str], fault: Fault | None, report
     from blocksvm.cli import console
 
     os.chdir(folder)
-    module = importlib.import_module(f"blocksvm.{words[0]}")
+    module = module_of(words[0])
     if stack:
         faulthandler.register(signal.SIGUSR1, file=2)
     if fault is not None:
@@ -159,7 +160,7 @@ def read_hdf5(path: Path) -> None:
 
     from blocksvm.cli import console
 
-    info = importlib.import_module("blocksvm.info")
+    info = module_of("info")
     with contextlib.redirect_stdout(io.StringIO()):
         try:
             console.run(info.main, ["--verify", str(path)])

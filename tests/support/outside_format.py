@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from blocksvm.formats.protocol import EXPANSION, Room
-from blocksvm.rows import Origin, RowBatch
+from blocksvm.base.row_batch import Origin, RowBatch
+from blocksvm.formats.format import EXPANSION, Room
 
 
 def id_of(word: str) -> int:

@@ -9,14 +9,13 @@ from __future__ import annotations
 import argparse
 import inspect
 import re
-from importlib import import_module
 from pathlib import Path
 
 import blocksvm
 from blocksvm import estimators
-from blocksvm.__main__ import COMMANDS
-from blocksvm.learners.methods import NAMES, get_method
-from blocksvm.settings import REQUIRED, Settings
+from blocksvm.base.settings import REQUIRED, Settings
+from blocksvm.commands import COMMANDS, module_of
+from blocksvm.learners.engine.methods import NAMES, get_method
 
 FILE = Path(__file__).resolve().parents[1] / "public_api.txt"
 
@@ -68,7 +67,7 @@ def default_of(action: argparse.Action) -> str:
 def options() -> list[str]:
     lines = []
     for command in COMMANDS:
-        make = import_module(f"blocksvm.{command}").parser
+        make = module_of(command).parser
         parser = make("the solver", Settings()) if inspect.signature(make).parameters else make()
         for action in parser._actions:
             words = ", ".join(action.option_strings) or str(action.metavar or action.dest)

@@ -12,12 +12,12 @@ import scipy.sparse
 from scipy.optimize import brentq
 from scipy.special import logsumexp
 
-from blocksvm.analysis import report
-from blocksvm.analysis.bounds import bounds_of
-from blocksvm.analysis.comparators import Found, measure
-from blocksvm.analysis.replay import Rows, Run, log_spaced, replay
-from blocksvm.learners.runner import Runner
+from blocksvm.learners.engine.runner import Runner
 from blocksvm.sources.matrix import Matrix
+from blocksvm.theory import regret_report
+from blocksvm.theory.bounds import bounds_of
+from blocksvm.theory.comparators import Found, measure
+from blocksvm.theory.replay import ReplayedRun, ReplayRows, log_spaced, replay
 
 CASES = [
     ("perceptron", {}),
@@ -89,16 +89,19 @@ def sample(n=80, d=6, seed=0, noise=0.0, unit=False, zeros=0):
     return X, y, plane
 
 
-def replayed(X, y, name, case) -> Run:
+def replayed(X, y, name, case) -> ReplayedRun:
     source = Matrix(scipy.sparse.csr_matrix(X), y)
     known = {"max_norm": source.max_norm, "n_features": float(source.n_features)}
     runner = Runner(name, case, known)
     return replay(
-        runner, Rows(source, "stored", 0, 1 << 40), Run(runner, source, log_spaced(len(y))), lambda text: None
+        runner,
+        ReplayRows(source, "stored", 0, 1 << 40),
+        ReplayedRun(runner, source, log_spaced(len(y))),
+        lambda text: None,
     )
 
 
-def compared(run: Run, X, *vectors) -> list:
+def compared(run: ReplayedRun, X, *vectors) -> list:
     """Comparators of dense weights: scaled into the learner's ball, and to a least margin of 1, as well as plain."""
     found = []
     for w in (np.zeros(run.d), *vectors):
@@ -117,7 +120,7 @@ def compared(run: Run, X, *vectors) -> list:
 
 def judged(run, found):
     best = min(found, key=lambda u: u.judged[-1])
-    return {bound.name: report.judge(bound, run, found, best) for bound in bounds_of(run)}
+    return {bound.name: regret_report.judge(bound, run, found, best) for bound in bounds_of(run)}
 
 
 class Dense:

@@ -6,8 +6,8 @@ import numpy as np
 import scipy.sparse
 from support.training_cases import svmlight
 
-from blocksvm.model.files import load_model
-from blocksvm.streaming.stream import Stream, StreamSettings
+from blocksvm.model.model_file import load_model
+from blocksvm.streaming.stream_pass import Stream, StreamSettings
 
 
 def text_of(folder, X, y, name="rows.svm"):

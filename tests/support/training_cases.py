@@ -16,19 +16,19 @@ import scipy.sparse
 from support.places import DATA, ROOT
 
 from blocksvm.cli.console import run as run_command
-from blocksvm.conversion.convert import SplitSettings, split
+from blocksvm.conversion.convert import SplitSettings, write_store
 from blocksvm.exchange.forms import import_model
 from blocksvm.exchange.linear import save_imported
-from blocksvm.model.state import describe_checkpoint
+from blocksvm.model.solver_state import describe_checkpoint
 from blocksvm.model.takeover import EarlierModels
-from blocksvm.solvers.protocol import PassResult, Visit
+from blocksvm.solvers.solver import PassResult, Visit
 from blocksvm.sources.matrix import Matrix
-from blocksvm.sources.store.reader import Store
+from blocksvm.store.reader import Store
+from blocksvm.training.checkpoint import Checkpoint
 from blocksvm.training.loop import OuterLoop
 from blocksvm.training.plan import Plan
 from blocksvm.training.run import Watch
-from blocksvm.training.saving import Checkpoint
-from blocksvm.training.settings import TrainSettings
+from blocksvm.training.train_settings import TrainSettings
 
 
 def random_rows(n=60, d=25, density=0.2, seed=0, dtype=np.float64, ones=False, zero_rows=2, copies=3):
@@ -63,7 +63,7 @@ def make_store(folder: Path, X, y=None, name="rows", chunk_nonzeros=None, **opti
     """A store of (X, y), or of text if X is a string."""
     text, store = folder / f"{name}.svm", folder / f"{name}.h5"
     text.write_text(X if isinstance(X, str) else svmlight(X, y))
-    split([str(text)], store, SplitSettings(chunk_nonzeros=chunk_nonzeros, **options))
+    write_store([str(text)], store, SplitSettings(chunk_nonzeros=chunk_nonzeros, **options))
     return store
 
 

@@ -7,9 +7,9 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from blocksvm.labels import NUMBERS, Labels
+from blocksvm.base.labels import NUMBERS, Labels
 from blocksvm.problems.problem import Problem
-from blocksvm.solvers.protocol import Task
+from blocksvm.solvers.solver import Task
 from blocksvm.sources.matrix import Matrix
 
 

@@ -15,11 +15,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.training_cases import make_store, run_in_process
 
-from blocksvm.analysis.report import regret
-from blocksvm.api import fit
-from blocksvm.errors import InputError
-from blocksvm.regret import main as regret_main
+from blocksvm.base.errors import InputError
+from blocksvm.commands.regret import main as regret_main
 from blocksvm.sources.matrix import Matrix
+from blocksvm.theory.regret_report import measure_regret
+from blocksvm.training.fit import fit
 
 D, K, C = 3, 3, 0.4
 numbers = st.integers(-16, 16).map(lambda n: n / 8.0)
@@ -97,7 +97,7 @@ def classes(n=120, k=4, noise=0.5, seed=0):
 )
 def test_what_regret_measures(learner, case):
     X, y = classes()
-    found = regret(Matrix(scipy.sparse.csr_matrix(X), y), learner, case)
+    found = measure_regret(Matrix(scipy.sparse.csr_matrix(X), y), learner, case)
     dense = oracle.MultiPrototype(partial(oracle.LEARNERS[learner], **case), 4, 6)
     losses = [max(0.0, 1.0 - dense.learn_set(x, {c})) for x, c in zip(X, y, strict=True)]
     assert found.run.judged[-1] == pytest.approx(sum(losses), rel=1e-10)
@@ -137,4 +137,4 @@ def test_separable_classes_and_the_command(tmp_path, capsys):
         code, out, err = run_in_process(capsys, regret_main, store, *options)
         assert (code, what in err.splitlines()[-1]) == (2, True), err
     with pytest.raises(InputError, match="no bound here is about costs"):
-        regret(Matrix(scipy.sparse.csr_matrix(X), y), "pa", {"costs": 1.0 - np.eye(4)})
+        measure_regret(Matrix(scipy.sparse.csr_matrix(X), y), "pa", {"costs": 1.0 - np.eye(4)})

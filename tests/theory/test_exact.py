@@ -7,9 +7,9 @@ import pytest
 from scipy.optimize import minimize
 from support.training_cases import asked, random_rows, stop_after, train
 
-from blocksvm.api import fit
-from blocksvm.errors import InputError
+from blocksvm.base.errors import InputError
 from blocksvm.sources.matrix import Matrix
+from blocksvm.training.fit import fit
 
 
 def squared_losses(w, X, y):
@@ -103,9 +103,9 @@ def test_what_does_not_fit_is_refused():
     X, y = random_rows(n=40, seed=1)
     source = Matrix(X, y, chunk_rows=np.arange(0, 40, 4))
     for settings, what in [
-        ({"solver": "ftl", "step": 1.0}, "step: ftl has no use for it; it takes loss, radius"),
+        ({"solver": "ftl", "step": 1.0}, "step: ftl does not accept it; it accepts loss, radius"),
         ({"solver": "forel-exact", "loss": "logistic"}, "loss=logistic: choose one of hinge, squared-hinge"),
-        ({"solver": "ftl", "average": True}, "average: ftl has no use for it"),
+        ({"solver": "ftl", "average": True}, "average: ftl does not accept it"),
         ({"solver": "ftl", "block_chunks": 2}, "ftl: needs all rows in memory at once"),
         ({"solver": "ftl", "radius": 0.0}, "radius=0: must be above 0 and at most"),
     ]:
@@ -160,7 +160,7 @@ def test_the_leader_stays_in_a_ball_of_any_radius(radius, loss):
 
 def test_rounds_take_a_few_steps_of_the_active_set(monkeypatch):
     """Thousands of rows are no matter of hours: a round's problem differs from the last one's by a row."""
-    from blocksvm.learners.leader import Leader
+    from blocksvm.learners.rules.leader import Leader
 
     steps = []
     step = Leader._step

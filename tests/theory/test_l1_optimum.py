@@ -9,7 +9,7 @@ import scipy.sparse
 from scipy.optimize import linprog, minimize
 from support.regret_cases import sample
 
-from blocksvm.analysis.l1_optimum import Losses, least
+from blocksvm.theory.l1_optimum import Losses, least
 
 NAMES = ("hinge", "epsilon-insensitive", "squared-hinge", "logistic", "squared")
 

@@ -16,14 +16,14 @@ from hypothesis import strategies as st
 from scipy import sparse
 from scipy.optimize import linprog, minimize
 
-from blocksvm.analysis import margin
-from blocksvm.analysis.margin import BINS, SHOWN, Plane, maximum_margin
-from blocksvm.conversion.convert import SplitSettings, split
-from blocksvm.errors import InputError
-from blocksvm.margin import main
-from blocksvm.memory import TooLittleMemory
+from blocksvm.base.errors import InputError
+from blocksvm.base.memory import TooLittleMemory
+from blocksvm.commands.margin import main
+from blocksvm.conversion.convert import SplitSettings, write_store
 from blocksvm.sources.matrix import Matrix
-from blocksvm.sources.store.reader import open_store
+from blocksvm.store.reader import open_store
+from blocksvm.theory import margin_search
+from blocksvm.theory.margin_search import BINS, SHOWN, Plane, maximum_margin
 
 
 def plain_margin(X, y, free: bool = True) -> float:
@@ -122,7 +122,7 @@ def store_of(folder, X, y, name="s"):
         pairs = " ".join(f"{j + 1}:{v:.17g}" for j, v in enumerate(row) if v)
         lines.append(f"{label:g} {pairs}\n")
     (folder / f"{name}.svm").write_text("".join(lines))
-    split(
+    write_store(
         [str(folder / f"{name}.svm")], folder / f"{name}.h5",
         SplitSettings(overwrite=True, dtype="float64", chunk_nonzeros=64),
     )  # fmt: skip
@@ -172,7 +172,7 @@ def test_rows_that_differ_in_their_labels_alone_are_found(tmp_path):
 
 
 def test_numbers_of_rows_that_are_equal_by_chance_are_no_contradiction(monkeypatch):
-    from blocksvm.analysis import separation
+    from blocksvm.theory import separation
 
     X, y = separable_rows(50, 4, 3)
     y[:6] *= -1
@@ -228,7 +228,7 @@ def test_two_runs_say_the_same():
 
 def test_rows_of_nothing_have_no_margin(tmp_path, run_in_process):
     (tmp_path / "zero.svm").write_text("-1\n+1\n")
-    split([str(tmp_path / "zero.svm")], tmp_path / "zero.h5")
+    write_store([str(tmp_path / "zero.svm")], tmp_path / "zero.h5")
     ended = run_in_process(main, tmp_path / "zero.h5")
     assert ended.code == 0
     assert "the same but for their labels" in ended.out
@@ -342,7 +342,7 @@ def test_labels_that_are_not_two_and_weights(tmp_path):
 
 @pytest.mark.parametrize("C", [None, 1.0])
 def test_nothing_of_a_training_is_in_memory_when_the_next_one_begins(C, monkeypatch):
-    alone, before = margin.fit, []
+    alone, before = margin_search.fit, []
 
     def fit(*arguments, **settings):
         assert not any(one() for one in before)
@@ -350,7 +350,7 @@ def test_nothing_of_a_training_is_in_memory_when_the_next_one_begins(C, monkeypa
         before.extend([weakref.ref(fitted), weakref.ref(fitted.loop)])
         return fitted
 
-    monkeypatch.setattr(margin, "fit", fit)
+    monkeypatch.setattr(margin_search, "fit", fit)
     X, y = separable_rows(60, 6, 0)
     maximum_margin(Matrix(sparse.csr_matrix(X), y), C=C, epochs=3)
     assert len(before) > 2

@@ -12,13 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.regret_cases import Dense, agree, compared, judged, replayed, sample, slack_of_round
 
-from blocksvm.analysis import each_round, report
-from blocksvm.analysis.batches import replay_batches
-from blocksvm.analysis.comparators import Found, measure
-from blocksvm.analysis.replay import Rows, Run, log_spaced, replay
-from blocksvm.errors import InputError
-from blocksvm.learners.runner import Runner
+from blocksvm.base.errors import InputError
+from blocksvm.learners.engine.runner import Runner
 from blocksvm.sources.matrix import Matrix
+from blocksvm.theory import each_round, regret_report
+from blocksvm.theory.batches import replay_batches
+from blocksvm.theory.comparators import Found, measure
+from blocksvm.theory.replay import ReplayedRun, ReplayRows, log_spaced, replay
 
 PEGASOS = [
     {"lam": 0.05},
@@ -31,10 +31,10 @@ PEGASOS = [
 def batched(X, y, case, size, chunk_rows=None):
     source = Matrix(scipy.sparse.csr_matrix(X), y, chunk_rows=chunk_rows)
     runner = Runner("pegasos", case, {})
-    run = Run(runner, source, size * log_spaced(len(y) // size))
+    run = ReplayedRun(runner, source, size * log_spaced(len(y) // size))
     run.batch = size
     memory = 1 << 40 if chunk_rows is None else 8_000
-    return replay_batches(runner, Rows(source, "stored", 0, memory), run, lambda text: None)
+    return replay_batches(runner, ReplayRows(source, "stored", 0, memory), run, lambda text: None)
 
 
 @pytest.mark.parametrize("case", PEGASOS, ids=str)
@@ -111,7 +111,7 @@ def test_without_the_rows_of_a_round_a_bound_is_violated():
 
 def test_the_report_of_rounds_has_a_certified_comparator():
     X, y, _ = sample(n=83, seed=5, noise=0.2)
-    made = report.regret(Matrix(scipy.sparse.csr_matrix(X), y), "pegasos", {"lam": 0.05}, batch=8)
+    made = regret_report.regret(Matrix(scipy.sparse.csr_matrix(X), y), "pegasos", {"lam": 0.05}, batch=8)
     assert made.run.T == 80 and made.run.times.tolist() == [8, 16, 40, 80]
     assert made.best.rel_gap <= 1e-3 and made.described()["batch"] == 8
     assert any("a round is 8 rows" in note for note in made.notes)
@@ -130,7 +130,12 @@ def test_the_inequality_is_checked_in_each_round(name, case):
     X, y, plane = sample(n=50, seed=2, noise=0.1, zeros=3)
     source = Matrix(scipy.sparse.csr_matrix(X), y)
     runner = Runner(name, case, {})
-    run = replay(runner, Rows(source, "stored", 0, 1 << 40), Run(runner, source, np.arange(1, 51)), lambda text: None)
+    run = replay(
+        runner,
+        ReplayRows(source, "stored", 0, 1 << 40),
+        ReplayedRun(runner, source, np.arange(1, 51)),
+        lambda text: None,
+    )
     dense = Dense(X, y, name, case)
     for u in (plane, 0.0 * plane, 5.0 * plane):
         made = measure(run, Found("u", np.append(u, 0.0)), X @ u)
@@ -150,7 +155,7 @@ def test_what_takes_too_many_steps_is_said(monkeypatch):
     monkeypatch.setattr(each_round, "MOST_STEPS", 299)
     source = Matrix(scipy.sparse.csr_matrix(X), y)
     with pytest.raises(InputError, match="takes all 6 weights in each of 50 rounds.* give fewer rows by max_rows"):
-        report.regret(source, "subgradient", {"l1": 0.1})
-    assert report.regret(source, "subgradient", {"l1": 0.1}, max_rows=49).run.T == 49
-    (one,) = [j for j in report.regret(source, "fobos", {"l1": 0.1}).bounds if "each round" in j.bound.name]
+        regret_report.regret(source, "subgradient", {"l1": 0.1})
+    assert regret_report.regret(source, "subgradient", {"l1": 0.1}, max_rows=49).run.T == 49
+    (one,) = [j for j in regret_report.regret(source, "fobos", {"l1": 0.1}).bounds if "each round" in j.bound.name]
     assert not one.applies and "rows times features are at most" in one.failures()

@@ -12,8 +12,8 @@ from scipy import sparse
 from support.training_cases import random_rows, train
 from support.weighted_rows import solver_of
 
-from blocksvm.errors import InputError
-from blocksvm.problems import get_loss
+from blocksvm.base.errors import InputError
+from blocksvm.losses import get_loss
 from blocksvm.problems.problem import Problem
 from blocksvm.solvers.dual_cd import DualCD
 from blocksvm.sources.matrix import Matrix
@@ -21,7 +21,7 @@ from blocksvm.training.certificate import FIRST_RATIO, WORK_BETWEEN, Certificate
 from blocksvm.training.loop import OuterLoop
 from blocksvm.training.plan import Plan
 from blocksvm.training.run import Watch
-from blocksvm.training.settings import TrainSettings
+from blocksvm.training.train_settings import TrainSettings
 
 
 @pytest.mark.parametrize("loss", reference.LOSSES)

@@ -9,10 +9,10 @@ import pytest
 import reference
 from support.training_cases import random_rows
 
-from blocksvm.problems import get_loss
+from blocksvm.losses import get_loss
 from blocksvm.problems.problem import Problem
 from blocksvm.solvers.dual_methods import make
-from blocksvm.solvers.protocol import Task
+from blocksvm.solvers.solver import Task
 from blocksvm.sources.matrix import Matrix
 from blocksvm.training.certificate import certify
 

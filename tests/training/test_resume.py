@@ -27,13 +27,13 @@ from support.training_cases import (
     train,
 )
 
-from blocksvm.errors import InputError
-from blocksvm.model.state import describe_checkpoint
+from blocksvm.base.errors import InputError
+from blocksvm.commands.train import main as train_main
+from blocksvm.model.solver_state import describe_checkpoint
 from blocksvm.model.trace import earlier_run, replayed_by
 from blocksvm.sources.matrix import Matrix
-from blocksvm.sources.store.reader import Store
-from blocksvm.train import main as train_main
-from blocksvm.training.saving import Checkpoint
+from blocksvm.store.reader import Store
+from blocksvm.training.checkpoint import Checkpoint
 
 
 @pytest.fixture(scope="module")

@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 from support.training_cases import Run, SlowMatrix, make_store, random_rows, stop_after, train
 
-from blocksvm.errors import InputError
+from blocksvm.base.errors import InputError
 from blocksvm.kernels.shuffle import windowed_rows
 from blocksvm.model.trace import Trace, earlier_run
-from blocksvm.solvers.protocol import PassResult
+from blocksvm.solvers.solver import PassResult
 from blocksvm.sources.matrix import Matrix
+from blocksvm.training.checkpoint import save_result
 from blocksvm.training.partition import FEWEST_WINDOWS, WINDOW_ROWS, Partition
-from blocksvm.training.saving import save_result
 from blocksvm.training.schedule import (
     LEAST_READ,
     MOST_PASSES,

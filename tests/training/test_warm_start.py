@@ -7,10 +7,10 @@ import pytest
 import reference
 from support.training_cases import Run, looped, make_store, opened, random_rows, rows_of_store, stop_after, train
 
-from blocksvm.errors import InputError
-from blocksvm.model.state import open_state
-from blocksvm.sources.store.reader import Store
-from blocksvm.training.saving import save_result
+from blocksvm.base.errors import InputError
+from blocksvm.model.solver_state import open_state
+from blocksvm.store.reader import Store
+from blocksvm.training.checkpoint import save_result
 
 
 @pytest.fixture(scope="module")

@@ -13,15 +13,15 @@ from hypothesis import given, settings, strategies
 from scipy import sparse
 from support.training_cases import Run, SlowMatrix, make_store, random_rows, run_in_process, stop_after, train, visit_of
 
-from blocksvm.api import fit
-from blocksvm.errors import InputError
-from blocksvm.kernels.loss import NEAR
+from blocksvm.base.errors import InputError
+from blocksvm.commands.train import main as train_main
+from blocksvm.kernels.loss_placeholders import NEAR
 from blocksvm.model.trace import earlier_run
 from blocksvm.solvers.dual_cd import DualCD
-from blocksvm.solvers.protocol import SHARE, Task
+from blocksvm.solvers.solver import SHARE, Task
 from blocksvm.sources.matrix import Matrix
-from blocksvm.sources.store.reader import open_store
-from blocksvm.train import main as train_main
+from blocksvm.store.reader import open_store
+from blocksvm.training.fit import fit
 from blocksvm.training.schedule import LEAST_READ, MOST_PASSES
 from blocksvm.training.working_set import KEPT, LOWERED, WorkingSet, largest_first
 
@@ -429,7 +429,7 @@ def test_what_the_setting_takes(capsys, tmp_path, rows):
         capsys, train_main, store, tmp_path / "m.h5", "--solver", "pegasos", "--working-set", "0.2"
     )
     assert code == 2
-    assert "--working-set: pegasos has no use for it" in err
+    assert "--working-set: pegasos does not accept it" in err
     assert train(store, solver="pegasos", working_set="auto", max_outer=2).result.set_passes == []
 
 

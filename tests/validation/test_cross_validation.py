@@ -23,19 +23,19 @@ from support.training_cases import (
     train,
 )
 
-from blocksvm.cv import main as cv_main
-from blocksvm.errors import InputError
-from blocksvm.model.files import load_model
+from blocksvm.base.errors import InputError
+from blocksvm.commands.cv import main as cv_main
+from blocksvm.model.model_file import load_model
 from blocksvm.solvers.dual_methods import METHOD
 from blocksvm.sources.matrix import Matrix
-from blocksvm.sources.store.reader import open_store
+from blocksvm.store.reader import open_store
+from blocksvm.training.checkpoint import Checkpoint
 from blocksvm.training.loop import OuterLoop
 from blocksvm.training.plan import Plan
-from blocksvm.training.saving import Checkpoint
-from blocksvm.training.settings import TrainSettings
+from blocksvm.training.train_settings import TrainSettings
 from blocksvm.validation.cross import PathCheckpoint, cross_validate
 from blocksvm.validation.folds import folds_of
-from blocksvm.validation.problems import HeldOutCD
+from blocksvm.validation.held_out_problems import HeldOutCD
 
 CHUNKS = np.arange(0, N, 20)
 

@@ -2,10 +2,10 @@
 
 from blocksvm.cli.display.folding import folded
 from blocksvm.cli.display.line import Line
+from blocksvm.cli.display.number_texts import clock, label, labels_line, megabytes
 from blocksvm.cli.display.splitting import SplitDisplay, split_summary
 from blocksvm.cli.display.streaming import StreamDisplay
 from blocksvm.cli.display.training import TrainDisplay, train_summary
-from blocksvm.cli.display.words import clock, label, labels_line, megabytes
 
 __all__ = [
     "Line",

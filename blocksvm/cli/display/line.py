@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 
+from blocksvm.base.errors import printable
 from blocksvm.cli.standard import drawing
-from blocksvm.errors import printable
 
 
 class Line:

@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 from blocksvm.cli.display.line import Line
-from blocksvm.cli.display.words import clock, labels_line, megabytes, rows
+from blocksvm.cli.display.number_texts import clock, labels_line, megabytes, rows
 
 
 class SplitDisplay:

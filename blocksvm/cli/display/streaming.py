@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from blocksvm.base.settings import shown
 from blocksvm.cli.display.folding import folded
-from blocksvm.cli.display.words import counted, fitted, label, megabytes, rmse, suffered
-from blocksvm.settings import shown
+from blocksvm.cli.display.number_texts import counted, fitted, label, megabytes, rmse, suffered
 
 OF_EACH = ("mistakes", "squared_errors", "cumulative_cost")
 

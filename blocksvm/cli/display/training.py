@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 
+from blocksvm.base.errors import printable
+from blocksvm.base.settings import shown
 from blocksvm.cli.display.folding import folded
-from blocksvm.cli.display.words import clock, counted, fitted, megabytes, rmse
+from blocksvm.cli.display.number_texts import clock, counted, fitted, megabytes, rmse
 from blocksvm.cli.standard import drawing
-from blocksvm.errors import printable
-from blocksvm.settings import shown
 
 # column -> width in a plain log
 WIDTHS = {

@@ -57,10 +57,8 @@ class Solver(BaseSolver):
 
     def call(self, command, *arguments):
         """Run a command; its peak memory in MB."""
-        line = ["-m", f"blocksvm.{command}", *map(str, arguments), "--quiet", "--overwrite"]
-        done = subprocess.run(
-            [sys.executable, "-S", "-c", CHILD, sys.executable, *line], capture_output=True, text=True
-        )
+        line = [sys.executable, "-m", f"blocksvm.{command}", *map(str, arguments), "--quiet", "--overwrite"]
+        done = subprocess.run([sys.executable, "-S", "-c", CHILD, *line], capture_output=True, text=True)
         if done.returncode:
             raise RuntimeError(f"blocksvm {command} ended with status {done.returncode}: {done.stderr}")
         return int(done.stdout.splitlines()[-1]) * 1024 / 1e6

@@ -98,7 +98,7 @@ def append_during_training(pause: float, folder: Path) -> str:
 
 
 def count(path: Path) -> int:
-    from blocksvm.sources.store.reader import Store
+    from blocksvm.store.reader import Store
 
     with Store(path) as store:
         return store.n_samples

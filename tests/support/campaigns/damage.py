@@ -11,7 +11,7 @@ from pathlib import Path
 from support.campaigns import Case
 from support.damage_files import KINDS, Trial, prepare
 
-from blocksvm.sources.store import foreign
+from blocksvm.store import foreign
 
 CASES = 10_000 * round(sum(kind.share for kind in KINDS.values()))
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 import atexit
 import contextlib
 import hashlib
-import importlib
 import io
 import os
 import shutil
@@ -28,6 +27,8 @@ import h5py
 import hdf5plugin  # noqa: F401 (h5py reads Blosc through it)
 import numpy as np
 from support.campaigns import Case, ended, forked
+
+from blocksvm.commands import module_of
 
 CASES = 600
 CALLS = ("fsync", "replace", "rename", "link", "unlink")
@@ -95,7 +96,7 @@ def run(words) -> None:
     """A command in this process."""
     from blocksvm.cli import console
 
-    module = importlib.import_module(f"blocksvm.{words[0]}")
+    module = module_of(words[0])
     try:
         with contextlib.redirect_stdout(io.StringIO()):
             console.run(module.main, [str(word) for word in words[1:]])
@@ -217,8 +218,8 @@ def trace_line(line: bytes) -> bytes:
 
 def verify(path: Path) -> None:
     """Every checksum of a file of ours."""
-    from blocksvm.model.state import verify_state
-    from blocksvm.sources.store.reader import Store
+    from blocksvm.model.solver_state import verify_state
+    from blocksvm.store.reader import Store
 
     if path.suffix != ".h5":
         return
@@ -277,7 +278,7 @@ def killed(work: Work, moment: float | None, call: int | None, folder: Path) -> 
 
 def saved_at(path: Path) -> str:
     """Of a model that a stream has saved on its way."""
-    from blocksvm.model.files import describe_model
+    from blocksvm.model.model_file import describe_model
 
     seen = describe_model(path)["progress"]["rows"]
     assert seen and seen % SAVE_EVERY == 0, f"a save of {seen} rows"

@@ -74,12 +74,12 @@ def expected(text: str) -> float | None:
 
 def read(name: str, lines: list[str], n: int) -> tuple[np.ndarray, np.ndarray]:
     """(read (n,) bool, values (n,) float64) of lines of one number each."""
-    from blocksvm.formats.cells import CSV
-    from blocksvm.formats.protocol import Reading, parse_skipping
+    from blocksvm.formats.format import Reading, parse_skipping
     from blocksvm.formats.recipe import Recipe
-    from blocksvm.formats.svmlight import SVMLIGHT
-    from blocksvm.formats.text import TextPiece, TextSource
-    from blocksvm.formats.vw import VW
+    from blocksvm.formats.tables.cells import CSV
+    from blocksvm.formats.text.svmlight import SVMLIGHT
+    from blocksvm.formats.text.text_source import TextPiece, TextSource
+    from blocksvm.formats.text.vw import VW
 
     head = "y,x\n" if name == "csv" else ""
     options = CSV.settled({"label": "y"}, (head + "".join(lines[:9])).encode(), "f.csv") if name == "csv" else {}

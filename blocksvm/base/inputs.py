@@ -1,0 +1,104 @@
+"""Files that are read: each stays one and the same file for the whole of a run, and errors of the system name it."""
+
+from __future__ import annotations
+
+import io
+import os
+import stat
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from blocksvm.base.errors import InputError
+
+
+@dataclass
+class InputsOfRun:
+    """Of a run: each input by its absolute path, as (device, number, bytes, time of the last change) when it was met
+    first; and the outputs that have taken their names."""
+
+    met: dict[str, tuple] = field(default_factory=dict)
+    written: list[Path] = field(default_factory=list)
+
+
+_run: ContextVar[InputsOfRun | None] = ContextVar("run", default=None)
+
+
+@contextmanager
+def one_run() -> Iterator[InputsOfRun]:
+    """While the body runs, an input that is opened again must be the file that it was at first."""
+    before = _run.get()
+    run = before or InputsOfRun()
+    token = _run.set(run)
+    try:
+        yield run
+    finally:
+        _run.reset(token)
+
+
+def names_of_inputs(inputs: str | Path | Iterable[str | Path]) -> list[str]:
+    """A path or several, as Python users give them."""
+    return [os.fspath(path) for path in ([inputs] if isinstance(inputs, str | os.PathLike) else inputs)]
+
+
+def require_same(path: str | Path, status: os.stat_result) -> None:
+    """InputError where a run met another file, or other content, under this name before."""
+    run = _run.get()
+    if run is None or not stat.S_ISREG(status.st_mode):
+        return
+    found = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
+    if run.met.setdefault(os.path.abspath(path), found) != found:
+        raise InputError(f"{path}: was replaced or changed while this run was reading it; run it again")
+
+
+def note_written(path: Path) -> None:
+    """An output of the run has taken its name: it is another file now."""
+    run = _run.get()
+    if run is not None:
+        run.met.pop(os.path.abspath(path), None)
+        run.written.append(path)
+
+
+class InputFile(io.FileIO):
+    """A file opened for reading; OSError names it, also where reading fails."""
+
+    def __init__(self, path: str | Path):
+        super().__init__(path, "r")
+        try:
+            require_same(path, os.fstat(self.fileno()))
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        with suppress(OSError):  # nothing is lost of what was read
+            super().close()
+
+    def readinto(self, buffer) -> int | None:
+        try:
+            return super().readinto(buffer)
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, str(self.name)) from error
+
+    def readall(self) -> bytes:
+        try:
+            return super().readall()
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, str(self.name)) from error
+
+
+def raise_system_error(error: BaseException, name: str) -> None:
+    """Raise the error of the system, with the file's name, that a library has met behind what it raised; nothing where
+    there is none."""
+    behind: BaseException | None = error
+    while behind is not None:
+        if isinstance(behind, OSError) and behind.errno is not None:
+            raise OSError(behind.errno, os.strerror(behind.errno), name) from error
+        behind = behind.__cause__ or behind.__context__
+
+
+def open_input(path: str | Path) -> io.BufferedReader:
+    """A file opened for reading bytes; OSError where it cannot be, InputError where the run met another one."""
+    return io.BufferedReader(InputFile(path))

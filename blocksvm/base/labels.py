@@ -1,0 +1,362 @@
+"""Labels as the user writes them (numbers, strings, sets of either), and the codes that solvers see in their place.
+
+A source keeps one float64 a row: the label itself where labels are numbers, else its place in the source's table of
+labels; nan where a row has none.  ``Labels`` are the classes of a problem; a ``Coding`` makes a block's ``y`` of what a
+source keeps.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from blocksvm.base.errors import CONTROLS, InputError, called, printable, said
+
+NUMBERS, STRINGS, SETS = "numbers", "strings", "sets"
+KINDS = (NUMBERS, STRINGS, SETS)
+MOST_LABELS = 10_000  # more distinct ones are not classes
+EXACT = 2.0**53  # whole numbers below it are told apart by float64
+MENDED = "mend it, or leave the row out"
+LABEL_BYTES = 200  # that a distinct label takes in a table beside its text, members and copies, at most
+
+
+def kind_of(label) -> str:
+    """The kind of one label: a str, a tuple (a set), or a number."""
+    return STRINGS if isinstance(label, str) else SETS if isinstance(label, tuple) else NUMBERS
+
+
+def label_text(label) -> str:
+    """A label as a person writes it, on one line: 1, -1, 0.1, spam, a,b (a set)."""
+    if isinstance(label, str):
+        return printable(label)
+    if isinstance(label, tuple):
+        return ",".join(label_text(member) for member in label)
+    label = float(label)
+    return str(int(label)) if label.is_integer() and abs(label) < 1e15 else repr(label)
+
+
+def label_fault(labels: np.ndarray | list) -> tuple[int, str] | None:
+    """(row, sentence) of a label, as a batch or a caller in Python gives them, that can't be one; None: there is
+    none."""
+    if isinstance(labels, np.ndarray):
+        infinite = np.isinf(labels)
+        bad = labels[infinite.argmax()] if infinite.any() else None
+        return None if bad is None else (int(infinite.argmax()), f"the label {bad} is not a finite number; {MENDED}")
+    for label in set(labels):
+        for member in label if isinstance(label, tuple) else (label,):
+            if isinstance(member, str) and CONTROLS.search(member):
+                what = f"the label {member[:40]!r} has a line break or another control character in it, and "
+                return labels.index(label), what + "predictions are a label a line; take it out"
+            # nan by itself says that a row has no label
+            if isinstance(member, float) and (math.isinf(member) or (member != member and isinstance(label, tuple))):
+                return labels.index(label), f"the label {member} is not a finite number; {MENDED}"
+    return None
+
+
+def as_exact(label: str, cure: str) -> str:
+    """The sentence for a whole number that float64 does not hold."""
+    return (
+        f"the label {label[:40]} is a whole number beyond 2^53 that float64 does not hold, so that it would merge with "
+        f"others; {cure or 'number the labels anew'}"
+    )
+
+
+def exact(numbers: np.ndarray, given: np.ndarray, cure: str) -> np.ndarray:
+    """``numbers`` (n,) float64, which were made of ``given``; InputError where a whole number became another one."""
+    if given.dtype.kind in "iuO":
+        for row in np.flatnonzero(np.abs(numbers) >= EXACT).tolist():
+            own = given[row]
+            if not isinstance(own, float) and own == int(own) and int(own) != int(numbers[row]):
+                raise InputError(as_exact(str(own), cure))
+    return numbers
+
+
+def listed(labels) -> str:
+    """Labels as a sentence names them."""
+    return ", ".join(label_text(label) for label in labels)
+
+
+@dataclass(frozen=True)
+class Labels:
+    """The labels of a classification problem, rising: two, of which the larger is +1, or more, counted from 0.
+
+    values: numbers (float) or strings, all of one kind.
+    """
+
+    values: tuple
+
+    @property
+    def kind(self) -> str:
+        return kind_of(self.values[0])
+
+    @property
+    def binary(self) -> bool:
+        return len(self.values) == 2
+
+    @property
+    def negative(self):
+        return self.values[0]
+
+    @property
+    def positive(self):
+        return self.values[-1]
+
+    @property
+    def unknown(self) -> int:
+        """The code of a row whose label is none of these, or that has none: 0 of two classes, -1 of more."""
+        return 0 if self.binary else -1
+
+    def table(self) -> np.ndarray:
+        """(k,) float64, as the kernels take them; of numbers only."""
+        return np.array(self.values, dtype=np.float64) + 0.0
+
+    def codes(self, labels: Sequence | np.ndarray) -> np.ndarray:
+        """int16: of two labels -1, +1, and 0 for any other; of more 0 .. k - 1, and -1 for any other."""
+        if self.kind != NUMBERS:
+            code = {value: 2 * c - 1 if self.binary else c for c, value in enumerate(self.values)}
+            return np.array([code.get(label, self.unknown) for label in labels], dtype=np.int16)
+        if not (isinstance(labels, np.ndarray) and labels.dtype.kind in "fiu"):
+            labels = np.array([label if kind_of(label) == NUMBERS else np.nan for label in labels], dtype=np.float64)
+        table = self.table()
+        if self.binary:
+            return (labels == table[1]).astype(np.int16) - (labels == table[0]).astype(np.int16)
+        found = np.searchsorted(table, labels)
+        known = table[np.minimum(found, len(table) - 1)] == labels
+        return np.where(known, found, -1).astype(np.int16)
+
+
+def members_of(counts: list[tuple] | None) -> tuple:
+    """The members of the sets that were counted, rising."""
+    return tuple(sorted({member for labels, _ in counts or [] for member in labels}))
+
+
+def labels_of(counts: list[tuple] | None) -> Labels | None:
+    """The labels that were counted, where they make classes: two or more, but not a number of its own for each row,
+    and not sets."""
+    if counts is None or len(counts) < 2 or kind_of(counts[0][0]) == SETS:
+        return None
+    return Labels(tuple(label for label, _ in counts))
+
+
+@dataclass(frozen=True)
+class Coding:
+    """How a source's labels become ``y``: by ``labels`` (None: y is 0), or ``real``: y float64 is the label itself.
+
+    own: the source's table of labels, strings or sets; None where its labels are numbers.  Where they are sets y is the
+    place in it (of at most ``MOST_LABELS`` sets, which whoever takes them has to see to).
+    """
+
+    labels: Labels | None
+    own: tuple | None = None
+    real: bool = False
+
+    @property
+    def y_dtype(self) -> type:
+        return np.float64 if self.real else np.int16
+
+    @cached_property
+    def table(self) -> np.ndarray:
+        """(k,) float64: numbers that the kernels look labels up in; empty where that is not the way."""
+        if self.own is not None or self.real or self.labels is None or self.labels.kind != NUMBERS:
+            return np.empty(0)
+        return self.labels.table()
+
+    @cached_property
+    def sets(self) -> bool:
+        """``y`` is the place of the row's set of labels in the source's table, or -1."""
+        return not self.real and self.own is not None and len(self.own) > 0 and kind_of(self.own[0]) == SETS
+
+    @cached_property
+    def by_kernel(self) -> bool:
+        """The kernel's table is all that is needed."""
+        return not self.real and not self.sets and (self.labels is None or len(self.table) > 0)
+
+    @cached_property
+    def _code_of_own(self) -> np.ndarray:
+        """int16 (m + 1,): the code of each label of the source's table, and behind them that of a row without one."""
+        assert self.labels is not None and self.own is not None
+        return np.append(self.labels.codes(self.own), np.int16(self.labels.unknown))
+
+    def y(self, kept: np.ndarray) -> np.ndarray:
+        """``y`` of rows, from the float64 that a source keeps for each."""
+        if self.real:
+            return kept.astype(np.float64)
+        if self.sets:
+            return np.where(np.isnan(kept), -1, kept).astype(np.int16)
+        if self.labels is None:
+            return np.zeros(len(kept), np.int16)
+        if self.own is None:
+            if self.labels.kind == NUMBERS:
+                return self.labels.codes(kept)
+            return np.full(len(kept), self.labels.unknown, np.int16)
+        return self._code_of_own[np.where(np.isnan(kept), len(self.own), kept).astype(np.int64)]
+
+    def labels_of_rows(self, kept: np.ndarray) -> np.ndarray:
+        """The user's labels of rows: float64 with nan, or an object array of strings or tuples with None."""
+        if self.own is None:
+            return kept.astype(np.float64)
+        out = np.empty(len(kept), dtype=object)
+        for i in np.flatnonzero(~np.isnan(kept)).tolist():
+            out[i] = self.own[int(kept[i])]
+        return out
+
+
+def require_labels(source) -> None:
+    """InputError unless a source's rows are of two classes or more, and every row has a label."""
+    if source.label_kind == SETS:
+        raise InputError(
+            f"{source.name}: its rows have sets of labels, and this solver learns one label a row; "
+            f"{said('solver', 'dual-cd')} learns each label against the rest, {said('learner', 'pa1')} to rank them"
+        )
+    _require_every_label(source)
+    if source.label_counts is None:
+        raise InputError(
+            f"{source.name}: has more than {MOST_LABELS:,} distinct labels, which are no classes; training needs two, "
+            f"or some more; for real targets choose {said('loss', 'epsilon-insensitive')}"
+        )
+    if source.labels is None:
+        (label, _), *_ = source.label_counts
+        raise InputError(
+            f"{source.name}: all rows have the label {label_text(label)}; training needs rows of two classes, add the "
+            "other"
+        )
+
+
+def require_numbers(source) -> None:
+    """InputError unless every row of a source has a number for a label."""
+    if source.label_kind != NUMBERS:
+        raise InputError(f"{source.name}: its labels are {source.label_kind}, and regression needs "
+                         "numbers; leave it to solvers of classes")  # fmt: skip
+    _require_every_label(source)
+
+
+def _require_every_label(source) -> None:
+    if source.n_unlabelled and source.n_unlabelled == source.n_samples:
+        raise InputError(
+            f"{source.name}: none of its {source.n_samples:,} rows has a label, which training needs; split rows with "
+            f"labels, of tables and matrices by {called('label')} or {called('labels_from')}"
+        )
+    if source.n_unlabelled:
+        raise InputError(
+            f"{source.name}: {source.n_unlabelled:,} of its {source.n_samples:,} rows have no label, which training "
+            "needs; split the labelled rows alone, and give the others to predict"
+        )
+
+
+def refuse_weights(source, who: str) -> None:
+    """InputError where rows have weights other than 1, which ``who`` would not heed."""
+    if source.weighted:
+        raise InputError(f"{source.name}: its rows have weights, which {who} does not take; split it without weights")
+
+
+def has_label(labels: np.ndarray) -> np.ndarray:
+    """(n,) bool: which of the user's labels (as ``Coding.labels_of_rows`` gives them) there are."""
+    if labels.dtype == object:
+        return np.array([label is not None for label in labels], dtype=bool)
+    return ~np.isnan(labels)
+
+
+def keep(y, n: int) -> tuple[np.ndarray, tuple | None]:
+    """(what a source keeps of n labels given from Python, its table or None): real numbers, booleans or strings; nan
+    or None where a row has none; or sets (also as tuples, lists or frozensets) of numbers or of strings, None where a
+    row has not even an empty one, or as an array (n, k) of 0 and 1.  Raises InputError for anything else."""
+    if hasattr(y, "to_numpy") and np.asarray(y).dtype == object:  # pandas.NA is missing
+        y = y.to_numpy(dtype=object, na_value=None)
+    if not isinstance(y, np.ndarray) or y.dtype == object:
+        given = list(y)
+        if any(isinstance(label, _SETS_GIVEN) for label in given):
+            return _keep_sets(given, n)
+    y = np.asarray(y)
+    if y.shape == (n, 1):  # a column of labels; which rows have the only one of one label, says nothing
+        y = y[:, 0]
+    if y.ndim == 2 and len(y) == n and np.isin(y, (0, 1)).all():
+        return _kept_sets(y)
+    if y.shape != (n,):
+        raise InputError(f"the labels must be {n} finite numbers or strings, one a row")
+    given = y.tolist() if y.dtype.kind not in "biuf" else []
+    if y.dtype.kind in "US" or any(isinstance(label, str) for label in given):
+        given = [label.decode() if isinstance(label, bytes) else label for label in given]
+        _refuse(given)
+        absent = [label is None or (isinstance(label, float) and np.isnan(label)) for label in given]
+        if not all(none or isinstance(label, str) for label, none in zip(given, absent, strict=True)):
+            raise InputError("the labels must be all numbers or all strings; write the numbers as strings")
+        table = tuple(sorted({label for label, none in zip(given, absent, strict=True) if not none}))
+        place = {label: float(k) for k, label in enumerate(table)}
+        return np.array([np.nan if none else place[label] for label, none in zip(given, absent, strict=True)]), table
+    numbers = numbers_of(y)
+    _refuse(numbers)
+    return numbers, None
+
+
+def numbers_of(y: np.ndarray) -> np.ndarray:
+    """Labels (n,) of any type as float64; InputError for what are no real numbers, and for whole ones that become
+    another one."""
+    try:
+        if y.dtype.kind == "c" or any(
+            isinstance(label, complex) for label in (y.tolist() if y.dtype == object else ())
+        ):
+            raise TypeError
+        numbers = y.astype(np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InputError("the labels must be numbers or strings") from error
+    return exact(numbers, y, "give them as strings, as y.astype(str) does")
+
+
+def _refuse(given: np.ndarray | list) -> None:
+    """InputError for the first label that is none."""
+    found = label_fault(given)
+    if found is not None:
+        raise InputError(f"row {found[0]} of y: {found[1]}")
+
+
+_SETS_GIVEN = (tuple, list, set, frozenset)
+
+
+def _keep_sets(given: list, n: int) -> tuple[np.ndarray, tuple]:
+    """What ``keep`` makes of sets."""
+    if len(given) != n:
+        raise InputError(f"the sets of labels must be {n}, one a row")
+    sets: list[tuple | None] = []
+    for label in given:
+        if label is not None and not isinstance(label, _SETS_GIVEN):
+            raise InputError(f"the label {label!r} stands among sets of labels; write it as a set of one")
+        sets.append(None if label is None else tuple(label))
+    members = {member for own in sets for member in own or ()}
+    words = any(isinstance(member, str) for member in members)
+    try:
+        if words != all(isinstance(member, str) for member in members):
+            raise TypeError
+        sets = [None if own is None else tuple(sorted(set(own if words else map(float, own)))) for own in sets]
+    except (TypeError, ValueError):
+        raise InputError("the sets of labels must hold all numbers or all strings") from None
+    if not words:
+        given = list(members)
+        exact(np.array(given, np.float64), np.array(given, dtype=object), "give them as strings")
+    _refuse(sets)
+    table = tuple(sorted({own for own in sets if own is not None}))
+    place = {own: float(k) for k, own in enumerate(table)}
+    return np.array([np.nan if own is None else place[own] for own in sets]), table
+
+
+def _kept_sets(y: np.ndarray) -> tuple[np.ndarray, tuple]:
+    """The same of an array (n, k) of 0 and 1: row i has the labels j (as numbers) with y[i, j] = 1."""
+    sets, place = np.unique(y.astype(bool), axis=0, return_inverse=True)
+    members = [tuple(np.flatnonzero(own).astype(np.float64).tolist()) for own in sets]
+    order = sorted(range(len(members)), key=members.__getitem__)
+    rank = np.empty(len(order))
+    rank[order] = np.arange(len(order))
+    return rank[place.reshape(-1)], tuple(members[k] for k in order)
+
+
+def count(kept: np.ndarray, own: tuple | None) -> tuple[list[tuple] | None, int]:
+    """(each label with its rows, rising, or None where there are too many; rows without one) of what a source keeps."""
+    found, counts = np.unique(kept[~np.isnan(kept)], return_counts=True)
+    unlabelled = len(kept) - int(counts.sum())
+    if len(found) > MOST_LABELS:
+        return None, unlabelled
+    labels = found.tolist() if own is None else [own[int(code)] for code in found]
+    return list(zip(labels, counts.tolist(), strict=True)), unlabelled

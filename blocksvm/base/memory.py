@@ -1,0 +1,87 @@
+"""Memory as a promise: everything that is allocated is named and counted before the first byte is read."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from blocksvm.base.errors import InputError, called, said
+
+BESIDES = 300_000_000  # bytes of interpreter, libraries and loaded kernels, at most
+CGROUPS = Path("/sys/fs/cgroup")
+OF_PROCESS = Path("/proc/self/cgroup")
+OF_MACHINE = Path("/proc/meminfo")
+
+
+class TooLittleMemory(InputError):
+    """``total`` bytes are less than what is needed, ``needs`` by name."""
+
+    def __init__(self, total: int, needs: dict[str, int]):
+        self.total, self.needs = total, needs
+        parts = ", ".join(f"{key} {megabytes(value)}" for key, value in needs.items() if value)
+        super().__init__(
+            f"{said('memory', f'{total / 1e6:g}MB')} is too small: {megabytes(sum(needs.values()))} are needed "
+            f"({parts}); raise {called('memory')}"
+        )
+
+    def __reduce__(self):
+        return type(self), (self.total, self.needs)  # of a process of joblib's
+
+
+@dataclass
+class Budget:
+    """``total`` bytes, and what has been taken of them by name."""
+
+    total: int
+    taken: dict[str, int] = field(default_factory=dict)
+
+    def take(self, name: str, n_bytes: int) -> None:
+        self.taken[name] = self.taken.get(name, 0) + int(n_bytes)
+
+    @property
+    def left(self) -> int:
+        return self.total - sum(self.taken.values())
+
+    def require(self, name: str, n_bytes: int) -> None:
+        """InputError, with the whole need, unless ``n_bytes`` more would fit."""
+        if n_bytes > self.left:
+            raise TooLittleMemory(self.total, self.taken | {name: int(n_bytes)})
+
+
+def memory_limit() -> tuple[float, str]:
+    """(bytes that this process may take, in words what says so): the memory cgroup that it is in, or what the machine
+    has left, whichever is less; infinite where the system tells neither."""
+    limit, what = min(_cgroup_limits(), default=math.inf), "the memory cgroup (the container) allows, which is"
+    with suppress(OSError, ValueError, IndexError):
+        for line in OF_MACHINE.read_text().splitlines():
+            if line.startswith("MemAvailable:") and (left := 1024 * int(line.split()[1])) < limit:
+                return left, "the machine has left, which is"
+    return limit, what
+
+
+def _cgroup_limits() -> Iterator[int]:
+    """Of the cgroup of this process and all above it, by version 2 or 1; a container sees its own at the root."""
+    lines: list[str] = []
+    with suppress(OSError):
+        lines = OF_PROCESS.read_text().splitlines()
+    for line in lines:
+        if line.count(":") < 2:
+            continue
+        _, controllers, own = line.split(":", 2)
+        if not {"", "memory"} & set(controllers.split(",")):
+            continue
+        root, name = (CGROUPS / "memory", "memory.limit_in_bytes") if controllers else (CGROUPS, "memory.max")
+        place = Path(own.lstrip("/"))
+        for folder in (place, *place.parents):
+            with suppress(OSError, ValueError):  # "max" is no limit
+                yield int((root / folder / name).read_text())
+
+
+def megabytes(n_bytes: float) -> str:
+    """'12.3MB', with the digits that a person wants."""
+    value = n_bytes / 1e6
+    digits = ".0f" if value >= 100 else ".1f" if value >= 1 else ".2f" if value >= 0.01 else ".1g"
+    return f"{value:{digits}}MB"

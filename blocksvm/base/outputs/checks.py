@@ -1,0 +1,176 @@
+"""What may be written where: outputs are checked before any work is done."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import re
+import stat
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from blocksvm.base.errors import InputError, switched_on
+from blocksvm.base.inputs import open_input
+from blocksvm.base.labels import label_text
+
+LONGEST_NAME = 230  # bytes; file systems allow 255
+HDF5_KINDS = ("store", "model", "checkpoint", "structure-checkpoint", "structure")  # none begins as one after it
+HDF5 = b"\x89HDF\r\n\x1a\n"
+LOOKED_AT = 1 << 16  # bytes at a file's beginning that tell what it is
+# kinds of files that are told by their first bytes -> these
+BEGINNINGS = {
+    "support vectors": b"row,label,alpha,margin",
+    "LIBLINEAR model": b"solver_type ",
+    "table": b"id,",
+    "Parquet table": b"PAR1",
+    "estimator": b"\x80",
+    "ONNX model": b"\x08",
+}
+FIGURES = (b"\x89PNG", b"%PDF", b"<?xml", b"<svg", b"%!PS", b"\xff\xd8\xff")
+
+
+def check_outputs(outputs: Mapping[str, Path], overwrite: bool, inputs: Iterable[Path]) -> None:
+    """``check_output`` of several by their kinds, none of which may be another, or an input."""
+    for kind, path in outputs.items():
+        check_output(path, overwrite, kind)
+    resolved = [path.resolve() for path in (*outputs.values(), *inputs)]
+    if len(set(resolved)) < len(resolved):
+        raise InputError(
+            f"{next(iter(outputs.values()))}: is given twice, as an input and an output or as two outputs; choose "
+            "another name"
+        )
+
+
+def check_output(path: Path, overwrite: bool, kind: str | None = None, labels: tuple = ()) -> None:
+    """Refuse an output that cannot be written, or that exists and may not be replaced, before any work is done.
+
+    kind: what will be written, 'store', 'model', 'checkpoint', 'trace', 'predictions', 'questions', 'json', 'report',
+    'figure', or one of ``BEGINNINGS``: with ``overwrite`` only such a file is replaced (or an empty one); None: any.
+    labels: those that predictions may name.  Text may also go to a pipe, a terminal or a device such as /dev/null,
+    which is written into.
+    """
+    if len(os.fsencode(path.name)) > LONGEST_NAME:
+        raise InputError(f"{path}: the name is too long; choose one of at most {LONGEST_NAME} bytes")
+    if not path.is_absolute():
+        try:
+            os.getcwd()
+        except OSError:
+            raise InputError(f"{path}: the current folder does not exist any more; change to another") from None
+    found = status_of(path)
+    if found is not None and stat.S_ISDIR(found.st_mode):
+        raise InputError(f"{path}: is a folder; give the name of a file to write")
+    if found is not None and not stat.S_ISREG(found.st_mode):
+        if kind in HDF5_KINDS or not (stat.S_ISCHR(found.st_mode) or stat.S_ISFIFO(found.st_mode)):
+            raise InputError(
+                f"{path}: is {_what(found.st_mode)}, which is not replaced; give the name of a file to write"
+            )
+        if not os.access(path, os.W_OK):
+            raise InputError(f"{path}: no permission to write into it")
+        return
+    if found is not None and _is_standard(found):
+        raise InputError(f"{path}: is where the command's own messages go; give the name of another file")
+    if found is not None and not overwrite:
+        raise InputError(f"{path}: exists already; choose another name or add {switched_on('overwrite')}")
+    target = destination(path)
+    parent = target.parent
+    if not parent.is_dir():
+        raise InputError(f"{path}: the folder {parent} does not exist; make it first")
+    if not os.access(parent, os.W_OK):
+        raise InputError(f"{path}: no permission to write in {parent}; choose another place")
+    if found is not None and kind is not None and not _is_ours(target, kind, labels):
+        raise InputError(
+            f"{path}: is not {_article(kind)} written by blocksvm, and nothing else is replaced; choose another name, "
+            "or remove it first"
+        )
+
+
+def destination(path: Path) -> Path:
+    """The file that is written for ``path``: where a symbolic link leads, or itself."""
+    return Path(os.path.realpath(path)) if path.is_symlink() else path
+
+
+def status_of(path: Path) -> os.stat_result | None:
+    """What lies at ``path``, links followed; None where there is nothing."""
+    try:
+        return os.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise InputError(f"{path}: is a symbolic link that leads to itself; remove it") from None
+        raise InputError(f"{path}: cannot be looked at ({error.strerror}); choose another place") from error
+
+
+def _what(mode: int) -> str:
+    kinds = {stat.S_IFCHR: "a device", stat.S_IFBLK: "a disk", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
+    return kinds.get(stat.S_IFMT(mode), "no regular file")
+
+
+def _is_standard(found: os.stat_result) -> bool:
+    """The file is standard output or standard error itself, under another name (such as /dev/stdout)."""
+    for descriptor in (1, 2):
+        with suppress(OSError):
+            if os.path.samestat(found, os.fstat(descriptor)):
+                return True
+    return False
+
+
+def _article(kind: str) -> str:
+    return {
+        "predictions": "a file of predictions",
+        "questions": "a list of rows",
+        "json": "a JSON report",
+        "support vectors": "a list of support vectors",
+        "structure": "a structured model",
+        "structure-checkpoint": "a checkpoint of a structured learner",
+    }.get(kind, f"{'an' if kind[0] in 'aeioO' else 'a'} {kind}")
+
+
+def _is_ours(path: Path, kind: str, labels: tuple) -> bool:
+    """The file looks like one of this kind that we wrote, or is empty.  A damaged one counts as well, as long as it
+    begins as ours do: the advice is to make it again."""
+    with open_input(path) as file:
+        start = file.read(LOOKED_AT)
+    if not start:
+        return True
+    if kind in HDF5_KINDS:
+        # the attribute that tells the kind lies in the root's header
+        kinds = "|".join(HDF5_KINDS).encode()
+        named = re.search(rb"blocksvm\0.{0,64}?(" + kinds + rb")", start, re.DOTALL)
+        return start.startswith(HDF5) and named is not None and named[1].decode() == kind
+    if kind == "figure":
+        return start.lstrip().startswith(FIGURES)
+    if kind in BEGINNINGS:
+        return start.startswith(BEGINNINGS[kind])
+    if kind == "report":
+        return start.startswith(b"<!doctype html>") and b'content="blocksvm' in start
+    if kind == "json":
+        ours = any(key in start for key in (b'"learner"', b'"folds"', b'"hard"'))
+        return re.match(rb"\s*\{\s*\"", start) is not None and ours
+    lines = start.decode("utf-8", "replace").split("\n")
+    if len(start) == LOOKED_AT:
+        del lines[-1]  # it may be cut
+    if kind == "trace":
+        return _is_event(lines[0]) if lines else False
+    if kind == "questions":
+        return all(re.fullmatch(r".+:\d+", line) for line in lines if line)
+    texts = {label_text(label) for label in labels}
+    return all(
+        line in texts or all(part in texts for part in line.split(",")) or _is_numbers(line) for line in lines if line
+    )
+
+
+def _is_event(line: str) -> bool:
+    try:
+        return "event" in json.loads(line)
+    except (ValueError, TypeError, RecursionError):
+        return False
+
+
+def _is_numbers(line: str) -> bool:
+    try:
+        return [float(word) for word in line.split(" ")] != []
+    except ValueError:
+        return False

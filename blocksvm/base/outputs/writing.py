@@ -1,0 +1,279 @@
+"""How a file takes its name: only when all of it was written, is on the disk, and was read back.
+
+A file is written under a temporary name beside its own.  At the end it is synced, closed and checked, takes its name
+by one rename, and the folder is synced: after any fault there is the old file or the new one.
+"""
+
+from __future__ import annotations
+
+import errno
+import io
+import json
+import os
+import re
+import stat
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
+from pathlib import Path
+from typing import IO
+
+from xxhash import xxh3_128
+
+from blocksvm.base.errors import InputError, switched_on
+from blocksvm.base.inputs import note_written
+from blocksvm.base.outputs.checks import destination, status_of
+from blocksvm.base.outputs.temporary import remove_abandoned, temporary_name
+
+PIECE = 1 << 20  # bytes that are read back at a time
+NOT_FOR_FOLDERS = (errno.EINVAL, errno.ENOTSUP, errno.EBADF)  # of a file system that cannot sync a folder
+
+
+class NewFile(io.RawIOBase):
+    """A file under a temporary name, written from its beginning to its end; its errors name the output.
+
+    path: the output; overwrite: whether it may exist when the file takes its name.
+    """
+
+    def __init__(self, path: Path, overwrite: bool):
+        self.path = path
+        self.overwrite = overwrite
+        self.target = destination(path)
+        remove_abandoned(self.target.parent, self.target.name)
+        self.partial = temporary_name(self.target)
+        self.position = 0
+        self.digest = xxh3_128()
+        with named_errors(path, self.target.parent):
+            self.descriptor = os.open(self.partial, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+
+    def writable(self) -> bool:
+        return True
+
+    def readable(self) -> bool:
+        return False
+
+    def fileno(self) -> int:
+        return self.descriptor
+
+    def tell(self) -> int:
+        return self.position
+
+    def write(self, data) -> int:
+        """Write all of ``data``."""
+        view = memoryview(data).cast("B")
+        self.digest.update(view)
+        return self._put(view)
+
+    def _put(self, view: memoryview) -> int:
+        if self.closed:
+            raise ValueError(f"{self.path}: is closed")
+        done = 0
+        with named_errors(self.path, self.target.parent):
+            while done < len(view):
+                done += os.pwrite(self.descriptor, view[done:], self.position + done)
+        self.position += done
+        return done
+
+    def finish(self) -> None:
+        """Sync and close the file, and read it back; raises OSError where any of that fails."""
+        with named_errors(self.path, self.target.parent):
+            try:
+                os.fsync(self.descriptor)
+            finally:
+                self.close()
+            self.read_back()
+
+    def read_back(self) -> None:
+        """OSError where the disk does not give what was written."""
+        found = xxh3_128()
+        with open(self.partial, "rb", buffering=0) as file:
+            while piece := file.read(PIECE):
+                found.update(piece)
+        if found.digest() != self.digest.digest():
+            raise not_as_written(self.path)
+
+    def close(self) -> None:
+        """Close the descriptor; raises what closing fails with."""
+        if not self.closed:
+            super().close()
+            with named_errors(self.path):
+                os.close(self.descriptor)
+
+    def discard(self) -> None:
+        """Close and remove what was written, whatever its state."""
+        with suppress(OSError):
+            self.close()
+        with suppress(OSError):
+            os.unlink(self.partial)
+
+
+def not_as_written(path: Path) -> OSError:
+    """The disk gives other bytes than were written."""
+    return OSError(errno.EIO, "the disk does not give back what was written", str(path))
+
+
+@contextmanager
+def written_whole(path: Path, overwrite: bool = True) -> Iterator[IO[bytes]]:
+    """A binary file to write to, which takes the name ``path`` when the body ends well and vanishes when it does not.
+
+    Without ``overwrite`` the name is taken only where there is no such file: of two runs at once, the later one raises
+    InputError.  A symbolic link stays, and the file that it leads to is replaced; a device or pipe is written into.
+    """
+    found = status_of(path)
+    if found is not None and not stat.S_ISREG(found.st_mode):
+        with named_errors(path), open(path, "wb") as file:
+            yield file
+        return
+    new = NewFile(path, overwrite)
+    try:
+        buffered = io.BufferedWriter(new, PIECE)
+        yield buffered
+        buffered.flush()
+        new.finish()
+        take_names([new])
+    except BaseException:
+        new.discard()
+        raise
+
+
+@contextmanager
+def written_text(path: Path, overwrite: bool = True) -> Iterator[IO[str]]:
+    """The same for text, as UTF-8 with lines as they are given."""
+    with written_whole(path, overwrite) as file, as_text(file) as text:
+        yield text
+
+
+@contextmanager
+def as_text(file: IO[bytes]) -> Iterator[IO[str]]:
+    """A binary file as text in UTF-8, lines as they are given; what is written is in ``file`` when the body ends."""
+    text = io.TextIOWrapper(file, encoding="utf-8", newline="")
+    yield text
+    text.detach()
+
+
+def write_json(path: Path, figures: Mapping, overwrite: bool) -> None:
+    """A report as JSON, see ``written_whole``."""
+    with written_text(path, overwrite) as file:
+        file.write(json.dumps(figures, indent=2, allow_nan=False) + "\n")
+
+
+def take_names(files: Sequence[NewFile]) -> None:
+    """Give finished files their names; where one fails, those before it get back what they had."""
+    undo: list[tuple[Callable[[], None], Path]] = []
+    old: list[Path] = []
+    try:
+        for file in files:
+            with named_errors(file.path, file.target.parent):
+                before = _second_name(file.target) if len(files) > 1 and file.overwrite else None
+                if before is not None:
+                    old.append(before)
+                _take_name(file)
+            if before is None:
+                undo.append((partial(os.unlink, file.target), file.path))
+            else:
+                undo.append((partial(os.replace, before, file.target), file.path))
+    except BaseException:
+        for restore, path in reversed(undo):
+            try:
+                restore()
+            except OSError:
+                note_written(path)
+        raise
+    finally:
+        for path in old:
+            with suppress(OSError):
+                path.unlink()
+    for file in files:
+        note_written(file.path)
+    for folder in {file.target.parent for file in files}:
+        _sync_folder(folder, files[0].path)
+
+
+def _second_name(target: Path) -> Path | None:
+    """Another name of the file that is going to be replaced; None where there is none, or the disk has no links."""
+    kept = temporary_name(target)
+    try:
+        os.link(target, kept)
+    except OSError:
+        return None
+    return kept
+
+
+def _take_name(file: NewFile) -> None:
+    """Rename; InputError where there is a file of that name which may not be replaced."""
+    if file.overwrite:
+        os.replace(file.partial, file.target)
+        return
+    taken = f"{file.path}: was made by another run meanwhile; choose another name or add {switched_on('overwrite')}"
+    try:
+        os.link(file.partial, file.target)
+    except FileExistsError:
+        raise InputError(taken) from None
+    except OSError:  # a file system without hard links: hold the name by an empty file first
+        try:
+            os.close(os.open(file.target, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+        except FileExistsError:
+            raise InputError(taken) from None
+        try:
+            os.replace(file.partial, file.target)
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(file.target)
+            raise
+    else:
+        with suppress(OSError):  # the file is whole under its name; a later run removes the other one
+            os.unlink(file.partial)
+
+
+def _sync_folder(folder: Path, path: Path) -> None:
+    """Make renames last; OSError says that the file is there all the same."""
+    try:
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        if error.errno not in NOT_FOR_FOLDERS:
+            what = f"was written, but its folder could not be synced ({os.strerror(error.errno or errno.EIO).lower()})"
+            raise OSError(error.errno, what, str(path)) from error
+
+
+def open_text(path: Path, overwrite: bool, going_on: bool = False):
+    """A text file to be written line by line under its own name: anew, or ``going_on`` behind what it holds.  Without
+    ``overwrite`` it must be new; InputError where another run was faster."""
+    found = status_of(path)
+    special = found is not None and not stat.S_ISREG(found.st_mode)
+    mode = "a" if going_on else "w" if overwrite or special else "x"
+    try:
+        return open(path, mode, encoding="utf-8")
+    except FileExistsError:
+        raise InputError(
+            f"{path}: was made by another run meanwhile; choose another name or add {switched_on('overwrite')}"
+        ) from None
+
+
+@contextmanager
+def named_errors(path: Path, folder: Path | None = None) -> Iterator[None]:
+    """Errors of the system on writing, with ``path`` in them; where ``folder`` has vanished, an InputError says so."""
+    try:
+        yield
+    except (OSError, RuntimeError) as error:
+        number = system_number(error)
+        if number in (errno.ENOENT, errno.ENOTDIR) and folder is not None and not folder.is_dir():
+            raise InputError(
+                f"{path}: the folder {folder} has vanished; make it again, or choose another place"
+            ) from None
+        own = getattr(error, "filename", None)
+        if number is None or not (own is None or str(own).endswith(".partial")):
+            raise
+        words = error.strerror if isinstance(error, OSError) and error.strerror else os.strerror(number)
+        raise OSError(number, words, str(path)) from error
+
+
+def system_number(error: BaseException) -> int | None:
+    """The system's number of an error; HDF5 tells it in a sentence of its own."""
+    if isinstance(error, OSError) and error.errno is not None:
+        return error.errno
+    named = re.search(r"errno = (\d+)", str(error))
+    return int(named[1]) if named else None

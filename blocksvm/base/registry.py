@@ -1,0 +1,60 @@
+"""Registry: objects by name, each imported when it is first asked for; and objects of the user's own by their place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from blocksvm.base.errors import InputError, one_of, said
+from blocksvm.base.user_code import check_followed, imported, object_at
+
+
+@dataclass(frozen=True)
+class Registry(Mapping[str, str]):
+    """The names of one kind of object, and the places of these, 'module:attribute'.
+
+    kind: what they are, and the setting by which a user names one, such as 'loss'; of_class: the place of the class,
+    or of the classes, that an object from outside the package must have; more: further names that a sentence on
+    an unknown one lists first.
+    """
+
+    kind: str
+    of_class: str | tuple[str, ...]
+    places: Mapping[str, str]
+    more: tuple[str, ...] = ()
+
+    def __getitem__(self, name: str) -> str:
+        return self.places[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.places)
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    def check(self, name: str, kind: str | None = None) -> str:
+        """The name, if it is one of these or can be a place; InputError, of this kind or of another that the user
+        named, where it is neither, or where only a file names the place."""
+        kind = kind or self.kind
+        if name not in self.places:
+            if not all(name.partition(":")):
+                names = one_of(name, (*self.more, *self.places), ", or name your own as MODULE:ATTRIBUTE")
+                raise InputError(f"{said(kind, name)}: no such {kind}; {names}")
+            check_followed(name, kind)
+        return name
+
+    def load(self, name: str, kind: str | None = None):
+        """The object of this name or place; InputError where there is none."""
+        kind = kind or self.kind
+        self.check(name, kind)
+        if name in self.places:
+            return object_at(self.places[name])
+        try:
+            loaded = imported(name, kind)
+        except ImportError as error:
+            raise InputError(f"{said(kind, name)}: cannot be imported ({error})") from None
+        places = (self.of_class,) if isinstance(self.of_class, str) else self.of_class
+        if not isinstance(loaded, tuple(object_at(place) for place in places)):
+            owners = " or ".join(place.replace(":", ".") for place in places)
+            raise InputError(f"{said(kind, name)}: is no {kind}; it must be a {owners}")
+        return loaded

@@ -1,0 +1,142 @@
+"""RowBatch: rows as a reader gives them, whatever the format, to whoever consumes them (split, predict, stream)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+
+from blocksvm.base.errors import InputError
+from blocksvm.base.labels import label_fault
+
+MOST_NOTES = 20  # that are shown
+
+
+class Named(Protocol):
+    """An input: a path, or '-' for standard input."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where the rows of a batch came from.
+
+    source: the input, whose ``name`` is a path or '-' for standard input; fraction: of all input read so far, None
+    where it cannot be known; n_records: lines (or records) of the input that the batch covers; records (n,) int64: the
+    record of each row, 0-based within the batch.
+    """
+
+    source: Named
+    fraction: float | None
+    n_records: int
+    records: np.ndarray
+
+
+@dataclass(frozen=True)
+class RowBatch:
+    """Rows in compressed sparse row form, named by the user's feature ids.
+
+    labels: (n,) float64, nan where a row has none; or, of formats that have them, a list of n strings, or of n sets
+    (tuples) of numbers or strings, None where a row has none.
+    indptr (n + 1,) int64 from 0; ids (nnz,) int64, unique in each row (of formats whose text has ids, ascending), or
+    int32, the places that ids were hashed to, unique in each row; values (nnz,) float64, already rounded to the dtype
+    wanted, or None: all 1; weights (n,) float64, the importance of each row, 0 or more, or None: all 1.
+    names: of formats whose features have names, (bytes, first (nnz,) int64, last (nnz,) int64): the name of entry k is
+    bytes[first[k]:last[k]], UTF-8; or None.
+    fault: (record, sentence) of the first bad record, which comes after these rows; its record is 0-based within the
+    batch.  open_quote: the byte that the bad record's first line leaves open, so that its rest follows in the next
+    ones; -1: none.  largest: no ||x||^2 of the rows lies above it.  notes: of what was left out or taken otherwise than
+    it looks (a noun in the plural), (how many, the record of the first, what that looks like or ''), 0-based likewise.
+    """
+
+    labels: np.ndarray | list
+    indptr: np.ndarray
+    ids: np.ndarray
+    values: np.ndarray | None
+    origin: Origin
+    weights: np.ndarray | None = None
+    names: tuple | None = None
+    fault: tuple[int, str] | None = None
+    largest: float = 0.0
+    open_quote: int = -1
+    notes: Mapping[str, tuple[int, int, str]] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.indptr) - 1
+
+    def label_array(self) -> np.ndarray:
+        """The labels (n,): float64 with nan, or objects with None, where a row has none."""
+        if isinstance(self.labels, np.ndarray):
+            return self.labels
+        found = np.empty(len(self.labels), dtype=object)
+        found[:] = self.labels
+        return found
+
+
+def shown_name(name: str) -> str:
+    """An input's name in a sentence."""
+    return "standard input" if name == "-" else name
+
+
+class RecordCounter:
+    """Turns faults within batches into sentences with file and line, in the order of the batches."""
+
+    def __init__(self) -> None:
+        self.source: Named | None = None
+        self.records = 0
+        self.noted: dict[str, tuple[int, str]] = {}
+
+    def place(self, batch: RowBatch, record: int) -> str:
+        """'file:line' of a record (0-based) of a batch that follows those that were counted."""
+        source = batch.origin.source
+        if source is not self.source:
+            self.source = source
+            self.records = 0
+        return f"{shown_name(source.name)}:{self.records + record + 1}"
+
+    def at(self, batch: RowBatch, record: int, what: str) -> str:
+        """'file:line: what'."""
+        return f"{self.place(batch, record)}: {what}"
+
+    def check(self, batch: RowBatch) -> None:
+        """Raise InputError if the batch had a fault or a label that is none; else count its records."""
+        self.check_labels(batch)
+        if batch.fault is not None:
+            raise InputError(self.at(batch, *batch.fault))
+        self.count(batch)
+
+    def check_labels(self, batch: RowBatch) -> None:
+        """Raise InputError for the first label that is not finite, or is no text of one line."""
+        found = label_fault(batch.labels)
+        if found is not None:
+            raise InputError(self.at(batch, int(batch.origin.records[found[0]]), found[1]))
+
+    def count(self, batch: RowBatch) -> None:
+        """Count the records of a batch, whatever was found in it."""
+        self.at(batch, 0, "")
+        for what, (n, record, look) in batch.notes.items():
+            if what in self.noted:
+                self.noted[what] = self.noted[what][0] + n, self.noted[what][1]
+            else:
+                self.noted[what] = n, f"the first{look and f', {look},'} at {self.place(batch, record)}"
+        self.records += batch.origin.n_records
+
+    def notes(self) -> list[str]:
+        """What was left out or taken otherwise than it looks, as sentences of which each has its number."""
+        noted = list(self.noted.items())
+        more = [f"and {len(noted) - MOST_NOTES:,} kinds more of such"] if len(noted) > MOST_NOTES else []
+        return [f"{what}: {n:,} ({where})" for what, (n, where) in noted[:MOST_NOTES]] + more
+
+
+def runs(bounds: np.ndarray, most: int, most_rows: int | None = None) -> Iterator[tuple[int, int]]:
+    """(first, last) of runs of rows, one after the other, that take at most ``most``, or are one row; bounds (n + 1,)
+    rising: what row i takes lies between bounds[i] and bounds[i + 1]; most_rows: of a run."""
+    row, n = 0, len(bounds) - 1
+    while row < n:
+        stop = int(np.searchsorted(bounds, bounds[row] + most, side="right")) - 1
+        stop = max(row + 1, min(stop, n if most_rows is None else row + most_rows))
+        yield row, stop
+        row = stop

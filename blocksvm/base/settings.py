@@ -1,0 +1,217 @@
+"""Settings as data: each with its kind, range, default and help, from which options, keywords and texts are made.
+
+A solver, learner, loss or format declares its settings once.  The command line (``cli/options.py``), Python keywords,
+``info``, ``--help-solver`` and model files are generated from that declaration.  Imports nothing heavy.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from blocksvm.base.errors import InputError, called, one_of, said
+
+REQUIRED = object()  # in place of a default: the setting must be given, or known from the data
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One setting.
+
+    name: the Python keyword, from which the option is made; help: what it is, with its unit; default: its value where
+    it is not given, None: off, REQUIRED: there is none; kind: float, int, str, bool (an option without a value), or a
+    function that makes the value of what was given and raises InputError for what it is not; choices: the values that
+    a str or a number may have; above, least, below, most: the open and closed ends of a number's range; infinite:
+    whether inf is allowed; metavar: what the help text shows in place of the value.
+    """
+
+    name: str
+    help: str
+    default: object = None
+    kind: Callable = float
+    choices: tuple = ()
+    above: float | None = None
+    least: float | None = None
+    below: float | None = None
+    most: float | None = None
+    infinite: bool = False
+    metavar: str | None = None
+
+    def described(self) -> str:
+        """What it is, its choices, its default, in one line."""
+        text = self.help
+        choices = [f"{choice:g}" if isinstance(choice, float) else choice for choice in self.choices]
+        if choices and not any(choice in text for choice in choices):
+            text += f": {', '.join(choices)}"
+        if self.default is REQUIRED:
+            return f"{text} (required, unless it follows from the rows)"
+        if self.default is None or self.default is False or "default" in text:
+            return text
+        return text + (
+            f" (default {self.default:g})" if isinstance(self.default, float) else f" (default {self.default})"
+        )
+
+    def checked(self, value):
+        """The value in its kind; InputError where it is none of that kind, or out of range.  None stays None."""
+        if value is None:
+            return None
+        if self.kind is bool:
+            if not isinstance(value, bool | int) or value not in (0, 1):
+                raise InputError(f"{said(self.name, value)}: must be True or False")
+            return bool(value)
+        if self.kind is str:
+            if self.choices and value not in self.choices:
+                raise InputError(f"{said(self.name, value)}: {one_of(str(value), self.choices)}")
+            return str(value)
+        if self.kind in (float, int):
+            return self._number(value)
+        return self.kind(value)
+
+    def _number(self, value):
+        try:
+            number = self.kind(value) if isinstance(value, str) else value
+            whole = self.kind is int
+            if isinstance(number, bool) or (whole and int(number) != number):
+                raise ValueError
+            number = int(number) if whole else float(number)
+        except (TypeError, ValueError, OverflowError):
+            what = "a whole number" if self.kind is int else "a number"
+            raise InputError(f"{said(self.name, value)}: is not {what}") from None
+        inside = (
+            not math.isnan(number)
+            and (self.infinite or not math.isinf(number))
+            and (self.above is None or number > self.above)
+            and (self.least is None or number >= self.least)
+            and (self.below is None or number < self.below)
+            and (self.most is None or number <= self.most)
+            and (not self.choices or number in self.choices)
+        )
+        if not inside:
+            raise InputError(f"{said(self.name, value)}: must be {self.range_text()}")
+        return number
+
+    def range_text(self) -> str:
+        """The range in words: 'a finite number above 0', '1 or more', 'between 0.5 and 1'."""
+        if self.choices:
+            return "one of " + ", ".join(f"{choice:g}" for choice in self.choices)
+        if self.above is not None and self.most is not None:
+            return f"above {self.above:g} and at most {self.most:g}"
+        if self.above is not None and self.below is not None:
+            return f"between {self.above:g} and {self.below:g}"
+        if self.least is not None and self.most is not None:
+            return f"from {self.least:g} to {self.most:g}"
+        if self.least is not None:
+            return f"{self.least:g} or more"
+        finite = "a number" if self.infinite else "a finite number"
+        if self.above is not None:
+            return f"{finite} above {self.above:g}"
+        if self.below is not None:
+            return f"{finite} below {self.below:g}"
+        if self.most is not None:
+            return f"{finite} of at most {self.most:g}"
+        return finite
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The settings that something takes, in the order of their help; exclusive: pairs that say the same thing,
+    of which the one that was given counts."""
+
+    declared: tuple[Setting, ...] = field(default=())
+    exclusive: tuple[tuple[str, str], ...] = ()
+
+    def __post_init__(self):
+        names = [setting.name for setting in self.declared]
+        if len(set(names)) < len(names):
+            raise TypeError(f"a setting is declared twice among {', '.join(names)}")
+
+    def __iter__(self) -> Iterator[Setting]:
+        return iter(self.declared)
+
+    def __contains__(self, name: str) -> bool:
+        return any(setting.name == name for setting in self.declared)
+
+    def __getitem__(self, name: str) -> Setting:
+        return next(setting for setting in self.declared if setting.name == name)
+
+    def __add__(self, more: Settings | tuple[Setting, ...]) -> Settings:
+        exclusive = self.exclusive + getattr(more, "exclusive", ())
+        return Settings((*self.declared, *more), exclusive)
+
+    def names(self) -> list[str]:
+        return [setting.name for setting in self.declared]
+
+    def without(self, *names: str) -> Settings:
+        return Settings(tuple(setting for setting in self.declared if setting.name not in names), self.exclusive)
+
+    def checked(self, given: Mapping, owner: str) -> dict:
+        """The settings that were given (name -> value, None for what was not), each in its kind.
+
+        Raises InputError, in its caller's words, for a setting that ``owner`` does not take and for a value out of
+        range.
+        """
+        found = {}
+        for name, value in given.items():
+            if value is None:
+                continue
+            if name not in self:
+                takes = ", ".join(called(own) for own in self.names()) or "no settings"
+                raise InputError(f"{called(name)}: {owner} does not accept it; it accepts {takes}")
+            found[name] = self[name].checked(value)
+        for one, other in self.exclusive:
+            if one in found and other in found:
+                raise InputError(f"{called(one)} and {called(other)} say the same thing; give one of them")
+        return found
+
+    def resolve(self, given: Mapping, owner: str, known: Mapping = {}) -> dict:
+        """Every setting's value: as given, else as ``known`` from the data, else its default.
+
+        Raises InputError as ``checked`` does, and for a setting that is missing.
+        """
+        given = self.checked(given, owner)
+        said_otherwise = {
+            one if other in given else other for one, other in self.exclusive if {one, other} & set(given)
+        }
+        found = {}
+        for setting in self.declared:
+            value = given.get(setting.name)
+            if value is None:
+                value = known.get(setting.name)
+            if value is None and setting.name not in said_otherwise:
+                if setting.default is REQUIRED:
+                    others = [other for pair in self.exclusive if setting.name in pair for other in pair]
+                    ways = [setting.name, *(other for other in others if other != setting.name)]
+                    raise InputError(f"{owner} needs {' or '.join(map(called, ways))}")
+                value = setting.default
+            found[setting.name] = setting.checked(value)
+        return found
+
+    def restored(self, saved: Mapping) -> dict:
+        """What ``plain`` made of resolved settings, as they were; names that are no longer known are left out."""
+        return {s.name: s.checked(saved[s.name]) for s in self.declared if saved.get(s.name) is not None}
+
+
+def plain(value):
+    """A value as JSON holds it: numbers that JSON has not (inf, nan) as strings, which ``Setting.checked`` reads."""
+    if isinstance(value, Mapping):
+        return {f"{name:g}" if isinstance(name, float) else str(name): plain(v) for name, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(inner) for inner in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value
+
+
+def shown(values: Mapping) -> str:
+    """Settings as a sentence names them: 'step 0.3, mirror p-norm'; those that are off are left out."""
+    parts = []
+    for name, value in values.items():
+        if value is None or value is False:
+            continue
+        if isinstance(value, Mapping) and "costs" in value:
+            parts.append(f"{name} of {len(value['costs'])} labels")
+            continue
+        text = name if value is True else f"{name} {value:g}" if isinstance(value, float) else f"{name} {value}"
+        parts.append(text)
+    return ", ".join(parts)

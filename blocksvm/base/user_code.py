@@ -1,0 +1,82 @@
+"""Objects that are named by their place, 'module:attribute': the code that a user brings, and when it may run.
+
+Importing a module runs it, so a file must not choose which one: a place is imported only where the user has named it in
+this process, as an option of a command or as an argument in Python (``by_user``).  What a model, checkpoint, store or
+trace names besides is refused, whichever way it came here; ``names_of`` says which file is being followed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from importlib import import_module
+
+from blocksvm.base.errors import InputError, said
+
+_by_user: set[str] = set()
+_file: ContextVar[str | None] = ContextVar("file", default=None)  # whose names are being followed
+
+
+def by_user(*values) -> None:
+    """The user has said these values: texts, or mappings of them, which may be places.  What is said while the names
+    of a file are followed is the file's, and counts for nothing."""
+    if _file.get() is not None:
+        return
+    for value in values:
+        if isinstance(value, Mapping):
+            by_user(*value.values())
+        elif isinstance(value, str):
+            _by_user.update((value, value.partition("=")[2], *value.split(",")))
+
+
+def begin_anew() -> set[str]:
+    """A command begins, for which its user has named nothing yet; returns what had been named."""
+    before = set(_by_user)
+    _by_user.clear()
+    return before
+
+
+@contextmanager
+def names_of(file) -> Iterator[None]:
+    """Meanwhile names are those of a file: settings that are made of them are not the user's."""
+    before = _file.set(str(file))
+    try:
+        yield
+    finally:
+        _file.reset(before)
+
+
+def require_named(place: str, setting: str) -> None:
+    """InputError unless the user has named the place, too; setting: the one by which a user does."""
+    if place not in _by_user:
+        raise not_trusted(place, setting, _file.get() or "a file")
+
+
+def check_followed(place: str, setting: str) -> None:
+    """The same, while the names of a file are followed."""
+    if _file.get() is not None:
+        require_named(place, setting)
+
+
+def not_trusted(place: str, setting: str, file) -> InputError:
+    """What is said where only a file names a place."""
+    return InputError(
+        f"{file}: names {place} as its {setting}, code that would run; if you trust that, say {said(setting, place)}"
+    )
+
+
+def imported(place: str, setting: str):
+    """The object of a place that the user has named.  Raises InputError where only a file names it, and ImportError,
+    with the reason, where there is none."""
+    require_named(place, setting)
+    return object_at(place)
+
+
+def object_at(place: str):
+    """The same of a place of this package: of a registry's line."""
+    module, _, attribute = place.partition(":")
+    try:
+        return getattr(import_module(module), attribute)
+    except (AttributeError, ValueError) as error:
+        raise ImportError(str(error)) from error

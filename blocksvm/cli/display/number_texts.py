@@ -1,0 +1,90 @@
+"""Numbers as a person reads them: sizes, durations, labels."""
+
+from __future__ import annotations
+
+import math
+
+from blocksvm.base.labels import NUMBERS, SETS, label_text
+
+MANY = 100  # distinct numbers, which are rather targets of a regression than classes
+
+
+def fitted(value: float, width: int, places: int = 6) -> str:
+    """A number in no more than ``width`` characters (7 or more), whatever it is: so many places behind the point where
+    it has this size, else as many digits as there is room for.  No number is cut."""
+    if value == 0.0 or 1e-4 <= abs(value) < 1e6:
+        text = f"{value:.{places}f}"
+        if len(text) <= width:
+            return text
+    texts = (f"{value:.{digits}g}" for digits in range(6, 0, -1))
+    return next((text for text in texts if len(text) <= width), f"{value:.0e}")
+
+
+def counted(n: int, width: int) -> str:
+    """A whole number in no more than ``width`` characters (7 or more): with commas where they fit."""
+    text = next((text for text in (f"{n:,}", str(n)) if len(text) <= width), "")
+    return text or fitted(n, width)
+
+
+def megabytes(n_bytes: float) -> str:
+    """'12.3 MB', '1.23 GB' or '4.5 TB'."""
+    value = n_bytes / 1e6
+    if value >= 1e6:
+        return f"{value / 1e6:.3g} TB"
+    if value >= 1000:
+        return f"{value / 1000:.2f} GB"
+    return f"{value:.0f} MB" if value >= 100 else f"{value:.1f} MB" if value >= 1 else f"{value * 1000:.0f} kB"
+
+
+def rmse(squared_errors: float, rows: int) -> str:
+    """The root of the mean squared error of so many rows."""
+    return f"{math.sqrt(max(0.0, squared_errors) / max(1, rows)):.6g}"
+
+
+def suffered(n: int, loss: float, mistakes: int | None, squared_errors: float | None, cost: float | None = None) -> str:
+    """What a learner has suffered in n rows, a cumulative loss and mistakes, or squared errors where labels are
+    numbers; and the cost of its predictions, where they cost."""
+    wrong = f"mistakes {mistakes / n:.4%}" if squared_errors is None else f"rmse {rmse(squared_errors, n)}"
+    return f"average loss {loss / n:.6f}, {wrong}{'' if cost is None else f', average cost {cost / n:.6f}'}"
+
+
+def clock(seconds: float | None) -> str:
+    """'42s', '3m10s', '2h05m' or '120d'; '' for None."""
+    if seconds is None or not math.isfinite(seconds):
+        return ""
+    seconds = round(seconds)
+    if seconds < 60:
+        return f"{seconds}s"
+    if seconds < 3600:
+        return f"{seconds // 60}m{seconds % 60:02d}s"
+    if seconds < 100 * 86400:
+        return f"{seconds // 3600}h{seconds % 3600 // 60:02d}m"
+    return f"{seconds / 86400:.3g}d"
+
+
+def label(value) -> str:
+    return label_text(tuple(value) if isinstance(value, list) else value)
+
+
+def rows(n: int) -> str:
+    """'1 row' or '1,234 rows'."""
+    return "1 row" if n == 1 else f"{n:,} rows"
+
+
+def labels_line(meta: dict) -> str:
+    """The labels of a store, from its description."""
+    labels, kind = meta["labels"], meta.get("label_kind", NUMBERS)
+    missing = meta.get("n_unlabelled", 0)
+    none = f"; {rows(missing)} without a label" if missing else ""
+    if missing and missing == meta["n_samples"]:
+        return f"none of the {rows(missing)} has one; they can be predicted, but training needs labels"
+    if labels is None:
+        return f"more than 10,000 distinct {kind}{none}"
+    if kind == NUMBERS and len(labels) > MANY:
+        return f"{len(labels):,} distinct numbers from {label(labels[0][0])} to {label(labels[-1][0])}{none}"
+    shown = ", ".join(f"{label(value)} ({rows(count)})" for value, count in labels[:6]) or "none"
+    if kind == SETS:
+        shown = "sets: " + shown
+    more = f", and {len(labels) - 6} more" if len(labels) > 6 else ""
+    note = "; training needs rows of a second class" if len(labels) == 1 and not missing else ""
+    return shown + more + none + note

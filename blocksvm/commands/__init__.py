@@ -1,0 +1,62 @@
+"""The commands, one a file: what each is given, what is made of it, and what it prints.
+
+``blocksvm COMMAND ...`` and ``python -m blocksvm.COMMAND ...`` are the same.  Imports nothing heavy.
+"""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from importlib import import_module
+from types import ModuleType
+
+from blocksvm import __version__
+from blocksvm.cli.console import run
+
+# command -> what it does, in the order in which a user meets them
+COMMANDS = {
+    "demo": "show the whole way on real input that every machine has",
+    "split": "convert text, tables or matrices to a store",
+    "train": "train a linear model on a store, to a certified duality gap",
+    "cv": "choose C by cross-validation",
+    "predict": "predict the labels of text or of a store",
+    "stream": "learn from text in one pass, keeping none of it",
+    "regret": "compare an online learner with the best fixed weights afterwards",
+    "margin": "find the plane of the largest margin, or show that there is none",
+    "structure": "learn to label sequences, parse and segment",
+    "export": "write a model for LIBLINEAR, scikit-learn, ONNX, or as a table",
+    "import": "make a model of one that LIBLINEAR trained",
+    "report": "show the traces of runs beside each other, as a page",
+    "info": "describe a store, a model or a checkpoint",
+    "completion": "print a script for bash, zsh or fish to complete commands",
+}
+
+
+def overview() -> str:
+    """The list of commands, a line each."""
+    width = max(map(len, COMMANDS))
+    lines = [f"  {name:{width}}  {what}" for name, what in COMMANDS.items()]
+    return "\n".join(["usage: blocksvm COMMAND ... (blocksvm COMMAND --help says more)", "", *lines])
+
+
+def module_of(name: str) -> ModuleType:
+    """The module of a command: its ``parser`` and its ``main``."""
+    return import_module(f"blocksvm.commands.{'import_model' if name == 'import' else name}")
+
+
+def main(arguments: list[str]) -> int:
+    """Run the command that the first argument names; gives the exit code where no command runs."""
+    if not arguments or arguments[0] in ("-h", "--help"):
+        print(overview())
+        return 0
+    name, *rest = arguments
+    if name == "--version":
+        print(f"blocksvm {__version__}")
+        return 0
+    if name not in COMMANDS:
+        near = difflib.get_close_matches(name, COMMANDS, n=1, cutoff=0.5)
+        advice = f"did you mean '{near[0]}'?" if near else "run blocksvm alone to list the commands"
+        print(f"blocksvm: error: there is no command '{name}'; {advice}", file=sys.stderr)
+        return 2
+    run(module_of(name).main, rest)
+    return 0

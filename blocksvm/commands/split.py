@@ -1,0 +1,200 @@
+"""blocksvm split: text, tables and matrices to a store."""
+
+from __future__ import annotations
+
+import sys
+
+from blocksvm.base.errors import InputError
+from blocksvm.cli.console import Parser, seed, size
+from blocksvm.cli.options import add_choices, add_format, chosen_in, files_named
+
+EPILOG = """examples:
+  blocksvm split train.svm.gz store.h5
+  blocksvm split day-*.svm.zst store.h5 --memory 4GB --holdout 0.1 test.h5
+  zcat clicks.gz | blocksvm split - store.h5 --normalize l2
+  blocksvm split today.svm store.h5 --append --drop oldest:10%
+  blocksvm split texts.tsv store.h5 --format documents --idf smooth
+  blocksvm split test.tsv test.h5 --like store.h5
+  blocksvm split clicks.csv store.h5 --label clicked --categorical 'C*'
+"""
+
+
+def parser() -> Parser:
+    p = Parser(
+        "split",
+        "Convert text (plain, .gz, .bz2, .xz, .zst, or - for standard input), tables or\nmatrices to a store.",
+        EPILOG,
+    )
+    p.add_argument("inputs", nargs="*", metavar="INPUT", help="files or folders, read one after the other")
+    p.add_argument("store", metavar="STORE.h5", help="the store to write, or to change (--append, --drop)")
+    changed = p.add_argument_group("changing a store")
+    changed.add_argument(
+        "--append", action="store_true", help="add the rows to the store, by the settings it was made with"
+    )
+    changed.add_argument(
+        "--drop",
+        metavar="ROWS",
+        help="remove rows from the store: a file of their numbers, one a line, counted from 1 in the order of reading; "
+        "or the oldest, as oldest:1000 or oldest:10%%; with --append the new rows stay",
+    )
+    rows = p.add_argument_group("the rows")
+    add_format(rows)
+    rows.add_argument(
+        "--like",
+        metavar="STORE.h5",
+        help="read the rows by the settings and the idf of that store, e.g. for train --valid",
+    )
+    rows.add_argument("--bits", type=int, metavar="BITS", help="hash feature ids to 2^BITS (default: keep them)")
+    rows.add_argument(
+        "--duplicates",
+        choices=("error", "sum"),
+        help="a feature id that occurs twice in a row: an error (default), or sum the values",
+    )
+    rows.add_argument(
+        "--idf",
+        choices=("none", "smooth", "plain"),
+        help="tf-idf: multiply values by ln((1 + rows) / (1 + rows with the feature)) + 1 (smooth), or without the "
+        "ones in the fraction (plain); predict uses the same factors (default none)",
+    )
+    rows.add_argument(
+        "--normalize",
+        choices=("none", "l2"),
+        help="l2: scale each row to norm 1 (after --idf, before --min-count; default none)",
+    )
+    rows.add_argument(
+        "--weights", metavar="FILE", help="file of the rows' weights, a number a line, in the order of the rows"
+    )
+    rows.add_argument(
+        "--min-count", type=int, metavar="N", help="drop features that occur in fewer than N rows (default 1)"
+    )
+    rows.add_argument("--dtype", choices=("float32", "float64"), help="precision of the values (default float32)")
+    rows.add_argument("--seed", type=seed, help="seed of the rows' random order (default 0)")
+    rows.add_argument("--keep-order", action="store_true", default=None, help="keep the rows in the order of the text")
+    add_choices(p)
+    outputs = p.add_argument_group("what to write")
+    outputs.add_argument(
+        "--holdout",
+        nargs=2,
+        metavar=("SHARE", "HOLDOUT.h5"),
+        help="write this share of the rows, e.g. 0.1, to a second store",
+    )
+    outputs.add_argument("--overwrite", action="store_true", help="replace existing outputs")
+    machine = p.add_argument_group("the machine")
+    machine.add_argument("--memory", type=size, default=size("1GB"), help="memory to use, e.g. 512MB (default 1GB)")
+    machine.add_argument(
+        "--jobs", type=int, metavar="N", help="threads that parse and compress (default: one a processor)"
+    )
+    machine.add_argument("--temp", metavar="DIR", help="folder for temporary files (default: beside the store)")
+    return p
+
+
+def main(arguments: list[str]) -> int:
+    options = parser().parse_args(arguments)
+    options.inputs = files_named(options.inputs, options.quiet)
+    import os
+    from pathlib import Path
+
+    from joblib import cpu_count
+
+    changes = options.append or options.drop is not None
+    jobs = options.jobs if options.jobs is not None else cpu_count()
+    if jobs < 1:
+        raise InputError(f"--jobs {jobs}: must be 1 or more")
+    if options.min_count is not None and options.min_count < 1:
+        raise InputError(f"--min-count {options.min_count}: must be 1 or more")
+    share, held_out = holdout_of(options, changes)
+    check_inputs(options)
+    # what can be refused is refused before anything is compiled
+    if changes and options.like is not None:
+        raise InputError("--like: only when a store is made; rows are added to a store as its own were read")
+    if options.weights == "-" and "-" in options.inputs:
+        raise InputError("--weights -: standard input holds the rows already; give the weights as a file")
+    for name in [*options.inputs, *([options.weights] if options.weights else [])]:
+        if name != "-" and not os.path.exists(name):
+            raise InputError(f"{name}: no such file")
+    from blocksvm.base.outputs import check_output
+
+    if changes and not os.path.exists(options.store):
+        raise InputError(f"{options.store}: no such store; make it first, without --append and --drop")
+    for path in filter(None, (Path(options.store), held_out)):
+        check_output(path, options.overwrite or changes, "store")
+    machine = {
+        "memory": options.memory,
+        "jobs": jobs,
+        "temp": None if options.temp is None else Path(options.temp),
+        "weights": options.weights,
+    }
+    from blocksvm.conversion.convert import COMMON, extend, settings_from, settings_of_store, write_store
+
+    given = {name: getattr(options, name) for name in COMMON}
+    if changes:
+        settings = settings_of_store(options.store, given, chosen_in(options), **machine)
+    elif options.like is not None:
+        machine |= {"holdout": share, "overwrite": options.overwrite}
+        settings = settings_of_store(options.like, given, chosen_in(options), like=True, **machine)
+    else:
+        settings = settings_from(
+            given, **machine, holdout=share, overwrite=options.overwrite, options=chosen_in(options)
+        )
+    from blocksvm.cli.display import SplitDisplay, folded, split_summary
+
+    with SplitDisplay(sys.stderr, options.quiet) as display:
+        display.begin(options.inputs, settings)
+        if changes:
+            meta = extend(options.inputs, options.store, settings, options.drop, display.show)
+        else:
+            meta = write_store(options.inputs, options.store, settings, held_out, display.show)
+    print(folded(split_summary(Path(options.store), meta, display.seconds), sys.stdout))
+    if held_out is not None:
+        print(f"held-out rows in {held_out}")
+    if not options.quiet:
+        for line in next_steps(options.store, meta):
+            print(line, file=sys.stderr)
+    return 0
+
+
+def holdout_of(options, changes: bool):
+    """(share, path) of the held-out rows, 0 and None where there are none."""
+    from pathlib import Path
+
+    if not options.holdout:
+        return 0.0, None
+    if changes:
+        raise InputError("--holdout: only when a store is made; add the held-out rows to their own store")
+    try:
+        share = float(options.holdout[0])
+    except ValueError:
+        share = -1.0
+    if not 0.0 < share < 1.0:
+        raise InputError(f"--holdout {options.holdout[0]}: the share must lie between 0 and 1, e.g. 0.1")
+    return share, Path(options.holdout[1])
+
+
+def check_inputs(options) -> None:
+    """InputError where there is text without a place for it, or none where there should be."""
+    if not options.inputs and options.append:
+        raise InputError(f"--append: give the text whose rows are added to {options.store}")
+    if not options.inputs and options.drop is None:
+        raise InputError(f"{options.store}: give text to read before the store's name (see --help)")
+    if not options.inputs and options.weights:
+        raise InputError("--weights: there are no new rows to have them; leave it out")
+    if options.inputs and options.drop is not None and not options.append:
+        raise InputError(f"--drop: add --append to add the rows of {options.inputs[0]} to {options.store}, too")
+
+
+def next_steps(store: str, meta: dict) -> list[str]:
+    """What can be trained on a store as it is; nothing where training would be refused."""
+    from blocksvm.base.labels import NUMBERS, SETS, members_of
+    from blocksvm.cli.display.number_texts import MANY
+
+    labels, kind = meta["labels"], meta.get("label_kind", NUMBERS)
+    if not meta["n_features"] or meta.get("n_unlabelled"):
+        return []
+    solver = ""
+    if kind == NUMBERS and (labels is None or len(labels) > MANY):
+        solver = " --loss epsilon-insensitive"
+    elif len(members_of(labels) if kind == SETS else labels or ()) < 2:
+        return []
+    if meta.get("history"):
+        return [f"next: blocksvm train {store} NEW-MODEL.h5 --warm-start MODEL.h5{solver} (of the rows before)"]
+    return [f"next: blocksvm train {store} MODEL.h5{solver}"]

@@ -1,0 +1,272 @@
+"""blocksvm structure: outputs with structure, trained on column text, predicted and evaluated."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+
+from blocksvm.base.errors import InputError
+from blocksvm.base.settings import Settings
+from blocksvm.cli.console import Interrupted, Parser, catch_signals, seed, size
+from blocksvm.cli.json_output import add_json, check_json, told_as_json
+from blocksvm.cli.options import (
+    add_checkpoint,
+    add_settings,
+    checkpoint_of,
+    described,
+    given,
+    resumes,
+    value_of,
+)
+from blocksvm.structured.structured_settings import ALL_LEARNERS, FEATURES, RUN, SCORING
+
+ACTIONS = {
+    "train": "learn from a text whose outputs are known",
+    "predict": "predict the outputs of a text",
+    "evaluate": "compare the outputs of a model with those that a text has",
+}
+EXAMPLES = """examples:
+  blocksvm structure train train.txt model.h5 --task chunks --test test.txt
+  blocksvm structure predict model.h5 new.txt predicted.txt
+  blocksvm structure evaluate model.h5 test.txt
+
+Each action has its own --help.
+"""
+TASKS = """tasks:
+  tags        a label for each token; a line has a token, its columns and its
+              label, an empty line ends a sentence
+  chunks      the same, with labels of chunks (B-NP, I-NP, O), evaluated as by
+              CoNLL-2000
+  trees       the head of each token; the last column is the head's number, 0
+              for the root
+  words       the words of lines without blanks; training lines have blanks
+              between the words
+  candidates  the best of a list of 'sentence ||| text ||| name=value ...', by
+              --quality or --score
+"""
+TYPES = {"memory": size, "seed": seed}
+
+
+def overview() -> Parser:
+    p = Parser("structure", "Learn outputs with structure: labels of sequences, trees, words of lines.", EXAMPLES)
+    p.add_argument("action", choices=tuple(ACTIONS), metavar="|".join(ACTIONS), help="what to do")
+    return p
+
+
+def train_parser(own: Settings) -> Parser:
+    p = Parser("structure train", "Train a learner of outputs with structure, and write its model.", TASKS)
+    p.usual_memory = RUN["memory"].default
+    p.add_argument("text", metavar="TEXT", help="text to learn from, plain or compressed, - for standard input")
+    p.add_argument("model", metavar="MODEL.h5", help="the model to write")
+    p.add_argument("--task", metavar="NAME", help="a task of the list below, or module:attribute")
+    p.add_argument("--learner", metavar="NAME", default="mira",
+                   help="perceptron, pa, pa1, pa2, mira (default), frank-wolfe")  # fmt: skip
+    p.add_argument("--help-learner", metavar="NAME", help="show the settings of a learner, and exit")
+    p.add_argument("--test", metavar="TEXT", help="evaluate the model on another text")
+    p.add_argument("--temp", metavar="DIR",
+                   help="folder for examples that do not fit into the memory (default: beside the model)")  # fmt: skip
+    add_checkpoint(p, "the state of the run")
+    p.add_argument("--overwrite", action="store_true", help="replace existing outputs")
+    add_settings(p, "features", FEATURES)
+    add_settings(p, "candidates", SCORING)
+    add_settings(p, "the learner's settings", own)
+    add_settings(p, "the run", RUN, None, TYPES)
+    return p
+
+
+def model_parser(action: str) -> Parser:
+    p = Parser(f"structure {action}", f"{ACTIONS[action].capitalize()}.")
+    p.add_argument("model", metavar="MODEL.h5", help="a model of structure train")
+    p.add_argument(
+        "text",
+        metavar="TEXT",
+        help="text in the format of the training text; plain or compressed, - for standard input",
+    )
+    if action == "predict":
+        p.add_argument("output", metavar="OUTPUT", help="file for the predictions")
+        p.add_argument("--overwrite", action="store_true", help="replace an existing OUTPUT")
+    else:
+        add_json(p, "the figures")
+        p.add_argument("--overwrite", action="store_true", help="replace an existing FILE")
+    p.add_argument(
+        "--task", metavar="MODULE:ATTRIBUTE", help="for a task of your own: the place it was named by in training"
+    )
+    add_settings(p, "candidates", SCORING)
+    p.add_argument("--memory", type=size, default=size("2GB"), help="memory to use (default 2GB)")
+    return p
+
+
+def parser() -> Parser:
+    """The options of all actions, as a shell completes them."""
+    p = train_parser(ALL_LEARNERS)
+    p.add_argument("action", choices=tuple(ACTIONS))
+    add_json(p, "evaluate: the figures")
+    return p
+
+
+def main(arguments: list[str]) -> int:
+    action = arguments[0] if arguments and arguments[0] in ACTIONS else None
+    if action is None:
+        overview().parse_args(arguments)
+    return {"train": train, "predict": predict, "evaluate": evaluate}[action](arguments[1:])
+
+
+def train(arguments: list[str]) -> int:
+    options = train_options(arguments)
+    if options is None:
+        return 0
+    from pathlib import Path
+
+    from blocksvm.base.outputs import check_outputs
+    from blocksvm.cli.display import Line, megabytes
+    from blocksvm.structured import get_learner, get_task
+
+    learner = get_learner(options.learner)
+    settings = learner.settings.checked(given(options, ALL_LEARNERS), options.learner)
+    run_settings = RUN.resolve(given(options, RUN), "structure")
+    of_features = FEATURES.resolve(given(options, FEATURES), "structure")
+    scoring = SCORING.resolve(given(options, SCORING), "structure")
+    output = Path(options.model)
+    inputs = [Path(name) for name in (options.text, options.test) if name not in (None, "-")]
+    outputs = {"structure": output}
+    if options.temp is not None and not Path(options.temp).is_dir():
+        raise InputError(f"{options.temp}: no such folder; --temp names an existing one")
+    check_outputs(outputs, options.overwrite, inputs)
+    checkpoint = checkpoint_of(options, "structure-checkpoint")
+    if checkpoint is not None and checkpoint.resolve() in {path.resolve() for path in (output, *inputs)}:
+        raise InputError(f"{checkpoint}: is given twice, as the checkpoint and something else; choose another name")
+    going_on = resumes(options, checkpoint)
+    from blocksvm.base.outputs import scratch_folder
+    from blocksvm.structured.structured_model import save_structured
+    from blocksvm.structured.structured_run import fit_structure, structured_model
+    from blocksvm.structured.task import training_of
+
+    task = get_task(options.task)
+    about = learner.settings.resolve(settings, options.learner) | of_features | scoring | run_settings
+    if checkpoint is not None:
+        from blocksvm.structured.structured_checkpoint import StructuredCheckpoint, fingerprint_of
+
+        files = [options.text, *filter(None, (scoring["quality"], *(scoring["references"] or "").split(",")))]
+        fingerprint = fingerprint_of(files)
+    with scratch_folder(Path(options.temp) if options.temp else output.absolute().parent, output.name) as folder:
+        learned = training_of(options.task, options.text, of_features | scoring, run_settings["memory"], folder)
+        stop = catch_signals()
+        blocks = learned.blocks
+        if not options.quiet:
+            n_bytes = blocks.resident_bytes + int(blocks.sizes.sum())
+            print(f"{options.text}: {blocks.n_examples:,} examples, {len(learned.feature_ids):,} features, "
+                  f"{blocks.n_weights:,} weights, {megabytes(n_bytes)}", file=sys.stderr)  # fmt: skip
+        saver = None
+        if checkpoint is not None:
+            of_run = {"task": options.task, "learner": options.learner, **about}
+            saver = StructuredCheckpoint(checkpoint, blocks, of_run, fingerprint, going_on, options.checkpoint_seconds)
+        line = Line(sys.stderr, options.quiet)
+
+        def show(number, report, seconds) -> None:
+            line.show(f"epoch {number}: {report.mistakes:,} of {report.examples:,} wrong, loss {report.loss:g}, "
+                      f"{seconds:.1f}s")  # fmt: skip
+
+        fitted = fit_structure(blocks, options.learner, settings, run_settings, show, stop, saver)
+        line.close()
+        blocks.close()
+    if fitted.interrupted:
+        saved = "" if checkpoint is None else f"; state saved in {checkpoint}, go on with --resume"
+        raise Interrupted(f"interrupted; no model was written{saved}")
+    model = structured_model(options.task, learned, options.learner, about, fitted, options.text)
+    save_structured(output, model, options.overwrite)
+    for sentence in told(fitted):
+        print(sentence)
+    print(f"model written to {output} ({output.stat().st_size / 1e6:.1f} MB)")
+    if options.test is not None:
+        learned = blocks = saver = None  # their memory is needed
+        report(task, model, options.test, run_settings["memory"])
+    return 0
+
+
+def train_options(arguments: list[str]):
+    """The parsed options of train; None where only a learner's settings were asked for, and told."""
+    wanted = value_of(arguments, "--help-learner")
+    if wanted is not None:
+        from blocksvm.structured import get_learner
+
+        learner = get_learner(wanted)
+        print(described(wanted, learner.summary, learner.settings, [f"source: {learner.source}"]))
+        return None
+    options = train_parser(ALL_LEARNERS).parse_args(arguments)
+    if options.task is None:
+        raise InputError("--task is missing: what is to be predicted; choose one of those that --help lists")
+    return options
+
+
+def told(fitted) -> list[str]:
+    """A training as lines for a person."""
+    epochs = "1 epoch" if fitted.epochs == 1 else f"{fitted.epochs} epochs"
+    lines = [f"{epochs} in {fitted.seconds:.1f}s, memory {sum(fitted.budget.taken.values()) / 1e6:,.0f} MB"]
+    if fitted.certificate is not None:
+        found = fitted.certificate
+        lines.append(
+            f"certified: primal {found['primal']:.10g}, dual {found['dual']:.10g}, relative gap {found['rel_gap']:.3e}"
+        )
+    return lines
+
+
+def predict(arguments: list[str]) -> int:
+    options = model_parser("predict").parse_args(arguments)
+    from pathlib import Path
+
+    from blocksvm.base.outputs import check_output, written_text
+    from blocksvm.structured.structured_run import opened_model, predicted
+    from blocksvm.structured.task import checked
+
+    output = Path(options.output)
+    check_output(output, options.overwrite)
+    if output.resolve() in (Path(options.model).resolve(), Path(options.text).resolve()):
+        raise InputError(f"{output}: is also an input; choose another name for the predictions")
+    model, task = opened_model(options.model, options.task)
+    examples = task.examples(model, options.text, options.memory, given(options, SCORING))
+    stop = catch_signals()
+    outputs = predicted(checked(examples.structure, model.meta["task"]), model.weights, stop)
+    if stop():
+        raise Interrupted("interrupted; nothing was written")
+    with written_text(output, options.overwrite) as file:
+        file.writelines(examples.lines(outputs))
+    print(f"{len(outputs):,} predictions in {output}")
+    if examples.gold is not None:
+        show_figures(task.figures(examples, outputs))
+    return 0
+
+
+def evaluate(arguments: list[str]) -> int:
+    options = model_parser("evaluate").parse_args(arguments)
+    check_json(options, options.model, options.text)
+    from blocksvm.structured.structured_run import opened_model
+
+    model, task = opened_model(options.model, options.task)
+    report(task, model, options.text, options.memory, given(options, SCORING), options)
+    return 0
+
+
+def report(task, model, text: str, memory: int, scoring: Mapping = {}, options=None) -> None:
+    """Predict a text and tell what that is worth; options: with ``--json``."""
+    from blocksvm.structured.structured_run import predicted
+    from blocksvm.structured.task import checked
+
+    examples = task.examples(model, text, memory, scoring)
+    if examples.gold is None:
+        raise InputError(f"{text}: does not tell what is right; predict writes the outputs of such a text")
+    figures = task.figures(examples, predicted(checked(examples.structure, model.meta["task"]), model.weights))
+    if options is None or not told_as_json(options, figures):
+        show_figures(figures)
+
+
+def show_figures(figures: dict) -> None:
+    """Figures as lines; those of each type as a table."""
+    for name, value in figures.items():
+        if not isinstance(value, dict):
+            print(f"{name:<10} {shown(value)}")
+    for kind, own in figures.get("types", {}).items():
+        print(f"  {kind:<8} " + "  ".join(f"{name} {shown(value)}" for name, value in own.items()))
+
+
+def shown(value: float) -> str:
+    return f"{value:.4f}" if isinstance(value, float) else f"{value:,}"

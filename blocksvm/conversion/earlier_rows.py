@@ -1,0 +1,230 @@
+"""The rows that a store has already, as a conversion takes them over into the store that takes its place."""
+
+from __future__ import annotations
+
+import fcntl
+import io
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+
+from blocksvm.base.errors import InputError
+from blocksvm.base.inputs import open_input
+from blocksvm.base.outputs import named_errors
+from blocksvm.conversion.dropping import dropping
+from blocksvm.sources.source import Step
+from blocksvm.store import codec
+from blocksvm.store.arrays import PIECE
+from blocksvm.store.history import pieces_of
+from blocksvm.store.reader import Store
+from blocksvm.store.schema import WEIGHTED_ROW
+from blocksvm.store.writer import StoreWriter
+
+
+class EarlierRows:
+    """A store's rows but those that are left out.  A context manager: the store is open meanwhile.
+
+    labels: those that occur among the rows, as a reader gives them; n_features: all keep their numbers; ones: every
+    value is 1; weighted: some row has another weight.  A chunk that keeps all its rows is copied as it is.
+    """
+
+    def __init__(self, path: Path, drop: str | None, memory: int):
+        """drop: the rule by which rows are left out, see ``dropping``; memory: bytes for their numbers and places.
+        Raises InputError where the rule does not fit the store, or leaves none of its rows."""
+        self.path = path
+        self.state = _state_of(path)
+        self.store = Store(path)
+        self.lock: io.BufferedReader | None = None
+        try:
+            self._lock()
+            self.rule = None if drop is None else dropping(drop, self.store, memory // 2)
+            self._look(memory // 2, drop)
+        except BaseException:
+            self.close()
+            raise
+        store = self.store
+        self.n_features = store.n_features
+        self.ones = store.value_bytes == 0
+        self.weighted = store.weighted
+
+    def _lock(self) -> None:
+        """Hold the store for as long as it is open; InputError where another command changes it.  Between a last look
+        at it and the new one's rename another change could be lost."""
+        self.lock = open_input(self.path)  # of its own: HDF5 gives a process one descriptor for all that open a file
+        try:
+            fcntl.flock(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise InputError(
+                f"{self.path}: is being changed by another command; it stays as it is now, try again"
+            ) from None
+        except OSError:  # a file system without locks
+            pass
+        self.require_unchanged()
+
+    def __enter__(self) -> EarlierRows:
+        return self
+
+    def __exit__(self, *exception) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the store, and let others change it."""
+        self.store.close()
+        if self.lock is not None:
+            self.lock.close()
+
+    def _look(self, memory: int, drop: str | None) -> None:
+        """How many rows stay, with which labels, and the places of the others."""
+        store = self.store
+        own = store.coding.own
+        self.n_rows, self.dropped = store.n_samples, np.empty(0, np.int64)
+        labelled = store.n_unlabelled < store.n_samples
+        present = np.arange(0 if own is None else len(own))  # a store's table has the labels that occur, and no others
+        if self.rule is not None:
+            labelled, present = self._leave_out(memory, drop)
+        if own is None:
+            self.labels = np.zeros(1) if labelled else np.empty(0)
+            self.place = None
+        else:
+            self.labels = [own[code] for code in present.tolist()]
+            self.place = np.full(len(own), -1)
+            self.place[present] = np.arange(len(present))
+
+    def _leave_out(self, memory: int, drop: str) -> tuple[bool, np.ndarray]:
+        """Read the records of all rows for those that the rule leaves out.  Returns whether any other has a label, and
+        the codes of their labels, rising, where these have codes."""
+        store = self.store
+        own = store.coding.own
+        counts = np.zeros(0 if own is None else len(own), np.int64)
+        labelled, dropped = False, []
+        for chunk in range(len(store.chunks)):
+            rows = store.read_rows(chunk)
+            gone = self.left_out(rows)
+            kept = rows["label"][~gone]
+            kept = kept[~np.isnan(kept)]
+            labelled |= len(kept) > 0
+            if own is not None:
+                counts += np.bincount(kept.astype(np.int64), minlength=len(counts))
+            if gone.any():
+                dropped.append(np.flatnonzero(gone) + int(store.chunks.first_row[chunk]))
+                self.n_rows -= len(dropped[-1])
+                if 16 * (store.n_samples - self.n_rows) > memory:  # twice: as they are found, and together
+                    raise InputError(
+                        f"{self.path}: the places of the rows that are left out take more than the "
+                        f"{memory / 1e6:,.0f} MB that there are for them; give more memory, or leave them out in steps"
+                    )
+        self.rule.finish()
+        if self.n_rows == 0:
+            raise InputError(f"{self.path}: no row would be left; leave out fewer, or remove the store")
+        if not dropped:
+            raise InputError(f"{self.path}: {drop} leaves out no row")
+        self.dropped = np.concatenate(dropped)
+        return labelled, np.flatnonzero(counts)
+
+    def left_out(self, rows: np.ndarray) -> np.ndarray:
+        return np.zeros(len(rows), bool) if self.rule is None else self.rule.chosen(rows["source"])
+
+    def features(self) -> Iterator[tuple[np.ndarray, tuple | None]]:
+        """(ids, their names as ``RowBatch`` has them or None) of the features in their order, piece by piece."""
+        for start in range(0, self.n_features, PIECE):
+            stop = min(start + PIECE, self.n_features)
+            names = self.store.feature_names(start, stop)
+            if names is not None:
+                encoded = [name.encode() for name in names]
+                last = np.cumsum([len(name) for name in encoded], dtype=np.int64)
+                names = b"".join(encoded), last - np.diff(last, prepend=0), last
+            yield self.store.feature_ids(start, stop), names
+
+    def steps(self) -> Iterator[Step]:
+        """What the store was before each change, this one included."""
+        yield from self.store.history()
+        yield Step(self.store.fingerprint, self.store.n_samples, len(self.dropped), lambda: pieces_of(self.dropped))
+
+    def write(self, writer: StoreWriter, new_label: np.ndarray | None, report: Callable[[int], None]) -> None:
+        """The rows into a writer.  new_label: of a place in the table of labels, as it was begun with ``labels``;
+        report(rows) is called as they are written."""
+        store, done = self.store, 0
+        for chunk in range(len(store.chunks)):
+            found = store.read_rows(chunk)
+            kept = ~self.left_out(found)
+            rows = self._records(found, kept, new_label, writer.weighted)
+            if kept.all():
+                writer.copy(rows, int(store.chunks.nnz[chunk]), self._parts(chunk, writer.value_dtype))
+            elif len(rows):
+                block = store.read_block(np.array([chunk]), None)
+                entries = np.repeat(kept, found["length"])
+                values = block.values
+                if values is None and writer.value_dtype is not None:
+                    values = np.ones(len(entries), writer.value_dtype)
+                writer.append(rows, block.indices[entries], None if values is None else values[entries])
+            done += len(rows)
+            report(done)
+
+    def _records(self, found: np.ndarray, kept: np.ndarray, new_label, weighted: bool) -> np.ndarray:
+        rows = found[kept]
+        if weighted and not self.weighted:
+            rows = np.empty(len(rows), WEIGHTED_ROW)
+            for name in found.dtype.names:
+                rows[name] = found[name][kept]
+            rows["weight"] = 1.0
+        if self.place is not None:
+            labelled = ~np.isnan(rows["label"])
+            rows["label"][labelled] = new_label[self.place[rows["label"][labelled].astype(np.int64)]]
+        return rows
+
+    def _parts(self, chunk: int, value_dtype) -> list[Callable[[], tuple]]:
+        """For each part of a chunk what gives its bytes, in any thread."""
+        store, nnz = self.store, int(self.store.chunks.nnz[chunk])
+        parts = []
+        for k, record in enumerate(store.parts_of(chunk)):
+            n_ones = min(store.chunk_nnz, nnz - k * store.chunk_nnz)
+            if store.value_dtype is not None or value_dtype is None:
+                n_ones = 0
+            parts.append(lambda record=record, n_ones=n_ones: self._part(chunk, record, n_ones, value_dtype))
+        return parts
+
+    def _part(self, chunk: int, record: tuple, n_ones: int, value_dtype) -> tuple:
+        """A part as it is stored, verified; n_ones: values of 1 that it needs from now on."""
+        store = self.store
+        offset, size, values_offset, values_size, checksum = record
+        indices = self._read(chunk, offset, size)
+        values = b"" if store.value_dtype is None else self._read(chunk, values_offset, values_size)
+        if codec.checksum(indices, values) != checksum:
+            raise InputError(f"{self.path}: chunk {chunk}: checksum does not match; make the store again")
+        if n_ones:
+            ones = np.zeros(store.chunk_nnz, value_dtype)
+            ones[:n_ones] = 1.0
+            values, mask = codec.encode_or_store(ones)
+            return indices, (values, mask), codec.checksum(indices, values)
+        if store.value_dtype is None:
+            return indices, (None, 0), checksum
+        stored = len(values) == store.chunk_nnz * np.dtype(store.value_dtype).itemsize
+        return indices, (values, codec.STORED if stored else 0), checksum
+
+    def _read(self, chunk: int, offset: int, size: int) -> bytes:
+        with named_errors(self.path):
+            read = os.pread(self.store.fd, size, offset)
+        if len(read) < size:
+            raise InputError(f"{self.path}: chunk {chunk}: is truncated; make the store again")
+        return read
+
+    def require_unchanged(self) -> None:
+        """InputError where the store has been replaced since it was opened: its place is not taken then."""
+        if _state_of(self.path) != self.state:
+            raise InputError(f"{self.path}: was changed by another program meanwhile; it stays as it is now, try again")
+
+    def described(self) -> dict:
+        """Of its description what a description of the changed store begins with."""
+        meta = self.store.meta
+        kept = ("settings", "sources", "recipe", "source_rows", "idf_from")
+        return {name: meta[name] for name in kept if name in meta}
+
+
+def _state_of(path: Path) -> tuple | None:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns

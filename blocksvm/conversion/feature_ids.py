@@ -1,0 +1,197 @@
+"""The table of distinct feature ids: each id's position and in how many rows it occurs, in counted memory."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from blocksvm.base.errors import InputError, called
+from blocksvm.kernels.hash_table import find_or_add, rebuild_slots
+from blocksvm.sources.frequency import by_falling_count
+
+BYTES_AN_ID = 8 + 4  # the id and its count
+FULLEST = 0.6  # share of slots that may be taken: beyond it, a new id is compared with many others first
+EARLIEST = 0.05  # share of the input after which the number of ids is foreseen
+
+
+class IdTable:
+    """Distinct ids in order of first occurrence, within ``budget`` bytes, of which others may take some.
+
+    The order depends on the order of the rows alone.  Raises InputError, naming the need, as soon as it can be foreseen
+    that the ids will not fit, or else when they do not.
+    """
+
+    def __init__(self, budget: int):
+        self.budget = budget
+        # memory that is not touched is not taken: the arrays have their largest size from the start, and never move
+        most = min(np.iinfo(np.int32).max, max(1024, budget // BYTES_AN_ID))
+        self.known = np.empty(most, np.int64)
+        self.counts = np.empty(most, np.uint32)
+        self.slots = np.full(8192, -1, np.int32)
+        self.n_known = 0
+        self.history: list[tuple[float, int]] = []
+        self.beside: dict[str, int] = {}  # bytes of the budget that others hold, by name
+
+    def hold(self, name: str, n_bytes: int) -> None:
+        """Let others hold ``n_bytes`` of the budget; InputError where it has not so many."""
+        self.beside[name] = n_bytes
+        if self._bytes(self.n_known, len(self.slots)) > self.budget:
+            raise InputError(
+                f"{name} take {n_bytes / 1e6:,.0f} MB beside {self.n_known:,} distinct feature ids, more than the "
+                f"{self.budget / 1e6:,.0f} MB that {called('memory')} leaves for both; raise {called('memory')}"
+            )
+
+    def __len__(self) -> int:
+        return self.n_known
+
+    def add(self, ids: np.ndarray, fraction: float | None = None) -> np.ndarray:
+        """Positions (int32) of ``ids``, each counted once more; fraction of all input read, to foresee the need."""
+        positions = np.empty(len(ids), np.int32)
+        done = 0
+        while True:
+            limit = min(len(self.known), int(FULLEST * len(self.slots)))
+            done, self.n_known = find_or_add(
+                ids, done, self.slots, self.known, self.counts, self.n_known, limit, positions
+            )
+            if done == len(ids):
+                break
+            self._grow(fraction)
+        if fraction:
+            self._foresee(fraction)
+        return positions
+
+    def _grow(self, fraction: float | None) -> None:
+        if self.n_known >= np.iinfo(np.int32).max:
+            raise InputError("more than 2,147,483,647 distinct feature ids; hash them to fewer")
+        n_slots = len(self.slots) + len(self.slots) // 2
+        need = self._bytes(int(FULLEST * n_slots), n_slots)
+        if need > self.budget or self.n_known >= len(self.known):
+            self._refuse(self.n_known, need, fraction)
+        self.slots = np.empty(0, np.int32)
+        self.slots = np.full(n_slots, -1, np.int32)
+        rebuild_slots(self.slots, self.known, self.n_known)
+
+    def most_bytes(self) -> int:
+        """Bytes it may hold before it grows the next time but one, and is asked again: at most its budget."""
+        n_slots = len(self.slots) + len(self.slots) // 2
+        return min(self.budget, self._bytes(int(FULLEST * n_slots), n_slots))
+
+    def _bytes(self, n_ids: int, n_slots: int) -> int:
+        return n_ids * BYTES_AN_ID + 4 * n_slots + sum(self.beside.values())
+
+    def _foresee(self, fraction: float) -> None:
+        """Distinct ids grow with a power of the text (Heaps' law): where the rest would bring far more than fit, say so
+        now."""
+        self.history.append((fraction, self.n_known))
+        if fraction < EARLIEST or self.n_known < 100_000:
+            return
+        while len(self.history) > 2 and self.history[1][0] <= fraction / 2:
+            del self.history[0]
+        before, n_before = self.history[0]
+        if not before <= fraction / 2 or n_before == 0:
+            return
+        power = np.log(self.n_known / n_before) / np.log(fraction / before)
+        expected = self.n_known * (1.0 / fraction) ** power
+        need = self._bytes(int(expected), int(expected / FULLEST))
+        if need > 3 * self.budget:  # a forecast: only what is far too much is refused early
+            self._refuse(int(expected), need, fraction)
+
+    def _refuse(self, n_ids: int, need: int, fraction: float | None) -> None:
+        seen = "" if fraction is None else f" after {fraction:.0%} of the input"
+        if n_ids > self.n_known:
+            what = f"holds {self.n_known:,} ids{seen}, some {n_ids:,} can be expected, which"
+        else:
+            what = f"holds {self.n_known:,} ids{seen}, and more"
+        raise InputError(
+            f"the table of distinct feature ids {what} would need {need / 1e6:,.0f} MB where {called('memory')} leaves "
+            f"{self.budget / 1e6:,.0f} MB for it; raise {called('memory')}, or hash the ids to fewer"
+        )
+
+    def ranking(self, min_count: int, first: int = 0) -> tuple[np.ndarray, np.ndarray]:
+        """(order, new_index): positions by falling count (ties: first seen first) of the ids that occur in at least
+        ``min_count`` rows; and for each position its rank, or -1.  The ``first`` ids keep their places before all
+        others.  Gives the slots and counts back."""
+        self.slots = np.empty(0, np.int32)
+        counts = self.counts[: self.n_known]
+        order = by_falling_count(counts)
+        order = order[: np.count_nonzero(counts >= min_count)]
+        if first:
+            order = np.concatenate([np.arange(first, dtype=np.int32), order[order >= first]])
+        self.counts = np.empty(0, np.uint32)
+        new_index = np.full(self.n_known, -1, np.int32)
+        new_index[order] = np.arange(len(order), dtype=np.int32)
+        return order, new_index
+
+
+class NameTable:
+    """The names of an ``IdTable``'s ids by position: that of the entry in which each was met first, '' for none."""
+
+    def __init__(self, most: int):
+        """most: ids that there can be."""
+        self.text = bytearray()
+        self.ends = np.empty(most, np.int64)  # memory that is not touched is not taken
+        self.n_known = 0
+
+    @property
+    def n_bytes(self) -> int:
+        return len(self.text) + len(self.text) // 8 + 8 * self.n_known
+
+    def add(self, names: tuple | None, positions: np.ndarray, n_ids: int) -> None:
+        """Name the ids that came with a batch: ``names`` of its entries (see ``RowBatch``), or None; positions (nnz,)
+        of their ids; n_ids: how many ids there are now."""
+        before, self.n_known = self.n_known, n_ids
+        if n_ids == before:
+            return
+        lengths = np.zeros(n_ids - before, np.int64)
+        if names is not None:
+            text, first, last = names
+            new = np.flatnonzero(positions >= before)
+            found, at = np.unique(positions[new], return_index=True)
+            entries = new[at]
+            lengths[found - before] = last[entries] - first[entries]
+            self.text += gather_spans(np.frombuffer(text, np.uint8), first[entries], last[entries]).tobytes()
+        self.ends[before:n_ids] = np.cumsum(lengths) + (self.ends[before - 1] if before else 0)
+
+    def in_order(self, order: np.ndarray):
+        """(lengths, text_at) of the names of the ids at positions ``order``, as a store's writer takes them."""
+        ends = self.ends[: self.n_known]
+        lengths = np.diff(ends, prepend=0)[order]
+        text = np.frombuffer(self.text, np.uint8)
+
+        def text_at(first: int, last: int) -> np.ndarray:
+            stops = ends[order[first:last]]
+            return gather_spans(text, stops - lengths[first:last], stops)
+
+        return lengths, text_at
+
+
+def gather_spans(text: np.ndarray, first: np.ndarray, last: np.ndarray) -> np.ndarray:
+    """``text[first[k]:last[k]]`` for all k, one behind the other."""
+    lengths = last - first
+    places = np.cumsum(lengths) - lengths
+    return text[np.arange(int(lengths.sum())) + np.repeat(first - places, lengths)]
+
+
+class IdIndex:
+    """Positions of given distinct ids: what a model or another store is matched by; 14 bytes an id."""
+
+    def __init__(self, n_ids: int):
+        self.slots = np.full(max(16, n_ids + n_ids // 2), -1, np.int32)
+        self.known = np.empty(n_ids, np.int64)
+
+    @staticmethod
+    def n_bytes(n_ids: int) -> int:
+        return n_ids * (8 + 6) + 64
+
+    def fill(self, pieces) -> IdIndex:
+        """Take ids from (start, ids) pieces."""
+        for start, ids in pieces:
+            self.known[start : start + len(ids)] = ids
+        rebuild_slots(self.slots, self.known, len(self.known))
+        return self
+
+    def find(self, ids: np.ndarray) -> np.ndarray:
+        """Positions (int32), -1 where an id is not among the given ones."""
+        positions = np.empty(len(ids), np.int32)
+        ids = np.ascontiguousarray(ids, dtype=np.int64)
+        find_or_add(ids, 0, self.slots, self.known, None, 0, 0, positions)
+        return positions

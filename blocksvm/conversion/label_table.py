@@ -1,0 +1,89 @@
+"""The labels that a conversion meets: numbers as they are, strings and sets by their place in a table."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from blocksvm.base.errors import InputError
+from blocksvm.base.labels import LABEL_BYTES, NUMBERS, SETS, kind_of
+
+
+class RowError(InputError):
+    """What is wrong with a row of a batch, by its number there."""
+
+    def __init__(self, row: int, sentence: str):
+        super().__init__(sentence)
+        self.row = row
+
+
+class LabelTable:
+    """Distinct labels in order of their first row, and what is kept of each row's label: a float64.
+
+    kind: of the labels met so far, None before the first one; n_bytes: what the table takes.
+    """
+
+    def __init__(self):
+        self.kind: str | None = None
+        self.members: str | None = None  # the kind of the members of sets
+        self.place: dict = {}
+        self.n_bytes = 0
+
+    def keep(self, labels: np.ndarray | list) -> np.ndarray:
+        """(n,) float64: the labels themselves where they are numbers, else their places; nan for none.  Raises
+        RowError where labels of two kinds meet."""
+        if isinstance(labels, np.ndarray) and labels.dtype.kind == "f":
+            known = np.flatnonzero(~np.isnan(labels))
+            if len(known):
+                try:
+                    self._meet(NUMBERS)
+                except InputError as error:
+                    raise RowError(int(known[0]), str(error)) from None
+            return labels
+        kept = np.full(len(labels), np.nan)
+        for row, label in enumerate(labels):
+            if label is not None:
+                try:
+                    kept[row] = self._one(label)
+                except InputError as error:
+                    raise RowError(row, str(error)) from None
+        return kept
+
+    def _one(self, label) -> float:
+        kind = kind_of(label)
+        self._meet(kind)
+        if kind == NUMBERS:
+            return float(label)
+        if kind == SETS:
+            label = self._set(label)
+        known = self.place.get(label)
+        if known is None:
+            known = self.place[label] = float(len(self.place))
+            members = label if kind == SETS else (label,)
+            self.n_bytes += LABEL_BYTES + sum(len(m.encode()) if isinstance(m, str) else 32 for m in members)
+        return known
+
+    def _set(self, label: tuple) -> tuple:
+        """The members once each, rising."""
+        kinds = {kind_of(member) for member in label} | ({self.members} if self.members else set())
+        if len(kinds) > 1 or SETS in kinds:
+            raise InputError("the members of sets of labels must be all numbers or all strings; give one kind")
+        self.members = next(iter(kinds), None)
+        if self.members == NUMBERS:
+            label = map(float, label)
+        return tuple(sorted(set(label)))
+
+    def _meet(self, kind: str) -> None:
+        if self.kind not in (None, kind):
+            raise InputError(f"the labels are {self.kind} in some rows and {kind} in others; give one kind")
+        self.kind = kind
+
+    def sorted(self) -> tuple[tuple | None, np.ndarray | None]:
+        """(the labels rising, for each place of before its place among them), or (None, None): the labels are
+        numbers."""
+        if self.kind in (None, NUMBERS):
+            return None, None
+        labels = tuple(sorted(self.place))
+        new = np.empty(len(labels))
+        for place, label in enumerate(labels):
+            new[int(self.place[label])] = place
+        return labels, new

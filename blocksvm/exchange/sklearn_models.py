@@ -1,0 +1,133 @@
+"""scikit-learn's linear estimators: fitted ones of our models, and models of fitted ones.
+
+A column of its matrices is a feature id, as in ``Model.decision_function``.
+"""
+
+from __future__ import annotations
+
+from typing import IO
+
+import numpy as np
+
+from blocksvm.base.errors import InputError
+from blocksvm.base.labels import numbers_of
+from blocksvm.exchange.linear import COLUMNS, LABEL_TYPE, Linear, linear_of, model_of
+from blocksvm.model.model_file import Model
+
+MOST_BYTES = 4_000_000_000  # of an estimator's dense weights
+# of labels; others are numpy's own choice
+LABEL_TYPES = ("bool", *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)), "float32", "object")
+SGD_LOSSES = {
+    "hinge": "hinge", "squared-hinge": "squared_hinge", "logistic": "log_loss", "perceptron": "perceptron",
+    "squared": "squared_error", "epsilon-insensitive": "epsilon_insensitive",
+    "squared-epsilon-insensitive": "squared_epsilon_insensitive", "absolute": "epsilon_insensitive",
+}  # fmt: skip
+
+
+def require_sklearn() -> None:
+    """InputError, with what to do, where it is not installed."""
+    from importlib.util import find_spec
+
+    if find_spec("sklearn") is None:
+        raise InputError("scikit-learn is needed; install it with pip install scikit-learn")
+
+
+def to_estimator(model: Model):
+    """A fitted estimator with the same decision values and predictions: LinearSVC, LogisticRegression, LinearSVR, or
+    SGDClassifier and SGDRegressor for the losses that these do not have (and for the logistic one of more than two
+    classes, whose probabilities are then ours).
+
+    coef_ (1, n) or (k, n) float64 for columns 0..n - 1, n - 1 the largest feature id; InputError where the model is not
+    linear, or these take too much memory.
+    """
+    require_sklearn()
+    linear = linear_of(model)
+    if model.multilabel:
+        raise InputError(f"{model.path or 'the model'}: rows have sets of labels, which no such estimator has")
+    estimator = _unfitted(linear)
+    estimator.coef_ = linear.dense("An estimator", MOST_BYTES)
+    estimator.intercept_ = linear.intercept.copy()
+    estimator.n_features_in_ = linear.columns
+    if linear.labels:
+        kind = model.meta.get(LABEL_TYPE)
+        estimator.classes_ = np.array(linear.labels, dtype=kind if kind in LABEL_TYPES else None)
+    else:
+        estimator.coef_ = estimator.coef_[0]
+    estimator.n_iter_ = max(1, model.meta["outer"])
+    return estimator
+
+
+def _unfitted(linear: Linear):
+    from sklearn.linear_model import LogisticRegression, SGDClassifier, SGDRegressor
+    from sklearn.svm import LinearSVC, LinearSVR
+
+    loss, k = linear.loss, len(linear.labels)
+    if not k:
+        if loss in ("epsilon-insensitive", "squared-epsilon-insensitive"):
+            return LinearSVR(loss=loss.replace("-", "_"))
+        return SGDRegressor(loss=SGD_LOSSES.get(loss, "squared_error"))
+    if linear.multiclass == "crammer-singer":
+        return LinearSVC(multi_class="crammer_singer")
+    if loss in ("hinge", "squared-hinge"):
+        return LinearSVC(loss=loss.replace("-", "_"))
+    if loss == "logistic" and k == 2:
+        return LogisticRegression()
+    return SGDClassifier(loss=SGD_LOSSES.get(loss, "hinge"))
+
+
+def from_estimator(estimator) -> Model:
+    """A model with the decision values and predictions of a fitted linear estimator (one with coef_, intercept_ and, of
+    classes, classes_): the features are the columns whose weight is not 0, named by their numbers.
+
+    InputError where it is not fitted, or has no such attributes.
+    """
+    name = type(estimator).__name__
+    try:
+        coef = np.atleast_2d(np.asarray(estimator.coef_, dtype=np.float64))
+        intercept = np.atleast_1d(np.asarray(estimator.intercept_, dtype=np.float64))
+    except (AttributeError, TypeError, ValueError):
+        raise InputError(f"{name}: has no weights; give a linear estimator that is fitted") from None
+    labels = _labels(getattr(estimator, "classes_", None))
+    k = len(coef)
+    if coef.ndim != 2 or (k != 1 if len(labels) in (0, 2) else k != len(labels)):
+        raise InputError(f"{name}: has {k} vectors of weights for {len(labels)} classes; give one of one target")
+    known = np.flatnonzero(coef.any(axis=0))
+    ids = known if len(known) else np.zeros(1, np.int64)
+    crammer_singer = getattr(estimator, "multi_class", None) == "crammer_singer" and k > 2
+    linear = Linear(
+        ids.astype(np.int64), coef[:, ids].copy(), np.broadcast_to(intercept, (k,)).copy(), labels,
+        _loss_of(estimator, bool(labels)), "crammer-singer" if crammer_singer else None,
+    )  # fmt: skip
+    more = {COLUMNS: coef.shape[1], LABEL_TYPE: np.asarray(getattr(estimator, "classes_", ())).dtype.name}
+    return model_of(linear, f"scikit-learn ({name})", more=more)
+
+
+def _labels(classes) -> tuple:
+    """Rising, as numbers or strings."""
+    if classes is None:
+        return ()
+    classes = np.asarray(classes)
+    if classes.dtype.kind in "biuf":
+        return tuple(numbers_of(classes).tolist())
+    return tuple(str(label) for label in classes)
+
+
+def _loss_of(estimator, classes: bool) -> str:
+    loss = getattr(estimator, "loss", None)
+    if loss == "squared_epsilon_insensitive":
+        return "squared-epsilon-insensitive"
+    known = {theirs: ours for ours, theirs in SGD_LOSSES.items() if ours != "absolute"}
+    if loss in known:
+        return known[loss]
+    if type(estimator).__name__.startswith("LogisticRegression"):
+        return "logistic"
+    return "hinge" if classes else "squared"
+
+
+def write(model: Model, file: IO[bytes]) -> tuple[str, ...]:
+    """Write the fitted estimator with joblib; what whoever uses it must know."""
+    estimator = to_estimator(model)
+    import joblib
+
+    joblib.dump(estimator, file)
+    return linear_of(model).notes

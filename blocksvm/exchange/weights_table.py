@@ -1,0 +1,113 @@
+"""A table of weights: a line for each feature, by id and, where there are names, by name; CSV, or Parquet."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+
+from blocksvm.base.errors import InputError
+from blocksvm.base.labels import label_text
+from blocksvm.base.outputs import as_text
+from blocksvm.exchange.linear import Linear, linear_of
+from blocksvm.model.model_file import Model
+from blocksvm.store.hdf5_files import damage_named, group, has, open_hdf5
+from blocksvm.store.reader import Store
+from blocksvm.store.tables import read_strings
+
+AT_ONCE = 1 << 14  # lines
+INTERCEPT = "(intercept)"
+
+
+def headings(linear: Linear, named: bool) -> list[str]:
+    """id, name, idf, and 'weight' or the label of each vector; without names, or an idf, where there are none."""
+    vectors = ["weight"] if len(linear.weights) == 1 else [label_text(label) for label in linear.labels]
+    return ["id", *(["name"] if named else []), *(["idf"] if linear.idf is not None else []), *vectors]
+
+
+def names_of(path: Path, ids: np.ndarray) -> list[str]:
+    """The names that a store has of these features ('' where it has none); InputError where it names nothing."""
+    with Store(path) as store:
+        if not store.meta.get("named", False):
+            raise InputError(f"{path}: its features have no names; name a store made of text with names, as vw")
+        found = [""] * len(ids)
+        for start in range(0, store.n_features, AT_ONCE):
+            stop = min(start + AT_ONCE, store.n_features)
+            own = store.feature_ids(start, stop)
+            places = np.searchsorted(ids, own)
+            known = (places < len(ids)) & (ids[np.minimum(places, len(ids) - 1)] == own)
+            names = store.feature_names(start, stop)
+            for k in np.flatnonzero(known).tolist():
+                found[places[k]] = names[k]
+    return found
+
+
+def own_names(model: Model) -> list[str] | None:
+    """The names of the model's features in the order of their ids, None where its file has none."""
+    if not model.path:
+        return None
+    with open_hdf5(Path(model.path), "model") as file, damage_named(file):
+        features = group(file, "features")
+        if not has(features, "names"):
+            return None
+        names = read_strings(features, "names", "name_ends", 0, len(model.feature_ids))
+    return [names[k] for k in np.argsort(model.feature_ids, kind="stable").tolist()]
+
+
+def lines(linear: Linear, names: list[str] | None) -> Iterator[list[tuple]]:
+    """(id, name, idf where there is one, weights) of the features in rising order, some at a time; first the intercept,
+    whose id and idf are None."""
+    if linear.intercept.any():
+        yield [(None, INTERCEPT, *([] if linear.idf is None else [None]), *linear.intercept.tolist())]
+    for start in range(0, len(linear.ids), AT_ONCE):
+        part = slice(start, start + AT_ONCE)
+        told = names[part] if names is not None else [""] * len(linear.ids[part])
+        idf = [] if linear.idf is None else [linear.idf[part].tolist()]
+        yield list(zip(linear.ids[part].tolist(), told, *idf, *linear.weights[:, part].tolist(), strict=True))
+
+
+def write(model: Model, file: IO[bytes], names: Path | None = None, parquet: bool = False) -> tuple[str, ...]:
+    """Write CSV, or Parquet; names: a store that names the features, where the model does not.  What whoever uses it
+    must know."""
+    linear = linear_of(model, with_idf=True)
+    named = own_names(model) if names is None else names_of(names, linear.ids)
+    (_parquet if parquet else _csv)(linear, named, file)
+    return linear.notes
+
+
+def _csv(linear: Linear, names: list[str] | None, file: IO[bytes]) -> None:
+    with as_text(file) as text:
+        out = csv.writer(text, lineterminator="\n")
+        out.writerow(headings(linear, names is not None))
+        for part in lines(linear, names):
+            # without names the intercept is the line without an id
+            out.writerows(line if names is not None else (line[0], *line[2:]) for line in part)
+
+
+def _parquet(linear: Linear, names: list[str] | None, file: IO[bytes]) -> None:
+    import pyarrow as pa
+    from pyarrow.parquet import ParquetWriter
+
+    fields = [("id", pa.int64()), ("name", pa.string())]
+    heads = headings(linear, True)
+    schema = pa.schema([*fields, *((head, pa.float64()) for head in heads[2:])])
+    if names is None:
+        schema = schema.remove(1)
+    with ParquetWriter(file, schema) as out:
+        for part in lines(linear, names):
+            columns = list(map(list, zip(*part, strict=True)))
+            if names is None:
+                del columns[1]
+            arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
+            out.write_table(pa.Table.from_arrays(arrays, schema=schema))
+
+
+def require_pyarrow() -> None:
+    """InputError, with what to do, where it is not installed."""
+    from importlib.util import find_spec
+
+    if find_spec("pyarrow") is None:
+        raise InputError("Parquet needs pyarrow; install it with pip install pyarrow, or export CSV")

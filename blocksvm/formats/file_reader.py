@@ -1,0 +1,299 @@
+"""Rows from files that are no text: each format reads runs of rows in its own way, and all of them are closed in one.
+
+A format of files is a ``Format`` that also has ``pieces(name, options, n_bytes, limit)``, the runs of rows of a file
+that take about so many bytes each, as (payload, fraction of the file), and whose reader turns a payload into rows.
+Which one it is the first bytes of a file tell.  limit: the longest row, as the longest line of text, or None; a format
+takes no memory for a longer one (``require_room``).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from xxhash import xxh3_128
+
+from blocksvm.base.errors import InputError, said
+from blocksvm.base.inputs import open_input, require_same
+from blocksvm.base.labels import exact
+from blocksvm.base.row_batch import Origin, RowBatch, runs
+from blocksvm.formats import AUTO, get_format
+from blocksvm.formats.format import EXPANSION, Reading, Room
+from blocksvm.formats.text.text_source import LineLimit, TextInputs, TextSource
+from blocksvm.kernels.hash_table import hash_ids
+from blocksvm.kernels.numbers import FINE
+from blocksvm.kernels.svmlight_loops import BIG_NORM, DUPLICATE, close_rows
+
+DIGESTED = 1 << 22  # bytes of a file that are hashed at a time
+ENTRY_BYTES = 16  # of a row under way
+MOST_PLACED = 4096  # features that are hashed to places before their rows are
+
+
+@dataclass(frozen=True)
+class RowPiece:
+    """A run of rows of one file, not yet in our form; ``fraction`` of all input read so far."""
+
+    source: TextSource
+    payload: object
+    fraction: float
+
+
+@dataclass(frozen=True)
+class Features:
+    """Features with names: ids (d,) int64, rising, none twice; the name of ids[j] is text[first[j]:last[j]]."""
+
+    text: np.ndarray
+    ids: np.ndarray
+    first: np.ndarray
+    last: np.ndarray
+
+    def places(self, bits: int) -> np.ndarray:
+        """Their places among 2^bits (int32) where these are few and no two of them meet; else the ids themselves."""
+        if len(self.ids) > MOST_PLACED:
+            return self.ids
+        places = np.empty(len(self.ids), np.int32)
+        hash_ids(self.ids, bits, places)
+        rising = np.sort(places)
+        return self.ids if (rising[1:] == rising[:-1]).any() else places
+
+    def name(self, j: int) -> str:
+        return self.text[self.first[j] : self.last[j]].tobytes().decode()
+
+
+@dataclass(frozen=True)
+class SparseRows:
+    """Rows as they were read: lengths (n,) int64 >= 0, ids (nnz,) int64, values (nnz,) float64, labels (n,) float64
+    with nan or a list with None.
+
+    notes: as of ``RowBatch``; features: where they have names, all of them; ids are their places then, in 0 .. d - 1.
+    """
+
+    lengths: np.ndarray
+    ids: np.ndarray
+    values: np.ndarray
+    labels: np.ndarray | list
+    features: Features | None = None
+    notes: Mapping = field(default_factory=dict)
+
+    def name_at(self, entry: int) -> str:
+        """The name of an entry's feature, if it has one."""
+        return self.features.name(int(self.ids[entry]))
+
+
+@dataclass(frozen=True)
+class ClosedRows:
+    """Rows that are as a ``RowBatch`` of the reading has them, without a fault."""
+
+    labels: np.ndarray | list
+    indptr: np.ndarray
+    ids: np.ndarray
+    values: np.ndarray
+    names: tuple | None
+    largest: float
+    notes: Mapping = field(default_factory=dict)
+
+
+class FileInputs:
+    """Files of rows, one behind the other, as ``TextInputs`` are of text."""
+
+    def __init__(self, names: list[str], format_: str, options: Mapping):
+        self.names = names
+        self.format = format_
+        self.options = options
+
+    def __enter__(self) -> FileInputs:
+        return self
+
+    def __exit__(self, *error) -> None:
+        pass
+
+    def head(self, lines: int = 1) -> bytes:
+        return b""
+
+    def pieces(self, piece_bytes: int, limit, eager: bool = False, digested: bool = True, spare=None):
+        """``RowPiece``s of about ``piece_bytes``."""
+        format_ = get_format(self.format)
+        for k, name in enumerate(self.names):
+            source = TextSource(name, self._size(name))
+            source.text_bytes = source.stored_bytes
+            require_same(name, os.stat(name))
+            for payload, done in format_.pieces(name, self.options, piece_bytes, limit):
+                yield RowPiece(source, payload, (k + done) / len(self.names))
+            if digested:
+                source.fingerprint = fingerprint_of(name)
+            require_same(name, os.stat(name))
+
+    @staticmethod
+    def _size(name: str) -> int:
+        if not os.path.isfile(name):
+            raise InputError(f"{name}: is no file; such rows are read from files alone")
+        return os.path.getsize(name)
+
+
+def inputs_of(names: list[str], recipe, stop=lambda: False) -> TextInputs | FileInputs:
+    """What is read of the inputs: text, or rows of files whose format the recipe names, or the first bytes tell."""
+    name = magic_of(names[0]) if recipe.format == AUTO else recipe.format
+    if name is None or not hasattr(get_format(name), "pieces"):
+        return TextInputs(names, stop)
+    return FileInputs(names, name, recipe.options)
+
+
+MAGIC = {b"PK\x03\x04": "npz", b"\x93NUMPY": "npy", b"PAR1": "parquet", b"ARROW1": "arrow"}
+HDF5 = b"\x89HDF\r\n\x1a\n"
+
+
+def magic_of(name: str) -> str | None:
+    """The format of files that a file's first bytes tell; None where they tell none."""
+    if not Path(name).is_file():
+        return None
+    with open_input(name) as file:
+        head = file.read(512)
+    if head[:8] == HDF5 and name.lower().endswith(".h5ad"):
+        return "h5ad"
+    if head.startswith(b"PK") and b".npy" not in head[30:]:
+        return None  # a zip archive of something else
+    return next((format_ for start, format_ in MAGIC.items() if head.startswith(start)), None)
+
+
+def fingerprint_of(name: str) -> str:
+    """Equal only for equal files."""
+    digest = xxh3_128()
+    with open_input(name) as file:
+        while piece := file.read(DIGESTED):
+            digest.update(piece)
+    return digest.hexdigest()
+
+
+class RowRoom(Room):
+    """Memory for the rows of a piece, as much as the largest so far took: arrays by name, and those of a ``Room``."""
+
+    def __init__(self) -> None:
+        super().__init__(0, 0)
+        self.arrays: dict[str, np.ndarray] = {}
+
+    def take(self, name: str, n: int, dtype: type) -> np.ndarray:
+        """An array (n,), of no certain content."""
+        if name not in self.arrays or len(self.arrays[name]) < n:
+            self.arrays[name] = np.empty(n, dtype)
+        return self.arrays[name][:n]
+
+    def taken(self, name: str, array: np.ndarray, at: np.ndarray) -> np.ndarray:
+        """``array[at]``"""
+        return np.take(array, at, out=self.take(name, len(at), array.dtype.type), mode="clip")
+
+
+class FileReader:
+    """Payloads to rows; ``rows_of(payload, reading, room)`` gives ``SparseRows``, or ``ClosedRows``, or raises
+    ``RowFault``.  They may lie in memory of the room."""
+
+    def __init__(self, reading: Reading, rows_of, expansion: int = EXPANSION):
+        self.reading = reading
+        self.expansion = expansion
+        self.rows_of = rows_of
+
+    def room(self, n_bytes: int) -> RowRoom:
+        return RowRoom()
+
+    def parse(self, piece: RowPiece, room: RowRoom | None = None) -> RowBatch:
+        recipe = self.reading.recipe
+        room = RowRoom() if room is None else room
+        fault = None
+        try:
+            rows = self.rows_of(piece.payload, self.reading, room)
+        except RowFault as wrong:
+            rows, fault = wrong.before, (len(wrong.before.lengths), str(wrong))
+        if isinstance(rows, ClosedRows):
+            n = len(rows.indptr) - 1
+            origin = Origin(piece.source, piece.fraction, n, np.arange(n))
+            return RowBatch(
+                rows.labels, rows.indptr, rows.ids, rows.values, origin, names=rows.names, largest=rows.largest,
+                notes=rows.notes,
+            )  # fmt: skip
+        n = len(rows.lengths)
+        indptr = np.append(0, np.cumsum(rows.lengths, dtype=np.int64))
+        ids, values, labels, features = rows.ids, rows.values, rows.labels, rows.features
+        done, code, entry, largest = close_rows(
+            indptr, 0, n, ids, values, recipe.sums, recipe.l2, recipe.single
+        )  # fmt: skip
+        if code != FINE:
+            fault = done, self._row_fault(code, rows, int(entry))
+        nnz = indptr[done]
+        ids = ids[:nnz]
+        names = None
+        if features is not None:
+            if self.reading.named:
+                names = (
+                    features.text,
+                    room.taken("first of names", features.first, ids),
+                    room.taken("last of names", features.last, ids),
+                )
+            own = features.ids if recipe.bits is None else features.places(recipe.bits)
+            ids = room.taken("places of ids" if own.dtype == np.int32 else "ids", own, ids)
+        origin = Origin(piece.source, piece.fraction, n, np.arange(done))
+        return RowBatch(
+            labels[:done], indptr[: done + 1], ids, values[:nnz], origin, names=names, fault=fault, largest=largest,
+            notes=rows.notes,
+        )  # fmt: skip
+
+    def _row_fault(self, code: int, rows: SparseRows, entry: int) -> str:
+        """The sentence for what ``close_rows`` found; entry: at fault, if it is one that is."""
+        if code == BIG_NORM:
+            return "the squares of the row's values add up to more than float64 holds; scale the features"
+        feature = f"feature id {rows.ids[entry]}" if rows.features is None else rows.name_at(entry)
+        return self.reading.twice(feature) if code == DUPLICATE else self.reading.too_large(feature)
+
+
+class RowFault(InputError):
+    """What is wrong with a row; before: those that come before it in the payload."""
+
+    def __init__(self, sentence: str, before: SparseRows):
+        super().__init__(sentence)
+        self.before = before
+
+
+def finite(rows: SparseRows, told) -> SparseRows:
+    """The rows, if all of their values are finite; else RowFault, told(entry) names the feature of the first."""
+    wrong = np.flatnonzero(~np.isfinite(rows.values))
+    if not len(wrong):
+        return rows
+    entry = int(wrong[0])
+    ends = np.cumsum(rows.lengths)
+    row = int(np.searchsorted(ends, entry, side="right"))
+    begin = int(ends[row] - rows.lengths[row])
+    before = SparseRows(rows.lengths[:row], rows.ids[:begin], rows.values[:begin], rows.labels[:row], rows.features)
+    raise RowFault(f"the value of {told(entry)} is not a finite number; leave it out or give it one", before)
+
+
+def labels_as_kept(found: np.ndarray, where: str) -> np.ndarray | list:
+    """Labels of a file: (n,) float64 of numbers, a list of strings; InputError for what is neither."""
+    if found.dtype.kind in "biuf":
+        try:
+            return exact(
+                found.astype(np.float64) + 0.0, found, "save them as strings, as labels.astype(str) does"
+            )  # -0 is 0
+        except InputError as error:
+            raise InputError(f"{where}: {error}") from None
+    if found.dtype.kind in "US":
+        try:
+            labels = [one.decode() if isinstance(one, bytes) else one for one in found.tolist()]
+            "\n".join(labels).encode()
+        except (ValueError, SystemError) as error:  # a letter beyond Unicode, or half of one
+            raise InputError(f"{where}: a label is no text ({error}); save it again") from error
+        return labels
+    raise InputError(f"{where}: its labels are of the type {found.dtype}; give numbers or strings")
+
+
+def require_room(n_entries: int, limit: LineLimit | None, where: str) -> None:
+    """InputError where a row of so many entries does not fit in the caller's memory."""
+    length = n_entries * ENTRY_BYTES
+    if limit is not None and length > limit.n_bytes:
+        need = said("memory", f"{-(-limit.memory_for(length) // 1_000_000)}MB")
+        raise InputError(f"{where} has a row of {n_entries:,} entries; give {need} or more, or check the file")
+
+
+def runs_of(indptr: np.ndarray, n_bytes: int) -> Iterator[tuple[int, int]]:
+    """(first, last) of runs of rows, one after the other, whose entries take about so many bytes; a row at least."""
+    return runs(indptr, n_bytes // ENTRY_BYTES, max(1, n_bytes // ENTRY_BYTES))

@@ -1,0 +1,167 @@
+"""What an input format is, and what every format of text shares: memory for rows, going on behind a bad line."""
+
+from __future__ import annotations
+
+import queue
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+import numpy as np
+
+from blocksvm.base.errors import said
+from blocksvm.base.row_batch import RowBatch
+from blocksvm.formats.recipe import Recipe
+from blocksvm.formats.text.text_source import MOST_OPEN, TextPiece
+from blocksvm.kernels.text_bytes import NEWLINE
+
+if TYPE_CHECKING:
+    from blocksvm.formats.weighing import Idf
+
+LINES_AFTER_FAULT = 64
+# Bytes in memory for a byte of text that is under way, as consumers plan their pieces.  Where a format's rows take
+# more, its pieces are shorter.
+EXPANSION = 5
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What a consumer wants of a format's reader.
+
+    recipe: how features are made (``format`` and ``bits`` are no matter of a reader); labelled: rows of a format in
+    which every row has a label must have theirs; named: ``RowBatch.names`` are wanted; offers: the settings of the
+    recipe that the caller can change, which messages may advise; idf: the factors of a recipe that weighs, None where
+    they are counted on these very rows, which then come as they are, unscaled.
+    """
+
+    recipe: Recipe = Recipe()
+    labelled: bool = True
+    named: bool = False
+    offers: tuple[str, ...] = ()
+    idf: Idf | None = None
+
+    def twice(self, feature: str) -> str:
+        """The sentence for a feature that occurs twice in a row."""
+        if "duplicates" in self.offers:
+            return f"{feature} occurs twice in the row; mend it, or add them up with {said('duplicates', 'sum')}"
+        return f"{feature} occurs twice in the row, as in no row that the model was trained on; mend it"
+
+    def too_large(self, feature: str) -> str:
+        """The sentence for a value that the dtype does not hold."""
+        recipe = self.recipe
+        other = f"use {said('dtype', 'float64')} or " if recipe.single and "dtype" in self.offers else ""
+        return f"the value of {feature} lies beyond {recipe.dtype}; {other}scale the feature"
+
+
+class Room:
+    """Memory for the rows of one piece, which can be used again: fresh memory costs half as much as parsing into it.
+
+    labels, indptr, lines (int64, the line of each row), ids, values: as in a RowBatch; weights: of formats that have
+    them; places (int32): of ids that are hashed.
+    """
+
+    places: np.ndarray
+
+    def __init__(self, n_rows: int, n_entries: int, weighted: bool = False):
+        self.labels = np.empty(n_rows)
+        self.indptr = np.empty(n_rows + 1, np.int64)
+        self.lines = np.empty(n_rows, np.int64)
+        self.ids = np.empty(n_entries, np.int64)
+        self.values = np.empty(n_entries)
+        self.weights = np.empty(n_rows if weighted else 0)
+
+
+class Reader(Protocol):
+    """Turns pieces of text into rows, in one way that a ``Reading`` chose.  Threads share it: it keeps nothing.
+
+    expansion: bytes in memory for a byte of text at most, the text included.
+    """
+
+    expansion: int
+
+    def room(self, n_bytes: int) -> Room:
+        """Memory enough for any text of this length."""
+        ...
+
+    def parse(self, piece: TextPiece, room: Room | None = None) -> RowBatch:
+        """Rows of whole lines; the first bad line is ``RowBatch.fault``, and nothing behind it is read.
+
+        room: memory for the rows, which are then valid until it is used again.
+        """
+        ...
+
+
+class SpareRooms:
+    """Memory that pieces are done with, for those to come; threads share it."""
+
+    def __init__(self) -> None:
+        self.rooms: queue.SimpleQueue[Room] = queue.SimpleQueue()
+
+    def take(self, reader: Reader, n_bytes: int) -> Room:
+        """One that was given back, or a new one of this reader for a piece of so many bytes."""
+        try:
+            return self.rooms.get_nowait()
+        except queue.Empty:
+            return reader.room(n_bytes)
+
+    def give_back(self, room: Room) -> None:
+        self.rooms.put(room)
+
+
+@runtime_checkable
+class Format(Protocol):
+    """An input format of text in which every row lies on a line of its own.
+
+    lines: what a line looks like, for messages.
+    Its name is the registry's (``formats.FORMATS``), or where it is found, 'module:attribute'.
+    settled(given, head, name), where it has settings of its own: all of them (``Recipe.options``), by what was given or
+    by the first bytes of the input, of a pipe by its first ``head_lines`` lines.
+    """
+
+    lines: str
+
+    def score(self, head: bytes, name: str) -> float:
+        """How much the first bytes of an input, and its name, look like this format: 0 not at all, 1 for sure."""
+        ...
+
+    def reader(self, reading: Reading) -> Reader: ...
+
+
+def parse_skipping(reader: Reader, piece: TextPiece) -> list[RowBatch]:
+    """A piece in parts, each of which ends with a bad line, but the last: what comes after it is parsed nevertheless.
+
+    After a bad line only some lines are tried, then twice as many each time, so that a bad line costs little.
+    """
+    parts: list[RowBatch] = []
+    starts: np.ndarray | None = None  # of lines, once there was a bad one
+    line, most, last = 0, LINES_AFTER_FAULT, 0
+    while True:
+        begin, end = 0, piece.end
+        if starts is not None:
+            last = min(line + most, len(starts) - 1)
+            begin, end = int(starts[line]), int(starts[last])
+        begins = piece.begins and begin == 0
+        batch = reader.parse(TextPiece(piece.source, piece.text[begin:], end - begin, piece.fraction, begins))
+        if batch.fault is None:
+            parts.append(batch)
+            if end == piece.end:
+                return parts
+            line, most = last, 2 * most
+        else:
+            if starts is None:
+                starts = np.append(0, np.flatnonzero(piece.text[: piece.end] == NEWLINE) + 1)
+            bad = batch.fault[0] + 1 + lines_open(piece.text, starts[line + batch.fault[0] :], batch.open_quote)
+            parts.append(replace(batch, origin=replace(batch.origin, n_records=bad)))
+            line, most = line + bad, LINES_AFTER_FAULT
+            if line == len(starts) - 1:
+                return parts
+
+
+def lines_open(text: np.ndarray, starts: np.ndarray, quote: int) -> int:
+    """How many lines behind the first of those that begin at ``starts`` (the last one is the end) belong to its record,
+    whose quotes are open: up to that which closes them.  0 where none of the next ones does."""
+    if quote < 0:
+        return 0
+    starts = starts[: MOST_OPEN + 1]
+    quotes = np.append(0, np.cumsum(text[starts[0] : starts[-1]] == quote))[starts[1:] - starts[0]]
+    closed = np.flatnonzero(quotes % 2 == 0)
+    return int(closed[0]) if len(closed) else 0

@@ -1,0 +1,1 @@
+"""Formats of matrices: rows of numbers by column."""

@@ -1,0 +1,328 @@
+"""Matrices that numpy and scipy save: ``npz``, a sparse one (scipy.sparse.save_npz), and ``npy``, a dense one.
+
+A feature's id is its column, from 0.  Labels are a column of a dense matrix (``label``, counted from 1), an array of
+that name beside the matrix in the .npz (numpy.savez), or lie in a file of their own (``labels_from``), numbers or
+strings.  Neither file is read whole: a .npz is decompressed as far as its rows are read, and where it lies by columns
+or as triples sorted on disk (by_row.py); a .npy is mapped.
+"""
+
+from __future__ import annotations
+
+import os
+import zipfile
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from itertools import chain
+
+import numpy as np
+
+from blocksvm.base.errors import InputError, called
+from blocksvm.base.inputs import open_input, raise_system_error
+from blocksvm.base.labels import exact
+from blocksvm.formats.choices import chosen
+from blocksvm.formats.file_reader import FileReader, RowRoom, SparseRows, finite, labels_as_kept, require_room, runs_of
+from blocksvm.formats.format import Reading
+from blocksvm.formats.matrices.by_row import ENTRY, by_row
+from blocksvm.formats.text.text_source import LineLimit
+
+ROWS_AT_ONCE = 1 << 16  # of which the lengths are in memory
+LONGEST_ITEM = 4096  # bytes of a number or label
+DEFLATED = 1032  # times as long as its compressed bytes is the data at most
+ARRAYS = {"csr": ("indptr", "indices"), "csc": ("indptr", "indices"), "coo": ("row", "col")}  # beside the data
+CHECKED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # how much these can hold is known
+HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+
+
+class Member:
+    """An array in a .npz that is read from its beginning on, as far as it is wanted; open as long as ``stack`` is."""
+
+    def __init__(self, stack: ExitStack, archive: zipfile.ZipFile, key: str):
+        self.name = str(archive.filename)
+        self.where = f"{self.name}: the array {key}"
+        if f"{key}.npy" not in archive.namelist():
+            raise InputError(f"{self.where} is not there; save the matrix by scipy.sparse.save_npz")
+        about = archive.getinfo(f"{key}.npy")
+        with self._damage_named():
+            self.file = stack.enter_context(archive.open(about))
+            header = HEADERS[np.lib.format.read_magic(self.file)]
+            self.shape, fortran, self.dtype = header(self.file)
+        plain = not self.dtype.hasobject and 0 < self.dtype.itemsize <= LONGEST_ITEM
+        if not plain or len(self.shape) > 1:
+            raise InputError(f"{self.where} is not a plain array of numbers or strings; save it as one")
+        # what it claims, before memory is taken for it
+        most = os.path.getsize(self.name)
+        if about.compress_type == zipfile.ZIP_DEFLATED:
+            most = DEFLATED * min(most, about.compress_size) + 1024
+        claimed = self.length * self.dtype.itemsize
+        if self.length < 0 or claimed > min(about.file_size, most if about.compress_type in CHECKED else claimed):
+            raise InputError(f"{self.where} claims {claimed:,} bytes, more than it has; get it again")
+
+    @property
+    def length(self) -> int:
+        return self.shape[0] if self.shape else 1
+
+    @contextmanager
+    def _damage_named(self) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:  # a damaged archive makes its readers raise a dozen kinds
+            raise_system_error(error, self.name)
+            first = (str(error).splitlines() or [type(error).__name__])[0][:200]
+            raise InputError(f"{self.where} is damaged ({first}); get it again") from error
+
+    def take(self, n: int) -> np.ndarray:
+        """The next n entries."""
+        wanted = n * self.dtype.itemsize
+        with self._damage_named():
+            found = self.file.read(wanted)
+        if len(found) < wanted:
+            raise InputError(f"{self.where} is truncated; get it again")
+        return np.frombuffer(found, self.dtype)
+
+    def finish(self) -> None:
+        """InputError unless all of it was read, and its checksum holds."""
+        with self._damage_named():
+            more = self.file.read(1)
+        if more:
+            raise InputError(f"{self.where} has more entries than it should; save it again")
+
+
+class Mapped:
+    """A 1-D .npy of labels, taken from its beginning on."""
+
+    def __init__(self, name: str):
+        self.where = name
+        self.array = mapped(name)
+        if self.array.ndim != 1:
+            raise InputError(f"{name}: has the shape {self.array.shape}; labels are one for each row")
+        self.length, self.done = len(self.array), 0
+
+    def take(self, n: int) -> np.ndarray:
+        self.done += n
+        return np.asarray(self.array[self.done - n : self.done])
+
+
+def mapped(name: str) -> np.ndarray:
+    """A .npy as it lies on disk; InputError where it is none."""
+    try:
+        if not os.path.isfile(name):  # opening a pipe would wait for its other end
+            raise InputError(f"{name}: {'is no file' if os.path.exists(name) else 'no such file'}")
+        return np.lib.format.open_memmap(name, mode="r")
+    except InputError:
+        raise
+    except Exception as error:  # its header is parsed as Python
+        raise_system_error(error, name)
+        first = (str(error).splitlines() or [type(error).__name__])[0][:200].rstrip(".")
+        raise InputError(f"{name}: is no array that numpy.save wrote ({first}); save it again") from error
+
+
+def labels_for(source: Mapped | Member | None, n_rows: int, name: str) -> Mapped | Member | None:
+    """Where labels come from; InputError where there are not as many as rows."""
+    if source is not None and source.length != n_rows:
+        raise InputError(
+            f"{source.where}: has {source.length:,} labels for the {n_rows:,} rows of {name}; give as many"
+        )
+    return source
+
+
+def taken(source: Mapped | Member | None, n: int) -> np.ndarray | list:
+    return np.full(n, np.nan) if source is None else labels_as_kept(source.take(n), source.where)
+
+
+def ends_of(name: str, indptr: Member, n: int) -> Iterator[tuple[int, np.ndarray]]:
+    """(first, where it and those behind it begin and end) of runs of the n rows, or columns, of a compressed matrix."""
+    end = int(indptr.take(1)[0])
+    if end != 0:
+        raise InputError(f"{name}: its indptr does not rise from 0; save it again")
+    for start in range(0, n, ROWS_AT_ONCE):
+        own = np.append(end, indptr.take(min(ROWS_AT_ONCE, n - start)).astype(np.int64))
+        if (np.diff(own) < 0).any():
+            raise InputError(f"{name}: its indptr does not rise; save it again")
+        yield start, own
+        end = int(own[-1])
+
+
+def as_stored(
+    name: str, arrays: list[Member], n_rows: int, n_columns: int, n_bytes: int, limit: LineLimit | None
+) -> Iterator[tuple]:
+    """(first row, rows without labels) of runs of a matrix by rows."""
+    indptr, indices, data = arrays
+    for start, ends in ends_of(name, indptr, n_rows):
+        if ends[-1] > data.length:
+            raise InputError(f"{name}: its indptr does not rise; save it again")
+        for first, last in runs_of(ends, n_bytes):
+            nnz = int(ends[last] - ends[first])
+            require_room(nnz if last - first == 1 else 0, limit, name)
+            ids = indices.take(nnz).astype(np.int64)
+            if nnz and not (0 <= int(ids.min()) and int(ids.max()) < n_columns):
+                raise InputError(f"{name}: a column of the rows from {start + first + 1} on is out of range")
+            values = data.take(nnz).astype(np.float64)
+            yield start + first, SparseRows(np.diff(ends[first : last + 1]), ids, values, np.empty(0))
+
+
+def triples(name: str, layout: str, arrays: list[Member], shape: tuple, at_once: int) -> Iterator[np.ndarray]:
+    """The entries (ENTRY dtype) of a matrix by columns ('csc') or of triples ('coo'), some at a time."""
+    first, second, data = arrays
+
+    def entries(rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        found = np.empty(len(rows), ENTRY)
+        found["row"], found["column"], found["value"] = rows, columns, data.take(len(rows))
+        for axis, key in enumerate(("row", "column")):
+            if len(found) and not (0 <= found[key].min() and found[key].max() < shape[axis]):
+                raise InputError(f"{name}: a {key} is out of range; save it again")
+        return found
+
+    if layout == "coo":
+        for start in range(0, data.length, at_once):
+            n = min(at_once, data.length - start)
+            yield entries(first.take(n), second.take(n))
+        return
+    for start, ends in ends_of(name, first, shape[1]):
+        if ends[-1] > data.length:
+            raise InputError(f"{name}: its indptr does not rise; save it again")
+        for low in range(int(ends[0]), int(ends[-1]), at_once):
+            places = np.arange(low, min(low + at_once, int(ends[-1])))
+            yield entries(second.take(len(places)), start + np.searchsorted(ends, places, side="right") - 1)
+
+
+class SavedMatrix:
+    """What both formats have in common."""
+
+    name: str
+
+    def score(self, head: bytes, name: str) -> float:
+        """Its first bytes are told before text is read."""
+        return 0.0
+
+    def settled(self, given: Mapping, head: bytes, name: str) -> dict:
+        return chosen(self.name, given)
+
+    def reader(self, reading: Reading) -> FileReader:
+        return FileReader(reading, self.rows_of)
+
+
+class Npz(SavedMatrix):
+    """The format of sparse matrices."""
+
+    name = "npz"
+    lines = "a sparse matrix that scipy.sparse.save_npz wrote"
+
+    def pieces(
+        self, name: str, options: Mapping, n_bytes: int, limit: LineLimit | None = None
+    ) -> Iterator[tuple[tuple[SparseRows, str], float]]:
+        with ExitStack() as stack:
+            try:
+                archive = stack.enter_context(zipfile.ZipFile(stack.enter_context(open_input(name))))
+            except Exception as error:  # as of its members
+                raise_system_error(error, name)
+                first = (str(error).splitlines() or [type(error).__name__])[0][:200]
+                raise InputError(f"{name}: cannot be read ({first}); get it again") from error
+            layout = Member(stack, archive, "format").take(1).tobytes().decode("ascii", "replace")
+            layout = "".join(filter(str.isalnum, layout))[:20]
+            if layout not in ARRAYS:
+                raise InputError(f"{name}: is stored as {layout}, which is not read; save X.tocsr() instead")
+            shape = Member(stack, archive, "shape")
+            if shape.length != 2:
+                raise InputError(f"{name}: holds an array of {shape.length} dimensions; give a matrix")
+            if shape.dtype.kind not in "iu":
+                raise InputError(f"{name}: its shape is no whole numbers; save it again")
+            n_rows, n_columns = shape.take(2).astype(np.int64).tolist()
+            arrays = [Member(stack, archive, key) for key in (*ARRAYS[layout], "data")]
+            kinds = [array.dtype.kind in allowed for array, allowed in zip(arrays, ("iu", "iu", "biuf"), strict=True)]
+            n_entries = arrays[2].length
+            n_first = {"csr": n_rows + 1, "csc": n_columns + 1, "coo": n_entries}[layout]
+            if (
+                not all(kinds)
+                or min(n_rows, n_columns) < 0
+                or (arrays[0].length, arrays[1].length) != (n_first, n_entries)
+            ):
+                raise InputError(f"{name}: its arrays do not fit together; save it again")
+            labels = labels_for(self._labels(stack, archive, options), n_rows, name)
+            wrong = self._unlabelled(name, archive, options)
+            if layout == "csr":
+                rows = as_stored(name, arrays, n_rows, n_columns, n_bytes, limit)
+            else:
+                entries = triples(name, layout, arrays, (n_rows, n_columns), max(1, n_bytes // ENTRY.itemsize))
+                rows = by_row(entries, n_rows, n_entries, n_bytes, limit, name)
+            for first, own in rows:
+                n = len(own.lengths)
+                if first + n == n_rows:  # what follows may be wrong as a whole
+                    for array in arrays:
+                        array.finish()
+                yield (replace(own, labels=taken(labels, n)), wrong), (first + n) / n_rows
+
+    @staticmethod
+    def _unlabelled(name: str, archive: zipfile.ZipFile, options: Mapping) -> str:
+        """The sentence where there is no array of the name that was given for the labels; ''."""
+        label, members = options["label"], archive.namelist()
+        if options["labels_from"] is not None or label is None or f"{label}.npy" in members:
+            return ""
+        others = {one.removesuffix(".npy") for one in members} - {"format", "shape", "data", *chain(*ARRAYS.values())}
+        return (
+            f"{name}: has no array {label} of the labels; beside the matrix it has "
+            f"{', '.join(sorted(others)) or 'none'}; name one by {called('label')}, or a "
+            f"file by {called('labels_from')}"
+        )
+
+    @staticmethod
+    def _labels(stack: ExitStack, archive: zipfile.ZipFile, options: Mapping) -> Mapped | Member | None:
+        if options["labels_from"] is not None:
+            return Mapped(options["labels_from"])
+        if options["label"] is not None and f"{options['label']}.npy" in archive.namelist():
+            return Member(stack, archive, options["label"])
+        return None
+
+    @staticmethod
+    def rows_of(payload: tuple[SparseRows, str], reading: Reading, room: RowRoom) -> SparseRows:
+        rows, wrong = payload
+        if wrong and reading.labelled:
+            raise InputError(wrong)
+        return finite(rows, lambda entry: f"column {rows.ids[entry]}")
+
+
+class Npy(SavedMatrix):
+    """The format of dense matrices."""
+
+    name = "npy"
+    lines = "a dense matrix that numpy.save wrote"
+
+    def pieces(
+        self, name: str, options: Mapping, n_bytes: int, limit: LineLimit | None = None
+    ) -> Iterator[tuple[tuple, float]]:
+        matrix = mapped(name)
+        if matrix.ndim != 2 or matrix.dtype.kind not in "biuf":
+            raise InputError(f"{name}: is {matrix.dtype} of the shape {matrix.shape}; give a matrix of numbers")
+        n_rows, n_columns = matrix.shape
+        require_room(n_columns, limit, name)
+        column = None
+        labels = None if options["labels_from"] is None else Mapped(options["labels_from"])
+        if labels is None and options["label"] is not None:
+            text = options["label"]
+            if not text.isdigit() or not 1 <= int(text) <= n_columns:
+                raise InputError(
+                    f"{name}: has no column {text}; name that of the labels by {called('label')}, 1 to {n_columns}"
+                )
+            column = int(text) - 1
+        labels = labels_for(labels, n_rows, name)
+        step = max(1, n_bytes // (ENTRY_COST * max(1, n_columns)))
+        for start in range(0, n_rows, step):
+            stop = min(n_rows, start + step)
+            yield (matrix[start:stop], column, taken(labels, stop - start)), stop / n_rows
+
+    @staticmethod
+    def rows_of(payload: tuple, reading: Reading, room: RowRoom) -> SparseRows:
+        dense, column, labels = payload
+        given, dense = dense, np.array(dense, np.float64)
+        if column is not None:
+            cure = f"save the labels as strings, and name their file by {called('labels_from')}"
+            labels = exact(dense[:, column] + 0.0, given[:, column], cure)
+            dense[:, column] = 0.0
+        rows, ids = np.nonzero(dense)
+        lengths = np.bincount(rows, minlength=len(dense))
+        found = SparseRows(lengths, ids.astype(np.int64), dense[rows, ids], labels)
+        return finite(found, lambda entry: f"column {ids[entry]}")
+
+
+ENTRY_COST = 24  # bytes that an entry of a dense matrix takes at most, twice as a number and once in its row
+NPZ, NPY = Npz(), Npy()

@@ -1,0 +1,198 @@
+"""Stored bytes: files and pipes opened with a sentence for every failure, and what compressed ones hold."""
+
+from __future__ import annotations
+
+import bz2
+import fcntl
+import gzip
+import io
+import lzma
+import os
+import select
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from blocksvm.base.errors import InputError, advice
+from blocksvm.base.inputs import open_input
+from blocksvm.base.row_batch import shown_name
+from blocksvm.store.hdf5_files import open_hdf5
+
+STORED_PIECE = 1 << 14  # compressed bytes at a time: what zstd makes of them must fit in memory
+UNPACKED_PIECE = 1 << 18  # bytes that other decoders give at a time
+# how archives, and what is compressed otherwise, begin, and how text is made of them
+ARCHIVES = {
+    b"PK\x03\x04": ("a zip archive, which may be a workbook", "as unzip -p FILE | ... - does"),
+    b"7z\xbc\xaf\x27\x1c": ("a 7z archive", "as 7z x -so FILE | ... - does"),
+    b"Rar!": ("a rar archive", "as unrar p -inul FILE | ... - does"),
+    b"\x04\x22\x4d\x18": ("lz4-compressed", "as lz4 -dc FILE | ... - does"),
+    b"\x1f\x9d": ("compressed by compress", "as zcat FILE | ... - does"),
+}
+POLL_MILLISECONDS = 100
+PIPE_BYTES = 1 << 20  # that wait in a pipe, where the system lets it grow: Linux gives 64 kB, which are a piece each
+
+
+class Pipe(io.RawIOBase):
+    """What comes through a descriptor.  stop() is polled while nothing does; where it says True, nothing more comes.
+
+    A read that cannot be interrupted would keep its thread, and with it the end of the program, waiting for the other
+    side of the pipe.
+    """
+
+    def __init__(self, descriptor: int, stop: Callable[[], bool], owned: bool):
+        self.descriptor = descriptor
+        self.stop = stop
+        self.owned = owned
+        self.ready = select.poll()
+        self.ready.register(descriptor, select.POLLIN)
+        self.ended = False
+        with suppress(AttributeError, OSError):  # no Linux; no pipe, or the user has too many
+            if fcntl.fcntl(descriptor, fcntl.F_GETPIPE_SZ) < PIPE_BYTES:
+                fcntl.fcntl(descriptor, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer) -> int:
+        """All that is ready, as far as there is room; waits for the first byte alone."""
+        view, filled = memoryview(buffer), 0
+        while not self.ended and filled < len(view) and (filled or not self.stop()):
+            if self.ready.poll(0 if filled else POLL_MILLISECONDS):
+                n = os.readv(self.descriptor, [view[filled:]])
+                filled += n
+                self.ended = n == 0
+            elif filled:
+                break
+        return filled
+
+    def close(self) -> None:
+        if self.owned and not self.closed:
+            os.close(self.descriptor)
+        super().close()
+
+
+class CompressedStreams(io.RawIOBase):
+    """What one compressed stream after the other holds, as ``cat a.xz b.xz`` makes them.
+
+    Python's own readers take a damaged second stream for padding behind the first, and drop it; and zstandard's takes
+    a stream that is cut for the end.  Here whatever is no stream is an error of the decoder, and EOFError says that
+    the last stream is cut.  make(): a decoder as bz2 and lzma have them; padded: zeros may lie between streams.
+    """
+
+    def __init__(self, stored: io.BufferedReader, make: Callable, padded: bool = False):
+        self.stored = stored
+        self.make = make
+        self.padded = padded
+        self.decoder = None  # of the stream that is open
+        self.compressed = b""
+        self.ready = memoryview(b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer) -> int:
+        while not self.ready:
+            if self.decoder is None or (self.decoder.needs_input and not self.compressed):
+                self.compressed = self.compressed or self.stored.read1(STORED_PIECE)
+                if not self.compressed:
+                    if self.decoder is not None:
+                        raise EOFError
+                    return 0
+            if self.decoder is None:
+                if self.padded:
+                    self.compressed = self.compressed.lstrip(b"\0")
+                    if not self.compressed:
+                        continue
+                self.decoder = self.make()
+            self.ready = memoryview(self.decoder.decompress(self.compressed, UNPACKED_PIECE))
+            self.compressed = b""
+            if self.decoder.eof:
+                self.compressed = self.decoder.unused_data
+                self.decoder = None
+        n = min(len(buffer), len(self.ready))
+        buffer[:n] = self.ready[:n]
+        self.ready = self.ready[n:]
+        return n
+
+
+class ZstdDecoder:
+    """zstandard's decoder of one frame, with the methods of bz2's; raises OSError for damage, as bz2's does."""
+
+    needs_input = True
+
+    def __init__(self):
+        import zstandard
+
+        self.frame, self.error = zstandard.ZstdDecompressor().decompressobj(), zstandard.ZstdError
+
+    def decompress(self, data: bytes, most: int) -> bytes:
+        try:
+            return self.frame.decompress(data)
+        except self.error as error:
+            raise OSError(str(error)) from error
+
+    @property
+    def eof(self) -> bool:
+        return self.frame.eof
+
+    @property
+    def unused_data(self) -> bytes:
+        return self.frame.unused_data
+
+
+def open_stored(name: str, stop: Callable[[], bool]) -> tuple[io.BufferedReader, int | None]:
+    """(stored bytes, size of the file or None) for a path or "-"; InputError where it cannot be opened."""
+    if name == "-":
+        if sys.stdin is None or sys.stdin.closed:
+            raise InputError("standard input: is closed; give the names of files, or pipe the text in")
+        try:
+            descriptor = sys.stdin.fileno()
+        except (OSError, ValueError):  # something in memory took its place
+            return io.BufferedReader(sys.stdin.buffer), None
+        return io.BufferedReader(Pipe(descriptor, stop, owned=False)), None
+    path = Path(name)
+    if path.is_dir():
+        raise InputError(f"{name}: is a folder; give the names of the files in it")
+    try:
+        if path.exists() and not path.is_file():
+            return io.BufferedReader(Pipe(os.open(path, os.O_RDONLY), stop, owned=True)), None
+        file = open_input(path)
+        return file, os.fstat(file.fileno()).st_size
+    except FileNotFoundError as error:
+        raise InputError(f"{name}: no such file; check the name") from error
+    except OSError as error:
+        raise InputError(f"{name}: cannot be read ({error.strerror.lower()}); {advice(error)}") from error
+
+
+def decompressed(name: str, stored: io.BufferedReader) -> io.BufferedIOBase:
+    """The text that the stored bytes hold; the compression is told by the first of them.
+
+    InputError for an HDF5 file or an archive, which is no text.
+    """
+    magic = stored.peek(8)[:8]
+    if magic[:2] == b"\x1f\x8b":
+        return gzip.GzipFile(fileobj=stored)
+    if magic[:3] == b"BZh":
+        return io.BufferedReader(CompressedStreams(stored, bz2.BZ2Decompressor))
+    if magic[:6] == b"\xfd7zXZ\x00":
+        return io.BufferedReader(CompressedStreams(stored, lambda: lzma.LZMADecompressor(lzma.FORMAT_XZ), padded=True))
+    if magic[:4] == b"\x28\xb5\x2f\xfd":
+        return io.BufferedReader(CompressedStreams(stored, ZstdDecoder))
+    if magic == b"\x89HDF\r\n\x1a\n":
+        raise InputError(_hdf5_sentence(name))
+    for start, (what, cure) in ARCHIVES.items():
+        if magic.startswith(start):
+            raise InputError(f"{shown_name(name)}: is {what}, which is not read; unpack it into a pipe, {cure}")
+    return stored
+
+
+def _hdf5_sentence(name: str) -> str:
+    """What to do with an HDF5 file where text is wanted."""
+    if name != "-":
+        try:
+            open_hdf5(Path(name), "store").close()
+            return f"{name}: is a store already; train on it with blocksvm train"
+        except InputError:
+            pass  # whatever else it is, it is not text
+    return f"{shown_name(name)}: is an HDF5 file, not text; give the text that it was made from"

@@ -1,0 +1,1 @@
+"""Formats of tables: columns with names and types."""

@@ -1,0 +1,238 @@
+"""What the columns of a table of text are: their names, and which are labels, numbers, categories or left out.
+
+That is decided by the first lines, as whole lines: at most ``LOOKED_AT`` rows within text_source.py's bound of bytes,
+and kept in the recipe, so that later rows are read alike.  A column is one of numbers where all of its cells that are
+not missing are numbers, else one of categories; labels likewise.  What the lines leave unclear is a sentence that names
+the option to add."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import NamedTuple
+
+import numpy as np
+
+from blocksvm.base.errors import InputError, called, nearest, said
+from blocksvm.formats.choices import DELIMITERS, added
+from blocksvm.formats.text.text_source import LONE_RETURNS, NOT_UTF8, quoted
+from blocksvm.kernels import cell_loops as kernels
+from blocksvm.kernels.name_hashes import hash_of
+
+COLUMNS = "columns"  # in the recipe: how many columns there are, where there is no header
+KINDS = "kinds"  # likewise: the names of the columns that are 'numeric' and 'categorical', and those that are 'mixed'
+LOOKED_AT = 2_000  # rows
+SHOWN = 12  # columns that a sentence names
+LONGEST_SHOWN = 40  # characters of the name of one
+CATEGORIES_GO_ON = np.uint64(0x452821E638D01377)  # a category's hash goes on from another one than that of a number
+NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?", re.ASCII)
+COMMA_NUMBER = re.compile(rb"[-+]?\d+,\d+")
+SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
+
+
+class Dialect(NamedTuple):
+    """How lines are cut into cells: bytes of the delimiter and of the quote (``kernels.NO_QUOTE``: none), and whether
+    decimals stand behind a comma."""
+
+    delimiter: int
+    quote: int
+    comma: bool = False
+
+    def cell_at(self, text: np.ndarray, start: int) -> bytes:
+        """The beginning of the cell that stands there, for messages."""
+        cell = text[start : start + LONGEST_SHOWN].tobytes().split(b"\n")[0].split(bytes([self.delimiter]))[0]
+        return cell.strip() if self.quote == kernels.NO_QUOTE else cell.strip().rstrip(bytes([self.quote]))
+
+    def cells(self, line: bytes) -> list[str]:
+        """The cells of a line; InputError where it is not UTF-8, or is none."""
+        try:
+            text = line.decode().rstrip("\r\n")
+        except UnicodeDecodeError:
+            raise InputError(NOT_UTF8) from None
+        if "\r" in text:
+            raise InputError(LONE_RETURNS)
+        plain = self.quote == kernels.NO_QUOTE
+        try:
+            rows = csv.reader(
+                [text],
+                delimiter=chr(self.delimiter),
+                skipinitialspace=True,
+                quoting=csv.QUOTE_NONE if plain else csv.QUOTE_MINIMAL,
+                quotechar=None if plain else chr(self.quote),
+            )
+            return [cell.strip() for cell in next(rows, [])]
+        except csv.Error:
+            limit = csv.field_size_limit()
+            raise InputError(
+                f"a cell is longer than {limit:,} characters; is this a table with a row a line?"
+            ) from None
+
+
+@dataclass(frozen=True)
+class TableLayout:
+    """The columns of one file: their names, what each is (of the kernel's roles), and whether that was decided."""
+
+    names: list[str]
+    roles: np.ndarray
+    decided: np.ndarray
+
+    def arrays(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """(seeds (m, 2) uint64, prefixes (m, 2) int64, the bytes 'column=' of all), as the kernel takes them."""
+        prefixes = [name.encode() + b"=" for name in self.names]
+        ends = np.cumsum([len(prefix) for prefix in prefixes])
+        places = np.stack([np.append(0, ends[:-1]), ends], axis=1).astype(np.int64)
+        numeric = [hash_of(prefix[:-1], np.uint64(0)) for prefix in prefixes]
+        category = [hash_of(prefix[:-1], CATEGORIES_GO_ON) for prefix in prefixes]
+        return np.array([numeric, category], np.uint64).T.copy(), places, np.frombuffer(b"".join(prefixes), np.uint8)
+
+
+def named_by(patterns: str | None, names: list[str], setting: str, missing: bool = False) -> set[str]:
+    """The columns that a list of names and patterns means; InputError for one that means none (missing: it may)."""
+    found = set()
+    for pattern in filter(None, (patterns or "").split(",")):
+        own = {name for name in names if name == pattern or fnmatchcase(name, pattern)}
+        if not own and not missing:
+            raise InputError(f"no column is called {pattern}, which {called(setting)} names; {told(names)}")
+        found |= own
+    return found
+
+
+def told(names: list[str]) -> str:
+    """Columns as a sentence lists them."""
+    shown = [name if len(name) <= LONGEST_SHOWN else f"{name[: LONGEST_SHOWN - 3]}..." for name in names[:SHOWN]]
+    return f"the columns are {', '.join(shown)}{', ...' if len(names) > SHOWN else ''}"
+
+
+def chosen_categories(options: Mapping, names: list[str]) -> tuple[str, bool]:
+    """(the patterns of the columns that are categories, whether other columns may be) of the setting."""
+    listed = options["categorical"].split(",")
+    auto = "auto" in listed and "auto" not in names
+    return ",".join(name for name in listed if name != "auto" or not auto), auto
+
+
+def has_header(names: list[str], options: Mapping) -> bool:
+    """Whether a first line of these cells has the columns' names, where nobody says; InputError where it is unclear."""
+    label = options["label"]
+    numbers = [name for name in names if NUMBER.fullmatch(name)]
+    if not label.isdecimal() or not numbers:
+        return True  # a label that it lacks is said elsewhere
+    if label not in names or len(set(names)) < len(names):  # which names are not
+        return False
+    if names in ([str(k) for k in range(len(names))], [str(k + 1) for k in range(len(names))]):
+        return True
+    raise InputError(
+        f"it is unclear whether the first line, in which a cell is {label}, has the columns' names; say "
+        f"{said('header', 'yes')} or {said('header', 'no')}"
+    )
+
+
+def layout_of(names: list[str], options: Mapping, labelled: bool) -> TableLayout:
+    """The columns of a file in whose first line these cells stand; InputError where a column is not there."""
+    headed, label, first, kinds = options["header"] != "no", options["label"], names, options.get(KINDS)
+    if not headed:
+        n, before = len(names), options[COLUMNS]
+        shorter = not labelled and n + 1 == before
+        if kinds is not None and before is not None and n != before and not shorter:
+            raise InputError(f"the line has {n:,} cells, but the rows before, which have no header either, {before:,}")
+        names = [str(k + 1) for k in range(n + shorter) if not (shorter and str(k + 1) == label)]
+    seen: set[str] = set()
+    again = next((name for name in names if name in seen or (seen.add(name) if name else None)), None)
+    if label not in names and labelled:
+        cure = f"name that of the labels by {called('label')}{_hint(first, options)}"
+        meant = nearest(label, names)
+        raise InputError(
+            f"no column is called {label}; {cure}; {told(names)}{f'; did you mean {meant}?' if meant else ''}"
+        )
+    if again is not None:
+        raise InputError(f"the header names the column {again} twice; rename one")
+    others = [name for name in names if name != label]
+    patterns, auto = chosen_categories(options, names)
+    # labels are of a kind, too, but only where they are named themselves, not by a pattern; and of rows that are read
+    # as earlier ones were, columns may be missing
+    categories, numeric, left_out = (
+        named_by(listed, names if label in listed.split(",") else others, setting, not labelled or kinds is not None)
+        for listed, setting in (
+            (patterns, "categorical"), (options["numeric"] or "", "numeric"), (options["ignore"] or "", "ignore")
+        )
+    )  # fmt: skip
+    left_out.add("")
+    both = categories & numeric
+    if both:
+        settings = f"{called('numeric')} and {called('categorical')}"
+        raise InputError(f"{settings} both name the column {min(both)}; leave one out")
+    decided = categories | numeric
+    if kinds is not None:
+        decided |= set(kinds["numeric"]) | set(kinds["categorical"])
+        categories = categories | set(kinds["categorical"]) - numeric
+    roles = np.full(len(names), kernels.EITHER if auto else kernels.NUMERIC)
+    for k, name in enumerate(names):
+        if name == label:
+            roles[k] = kernels.LABEL
+        elif name in left_out:
+            roles[k] = kernels.LEFT_OUT
+        elif name in categories:
+            roles[k] = kernels.CATEGORY
+        elif name in numeric:
+            roles[k] = kernels.EITHER
+    return TableLayout(names, roles, np.array([name in decided for name in names], bool))
+
+
+def _hint(cells: list[str], options: Mapping) -> str:
+    """What else may be meant where the labels' column is not found."""
+    if options["header"] == "no":
+        return ""
+    if len(cells) == 1:
+        counts = {other: cells[0].count(other) for other in SEPARATORS}
+        other = max(counts, key=counts.__getitem__)
+        if counts[other]:
+            word = next(word for word, mark in DELIMITERS.items() if mark == other)
+            return f", or its cells stand between {SEPARATORS[other]} ({said('delimiter', word)})"
+    documents = (
+        f", or these are documents ({said('format', 'documents')})" if len(cells) == 2 and " " in cells[1] else ""
+    )
+    return f", or the file has no header ({said('header', 'no')}){documents}"
+
+
+@dataclass(frozen=True)
+class Looks:
+    """What the first rows look like: numbers and others (m,), cells of each column that are numbers, and that are not;
+    first: of a column, the line (from 0) and the text of the first cell that is not; labels: (line, token) of the rows
+    that have one."""
+
+    numbers: np.ndarray
+    others: np.ndarray
+    first: dict[int, tuple[int, bytes]]
+    labels: list[tuple[int, bytes]]
+
+
+def decided_kinds(layout: TableLayout, looks: Looks) -> dict:
+    """The kinds of the columns, as the recipe keeps them; a column without a cell has none yet."""
+    open_ = (layout.roles == kernels.EITHER) & ~layout.decided
+    found: dict = {"numeric": [], "categorical": [], "mixed": {}}
+    for k in np.flatnonzero(open_ & (looks.numbers + looks.others > 0)).tolist():
+        name, others = layout.names[k], int(looks.others[k])
+        found["categorical" if others else "numeric"].append(name)
+        if others and (others < looks.numbers[k] or COMMA_NUMBER.fullmatch(looks.first[k][1])):
+            line, token = looks.first[k]
+            found["mixed"][name] = [others, others + int(looks.numbers[k]), line + 1, quoted(token)]
+    return found
+
+
+def remarks(options: Mapping) -> list[str]:
+    """Sentences on columns that are categories, although they look like numbers."""
+    mixed = (options.get(KINDS) or {}).get("mixed", {})
+    found = []
+    for name, (others, cells, line, token) in list(mixed.items())[:SHOWN]:
+        comma = COMMA_NUMBER.fullmatch(token[1:-1].encode()) is not None
+        cure = said("decimal", ",") if comma else added("numeric", options, name)
+        found.append(
+            f"the column {name} was taken as categories, since {others:,} of its first {cells:,} cells "
+            f"{'is' if others == 1 else 'are'} no number{'' if others == 1 else 's'} (the first, {token}, in line "
+            f"{line:,}); if they are to be numbers, say {cure}"
+        )
+    if len(mixed) > SHOWN:
+        found.append(f"so were {len(mixed) - SHOWN:,} other columns")
+    return found

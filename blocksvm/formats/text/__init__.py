@@ -1,0 +1,1 @@
+"""Formats of text, a row a line."""

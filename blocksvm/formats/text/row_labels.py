@@ -1,0 +1,134 @@
+"""The labels that stand somewhere in the lines of a text: all of them numbers, or all words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import numpy as np
+
+from blocksvm.base.errors import InputError
+from blocksvm.base.labels import EXACT, as_exact
+from blocksvm.formats.text.text_source import quoted
+from blocksvm.kernels.numbers import numbers_at
+from blocksvm.kernels.text_bytes import NEWLINE
+
+WORDS = "words"  # in the options of a recipe: labels are words
+AT_ONCE = 1 << 14  # labels that are Python objects at a time
+MISSING = frozenset((b"na", b"n/a", b"nan", b"null"))
+ODD = MISSING | {b"", b"?", b"-", b".", b"none", b"nil", b"inf", b"+inf", b"-inf", b"infinity", b"-infinity"}
+
+
+def label_of(token: bytes, words: bool) -> str | float | None:
+    """The label that a token is; None where it is none."""
+    try:
+        if words:
+            return token.decode()
+        number = np.nan if b"_" in token else float(token)
+    except ValueError:
+        return None
+    return number + 0.0 if np.isfinite(number) else None  # -0 is 0
+
+
+def are_words(labels: Iterable[tuple[int, bytes]], cure: str = "") -> bool:
+    """Whether labels, (line from 0, token) of the first rows, are words: where any is that neither is a number nor
+    stands for none.  cure: what says of which kind they are, '' where nothing does; then InputError where there are
+    numbers, too, or nothing but what stands for none."""
+    number = word = odd = None
+    for one in labels:
+        if label_of(one[1], False) is not None:
+            number = number or one
+        elif one[1].lower() in ODD:
+            odd = odd or one
+        else:
+            word = word or one
+        if number and word:
+            break
+    if cure and number and word:
+        line, token = max(number, word)
+        what = (
+            "a number, as other labels are not"
+            if (line, token) == number
+            else "not a finite number, as other labels are"
+        )
+        raise InputError(f"{line + 1}: the label {quoted(token[:40])} is {what}; mend it, or {cure}")
+    if cure and odd and not (number or word):
+        raise InputError(
+            f"{odd[0] + 1}: the label {quoted(odd[1][:40])} may stand for none; leave it empty then, or {cure}"
+        )
+    return bool(word) or bool(odd and not number)
+
+
+def without_missing(text: np.ndarray, spans: np.ndarray, quote: int) -> np.ndarray:
+    """``spans`` (n, 2) of labels, in which those that say that there is none (na, nan, ...; not in quotes) are
+    (0, 0)."""
+    sizes = spans[:, 1] - spans[:, 0]
+    rows = np.flatnonzero((sizes >= 2) & (sizes <= 4) & (text[spans[:, 0]] | 32 == ord("n")))
+    starts = spans[rows, 0]
+    rows = rows[(starts == 0) | (text[starts - 1] != quote)]
+    absent = [row for row in rows.tolist() if text[spans[row, 0] : spans[row, 1]].tobytes().lower() in MISSING]
+    if absent:
+        spans = spans.copy()
+        spans[absent] = 0
+    return spans
+
+
+def labels_at(text: np.ndarray, spans: np.ndarray, words: bool, clean=bytes.strip, cure: str = "") -> tuple:
+    """(labels of the rows, None, or (row, sentence) of the first label that is none).
+
+    text[spans[r, 0]:spans[r, 1]] is that of row r, nothing where it has none; clean(token): what of it is the label;
+    cure: what takes labels as words.
+    """
+    labels = [] if words else np.empty(len(spans))
+    begin = 0
+    while begin < len(spans):
+        if not words:
+            begin += numbers_at(text, spans[begin:], labels[begin:])
+        known: dict[bytes, object] = {b"": None}
+        for row, (start, stop) in enumerate(spans[begin : begin + AT_ONCE].tolist(), begin):
+            token = clean(text[start:stop].tobytes())
+            if token not in known:
+                known[token] = label_of(token, words)
+                if known[token] is None:
+                    return labels[:row], (row, sentence_of(token, words, cure))
+            if words:
+                labels.append(known[token])
+            else:
+                labels[row] = np.nan if known[token] is None else known[token]
+                break  # the next ones may be plain numbers
+        begin += AT_ONCE if words else 1
+    if words:
+        return labels, None
+    wrong = inexact(labels, lambda row: text[slice(*spans[row].tolist())].tobytes(), cure)
+    return (labels, None) if wrong is None else (labels[: wrong[0]], wrong)
+
+
+def inexact(labels: np.ndarray, token_of: Callable[[int], bytes], cure: str) -> tuple[int, str] | None:
+    """(row, sentence) of the first label (n,) that is written as a whole number, token_of(row), and is another one in
+    float64, so that labels might merge; None where there is none."""
+    for row in np.flatnonzero(np.abs(labels) >= EXACT).tolist():
+        token = token_of(row).strip()
+        digits = token.lstrip(b"+-")
+        if digits.isdigit() and len(digits) < 400 and int(token) != int(labels[row]):
+            return row, as_exact(token.decode(), cure)
+    return None
+
+
+def first_words(text: np.ndarray, end: int, lines: np.ndarray) -> Callable[[int], bytes]:
+    """The first word of the line of a row, lines[row] (from 0), of ``text[:end]``."""
+    begins: list[np.ndarray] = []
+
+    def word(row: int) -> bytes:
+        if not begins:
+            begins.append(np.append(0, np.flatnonzero(text[:end] == NEWLINE) + 1))
+        begin = int(begins[0][lines[row]])
+        return text[begin : begin + 400].tobytes().split(maxsplit=1)[0]
+
+    return word
+
+
+def sentence_of(token: bytes, words: bool, cure: str = "") -> str:
+    """What is wrong with a label."""
+    if words:
+        return f"the label {quoted(token[:40])} is not UTF-8; convert the text, as iconv -f latin1 -t utf-8 does"
+    more = f", leave it empty where there is none, or {cure}" if cure else ""
+    return f"the label {quoted(token[:40])} is not a finite number, as other labels are; mend it{more}"

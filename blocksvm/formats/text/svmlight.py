@@ -1,0 +1,149 @@
+"""svmlight / LIBSVM text: a piece of it to rows, and every fault as a sentence with its file and line."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from blocksvm.base.errors import said
+from blocksvm.base.labels import MENDED
+from blocksvm.base.row_batch import Origin, RowBatch
+from blocksvm.formats.format import EXPANSION, Reading, Room
+from blocksvm.formats.text.row_labels import first_words, inexact
+from blocksvm.formats.text.text_source import TextPiece, is_number, word_at
+from blocksvm.kernels import svmlight_loops as codes
+from blocksvm.kernels.svmlight_loops import close_rows, parse_rows
+from blocksvm.kernels.text_bytes import COLON, NEWLINE, SPARE
+
+FAULTS = {
+    codes.BAD_LABEL: "{token} is not a number; a line is 'label id:value id:value ...'",
+    codes.NO_LABEL: "the line has no label (it begins with {token}); a line is 'label id:value id:value ...'",
+    codes.BAD_PAIR: "{token} is not id:value",
+    codes.BAD_ID: "{token} does not begin with a feature id, a whole number of 0 or more",
+    codes.NEGATIVE_ID: "{token}: feature ids must be 0 or more",
+    codes.BIG_ID: "{token}: feature ids go up to 9223372036854775807; hash or renumber them",
+    codes.BAD_VALUE: "{token}: the value is not a number",
+    codes.NOT_FINITE: "{token}: not a finite number; remove the entry or give it a value",
+    codes.BIG_NORM: "the squares of the row's values add up to more than float64 holds; scale the features",
+}
+GROUP = re.compile(rb"^[^#\n:]*[ \t]qid:", re.MULTILINE)
+ROW = re.compile(rb"\s*[-+.\d][-+.\deE]*([ \t]+(qid|\d+):[-+.\deE]+)*\s*(#.*)?")
+
+
+class SvmlightReader:
+    """``label id:value id:value ...`` a line."""
+
+    expansion = EXPANSION
+
+    def __init__(self, reading: Reading):
+        self.reading = reading
+
+    def room(self, n_bytes: int) -> Room:
+        """A row takes two bytes or more, an entry (" 1:1") four."""
+        return Room(n_bytes // 2 + 1, n_bytes // 4 + 1)
+
+    def parse(self, piece: TextPiece, room: Room | None = None) -> RowBatch:
+        text, end = piece.text, piece.end
+        recipe = self.reading.recipe
+        if len(text) < end + SPARE:  # the parser looks ahead
+            text = np.append(text[:end], np.zeros(SPARE, np.uint8))
+        if room is None:
+            # every row ends with a newline, every pair has a colon
+            room = Room(np.count_nonzero(text[:end] == NEWLINE), np.count_nonzero(text[:end] == COLON))
+        labels, indptr, lines, ids, values = room.labels, room.indptr, room.lines, room.ids, room.values
+        undecided = np.empty((1024, 3), np.int64)
+        # else a row's values are rounded after they have been added up, or scaled
+        closing = not recipe.l2 and not recipe.sums
+        while True:
+            rows, line, code, position, n_undecided, closed, largest = parse_rows(
+                text, end, self.reading.labelled, closing, recipe.single, labels, indptr, ids, values, lines, undecided
+            )
+            if n_undecided <= len(undecided):
+                break
+            undecided = np.empty((n_undecided, 3), np.int64)
+        fault = None if code == codes.FINE else (line, self._parse_fault(code, word_at(text, position)))
+        for target, start, stop in undecided[:n_undecided].tolist():
+            number = float(text[start:stop].tobytes())
+            row = -1 - target if target < 0 else int(np.searchsorted(indptr[: rows + 1], target, side="right")) - 1
+            if row >= rows:
+                continue  # in the bad line itself
+            if not np.isfinite(number):
+                rows = row
+                what = self.reading.too_large(_feature(ids[target])) if target >= 0 else self._parse_fault(
+                    codes.NOT_FINITE, word_at(text, start))  # fmt: skip
+                fault = (int(lines[row]), what)
+                break
+            if target < 0:
+                labels[row] = number + 0.0  # -0 is 0
+            else:
+                values[target] = number
+        cure = f"{said('format', 'svmlight-named')} takes labels as words" if self.reading.offers else ""
+        wrong = inexact(labels[:rows], first_words(text, end, lines), cure)
+        if wrong is not None:
+            rows, sentence = wrong
+            fault = int(lines[rows]), sentence
+        done, code, entry, rest = close_rows(
+            indptr, min(closed, rows), rows, ids, values, recipe.sums, recipe.l2, recipe.single
+        )
+        if code != codes.FINE:
+            rows = done
+            fault = (int(lines[done]), self._row_fault(code, ids, entry))
+        nnz = indptr[rows]
+        return RowBatch(
+            labels[:rows], indptr[: rows + 1], ids[:nnz], values[:nnz],
+            Origin(piece.source, piece.fraction, line, lines[:rows]), fault=fault, largest=max(largest, rest),
+            notes=groups_in(text[:end], lines[:rows]),
+        )  # fmt: skip
+
+    def _parse_fault(self, code: int, token: str) -> str:
+        if code == codes.BIG_VALUE:
+            return self.reading.too_large(f"feature id {token.strip(chr(39)).partition(':')[0]}")
+        more = ""
+        if code == codes.NOT_FINITE and ":" not in token:
+            if is_number(token):
+                return f"the label {token} is not a finite number; {MENDED}"
+            code = codes.BAD_LABEL  # a word that begins as nan or inf do
+        if code == codes.BAD_LABEL:
+            more = f" (words and sets of labels are read by {said('format', 'svmlight-named')} and multilabel)"
+        return FAULTS[code].format(token=token) + more
+
+    def _row_fault(self, code: int, ids: np.ndarray, entry: int) -> str:
+        if code == codes.DUPLICATE:
+            return self.reading.twice(_feature(ids[entry]))
+        return self.reading.too_large(_feature(ids[entry])) if code == codes.BIG_VALUE else FAULTS[code]
+
+
+def groups_in(text: np.ndarray, lines: np.ndarray) -> dict:
+    """What ``RowBatch.notes`` tells of groups of rows (``qid:``), which are not used."""
+    raw = text.tobytes()
+    if b"q" not in raw or not len(lines):
+        return {}
+    ends = np.flatnonzero(text == NEWLINE)
+    stop = int(ends[lines[-1]])
+    first = GROUP.search(raw, 0, stop)
+    if first is None:
+        return {}
+    what = "rows with a group (qid), which is not used: each row counts by itself"
+    return {what: (len(GROUP.findall(raw, 0, stop)), int(np.searchsorted(ends, first.start())), "")}
+
+
+def _feature(feature_id: int) -> str:
+    return f"feature id {feature_id}"
+
+
+class Svmlight:
+    """The format."""
+
+    lines = "'label id:value ...'"
+
+    def score(self, head: bytes, name: str) -> float:
+        """The share of the first lines that are label and pairs; never 0: what is nothing else is read as this."""
+        lines = [line for line in head.split(b"\n")[:50] if line.strip()]
+        return max(0.1, sum(ROW.fullmatch(line) is not None for line in lines) / max(1, len(lines)))
+
+    def reader(self, reading: Reading) -> SvmlightReader:
+        return SvmlightReader(reading)
+
+
+SVMLIGHT = Svmlight()

@@ -1,0 +1,184 @@
+"""Vowpal Wabbit text: a piece of it to rows, and every fault as a sentence with its file and line.
+
+    [label [importance [base]]] ['tag]|namespace[:scale] feature[:value] ... |namespace ...
+
+As Vowpal Wabbit reads it: a row without a label is unlabelled; a last word that touches the first bar, or begins with a
+quote, is a tag, and tags are left out; a namespace's scale multiplies its values; a feature without a value has 1; what
+follows a bar and a blank has no namespace; empty lines are no rows; there are no comments.  A base other than 0 and a
+value that is no number are refused.  Vowpal Wabbit adds up what a feature occurs with more than once; here that is an
+error unless ``duplicates`` says 'sum'.
+
+A feature's id is h(h(0, namespace), name) >> 1, where h(seed, name) takes eight bytes of the name at a time, as a
+little-endian number x: seed = m(seed xor x), and at last m(seed xor y), with the up to seven bytes that are left in y
+and their number in its highest byte; m is the finaliser of splitmix64 (Steele, Lea and Flood 2014).  Of 10^8 features
+two have the same id with probability 5e-4.
+"""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from blocksvm.base.row_batch import Origin, RowBatch
+from blocksvm.formats.format import Reading, Room
+from blocksvm.formats.text.row_labels import first_words, inexact
+from blocksvm.formats.text.text_source import TextPiece, is_number, quoted, utf8_lines
+from blocksvm.kernels.numbers import BAD_VALUE, FINE, NOT_FINITE
+from blocksvm.kernels.svmlight_loops import BIG_NORM, BIG_VALUE, DUPLICATE
+from blocksvm.kernels.text_bytes import (
+    NEWLINE,
+    SPACE,
+    SPARE,
+)
+from blocksvm.kernels.vw_loops import (
+    BAD_HEAD,
+    BAD_SCALE,
+    BAD_WEIGHT,
+    BASE,
+    LONG_HEAD,
+    NO_BAR,
+    NO_NAME,
+    NO_NAMESPACE,
+    TAG_AMID,
+    VALUE,
+    close_rows,
+    parse_rows,
+)
+
+LINE = "'[label [weight]] [tag]|namespace feature:value ...'"
+FAULTS = {
+    NO_BAR: f"the line has no |; a line is {LINE}",
+    BAD_HEAD: f"{{token}} is not a number; a line is {LINE}",
+    LONG_HEAD: f"{{token}} is one word too many before the |; a line is {LINE}",
+    TAG_AMID: "{token}: what follows a tag must begin with |",
+    BAD_WEIGHT: "{token}: a row's weight must be 0 or more",
+    BASE: "{token}: a row's base must be 0; learn without it",
+    NO_NAMESPACE: "{token}: a scale needs the name of its namespace before it",
+    BAD_SCALE: "{token}: the namespace's scale is not a finite number of up to 19 digits",
+    NO_NAME: "{token}: the feature has no name",
+    BAD_VALUE: "{token}: the value is not a number",
+    NOT_FINITE: "{token}: not a finite number; remove the entry or give it a value",
+    BIG_NORM: "the squares of the row's values add up to more than float64 holds; scale the features",
+}
+ROW = re.compile(rb"\s*([-+.\deE]+\s+){0,3}('?[^\s|]*)?\s*(\|[^|]*)+")
+WORD = re.compile(rb"\|?[^\s|]*")
+
+
+class VwReader:
+    """``[label [importance]] [tag]|namespace feature:value ...`` a line."""
+
+    def __init__(self, reading: Reading):
+        self.reading = reading
+        # the shortest entry, " a", has an id and a value, and positions of its name
+        self.expansion = 20 if reading.named else 10
+
+    def room(self, n_bytes: int) -> Room:
+        """A row takes two bytes or more, and so does an entry."""
+        return Room(n_bytes // 2 + 1, n_bytes // 2 + 1, weighted=True)
+
+    def parse(self, piece: TextPiece, room: Room | None = None) -> RowBatch:
+        text, end = piece.text, piece.end
+        recipe, named = self.reading.recipe, self.reading.named
+        if len(text) < end + SPARE:  # the parser looks ahead
+            text = np.append(text[:end], np.zeros(SPARE, np.uint8))
+        end, fault = utf8_lines(text, end)
+        if room is None:
+            # every row ends with a newline, every feature follows a blank
+            blanks = np.count_nonzero(text[:end] <= SPACE)
+            room = Room(np.count_nonzero(text[:end] == NEWLINE), blanks, weighted=True)
+        labels, weights, indptr, ids, values = room.labels, room.weights, room.indptr, room.ids, room.values
+        firsts, lasts = (np.empty(len(ids) if named else 0, np.int64) for _ in range(2))
+        names = np.empty(end if named else 0, np.uint8)
+        undecided = np.empty((1024, 4), np.int64)
+        while True:
+            rows, line, code, position, n_undecided, name_bytes = parse_rows(
+                text, end, labels, weights, indptr, ids, values, room.lines, undecided, named, names, firsts, lasts
+            )
+            if n_undecided <= len(undecided) and name_bytes <= len(names):
+                break
+            undecided = np.empty((max(n_undecided, len(undecided)), 4), np.int64)
+            names = np.empty(max(name_bytes, len(names)), np.uint8)
+        if code != FINE:
+            fault = line, self._sentence(code, text, position)
+        for kind, at, start, stop in undecided[:n_undecided].tolist():
+            number = float(text[start:stop].tobytes())
+            row = at if kind != VALUE else int(np.searchsorted(indptr[: rows + 1], at, side="right")) - 1
+            if row >= rows:
+                continue  # in the bad line itself
+            if kind == VALUE:
+                number *= values[at]
+            if not np.isfinite(number):
+                rows = row
+                what = (
+                    self.reading.too_large(self._feature(text, end, room.lines[row], ids[at]))
+                    if kind == VALUE
+                    else self._sentence(NOT_FINITE, text, start)
+                )
+                fault = (int(room.lines[row]), what)
+                break
+            (labels, weights, values)[kind][at] = number + 0.0  # -0 is 0
+        wrong = inexact(labels[:rows], first_words(text, end, room.lines), "")
+        if wrong is not None:
+            rows, sentence = wrong
+            fault = int(room.lines[rows]), sentence
+        done, code, entry, largest = close_rows(
+            indptr, rows, ids, values, recipe.sums, recipe.l2, recipe.single, named, firsts, lasts
+        )
+        if code != FINE:
+            rows = done
+            bad = int(room.lines[done])
+            if code == BIG_NORM:
+                fault = bad, FAULTS[code]
+            else:
+                tell = self.reading.twice if code == DUPLICATE else self.reading.too_large
+                fault = bad, tell(self._feature(text, end, bad, ids[entry]))
+        nnz = indptr[rows]
+        weights = weights[:rows]
+        return RowBatch(
+            labels[:rows], indptr[: rows + 1], ids[:nnz], values[:nnz],
+            Origin(piece.source, piece.fraction, line, room.lines[:rows]), fault=fault, largest=largest,
+            weights=None if (weights == 1.0).all() else weights,
+            names=(names, firsts[:nnz], lasts[:nnz]) if named else None,
+        )  # fmt: skip
+
+    def _sentence(self, code: int, text: np.ndarray, position: int) -> str:
+        word = WORD.match(text[position : position + 40].tobytes())[0]
+        if code == BIG_VALUE:
+            return self.reading.too_large(f"the feature {quoted(word.partition(b':')[0])}")
+        if code == NOT_FINITE and b":" not in word and not is_number(quoted(word)):
+            code = BAD_HEAD  # a word that begins as nan or inf do
+        return FAULTS[code].format(token=quoted(word))
+
+    def _feature(self, text: np.ndarray, end: int, line: int, feature_id: int) -> str:
+        """A feature as a sentence names it: the line is read again, with names."""
+        ends = np.append(-1, np.flatnonzero(text[:end] == NEWLINE))
+        own = np.append(text[ends[line] + 1 : ends[line + 1] + 1], np.zeros(SPARE, np.uint8))
+        stop = len(own) - SPARE
+        room = self.room(stop)
+        firsts, lasts = (np.empty(len(room.ids), np.int64) for _ in range(2))
+        names = np.empty(0, np.uint8)
+        undecided = np.empty((0, 4), np.int64)
+        arrays = own, stop, room.labels, room.weights, room.indptr, room.ids, room.values, room.lines, undecided, True
+        needed = parse_rows(*arrays, names, firsts, lasts)[-1]
+        names = np.empty(needed, np.uint8)
+        parse_rows(*arrays, names, firsts, lasts)
+        entry = int(np.flatnonzero(room.ids[: room.indptr[1]] == feature_id)[0])
+        return f"the feature {quoted(names[firsts[entry] : lasts[entry]][:60].tobytes())}"
+
+
+class Vw:
+    """The format."""
+
+    lines = LINE
+
+    def score(self, head: bytes, name: str) -> float:
+        """The share of the first lines that have a bar, and no more than numbers and a tag before it."""
+        lines = [line for line in head.split(b"\n")[:50] if line.strip()]
+        return sum(ROW.fullmatch(line) is not None for line in lines) / max(1, len(lines))
+
+    def reader(self, reading: Reading) -> VwReader:
+        return VwReader(reading)
+
+
+VW = Vw()

@@ -1,0 +1,249 @@
+"""Crammer and Singer's multiclass machine by its sequential dual method (Keerthi, Sundararajan, Chang, Hsieh, Lin, KDD
+2008): a row's k dual variables at once, exactly.
+
+    primal  1/2 sum_k ||w_k||^2 + sum_i C_i (max_k v_ik - v_iy),    v_ik = <w_k, x_i> + [k != y_i]
+    dual    -1/2 sum_k ||w_k||^2 - sum_i sum_{k != y_i} a_ik,       w_k = sum_i a_ik x_i,
+            a_ik <= C_i [k = y_i], sum_k a_ik = 0
+
+A row's part of primal - dual is sum_k (C_i [k = y_i] - a_ik) (max_j v_ij - v_ik) >= 0.  It is 0 where all k with a_ik
+below its bound have the largest v.  Where that is a single k = s, and v_s lies ``excess`` above all others, the row is
+at a corner, which it leaves when some decision value has moved by half of that.
+
+The classes lie side by side: w ((d + 1) * width,) and alpha (n, k), as in several.py; y (n,) int16 is the class, -1 where a
+row has none; cost (k + 1,) float64 by class, the last one 0.
+"""
+
+import numpy as np
+
+from blocksvm.base.vectors import LINE
+from blocksvm.kernels import inlined, kernel
+from blocksvm.kernels.dual_cd_loops import NEGLIGIBLE
+from blocksvm.kernels.loss_placeholders import AT_REST, FREE, NEAR, importance_of
+from blocksvm.kernels.prefetch import ROW_AHEAD, WEIGHTS_AHEAD, prefetch, prefetch_row
+from blocksvm.kernels.several_loops import add_row_to, all_lanes, entries_ahead, prefetch_lanes, row_scores
+
+
+@inlined
+def row_state(v, a, y, c):
+    """(loss / C, share of the gap, projected gradient, excess) of a row with v (k,) and a (k,)."""
+    k = v.shape[0]
+    largest = v[0]
+    for j in range(1, k):
+        largest = max(largest, v[j])
+    share = 0.0
+    lowest = largest  # of those below their bound
+    below = 0
+    corner = 0
+    for j in range(k):
+        room = (c if j == y else 0.0) - a[j]
+        if room > 0.0:
+            share += room * (largest - v[j])
+            lowest = min(lowest, v[j])
+            below += 1
+            corner = j
+    excess = 0.0
+    if below == 1:
+        others = -np.inf
+        for j in range(k):
+            if j != corner:
+                others = max(others, v[j])
+        excess = max(v[corner] - others, 0.0)
+    return largest - v[y], share, largest - lowest, excess
+
+
+@inlined
+def best_row(v, a, y, c, q, edges, new):
+    """``new`` (k,): the a that maximises the dual over this row, a_k = C_k - max(0, D_k - theta) / q with D_k = v_k +
+    q (C_k - a_k) and sum_k max(0, D_k - theta) = q C; edges (k,) is working space.  q = ||x||^2 > 0.
+
+    D and theta are taken from the largest D, which is then 0 and above theta whatever is rounded."""
+    k = v.shape[0]
+    largest = -np.inf
+    for j in range(k):
+        edges[j] = v[j] + q * ((c if j == y else 0.0) - a[j])
+        largest = max(largest, edges[j])
+    total = 0.0
+    for j in range(k):
+        edges[j] -= largest
+        total += edges[j]
+    count = k
+    theta = (total - q * c) / count
+    while True:  # those at or below theta have no part in the sum (Michelot, 1986): at most k times
+        total = 0.0
+        left = 0
+        for j in range(k):
+            if edges[j] > theta:
+                total += edges[j]
+                left += 1
+        if left == 0 or left >= count:
+            break
+        count = left
+        theta = (total - q * c) / count
+    for j in range(k):
+        new[j] = (c if j == y else 0.0) - max(0.0, edges[j] - theta) / q
+
+
+@kernel
+def crammer_singer_pass(rows, order, bias, cost, limits, arrays, width):
+    """One inner pass over the rows in ``order``; arguments and results as ``dual_cd_pass`` has them, with alpha (n, k) and
+    cost (k,) by class, where the projected gradients are never below 0.  A row at a corner whose excess lies above
+    ``limits.above`` is dropped."""
+    indptr, indices, values, y, weights, sq_norms = rows
+    shrink_above, _, rest_beyond, rest_visits = limits
+    w, alpha, active, rest, pauses, share = arrays
+    k = alpha.shape[1]
+    n = order.shape[0]
+    with_set = share.shape[0] > 0
+    z = np.empty(width)
+    v = z[:k]
+    new = np.empty(k)
+    edges = np.empty(k)
+    steps = np.zeros(width)
+    lanes = all_lanes(width)
+    moving = all_lanes(width)
+    in_row = entries_ahead(indptr[indptr.shape[0] - 1], indptr.shape[0] - 1, width)
+    pg_max = 0.0
+    dropped = 0
+    nonzeros = 0
+    bias_sq = bias * bias
+    loss = 0.0
+    resting_loss = 0.0
+    changes = 0.0
+    gain = 0.0
+    shares = 0.0
+    for t in range(n):
+        if t + ROW_AHEAD < n:
+            ahead = order[t + ROW_AHEAD]
+            prefetch_row(indptr, indices, values, ahead)
+            prefetch(sq_norms, ahead)
+            prefetch(y, ahead)
+        if in_row == 0 and t + WEIGHTS_AHEAD < n:
+            prefetch_lanes(indptr, indices, w, width, lanes, lanes.shape[0], order[t + WEIGHTS_AHEAD])
+        i = order[t]
+        own = y[i]
+        c = cost[own] * importance_of(weights, i)
+        if c == 0.0:
+            continue
+        start = indptr[i]
+        stop = indptr[i + 1]
+        nonzeros += stop - start
+        row_scores(indices, values, start, stop, w, width, bias, lanes, lanes.shape[0], in_row, z)
+        for j in range(k):
+            if j != own:
+                v[j] += 1.0
+        a = alpha[i]
+        lost, mine, projected, excess = row_state(v, a, own, c)
+        loss += c * lost
+        if with_set:
+            share[i] = AT_REST if excess > NEAR else max(mine, FREE) if excess == 0.0 else mine
+            shares += max(share[i], 0.0)
+        if rest[i] == 0 and excess > rest_beyond:
+            rest[i] = rest_visits
+            if with_set:
+                pauses[i] = min(2 * pauses[i] + 3, rest_visits)
+                rest[i] = pauses[i]
+            resting_loss += c * lost
+        elif with_set and rest[i] == 0 and rest_beyond < np.inf:
+            pauses[i] = 0
+        if excess > shrink_above:
+            active[i] = 0
+            dropped += 1
+            continue
+        pg_max = max(pg_max, projected)
+        if projected <= NEGLIGIBLE:
+            continue
+        q = sq_norms[i] + bias_sq
+        if q > 0.0:
+            best_row(v, a, own, c, q, edges, new)
+        else:  # every class but its own has the same v: all of C to one of them
+            for j in range(k):
+                new[j] = 0.0
+            new[own] = c
+            new[1 if own == 0 else 0] = -c
+        n_moving = 0
+        for j in range(k):
+            step = new[j] - a[j]
+            steps[j] = step
+            if step != 0.0:
+                if j != own:
+                    changes += step
+                gain -= step * (v[j] + 0.5 * q * step)
+                a[j] = new[j]
+                if n_moving == 0 or moving[n_moving - 1] != j // LINE:
+                    moving[n_moving] = j // LINE
+                    n_moving += 1
+        add_row_to(indices, values, start, stop, w, width, bias, moving, n_moving, steps)
+    return pg_max, 0.0, dropped, nonzeros, loss, resting_loss, changes, gain, shares
+
+
+@kernel
+def crammer_singer_sums(scores, y, weights, alpha, cost):
+    """The sums over a block's rows that a certificate needs, given scores (n, k): of the losses, of the shares of the
+    gap, of sum_k a_k <w_k, x>, and of the terms' magnitudes."""
+    k = scores.shape[1]
+    v = np.empty(k)
+    loss = 0.0
+    gap = 0.0
+    inner = 0.0
+    magnitude = 0.0
+    for i in range(scores.shape[0]):
+        own = y[i]
+        c = cost[own] * importance_of(weights, i)
+        if c == 0.0:
+            continue
+        for j in range(k):
+            v[j] = scores[i, j] + (1.0 if j != own else 0.0)
+        lost, share, projected, excess = row_state(v, alpha[i], own, c)
+        product = 0.0
+        size = c * lost
+        for j in range(k):
+            product += alpha[i, j] * scores[i, j]
+            size += abs(alpha[i, j] * v[j])
+        loss += c * lost
+        gap += share
+        inner += product
+        magnitude += size
+    return loss, gap, inner, magnitude
+
+
+@kernel
+def crammer_singer_shares(scores, y, weights, alpha, cost, rest, pauses, out):
+    """``out`` (n,) float64: each row's share of the gap, AT_REST for one at a corner that it will not leave soon; a row
+    that can move is at rest no longer."""
+    k = scores.shape[1]
+    v = np.empty(k)
+    for i in range(scores.shape[0]):
+        own = y[i]
+        c = cost[own] * importance_of(weights, i)
+        out[i] = AT_REST
+        if c == 0.0:
+            continue
+        for j in range(k):
+            v[j] = scores[i, j] + (1.0 if j != own else 0.0)
+        lost, share, projected, excess = row_state(v, alpha[i], own, c)
+        if excess <= NEAR:
+            out[i] = max(share, FREE) if excess == 0.0 else share
+            rest[i] = 0
+            pauses[i] = 0
+
+
+@kernel
+def crammer_singer_feasible(alpha, y, weights, cost, ratio):
+    """Another problem's a for this one: times ratio (k,) by the row's class, and 0 where it costs nothing, or where that
+    is beyond its bounds.  Returns the sum of a_k over the classes that are not the row's own."""
+    total = 0.0
+    for i in range(alpha.shape[0]):
+        own = y[i]
+        c = cost[own] * importance_of(weights, i)
+        factor = ratio[own] if c > 0.0 else 0.0
+        largest = alpha[i, own] * factor
+        if largest > c and largest > 0.0:
+            factor *= c / largest
+        left = 0.0
+        for j in range(alpha.shape[1]):
+            if j != own:
+                alpha[i, j] = min(alpha[i, j] * factor, 0.0)
+                left += alpha[i, j]
+        alpha[i, own] = min(-left, c)
+        total += left
+    return total

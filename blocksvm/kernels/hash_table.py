@@ -1,0 +1,262 @@
+"""A table of distinct feature ids: open addressing, 12 bytes an id and 4 bytes a slot.
+
+``slots`` (any length) int32 holds positions in ``known`` (-1: free), so the table grows by rebuilding the slots alone.
+"""
+
+import numpy as np
+
+from blocksvm.kernels import inlined, kernel
+from blocksvm.kernels.prefetch import prefetch
+
+LARGEST_COUNT = np.uint32(0xFFFFFFFF)
+BATCH = 128  # ids looked up together
+# Of a row's slots, when its ids are hashed: so many that two places seldom share one, which the processor could not
+# foretell, as long as they stay in the second-level cache.
+FEWEST_SLOTS, SLOTS_AN_ENTRY, MOST_CACHED = 1 << 15, 16, 1 << 16
+MOST_COUNTED = 1 << 30  # a row adds at most as many places, so that int32 holds the number of each
+AHEAD = 24  # how many ids ahead a slot is asked for when the slots are rebuilt
+PLACES_AHEAD = 64  # how many places ahead what is known of one is asked for when they are numbered
+
+
+@inlined
+def scramble(x):
+    """A well mixed uint64 of a uint64 (the finaliser of splitmix64; Steele, Lea, Flood 2014)."""
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))
+
+
+@inlined
+def slot_of(i, n_slots):
+    """The first slot to look in, uniform over ``n_slots`` < 2^32."""
+    return np.int64(((scramble(np.uint64(i)) >> np.uint64(32)) * np.uint64(n_slots)) >> np.uint64(32))
+
+
+@inlined
+def next_slot(s, n_slots):
+    s += 1
+    return 0 if s == n_slots else s
+
+
+@kernel
+def rebuild_slots(slots, known, n_known):
+    """Fill free ``slots`` with the positions of the first ``n_known`` ids."""
+    n_slots = slots.shape[0]
+    for j in range(n_known):
+        if j + AHEAD < n_known:
+            prefetch(slots, slot_of(known[j + AHEAD], n_slots))
+        s = slot_of(known[j], n_slots)
+        while slots[s] >= 0:
+            s = next_slot(s, n_slots)
+        slots[s] = j
+
+
+@inlined
+def approach(ids, start, stop, slots, known, counts, spots):
+    """The first slots of ``ids[start:stop]`` in ``spots``, with all the memory that looking them up will touch asked for.
+
+    In sweeps over a batch, so that the hashes are computed several at a time and the cache misses overlap.
+    """
+    n_slots = slots.shape[0]
+    for k in range(start, stop):
+        spots[k - start] = slot_of(ids[k], n_slots)
+    for k in range(stop - start):
+        prefetch(slots, spots[k])
+    for k in range(stop - start):
+        near = slots[spots[k]]
+        if near >= 0:
+            prefetch(known, near)
+            if counts is not None:
+                prefetch(counts, near)
+
+
+@kernel
+def find_or_add(ids, start, slots, known, counts, n_known, limit, positions):
+    """Look up ``ids[start:]``, adding what is new, and count each occurrence; counts None: adding nothing.
+
+    Stops where another id would make more than ``limit``.  Writes ``positions`` int32, -1 where an id is not in the
+    table; counts (uint32) stay at their largest value rather than wrap.  Returns (number of ids done from the
+    beginning, n_known).
+    """
+    n_slots = slots.shape[0]
+    n = ids.shape[0]
+    spots = np.empty(BATCH, np.int64)
+    for begin in range(start, n, BATCH):
+        end = min(begin + BATCH, n)
+        approach(ids, begin, end, slots, known, counts, spots)
+        for k in range(begin, end):
+            i = ids[k]
+            s = spots[k - begin]
+            j = slots[s]
+            while j >= 0 and known[j] != i:
+                s = next_slot(s, n_slots)
+                j = slots[s]
+            if counts is not None:
+                if j < 0:
+                    if n_known >= limit:
+                        return k, n_known
+                    j = n_known
+                    known[j] = i
+                    counts[j] = 0
+                    slots[s] = j
+                    n_known += 1
+                if counts[j] < LARGEST_COUNT:
+                    counts[j] += np.uint32(1)
+            positions[k] = j
+    return n, n_known
+
+
+@kernel
+def hash_ids(ids, bits, places):
+    """Each id's place (int32) among 2^bits, by a hash of it."""
+    shift = np.uint64(64 - bits)
+    for k in range(ids.shape[0]):
+        places[k] = np.int32(scramble(np.uint64(ids[k])) >> shift)
+
+
+@kernel
+def hash_rows(indptr, ids, values, bits, l2, single, places):
+    """Hash each row's ids to 2^bits places (int32), and join the entries that meet there, in place: where the first
+    stands, with the sum of their values.
+
+    indptr (rows + 1,) shrinks with the rows, values (nnz,) float64 and places lie as they are then.  Of a row in which
+    entries met, l2 divides the values by their norm again and single rounds them to float32; zeros are dropped from it.
+    Returns (row, largest ||x||^2 of those rows): a row before the last is one whose sums are not finite.
+    """
+    shift = np.uint64(64 - bits)
+    rows = indptr.shape[0] - 1
+    longest = 0
+    for r in range(rows):
+        longest = max(longest, indptr[r + 1] - indptr[r])
+    n_slots = FEWEST_SLOTS
+    while n_slots < 2 * longest or n_slots < min(SLOTS_AN_ENTRY * longest, MOST_CACHED):
+        n_slots *= 2
+    last_slot = np.uint64(n_slots - 1)
+    # A slot holds the number of a place's entry, counted from ``base``.  Numbers only rise, so what older rows left is
+    # less than that of the row's first entry.
+    slots = np.full(n_slots, -1, np.int32)
+    base = 0
+    largest = 0.0
+    filled = start = indptr[0]
+    for r in range(rows):
+        stop = indptr[r + 1]
+        if filled - base >= MOST_COUNTED:
+            base = filled
+            slots[:] = -1
+        first = filled - base
+        own, begin, n = np.uint64(filled), np.uint64(start), np.uint64(stop - start)
+        for j in range(n):  # several at once
+            places[own + j] = np.int32(scramble(np.uint64(ids[begin + j])) >> shift)
+        if filled < start:
+            for j in range(n):
+                values[own + j] = values[begin + j]
+        met = False
+        for j in range(n):
+            place = places[own + j]
+            s = np.uint64(place) & last_slot
+            found = np.int64(slots[s])
+            while found >= first and places[base + found] != place:
+                s = (s + np.uint64(1)) & last_slot
+                found = np.int64(slots[s])
+            if found >= first:
+                values[base + found] += values[own + j]
+                met = True
+            else:
+                slots[s] = filled - base
+                if met:
+                    places[filled] = place
+                    values[filled] = values[own + j]
+                filled += 1
+        if met:
+            joined = filled
+            filled, square = close_joined(places, values, base + first, joined, l2, single)
+            base -= joined - filled  # sums of 0 are gone, their numbers stay behind
+            if not square < np.inf:
+                return r, largest
+            largest = max(largest, square)
+        start = stop
+        indptr[r + 1] = filled
+    return rows, largest
+
+
+@inlined
+def close_joined(places, values, start, stop, l2, single):
+    """Scale, round and clean one row of sums: (new stop, ||x||^2, not finite where a value is not)."""
+    norm = 1.0
+    if l2:
+        norm = 0.0
+        for k in range(start, stop):
+            norm += values[k] * values[k]
+        norm = np.sqrt(norm) if norm > 0.0 else 1.0
+    kept = start
+    total = 0.0
+    for k in range(start, stop):
+        v = values[k] / norm
+        if single:
+            v = float(np.float32(v))
+        if v != 0.0:
+            places[kept] = places[k]
+            values[kept] = v
+            kept += 1
+            total += v * v
+    return kept, total
+
+
+@kernel
+def add_places(places, numbers, known, n_known):
+    """``places[k]``, int32, becomes its number: those that are new are numbered as they come behind the ``n_known`` of
+    before.  numbers (d,) int32: of each place its number + 1, or 0; known (d + 1,) int32: the place of each number,
+    and behind them anything.  Returns how many there are."""
+    last = places.shape[0] - 1
+    for k in range(places.shape[0]):
+        prefetch(numbers, places[min(k + PLACES_AHEAD, last)])
+        place = np.uint64(places[k])
+        number = np.int64(numbers[place])
+        # whether a place is new cannot be foretold: so what is written for a new one is written for all of them
+        new = number == 0
+        known[np.uint64(n_known)] = places[k]
+        n_known += new
+        number = n_known if new else number
+        numbers[place] = number
+        places[k] = number - 1
+    return n_known
+
+
+@kernel
+def count_numbers(numbers, counts):
+    """Add to counts (m,) uint32 how often each of ``numbers`` (n,) int32 below m occurs."""
+    last = numbers.shape[0] - 1
+    for k in range(numbers.shape[0]):
+        prefetch(counts, numbers[min(k + PLACES_AHEAD, last)])
+        counts[np.uint64(numbers[k])] += np.uint32(1)
+
+
+@kernel
+def renumber(numbers, places):
+    """``places[k]`` becomes ``numbers[places[k]]``, both int32."""
+    for k in range(places.shape[0]):
+        prefetch(numbers, places[min(k + PLACES_AHEAD, places.shape[0] - 1)])
+        places[k] = numbers[np.uint64(places[k])]
+
+
+@kernel
+def order_by_count(counts, bins, order):
+    """Positions by falling count, equal counts in their order: ``order`` (n,) int32.
+
+    bins (b,) int64 is working space: counts of b - 1 and more share a bin, whose positions the caller sorts.
+    Returns how many positions lie in that bin; they come first.
+    """
+    last = bins.shape[0] - 1
+    bins[:] = 0
+    n = counts.shape[0]
+    for j in range(n):
+        bins[min(np.int64(counts[j]), last)] += 1
+    high = bins[last]
+    total = 0
+    for b in range(last, -1, -1):
+        total, bins[b] = total + bins[b], total
+    for j in range(n):
+        b = min(np.int64(counts[j]), last)
+        order[bins[b]] = j
+        bins[b] += 1
+    return high

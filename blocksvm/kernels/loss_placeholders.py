@@ -1,0 +1,71 @@
+"""What stands for a loss's own functions in the loops that are shared by all losses, until ``Loss.compiled`` puts the
+loss's in their place (losses/loss.py says what each of them is); and what a row costs.
+"""
+
+from blocksvm.kernels import inlined
+
+# A row at a bound whose gradient lies farther than this beyond it is not expected to move soon.
+NEAR = 0.2
+AT_REST = -1.0  # in the place of such a row's share of the gap
+FREE = 1.0e-290  # a row between its bounds comes before one at a bound, where the gap has nothing of either
+
+
+def value(z, y, c, p):
+    """The loss of a row with decision value z."""
+    raise NotImplementedError
+
+
+def derivative(z, y, c, p):
+    """The loss's derivative by z."""
+    raise NotImplementedError
+
+
+def conjugate(a, y, c, p):
+    """The conjugate of the loss at -a * direction(y)."""
+    raise NotImplementedError
+
+
+def direction(y, p):
+    """w gains a * direction(y) * x."""
+    raise NotImplementedError
+
+
+def step(a, z, q, y, c, p):
+    """The a that maximises the dual along this coordinate."""
+    raise NotImplementedError
+
+
+def stationarity(a, z, y, c, p):
+    """(projected gradient, excess)."""
+    raise NotImplementedError
+
+
+def feasible(a, y, c, p):
+    """The nearest dual variable that the loss allows."""
+    raise NotImplementedError
+
+
+@inlined
+def importance_of(weights, i):
+    """The weight of row i; weights None: 1."""
+    return 1.0 if weights is None else weights[i]
+
+
+@inlined
+def row_cost(cost, weights, y, i):
+    """c_i: cost (3,) of rows with y < 0, y = 0 and y > 0, times the row's weight (weights None: 1).  A row of cost 0 is
+    no part of the problem: one of weight 0, or of two classes one without a label."""
+    c = cost[1 + (y[i] > 0) - (y[i] < 0)]
+    if weights is not None:
+        c *= weights[i]
+    return c
+
+
+def share_of_gap(a, z, y, c, p):
+    """value + conjugate + a direction z >= 0, the row's term of P(w) - D(a) at w = w(a) (losses/loss.py); AT_REST for
+    a row at a bound whose gradient lies farther than NEAR beyond it."""
+    projected, excess = stationarity(a, z, y, c, p)
+    if abs(excess) > NEAR:
+        return AT_REST
+    share = max(value(z, y, c, p) + (conjugate(a, y, c, p) + a * direction(y, p) * z), 0.0)
+    return max(share, FREE) if excess == 0.0 else share

@@ -1,0 +1,32 @@
+"""Hashes of names."""
+
+import numpy as np
+
+from blocksvm.kernels import inlined, kernel
+from blocksvm.kernels.hash_table import scramble
+from blocksvm.kernels.text_bytes import eight_bytes
+
+
+@inlined
+def name_hash(text, start, stop, seed):
+    """A hash of ``text[start:stop]`` that goes on from another one: eight bytes at a time, at last those that are left
+    over, with their number in the highest byte."""
+    h = seed
+    p = start
+    while p + 8 <= stop:
+        h = scramble(h ^ eight_bytes(text, p))
+        p += 8
+    n = np.uint64(stop - p)
+    left = eight_bytes(text, p) & ((np.uint64(1) << (np.uint64(8) * n)) - np.uint64(1))
+    return scramble(h ^ left ^ (n << np.uint64(56)))
+
+
+
+@kernel
+def _hash_of(text, n, seed):
+    return name_hash(text, 0, n, seed)
+
+
+def hash_of(name: bytes, seed: np.uint64) -> np.uint64:
+    """``name_hash`` of bytes."""
+    return np.uint64(_hash_of(np.frombuffer(name + bytes(8), np.uint8), len(name), seed))

@@ -1,0 +1,437 @@
+"""Several problems over the same rows, minimised together: each row is read once for all of them.
+
+The problems lie side by side in memory (blocksvm/base/vectors.py): w ((d + 1) * width,) float64 holds the weights of problem c
+in column c, and a feature's ``width`` numbers, of which some may belong to no problem and are 0, begin on a cache line of
+their own.  So a nonzero of a row costs a cache line for each eight problems, where k runs would fetch k lines from k
+places; the mathematics of each problem is that of its own run (dual_cd.py, margins.py).  A *lane* is such a line, or all
+of a width of 4; lane g has the columns from 8 g on.  alpha (l, k) float64.
+
+codes (n,) int16 tell a row's kind, sides (m, k) int8 on which side, -1 or +1, of each problem a row of each kind lies
+(0: it is no part of it, as the last kind, of code -1, of none), costs (k, 2) float64 the cost C_i of a row on the sides -1
+and +1; reals (n,) float64: the rows' targets in all problems, where they are real numbers, else None, and the side is the
+target; live (t,) int32: the problems that are still worked on.
+"""
+
+import numpy as np
+
+from blocksvm.base.vectors import LINE
+from blocksvm.kernels import inlined, kernel
+from blocksvm.kernels.dual_cd_loops import NEGLIGIBLE
+from blocksvm.kernels.lanes import eight, four, plus, put, times
+from blocksvm.kernels.loss_placeholders import (
+    AT_REST,
+    conjugate,
+    direction,
+    feasible,
+    importance_of,
+    share_of_gap,
+    stationarity,
+    step,
+    value,
+)
+from blocksvm.kernels.prefetch import HOT_WEIGHTS, ROW_AHEAD, WEIGHTS_AHEAD, prefetch, prefetch_row, value_at
+
+ENTRIES_AHEAD = 32  # of 8, 16, 32, 64 the last three are alike on IMDB's words over 5 problems, 8 is slower
+IN_FLIGHT = 1 << 15  # numbers: a quarter of a second-level cache
+NEVER = 255  # in the place of a rest
+
+
+@inlined
+def target_of(side, reals, i):
+    """The target of row i, which lies on this side of a problem."""
+    if reals is None:
+        return np.float64(side)
+    return reals[i]
+
+
+@inlined
+def cost_of(cost, side, c):
+    """The cost of a row that lies on this side of problem c, without the row's weight."""
+    if side == 0:
+        return 0.0
+    return cost[c, 1] if side > 0 else cost[c, 0]
+
+
+@inlined
+def prefetch_lanes(indptr, indices, w, width, lanes, n_lanes, row):
+    """Ask for the weights that ``row`` names, in the first ``n_lanes`` of these lanes."""
+    start = indptr[row]
+    at = indptr[row + 1] - 1
+    hot = HOT_WEIGHTS // width
+    while at >= start and indices[at] >= hot:
+        base = np.int64(indices[at]) * width
+        for t in range(n_lanes):
+            prefetch(w, base + lanes[t] * LINE)
+        at -= 1
+
+
+@inlined
+def awake_lanes(rest, row, live, reading, lanes):
+    """Fill ``lanes`` with those in which the row is awake for some live problem; returns how many."""
+    n_lanes = 0
+    end = 0
+    for s in range(live.shape[0]):
+        c = live[s]
+        if c >= end and is_awake(rest[row, c], reading):
+            lanes[n_lanes] = c // LINE
+            n_lanes += 1
+            end = (c // LINE + 1) * LINE
+    return n_lanes
+
+
+@inlined
+def all_lanes(width):
+    return np.arange((width + LINE - 1) // LINE).astype(np.int32)
+
+
+@inlined
+def is_awake(rest, reading):
+    """Whether a row is visited for a problem, where ``rest`` is what state["rest"] has of the two."""
+    return rest <= (1 if reading else 0)
+
+
+@kernel
+def leave_rows_at_rest(order, rest, live, active, reading):
+    """Compact ``order`` to the rows that are awake for some live problem; the others are inactive in this visit and, in
+    a ``reading``, one visit nearer to their return.  Returns how many stay."""
+    kept = 0
+    for t in range(order.shape[0]):
+        i = order[t]
+        awake = False
+        for s in range(live.shape[0]):
+            if is_awake(rest[i, live[s]], reading):
+                awake = True
+                break
+        if awake:
+            order[kept] = i
+            kept += 1
+            continue
+        active[i] = 0
+        if reading:
+            for s in range(live.shape[0]):
+                if rest[i, live[s]] != NEVER:
+                    rest[i, live[s]] -= 1
+    return kept
+
+
+@inlined
+def entries_ahead(n_nonzeros, n_rows, width):
+    """How many entries ahead of the one at work the weights are asked for, where those of whole rows ahead would not stay
+    in the cache until they are wanted; else 0."""
+    return ENTRIES_AHEAD if WEIGHTS_AHEAD * n_nonzeros * (width + LINE) > IN_FLIGHT * n_rows else 0
+
+
+@inlined
+def lane_scores(indices, values, start, stop, w, width, first, bias, ahead, load, z):
+    """``z[c] = <w_c, x> + bias * w_c's last`` for the columns c of the lane that begins at ``first``; load: ``eight`` or
+    ``four``."""
+    stop = np.uint64(stop)
+    ahead = np.uint64(ahead)
+    found = times(bias, load(w, np.uint64(w.shape[0]) - width + first))
+    for at in range(np.uint64(start), stop):
+        if ahead > 0 and at + ahead < stop:
+            prefetch(w, np.uint64(indices[at + ahead]) * width + first)
+        found = plus(found, value_at(values, at), load(w, np.uint64(indices[at]) * width + first))
+    put(z, first, found)
+
+
+@inlined
+def row_scores(indices, values, start, stop, w, width, bias, lanes, n_lanes, ahead, z):
+    """``z[c] = <w_c, x> + bias * w_c's last`` for the columns c of the first ``n_lanes`` of these lanes; z (width,)."""
+    wide = np.uint64(width)
+    if width < LINE:
+        lane_scores(indices, values, start, stop, w, wide, np.uint64(0), bias, ahead, four, z)
+        return
+    for t in range(n_lanes):
+        lane_scores(indices, values, start, stop, w, wide, np.uint64(lanes[t] * LINE), bias, ahead, eight, z)
+
+
+@inlined
+def add_to_lane(indices, values, start, stop, w, width, first, bias, load, steps):
+    """``w_c += steps[c] * x`` (and the constant feature) for the columns c of the lane that begins at ``first``."""
+    own = load(steps, first)
+    last = np.uint64(w.shape[0]) - width + first
+    put(w, last, plus(load(w, last), bias, own))
+    for at in range(np.uint64(start), np.uint64(stop)):
+        place = np.uint64(indices[at]) * width + first
+        put(w, place, plus(load(w, place), value_at(values, at), own))
+
+
+@inlined
+def add_row_to(indices, values, start, stop, w, width, bias, lanes, n_lanes, steps):
+    """``w_c += steps[c] * x`` (and the constant feature) in the first ``n_lanes`` of these lanes; steps (width,)."""
+    wide = np.uint64(width)
+    if width < LINE:
+        add_to_lane(indices, values, start, stop, w, wide, np.uint64(0), bias, four, steps)
+        return
+    for t in range(n_lanes):
+        add_to_lane(indices, values, start, stop, w, wide, np.uint64(lanes[t] * LINE), bias, eight, steps)
+
+
+def several_dual_cd_pass(rows, reals, order, objective, sides, limits, live, reading, first, scale, arrays, width,
+                         conjugates, seen):  # fmt: skip
+    """One inner pass of dual coordinate descent over the rows in ``order``, for all live problems: ``dual_cd_pass`` of
+    each.  A row is dropped from the visit where every live problem would do that.
+
+    rows, objective, limits and arrays are as there, but with the codes for y and the costs for cost; alpha, rest and
+    pauses (n, k); share (n,): the row's scaled shares, added up over the problems.  reading: the rows are those of a
+    block, not of a working set; first: in the first pass of such a visit.  scale (k,): what each problem's shares of its
+    gap are multiplied by; conjugates (k,) gain the changes of each problem's sum_i conjugate_i, and seen (k,) its own
+    shares, unscaled.
+
+    rest[i, c]: 0, row i is visited for problem c; 1, not in passes over a working set, where it has no share, nor again
+    in this visit; 1 + r: nor in the next r readings; NEVER: it is no part of the problem.
+
+    Returns as ``dual_cd_pass`` does, of all problems together.
+    """
+    indptr, indices, values, codes, weights, sq_norms = rows
+    bias, costs, p = objective
+    shrink_above, shrink_below, rest_beyond, rest_visits = limits
+    w, alpha, active, rest, pauses, share = arrays
+    n = order.shape[0]
+    n_live = live.shape[0]
+    with_set = share.shape[0] > 0
+    z = np.empty(width)
+    steps = np.zeros(width)
+    awake = np.empty(width, np.int32)
+    lanes = all_lanes(width)
+    moving = all_lanes(width)
+    in_row = entries_ahead(indptr[indptr.shape[0] - 1], indptr.shape[0] - 1, width)
+    pg_max = -np.inf
+    pg_min = np.inf
+    dropped = 0
+    nonzeros = 0
+    bias_sq = bias * bias
+    loss = 0.0
+    resting_loss = 0.0
+    changes = 0.0
+    gain = 0.0
+    shares = 0.0
+    for t in range(n):
+        if t + ROW_AHEAD < n:
+            ahead = order[t + ROW_AHEAD]
+            prefetch_row(indptr, indices, values, ahead)
+            prefetch(sq_norms, ahead)
+            prefetch(codes, ahead)
+        if in_row == 0 and t + WEIGHTS_AHEAD < n:
+            ahead = order[t + WEIGHTS_AHEAD]
+            n_lanes = awake_lanes(rest, ahead, live, first, lanes)
+            prefetch_lanes(indptr, indices, w, width, lanes, n_lanes, ahead)
+        i = order[t]
+        importance = importance_of(weights, i)
+        code = codes[i]
+        n_awake = 0
+        n_lanes = 0
+        for s in range(n_live):
+            c = live[s]
+            if is_awake(rest[i, c], first):
+                if cost_of(costs, sides[code, c], c) * importance == 0.0:
+                    rest[i, c] = NEVER
+                else:
+                    awake[n_awake] = c
+                    n_awake += 1
+                    if n_lanes == 0 or lanes[n_lanes - 1] != c // LINE:
+                        lanes[n_lanes] = c // LINE
+                        n_lanes += 1
+            elif first and rest[i, c] != NEVER:
+                rest[i, c] -= 1
+        if n_awake == 0:
+            if with_set:
+                share[i] = AT_REST
+            continue
+        start = indptr[i]
+        stop = indptr[i + 1]
+        nonzeros += stop - start
+        row_scores(indices, values, start, stop, w, width, bias, lanes, n_lanes, in_row, z)
+        q = sq_norms[i] + bias_sq
+        n_moving = 0
+        all_beyond = True
+        row_share = AT_REST
+        for s in range(n_awake):
+            c = awake[s]
+            side = sides[code, c]
+            cost = cost_of(costs, side, c) * importance
+            target = target_of(side, reals, i)
+            a = alpha[i, c]
+            suffered = value(z[c], target, cost, p)
+            loss += suffered
+            projected, excess = stationarity(a, z[c], target, cost, p)
+            mine = AT_REST
+            if with_set:
+                mine = share_of_gap(a, z[c], target, cost, p)
+                if mine >= 0.0:
+                    row_share = max(row_share, 0.0) + mine * scale[c]
+                    seen[c] += mine
+            if reading:
+                if abs(excess) > rest_beyond:
+                    pause = rest_visits
+                    if with_set:
+                        pause = min(2 * pauses[i, c] + 3, rest_visits)
+                        pauses[i, c] = pause
+                    rest[i, c] = 1 + pause
+                    resting_loss += suffered
+                else:
+                    rest[i, c] = 1 if with_set and mine < 0.0 else 0
+                    if with_set and rest_beyond < np.inf:
+                        pauses[i, c] = 0
+            if excess > shrink_above or excess < shrink_below:
+                continue
+            all_beyond = False
+            pg_max = max(pg_max, projected)
+            pg_min = min(pg_min, projected)
+            if abs(projected) > NEGLIGIBLE:
+                new = step(a, z[c], q, target, cost, p)
+                more = conjugate(new, target, cost, p) - conjugate(a, target, cost, p)
+                conjugates[c] += more
+                changes += more
+                move = (new - a) * direction(target, p)
+                gain -= more + move * (z[c] + 0.5 * move * q)
+                alpha[i, c] = new
+                steps[c] = move
+                if n_moving == 0 or moving[n_moving - 1] != c // LINE:
+                    moving[n_moving] = c // LINE
+                    n_moving += 1
+        if with_set:
+            share[i] = row_share
+            shares += max(row_share, 0.0)
+        if all_beyond:
+            active[i] = 0
+            dropped += 1
+        if n_moving > 0:
+            add_row_to(indices, values, start, stop, w, width, bias, moving, n_moving, steps)
+            for s in range(n_awake):
+                steps[awake[s]] = 0.0
+    return pg_max, pg_min, dropped, nonzeros, loss, resting_loss, changes, gain, shares
+
+
+@kernel
+def several_decision_values(indptr, indices, values, w, width, bias, out):
+    """``out[i, c] = <w_c, x_i> + bias * w_c's last`` for all rows and problems; out (n, k)."""
+    k = out.shape[1]
+    n = out.shape[0]
+    z = np.empty(width)
+    lanes = all_lanes(width)
+    n_lanes = lanes.shape[0]
+    in_row = entries_ahead(indptr[n] - indptr[0], n, width)
+    for i in range(n):
+        if in_row == 0 and i + WEIGHTS_AHEAD < n:
+            prefetch_lanes(indptr, indices, w, width, lanes, n_lanes, i + WEIGHTS_AHEAD)
+        row_scores(indices, values, indptr[i], indptr[i + 1], w, width, bias, lanes, n_lanes, in_row, z)
+        for c in range(k):
+            out[i, c] = z[c]
+
+
+def several_certificate_sums(scores, codes, reals, weights, alpha, sides, costs, p, live, out):
+    """``out`` (k, 4) gains, for each live problem, what ``certificate_sums`` returns: the sums over rows of value, of the
+    share of the gap, of a direction z, and of the terms' magnitudes; scores, alpha (n, k)."""
+    for i in range(scores.shape[0]):
+        importance = importance_of(weights, i)
+        code = codes[i]
+        for s in range(live.shape[0]):
+            c = live[s]
+            side = sides[code, c]
+            cost = cost_of(costs, side, c) * importance
+            if cost == 0.0:
+                continue
+            target = target_of(side, reals, i)
+            z = scores[i, c]
+            a = alpha[i, c]
+            suffered = value(z, target, cost, p)
+            conjugated = conjugate(a, target, cost, p)
+            product = a * direction(target, p) * z
+            out[c, 0] += suffered
+            out[c, 1] += suffered + (conjugated + product)
+            out[c, 2] += product
+            out[c, 3] += suffered + abs(conjugated) + abs(product)
+
+
+def several_shares(scores, codes, reals, weights, alpha, sides, costs, p, live, scale, rest, pauses, out):
+    """``out`` (n,) float64: each row's scaled shares of the live problems' gaps, added up, as ``several_dual_cd_pass``
+    has them; where a row can move for a problem it is at rest no longer."""
+    for i in range(scores.shape[0]):
+        importance = importance_of(weights, i)
+        code = codes[i]
+        total = AT_REST
+        for s in range(live.shape[0]):
+            c = live[s]
+            side = sides[code, c]
+            cost = cost_of(costs, side, c) * importance
+            if cost == 0.0:
+                rest[i, c] = NEVER
+                continue
+            mine = share_of_gap(alpha[i, c], scores[i, c], target_of(side, reals, i), cost, p)
+            if mine >= 0.0:
+                total = max(total, 0.0) + mine * scale[c]
+                rest[i, c] = 0
+                pauses[i, c] = 0
+            else:
+                rest[i, c] = max(rest[i, c], 1)
+        out[i] = total
+
+
+def several_coefficients(alpha, codes, reals, weights, sides, costs, p, live, conjugates, out):
+    """``out[i, c] = alpha[i, c] * direction`` for the live problems, 0 for the others, by which w is made anew;
+    conjugates (k,) gain each problem's sum_i conjugate(a_i)."""
+    out[:] = 0.0
+    for i in range(alpha.shape[0]):
+        importance = importance_of(weights, i)
+        code = codes[i]
+        for s in range(live.shape[0]):
+            c = live[s]
+            side = sides[code, c]
+            cost = cost_of(costs, side, c) * importance
+            if cost > 0.0:
+                out[i, c] = alpha[i, c] * direction(target_of(side, reals, i), p)
+                conjugates[c] += conjugate(alpha[i, c], target_of(side, reals, i), cost, p)
+
+
+def several_feasible(alpha, codes, reals, weights, sides, costs, p, ratio):
+    """Other problems' dual variables for these: times ratio (k, 2) by problem and side, then into each row's own
+    bounds; 0 where a row is no part of a problem."""
+    for i in range(alpha.shape[0]):
+        importance = importance_of(weights, i)
+        code = codes[i]
+        for c in range(alpha.shape[1]):
+            side = sides[code, c]
+            cost = cost_of(costs, side, c) * importance
+            a = alpha[i, c] * cost_of(ratio, side, c)
+            alpha[i, c] = feasible(a, target_of(side, reals, i), cost, p) if cost > 0.0 else 0.0
+
+
+@kernel
+def add_rows_to_several(indptr, indices, values, coefficients, bias, w, width):
+    """``w_c += sum_i coefficients[i, c] * x_i`` (and the constant feature); coefficients (n, k)."""
+    k = coefficients.shape[1]
+    moving = all_lanes(width)
+    steps = np.zeros(width)
+    for i in range(coefficients.shape[0]):
+        n_moving = 0
+        for c in range(k):
+            steps[c] = coefficients[i, c]
+            if steps[c] != 0.0 and (n_moving == 0 or moving[n_moving - 1] != c // LINE):
+                moving[n_moving] = c // LINE
+                n_moving += 1
+        add_row_to(indices, values, indptr[i], indptr[i + 1], w, width, bias, moving, n_moving, steps)
+
+
+@kernel
+def sums_of_columns(w, prior, out):
+    """``out`` (k, 4): of the first k columns of w (d + 1, width) and of w0, the prior (d + 1, width) or (0, 0): ||w||^2,
+    ||w - w0||^2, <w, w - w0> and <w0, w - w0>."""
+    k = out.shape[0]
+    out[:] = 0.0
+    if prior.shape[0] == 0:
+        for j in range(w.shape[0]):
+            for c in range(k):
+                out[c, 0] += w[j, c] * w[j, c]
+        for c in range(k):
+            out[c, 1] = out[c, 0]
+            out[c, 2] = out[c, 0]
+        return
+    for j in range(w.shape[0]):
+        for c in range(k):
+            difference = w[j, c] - prior[j, c]
+            out[c, 0] += w[j, c] * w[j, c]
+            out[c, 1] += difference * difference
+            out[c, 2] += w[j, c] * difference
+            out[c, 3] += prior[j, c] * difference

@@ -1,0 +1,479 @@
+"""svmlight text to rows: one sweep over the bytes, every number correctly rounded, every fault located.
+
+    line = [label] {"qid:" digits} {id ":" value} ["#" anything]
+
+Rows come out with ascending, unique ids and without zeros.
+
+The usual pair, "123:0.456" or the like, is read from separators that were found before, sixty-four bytes at a time: where
+each number ends is known, so that no number waits for the one before it (Langdale and Lemire, "Parsing gigabytes of
+JSON per second", 2019, take JSON apart in the same two steps).  All else is read byte by byte.
+"""
+
+import numpy as np
+
+from blocksvm.kernels import inlined, kernel
+from blocksvm.kernels.decimal import LARGEST_EXACT, POWERS_OF_TEN, long_product
+from blocksvm.kernels.numbers import (
+    BAD_VALUE,
+    FINE,
+    INTEGER_POWERS,
+    NOT_FINITE,
+    UNDECIDED,
+    ZEROS,
+    digit_run,
+    eight_digits,
+    not_digits,
+    number,
+)
+from blocksvm.kernels.prefetch import products
+from blocksvm.kernels.text_bytes import (
+    COLON,
+    DOT,
+    HASH,
+    LAST_BYTES,
+    MINUS,
+    NEWLINE,
+    SPACE,
+    ZERO,
+    byte_at,
+    eight_bytes,
+    ends_token,
+    float_of_bits,
+    is_blank,
+    is_blank_or_newline,
+    is_digit,
+    next_separators,
+    two_numbers,
+)
+
+# What may be wrong with a line, besides a number's own faults.  The sentences for them are in formats/text/svmlight.py.
+BAD_LABEL = 1
+NO_LABEL = 2
+BAD_PAIR = 3
+BAD_ID = 4
+NEGATIVE_ID = 5
+BIG_ID = 6
+BIG_VALUE = 9
+DUPLICATE = 10
+BIG_NORM = 11
+UNLIKE = 12  # for a row that is closed in the general way
+
+SEPARATORS = 1024  # found ahead; they stay in the first-level cache
+RUN = 16  # entries of a row that insertion puts in order
+LONG = 6  # entries of a row for which a loop for each step is worth it
+MAGNITUDE, INFINITE = np.int64(0x7FFFFFFFFFFFFFFF), np.int64(0x7FF0000000000000)  # of a float64's bits
+# Where unusual pairs are many, looking for usual ones between them takes longer than it saves: the rest of a row is read
+# byte by byte once fewer than WORTH came together, and so are rows after one that was read so for the most part, but
+# one in TRIED.
+WORTH, TRIED = 8, 64
+
+
+@inlined
+def sort_pairs(ids, values, start, stop):
+    """Put ``ids[start:stop]``, and the values beside them, in ascending order; stable.
+
+    Runs of ``RUN`` by insertion, then merged by twos, the first of which makes room.  (``np.argsort`` takes a second to compile.)
+    """
+    for begin in range(start, stop, RUN):
+        for k in range(begin + 1, min(begin + RUN, stop)):
+            i = ids[k]
+            v = values[k]
+            j = k - 1
+            while j >= begin and ids[j] > i:
+                ids[j + 1] = ids[j]
+                values[j + 1] = values[j]
+                j -= 1
+            ids[j + 1] = i
+            values[j + 1] = v
+    if stop - start <= RUN:
+        return
+    old_ids = np.empty(stop - start, np.int64)
+    old_values = np.empty(stop - start, np.float64)
+    width = RUN
+    while width < stop - start:
+        for begin in range(start, stop - width, 2 * width):
+            for k in range(width):
+                old_ids[k] = ids[begin + k]
+                old_values[k] = values[begin + k]
+            right = begin + width
+            end = min(right + width, stop)
+            left = 0
+            k = begin
+            while left < width:
+                if right < end and ids[right] < old_ids[left]:
+                    ids[k] = ids[right]
+                    values[k] = values[right]
+                    right += 1
+                else:
+                    ids[k] = old_ids[left]
+                    values[k] = old_values[left]
+                    left += 1
+                k += 1
+        width *= 2
+
+
+@inlined
+def close_row(ids, values, start, stop, sum_duplicates, l2, single):
+    """Put one row in order: (code, new stop, ||x||^2).  Sorts, joins or refuses duplicates, scales, rounds, drops zeros.
+
+    Where the code is a fault, the position of the entry at fault in place of the new stop.
+    """
+    ascending = True
+    for k in range(start + 1, stop):
+        if ids[k] <= ids[k - 1]:
+            ascending = False
+            break
+    if not ascending:
+        sort_pairs(ids, values, start, stop)
+        last = start - 1
+        for k in range(start, stop):
+            i = ids[k]
+            v = values[k]
+            if last >= start and ids[last] == i:
+                if not sum_duplicates:
+                    return DUPLICATE, last, 0.0
+                values[last] += v
+            else:
+                last += 1
+                ids[last] = i
+                values[last] = v
+        stop = last + 1
+    return close_sums(ids, values, start, stop, l2, single, False, ids, ids)
+
+
+@inlined
+def close_sums(ids, values, start, stop, l2, single, named, firsts, lasts):
+    """Scale and round one row whose ids are distinct and drop its zeros, and (named) the places of their names: the same
+    results.  Numbers are divided by the largest one before they are squared, so that none is too large."""
+    largest = 1.0
+    norm = 1.0
+    if l2:
+        largest = 0.0
+        for k in range(start, stop):
+            largest = max(largest, abs(values[k]))
+        norm = 0.0
+        if largest > 0.0:
+            for k in range(start, stop):
+                norm += (values[k] / largest) ** 2
+            norm = np.sqrt(norm)
+    kept = start
+    total = 0.0
+    for k in range(start, stop):
+        v = values[k]
+        if l2 and v != 0.0:
+            v = v / largest / norm  # their product may overflow
+        if single:
+            v = float(np.float32(v))
+        if not np.isfinite(v):
+            return BIG_VALUE, k, 0.0
+        if v != 0.0:
+            ids[kept] = ids[k]
+            values[kept] = v
+            if named:
+                firsts[kept] = firsts[k]
+                lasts[kept] = lasts[k]
+            kept += 1
+            total += v * v
+    if np.isinf(total):
+        return BIG_NORM, stop, 0.0
+    return FINE, kept, total
+
+
+@inlined
+def close_rising_row(ids, values, bits, l2, single):
+    """The same of one row with a loop for each step, so that most take several entries in one instruction: (whether its
+    ids rise and all is finite, whether there are zeros, which stay, ||x||^2).  bits: the values as int64.  If it is no
+    such row, nothing has been done to it but rounding."""
+    n = ids.shape[0]
+    rising = True
+    for k in range(n - 1):
+        rising &= ids[k] < ids[k + 1]
+    if not rising:
+        return False, False, 0.0
+    if l2:
+        largest = np.int64(0)
+        for k in range(n):
+            largest = max(largest, bits[k] & MAGNITUDE)  # numbers without a sign are in the order of their bits
+        if not 0 < largest < INFINITE:
+            return False, False, 0.0
+        scale = float_of_bits(np.uint64(largest))
+        for k in range(n):
+            values[k] = values[k] / scale
+        norm = 0.0
+        for k in range(n):
+            norm += values[k] * values[k]
+        norm = np.sqrt(norm)
+        for k in range(n):
+            values[k] = values[k] / norm
+    total = 0.0
+    zeros = False
+    for k in range(n):
+        v = values[k]
+        if single:
+            v = float(np.float32(v))
+        values[k] = v
+        zeros |= v == 0.0
+        total += v * v
+    return total < np.inf, zeros, total
+
+
+@inlined
+def close_plain_row(ids, values, start, stop, single):
+    """The same for a row whose ids ascend and whose values are not 0, neither scaled nor added up: (whether it is one,
+    ||x||^2).  If it is none, its values may be rounded already, which does no harm to what remains to be done."""
+    # sweeps that each do several entries at once
+    first, n, one = np.uint64(start), np.uint64(stop - start), np.uint64(1)
+    if single:
+        for j in range(n):
+            values[first + j] = float(np.float32(values[first + j]))
+    faults = np.int64(0)
+    for j in range(one, n):
+        faults |= np.int64(ids[first + j] <= ids[first + j - one])
+    for j in range(n):
+        faults |= np.int64(values[first + j] == 0.0)
+    total = products(values, first, np.uint64(0), n)
+    return faults == 0 and total < np.inf, total
+
+
+@inlined
+def id_is_big(text, p, stop):
+    """Whether the digits from ``p`` to ``stop`` make a number above 2^63 - 1."""
+    i = np.uint64(0)
+    while p < stop:
+        digit = np.uint64(byte_at(text, p) - ZERO)
+        if i > (np.uint64(9223372036854775807) - digit) // np.uint64(10):
+            return True
+        i = i * np.uint64(10) + digit
+        p += 1
+    return False
+
+
+@kernel
+def usual_pairs(text, p, ends, e, n_ends, ids, values, k):
+    """Read pairs from ``p`` on as long as they are usual ones, at most up to the end of the line.
+
+    Usual: an id of 1 to 16 digits; a colon; perhaps a minus; 1 to 16 digits, or one digit, a point and 1 to 18 digits,
+    or up to 22 where the first are zeros.  Sixteen bytes before ``p`` are read.  ends[e:n_ends]: the separators.
+    Returns (p, where the next pair begins or the line ends, e, k).
+    """
+    while e + 2 <= n_ends:
+        stop, end = ends[np.uint64(e)], ends[np.uint64(e + 1)]
+        n = stop - p
+        first = stop + 1
+        negative = np.int64(byte_at(text, first) == MINUS)
+        first += negative
+        m = end - first
+        whole = 0
+        decimals = 0
+        if byte_at(text, first + 1) == DOT:
+            whole = byte_at(text, first) - ZERO
+            m -= 2
+            decimals = m
+        c = byte_at(text, end)
+        if not 0 < n <= 16 or byte_at(text, stop) != COLON or not is_blank_or_newline(c):
+            break
+        head = np.uint64(0)
+        if not 0 < m <= 16:
+            if not 0 < m - 16 <= decimals - 16 <= 6:
+                break
+            word = (eight_bytes(text, end - m) ^ ZEROS) << np.uint64(64 - 8 * (m - 16))
+            head = eight_digits(word)
+            if not_digits(word) != np.uint64(0) or head > np.uint64(99) or (m > 18 and whole != 0):
+                break
+            head *= INTEGER_POWERS[16]
+            m = 16
+        faults, i, mantissa = two_numbers(text, stop, n, end, m, LAST_BYTES)
+        if faults != np.uint64(0) or not 0 <= whole <= 9:
+            break
+        mantissa += head + np.uint64(whole) * INTEGER_POWERS[np.uint64(decimals)]
+        if mantissa > LARGEST_EXACT:
+            decided, value = long_product(mantissa, -decimals)
+            if not decided:
+                break
+            values[np.uint64(k)] = -value if negative else value
+        else:
+            signed = (np.int64(mantissa) ^ -negative) + negative
+            # both are exact, so the one operation rounds correctly (Clinger 1990)
+            values[np.uint64(k)] = float(signed) / POWERS_OF_TEN[np.uint64(decimals)]
+        ids[np.uint64(k)] = np.int64(i)
+        k += 1
+        e += 2
+        if c == NEWLINE:
+            p = end
+            break
+        p = end + 1
+    return p, e, k
+
+
+@inlined
+def leave_open(undecided, n, target, start, stop):
+    """Note a number that Python must parse, if there is room for it; how many there are now."""
+    if n < undecided.shape[0]:
+        undecided[n, 0] = target
+        undecided[n, 1] = start
+        undecided[n, 2] = stop
+    return n + 1
+
+
+@kernel
+def parse_rows(text, end, labelled, closing, single, labels, indptr, ids, values, lines, undecided):
+    """Parse ``text[:end]`` (uint8, whole lines, the last byte a newline, ``SPARE`` more bytes behind it).
+
+    labelled: a row must begin with its label (else a row may lack it and gets nan).  closing: rows stay as they are
+    where ids ascend and no value is 0; single: and are rounded to float32.  Outputs: labels (rows,) float64, indptr
+    (rows + 1,) int64, ids int64, values float64, lines (rows,) int64 the line of each row (0-based).
+    undecided (m, 3) int64: (-1 - row for a label or else k for a value, start, stop) of numbers for Python to parse.
+    Returns (rows, lines read, code, position of the fault, numbers undecided, rows closed, largest ||x||^2 of these):
+    ``close_rows`` puts the rows that come after those in order.
+    """
+    ends = np.empty(SEPARATORS, np.int64)
+    # these come back from kernels, which would be compiled once for the constant 0 and once for numbers
+    searched = n_ends = e = open_numbers = np.int64(0)  # text[:searched] was searched; ends[e:n_ends] are to come
+    trusted = True  # the row before had mostly usual pairs
+    closed = 0
+    largest = 0.0
+    p = k = np.int64(0)
+    rows = 0
+    line = 0
+    indptr[0] = 0
+    while p < end:
+        while is_blank(byte_at(text, p)):
+            p += 1
+        c = byte_at(text, p)
+        if c == NEWLINE:
+            p += 1
+            line += 1
+            continue
+        if c == HASH:
+            while byte_at(text, p) != NEWLINE:
+                p += 1
+            continue
+        # the label
+        lines[rows] = line
+        token = p
+        p, code, value = number(text, p)
+        if byte_at(text, p) == COLON or (c == 113 and byte_at(text, token + 1) == 105 and byte_at(text, token + 2) == 100):
+            if labelled:
+                return rows, line, NO_LABEL, token, open_numbers, closed, largest
+            labels[rows] = np.nan
+            p = token
+        else:
+            if code == BAD_VALUE or (code != NOT_FINITE and not ends_token(byte_at(text, p))):
+                return rows, line, BAD_LABEL, token, open_numbers, closed, largest
+            if code == NOT_FINITE or np.isinf(value):
+                return rows, line, NOT_FINITE, token, open_numbers, closed, largest
+            if code == UNDECIDED:
+                open_numbers = leave_open(undecided, open_numbers, -1 - rows, token, p)
+            labels[rows] = value + 0.0  # -0 is 0
+        # the pairs
+        p += byte_at(text, p) == SPACE
+        tried = trusted or rows % TRIED == 0
+        read = -1  # so many usual pairs; not tried yet
+        while True:
+            if tried and p >= 16:
+                searched, e, n_ends = next_separators(text, p, searched, end, ends, e, n_ends)
+                first = k
+                p, e, k = usual_pairs(text, p, ends, e, n_ends, ids, values, k)
+                read = max(read, 0) + k - first
+                if e + 2 > n_ends:
+                    continue
+                tried = k - first >= WORTH
+            while is_blank(byte_at(text, p)):
+                p += 1
+            c = byte_at(text, p)
+            if c == HASH:
+                while c != NEWLINE:
+                    p += 1
+                    c = byte_at(text, p)
+            if c == NEWLINE:
+                break
+            token = p
+            if not is_digit(c):
+                if c == 113 and byte_at(text, p + 1) == 105 and byte_at(text, p + 2) == 100 and byte_at(text, p + 3) == COLON:
+                    p += 4
+                    while is_digit(byte_at(text, p)):
+                        p += 1
+                    if p == token + 4 or not ends_token(byte_at(text, p)):
+                        return rows, line, BAD_PAIR, token, open_numbers, closed, largest
+                    p += byte_at(text, p) == SPACE
+                    continue
+                if c == MINUS:
+                    q = p + 1
+                    while is_digit(byte_at(text, q)):
+                        q += 1
+                    if q > p + 1 and byte_at(text, q) == COLON:
+                        return rows, line, NEGATIVE_ID, token, open_numbers, closed, largest
+                return rows, line, BAD_PAIR, token, open_numbers, closed, largest
+            p, i = digit_run(text, p)
+            c = byte_at(text, p)
+            if c != COLON:
+                return rows, line, (BAD_PAIR if ends_token(c) else BAD_ID), token, open_numbers, closed, largest
+            if p - token > 18 and id_is_big(text, token, p):
+                return rows, line, BIG_ID, token, open_numbers, closed, largest
+            start = p + 1
+            p, code, value = number(text, start)
+            if code == NOT_FINITE:
+                return rows, line, NOT_FINITE, token, open_numbers, closed, largest
+            if code == BAD_VALUE or not ends_token(byte_at(text, p)):
+                return rows, line, BAD_VALUE, token, open_numbers, closed, largest
+            if code == UNDECIDED:
+                open_numbers = leave_open(undecided, open_numbers, k, start, p)
+            elif np.isinf(value):
+                return rows, line, BIG_VALUE, token, open_numbers, closed, largest
+            ids[k] = np.int64(i)
+            values[k] = value
+            k += 1
+            p += byte_at(text, p) == SPACE
+        p += 1
+        line += 1
+        if read >= 0:
+            trusted = 2 * read >= k - indptr[rows]
+        if closing and closed == rows:
+            in_order, square = close_plain_row(ids, values, indptr[rows], k, single)
+            if in_order:
+                closed += 1
+                largest = max(largest, square)
+        rows += 1
+        indptr[rows] = k
+    return rows, line, FINE, -1, open_numbers, closed, largest
+
+
+@kernel
+def close_rows(indptr, first, rows, ids, values, sum_duplicates, l2, single):
+    """Put the parsed rows from ``first`` on in order, in place; ``indptr`` shrinks with them.  Returns (row, code, entry)
+    of the first fault, and their largest ||x||^2.
+
+    l2: divide a row by its Euclidean norm; single: round to float32 (values stay in a float64 array).
+    """
+    bits = values.view(np.int64)
+    filled = start = indptr[first]
+    largest = 0.0
+    for r in range(first, rows):
+        stop = indptr[r + 1]
+        if filled < start:
+            for k in range(start, stop):
+                ids[filled + k - start] = ids[k]
+                values[filled + k - start] = values[k]
+        last = filled + stop - start
+        code, square = UNLIKE, 0.0
+        if last - filled >= LONG:
+            rising, zeros, square = close_rising_row(ids[filled:last], values[filled:last], bits[filled:last], l2, single)
+            if rising:
+                code = FINE
+            if rising and zeros:
+                kept = filled
+                for k in range(filled, last):
+                    if values[k] != 0.0:
+                        ids[kept] = ids[k]
+                        values[kept] = values[k]
+                        kept += 1
+                last = kept
+        if code == UNLIKE:
+            code, last, square = close_row(ids, values, filled, last, sum_duplicates, l2, single)
+            if code != FINE:
+                return r, code, last, largest
+        largest = max(largest, square)
+        start = stop
+        filled = last
+        indptr[r + 1] = filled
+    return rows, FINE, -1, largest

@@ -1,0 +1,303 @@
+"""Vowpal Wabbit text to rows: one sweep over the bytes, features named by the hashes of their names."""
+
+import numpy as np
+
+from blocksvm.kernels import inlined, kernel
+from blocksvm.kernels.hash_table import scramble
+from blocksvm.kernels.name_hashes import name_hash
+from blocksvm.kernels.numbers import BAD_VALUE, FINE, NOT_FINITE, UNDECIDED, number
+from blocksvm.kernels.shuffle import LOWER, sorted_hashes
+from blocksvm.kernels.svmlight_loops import BIG_VALUE, DUPLICATE, close_sums
+from blocksvm.kernels.text_bytes import (
+    COLON,
+    MINUS,
+    NEWLINE,
+    RETURN,
+    SPACE,
+    TAB,
+    byte_at,
+    eight_bytes,
+    trailing_zeros,
+)
+
+QUOTE, BAR, CARET = 39, 124, 94
+ONES = np.uint64(0x0101010101010101)
+HIGH_BITS = np.uint64(0x8080808080808080)
+COLONS = np.uint64(COLON * 0x0101010101010101)
+BARS = np.uint64(BAR * 0x0101010101010101)
+BLANKS = np.uint64((SPACE + 1) * 0x0101010101010101)
+# What may be wrong with a line, besides a number's own faults.
+NO_BAR = 20
+BAD_HEAD = 21  # a word before the first bar that is no number
+LONG_HEAD = 22
+TAG_AMID = 23
+BAD_WEIGHT = 24
+BASE = 25
+NO_NAMESPACE = 26
+BAD_SCALE = 27
+NO_NAME = 28
+# the kind of a number that Python must parse
+LABEL, WEIGHT, VALUE = 0, 1, 2
+RECENT = 1 << 14  # names of that many features are found again without a copy
+
+
+
+@inlined
+def is_gap(c):
+    return c == SPACE or c == TAB or c == RETURN
+
+
+@inlined
+def ends_name(c):
+    return c == SPACE or c == COLON or c == NEWLINE or c == BAR or c == TAB or c == RETURN
+
+
+@inlined
+def read_name(text, p, seed):
+    """The name at ``p``: (where it ends, its hash).  Eight bytes at a time: a branch for each would be mispredicted at
+    the end of most names."""
+    h = seed
+    start = p
+    while True:
+        word = eight_bytes(text, p)
+        # the high bit of each byte that is a space or less, a colon or a bar; the lowest one is exact (Warren, "Hacker's
+        # Delight", section 6-1)
+        colons = word ^ COLONS
+        bars = word ^ BARS
+        found = (word - BLANKS) & ~word | (colons - ONES) & ~colons | (bars - ONES) & ~bars
+        n = trailing_zeros(found & HIGH_BITS) >> 3
+        if n == 8:
+            h = scramble(h ^ word)
+            p += 8
+            continue
+        p += n
+        if not ends_name(byte_at(text, p)):  # a control character, which is a letter like others
+            p = start
+            while not ends_name(byte_at(text, p)):
+                p += 1
+            return p, name_hash(text, start, p, seed)
+        left = word & ((np.uint64(1) << np.uint64(8 * n)) - np.uint64(1))
+        return p, scramble(h ^ left ^ (np.uint64(n) << np.uint64(56)))
+
+
+@inlined
+def leave_open(undecided, n, kind, at, start, stop):
+    """Note a number that Python must parse, if there is room for it; how many there are now."""
+    if n < undecided.shape[0]:
+        undecided[n, 0] = kind
+        undecided[n, 1] = at
+        undecided[n, 2] = start
+        undecided[n, 3] = stop
+    return n + 1
+
+
+@inlined
+def append_name(text, space, space_stop, start, stop, names, n):
+    """Write ``namespace^name`` (of a namespace without a name: ``name``) behind ``names[:n]``; where it ends."""
+    if space_stop > space:
+        for p in range(space, space_stop):
+            names[n] = text[p]
+            n += 1
+        names[n] = CARET
+        n += 1
+    for p in range(start, stop):
+        names[n] = text[p]
+        n += 1
+    return n
+
+
+@kernel
+def parse_rows(text, end, labels, weights, indptr, ids, values, lines, undecided, named, names, firsts, lasts):
+    """Parse ``text[:end]`` (uint8, whole lines, the last byte a newline, ``SPARE`` more bytes behind it).
+
+    Outputs: labels (rows,) float64, nan where there is none; weights (rows,) float64; indptr (rows + 1,) int64; ids
+    int64; values float64; lines (rows,) int64 the line of each row (0-based).  named: names[firsts[k]:lasts[k]] is the
+    name of entry k, as long as ``names`` (uint8) has room.
+    undecided (m, 4) int64: (LABEL, WEIGHT or VALUE; row or k; start; stop) of numbers for Python to parse; of a value
+    that is one of them ``values`` has its namespace's scale.
+    Returns (rows, lines read, code, position of the fault, numbers undecided, bytes of names that are needed).
+    """
+    recent = np.zeros(RECENT if named else 1, np.int64)  # 1 + the entry that had a name last
+    filled = 0
+    p = 0
+    rows = 0
+    k = 0
+    line = 0
+    n_open = 0
+    indptr[0] = 0
+    while p < end:
+        while is_gap(byte_at(text, p)):
+            p += 1
+        if byte_at(text, p) == NEWLINE:
+            p += 1
+            line += 1
+            continue
+        # what comes before the first bar
+        lines[rows] = line
+        labels[rows] = np.nan
+        weights[rows] = 1.0
+        words = 0
+        tagged = False
+        while True:
+            while is_gap(byte_at(text, p)):
+                p += 1
+            c = byte_at(text, p)
+            token = p
+            if c == BAR:
+                break
+            if c == NEWLINE:
+                return rows, line, NO_BAR, token, n_open, filled
+            if tagged:
+                return rows, line, TAG_AMID, token, n_open, filled
+            stop = p
+            while True:
+                c = byte_at(text, stop)
+                if is_gap(c) or c == BAR or c == NEWLINE:
+                    break
+                stop += 1
+            if c == NEWLINE:
+                return rows, line, NO_BAR, token, n_open, filled
+            if c == BAR or byte_at(text, p) == QUOTE:
+                tagged = True
+                p = stop
+                continue
+            if words == 3:
+                return rows, line, LONG_HEAD, token, n_open, filled
+            p, code, value = number(text, token)
+            if code == NOT_FINITE or (code == FINE and np.isinf(value)):
+                return rows, line, NOT_FINITE, token, n_open, filled
+            if code == BAD_VALUE or p != stop:
+                return rows, line, BAD_HEAD, token, n_open, filled
+            if words == 0:
+                labels[rows] = value + 0.0  # -0 is 0
+                if code == UNDECIDED:
+                    n_open = leave_open(undecided, n_open, LABEL, rows, token, stop)
+            elif words == 1:
+                if byte_at(text, token) == MINUS and value != 0.0:
+                    return rows, line, BAD_WEIGHT, token, n_open, filled
+                weights[rows] = value + 0.0
+                if code == UNDECIDED:
+                    n_open = leave_open(undecided, n_open, WEIGHT, rows, token, stop)
+            elif code == UNDECIDED or value != 0.0:
+                return rows, line, BASE, token, n_open, filled
+            words += 1
+        # the namespaces
+        while byte_at(text, p) == BAR:
+            p += 1
+            space = p
+            p, seed = read_name(text, p, np.uint64(0))
+            space_stop = p
+            scale = 1.0
+            if byte_at(text, p) == COLON:
+                if space_stop == space:
+                    return rows, line, NO_NAMESPACE, space, n_open, filled
+                p, code, scale = number(text, p + 1)
+                c = byte_at(text, p)
+                if code == NOT_FINITE:
+                    return rows, line, NOT_FINITE, space, n_open, filled
+                if code != FINE or not np.isfinite(scale) or c == COLON or not ends_name(c):
+                    return rows, line, BAD_SCALE, space, n_open, filled
+            # the features
+            while True:
+                while is_gap(byte_at(text, p)):
+                    p += 1
+                c = byte_at(text, p)
+                if c == BAR or c == NEWLINE:
+                    break
+                token = p
+                p, hashed = read_name(text, p, seed)
+                stop = p
+                if stop == token:
+                    return rows, line, NO_NAME, token, n_open, filled
+                value = 1.0
+                code = FINE
+                if byte_at(text, p) == COLON:
+                    p, code, value = number(text, stop + 1)
+                    c = byte_at(text, p)
+                    if code == NOT_FINITE:
+                        return rows, line, NOT_FINITE, token, n_open, filled
+                    if code == BAD_VALUE or c == COLON or not ends_name(c):
+                        return rows, line, BAD_VALUE, token, n_open, filled
+                if code == UNDECIDED:
+                    n_open = leave_open(undecided, n_open, VALUE, k, stop + 1, p)
+                    values[k] = scale
+                else:
+                    values[k] = value * scale
+                    if not np.isfinite(values[k]):
+                        return rows, line, BIG_VALUE, token, n_open, filled
+                i = np.int64(hashed >> np.uint64(1))
+                ids[k] = i
+                if named:
+                    slot = i & (RECENT - 1)
+                    before = recent[slot] - 1
+                    if before >= 0 and ids[before] == i:
+                        firsts[k] = firsts[before]
+                        lasts[k] = lasts[before]
+                    else:
+                        firsts[k] = filled
+                        length = stop - token + (space_stop - space + 1 if space_stop > space else 0)
+                        if filled + length <= names.shape[0]:
+                            append_name(text, space, space_stop, token, stop, names, filled)
+                        filled += length
+                        lasts[k] = filled
+                    recent[slot] = k + 1
+                k += 1
+        p += 1
+        line += 1
+        rows += 1
+        indptr[rows] = k
+    return rows, line, FINE, -1, n_open, filled
+
+
+@kernel
+def close_rows(indptr, rows, ids, values, sum_duplicates, l2, single, named, firsts, lasts):
+    """Put the rows in order, in place; ``indptr`` shrinks with them.
+
+    sum_duplicates: what a feature occurs with more than once is added up; l2: divide a row by its Euclidean norm;
+    single: round to float32.  named: firsts and lasts go with their entries.  Returns (row, code, entry) of the first
+    fault, and the largest ||x||^2.
+    """
+    longest = 0
+    for r in range(rows):
+        longest = max(longest, indptr[r + 1] - indptr[r])
+    keys = np.empty((2, longest), np.uint64)
+    counts = np.empty(4 << 8, np.int64)
+    old_ids = np.empty(longest, np.int64)
+    old_values = np.empty(longest)
+    old_firsts = np.empty(longest if named else 0, np.int64)
+    old_lasts = np.empty(longest if named else 0, np.int64)
+    filled = start = indptr[0]
+    largest = 0.0
+    for r in range(rows):
+        stop = indptr[r + 1]
+        n = stop - start
+        for k in range(n):
+            old_ids[k] = ids[start + k]
+            old_values[k] = values[start + k]
+            if named:
+                old_firsts[k] = firsts[start + k]
+                old_lasts[k] = lasts[start + k]
+        ordered = sorted_hashes(old_ids, n, keys, counts)
+        last = filled - 1
+        for k in range(n):
+            at = ordered[k] & LOWER
+            i = old_ids[at]
+            if last >= filled and ids[last] == i:
+                if not sum_duplicates:
+                    return r, DUPLICATE, last, largest
+                values[last] += old_values[at]
+            else:
+                last += 1
+                ids[last] = i
+                values[last] = old_values[at]
+                if named:
+                    firsts[last] = old_firsts[at]
+                    lasts[last] = old_lasts[at]
+        code, after, square = close_sums(ids, values, filled, last + 1, l2, single, named, firsts, lasts)
+        if code != FINE:
+            return r, code, after, largest
+        largest = max(largest, square)
+        start = stop
+        filled = after
+        indptr[r + 1] = filled
+    return rows, FINE, -1, largest

@@ -1,0 +1,99 @@
+"""Forgetting: what a learner has gathered of a feature goes back towards what it began with, by the part F a round.
+
+A number c of a feature that began as c_0 is, a rounds after it was up to date, c_0 + (1 - F)^a (c - c_0): weights that are
+sums over rows go to 0 (the shifting perceptron: Cavallanti, Cesa-Bianchi, Gentile, Machine Learning 69, 2007), variances
+and precisions to the prior ones, sums of squared gradients to 0, so that steps do not shrink for ever.  Only the features
+of a row are brought up to date, before it is scored; each keeps the round in which it was, behind its other numbers.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from blocksvm.base.errors import InputError, called
+from blocksvm.kernels import inlined, inlined_with
+from blocksvm.learners.engine.layout import layout
+from blocksvm.learners.engine.learner import Learner
+from blocksvm.learners.engine.rule_parts import ROUNDS, plain_current
+from blocksvm.learners.engine.rule_parts import plain_current as current
+from blocksvm.learners.engine.rule_parts import plain_score as score
+from blocksvm.learners.rules.perceptron import perceptron_update as update
+
+# in the place of a learner's own: positions of the numbers that fade, of a feature and of the scalars; and whether the
+# weight is one of them.  Behind the learner's parameters lie log(1 - F), and what each of a feature's began with.
+FADES = (0,)
+FADING_SCALARS = (0,)
+WEIGHT_FADES = True
+
+
+@inlined
+def forgetting_score(indices, values, start, stop, columns, width, scalars, parameters):
+    own = parameters.shape[0] - 1 - len(FADES)
+    now = scalars[ROUNDS]
+    for k in range(start, stop):
+        place = np.int64(indices[k]) * width
+        age = now - columns[place + width - 1]
+        if age > 0.0:
+            factor = np.exp(parameters[own] * age)
+            at = own
+            for c in FADES:
+                at += 1
+                columns[place + c] = parameters[at] + factor * (columns[place + c] - parameters[at])
+            columns[place + width - 1] = now
+    return score(indices, values, start, stop, columns, width, scalars, parameters)
+
+
+@inlined
+def forgetting_update(indices, values, start, stop, y, z, importance, columns, width, scalars, parameters):
+    factor = np.exp(parameters[parameters.shape[0] - 1 - len(FADES)])
+    for c in FADING_SCALARS:
+        scalars[c] *= factor
+    update(indices, values, start, stop, y, z, importance, columns, width, scalars, parameters)
+
+
+@inlined
+def forgetting_current(j, columns, width, scalars, parameters):
+    w = current(j, columns, width, scalars, parameters)
+    if WEIGHT_FADES:
+        age = scalars[ROUNDS] - columns[j * width + width - 1]
+        w *= np.exp(parameters[parameters.shape[0] - 1 - len(FADES)] * age)
+    return w
+
+
+@dataclass(frozen=True, kw_only=True)
+class Forgetting(Learner):
+    """inner: the learner without it; part: F."""
+
+    inner: Learner
+    part: float
+
+    def packed(self, settings, average: bool) -> list[float]:
+        begun = self.inner.initial(settings)
+        own = [math.log1p(-self.part), *(begun.get(name, 0.0) for name in self.inner.fades)]
+        return self.inner.packed(settings, average) + own
+
+
+def forgetting(learner: Learner, part: float) -> Learner:
+    """The learner with forgetting; InputError where it declares nothing that fades."""
+    if not learner.fades:
+        raise InputError(
+            f"{called('forget')}: {learner.name} has no rule for it; leave it out, or choose another learner"
+        )
+    names = learner.columns._fields[: len(learner.columns) - learner.columns.n_averaging]
+    fades = tuple(names.index(name) for name in learner.fades)
+    parts = {"FADES": fades}
+    scored = inlined_with(forgetting_score, f"forgetting_{learner.score.__name__}", score=learner.score, **parts)
+    changed = learner.update
+    if learner.fading_scalars:
+        scalars = tuple(learner.scalars._fields.index(name) for name in learner.fading_scalars)
+        changed = inlined_with(forgetting_update, f"forgetting_{learner.update.__name__}", update=learner.update,
+                               FADING_SCALARS=scalars, **parts)  # fmt: skip
+    read = inlined_with(forgetting_current, f"forgetting_{learner.current.__name__}", current=learner.current,
+                        WEIGHT_FADES=0 in fades and learner.current is plain_current, **parts)  # fmt: skip
+    own = {name: getattr(learner, name) for name in Learner.__dataclass_fields__}
+    changes = {"columns": layout(*names, "up_to"), "score": scored, "update": changed, "current": read, "mean": read,
+               "kept": None}  # columns fade between the two  # fmt: skip
+    return Forgetting(**(own | changes), inner=learner, part=part)

@@ -1,0 +1,255 @@
+"""kernel-perceptron, kernel-pa, kernel-pa1, kernel-pa2: the learners of these names with a kernel, w being a sum over the
+rows that were learned from.
+
+    w = sum_i a_i phi(x_i),  <w, phi(x)> = sum_i a_i K(x_i, x):  Freund, Schapire, Machine Learning 1999 (perceptron);
+    Crammer et al., JMLR 2006, sec. 9 (Passive-Aggressive)
+
+A budget of N support vectors:
+
+    project   a row that cannot be added, or that lies in the span of the others, is projected on it, as in the projectron
+              (Orabona, Keshet, Caputo, JMLR 2009): the step is the best one within the span, so that of ||phi(x)||^2 the
+              projection's counts (as in budgeted PA: Wang, Vucetic, AISTATS 2010, sec. 3).  N^2 operations a step
+    remove    one goes for each that comes: that of the least a_i^2 K(x_i, x_i), whose loss moves w least, among equal
+              ones the oldest.  Cheap, and worse: what went is not made up for
+
+A constant feature of value B makes K(x, z) + B^2 of K.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from blocksvm.base.errors import InputError, called
+from blocksvm.base.labels import require_labels
+from blocksvm.base.memory import Budget
+from blocksvm.base.settings import Setting, Settings
+from blocksvm.learners.engine.learner import STEP, C
+from blocksvm.learners.engine.loops import EVEN, LOSS_SUM, NONZEROS, ROWS, TALLY_LENGTH
+from blocksvm.learners.engine.online_solver import (
+    EPOCHS_LENGTH,
+    LAST,
+    end_epoch,
+    factors_by_code,
+    is_reported,
+    progress_of,
+)
+from blocksvm.learners.engine.runner import known_of
+from blocksvm.learners.engine.support_loop import learn_by_support
+from blocksvm.learners.engine.support_vectors import SupportVectors
+from blocksvm.problems.expansion import Expansion
+from blocksvm.problems.kernel_problem import (
+    KERNEL_SETTINGS,
+    check_kernel,
+    described_kernel,
+    function_of,
+    known_of_kernel,
+)
+from blocksvm.problems.problem_settings import PROBLEM_SETTINGS
+from blocksvm.problems.support_rows import Support
+from blocksvm.solvers.solver import (
+    Capabilities,
+    HoldsRows,
+    Method,
+    OwnDecisions,
+    PassResult,
+    State,
+    StateArray,
+    Task,
+    Visit,
+)
+from blocksvm.sources.block import Block
+from blocksvm.sources.source import Source
+
+REMOVE, PROJECT = "remove", "project"
+SHARED = KERNEL_SETTINGS + (
+    Setting("budget", "most support vectors (default: as many as the memory holds)", kind=int, least=1, metavar="N"),
+    Setting("budget_rule", "at a full budget: 'project' (default) the new row on the others, by their kernel matrix, or "
+            "'remove' the support vector that changes w least", kind=str, choices=(PROJECT, REMOVE), metavar="RULE"),
+    PROBLEM_SETTINGS["class_weight"],
+)  # fmt: skip
+OF_MEMORY = 0.5  # of what is left for the support vectors and the blocks
+LONGER = 4.0  # times the mean length: what the support vectors of a budget may have on average
+SPARE = 0.25  # of the budget: places of those that went, until they are taken out
+COEFFICIENTS, PLACES = "coefficients", "places"
+
+
+@dataclass(frozen=True)
+class KernelLearner:
+    """One of the four.  numbers(settings): (most, slack) of its step; on_mistakes: it acts on mistakes alone."""
+
+    name: str
+    summary: str
+    settings: Settings
+    numbers: Callable[[Mapping], tuple[float, float]]
+    on_mistakes: bool = False
+    takes_weights: bool = True
+
+
+class KernelOnlineSolver(HoldsRows, OwnDecisions):
+    """The ``Solver`` of any of them.
+
+    State: by row of the source, places (0: no support vector, else 1 + its place by age) and coefficients; the support
+    vectors themselves are held beside it."""
+
+    needs_output = True
+    problem = None
+    n_vectors = 1
+    bias = 1.0
+    state_arrays = (
+        StateArray("tally", "scalar", TALLY_LENGTH),
+        StateArray("epochs", "scalar", EPOCHS_LENGTH),
+        StateArray(PLACES, "row", dtype=np.int32, in_model=False, in_visits=False),
+        StateArray(COEFFICIENTS, "row", in_model=False, in_visits=False),
+    )
+
+    def __init__(self, learner: KernelLearner, capabilities: Capabilities, task: Task):
+        source = task.source
+        self.learner, self.name, self.capabilities = learner, learner.name, capabilities
+        require_labels(source)
+        if not source.labels.binary:
+            raise InputError(f"{self.name}: learns two classes; {source.name} has {len(source.labels.values)}")
+        known_of(source, task.bias)  # refuses rows that are too long
+        self.factors = factors_by_code(task, learner)
+        self.settings = learner.settings.resolve(task.settings, self.name, known_of_kernel(source))
+        check_kernel(self.settings, source, 1.0)
+        if self.settings["budget"] is None and self.settings["budget_rule"] is not None:
+            raise InputError(f"{called('budget_rule')}: needs {called('budget')}, the number of support vectors")
+        if self.settings["budget"] is not None:
+            self.settings["budget_rule"] = self.settings["budget_rule"] or PROJECT
+        self.projects = self.settings["budget_rule"] == PROJECT
+        self.function = function_of(self.settings)
+        self.constant = task.bias**2
+        self.prior = np.empty(0)
+
+    def plan_memory(self, budget: Budget, source: Source) -> None:
+        """Room for the support vectors: for as many as the budget has, or as half of the memory holds."""
+        n, wanted = source.n_samples, self.settings["budget"]
+        longest = int(source.chunks.nnz.max())  # no row is longer than its chunk
+        most = n if wanted is None else min(n, wanted)
+        if self.projects:
+            self.most_rows, most_entries = most, most * longest
+        else:
+            self.most_rows = most + 1 + (0 if wanted is None else int(SPARE * most))
+            most_entries = self.most_rows * longest
+        if wanted is None:
+            most_entries = source.n_nonzeros + longest
+        else:
+            most_entries = min(most_entries, int(LONGER * self.most_rows * source.n_nonzeros / n) + 2 * longest)
+            most_entries = min(most_entries, 2 * source.n_nonzeros + longest)
+        bytes_of = partial(SupportVectors.n_bytes, source.n_features, self.most_rows, projected=self.projects)
+        budget.require("support vectors", bytes_of(min(most_entries, longest)))
+        room = OF_MEMORY * budget.left - bytes_of(0)
+        self.most_entries = int(min(most_entries, max(longest, room / (bytes_of(1) - bytes_of(0)))))
+        budget.take("support vectors", bytes_of(self.most_entries))
+        self.n_features = source.n_features
+
+    def start(self, state: State) -> None:
+        state["epochs"][LAST] = -1.0
+        self.vectors = SupportVectors(self.n_features, self.most_rows, self.most_entries, self.projects, state[PLACES])
+        self.by_row = state[COEFFICIENTS]
+
+    def resume(self, state: State, blocks: Callable[[], Iterable[Block]]) -> None:
+        self.vectors.restore(self.by_row, blocks, self.function, self.constant)
+
+    def inner_pass(self, block: Block, state: State, visit: Visit, order: np.ndarray) -> PassResult:
+        tally = state["tally"]
+        weights = block.weights
+        if self.factors is not None:
+            own = self.factors[block.y + 1]
+            weights = own if weights is None else own * weights
+        if weights is not None and not self.learner.takes_weights:
+            raise InputError(f"{self.name}: its rule has no place for the weights of rows; leave them out")
+        before, reports = tally.copy(), []
+        done = 0
+        while done < len(order):
+            seen = int(tally[ROWS])
+            part = order[done : done + (1 << seen.bit_length()) - seen]  # up to where progress is reported
+            done += self.learn(block, weights, part, tally)
+            if is_reported(int(tally[ROWS])):
+                reports.append(progress_of(tally, False))
+        if not (math.isfinite(tally[LOSS_SUM]) and self.vectors.finite()):
+            raise InputError(f"{self.name}: its weights grew beyond all numbers; scale the rows to norm 1")
+        self.vectors.put_coefficients(self.by_row)
+        nnz, loss = int(tally[NONZEROS] - before[NONZEROS]), float(tally[LOSS_SUM] - before[LOSS_SUM])
+        return PassResult(done, nnz, loss, True, tuple(reports))
+
+    def learn(self, block: Block, weights: np.ndarray | None, order: np.ndarray, tally: np.ndarray) -> int:
+        """Predict each row of ``order``, then learn from it; how many there are."""
+        own, done = self.vectors, 0
+        rows = *block.matrix, block.sq_norms, block.rows, block.y, EVEN if weights is None else weights
+        numbers = self.learner.on_mistakes, *self.learner.numbers(self.settings)
+        budget = self.settings["budget"] or self.most_rows
+        while True:
+            done += learn_by_support(
+                *rows, order[done:], *own.arrays, *self.function, self.constant, *numbers, budget, own.most_loose,
+                own.dense, own.products, own.solved, tally,
+            )  # fmt: skip
+            if done == len(order):
+                return done
+            own.sort()
+            i = order[done]
+            if own.places[block.rows[i]] == 0 and not (self.projects and len(own) == budget):
+                own.make_room(int(block.indptr[i + 1] - block.indptr[i]))
+
+    def end_outer(self, state: State, outer: int) -> None:
+        end_epoch(state)
+
+    def finished(self, state: State) -> bool:
+        """A learner that acts on mistakes alone has met none in the last epoch: it does not change any more."""
+        return self.learner.on_mistakes and state["epochs"][LAST] == 0.0
+
+    def weights(self, state: State, out: np.ndarray) -> np.ndarray:
+        """No feature has a weight of its own; the last entry is what the constant feature adds."""
+        n = int(self.vectors.sizes[0])
+        out[:] = 0.0
+        out[-1] = self.constant * float(self.vectors.coefficients[:n].sum())
+        return out
+
+    def completion(self, state: State) -> Expansion:
+        return self.vectors.expansion(self.function)
+
+    def support(self, state: State, blocks: Callable[[], Iterable[Block]]) -> Support:
+        return self.vectors.support(described_kernel(self.settings))
+
+    def progress(self, state: State) -> dict:
+        return progress_of(state["tally"], False)
+
+    def summary(self, state: State) -> str:
+        n, budget = len(self.vectors), self.settings["budget"]
+        told = f"{n:,} support vectors" + ("" if budget is None else f" of at most {budget:,}")
+        if self.finished(state):
+            told += "; the last epoch made no mistake: the rows are separable with this kernel"
+        return told
+
+
+def method_of_kernel(learner: KernelLearner) -> Method:
+    capabilities = Capabilities(predicts_first=True, takes_weights=learner.takes_weights, linear=False)
+    return Method(
+        learner.name,
+        learner.summary,
+        learner.settings,
+        capabilities,
+        partial(KernelOnlineSolver, learner, capabilities),
+    )
+
+
+KERNEL_PERCEPTRON = method_of_kernel(KernelLearner(
+    "kernel-perceptron", "the perceptron with a kernel", Settings((STEP,)) + SHARED,
+    lambda settings: (settings["step"], 0.0), on_mistakes=True,
+))  # fmt: skip
+KERNEL_PA = method_of_kernel(KernelLearner(
+    "kernel-pa", "passive-aggressive with a kernel", SHARED, lambda settings: (math.inf, 0.0), takes_weights=False
+))  # fmt: skip
+KERNEL_PA1 = method_of_kernel(KernelLearner(
+    "kernel-pa1", "passive-aggressive with a kernel, steps cut off at C", Settings((C,)) + SHARED,
+    lambda settings: (settings["C"], 0.0),
+))  # fmt: skip
+KERNEL_PA2 = method_of_kernel(KernelLearner(
+    "kernel-pa2", "passive-aggressive with a kernel, steps softened by 1 / (2C)", Settings((C,)) + SHARED,
+    lambda settings: (math.inf, 1.0 / (2.0 * settings["C"])),
+))  # fmt: skip

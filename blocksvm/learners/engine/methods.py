@@ -1,0 +1,48 @@
+"""The registry of methods by name: block solvers, and online learners, each of which is a solver whose block is one
+row."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING
+
+from blocksvm.base.registry import Registry
+from blocksvm.learners import LEARNERS
+
+if TYPE_CHECKING:
+    from blocksvm.solvers.solver import Method
+
+SOLVERS = Registry(
+    "solver",
+    ("blocksvm.solvers.solver:Method", "blocksvm.learners.engine.learner:Learner"),
+    {
+        "dual-cd": "blocksvm.solvers.dual_methods:METHOD",
+        "pegasos": "blocksvm.solvers.pegasos:METHOD",
+        "kernel": "blocksvm.solvers.kernel_machine:METHOD",
+        "forel-exact": "blocksvm.learners.rules.exact:FOREL_EXACT",
+        "ftl": "blocksvm.learners.rules.exact:FTL",
+        "kernel-perceptron": "blocksvm.learners.engine.kernel_learner:KERNEL_PERCEPTRON",
+        "kernel-pa": "blocksvm.learners.engine.kernel_learner:KERNEL_PA",
+        "kernel-pa1": "blocksvm.learners.engine.kernel_learner:KERNEL_PA1",
+        "kernel-pa2": "blocksvm.learners.engine.kernel_learner:KERNEL_PA2",
+    },
+    more=tuple(LEARNERS),
+)
+NAMES = (*SOLVERS, *(name for name in LEARNERS if name not in SOLVERS))
+
+
+@cache
+def get_method(name: str, learner: bool = False) -> Method:
+    """The solver of this name or place; learner: as an online learner, where the name is that of a block solver, too.
+    InputError, with all names, where there is none."""
+    if name in LEARNERS and (learner or name not in SOLVERS):
+        loaded = LEARNERS.load(name)
+    else:
+        loaded = SOLVERS.load(name, LEARNERS.kind if learner else SOLVERS.kind)
+    from blocksvm.solvers.solver import Method
+
+    if isinstance(loaded, Method):
+        return loaded
+    from blocksvm.learners.engine.online_solver import method_of  # its loops take memory that block solvers need not
+
+    return method_of(loaded)

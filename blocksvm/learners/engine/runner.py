@@ -1,0 +1,311 @@
+"""A learner at work: its state, its loops over rows, its weights; what training, streams and regret share."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from blocksvm.base.errors import InputError, called, said
+from blocksvm.base.labels import Labels
+from blocksvm.kernels.row_arrays import Rows
+from blocksvm.learners import get_learner
+from blocksvm.learners.engine.costs import CostMatrix, check_costs
+from blocksvm.learners.engine.forgetting import forgetting
+from blocksvm.learners.engine.joint_features import JointFeatures, by_class, loop_of
+from blocksvm.learners.engine.joint_map import JOINT
+from blocksvm.learners.engine.label_sets import SetTable
+from blocksvm.learners.engine.learner import LARGEST, NO_TARGETS, RULES, SETS, SHARED, Learner, of_classes
+from blocksvm.learners.engine.loops import EVEN, LOSS_SUM, NO_COSTS, NO_LABEL, NO_SETS, ROWS, TALLY_LENGTH, loops_of
+
+
+@dataclass
+class LearnerState:
+    """What a learner has learned, all float64: columns (n_vectors * (d + 1) * width,), the numbers of each feature;
+    scalars (n_learners * n_scalars,); tally, what was counted; and what its weights are added to: prior
+    (n_vectors * (d + 1),), or (0,)."""
+
+    columns: np.ndarray
+    scalars: np.ndarray
+    tally: np.ndarray
+    prior: np.ndarray = field(default_factory=lambda: np.empty(0))
+
+
+def known_of(source, bias: float) -> dict:
+    """What a source's rows decide of a learner's settings; InputError for rows that are too long for any."""
+    if source.max_norm > LARGEST:
+        raise InputError(
+            f"{source.name}: holds a row of norm {source.max_norm:g}; online learners take up to {LARGEST:g}, "
+            "scale the values"
+        )
+    return {
+        "max_norm": source.max_norm if source.max_norm > 0.0 else 1.0,
+        "n_features": source.n_features + (bias != 0.0),
+        "n_samples": source.n_samples,
+    }
+
+
+def check_joint(learner: Learner) -> None:
+    """InputError for a learner that can't learn joint features of row and class."""
+    if learner.constant is not None or learner.jointly is not None:
+        raise InputError(f"{learner.name}: its rule is not one for joint features; choose another learner")
+
+
+def joint_features(shared: Mapping, n_classes: int, bias: float) -> JointFeatures:
+    """What the map of these settings makes of rows and classes; InputError where it does not fit."""
+    if shared["multiclass"] is not None:
+        raise InputError(f"{called('multiclass')}: {called(JOINT)} is given, too; leave one of them out")
+    if bias:
+        raise InputError(f"{called('bias')}: all features are the joint map's; leave it out, and let the map make one")
+    found = JointFeatures.of(shared[JOINT], n_classes)
+    found.needs_inputs()
+    return found
+
+
+class Runner:
+    """One learner with its settings, for two classes (rule None), for ``n_classes`` by ``rule``, or, by ``targets``,
+    for numbers, for sets of ``n_classes`` classes, two or more, by ``rule``, or without labels, to predict rows.
+    joint: of one vector over joint features of row and class, the map that makes these (rule JOINT); ids: the ids of
+    the features that rows have, where these are not the features themselves, to be set before learning.
+
+    learner: itself, its name in ``LEARNERS``, or 'module:attribute'; given: its settings; known: settings that the
+    data decide (max_norm, n_features, lam); bias: value of the constant feature, whose number is d; key: of the draws
+    of selective sampling; shared: ``SHARED`` but for multiclass, which is the rule: average, query, targets, forget,
+    joint.
+    Raises InputError for settings that do not fit.
+    """
+
+    needs_all_rows = False
+
+    def __init__(self, learner: str | Learner, given: Mapping, known: Mapping, *, bias: float = 0.0,
+                 n_classes: int = 2, rule: str | None = None, key: int = 0, **shared):  # fmt: skip
+        chosen = learner if isinstance(learner, Learner) else get_learner(learner)
+        given_to_all = shared | {"multiclass": rule}
+        shared = SHARED.resolve(given_to_all, chosen.name)
+        chosen = chosen.of_targets(shared["targets"])
+        self.real = not of_classes(shared["targets"])
+        self.predicts_rows = shared["targets"] == NO_TARGETS
+        for name in ("multiclass", "query", JOINT):
+            if self.real and shared[name] is not None:
+                raise InputError(
+                    f"{called(name)}: is for classes, and {said('targets', shared['targets'])} is given; leave it out"
+                )
+        for name, taken, value in (
+            ("average", chosen.takes_average, shared["average"]),
+            ("bias", chosen.takes_bias, bias),
+        ):
+            if value and not taken:
+                raise InputError(
+                    f"{called(name)}: has no meaning with {said('targets', shared['targets'])}; leave it out"
+                )
+        self.name = chosen.name
+        self.sets = shared["targets"] == SETS
+        if self.sets and shared["query"] is not None:
+            raise InputError(f"{called('query')}: is for rows of one label each, not for sets of them; leave it out")
+        self.rule = (shared["multiclass"] or RULES[0]) if n_classes > 2 or self.sets else None
+        self.n_classes = n_classes
+        self.joint: JointFeatures | None = None
+        self.ids: np.ndarray | None = None
+        if shared[JOINT] is not None:
+            self.joint, self.rule = joint_features(shared, n_classes, bias), JOINT
+            known = {**known, "n_features": self.joint.n_features}
+        self.settings = chosen.resolve(given, known)
+        check_costs(self.settings, n_classes, shared["targets"], shared["multiclass"])
+        self.costs: CostMatrix | None = None
+        self.learner = chosen.of(self.settings)
+        if shared["forget"] is not None:
+            if shared["average"]:
+                raise InputError(f"{called('average')}: {called('forget')} is given, too; leave one of them out")
+            self.learner = forgetting(self.learner, shared["forget"])
+        if self.joint is not None:
+            check_joint(self.learner)
+            self.check_features(self.joint.n_features)
+        if self.ranks and self.learner.jointly:
+            raise InputError(
+                f"{self.name}: its rule is for rows of one label each; for sets of them give {said('multiclass', 'rest')}, "
+                "or another learner"
+            )
+        self.average = shared["average"]
+        if not (0.0 <= bias <= LARGEST):
+            raise InputError(f"{said('bias', bias)}: must be from 0 to {LARGEST:g}")
+        if self.learner.constant is not None:
+            if bias:
+                raise InputError(f"{called('bias')}: {self.name} has a bias of its own; leave it out")
+            bias = self.learner.constant(self.settings)
+        self.bias = bias
+        self.query = math.inf if shared["query"] is None else shared["query"]
+        self.key = np.uint64(key % 2**64)
+        self.parameters = np.array(self.learner.packed(self.settings, self.average))
+        self.loops = loops_of(self.learner)
+        self.width = self.learner.width(self.average)
+        self.n_scalars = self.learner.n_scalars(self.average)
+
+    @property
+    def ranks(self) -> bool:
+        """The decision values order the labels of a row's set, and nothing parts those in it from those outside."""
+        return self.sets and self.rule != "rest"
+
+    @property
+    def n_vectors(self) -> int:
+        """Weight vectors: 1, or one a class."""
+        return self.n_classes if self.rule and self.joint is None else 1
+
+    @property
+    def n_values(self) -> int:
+        """Decision values of a row: 1, or one a class."""
+        return self.n_vectors if self.joint is None else self.joint.n_values(self.sets)
+
+    @property
+    def signed(self) -> bool:
+        """Of two classes, labels of rows are -1 and +1."""
+        return self.n_values == 1 and not self.real
+
+    @property
+    def n_learners(self) -> int:
+        """Learners with scalars of their own: 1, or one a class where each class is learned against the rest."""
+        return self.n_classes if self.rule == "rest" else 1
+
+    def scalar_length(self) -> int:
+        return self.n_learners * self.n_scalars
+
+    def feature_numbers(self) -> int:
+        """Float64 numbers a feature, all classes together."""
+        return self.n_vectors * self.width
+
+    def start(self, state: LearnerState) -> None:
+        """What columns and scalars begin with, in memory that is zero."""
+        for name, value in self.learner.initial_scalars.items():
+            state.scalars[getattr(self.learner.scalars, name) :: self.n_scalars] = value
+        self.fill_new(state.columns)
+
+    def fill_new(self, columns: np.ndarray) -> None:
+        """The same for features that are new."""
+        for name, value in self.learner.initial(self.settings).items():
+            columns[getattr(self.learner.columns, name) :: self.width] = value
+
+    def learn(self, matrix: tuple, y: np.ndarray, order: np.ndarray, d: int, state: LearnerState, *,
+              weights: np.ndarray | None = None, scores: np.ndarray | None = None,
+              sets: SetTable | None = None) -> None:  # fmt: skip
+        """Predict each row of ``order`` (m,) int32, then learn from it, unless it has no label; ``scores`` (m,)
+        float64, of several classes (m, k), are filled if given.
+
+        matrix: (indptr, indices, values) as a Block has them; y (n,): -1 and +1, or the class, or the number, or
+        the place of the row's set in ``sets``; d: features without the constant one; weights (n,): the rows'
+        importance, or None.  Raises InputError where the learner takes no weights, and where its own grow beyond all
+        numbers."""
+        if weights is not None:
+            self.check_weights()
+        if self.joint is not None:
+            own = EVEN if weights is None else weights[order]
+            self._learn_joint(matrix, y[order], order, state, own, scores, sets)
+            return
+        prototypes = self.learner.jointly or self.loops.prototypes
+        loop = {None: self.loops.two, "prototype": prototypes, "rest": self.loops.rest}[self.rule]
+        rows = Rows(*matrix, y, EVEN if weights is None else weights)
+        loop(rows, order, d, self.bias, state.prior, state.columns, self.width,
+             state.scalars.reshape(self.n_learners, -1), self.parameters, self.query, self.key, state.tally,
+             np.empty((0, 0) if self.rule else 0) if scores is None else scores,
+             *self._more_of_loop(sets))  # fmt: skip
+        if not math.isfinite(state.tally[LOSS_SUM]):
+            self.diverged(f"by row {int(state.tally[ROWS]):,}")
+
+    def _learn_joint(self, matrix: tuple, y: np.ndarray, order: np.ndarray, state: LearnerState,
+                     weights: np.ndarray, scores: np.ndarray | None, sets: SetTable | None) -> None:  # fmt: skip
+        """The same over joint features; y, weights (m,), or ``EVEN``: of the rows of ``order``."""
+        codes = np.where(y == NO_LABEL, NO_LABEL, y > 0) if self.signed else y
+        codes = codes.astype(np.int32)
+        own = NO_SETS if sets is None else sets.arrays
+        for part, rows in self.joint.pieces(matrix, order, self.ids):
+            found = np.empty((part.stop - part.start, self.n_classes))
+            loop_of(self.learner)(
+                Rows(*rows, codes[part], weights[part]), self.n_classes, state.columns,
+                self.width, state.scalars.reshape(1, -1), self.parameters, self.query, self.key, state.tally, found,
+                own, self.costs.arrays if self.costs else NO_COSTS,
+            )  # fmt: skip
+            if not (np.isfinite(found).all() and math.isfinite(state.tally[LOSS_SUM])):
+                self.diverged(f"by row {int(state.tally[ROWS]):,}")
+            if scores is not None:
+                scores[part] = by_class(found, self.sets).reshape(scores[part].shape)
+
+    def _more_of_loop(self, sets: SetTable | None) -> tuple:
+        """What the loop takes besides."""
+        if self.rule is None:
+            return (self.real,)
+        if self.rule == "prototype" and self.learner.jointly:
+            return ()
+        own = NO_SETS if sets is None else sets.arrays
+        return (own, self.costs.arrays if self.costs else NO_COSTS) if self.rule == "prototype" else (own,)
+
+    def take_costs(self, labels: Labels | None) -> None:
+        """The costs of its settings, where there are any, for the classes that it learns; InputError where they are
+        about others."""
+        if self.settings.get("costs") is not None:
+            self.costs = CostMatrix.of(self.settings["costs"], self.settings["cost_rule"], labels)
+
+    def check_features(self, n: int) -> None:
+        """InputError where the rows have more features than the learner was told to count."""
+        told = self.settings.get("n_features")
+        n *= self.n_vectors // self.n_learners
+        if told is not None and n > told:
+            raise InputError(
+                f"{said('n_features', told)}: the rows have {n:,} features already; give as many as there are"
+            )
+
+    def check_weights(self) -> None:
+        """InputError where rows of different importance mean nothing to the learner."""
+        if not self.learner.takes_weights:
+            raise InputError(f"{self.name}: its rule has no place for the weights of rows; leave them out")
+
+    def diverged(self, where: str) -> None:
+        cure = f"lower {called('step')}, or scale" if "step" in self.learner.settings else "scale"
+        raise InputError(f"{self.name}: its weights grew beyond all numbers {where}; {cure} the rows to norm 1")
+
+    def learn_in_parts(self, matrix, y, order, d: int, state: LearnerState, *, weights: np.ndarray | None = None,
+                       every: int | None = None, scores: np.ndarray | None = None,
+                       sets: SetTable | None = None) -> Iterator[tuple[int, int]]:  # fmt: skip
+        """``learn`` in parts that end at doubling numbers of rows, and at multiples of ``every``: after each part the
+        rows seen so far, which have a label, and how many of ``order`` are done."""
+        done = 0
+        while done < len(order):
+            seen = int(state.tally[ROWS])
+            until = 1 << seen.bit_length()
+            if every:
+                until = min(until, (seen // every + 1) * every)
+            part = order[done : done + until - seen]
+            own = None if scores is None else scores[done : done + len(part)]
+            self.learn(matrix, y, part, d, state, weights=weights, scores=own, sets=sets)
+            done += len(part)
+            yield int(state.tally[ROWS]), done
+
+    def weights(self, state: LearnerState, out: np.ndarray) -> np.ndarray:
+        """The weights (n_vectors * (d + 1),) in ``out``, averaged if so wanted, a prior model's included."""
+        self.read_weights(state.columns, state.scalars.reshape(self.n_learners, -1), out)
+        if len(state.prior):
+            out += state.prior
+        return out
+
+    def read_weights(self, columns: np.ndarray, scalars: np.ndarray, out: np.ndarray) -> None:
+        """The weights of some features in ``out``, a prior model's not included; scalars (k, n_scalars).  InputError
+        where they are no numbers any more."""
+        self.loops.read_weights(columns, self.width, scalars, self.parameters, self.average, out)
+        if not np.isfinite(out).all():
+            self.diverged("in the rows learned from")
+
+    def describe(self, scalars: np.ndarray) -> dict:
+        """What a model's description says besides."""
+        named = dict(zip(self.learner.scalars._fields, scalars.tolist(), strict=False))
+        return self.learner.describe(self.settings, named)
+
+    def state_bytes(self, d: int, n: int) -> int:
+        """Of its state for d features, whatever the number n of rows, and of the weights read from it."""
+        return 8 * ((self.feature_numbers() + 1 + self.average) * (d + 1) + self.scalar_length())
+
+    def new_state(self, d: int) -> LearnerState:
+        """For d features and the constant one."""
+        state = LearnerState(
+            np.zeros((d + 1) * self.feature_numbers()), np.zeros(self.scalar_length()), np.zeros(TALLY_LENGTH)
+        )
+        self.start(state)
+        return state

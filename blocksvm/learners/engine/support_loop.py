@@ -1,0 +1,209 @@
+"""The loop over rows of a learner with a kernel: each row is predicted by the support vectors, then learned from; and
+what keeps their rows in order.
+
+w = sum_p coefficients[p] phi(z_p), <phi(x), phi(z)> = K(x, z) + constant.  A step is w += tau y phi(x), with
+
+    on mistakes     y z <= 0:  tau = most                               (z = <w, phi(x)>)
+    else            l = 1 - y z > 0:  tau = min(most, l / (q + slack)),  q = ||phi(x)||^2
+
+most and 1 / slack times the row's importance.  What happens at a full budget: ``kernel_learner.py``.
+"""
+
+import numpy as np
+
+from blocksvm.kernels import inlined, kernel
+from blocksvm.kernels.kernel_machine_loops import kernel_value, products_with
+from blocksvm.kernels.prefetch import value_at
+from blocksvm.learners.engine.loops import importance_of, note
+
+# of sizes: support vectors and those that were one and are no more, the former alone, and how many of both are in columns
+HELD, ALIVE, IN_COLUMNS = range(3)
+GONE = -1  # in the place of a support vector's row
+# A row whose squared distance to the span of the support vectors is this part of its own squared length is in the span:
+# what is left of it is below the square root of the rounding of its projection.
+IN_SPAN = 1e-10
+
+
+@inlined
+def products_with_others(indptr, indices, values, i, ends, own_indices, own_values, begin, end, dense, out):
+    """``out[p]`` = the inner product of row i with support vector p, begin <= p < end, of those in no columns yet; dense
+    (d,) zeros, as which they are left."""
+    if begin == end:
+        return
+    for k in range(indptr[i], indptr[i + 1]):
+        dense[indices[k]] = value_at(values, k)
+    for p in range(begin, end):
+        # the terms of products_with in their order, and zeros: the same bits
+        total = 0.0
+        for k in range(ends[p], ends[p + 1]):
+            total += dense[own_indices[k]] * own_values[k]
+        out[p] = total
+    for k in range(indptr[i], indptr[i + 1]):
+        dense[indices[k]] = 0.0
+
+
+@inlined
+def into_span(factor, n, values, out):
+    """Solves L out = values, of the first n rows of the kernel matrix's Cholesky factor L; returns ||out||^2, which is
+    the squared length of the projection of a row with these kernel values on their span."""
+    total = 0.0
+    for p in range(n):
+        rest = values[p]
+        for m in range(p):
+            rest -= factor[p, m] * out[m]
+        out[p] = rest / factor[p, p]
+        total += out[p] * out[p]
+    return total
+
+
+@inlined
+def add_projection(factor, n, step, solved, coefficients):
+    """``coefficients += step d`` with L'd = solved: sum_p d_p phi(z_p) is the projection; overwrites ``solved``."""
+    for p in range(n - 1, -1, -1):
+        d = solved[p] / factor[p, p]
+        coefficients[p] += step * d
+        for m in range(p):
+            solved[m] -= factor[p, m] * d
+
+
+@inlined
+def extend_factor(factor, n, solved, rest):
+    """The factor's next row: of a row with ``solved`` as ``into_span`` has it, at squared distance ``rest``."""
+    for m in range(n):
+        factor[n, m] = solved[m]
+    factor[n, n] = np.sqrt(rest)
+
+
+@inlined
+def shortest(n, coefficients, norms, own_rows, kind, gamma, coef0, degree, constant):
+    """The support vector p of the least coefficient^2 K(z_p, z_p), among equal ones the oldest."""
+    found = -1
+    least = np.inf
+    for p in range(n):
+        if own_rows[p] != GONE:
+            q = kernel_value(norms[p], norms[p], norms[p], kind, gamma, coef0, degree) + constant
+            length = coefficients[p] * coefficients[p] * q
+            if length < least:
+                least = length
+                found = p
+    return found
+
+
+@kernel
+def learn_by_support(
+    indptr, indices, values, sq_norms, rows, y, weights, order, ends, own_indices, own_values, norms, coefficients,
+    own_rows, first, owner, held, sizes, places, factor, kind, gamma, coef0, degree, constant, on_mistakes, most, slack,
+    budget, most_loose, dense, products, solved, tally,
+):  # fmt: skip
+    """Predict each row of ``order``, then learn from it; how many were, where room for support vectors was missing or
+    those in no columns have more than ``most_loose`` entries.
+
+    Support vector p < sizes[HELD] is row own_rows[p] of the source, GONE where it is none any more: entries ends[p] ..
+    ends[p + 1] - 1 of (own_indices, own_values), squared norm norms[p].  The first sizes[IN_COLUMNS] are in columns
+    (first, owner, held), too, see kernels/kernel_machine_loops.py.  places (n_samples,) int32: 1 + p of each row of the
+    source, 0 of one that is none.  factor (budget, budget): of the kernel matrix of the support vectors, where rows are
+    projected on their span, else (0, 0).  dense (d,) zeros; products, solved: working space.
+    """
+    for r in range(order.shape[0]):
+        i = order[r]
+        n = sizes[HELD]
+        start, stop = indptr[i], indptr[i + 1]
+        place = places[rows[i]] - 1
+        projects = factor.shape[0] > 0
+        full = projects and n == budget
+        if place < 0 and not full and (n == len(norms) or ends[n] + stop - start > len(own_values)):
+            return r
+        if ends[n] - ends[sizes[IN_COLUMNS]] > most_loose:
+            return r
+        products_with(indptr, indices, values, i, first, owner, held, products[: sizes[IN_COLUMNS]])
+        products_with_others(
+            indptr, indices, values, i, ends, own_indices, own_values, sizes[IN_COLUMNS], n, dense, products
+        )
+        z = 0.0
+        for p in range(n):
+            if own_rows[p] != GONE:
+                products[p] = kernel_value(products[p], sq_norms[i], norms[p], kind, gamma, coef0, degree) + constant
+                z += coefficients[p] * products[p]
+        label = float(y[i])
+        loss = 1.0 - label * z
+        if loss < 0.0:  # not max(0, .), which hides that z is no number
+            loss = 0.0
+        importance = importance_of(weights, i)
+        mistake = label * z <= 0.0
+        note(tally, importance * loss, 1.0 if mistake else 0.0, mistake, True, z, label, stop - start)
+        if importance <= 0.0 or not (mistake if on_mistakes else loss > 0.0):
+            continue
+        q = kernel_value(sq_norms[i], sq_norms[i], sq_norms[i], kind, gamma, coef0, degree) + constant
+        rest = q
+        if projects and place < 0:
+            span = into_span(factor, n, products, solved)
+            rest = q - span
+            if full or rest <= IN_SPAN * q:
+                q = span
+                rest = 0.0
+        if q <= 0.0:
+            continue
+        step = most * importance
+        if not on_mistakes:
+            step = min(step, loss / (q + slack / importance))
+        step *= label
+        if place >= 0:
+            coefficients[place] += step
+        elif rest == 0.0:
+            add_projection(factor, n, step, solved, coefficients)
+        else:
+            if projects:
+                extend_factor(factor, n, solved, rest)
+            for k in range(start, stop):
+                own_indices[ends[n] + k - start] = indices[k]
+                own_values[ends[n] + k - start] = value_at(values, k)
+            ends[n + 1] = ends[n] + stop - start
+            norms[n] = sq_norms[i]
+            coefficients[n] = step
+            own_rows[n] = rows[i]
+            places[rows[i]] = n + 1
+            sizes[HELD] = n + 1
+            sizes[ALIVE] += 1
+            if sizes[ALIVE] > budget:
+                p = shortest(n, coefficients, norms, own_rows, kind, gamma, coef0, degree, constant)
+                places[own_rows[p]] = 0
+                own_rows[p] = GONE
+                coefficients[p] = 0.0
+                sizes[ALIVE] -= 1
+    return order.shape[0]
+
+
+@kernel
+def close_gaps(ends, own_indices, own_values, norms, coefficients, own_rows, sizes, places):
+    """Move the support vectors to the places of those that are none any more, in their order."""
+    if sizes[HELD] == sizes[ALIVE]:
+        return
+    n = 0
+    begin = ends[0]
+    for p in range(sizes[HELD]):
+        end = ends[p + 1]
+        if own_rows[p] != GONE:
+            start = ends[n]
+            for k in range(begin, end):
+                own_indices[start + k - begin] = own_indices[k]
+                own_values[start + k - begin] = own_values[k]
+            ends[n + 1] = start + end - begin
+            norms[n] = norms[p]
+            coefficients[n] = coefficients[p]
+            own_rows[n] = own_rows[p]
+            places[own_rows[n]] = n + 1
+            n += 1
+        begin = end
+    sizes[HELD] = n
+
+
+@kernel
+def factor_anew(ends, own_indices, own_values, norms, n, first, owner, held, kind, gamma, coef0, degree, constant,
+                products, solved, factor):  # fmt: skip
+    """The Cholesky factor of n support vectors, which are all in columns, as it grew with them, bit by bit."""
+    for p in range(n):
+        products_with(ends, own_indices, own_values, p, first, owner, held, products[:n])
+        for m in range(p):
+            products[m] = kernel_value(products[m], norms[p], norms[m], kind, gamma, coef0, degree) + constant
+        q = kernel_value(norms[p], norms[p], norms[p], kind, gamma, coef0, degree) + constant
+        extend_factor(factor, p, solved, q - into_span(factor, p, products, solved))

@@ -1,0 +1,129 @@
+"""The support vectors of a learner with a kernel: their rows in memory, in compressed sparse rows and in columns."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+
+import numpy as np
+
+from blocksvm.base.errors import InputError, called
+from blocksvm.base.memory import megabytes
+from blocksvm.kernels.kernel_machine_loops import columns_of
+from blocksvm.learners.engine.support_loop import ALIVE, GONE, HELD, IN_COLUMNS, close_gaps, factor_anew
+from blocksvm.problems.expansion import Expansion
+from blocksvm.problems.support_rows import Support
+from blocksvm.solvers.kept_rows import RowCopies
+from blocksvm.sources.block import Block
+
+ROW_BYTES = (
+    7 * 8
+)  # of a support vector beside its entries: ends, norm, coefficient, row, three numbers of working space
+ENTRY_BYTES = 2 * (4 + 8)  # an entry is held by row and by column
+LEAST_LOOSE = 256  # entries in no columns, which are worth no sorting
+
+
+class SupportVectors:
+    """Up to ``most_rows`` rows with up to ``most_entries`` entries of ``n_features`` features; places (n_samples,)
+    int32 of zeros: where each row of the source stands among them, see support_loop.py.  projected: the kernel matrix of
+    all of them has its Cholesky factor here.
+
+    The arrays have the whole length from the beginning; of what is not filled yet the system gives no memory.
+    """
+
+    def __init__(self, n_features: int, most_rows: int, most_entries: int, projected: bool, places: np.ndarray):
+        self.places = places
+        self.sizes = np.zeros(3, np.int64)
+        self.ends = np.zeros(most_rows + 1, np.int64)
+        self.indices, self.values = np.empty(most_entries, np.int32), np.empty(most_entries)
+        self.norms, self.coefficients = np.empty(most_rows), np.empty(most_rows)
+        self.rows = np.empty(most_rows, np.int64)
+        self.columns = np.zeros(n_features + 2, np.int64), np.empty(most_entries, np.int32), np.empty(most_entries)
+        self.dense = np.zeros(n_features)
+        self.products, self.solved = np.empty(most_rows), np.empty(most_rows)
+        self.factor = np.empty((most_rows, most_rows) if projected else (0, 0))
+
+    @staticmethod
+    def n_bytes(n_features: int, n_rows: int, n_entries: int, projected: bool) -> int:
+        square = 8 * n_rows * n_rows if projected else 0
+        return 16 * (n_features + 2) + ROW_BYTES * (n_rows + 1) + ENTRY_BYTES * n_entries + square
+
+    def __len__(self) -> int:
+        return int(self.sizes[ALIVE])
+
+    @property
+    def arrays(self) -> tuple:
+        """As ``learn_by_support`` takes them, behind the rows."""
+        own = self.ends, self.indices, self.values, self.norms, self.coefficients, self.rows
+        return (*own, *self.columns, self.sizes, self.places, self.factor)
+
+    @property
+    def most_loose(self) -> int:
+        """Entries that are worth no sorting yet: what they cost each row is what sorting costs, in turn."""
+        n = int(self.sizes[IN_COLUMNS])
+        length = self.ends[n] / max(1, n)
+        return max(LEAST_LOOSE, int(math.sqrt((len(self.dense) + float(self.ends[n])) * length)))
+
+    def sort(self) -> None:
+        """Leave out those that are none any more, and bring all into columns."""
+        close_gaps(*self.arrays[:6], self.sizes, self.places)
+        n = int(self.sizes[HELD])
+        self.columns[0][:] = 0
+        columns_of(self.ends[: n + 1], self.indices, self.values, *self.columns)
+        self.sizes[IN_COLUMNS] = n
+
+    def make_room(self, length: int) -> None:
+        """For one more of so many entries, after ``sort``; InputError where there is none."""
+        n = int(self.sizes[HELD])
+        if n < len(self.norms) and self.ends[n] + length <= len(self.values):
+            return
+        taken = self.n_bytes(len(self.dense), n, int(self.ends[n]), len(self.factor) > 0)
+        raise InputError(
+            f"{n:,} support vectors take {megabytes(taken)}, all of the memory that is theirs; raise "
+            f"{called('memory')}, or let {called('budget')} be fewer"
+        )
+
+    def expansion(self, function: tuple) -> Expansion:
+        """What rows are predicted by; valid until one is learned from."""
+        self.sort()
+        n = int(self.sizes[HELD])
+        return Expansion(self.columns, self.norms[:n], self.coefficients[:n], function)
+
+    def support(self, kernel: dict) -> Support:
+        """As models have them, in the order of age."""
+        self.sort()
+        n = int(self.sizes[HELD])
+        nnz = int(self.ends[n])
+        return Support(
+            self.ends[: n + 1], self.indices[:nnz], self.values[:nnz], self.norms[:n], self.coefficients[:n], kernel
+        )
+
+    def finite(self) -> bool:
+        return bool(np.isfinite(self.coefficients[: self.sizes[HELD]]).all())
+
+    def put_coefficients(self, by_row: np.ndarray) -> None:
+        """Into ``by_row`` (n_samples,), for a checkpoint; the entries of other rows are left."""
+        own = self.rows[: self.sizes[HELD]]
+        there = own != GONE
+        by_row[own[there]] = self.coefficients[: len(own)][there]
+
+    def restore(self, by_row: np.ndarray, blocks: Callable[[], Iterable[Block]], function: tuple, constant: float):
+        """As they were, by ``places`` and ``put_coefficients``, in one reading of all rows."""
+        held = RowCopies.joined(
+            [RowCopies.of(block, np.flatnonzero(self.places[block.rows] > 0)) for block in blocks()]
+        )
+        n = len(held)
+        if n > len(self.norms) or held.csr[0][-1] > len(self.values):
+            raise InputError("the checkpoint has more support vectors than there is memory for; start afresh")
+        held = held[np.argsort(self.places[held.rows])]
+        indptr, indices, values = held.csr
+        self.ends[1 : n + 1], self.indices[: len(indices)], self.values[: len(values)] = indptr[1:], indices, values
+        self.norms[:n], self.rows[:n] = held.norms, held.rows
+        self.coefficients[:n] = by_row[self.rows[:n]]
+        self.places[self.rows[:n]] = np.arange(1, n + 1, dtype=np.int32)
+        self.sizes[:] = n
+        self.sort()
+        if len(self.factor):
+            factor_anew(
+                *self.arrays[:4], n, *self.columns, *function, constant, self.products, self.solved, self.factor
+            )

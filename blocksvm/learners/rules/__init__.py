@@ -1,0 +1,1 @@
+"""The rules of the online learners, a file a family."""

@@ -1,0 +1,216 @@
+"""adagrad-rda, adagrad-rda-squares, adagrad-fobos: step sizes of each feature's own, thresholds paid when a row names it.
+
+AdaGrad (Duchi, Hazan, Singer, JMLR 2011):
+RDA          u = sum g, H_j = delta + sqrt(sum g_j^2); w_j = -sign(u_j) (eta t / H_j) max(0, |u_j| / t - l1)
+RDA, squares the same with h_j = sum g_j^2 in place of H_j / eta (proximal term sum_j h_j w_j^2 / (2t))
+FOBOS        w_j -= eta g_j / H_j with the new H_j, then soft-threshold by eta l1 / H_j
+
+A feature keeps u (RDA) or w (FOBOS), the sum of g_j^2, the round it is up to date with, and where an average is wanted
+the sum of w so far: the thresholds of idle rounds grow evenly, so that their sums are arithmetic series.
+"""
+
+import numpy as np
+
+from blocksvm.kernels import inlined
+from blocksvm.kernels.prefetch import strided_dot, value_at
+from blocksvm.learners.engine.layout import layout, parameters
+from blocksvm.learners.engine.learner import (
+    GRADIENT,
+    L1,
+    STEP,
+    Learner,
+    Regulariser,
+    Settings,
+    following_numbers,
+    not_negative,
+)
+from blocksvm.learners.engine.rule_parts import ROUNDS, averages, derivative_at, soft
+
+COLUMN = layout("u", "squares", "round", averaging=("sum",))
+WEIGHT_COLUMN = layout("weight", "squares", "round", averaging=("sum",))
+PARAMETER = parameters("l1", "delta", "squares")  # squares: 1 for RDA with squares
+
+
+@inlined
+def pace(total, parameters):
+    """eta / H_j, or 1 / h_j; 0 for a feature without a gradient so far, whose weight is 0."""
+    h = total if parameters[PARAMETER.squares] != 0.0 else parameters[PARAMETER.delta] + np.sqrt(total)
+    eta = 1.0 if parameters[PARAMETER.squares] != 0.0 else parameters[PARAMETER.step]
+    return eta / h if h > 0.0 else 0.0
+
+
+@inlined
+def rda_weight(place, t, columns, parameters):
+    """w_j after round t."""
+    u = columns[place + COLUMN.u]
+    excess = abs(u) - t * parameters[PARAMETER.l1]
+    if excess <= 0.0 or u == 0.0:
+        return 0.0
+    w = pace(columns[place + COLUMN.squares], parameters) * excess
+    return -w if u > 0.0 else w
+
+
+@inlined
+def rda_idle_sum(place, columns, scalars, parameters):
+    """sum of w_j after the rounds since it was up to date: -sign(u) pace (|u| - s l1) for s = r + 1, ... as long as
+    that is above 0."""
+    u = abs(columns[place + COLUMN.u])
+    if u == 0.0:
+        return 0.0
+    since, last = columns[place + COLUMN.round], scalars[ROUNDS]
+    if parameters[PARAMETER.l1] > 0.0:
+        last = min(last, np.floor(u / parameters[PARAMETER.l1]))
+    if last <= since:
+        return 0.0
+    series = (last * (last + 1.0) - since * (since + 1.0)) / 2.0
+    total = pace(columns[place + COLUMN.squares], parameters) * ((last - since) * u - parameters[PARAMETER.l1] * series)
+    return -total if columns[place + COLUMN.u] > 0.0 else total
+
+
+@inlined
+def rda_score(indices, values, start, stop, columns, width, scalars, parameters):
+    z = 0.0
+    for k in range(start, stop):
+        place = np.int64(indices[k]) * width
+        z += value_at(values, k) * rda_weight(place, scalars[ROUNDS], columns, parameters)
+    return z
+
+
+@inlined
+def rda_current(j, columns, width, scalars, parameters):
+    return rda_weight(j * width, scalars[ROUNDS], columns, parameters)
+
+
+@inlined
+def rda_mean(j, columns, width, scalars, parameters):
+    return (columns[j * width + COLUMN.sum] + rda_idle_sum(j * width, columns, scalars, parameters)) / max(
+        1.0, scalars[ROUNDS]
+    )
+
+
+@inlined
+def rda_update(indices, values, start, stop, y, z, importance, columns, width, scalars, parameters):
+    derivative = derivative_at(z, y, importance, parameters)
+    if derivative == 0.0:
+        scalars[ROUNDS] += 1.0
+        return
+    for k in range(start, stop):
+        place = np.int64(indices[k]) * width
+        g = derivative * value_at(values, k)
+        if averages(parameters):
+            columns[place + COLUMN.sum] += rda_idle_sum(place, columns, scalars, parameters)
+            columns[place + COLUMN.round] = scalars[ROUNDS]
+        columns[place + COLUMN.u] += g
+        columns[place + COLUMN.squares] += g * g
+    scalars[ROUNDS] += 1.0
+
+
+@inlined
+def fobos_idle(place, columns, scalars, parameters):
+    """(w_j, sum of it over the rounds): soft-thresholds by eta l1 / H_j in the rounds since it was up to date."""
+    w = columns[place + WEIGHT_COLUMN.weight]
+    rounds = scalars[ROUNDS] - columns[place + WEIGHT_COLUMN.round]
+    threshold = (
+        pace(columns[place + WEIGHT_COLUMN.squares], parameters) * parameters[PARAMETER.l1]
+        if w != 0.0 and parameters[PARAMETER.l1] != 0.0
+        else 0.0
+    )
+    if rounds == 0.0 or threshold == 0.0:
+        return w, rounds * w
+    n = min(rounds, np.floor(abs(w) / threshold))
+    total = n * abs(w) - threshold * n * (n + 1.0) / 2.0
+    return soft(w, rounds * threshold), (total if w > 0.0 else -total)
+
+
+@inlined
+def adagrad_fobos_score(indices, values, start, stop, columns, width, scalars, parameters):
+    if parameters[PARAMETER.l1] == 0.0 and not averages(parameters):  # idle rounds change nothing
+        return strided_dot(indices, values, start, stop, columns, width)
+    z = 0.0
+    for k in range(start, stop):
+        place = np.int64(indices[k]) * width
+        w, total = fobos_idle(place, columns, scalars, parameters)
+        columns[place + WEIGHT_COLUMN.weight] = w
+        columns[place + WEIGHT_COLUMN.round] = scalars[ROUNDS]
+        if averages(parameters):
+            columns[place + WEIGHT_COLUMN.sum] += total
+        z += value_at(values, k) * w
+    return z
+
+
+@inlined
+def adagrad_fobos_current(j, columns, width, scalars, parameters):
+    w, _ = fobos_idle(j * width, columns, scalars, parameters)
+    return w
+
+
+@inlined
+def adagrad_fobos_mean(j, columns, width, scalars, parameters):
+    _, total = fobos_idle(j * width, columns, scalars, parameters)
+    return (columns[j * width + WEIGHT_COLUMN.sum] + total) / max(1.0, scalars[ROUNDS])
+
+
+@inlined
+def adagrad_fobos_update(indices, values, start, stop, y, z, importance, columns, width, scalars, parameters):
+    scalars[ROUNDS] += 1.0
+    derivative = derivative_at(z, y, importance, parameters)
+    if derivative == 0.0:
+        return
+    for k in range(start, stop):
+        place = np.int64(indices[k]) * width
+        g = derivative * value_at(values, k)
+        columns[place + WEIGHT_COLUMN.squares] += g * g
+        own = pace(columns[place + WEIGHT_COLUMN.squares], parameters)
+        w = soft(columns[place + WEIGHT_COLUMN.weight] - own * g, own * parameters[PARAMETER.l1])
+        columns[place + WEIGHT_COLUMN.weight] = w
+        columns[place + WEIGHT_COLUMN.round] = scalars[ROUNDS]
+        if averages(parameters):
+            columns[place + WEIGHT_COLUMN.sum] += w
+
+
+def l1_norm(rule: str):
+    """r(w) = l1 ||w||_1."""
+    return lambda settings: Regulariser("l1", settings["l1"], "l1 ||w||_1", rule=rule)
+
+
+ADAPTIVE = Settings((*GRADIENT, STEP, L1, not_negative("delta", "number added to the root of the sum of squares", 1.0)))
+
+ADAGRAD_RDA = Learner(
+    name="adagrad-rda",
+    summary="AdaGrad, regularised dual averaging",
+    source="Duchi, Hazan, Singer, JMLR 2011",
+    example="adagrad-rda --l1 1e-6",
+    settings=ADAPTIVE,
+    score=rda_score,
+    update=rda_update,
+    current=rda_current,
+    mean=rda_mean,
+    columns=COLUMN,
+    parameters=PARAMETER,
+    for_numbers=following_numbers,
+    numbers=lambda settings: {"squares": 0.0},
+    sparse=True,
+    regulariser=l1_norm("dual averaging"),
+    bounds=("AdaGrad, RDA form",),
+)
+ADAGRAD_RDA_SQUARES = ADAGRAD_RDA.like(
+    name="adagrad-rda-squares",
+    summary="the same with the squares of the gradients in place of their root, without a step size",
+    example="adagrad-rda-squares --l1 1e-6",
+    settings=Settings((*GRADIENT, L1)),
+    numbers=lambda settings: {"squares": 1.0, "delta": 0.0},
+    regulariser=lambda settings: None,
+    bounds=(),
+)
+ADAGRAD_FOBOS = ADAGRAD_RDA.like(
+    name="adagrad-fobos",
+    summary="AdaGrad, forward-backward splitting",
+    example="adagrad-fobos --step 0.1 --l1 1e-6",
+    score=adagrad_fobos_score,
+    update=adagrad_fobos_update,
+    current=adagrad_fobos_current,
+    mean=adagrad_fobos_mean,
+    columns=WEIGHT_COLUMN,
+    regulariser=l1_norm("forward-backward"),
+    bounds=("AdaGrad, FOBOS form",),
+)

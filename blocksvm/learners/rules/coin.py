@@ -1,0 +1,82 @@
+"""coin: each feature bets a part of what it has won so far, so that there is no step size to choose.
+
+Coin betting with the estimator of Krichevsky and Trofimov (Orabona, Pal, NIPS 2016, Alg. 1), feature by feature, a
+gradient counting by its size (as Orabona, Tommasi, NIPS 2017, Alg. 1): with g_j = loss'(<w, x>) x_j,
+
+    L_j = max |x_j| max(1, max |loss'|),  G_j = sum |g_j|,  theta_j = -sum g_j,  W_j = W_j - g_j w_j,
+    w_j = theta_j / (L_j + G_j) W_j / L_j
+
+so that a bet g_j w_j is never more than the wealth W_j.  This begins at ``wealth`` over the mean number of entries of the
+rows so far, since a row's entries move its score together; and it begins anew where L_j grew and a bet was lost that was
+more than the wealth.
+"""
+
+import numpy as np
+
+from blocksvm.kernels import inlined
+from blocksvm.kernels.prefetch import value_at
+from blocksvm.learners.engine.layout import layout, parameters, unsigned
+from blocksvm.learners.engine.learner import GRADIENT, Learner, Settings, following_numbers, positive
+from blocksvm.learners.engine.rule_parts import change_weight, derivative_at, mean_of, plain_current, plain_score
+
+COLUMN = layout("weight", "theta", "scale", "total", "wealth", averaging=("lagged",))
+AT = unsigned(COLUMN)
+SCALAR = layout("rounds", "rows", "entries", "steepest")
+PARAMETER = parameters("wealth")
+SMALLEST = 1e-290  # an entry below it is passed over: the weight that bets on it would overflow
+
+
+@inlined
+def coin_update(indices, values, start, stop, y, z, importance, columns, width, scalars, parameters):
+    scalars[SCALAR.rounds] += 1.0
+    scalars[SCALAR.rows] += 1.0
+    scalars[SCALAR.entries] += stop - start
+    derivative = derivative_at(z, y, importance, parameters)
+    if derivative == 0.0:
+        return
+    scalars[SCALAR.steepest] = max(scalars[SCALAR.steepest], abs(derivative))
+    first = parameters[PARAMETER.wealth] * scalars[SCALAR.rows] / max(1.0, scalars[SCALAR.entries])
+    for k in range(np.uint64(start), np.uint64(stop)):
+        place = np.uint64(indices[k]) * np.uint64(width)
+        x = value_at(values, k)
+        g = derivative * x
+        if g == 0.0 or abs(x) < SMALLEST:
+            continue
+        w, total, had = columns[place + AT.weight], columns[place + AT.total], columns[place + AT.wealth]
+        # whether a feature is new cannot be foretold: a choice between two numbers that were read
+        wealth = (had if total != 0.0 else first) - g * w
+        wealth = wealth if wealth > 0.0 else first
+        theta = columns[place + AT.theta] - g
+        scale = max(columns[place + AT.scale], abs(x))
+        total += abs(g)
+        columns[place + AT.wealth] = wealth
+        columns[place + AT.theta] = theta
+        columns[place + AT.scale] = scale
+        columns[place + AT.total] = total
+        bound = scale * scalars[SCALAR.steepest]
+        change = theta / (bound + total) * (wealth / bound) - w
+        change_weight(place + AT.weight, place + AT.lagged, change, columns, scalars, parameters)
+
+
+@inlined
+def coin_mean(j, columns, width, scalars, parameters):
+    return mean_of(j * width + COLUMN.weight, j * width + COLUMN.lagged, columns, scalars)
+
+
+COIN = Learner(
+    name="coin",
+    summary="coin betting: no step size to choose",
+    source="Orabona, Pal, NIPS 2016; Orabona, Tommasi, NIPS 2017",
+    example="coin --loss logistic",
+    settings=Settings((*GRADIENT, positive("wealth", "wealth that the features of a row bet with at first", 16.0))),
+    for_numbers=following_numbers,
+    fades=("theta", "total"),
+    score=plain_score,
+    update=coin_update,
+    current=plain_current,
+    mean=coin_mean,
+    columns=COLUMN,
+    scalars=SCALAR,
+    parameters=PARAMETER,
+    initial_scalars={"steepest": 1.0},
+)

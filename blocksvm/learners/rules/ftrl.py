@@ -1,0 +1,80 @@
+"""ftrl: follow the regularised leader, proximally, with a step of each feature's own (FTRL-Proximal).
+
+McMahan et al., Ad click prediction: a view from the trenches, KDD 2013, Alg. 1, for the gradient g of a row's loss:
+    w_j = 0 where |z_j| <= l1, else -(z_j - sign(z_j) l1) / ((beta + sqrt(n_j)) / alpha + l2)
+    sigma_j = (sqrt(n_j + g_j^2) - sqrt(n_j)) / alpha,  z_j += g_j - sigma_j w_j,  n_j += g_j^2
+"""
+
+import numpy as np
+
+from blocksvm.kernels import inlined
+from blocksvm.kernels.prefetch import value_at
+from blocksvm.learners.engine.layout import layout, parameters
+from blocksvm.learners.engine.learner import GRADIENT, L1, Learner, Settings, following_numbers, not_negative, positive
+from blocksvm.learners.engine.rule_parts import (
+    ROUNDS,
+    change_weight,
+    derivative_at,
+    mean_of,
+    plain_current,
+    plain_score,
+    soft,
+)
+
+COLUMN = layout("weight", "z", "root", averaging=("lagged",))  # root of n_j
+PARAMETER = parameters("alpha", "beta", "l1", "l2")
+
+
+@inlined
+def ftrl_update(indices, values, start, stop, y, z, importance, columns, width, scalars, parameters):
+    scalars[ROUNDS] += 1.0
+    derivative = derivative_at(z, y, importance, parameters)
+    if derivative == 0.0:
+        return
+    rate, beta, l1 = 1.0 / parameters[PARAMETER.alpha], parameters[PARAMETER.beta], parameters[PARAMETER.l1]
+    fixed = rate * beta + parameters[PARAMETER.l2]
+    for k in range(start, stop):
+        place = np.int64(indices[k]) * width
+        g = derivative * value_at(values, k)
+        before = columns[place + COLUMN.root]
+        root = np.sqrt(before * before + g * g)
+        if root == 0.0:
+            continue
+        w = columns[place + COLUMN.weight]
+        # the difference of the roots, without cancelling
+        sigma = rate * (g * g / (root + before))
+        own = columns[place + COLUMN.z] + g - sigma * w
+        columns[place + COLUMN.z] = own
+        columns[place + COLUMN.root] = root
+        change = -soft(own, l1) / (fixed + rate * root) - w
+        change_weight(place + COLUMN.weight, place + COLUMN.lagged, change, columns, scalars, parameters)
+
+
+@inlined
+def ftrl_mean(j, columns, width, scalars, parameters):
+    return mean_of(j * width + COLUMN.weight, j * width + COLUMN.lagged, columns, scalars)
+
+
+FTRL = Learner(
+    name="ftrl",
+    summary="follow the regularised leader, proximally: a step of each feature's own, and weights of 0",
+    source="McMahan et al., KDD 2013",
+    example="ftrl --loss logistic --alpha 0.05 --l1 1",
+    settings=Settings(
+        (
+            *GRADIENT,
+            positive("alpha", "learning rate", 0.1, metavar="A"),
+            not_negative("beta", "number added to the root of the sum of squares", 1.0, metavar="B"),
+            L1,
+            not_negative("l2", "weight of ||w||^2 / 2", 0.0),
+        )
+    ),
+    for_numbers=following_numbers,
+    score=plain_score,
+    update=ftrl_update,
+    current=plain_current,
+    mean=ftrl_mean,
+    columns=COLUMN,
+    parameters=PARAMETER,
+    sparse=True,
+)

@@ -1,0 +1,220 @@
+"""ogd, forel, pegasos: gradient steps, the weights kept as w = scale v so that shrinking and projecting cost one
+multiplication.
+
+OGD (Zinkevich, ICML 2003): w -= eta_t g_t, then the projection on ||w|| <= radius (inf: none).  With a constant step and
+no radius it is linearised FoReL, and mirror descent with the Euclidean map.
+Pegasos (Shalev-Shwartz, Singer, Srebro, Cotter, Math. Prog. 2011) with sub-batches of one row: eta_t = 1 / (lambda t),
+w *= 1 - eta_t lambda first; radius 1 / sqrt(lambda) for hinge, of other losses that of lambda/2 ||w||^2 <= loss at w = 0.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from blocksvm.base.errors import InputError, called
+from blocksvm.kernels import inlined
+from blocksvm.kernels.prefetch import strided_dot, value_at
+from blocksvm.learners.engine.layout import layout, parameters
+from blocksvm.learners.engine.learner import (
+    DECAY,
+    EPSILON,
+    GRADIENT,
+    LAM,
+    RADIUS,
+    STEP,
+    C,
+    Learner,
+    Regulariser,
+    Setting,
+    Settings,
+    following_numbers,
+)
+from blocksvm.learners.engine.rule_parts import averages, derivative_at, eta_at, is_small, sum_of_squared_values
+
+COLUMN = layout("v", averaging=("lagged",))
+SCALAR = layout("rounds", "scale", "norm", "sum")  # ||w||^2; sum of the scales after each round
+PARAMETER = parameters("radius", "lam")
+
+RENEW_NORM = 1 << 20  # ||w||^2 drifts by rounding: it is summed anew at every round that is a multiple of this
+
+
+@inlined
+def scaled_score(indices, values, start, stop, columns, width, scalars, parameters):
+    return scalars[SCALAR.scale] * strided_dot(indices, values, start, stop, columns, width)
+
+
+@inlined
+def scaled_current(j, columns, width, scalars, parameters):
+    return scalars[SCALAR.scale] * columns[j * width + COLUMN.v]
+
+
+@inlined
+def scaled_mean(j, columns, width, scalars, parameters):
+    place = j * width
+    total = scalars[SCALAR.sum] * columns[place + COLUMN.v] - columns[place + COLUMN.lagged]
+    return total / max(1.0, scalars[SCALAR.rounds])
+
+
+@inlined
+def rescale(columns, width, scalars, parameters):
+    """Multiply the scale into v.  What the average has so far is sum v - lagged: from here on lagged alone holds it."""
+    scale = scalars[SCALAR.scale]
+    for place in range(0, columns.shape[0], width):
+        if averages(parameters):
+            columns[place + COLUMN.lagged] -= scalars[SCALAR.sum] * columns[place + COLUMN.v]
+        columns[place + COLUMN.v] *= scale
+    scalars[SCALAR.sum] = 0.0
+    scalars[SCALAR.scale] = 1.0
+
+
+@inlined
+def move(indices, values, start, stop, factor, columns, width, scalars, parameters):
+    """``w += factor x``."""
+    if factor == 0.0:
+        return
+    if parameters[PARAMETER.radius] < np.inf:
+        # not the score that was predicted: that may have a prior model's part
+        product = scalars[SCALAR.scale] * strided_dot(indices, values, start, stop, columns, width)
+        scalars[SCALAR.norm] += factor * (2.0 * product + factor * sum_of_squared_values(values, start, stop))
+    factor /= scalars[SCALAR.scale]
+    for k in range(start, stop):
+        place = np.int64(indices[k]) * width
+        change = factor * value_at(values, k)
+        columns[place + COLUMN.v] += change
+        if averages(parameters):
+            columns[place + COLUMN.lagged] += scalars[SCALAR.sum] * change
+
+
+@inlined
+def end_round(columns, width, scalars, parameters):
+    """The projection; sums for the average."""
+    radius = parameters[PARAMETER.radius]
+    if scalars[SCALAR.rounds] % RENEW_NORM == 0.0 and radius < np.inf:
+        total = 0.0
+        for place in range(0, columns.shape[0], width):
+            total += columns[place + COLUMN.v] * columns[place + COLUMN.v]
+        scalars[SCALAR.norm] = scalars[SCALAR.scale] * scalars[SCALAR.scale] * total
+    if scalars[SCALAR.norm] > radius * radius:
+        scalars[SCALAR.scale] = scalars[SCALAR.scale] * (radius / np.sqrt(scalars[SCALAR.norm]))
+        scalars[SCALAR.norm] = radius * radius
+    if is_small(scalars[SCALAR.scale], parameters):
+        rescale(columns, width, scalars, parameters)
+    scalars[SCALAR.sum] += scalars[SCALAR.scale]
+
+
+@inlined
+def ogd_update(indices, values, start, stop, y, z, importance, columns, width, scalars, parameters):
+    scalars[SCALAR.rounds] += 1.0
+    factor = -eta_at(scalars[SCALAR.rounds], parameters) * derivative_at(z, y, importance, parameters)
+    move(indices, values, start, stop, factor, columns, width, scalars, parameters)
+    end_round(columns, width, scalars, parameters)
+
+
+@inlined
+def pegasos_update(indices, values, start, stop, y, z, importance, columns, width, scalars, parameters):
+    scalars[SCALAR.rounds] += 1.0
+    t = scalars[SCALAR.rounds]
+    if t > 1.0:  # at t = 1 the factor is 0, and w is 0 already
+        shrink = 1.0 - 1.0 / t
+        scalars[SCALAR.scale] = scalars[SCALAR.scale] * shrink
+        scalars[SCALAR.norm] *= shrink * shrink
+    factor = -derivative_at(z, y, importance, parameters) / (parameters[PARAMETER.lam] * t)
+    move(indices, values, start, stop, factor, columns, width, scalars, parameters)
+    end_round(columns, width, scalars, parameters)
+
+
+def radius_of(settings: dict) -> tuple[int, float] | None:
+    return None if settings["radius"] is None else (2, settings["radius"])
+
+
+def lam_of_C(settings: dict, known: Mapping) -> dict:
+    """With lambda = 1 / (C l) where C is given instead, and the number l of rows is known."""
+    if settings["lam"] is None:
+        if not known.get("n_samples"):
+            raise InputError(f"{called('C')}: pegasos needs {called('lam')} where the number of rows is not known")
+        settings["lam"] = 1.0 / (settings["C"] * known["n_samples"])
+    return settings
+
+
+# the loss of w = 0; of hinge half of it, by which the radius is that of strong duality
+AT_ZERO = {"hinge": 0.5, "squared-hinge": 1.0, "logistic": math.log(2.0), "squared": 0.5, "epsilon-insensitive": 1.0}
+
+
+def radius_of_optimum(settings: dict) -> float:
+    """Of a ball that holds the least of lambda/2 ||w||^2 + mean loss, which is at most the mean loss of w = 0; of hinge by
+    strong duality (Pegasos 2011).  inf where no projection is wanted."""
+    if settings["unprojected"]:
+        return math.inf
+    free = settings["epsilon"] if settings["loss"] == "epsilon-insensitive" else 0.0
+    return math.sqrt(2.0 * max(0.0, AT_ZERO[settings["loss"]] - free) / settings["lam"])
+
+
+def ball_of_optimum(settings: dict) -> tuple[int, float] | None:
+    return None if settings["unprojected"] else (2, radius_of_optimum(settings))
+
+
+FOLLOWED = ("FoReL lemma, linearised losses", "OGD, constant step", "OGD, looser FoReL form", "OGD, tuned: B L sqrt(t)",
+            "FoReL, tuned: B L sqrt(2 t)", "mirror descent, Bregman form")  # fmt: skip
+
+OGD = Learner(
+    name="ogd",
+    summary="online gradient descent, projected on a ball if wanted",
+    source="Zinkevich, ICML 2003",
+    example="ogd --loss logistic --step 0.5",
+    settings=Settings((*GRADIENT, STEP, DECAY, RADIUS)),
+    score=scaled_score,
+    update=ogd_update,
+    current=scaled_current,
+    mean=scaled_mean,
+    columns=COLUMN,
+    scalars=SCALAR,
+    parameters=PARAMETER,
+    numbers=lambda settings: {"lam": 0.0},
+    initial_scalars={"scale": 1.0},
+    mirror="euclidean",
+    ball=radius_of,
+    for_numbers=following_numbers,
+    bounds=(*FOLLOWED, "OGD, falling step, projected", "mirror descent in general"),
+)
+FOREL = OGD.like(
+    name="forel",
+    summary="follow the regularised leader on linearised losses: gradient descent with a constant step",
+    source="Shalev-Shwartz, Online learning and online convex optimization, 2012, section 2.3",
+    example="forel --step 0.1",
+    settings=Settings((*GRADIENT, STEP)),
+    numbers=lambda settings: {"lam": 0.0, "radius": math.inf},
+    ball=lambda settings: None,
+    bounds=(*FOLLOWED, "mirror descent in general"),
+)
+PEGASOS = OGD.like(
+    name="pegasos",
+    summary="Pegasos with sub-batches of one row: steps of 1 / (lambda t), projected",
+    source="Shalev-Shwartz, Singer, Srebro, Cotter, Math. Prog. 2011",
+    example="pegasos --lambda 1e-4 --average",
+    settings=Settings(
+        (
+            LAM,
+            replace(C, default=None, help="the same as lambda = 1 / (C * rows), where their number is known"),
+            replace(GRADIENT[0], choices=tuple(AT_ZERO)),
+            EPSILON,
+            Setting("unprojected", "leave out the projection on the ball that contains the optimum", False, kind=bool),
+        ),
+        (("lam", "C"),),
+    ),
+    complete=lam_of_C,
+    update=pegasos_update,
+    numbers=lambda settings: {"radius": radius_of_optimum(settings)},
+    mirror=None,
+    for_numbers=None,
+    ball=ball_of_optimum,
+    regulariser=lambda settings: Regulariser("l2", settings["lam"], "lambda / 2 ||w||^2"),
+    takes_weights=False,
+    bounds=(
+        "Pegasos, projected",
+        "Pegasos, no projection",
+        "strongly convex, steps 1 / (lambda t)",
+        "strongly convex, largest gradient",
+    ),
+)

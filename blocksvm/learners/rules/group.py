@@ -1,0 +1,62 @@
+"""fobos with the regulariser group ||w||_2, not squared: all weights shrink together, and become 0 together.
+
+Forward-backward splitting (Duchi, Singer, JMLR 2009, section 5.3): w -= eta_t g_t, then the proximal step
+    w *= max(0, 1 - eta_t group / ||w||)
+which keeps the scale of ``gradient.py`` to one multiplication a round.  Where w becomes 0 whole, what is not 0 is
+cleared: of a w that was 0 before the step the entries of the row alone, else every feature once.
+"""
+
+import numpy as np
+
+from blocksvm.kernels import inlined
+from blocksvm.learners.engine.learner import DECAY, GRADIENT, STEP, Regulariser, Settings, not_negative
+from blocksvm.learners.engine.rule_parts import averages, derivative_at, eta_at
+from blocksvm.learners.rules.gradient import COLUMN, OGD, PARAMETER, SCALAR, end_round, move
+
+GROUP = not_negative("group", "weight of ||w||_2, not squared", 0.0)
+KEPT = 1e150  # a radius that no w reaches: where there is one, ||w||^2 is kept up to date
+
+
+@inlined
+def clear(place, columns, scalars, parameters):
+    """w_j = 0; the sum of it so far goes to ``lagged`` alone."""
+    if averages(parameters):
+        columns[place + COLUMN.lagged] -= scalars[SCALAR.sum] * columns[place + COLUMN.v]
+    columns[place + COLUMN.v] = 0.0
+
+
+@inlined
+def group_update(indices, values, start, stop, y, z, importance, columns, width, scalars, parameters):
+    scalars[SCALAR.rounds] += 1.0
+    eta = eta_at(scalars[SCALAR.rounds], parameters)
+    before = scalars[SCALAR.norm]
+    factor = -eta * derivative_at(z, y, importance, parameters)
+    move(indices, values, start, stop, factor, columns, width, scalars, parameters)
+    threshold = eta * parameters[PARAMETER.lam]
+    length = np.sqrt(max(scalars[SCALAR.norm], 0.0))
+    if length > threshold:
+        shrink = 1.0 - threshold / length
+        scalars[SCALAR.scale] = scalars[SCALAR.scale] * shrink
+        scalars[SCALAR.norm] *= shrink * shrink
+    elif threshold > 0.0 and (before != 0.0 or factor != 0.0):
+        if before == 0.0:
+            for k in range(start, stop):
+                clear(np.int64(indices[k]) * width, columns, scalars, parameters)
+        else:
+            for place in range(0, columns.shape[0], width):
+                clear(place, columns, scalars, parameters)
+            scalars[SCALAR.sum] = 0.0
+            scalars[SCALAR.scale] = 1.0
+        scalars[SCALAR.norm] = 0.0
+    end_round(columns, width, scalars, parameters)
+
+
+GROUPED = OGD.like(
+    settings=Settings((*GRADIENT, STEP, DECAY, GROUP)),
+    update=group_update,
+    numbers=lambda settings: {"lam": settings["group"], "radius": KEPT},
+    mirror=None,
+    ball=lambda settings: None,
+    regulariser=lambda settings: Regulariser("norm", settings["group"], "group ||w||_2"),
+    bounds=("FOBOS, group ||w||",),
+)

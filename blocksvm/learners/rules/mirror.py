@@ -1,0 +1,338 @@
+"""omd: online mirror descent with the Euclidean, the entropic or a p-norm map.
+
+theta -= g_t, w = the mirror map of theta, with one number kept up to date for all features:
+
+Euclidean (the same as OGD with a constant step):
+    w = eta theta
+Entropic, EG+- of radius U (Kivinen, Warmuth, Inf. and Comp. 1997):
+    w_j = U (e^(eta theta_j) - e^(-eta theta_j)) / Z,  Z = sum_k (e^(eta theta_k) + e^(-eta theta_k))
+p-norm, p >= 2 (Gentile, Machine Learning 2003):
+    w_j = eta sign(theta_j) |theta_j|^(p-1) / ||theta||_p^(p-2)
+
+The last two are w_j = factor f(theta_j) with a factor that all features share; f(theta_j) and what the feature adds to
+the sum in it are kept, and change where theta_j does.  Where an average is wanted a feature
+keeps two numbers more: sum_t w_{t+1} = total + sum f - lagged, as in ``gradient.py``.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from blocksvm.base.errors import InputError, called, said
+from blocksvm.kernels import inlined
+from blocksvm.kernels.prefetch import strided_dot, value_at
+from blocksvm.learners.engine.layout import layout, parameters, unsigned
+from blocksvm.learners.engine.learner import GRADIENT, LARGEST, STEP, Setting, Settings, positive
+from blocksvm.learners.engine.rule_parts import averages, derivative_at
+from blocksvm.learners.rules.gradient import FOLLOWED, OGD
+
+COLUMN = layout("value", "theta", "part", averaging=("lagged", "total"))
+AT = unsigned(COLUMN)
+# Z or ||theta||_p^p in units of the shift, its largest since it was last summed anew, the shift, the average's sum
+SCALAR = layout("rounds", "total", "peak", "shift", "sum")
+PARAMETER = parameters("radius", "p", "n_features")
+
+RENEW = 1 << 16  # rounds after which the total, which drifts by rounding, is summed anew
+# Exponents may exceed the shift by this; by less where averages, differences of numbers in its units, are wanted.
+HEADROOM, HEADROOM_AVERAGED = 30.0, 5.0
+# The p-norm's |theta| may exceed the shift by this factor, and by less for a large p: powers of it must not overflow, and
+# of averages, differences of numbers in its units, they must not be larger than e^5 either.
+POWER_HEADROOM, LARGEST_POWER = 1024.0, 300.0
+FADED = 0.25  # below this share of its largest, the total is summed anew: it is a difference of large numbers
+
+ENTROPIC, P_NORM = 0, 1  # the kind of map, known when a learner is compiled
+
+
+@inlined
+def entropic_value(theta, scalars, parameters):
+    """(e^a - e^-a with the sign of theta, e^a + e^-a, what the feature adds to Z) at a = |eta theta|, in units of
+    e^shift; by expm1, since small differences would cancel."""
+    a = abs(parameters[PARAMETER.step] * theta)
+    large, rest = np.exp(a - scalars[SCALAR.shift]), np.expm1(-2.0 * a)
+    return np.copysign(large * -rest, theta), large * (2.0 + rest)
+
+
+@inlined
+def entropic_factor(scalars, parameters):
+    return (
+        parameters[PARAMETER.radius] / scalars[SCALAR.total]
+        if scalars[SCALAR.total] > 0.0
+        else parameters[PARAMETER.radius] / (2.0 * parameters[PARAMETER.n_features])
+    )
+
+
+@inlined
+def entropic_settle(columns, width, scalars, parameters):
+    """Sum Z anew, its shift the largest exponent; features that were never met add 2 e^-shift each."""
+    close_average(ENTROPIC, columns, width, scalars, parameters)
+    largest = 0.0
+    for place in range(0, columns.shape[0], width):
+        largest = max(largest, abs(parameters[PARAMETER.step] * columns[place + COLUMN.theta]))
+    scalars[SCALAR.shift] = largest
+    total = 0.0
+    seen = 0.0
+    for place in range(0, columns.shape[0], width):
+        if columns[place + COLUMN.theta] != 0.0:
+            value, part = entropic_value(columns[place + COLUMN.theta], scalars, parameters)
+            columns[place + COLUMN.value], columns[place + COLUMN.part] = value, part
+            total += part
+            seen += 1.0
+        else:
+            columns[place + COLUMN.value] = 0.0
+    scalars[SCALAR.total] = total + 2.0 * (parameters[PARAMETER.n_features] - seen) * np.exp(-largest)
+    scalars[SCALAR.peak] = scalars[SCALAR.total]
+
+
+@inlined
+def power_value(theta, scalars, parameters):
+    """(sign |theta|^(p-1), |theta|^p), theta in units of the shift."""
+    size = abs(theta) / scalars[SCALAR.shift]
+    value = size if parameters[PARAMETER.p] == 2.0 else size ** (parameters[PARAMETER.p] - 1.0)
+    return np.copysign(value, theta), value * size
+
+
+@inlined
+def power_factor(scalars, parameters):
+    return (
+        parameters[PARAMETER.step]
+        * scalars[SCALAR.shift]
+        / scalars[SCALAR.total] ** (1.0 - 2.0 / parameters[PARAMETER.p])
+        if scalars[SCALAR.total] > 0.0
+        else 0.0
+    )
+
+
+@inlined
+def power_settle(columns, width, scalars, parameters):
+    """Sum ||theta||_p^p anew, in units of the largest |theta|."""
+    close_average(P_NORM, columns, width, scalars, parameters)
+    largest = 0.0
+    for place in range(0, columns.shape[0], width):
+        largest = max(largest, abs(columns[place + COLUMN.theta]))
+    scalars[SCALAR.shift] = largest
+    total = 0.0
+    for place in range(0, columns.shape[0], width):
+        if columns[place + COLUMN.theta] != 0.0:
+            value, part = power_value(columns[place + COLUMN.theta], scalars, parameters)
+            columns[place + COLUMN.value], columns[place + COLUMN.part] = value, part
+            total += part
+        else:
+            columns[place + COLUMN.value] = 0.0
+    scalars[SCALAR.total] = total
+    scalars[SCALAR.peak] = total
+
+
+@inlined
+def entropic_most(scalars, parameters):
+    """The largest |theta| that can be told in units of the shift as it is."""
+    headroom = HEADROOM_AVERAGED if averages(parameters) else HEADROOM
+    return (scalars[SCALAR.shift] + headroom) / parameters[PARAMETER.step]
+
+
+@inlined
+def power_most(scalars, parameters):
+    power = HEADROOM_AVERAGED if averages(parameters) else LARGEST_POWER
+    return scalars[SCALAR.shift] * min(POWER_HEADROOM, np.exp(power / parameters[PARAMETER.p]))
+
+
+@inlined
+def value_of(kind, theta, scalars, parameters):
+    return entropic_value(theta, scalars, parameters) if kind == ENTROPIC else power_value(theta, scalars, parameters)
+
+
+@inlined
+def factor_of(kind, scalars, parameters):
+    return entropic_factor(scalars, parameters) if kind == ENTROPIC else power_factor(scalars, parameters)
+
+
+@inlined
+def most_of(kind, scalars, parameters):
+    return entropic_most(scalars, parameters) if kind == ENTROPIC else power_most(scalars, parameters)
+
+
+@inlined
+def settle(kind, columns, width, scalars, parameters):
+    if kind == ENTROPIC:
+        entropic_settle(columns, width, scalars, parameters)
+    else:
+        power_settle(columns, width, scalars, parameters)
+
+
+@inlined
+def close_average(kind, columns, width, scalars, parameters):
+    """Move what the average has so far into each feature's total: the shift is about to change."""
+    if averages(parameters) and scalars[SCALAR.sum] != 0.0:
+        for place in range(0, columns.shape[0], width):
+            columns[place + COLUMN.total] += (
+                scalars[SCALAR.sum] * columns[place + COLUMN.value] - columns[place + COLUMN.lagged]
+            )
+            columns[place + COLUMN.lagged] = 0.0
+        scalars[SCALAR.sum] = 0.0
+
+
+@inlined
+def mirror_score(kind, indices, values, start, stop, columns, width, scalars, parameters):
+    return factor_of(kind, scalars, parameters) * strided_dot(indices, values, start, stop, columns, width)
+
+
+@inlined
+def mirror_update(kind, indices, values, start, stop, y, z, importance, columns, width, scalars, parameters):
+    scalars[SCALAR.rounds] += 1.0
+    g = derivative_at(z, y, importance, parameters)
+    if g != 0.0:
+        start, stop, width_of = np.uint64(start), np.uint64(stop), np.uint64(width)
+        largest = 0.0
+        for k in range(start, stop):
+            after = columns[np.uint64(indices[k]) * width_of + AT.theta] - g * value_at(values, k)
+            largest = max(largest, abs(after))
+        fits = largest <= most_of(kind, scalars, parameters)
+        if fits:
+            # what a feature adds to the total before its first change
+            _, unseen = value_of(kind, 0.0, scalars, parameters)
+            change = 0.0
+            for k in range(start, stop):
+                place = np.uint64(indices[k]) * width_of
+                before = columns[place + AT.theta]
+                after = before - g * value_at(values, k)
+                value, part = value_of(kind, after, scalars, parameters)
+                change += part - (columns[place + AT.part] if before != 0.0 else unseen)
+                if averages(parameters):
+                    columns[place + AT.lagged] += scalars[SCALAR.sum] * (value - columns[place + AT.value])
+                columns[place + AT.value], columns[place + AT.theta], columns[place + AT.part] = value, after, part
+            scalars[SCALAR.total] += change
+        else:
+            close_average(kind, columns, width, scalars, parameters)
+            for k in range(start, stop):
+                columns[np.uint64(indices[k]) * width_of + AT.theta] -= g * value_at(values, k)
+        scalars[SCALAR.peak] = max(scalars[SCALAR.peak], scalars[SCALAR.total])
+        if not fits or scalars[SCALAR.total] < FADED * scalars[SCALAR.peak]:
+            settle(kind, columns, width, scalars, parameters)
+    if scalars[SCALAR.rounds] % RENEW == 0.0:
+        settle(kind, columns, width, scalars, parameters)
+    scalars[SCALAR.sum] += factor_of(kind, scalars, parameters)
+
+
+@inlined
+def mirror_current(kind, j, columns, width, scalars, parameters):
+    return factor_of(kind, scalars, parameters) * columns[j * width + COLUMN.value]
+
+
+@inlined
+def mirror_mean(kind, j, columns, width, scalars, parameters):
+    total = columns[j * width + COLUMN.total] + scalars[SCALAR.sum] * columns[j * width + COLUMN.value]
+    return (total - columns[j * width + COLUMN.lagged]) / max(1.0, scalars[SCALAR.rounds])
+
+
+# -- the functions of the two learners
+
+
+@inlined
+def entropic_score(indices, values, start, stop, columns, width, scalars, parameters):
+    return mirror_score(ENTROPIC, indices, values, start, stop, columns, width, scalars, parameters)
+
+
+@inlined
+def entropic_update(indices, values, start, stop, y, z, importance, columns, width, scalars, parameters):
+    if scalars[SCALAR.total] == 0.0:  # no row so far: every feature has theta = 0
+        scalars[SCALAR.total] = 2.0 * parameters[PARAMETER.n_features]
+        scalars[SCALAR.peak] = scalars[SCALAR.total]
+    mirror_update(ENTROPIC, indices, values, start, stop, y, z, importance, columns, width, scalars, parameters)
+
+
+@inlined
+def entropic_current(j, columns, width, scalars, parameters):
+    return mirror_current(ENTROPIC, j, columns, width, scalars, parameters)
+
+
+@inlined
+def entropic_mean(j, columns, width, scalars, parameters):
+    return mirror_mean(ENTROPIC, j, columns, width, scalars, parameters)
+
+
+@inlined
+def power_score(indices, values, start, stop, columns, width, scalars, parameters):
+    return mirror_score(P_NORM, indices, values, start, stop, columns, width, scalars, parameters)
+
+
+@inlined
+def power_update(indices, values, start, stop, y, z, importance, columns, width, scalars, parameters):
+    mirror_update(P_NORM, indices, values, start, stop, y, z, importance, columns, width, scalars, parameters)
+
+
+@inlined
+def power_current(j, columns, width, scalars, parameters):
+    return mirror_current(P_NORM, j, columns, width, scalars, parameters)
+
+
+@inlined
+def power_mean(j, columns, width, scalars, parameters):
+    return mirror_mean(P_NORM, j, columns, width, scalars, parameters)
+
+
+# -- the learner, whose map chooses the functions
+
+MIRROR = Setting("mirror", "the mirror map", "euclidean", kind=str, choices=("euclidean", "entropic", "p-norm"))
+BALL = positive("radius", "keep the weights in the ball ||w||_1 <= B", 1.0, metavar="B")
+P = Setting("p", "p of the p-norm map", 2.0, least=2.0, most=LARGEST)
+N_FEATURES = Setting(
+    "n_features",
+    "number of features, those that never occur included (a store knows it)",
+    kind=int,
+    least=1,
+    most=2**62,
+)
+
+
+def all_counted(settings: dict, known: Mapping) -> dict:
+    """Z counts every feature: InputError where their number is unknown, or less than those that the rows have."""
+    n, met = settings["n_features"], known.get("n_features", 0)
+    if n is None:
+        raise InputError(f"omd {said('mirror', 'entropic')} needs {called('n_features')}: how many features there are")
+    if n < met:
+        raise InputError(f"{said('n_features', n)}: the rows have {met:,} features; give that many or more")
+    return settings
+
+
+MAPPED = OGD.like(
+    name="omd",
+    summary="online mirror descent with a Euclidean, an entropic or a p-norm map",
+    source="Shalev-Shwartz 2012, section 2.7; Kivinen, Warmuth 1997; Gentile 2003",
+    example="omd --mirror p-norm --p 10 --step 0.1",
+    bounds=(*FOLLOWED, "EG+-", "p-norm", "mirror descent in general"),
+)
+EUCLIDEAN = MAPPED.like(
+    settings=Settings((*GRADIENT, MIRROR, STEP)),
+    numbers=lambda settings: {"lam": 0.0, "radius": np.inf},
+    ball=lambda settings: None,
+)
+ENTROPIC_MAP = MAPPED.like(
+    settings=Settings((*GRADIENT, MIRROR, STEP, BALL, N_FEATURES)),
+    score=entropic_score,
+    update=entropic_update,
+    current=entropic_current,
+    mean=entropic_mean,
+    columns=COLUMN,
+    scalars=SCALAR,
+    parameters=PARAMETER,
+    numbers=lambda settings: {"p": 0.0},
+    initial_scalars={},
+    complete=all_counted,
+    mirror="entropic",
+    ball=lambda settings: (1, settings["radius"]),
+)
+P_NORM_MAP = ENTROPIC_MAP.like(
+    settings=Settings((*GRADIENT, MIRROR, STEP, P)),
+    score=power_score,
+    update=power_update,
+    current=power_current,
+    mean=power_mean,
+    numbers=lambda settings: {"radius": 0.0, "n_features": 0.0},
+    complete=lambda settings, known: settings,
+    mirror="p-norm",
+    ball=lambda settings: None,
+)
+OMD = MAPPED.like(
+    settings=Settings((*GRADIENT, MIRROR, STEP, BALL, P, N_FEATURES)),
+    choice="mirror",
+    variants={"euclidean": EUCLIDEAN, "entropic": ENTROPIC_MAP, "p-norm": P_NORM_MAP},
+)

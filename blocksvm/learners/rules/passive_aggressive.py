@@ -1,0 +1,109 @@
+"""pa, pa1, pa2: the least step after which the row has margin 1, as it is, cut off, or softened.
+
+PA, PA-I, PA-II (Crammer, Dekel, Keshet, Shalev-Shwartz, Singer, JMLR 2006, Fig. 1): l = max(0, 1 - m) > 0: w += tau y
+x,
+
+    tau = min(most, l / (||x||^2 + slack)):   PA most = inf, slack = 0;   PA-I most = C;   PA-II slack = 1 / (2C)
+
+With costs of wrong labels (section 8 there) l is the loss of loops.costly_pair.
+Regression (section 4 there): l = max(0, |<w, x> - y| - epsilon), the step towards y.  Rows without labels: uniclass.py.
+A row of importance h has h C in place of C.
+"""
+
+import math
+
+from blocksvm.kernels import inlined
+from blocksvm.learners.engine.costs import COST_RULE, COSTS
+from blocksvm.learners.engine.layout import parameters
+from blocksvm.learners.engine.learner import EPSILON, C, Learner, Settings
+from blocksvm.learners.engine.rule_parts import (
+    COLUMN,
+    ROUNDS,
+    add_plain,
+    plain_current,
+    plain_mean,
+    plain_score,
+    sum_of_squared_values,
+)
+from blocksvm.learners.rules.uniclass import of_rows
+
+PARAMETER = parameters("most", "slack")
+WITH_COSTS = Settings((COSTS, COST_RULE))
+
+
+@inlined
+def step_length(loss, indices, values, start, stop, importance, parameters):
+    """tau of a row with this loss."""
+    q = sum_of_squared_values(values, start, stop)
+    if q == 0.0:
+        return 0.0
+    return min(parameters[PARAMETER.most] * importance, loss / (q + parameters[PARAMETER.slack] / importance))
+
+
+@inlined
+def passive_update(indices, values, start, stop, y, z, importance, columns, width, scalars, parameters):
+    scalars[ROUNDS] += 1.0
+    loss = 1.0 - y * z
+    if loss > 0.0:
+        factor = y * step_length(loss, indices, values, start, stop, importance, parameters)
+        add_plain(indices, values, start, stop, factor, columns, width, scalars, parameters)
+
+
+@inlined
+def passive_regression(indices, values, start, stop, y, z, importance, columns, width, scalars, parameters):
+    scalars[ROUNDS] += 1.0
+    loss = abs(z - y) - parameters[PARAMETER.epsilon]
+    if loss > 0.0:
+        factor = step_length(loss, indices, values, start, stop, importance, parameters)
+        if z > y:
+            factor = -factor
+        add_plain(indices, values, start, stop, factor, columns, width, scalars, parameters)
+
+
+def of_numbers(learner: Learner) -> Learner:
+    return learner.like(
+        settings=learner.settings.without("costs", "cost_rule") + (EPSILON,), update=passive_regression,
+        loss="epsilon-insensitive", for_numbers=None, for_rows=None, acts_on="rows", passive_aggressive=False,
+        bounds=(),
+    )  # fmt: skip
+
+
+PA = Learner(
+    name="pa",
+    summary="passive-aggressive: the least step to margin 1",
+    source="Crammer, Dekel, Keshet, Shalev-Shwartz, Singer, JMLR 2006",
+    example="pa --average",
+    settings=WITH_COSTS,
+    score=plain_score,
+    update=passive_update,
+    current=plain_current,
+    mean=plain_mean,
+    columns=COLUMN,
+    fades=("weight",),
+    parameters=PARAMETER,
+    numbers=lambda settings: {"most": math.inf, "slack": 0.0},
+    acts_on="margins",
+    passive_aggressive=True,
+    for_numbers=of_numbers,
+    for_rows=of_rows,
+    takes_weights=False,
+    bounds=("PA, lemma", "PA, separable", "PA, rows of norm 1"),
+)
+PA1 = PA.like(
+    name="pa1",
+    summary="passive-aggressive, steps cut off at C",
+    example="pa1 -C 0.1",
+    settings=Settings((C,)) + WITH_COSTS,
+    numbers=lambda settings: {"most": settings["C"], "slack": 0.0},
+    takes_weights=True,
+    bounds=("PA, lemma", "PA-I"),
+)
+PA2 = PA.like(
+    name="pa2",
+    summary="passive-aggressive, steps softened by 1 / (2C)",
+    example="pa2 -C 0.1",
+    settings=Settings((C,)) + WITH_COSTS,
+    numbers=lambda settings: {"most": math.inf, "slack": 1.0 / (2.0 * settings["C"])},
+    takes_weights=True,
+    bounds=("PA, lemma", "PA-II"),
+)

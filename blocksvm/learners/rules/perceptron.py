@@ -1,0 +1,50 @@
+"""perceptron and perceptron-bias: a step along y x for each mistake.
+
+Perceptron (Rosenblatt, Psychological Review 1958; with bias: Novikoff 1962): m <= 0: w += step y x.
+"""
+
+from blocksvm.kernels import inlined
+from blocksvm.learners.engine.learner import MAX_NORM, STEP, Learner, Settings
+from blocksvm.learners.engine.rule_parts import (
+    COLUMN,
+    PARAMETER,
+    ROUNDS,
+    add_plain,
+    plain_current,
+    plain_mean,
+    plain_score,
+)
+
+
+@inlined
+def perceptron_update(indices, values, start, stop, y, z, importance, columns, width, scalars, parameters):
+    scalars[ROUNDS] += 1.0
+    if y * z <= 0.0:
+        factor = parameters[PARAMETER.step] * importance * y
+        add_plain(indices, values, start, stop, factor, columns, width, scalars, parameters)
+
+
+PERCEPTRON = Learner(
+    name="perceptron",
+    summary="a step along y x for each mistake",
+    source="Rosenblatt 1958; Novikoff 1962",
+    example="perceptron --max-outer 100",
+    settings=Settings((STEP,)),
+    score=plain_score,
+    update=perceptron_update,
+    current=plain_current,
+    mean=plain_mean,
+    columns=COLUMN,
+    fades=("weight",),
+    acts_on="mistakes",
+    bounds=("perceptron, hinge of u", "perceptron, separable"),
+)
+# b += step y R^2 is the update of a constant feature of value R
+PERCEPTRON_BIAS = PERCEPTRON.like(
+    name="perceptron-bias",
+    summary="the perceptron with a bias of its own, a constant feature of value R",
+    example="perceptron-bias --max-outer 100",
+    settings=Settings((STEP, MAX_NORM)),
+    constant=lambda settings: settings["max_norm"],
+    bounds=("perceptron, hinge of u", "perceptron with bias"),
+)

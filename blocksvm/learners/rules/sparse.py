@@ -1,0 +1,379 @@
+"""subgradient, fobos, hf-fobos: learners that push weights to zero, lazily: a feature owes its thresholds until a row
+names it.
+
+FOBOS (Duchi, Singer, JMLR 2009): w -= eta_t g_t, then soft-threshold by eta_t l1, then divide by 1 + eta_t l2; or with
+eta_{t+1} in place of eta_t in the last two (half_steps), as the paper's analysis has it.
+HF-FOBOS (Oiwa, Matsushima, Nakagawa, ECML PKDD 2011, eq. 12-13): the threshold of feature j is eta_t l1 h_j,
+h_j = (sum_s |eta_s g_s,j|^p)^(1/p), the largest for p = inf, round t's included; capped where p <= 2.
+Subgradient on loss + l1 ||w||_1 (the same paper, eq. 6): w -= eta_t (g_t + l1 sign(w)).
+
+Thresholds add up: with w = scale v (the scale holds the divisions) and S_t = sum_s eta_s l1 / scale_{s-1}, a feature
+brought up to date at the end of round r owes soft(v, (S_t - S_r) h_j).  It keeps v, S_r (``debt``), the sum of
+|eta g|^p; where an average is wanted also r and the sum of w so far, in closed form, or with l2 from a table of the
+rounds since S began anew.
+"""
+
+import math
+
+import numpy as np
+
+from blocksvm.kernels import inlined
+from blocksvm.kernels.prefetch import value_at
+from blocksvm.learners.engine.idle import falling_sum, idle_rounds
+from blocksvm.learners.engine.layout import layout, parameters, unsigned
+from blocksvm.learners.engine.learner import (
+    DECAY,
+    GRADIENT,
+    L1,
+    STEP,
+    Learner,
+    Regulariser,
+    Setting,
+    Settings,
+    following_numbers,
+    not_negative,
+    positive,
+)
+from blocksvm.learners.engine.rule_parts import ROUNDS, averages, derivative_at, eta_at, is_small, soft
+from blocksvm.learners.rules.group import GROUP, GROUPED
+
+COLUMN = layout("v", "debt", "powers", averaging=("round", "sum"))
+AT = unsigned(COLUMN)
+SCALAR = layout("rounds", "scale", "owed", "base")  # S_t; the round in which S began anew
+TABLE = len(SCALAR)  # of the scalars, from here on: for each round since then S, sum of scale, sum of scale * S
+PERIOD = 1 << 14  # rounds of the table; after them every feature is brought up to date
+# p: 0 for FOBOS; ahead: 1 where round t's threshold has the step of round t + 1
+PARAMETER = parameters("l1", "l2", "p", "cap", "ahead")
+IDLE = layout("weight", "round", averaging=("sum",))  # columns of subgradient
+IDLE_AT = unsigned(IDLE)
+
+
+@inlined
+def height_at(total, p, cap):
+    """h_j of the sum of powers; p, cap: of the parameters, read before a loop that writes."""
+    if p == 0.0:
+        return 1.0
+    if p == 1.0:
+        return min(total, cap)
+    if p == 2.0:
+        return min(np.sqrt(total), cap)
+    if p == 3.0:
+        return np.cbrt(total)
+    return total
+
+
+@inlined
+def height(total, parameters):
+    return height_at(total, parameters[PARAMETER.p], parameters[PARAMETER.cap])
+
+
+@inlined
+def raised_to(total, a, p):
+    """The sum of powers with ``a`` = |eta g| in it."""
+    if p == 1.0:
+        return total + a
+    if p == 2.0:
+        return total + a * a
+    if p == 3.0:
+        return total + a * a * a
+    return max(total, a)
+
+
+@inlined
+def raised(total, a, parameters):
+    return raised_to(total, a, parameters[PARAMETER.p])
+
+
+@inlined
+def idle_sum(v, h, before, since, scalars, parameters):
+    """sum of w over the rounds after ``since`` (counted from the base), in which only thresholds were applied to v."""
+    now = np.int64(scalars[SCALAR.rounds] - scalars[SCALAR.base])
+    if parameters[PARAMETER.l2] == 0.0:  # no scale: thresholds are steps, whose sums are known
+        return falling_sum(
+            v,
+            scalars[SCALAR.base] + since + parameters[PARAMETER.ahead],
+            now - since,
+            parameters[PARAMETER.step],
+            parameters[PARAMETER.l1] * h,
+            parameters[PARAMETER.decay] != 0.0,
+        )
+    # the last round that leaves something of v: S_m - S_r < |v| / h
+    low, high = since, now
+    limit = before + (abs(v) / h if h > 0.0 else np.inf)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if scalars[TABLE + 3 * middle] < limit:
+            low = middle
+        else:
+            high = middle - 1
+    first, last = TABLE + 3 * since, TABLE + 3 * low
+    total = (abs(v) + h * before) * (scalars[last + 1] - scalars[first + 1]) - h * (
+        scalars[last + 2] - scalars[first + 2]
+    )
+    return total if v > 0.0 else -total
+
+
+@inlined
+def add_idle(place, columns, scalars, parameters):
+    """To a feature's sum for the average: the rounds since it was brought up to date."""
+    v = columns[place + AT.v]
+    if v != 0.0:
+        h = height(columns[place + AT.powers], parameters)
+        since = np.int64(columns[place + AT.round])
+        columns[place + AT.sum] += idle_sum(v, h, columns[place + AT.debt], since, scalars, parameters)
+    columns[place + AT.round] = scalars[SCALAR.rounds] - scalars[SCALAR.base]
+
+
+@inlined
+def paid(place, columns, owed, p, cap):
+    """v with what the feature owes paid up to the last round."""
+    h = height_at(columns[place + AT.powers], p, cap)
+    return soft(columns[place + AT.v], (owed - columns[place + AT.debt]) * h)
+
+
+@inlined
+def fobos_score(indices, values, start, stop, columns, width, scalars, parameters):
+    start, stop, width = np.uint64(start), np.uint64(stop), np.uint64(width)
+    if averages(parameters):
+        for k in range(start, stop):
+            add_idle(np.uint64(indices[k]) * width, columns, scalars, parameters)
+    owed, p, cap = scalars[SCALAR.owed], parameters[PARAMETER.p], parameters[PARAMETER.cap]
+    z = 0.0
+    for k in range(start, stop):
+        place = np.uint64(indices[k]) * width
+        v = paid(place, columns, owed, p, cap)
+        columns[place + AT.v] = v
+        columns[place + AT.debt] = owed
+        z += value_at(values, k) * v
+    return scalars[SCALAR.scale] * z
+
+
+@inlined
+def fobos_current(j, columns, width, scalars, parameters):
+    place = np.uint64(j) * np.uint64(width)
+    v = paid(place, columns, scalars[SCALAR.owed], parameters[PARAMETER.p], parameters[PARAMETER.cap])
+    return scalars[SCALAR.scale] * v
+
+
+@inlined
+def fobos_mean(j, columns, width, scalars, parameters):
+    place = j * width
+    total = columns[place + COLUMN.sum]
+    if columns[place + COLUMN.v] != 0.0:
+        h = height(columns[place + COLUMN.powers], parameters)
+        total += idle_sum(
+            columns[place + COLUMN.v],
+            h,
+            columns[place + COLUMN.debt],
+            np.int64(columns[place + COLUMN.round]),
+            scalars,
+            parameters,
+        )
+    return total / max(1.0, scalars[SCALAR.rounds])
+
+
+@inlined
+def begin_anew(columns, width, scalars, parameters):
+    """Bring every feature up to date, so that debts and scale can start again."""
+    scale, owed = scalars[SCALAR.scale], scalars[SCALAR.owed]
+    p, cap = parameters[PARAMETER.p], parameters[PARAMETER.cap]
+    for place in range(np.uint64(0), np.uint64(columns.shape[0]), np.uint64(width)):
+        if averages(parameters):
+            add_idle(place, columns, scalars, parameters)
+            columns[place + AT.round] = 0.0
+        columns[place + AT.v] = scale * paid(place, columns, owed, p, cap)
+        columns[place + AT.debt] = 0.0
+    scalars[SCALAR.scale] = 1.0
+    scalars[SCALAR.owed] = 0.0
+    scalars[SCALAR.base] = scalars[SCALAR.rounds]
+
+
+@inlined
+def fobos_update(indices, values, start, stop, y, z, importance, columns, width, scalars, parameters):
+    """The features of the row are up to date, ``fobos_score`` saw to it."""
+    scalars[SCALAR.rounds] += 1.0
+    eta = eta_at(scalars[SCALAR.rounds], parameters)
+    scale = scalars[SCALAR.scale]
+    half = eta_at(scalars[SCALAR.rounds] + parameters[PARAMETER.ahead], parameters)
+    threshold = half * parameters[PARAMETER.l1] / scale
+    after = scale / (1.0 + half * parameters[PARAMETER.l2])
+    scalars[SCALAR.scale] = after
+    scalars[SCALAR.owed] += threshold
+    rounds = np.int64(scalars[SCALAR.rounds] - scalars[SCALAR.base])
+    tabled = averages(parameters) and parameters[PARAMETER.l2] != 0.0
+    if tabled:
+        entry = TABLE + 3 * rounds
+        scalars[entry] = scalars[SCALAR.owed]
+        scalars[entry + 1] = scalars[entry - 2] + after
+        scalars[entry + 2] = scalars[entry - 1] + after * scalars[SCALAR.owed]
+    move = -eta * derivative_at(z, y, importance, parameters)
+    if move != 0.0:
+        owed, p, cap = scalars[SCALAR.owed], parameters[PARAMETER.p], parameters[PARAMETER.cap]
+        start, stop, width = np.uint64(start), np.uint64(stop), np.uint64(width)
+        for k in range(start, stop):
+            place = np.uint64(indices[k]) * width
+            change = move * value_at(values, k)
+            powers = columns[place + AT.powers]
+            if p != 0.0:
+                powers = raised_to(powers, abs(change), p)
+                columns[place + AT.powers] = powers
+            columns[place + AT.v] = soft(columns[place + AT.v] + change / scale, threshold * height_at(powers, p, cap))
+            columns[place + AT.debt] = owed
+        if averages(parameters):
+            for k in range(start, stop):
+                place = np.uint64(indices[k]) * width
+                columns[place + AT.round] = np.float64(rounds)
+                columns[place + AT.sum] += after * columns[place + AT.v]
+    if (tabled and rounds == PERIOD) or is_small(after, parameters):
+        begin_anew(columns, width, scalars, parameters)
+
+
+# -- subgradient: a feature keeps w, the round it is up to date with, and where an average is wanted the sum of w so far
+
+
+@inlined
+def idle(place, columns, scalars, parameters):
+    """(w, sum of it over the rounds) after the rounds since the feature was up to date: ``w -= eta_s l1 sign(w)``."""
+    return idle_rounds(
+        columns[place + IDLE_AT.weight],
+        columns[place + IDLE_AT.round],
+        scalars[ROUNDS],
+        parameters[PARAMETER.step],
+        parameters[PARAMETER.l1],
+        parameters[PARAMETER.decay] != 0.0,
+    )
+
+
+@inlined
+def subgradient_score(indices, values, start, stop, columns, width, scalars, parameters):
+    start, stop, width = np.uint64(start), np.uint64(stop), np.uint64(width)
+    now = scalars[ROUNDS]
+    if averages(parameters) or parameters[PARAMETER.l1] != 0.0:
+        for k in range(start, stop):
+            place = np.uint64(indices[k]) * width
+            if columns[place + IDLE_AT.weight] != 0.0 and columns[place + IDLE_AT.round] != now:
+                w, total = idle(place, columns, scalars, parameters)
+                columns[place + IDLE_AT.weight] = w
+                if averages(parameters):
+                    columns[place + IDLE_AT.sum] += total
+            columns[place + IDLE_AT.round] = now
+    z = 0.0
+    for k in range(start, stop):
+        z += value_at(values, k) * columns[np.uint64(indices[k]) * width]
+    return z
+
+
+@inlined
+def subgradient_current(j, columns, width, scalars, parameters):
+    w, _ = idle(np.uint64(j) * np.uint64(width), columns, scalars, parameters)
+    return w
+
+
+@inlined
+def subgradient_mean(j, columns, width, scalars, parameters):
+    _, total = idle(np.uint64(j) * np.uint64(width), columns, scalars, parameters)
+    return (columns[j * width + IDLE.sum] + total) / max(1.0, scalars[ROUNDS])
+
+
+@inlined
+def subgradient_update(indices, values, start, stop, y, z, importance, columns, width, scalars, parameters):
+    scalars[ROUNDS] += 1.0
+    derivative = derivative_at(z, y, importance, parameters)
+    if derivative == 0.0:
+        return
+    eta, l1, now = eta_at(scalars[ROUNDS], parameters), parameters[PARAMETER.l1], scalars[ROUNDS]
+    start, stop, width = np.uint64(start), np.uint64(stop), np.uint64(width)
+    for k in range(start, stop):
+        place = np.uint64(indices[k]) * width
+        w = columns[place + IDLE_AT.weight]
+        sign = np.float64(w > 0.0) - np.float64(w < 0.0)
+        columns[place + IDLE_AT.weight] = w - eta * (derivative * value_at(values, k) + l1 * sign)
+        columns[place + IDLE_AT.round] = now
+    if averages(parameters):
+        for k in range(start, stop):
+            place = np.uint64(indices[k]) * width
+            columns[place + IDLE_AT.sum] += columns[place + IDLE_AT.weight]
+
+
+def sums_in_table(average: bool) -> int:
+    return 3 * (PERIOD + 1) if average else 0
+
+
+def truncation(text: str, heights: bool):
+    """r(w) = l1 sum_j h_j |w_j|, which regret can measure where there is no l2."""
+
+    def regulariser(settings: dict) -> Regulariser | None:
+        return None if settings.get("l2") else Regulariser("l1", settings["l1"], text, heights, "thresholds")
+
+    return regulariser
+
+
+L2 = not_negative("l2", "weight of ||w||^2 / 2", 0.0)
+REGULARISER = Setting(
+    "regulariser", "l1 ||w||_1 + l2/2 ||w||^2, or group ||w||_2 (not squared)", "l1", kind=str, choices=("l1", "group")
+)
+HALF_STEPS = Setting(
+    "half_steps", "step size of the threshold: the same as the gradient's, or that of the next round", "same",
+    kind=str, choices=("same", "next"),
+)  # fmt: skip
+
+EACH = "FOBOS, HF-FOBOS: inequality of each round"  # a bound
+
+SUBGRADIENT = Learner(
+    name="subgradient",
+    summary="subgradient steps on loss + l1 ||w||_1, the baseline that FOBOS argues against",
+    source="Oiwa, Matsushima, Nakagawa, ECML PKDD 2011, eq. 6",
+    example="subgradient --l1 1e-4",
+    settings=Settings((*GRADIENT, STEP, DECAY, L1)),
+    score=subgradient_score,
+    update=subgradient_update,
+    current=subgradient_current,
+    mean=subgradient_mean,
+    columns=IDLE,
+    parameters=PARAMETER,
+    numbers=lambda settings: {"l2": 0.0, "p": 0.0, "cap": math.inf, "ahead": 0.0},
+    for_numbers=following_numbers,
+    regulariser=lambda settings: (
+        Regulariser("l1", settings["l1"], "l1 ||w||_1", rule="subgradient") if settings["l1"] else None
+    ),
+    bounds=("subgradient, constant step", "subgradient, falling step"),
+)
+ON_L1 = SUBGRADIENT.like(
+    name="fobos",
+    summary="forward-backward splitting: a gradient step, then the threshold of l1 and the shrinking of l2",
+    source="Duchi, Singer, JMLR 2009",
+    example="fobos --l1 1e-4",
+    settings=Settings((*GRADIENT, STEP, DECAY, REGULARISER, L1, L2, HALF_STEPS)),
+    score=fobos_score,
+    update=fobos_update,
+    current=fobos_current,
+    mean=fobos_mean,
+    columns=COLUMN,
+    scalars=SCALAR,
+    more_scalars=sums_in_table,
+    numbers=lambda settings: {"p": 0.0, "cap": math.inf, "ahead": float(settings["half_steps"] == "next")},
+    initial_scalars={"scale": 1.0},
+    sparse=True,
+    regulariser=truncation("l1 ||w||_1", heights=False),
+    bounds=("FOBOS", "FOBOS, sum of one-round inequalities", EACH),
+)
+FOBOS = ON_L1.like(
+    settings=Settings((*GRADIENT, STEP, DECAY, REGULARISER, L1, L2, HALF_STEPS, GROUP)),
+    choice="regulariser",
+    variants={"l1": ON_L1, "group": GROUPED.like(name="fobos", settings=GROUPED.settings + Settings((REGULARISER,)))},
+    bounds=(*ON_L1.bounds, *GROUPED.bounds),
+)
+HF_FOBOS = ON_L1.like(
+    name="hf-fobos",
+    summary="FOBOS whose threshold of a feature grows with how often and how far it moved",
+    source="Oiwa, Matsushima, Nakagawa, ECML PKDD 2011",
+    example="hf-fobos --l1 1e-3 --p 2 --cap 500",
+    settings=Settings((
+        *GRADIENT, STEP, DECAY, L1,
+        Setting("p", "p of the norm of a feature's steps", 2.0, choices=(1.0, 2.0, 3.0, math.inf), infinite=True),
+        positive("cap", "largest height of a threshold, for p 1 or 2", None, metavar="V"),
+    )),
+    numbers=lambda settings: {"l2": 0.0, "ahead": 0.0},
+    regulariser=truncation("l1 sum h_j |w_j| with the heights h of the last round", heights=True),
+    bounds=("HF-FOBOS", "HF-FOBOS, largest heights", "HF-FOBOS, heights", EACH),
+)  # fmt: skip

@@ -1,0 +1,73 @@
+"""The hinge loss c max(0, 1 - y z), which is the linear support vector machine's, its square, and what they share with
+every loss of the margin whose dual is quadratic in a box:
+
+    max_a  sum_i a_i - 1/2 sum_i diagonal_i a_i^2 - ...,     0 <= a_i <= upper_i
+
+With G = y <w, x> - 1 + diagonal a, the gradient of -D, the step is a <- clip(a - G / (||x||^2 + diagonal), 0, upper)
+(Hsieh, Chang, Lin, Keerthi, Sundararajan, ICML 2008, Alg. 3).
+"""
+
+from __future__ import annotations
+
+from blocksvm.kernels import inlined
+from blocksvm.losses.loss import Loss
+from blocksvm.losses.quadratic import LINEAR, SQUARED, diagonal, half_square, power, slope, upper, with_parts
+
+
+def value(z, y, c, p):
+    return c * power(max(0.0, 1.0 - y * z))
+
+
+def derivative(z, y, c, p):
+    return -c * y * slope(max(0.0, 1.0 - y * z))
+
+
+def conjugate(a, y, c, p):
+    return half_square(a, c) - a
+
+
+def stationarity(a, z, y, c, p):
+    """Projected gradient, and the gradient of a row that stays at its bound."""
+    gradient = y * z - 1.0 + diagonal(c) * a
+    if a == 0.0:
+        return min(gradient, 0.0), max(gradient, 0.0)
+    if a == upper(c):
+        return max(gradient, 0.0), min(gradient, 0.0)
+    return gradient, 0.0
+
+
+def step(a, z, q, y, c, p):
+    """The minimiser along the coordinate; without entries and without a diagonal the gradient is -1 everywhere."""
+    curvature = q + diagonal(c)
+    if curvature > 0.0:
+        return min(max(a - (y * z - 1.0 + diagonal(c) * a) / curvature, 0.0), upper(c))
+    return upper(c)
+
+
+def feasible(a, y, c, p):
+    """Clipped into the box."""
+    return min(max(a, 0.0), upper(c))
+
+
+@inlined
+def direction(y, p):
+    """w gains a y x."""
+    return y
+
+
+def functions_of(name: str, upper, diagonal) -> dict:
+    """The functions of a loss with this bound and diagonal, inlined functions of c, by the names that ``Loss`` has."""
+    own = with_parts(name, {"upper": upper, "diagonal": diagonal}, stationarity, step, feasible)
+    return own | {"direction": direction, "quadratic": True}
+
+
+def _loss(name: str, summary: str, parts: dict, **more) -> Loss:
+    own = with_parts(name, parts, value, derivative, conjugate)
+    return Loss(name, summary, **own, **functions_of(name, parts["upper"], parts["diagonal"]), **more)
+
+
+# ball: by strong duality, ||w*||^2 <= sum a* <= sum C (Pegasos, section 2.1)
+HINGE = _loss("hinge", "C max(0, 1 - m): support vector machine", LINEAR, ball=1.0)
+SQUARED_HINGE = _loss(
+    "squared-hinge", "C max(0, 1 - m)^2: support vector machine with squared slacks", SQUARED, curvature=2.0
+)

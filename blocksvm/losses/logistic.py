@@ -1,0 +1,121 @@
+"""The logistic loss c log(1 + exp(-y z)): logistic regression, by its dual (Yu, Huang, Lin, Machine Learning 85, 2011).
+
+    D(a) = -sum_i [a_i log a_i + (c_i - a_i) log(c_i - a_i) - c_i log c_i] - ...,     0 <= a_i <= c_i
+
+The terms are 0 at both ends, where their slopes are infinite: so no row ever rests at a bound, none is left out, and
+a = 0, with which every run begins, is left by the first step.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from blocksvm.kernels import inlined
+from blocksvm.losses.hinge import direction
+from blocksvm.losses.loss import Loss
+
+EPSILON = 2.0**-52
+NEAR = 1e-4  # of c: c - a below it are told from a's rounding
+REDUCED = 1e-3  # of the derivative at which Newton's method begins: the passes do the rest
+EXACT = 1e-13  # of the derivative: what is left below it is rounding
+MOST_STEPS = 100
+
+
+@inlined
+def log_one_plus_exp(x):
+    """log(1 + exp(x)) without overflow."""
+    return x + np.log1p(np.exp(-x)) if x > 0.0 else np.log1p(np.exp(x))
+
+
+@inlined
+def value(z, y, c, p):
+    return c * log_one_plus_exp(-y * z)
+
+
+@inlined
+def derivative(z, y, c, p):
+    m = y * z
+    return -c * y * np.exp(-m) / (1.0 + np.exp(-m)) if m > 0.0 else -c * y / (1.0 + np.exp(m))
+
+
+@inlined
+def conjugate(a, y, c, p):
+    """c times minus the entropy of a / c."""
+    lower, upper = a / c, (c - a) / c
+    total = 0.0
+    if lower > 0.0:
+        total += lower * np.log(lower)
+    if upper > 0.0:
+        total += upper * np.log(upper)
+    return c * total
+
+
+@inlined
+def first(part, c):
+    """Where Newton's method begins for a part of c that is 0: the start of Yu, Huang, Lin."""
+    return part if part > 0.0 else min(1e-3 * c, 1e-8)
+
+
+@inlined
+def stationarity(a, z, y, c, p):
+    """The gradient y z + log(a / (c - a)); never an excess.
+
+    Near c, where c - a is few roundings of a, the logarithm jumps with each of them: what is left of the gradient when
+    a is moved by one against its sign is no effect of a's own rounding.
+    """
+    start, rest, m = first(a, c), c - a, y * z
+    gradient = m + np.log(start / max(rest, 0.5 * EPSILON * c))
+    if rest > NEAR * c:
+        return gradient, 0.0
+    if gradient > 0.0:
+        return max(m + np.log(start / (rest + EPSILON * c)), 0.0), 0.0
+    if rest <= EPSILON * c:
+        return 0.0, 0.0
+    return min(m + np.log(start / (rest - EPSILON * c)), 0.0), 0.0
+
+
+@inlined
+def step(a, z, q, y, c, p):
+    """Yu, Huang, Lin 2011, Alg. 5: the minimum over t in (0, c) of
+
+        q (t - a)^2 / 2 + y z (t - a) + t log t + (c - t) log(c - t)
+
+    by Newton's method on t or on c - t, whichever is smaller there; in place of a step below 0 a tenth of the last t is
+    taken.  Without entries the minimum is c / 2.
+    """
+    if q == 0.0:
+        return 0.5 * c
+    m = y * z
+    lower = q * (0.5 * c - a) + m >= 0.0  # the derivative at c / 2
+    sign = 1.0 if lower else -1.0
+    old = a if lower else c - a
+    t = first(old, c)
+    if t > 0.5 * c:
+        t *= 0.1
+    slope = q * (t - old) + sign * m + np.log(t / (c - t))
+    enough = max(REDUCED * abs(slope), EXACT * (1.0 + abs(m)))
+    for _ in range(MOST_STEPS):
+        if abs(slope) <= enough:
+            break
+        moved = t - slope / (q + c / ((c - t) * t))
+        t = 0.1 * t if moved <= 0.0 else moved
+        slope = q * (t - old) + sign * m + np.log(t / (c - t))
+    return t if lower else c - t
+
+
+@inlined
+def feasible(a, y, c, p):
+    return min(max(a, 0.0), c)
+
+
+LOGISTIC = Loss(
+    name="logistic",
+    summary="C log(1 + exp(-m)): logistic regression",
+    value=value,
+    derivative=derivative,
+    conjugate=conjugate,
+    direction=direction,
+    step=step,
+    stationarity=stationarity,
+    feasible=feasible,
+)

@@ -1,0 +1,131 @@
+"""Decision values of rows in pieces of bounded size, the class that each row's values predict, and what is right of
+them.
+
+However many classes there are, no more than ``PIECE_VALUES`` decision values (or those of one row) are held at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from blocksvm.base.vectors import together
+from blocksvm.kernels.margins import decision_values
+from blocksvm.kernels.several_loops import several_decision_values
+
+if TYPE_CHECKING:
+    from blocksvm.solvers.solver import Completion
+
+Pieces = Iterator[tuple[slice, np.ndarray]]  # rows, and their decision values (k, m), or (1, m)
+PIECE_VALUES = 1 << 15  # 256 kB of them
+
+
+def rows_of_piece(n_classes: int) -> int:
+    """Rows whose decision values, one a class (or one alone for two classes), fit in a piece."""
+    return max(1, PIECE_VALUES // n_classes)
+
+
+def piece_bytes(n_classes: int) -> int:
+    """What a piece takes at most: its values, these by row, and anew for argmax; a class and a label a row."""
+    return 24 * max(PIECE_VALUES, n_classes) + 24 * rows_of_piece(n_classes)
+
+
+def pieces_of_values(matrix: tuple, w: np.ndarray, constant: float) -> Pieces:
+    """(rows, decision values (k, m) float64) of consecutive rows, in order.
+
+    matrix: (indptr, indices, values) as a Block has them; w (k, d + 1) float64: a vector for each class, or one alone
+    (k = 1) for two classes, the constant feature's weight last; constant: the value of that feature.  The values are
+    overwritten by the next piece.  Vectors that lie side by side in memory (base/vectors.py) are read together,
+    which is many times as fast.
+    """
+    indptr, indices, entries = matrix
+    n, k = len(indptr) - 1, len(w)
+    step = rows_of_piece(k)
+    memory = np.empty(k * min(n, step))
+    columns = together(w)
+    for start in range(0, n, step):
+        rows = slice(start, min(start + step, n))
+        piece = indptr[start : rows.stop + 1], indices, entries
+        if columns is not None:
+            values = memory[: k * (rows.stop - start)].reshape(-1, k)
+            several_decision_values(*piece, columns.reshape(-1), columns.shape[1], constant, values)
+            yield rows, values.T
+            continue
+        values = memory[: k * (rows.stop - start)].reshape(k, -1)
+        for own, out in zip(w, values, strict=True):
+            decision_values(*piece, own, constant, out)
+        yield rows, values
+
+
+def decision_pieces(matrix: tuple, w: np.ndarray, constant: float, completion: Completion | None) -> Pieces:
+    """``pieces_of_values`` as decision values; completion: what makes these of <w, x>, None where they are that."""
+    for rows, values in pieces_of_values(matrix, w, constant):
+        if completion is not None:
+            completion.complete(matrix, rows, values)
+        yield rows, values
+
+
+def sets_of(values: np.ndarray, ranks: bool) -> np.ndarray:
+    """(n, k) bool: the labels that decision values (n, k) say a row's set has: those above 0; or, where they only rank
+    the labels (``ranks``), the one of the largest value."""
+    if not ranks:
+        return values > 0.0
+    said = np.zeros(values.shape, bool)
+    said[np.arange(len(values)), values.argmax(axis=1)] = True
+    return said
+
+
+def misordered(values: np.ndarray, member: np.ndarray) -> np.ndarray:
+    """(n,) int64: of each row the pairs of a label in its set and one outside whose decision values (n, k) do not put
+    the first above the second; member (n, k) bool."""
+    # outside ones first among equals, so that they stand before the members that they are not below
+    first = np.argsort(member, axis=1, kind="stable")
+    order = np.take_along_axis(
+        first, np.argsort(-np.take_along_axis(values, first, axis=1), axis=1, kind="stable"), axis=1
+    )
+    own = np.take_along_axis(member, order, axis=1)
+    return (np.cumsum(~own, axis=1) * own).sum(axis=1)
+
+
+def classes_of(values: np.ndarray) -> np.ndarray:
+    """The class (m,) int64 for decision values (k, m): of two classes 1 where the one value is above 0, else the
+    first class of the largest value."""
+    return values.argmax(axis=0) if len(values) > 1 else (values[0] > 0.0).astype(np.int64)
+
+
+def count_correct(pieces: Pieces, y: np.ndarray) -> int:
+    """Rows whose label is predicted: the sign for two classes, the largest value for more."""
+    correct = 0
+    for rows, values in pieces:
+        predicted = classes_of(values)
+        correct += int(np.count_nonzero((2 * predicted - 1 if len(values) == 1 else predicted) == y[rows]))
+    return correct
+
+
+def count_sets(pieces: Pieces, y: np.ndarray, member: np.ndarray, ranks: bool) -> int:
+    """Rows whose set of labels is predicted, those of a decision value above 0; or, where the values only rank the
+    labels, those with every label of the set above all others; member (m, k) bool: what the sets hold, by the rows'
+    codes y."""
+    correct = 0
+    for rows, values in pieces:
+        codes = y[rows]
+        own = member[codes]
+        right = misordered(values.T, own) == 0 if ranks else ((values.T > 0.0) == own).all(axis=1)
+        correct += int(np.count_nonzero(right & (codes >= 0)))
+    return correct
+
+
+def count_right(pieces: Pieces, y: np.ndarray, member: np.ndarray | None, ranks: bool) -> int:
+    """Rows whose label is predicted, or where there are sets of them (``member``) whose set is."""
+    return count_correct(pieces, y) if member is None else count_sets(pieces, y, member, ranks)
+
+
+def sum_squared_errors(pieces: Pieces, y: np.ndarray, predicts_rows: bool = False) -> float:
+    """Sum of (z_i - y_i)^2 over the rows that have a target; predicts_rows: every row has the target 0."""
+    total = 0.0
+    for rows, values in pieces:
+        errors = values[0] if predicts_rows else values[0] - y[rows]
+        total += float(np.square(errors[~np.isnan(errors)]).sum())
+    return total

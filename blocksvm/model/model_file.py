@@ -1,0 +1,322 @@
+"""Model files: weights by feature id, what a later run can start from, and how all of it came about."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from xxhash import xxh3_128_hexdigest
+
+from blocksvm.base.errors import InputError, InputWarning
+from blocksvm.base.labels import listed
+from blocksvm.base.user_code import by_user
+from blocksvm.conversion.feature_ids import IdIndex
+from blocksvm.formats.recipe import Recipe
+from blocksvm.kernels.hash_table import hash_ids
+from blocksvm.learners.engine.joint_map import place_of, trusted
+from blocksvm.model.decision_values import sets_of
+from blocksvm.model.expansion_rows import read_support, write_support
+from blocksvm.model.feature_names import NamePieces, write_feature_names
+from blocksvm.model.older import of_today
+from blocksvm.model.probabilities import link_of
+from blocksvm.model.solver_state import Piecewise, write_state
+from blocksvm.problems.distance import DISTANCE, Distance
+from blocksvm.problems.expansion import Expansion
+from blocksvm.problems.support_rows import Support
+from blocksvm.sources.matrix import rows_to_score
+from blocksvm.store.arrays import read_array, require_length, write_array, write_arrays
+from blocksvm.store.creation import create_hdf5
+from blocksvm.store.hdf5_files import (
+    create_group,
+    damage_named,
+    group,
+    has,
+    open_hdf5,
+    read_meta,
+    read_table,
+    write_meta,
+)
+
+if TYPE_CHECKING:
+    from blocksvm.learners.engine.joint_features import JointFeatures
+
+INT64 = np.dtype(np.int64)
+FLOAT64 = np.dtype(np.float64)
+
+
+def save_model(
+    path: Path,
+    feature_ids: Callable[[int, int], np.ndarray],
+    weights: Piecewise,
+    state: Mapping[str, Mapping[str, Piecewise]],
+    meta: dict,
+    overwrite: bool = True,
+    support: Support | None = None,
+    names: NamePieces | None = None,
+    factors: np.ndarray | None = None,
+) -> None:
+    """Write a model: ids (``feature_ids(start, stop)``) and weights of all features in the source's order, the constant
+    feature's weight last; of more than two classes one such vector behind the other.
+
+    state: what a later run can start from (the dual variables, a learner's memory), {name space: {array: pieces}};
+    support: the rows that a machine with a kernel stands on; names: of the features, where they have some; factors:
+    their idf, where values are multiplied by it.
+    """
+    with create_hdf5(path, "model", overwrite) as file:
+        features = create_group(file, "features")
+        write_array(features, "ids", meta["n_features"], INT64, feature_ids)
+        if names is not None:
+            write_feature_names(features, meta["n_features"], names)
+        if factors is not None:
+            write_arrays(features, {"idf": factors})
+        write_array(file, "weights", weights.length, weights.dtype, weights.piece)
+        write_state(file, state)
+        if support is not None:
+            write_support(file, support)
+        write_meta(file, meta)
+
+
+def hashed(ids: np.ndarray, bits: int | None) -> np.ndarray:
+    """Ids (int64) as a model's features are named: their hashes, or (bits None) the ids themselves."""
+    if bits is None:
+        return ids
+    places = np.empty(len(ids), np.int32)
+    hash_ids(np.ascontiguousarray(ids, dtype=np.int64), bits, places)
+    return places.astype(np.int64)
+
+
+def recipe_of(meta: dict, path: str | Path) -> Recipe:
+    """How text becomes the features of a model, from its description."""
+    text = meta["text"] if meta.get("bits") is None else {**meta["text"], "bits": meta["bits"]}
+    return Recipe.restored(text, path)
+
+
+def labels_predicted(values: np.ndarray, labels: tuple, sets: bool = False, ranks: bool = False) -> np.ndarray:
+    """Labels (n,) for decision values (n,) of two classes or (n, k) of more; without labels the values themselves.
+    sets: (n,) objects, the tuples of the labels that ``sets_of`` tells."""
+    if not labels:
+        return values
+    if sets:
+        found = np.empty(len(values), dtype=object)
+        found[:] = [
+            tuple(label for label, own in zip(labels, row, strict=True) if own) for row in sets_of(values, ranks)
+        ]
+        return found
+    chosen = values.argmax(axis=1) if values.ndim == 2 else (values > 0.0).astype(np.int64)
+    return np.array(labels)[chosen]
+
+
+@dataclass(frozen=True)
+class Model:
+    """A trained linear model.
+
+    feature_ids (d,) int64 in no particular order; weights (d,) float64; intercept: value times weight of the constant
+    feature; labels (negative, positive), numbers or strings, or () where targets are real numbers; meta: settings,
+    certificate, versions.  Of k > 2 classes: weights (k, d), intercept (k,), labels the k classes, rising; the
+    same where rows have sets of k labels.  support: of a machine with a kernel, the rows that it stands on, whose
+    indices are places in feature_ids; the weights are then 0.  joint: of a model of joint features of row and class,
+    which are 0 .. d - 1, the map that makes them; weights (d,), of any number of classes.
+    """
+
+    path: str
+    feature_ids: np.ndarray
+    weights: np.ndarray
+    intercept: float | np.ndarray
+    labels: tuple
+    meta: dict
+    support: Support | None = None
+    joint: JointFeatures | None = None
+
+    def __repr__(self) -> str:
+        labels = listed(self.labels[:5]) + (", ..." if len(self.labels) > 5 else "")
+        if self.support is not None:
+            kernel, n = self.support.kernel["name"], len(self.support.norms)
+            return f"Model({kernel} kernel, {n} support vectors, labels {labels})"
+        return f"Model({self.weights.shape[-1]} features, {f'labels {labels}' if labels else 'real targets'})"
+
+    @property
+    def multilabel(self) -> bool:
+        """Each row has a set of the labels."""
+        return self.meta.get("multilabel", False)
+
+    @property
+    def ranks(self) -> bool:
+        """The decision values only rank the labels of a row's set: nothing parts those in it from the others."""
+        return self.meta.get("ranks", False)
+
+    @property
+    def bits(self) -> int | None:
+        """Where the model's features are hashes of ids: their bits; feature_ids are then the hashes."""
+        return self.recipe.bits
+
+    @property
+    def recipe(self) -> Recipe:
+        """How text becomes the model's features."""
+        return recipe_of(self.meta, self.path)
+
+    def decision_function(self, X) -> np.ndarray:
+        """<w, x> + intercept for the rows of a matrix whose columns are feature ids (scipy sparse, dense, lists: what
+        ``csr_of`` takes); (n,) float64, or (n, k) of k > 2 classes.  Of a machine with a kernel
+        sum_m coefficients[m] K(z_m, x) + intercept; of a model of rows without labels ||x - w||."""
+        X = rows_to_score(X)
+        if place_of(self.meta) is not None:
+            return self._joint_values(X)
+        if self.support is not None or DISTANCE in self.meta:
+            return self._completed(X)
+        columns = np.zeros((X.shape[1], *self.weights.shape[:-1]))
+        if self.bits is not None:
+            index = IdIndex(len(self.feature_ids)).fill([(0, self.feature_ids)])
+            positions = index.find(hashed(np.arange(X.shape[1]), self.bits))
+            columns[positions >= 0] = self.weights[..., positions[positions >= 0]].T
+        else:
+            known = self.feature_ids < X.shape[1]
+            positions = np.flatnonzero(known)
+            columns[self.feature_ids[known]] = self.weights[..., known].T
+        if len(self.feature_ids) and X.shape[1] and not (positions >= 0).any():
+            warnings.warn(
+                f"{self.path or 'the model'} knows no feature of X, whose columns are feature ids from 0 to "
+                f"{X.shape[1] - 1:,}, so that all rows score alike; of a model of text give text to blocksvm predict",
+                InputWarning,
+                stacklevel=2,
+            )
+        return np.asarray(X @ columns, dtype=np.float64) + self.intercept
+
+    def _joint_values(self, X) -> np.ndarray:
+        joint = self.joint
+        if joint is None:
+            trusted(place_of(self.meta), None, self.path)  # says what is missing
+        assert joint is not None
+        ids = None if self.bits is None else hashed(np.arange(X.shape[1]), self.bits)
+        matrix = X.indptr.astype(np.int64), X.indices, X.data
+        found = [values for _, values in joint.scores(matrix, self.weights, ids, self.multilabel)]
+        values = np.concatenate([np.empty((joint.n_values(self.multilabel), 0)), *found], axis=1)
+        return values[0] if len(values) == 1 else values.T
+
+    def _completed(self, X) -> np.ndarray:
+        """Decision values that depend on the norms of rows."""
+        if self.bits is not None and X.shape[1]:
+            # what is one hashed feature is added up, also where the model does not know it
+            hashes, column = np.unique(hashed(np.arange(X.shape[1]), self.bits), return_inverse=True)
+            X = (X @ _summing(column, len(hashes))).tocsr()
+            there = np.minimum(np.searchsorted(hashes, self.feature_ids), len(hashes) - 1)
+            places = np.where(hashes[there] == self.feature_ids, there, -1)
+        else:
+            places = np.where(self.feature_ids < X.shape[1], self.feature_ids, -1)
+        matrix = X.indptr.astype(np.int64), X.indices.astype(np.int32), X.data.astype(np.float64)
+        if self.support is not None:
+            values = np.full((1, X.shape[0]), float(self.intercept))
+            completion: Expansion | Distance | None = Expansion.of(self.support, places, X.shape[1])
+        else:
+            columns = np.zeros(X.shape[1])
+            columns[places[places >= 0]] = self.weights[places >= 0]
+            values, completion = (X @ columns)[None], Distance.of(self.meta)
+        assert completion is not None
+        completion.complete(matrix, slice(0, X.shape[0]), values)
+        return values[0]
+
+    def predict(self, X) -> np.ndarray:
+        """The label of each row (n,), a number or string of the user's own; a decision value of 0 is the negative one,
+        of more classes' equal ones the smallest label's counts.  Where targets are real numbers, the decision value;
+        where rows have sets of labels, the tuple of those whose decision value is above 0, or, of a model that only
+        ranks the labels, of the one with the largest."""
+        return labels_predicted(self.decision_function(X), self.labels, self.multilabel, self.ranks)
+
+    def predict_proba(self, X) -> np.ndarray:
+        """(n, 2) float64: the probabilities of the smaller and the larger label, or (n, k) of k classes or of each of k
+        labels of sets; InputError where the model was not trained with a loss that models them."""
+        return link_of(self.meta, self.path or "the model")(self.decision_function(X))
+
+    def predict_log_proba(self, X) -> np.ndarray:
+        """The logarithms of ``predict_proba``, -inf for 0."""
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X))
+
+
+def _summing(column: np.ndarray, n_columns: int):
+    """The sparse matrix that adds each column of X to column[j] of so many."""
+    from scipy import sparse
+
+    n = len(column)
+    return sparse.csr_matrix((np.ones(n), (np.arange(n), column)), shape=(n, n_columns))
+
+
+def describe_model(path: str | Path) -> dict:
+    """A model's description, without its weights."""
+    with open_hdf5(Path(path), "model") as file, damage_named(file):
+        meta = of_today(read_meta(file))
+        require_length(group(file, "features"), "ids", meta["n_features"])  # by which memory is planned
+        return meta
+
+
+def model_fingerprint(path: str | Path) -> str:
+    """Equal only for models with equal weights of equal features."""
+    with open_hdf5(Path(path), "model") as file, damage_named(file):
+        sums = np.dtype(np.uint64)
+        parts = [read_table(file, "weights.xxh3", sums), read_table(group(file, "features"), "ids.xxh3", sums)]
+        if has(file, "support"):
+            parts.append(read_table(group(file, "support"), "values.xxh3", sums))
+        return xxh3_128_hexdigest(b"".join(part.tobytes() for part in parts))
+
+
+def model_feature_ids(path: str | Path) -> np.ndarray:
+    """The ids (d,) int64 of a model's features, in the order of its state."""
+    with open_hdf5(Path(path), "model") as file, damage_named(file):
+        return read_array(group(file, "features"), "ids", INT64, read_meta(file)["n_features"])
+
+
+def load_model(path: str | Path, joint: str | None = None) -> Model:
+    """Open a model made by ``blocksvm train``; InputError where it is not one or is damaged.
+
+    joint: the place of the map of a model of joint features, which can predict only where the user says that its code
+    may run."""
+    by_user(joint)
+    with open_hdf5(Path(path), "model") as file, damage_named(file):
+        meta = of_today(read_meta(file))
+        d = meta["n_features"]
+        ids = read_array(group(file, "features"), "ids", INT64, d)
+        weights = read_array(file, "weights", FLOAT64, meta["n_vectors"] * (d + 1))
+        support = read_support(file, meta)
+    if not np.isfinite(weights).all():
+        raise InputError(f"{path}: a weight is not a number; train the model again")
+    rising = np.sort(ids)
+    if d and (rising[0] < 0 or (rising[1:] == rising[:-1]).any()):
+        raise InputError(f"{path}: a feature's id is below 0 or there twice; train the model again")
+    del rising
+    features = None if joint is None else joint_of(meta, joint, path)
+    return make_model(os.fspath(path), ids, weights, meta, support, features)
+
+
+def joint_of(meta: dict, joint: str | None, path: str | Path) -> JointFeatures | None:
+    """What makes the features of a model so described, if they are joint ones; joint: the place that the user gave.
+    InputError where that is another one than the model's, or what is there does not fit the model."""
+    place = trusted(place_of(meta), joint, path)
+    if place is None:
+        return None
+    from blocksvm.learners.engine.joint_features import JointFeatures
+
+    found = JointFeatures.of(place, len(meta["labels"]))
+    found.needs_inputs()
+    if found.n_features != meta["n_features"]:
+        raise InputError(
+            f"{path}: was trained with {meta['n_features']:,} joint features, but {found.name} has "
+            f"{found.n_features:,} now; use the map that it was trained with"
+        )
+    return found
+
+
+def make_model(
+    path: str, ids: np.ndarray, w: np.ndarray, meta: dict, support: Support | None = None,
+    joint: JointFeatures | None = None,
+) -> Model:  # fmt: skip
+    """From weights (n_vectors * (d + 1),) as a run has them."""
+    by_class = w.reshape(meta["n_vectors"], -1)
+    intercepts = by_class[:, -1] * meta["bias"]
+    labels = tuple(meta["labels"])
+    if len(by_class) == 1:
+        return Model(path, ids, by_class[0, :-1], float(intercepts[0]), labels, meta, support, joint)
+    return Model(path, ids, by_class[:, :-1], intercepts, labels, meta)

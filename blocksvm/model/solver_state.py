@@ -1,0 +1,158 @@
+"""The state of a solver in a file, in models and checkpoints alike: named arrays under the solver's own name.
+
+/state/NAMESPACE/ARRAY     one array in pieces, each under a checksum; NAMESPACE is a solver's name, or
+                           "learner:" and an online learner's
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from blocksvm.base.errors import InputError, called, switched_on
+from blocksvm.model.older import of_today
+from blocksvm.store.arrays import SUMS, read_pieces, require_length, verify_arrays, write_array
+from blocksvm.store.creation import create_hdf5
+from blocksvm.store.hdf5_files import create_group, damage_named, group, has, is_group, open_hdf5, read_meta, write_meta
+
+VISIT = "visit"  # the name space of arrays that belong to a visit under way
+
+
+@dataclass(frozen=True)
+class Piecewise:
+    """An array that is made piece by piece: ``length`` elements of ``dtype``, ``piece(start, stop)`` gives some."""
+
+    length: int
+    dtype: np.dtype
+    piece: Callable[[int, int], np.ndarray]
+
+
+def whole(array: np.ndarray) -> Piecewise:
+    """An array in memory; of two dimensions as one row behind the other, wherever they lie."""
+    if array.flags.c_contiguous:
+        flat = array.reshape(-1)
+        return Piecewise(len(flat), flat.dtype, lambda start, stop: flat[start:stop])
+    width = array.shape[1]
+
+    def piece(start: int, stop: int) -> np.ndarray:
+        rows = range(start // width, -(-stop // width))
+        return np.concatenate([array[r, max(0, start - r * width) : stop - r * width] for r in rows])
+
+    return Piecewise(array.size, array.dtype, piece)
+
+
+def namespace(name: str, learner: bool) -> str:
+    """Under which the state of a solver lies: pegasos the solver keeps other arrays than pegasos the learner."""
+    return f"learner:{name}" if learner else name
+
+
+def write_state(file, spaces: Mapping[str, Mapping[str, Piecewise]]) -> None:
+    """Write {name space: {array: its pieces}}."""
+    state = create_group(file, "state")
+    for space, arrays in spaces.items():
+        own = create_group(state, space)
+        for name, made in arrays.items():
+            write_array(own, name, made.length, made.dtype, made.piece)
+
+
+@dataclass(frozen=True)
+class SavedState:
+    """A model or checkpoint opened for its state: its description ``meta``, and {name space: {array: entries}}; the
+    name space '' has a model's 'weights' and the 'ids' of its features."""
+
+    path: Path
+    meta: dict
+    lengths: dict[str, dict[str, int]]
+
+    @property
+    def namespace(self) -> str:
+        """Of the solver whose run this was."""
+        method = self.meta["method"]
+        return namespace(method["name"], method["learner"])
+
+    def load(self, space: str, name: str, out: np.ndarray) -> None:
+        """Fill ``out``, which must have the array's length.  InputError where it is missing or
+        damaged, or of another length or type."""
+        flat = out.reshape(-1)
+        filled = 0
+        for start, piece in self.pieces(space, name, flat.dtype):
+            if start + len(piece) > len(flat):
+                filled = start + len(piece)
+                break
+            flat[start : start + len(piece)] = piece
+            filled = start + len(piece)
+        if filled != len(flat):
+            raise InputError(f"{self.path}: holds no {name} of {len(flat)} numbers; it is damaged, or of another run")
+
+    def pieces(self, space: str, name: str, dtype) -> Iterator[tuple[int, np.ndarray]]:
+        """(start, piece) of one array, one after the other; space '' has 'weights', and 'ids' of the features."""
+        with _opened(self.path) as file:
+            if not space:
+                yield from read_pieces(group(file, "features") if name == "ids" else file, name, np.dtype(dtype))
+                return
+            state = group(file, "state")
+            # version 1 had no name spaces: the arrays are those of the one solver
+            yield from read_pieces(group(state, space) if has(state, space) else state, name, np.dtype(dtype))
+
+
+@contextmanager
+def _opened(path: Path):
+    with open_hdf5(path, "model", "checkpoint") as file, damage_named(file):
+        yield file
+
+
+def open_state(path: str | Path) -> SavedState:
+    """A model's or checkpoint's description and the arrays that it has; InputError where it is neither, or damaged."""
+    path = Path(path)
+    with _opened(path) as file:
+        meta = of_today(read_meta(file))
+        method = meta["method"]
+        lengths: dict[str, dict[str, int]] = {}
+        if has(file, "weights"):
+            ids = require_length(group(file, "features"), "ids", None)
+            lengths[""] = {"weights": require_length(file, "weights", None), "ids": ids}
+            if ids != meta["n_features"] or lengths[""]["weights"] != meta["n_vectors"] * (ids + 1):
+                raise ValueError("its weights are not as many as its description says")
+        state = group(file, "state")
+        for space in state:
+            if is_group(state, space):
+                own = group(state, space)
+                lengths[space] = {n: require_length(own, n, None) for n in own if not n.endswith(SUMS)}
+            elif not space.endswith(SUMS):
+                of_one = lengths.setdefault(namespace(method["name"], method["learner"]), {})
+                of_one[space] = require_length(state, space, None)
+        return SavedState(path, meta, lengths)
+
+
+def verify_state(path: str | Path) -> None:
+    """Read all arrays of a model or checkpoint against their checksums; InputError names what is damaged."""
+    with _opened(Path(path)) as file:
+        read_meta(file)
+        verify_arrays(file)
+
+
+def save_checkpoint(path: Path, spaces: Mapping[str, Mapping[str, np.ndarray]], meta: dict) -> None:
+    """Write a run's whole state; the file of before stays until the new one is whole."""
+    described = {
+        space: {name: [a.dtype.str, int(a.size)] for name, a in arrays.items()} for space, arrays in spaces.items()
+    }
+    with create_hdf5(path, "checkpoint") as file:
+        write_state(file, {s: {n: whole(a) for n, a in arrays.items()} for s, arrays in spaces.items()})
+        write_meta(file, meta | {"arrays": described})
+
+
+def describe_checkpoint(path: str | Path) -> dict:
+    """A checkpoint's description; InputError where the file is not one, is damaged, or of an older version, which runs
+    of this one can't go on from."""
+    with open_hdf5(Path(path), "checkpoint") as file, damage_named(file):
+        meta = read_meta(file)
+        if "method" not in meta:
+            raise InputError(
+                f"{path}: was written by an older blocksvm, whose runs this one cannot resume; start afresh without "
+                f"{switched_on('resume')}, or begin from it by {called('warm_start')}"
+            )
+        return meta

@@ -1,0 +1,93 @@
+"""The hinge loss with a kernel: its settings, and primal and dual as sums over the rows' scores and dual variables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from blocksvm.base.errors import InputError, said
+from blocksvm.base.settings import Setting, Settings
+from blocksvm.problems.problem import Certificate, Problem, certified, make_problem
+from blocksvm.problems.support_rows import KERNELS
+from blocksvm.sources.source import Source
+
+KERNEL_SETTINGS = Settings((
+    Setting("kernel", "the kernel: rbf exp(-gamma ||x - z||^2), polynomial (gamma <x, z> + coef0)^degree, or linear",
+            default="rbf", kind=str, choices=KERNELS),
+    Setting("gamma", "gamma of the kernel (default: 1 / number of features)", above=0.0),
+    Setting("degree", "degree of the polynomial kernel", default=3, kind=int, least=1, most=50),
+    Setting("coef0", "constant term of the polynomial kernel", default=0.0),
+))  # fmt: skip
+
+
+def known_of_kernel(source: Source) -> dict:
+    """What a source's rows decide of these settings."""
+    return {"gamma": 1.0 / max(1, source.n_features)}
+
+
+def function_of(settings: Mapping) -> tuple:
+    """(number of the kernel, gamma, coef0, degree), as kernels/kernel_machine_loops.py takes them."""
+    return KERNELS.index(settings["kernel"]), settings["gamma"], settings["coef0"], settings["degree"]
+
+
+def described_kernel(settings: Mapping) -> dict:
+    """The same as a ``Support`` has it."""
+    return {"name": settings["kernel"]} | {name: settings[name] for name in ("gamma", "coef0", "degree")}
+
+
+def check_kernel(settings: Mapping, source: Source, total: float) -> None:
+    """InputError for a polynomial that is no kernel, or whose values, times ``total``, are beyond double precision."""
+    if settings["kernel"] != "polynomial":
+        return
+    if settings["coef0"] < 0.0:
+        raise InputError(f"{said('coef0', settings['coef0'])}: below 0 the polynomial is no kernel; give 0 or more")
+    with np.errstate(over="ignore"):
+        largest = settings["gamma"] * source.max_norm**2 + settings["coef0"]
+        value = float(np.power(largest, settings["degree"]))
+    if not value * total < 1e150:
+        raise InputError(
+            f"{said('degree', settings['degree'])}: the kernel's values, up to {value:.1e}, are beyond what double "
+            "precision can solve; scale the rows, or choose a smaller degree or gamma"
+        )
+
+
+def kernel_problem(settings: Mapping, bias: float, free_bias: bool, source: Source) -> Problem:
+    """That of the hinge loss, where the square of ``bias`` is added to the kernel; InputError where the labels are not
+    two, or the costs beyond what double precision can solve."""
+    problem = make_problem({**settings, "loss": "hinge"}, bias, source)
+    check_kernel(settings, source, problem.total_cost)
+    return replace(problem, free_bias=free_bias)
+
+
+def best_bias(scores: np.ndarray, sides: np.ndarray) -> float:
+    """The b that minimises sum_i C_i max(0, 1 - y_i (score_i + b)); sides (n,): y_i C_i.
+
+    Its slope is -sum of the C_i of the positive rows far to the left, and grows by C_i at each y_i - score_i.
+    """
+    there = sides != 0.0
+    corners = np.where(sides[there] > 0.0, 1.0, -1.0) - scores[there]
+    order = np.argsort(corners, kind="stable")
+    slopes = np.cumsum(np.abs(sides[there])[order]) - float(sides[sides > 0.0].sum())
+    at = int(np.searchsorted(slopes, 0.0))
+    at = min(at, len(order) - 1)
+    low = float(corners[order[at]])
+    # where the slope is 0 up to the next corner, the middle
+    if slopes[at] == 0.0 and at + 1 < len(order):
+        return 0.5 * (low + float(corners[order[at + 1]]))
+    return low
+
+
+def certificate_of(free_bias: bool, scores: np.ndarray, sides: np.ndarray, alpha: np.ndarray) -> tuple:
+    """(Certificate, b) of dual variables and the scores that belong to them.  Raises InputError as ``certified``."""
+    bias = best_bias(scores, sides) if free_bias else 0.0
+    cost, signs = np.abs(sides), np.sign(sides)
+    margins = signs * (scores + bias)
+    losses = cost * np.maximum(0.0, 1.0 - margins)
+    primal = 0.5 * float((alpha * signs * scores).sum()) + float(losses.sum())
+    of_rows = float((losses + alpha * (margins - 1.0)).sum())
+    magnitude = float(np.abs(losses).sum() + np.abs(alpha * margins).sum() + alpha.sum())
+    labelled = int((sides != 0.0).sum())
+    right = int(((margins > 0.0) | ((margins == 0.0) & (sides < 0.0))).sum())
+    return Certificate(primal, *certified(primal, of_rows, of_rows, magnitude), right / max(1, labelled)), bias

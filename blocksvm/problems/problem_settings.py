@@ -1,0 +1,64 @@
+"""The settings of a problem: the loss, what it is multiplied with, and the weights of the classes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from blocksvm.base.errors import InputError, said
+from blocksvm.base.settings import Setting, Settings
+from blocksvm.losses import LOSSES, check_loss
+
+
+@dataclass(frozen=True)
+class LossName(Setting):
+    """One of the losses, or MODULE:ATTRIBUTE of one outside the package."""
+
+    def checked(self, value):
+        return None if value is None else check_loss(str(value))
+
+
+@dataclass(frozen=True)
+class ClassWeights(Setting):
+    """'balanced', {label: weight}, or the latter as text, LABEL=WEIGHT,LABEL=WEIGHT."""
+
+    def checked(self, value):
+        if value is None or value == "balanced":
+            return value
+        try:
+            if isinstance(value, str):
+                value = dict(part.split("=") for part in value.split(","))
+            weights = {_label(label): float(weight) for label, weight in dict(value).items()}
+        except (TypeError, ValueError):
+            raise InputError(f"{said(self.name, value)}: expected balanced or LABEL=WEIGHT,LABEL=WEIGHT") from None
+        for label, weight in weights.items():
+            if not 0.0 < weight < float("inf"):
+                wrong = said(self.name, f"{label:g}={weight:g}" if isinstance(label, float) else f"{label}={weight:g}")
+                raise InputError(f"{wrong}: the weight must be a finite number above 0")
+        return weights
+
+
+def _label(label) -> float | str:
+    """A label as stores have them: a number where it is one."""
+    try:
+        return float(label)
+    except ValueError:
+        if not label:
+            raise
+        return label
+
+
+PROBLEM_SETTINGS = Settings(
+    (
+        LossName("loss", f"the loss: {', '.join(LOSSES)}", "hinge", str, metavar="NAME"),
+        Setting("C", "weight of the sum of losses", 1.0, above=0.0),
+        Setting("lam", "weight of the norm beside the mean loss, instead of C", above=0.0, metavar="L"),
+        ClassWeights(
+            "class_weight", "factors of C by class: balanced, or LABEL=WEIGHT,LABEL=WEIGHT", kind=str, metavar="W"
+        ),
+    ),
+    exclusive=(("C", "lam"),),
+)
+REST, CRAMMER_SINGER = "rest", "crammer-singer"
+MULTICLASS = Setting("multiclass", "more than two labels: 'rest' (default), one against the others; 'crammer-singer'",
+                     None, str, choices=(REST, CRAMMER_SINGER), metavar="RULE")  # fmt: skip
+WITH_CLASSES = PROBLEM_SETTINGS + (MULTICLASS,)

@@ -1,0 +1,367 @@
+"""What a solver is to the outer loop: what it can do, the state that it declares, and passes over one block.
+
+The loop asks for capabilities, never for names.  It owns the state: counts it against the budget, hands a visit the
+block's part of it, and writes it to files under the solver's name.  So a block may be one row, a visit can be repeated,
+tested alone or made elsewhere, and a solver is one file.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from blocksvm.base.errors import InputError, called
+from blocksvm.base.memory import Budget
+from blocksvm.base.settings import Settings
+from blocksvm.problems.problem import Certificate
+from blocksvm.problems.support_rows import Support
+from blocksvm.sources.block import Block
+from blocksvm.sources.source import Source
+
+TWO_CLASSES, CLASSES, REAL = "two classes", "classes", "real numbers"  # what the targets of a solver may be
+
+
+@dataclass(frozen=True)
+class Capabilities:
+    """What a solver can do and what it needs.
+
+    targets: of TWO_CLASSES, CLASSES, REAL; certifies: it keeps dual variables, so its result has a duality gap;
+    minimises: it has a primal objective, whose value is estimated and measured; schedules: further passes over a block
+    in memory make sense (else each row is seen once in an outer iteration); tolerance: it can tell when a block's
+    projected gradients lie within a range; warm_starts: it begins from another run's end; continues: it goes on exactly
+    where an earlier model of its own stopped; takes_prior: it can be regularised towards a model; takes_weights: rows
+    may have weights; predicts_first: each row is predicted before it is learned from, and the loss of that is
+    reported; needs_all_rows: all rows must be in memory at once; working_set: it tells which rows can still move, and
+    passes over some rows of a block alone make sense; free_bias: the weight of the constant feature may go without
+    regularisation; merges: visits to several blocks from one w may be added up (``Visit.sigma``); linear: its result is
+    a vector of weights, one a feature; default_max_outer: outer iterations where none are asked for.
+    """
+
+    targets: tuple[str, ...] = (TWO_CLASSES,)
+    certifies: bool = False
+    minimises: bool = False
+    schedules: bool = False
+    tolerance: bool = False
+    warm_starts: bool = False
+    continues: bool = False
+    takes_prior: bool = False
+    takes_weights: bool = False
+    predicts_first: bool = False
+    needs_all_rows: bool = False
+    working_set: bool = False
+    free_bias: bool = False
+    merges: bool = False
+    linear: bool = True
+    default_max_outer: int = 1
+
+    def require(self, capability: str, name: str, setting: str, instead: str = "leave it out") -> None:
+        """InputError where the solver lacks a capability that a setting of the run asks for."""
+        if not getattr(self, capability):
+            raise InputError(f"{called(setting)}: {name} does not accept it; {instead}")
+
+
+@dataclass(frozen=True)
+class StateArray:
+    """A named array of the state.
+
+    axis 'feature': one entry a feature and one for the constant feature; 'row': one a row; 'scalar': ``length``
+    entries.  columns: numbers in an entry; more than one make the array two-dimensional.  in_model: a later run can
+    start from it, so the model keeps it.  in_visits: visits use it; else they do not get the block's part of it.
+    """
+
+    name: str
+    axis: str
+    length: int = 0
+    dtype: type = np.float64
+    in_model: bool = True
+    columns: int = 1
+    in_visits: bool = True
+
+    def shape(self, n_features: int, n_samples: int) -> tuple[int, ...]:
+        entries = {"feature": n_features + 1, "row": n_samples, "scalar": self.length}[self.axis]
+        return (entries,) if self.columns == 1 else (entries, self.columns)
+
+    def n_bytes(self, n_features: int, n_samples: int) -> int:
+        return int(np.prod(self.shape(n_features, n_samples), dtype=np.int64)) * np.dtype(self.dtype).itemsize
+
+    @property
+    def entry_bytes(self) -> int:
+        return self.columns * np.dtype(self.dtype).itemsize
+
+
+@dataclass(frozen=True)
+class VisitArray:
+    """A named array that lives as long as a visit: one ``dtype`` a row of the block."""
+
+    name: str
+    dtype: type = np.float64
+
+
+@dataclass(frozen=True)
+class PassResult:
+    """What an inner pass did.  loss_sum: weighted loss of the margins seen before each row's own step; finished:
+    nothing is left to do on this block (for schedules that stop by tolerance); reports: of a solver that predicts
+    first, its progress at doubling numbers of rows; gain: increase of the dual; seen: sum of the rows' shares of the
+    gap (of a solver with a working set), each before its own step."""
+
+    rows_visited: int
+    nnz_visited: int
+    loss_sum: float
+    finished: bool
+    reports: tuple[dict, ...] = ()
+    gain: float = 0.0
+    seen: float = 0.0
+
+
+SHARE = "share"  # the visit array by which a solver tells the rows that can still move, see ``TellsShares``
+State = dict[str, np.ndarray]
+
+
+@dataclass
+class Visit:
+    """The working space of a visit, which ends with it.
+
+    arrays: those that the solver declares, zeros at first; of_the_set: the visit is to the working set's rows, else to
+    a block's; sigma: so many blocks are visited from one w at once, and their changes added up; passes: done; own: what
+    else the solver remembers from pass to pass.
+    """
+
+    arrays: State
+    of_the_set: bool = False
+    sigma: float = 1.0
+    passes: int = 0
+    own: Any = None
+
+
+@dataclass(frozen=True)
+class SavedRun:
+    """An earlier run's end, for a warm start: name of the file, its description ``meta``, lengths of the arrays that it
+    has for each solver, {solver: {array: entries}}, and ``load(solver, array, out)``; solver '' has 'weights'.  whole:
+    none of its rows has been left out since."""
+
+    name: str
+    meta: dict
+    lengths: dict[str, dict[str, int]]
+    load: Callable[[str, str, np.ndarray], None]
+    whole: bool = True
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a solver is made for.
+
+    settings: its own, all resolved; source: the rows; bias: value of the constant feature; tolerance: the range of
+    projected gradients at which a visit may end, or None; working_set: rows are kept between readings, so it shall tell
+    which can still move; free_bias: the constant feature's weight is not regularised; tol: the relative gap at which a
+    problem is at its end; merges: visits to several blocks are added up, so that certificates measure all of w - w(a).
+    """
+
+    settings: dict
+    source: Source
+    bias: float = 0.0
+    tolerance: float | None = None
+    working_set: bool = False
+    free_bias: bool = False
+    tol: float = 0.0
+    merges: bool = False
+
+
+class Completion(Protocol):
+    """Makes decision values of <w, x>, where these are more than that."""
+
+    def complete(self, matrix: tuple, rows: slice, values: np.ndarray) -> None:
+        """In ``values`` (1, m), of the rows ``rows`` of (indptr, indices, entries)."""
+        ...
+
+
+class Solver(Protocol):
+    """Minimises over one block at a time, or learns from it row by row.
+
+    A solver derives from this class, and from those behind it for what only some can do.  ``state`` holds the feature
+    and scalar arrays whole, and of row arrays the block's part.  A pass updates what it is given, and nothing else is
+    remembered from one visit to the next.
+
+    settings: resolved; problem: what is minimised (a ``Problem``, or one of the same methods), None where nothing is;
+    bias: value of the constant feature; n_vectors: weight vectors, 1 or one a class; needs_output: ``weights``
+    computes into ``out``; prior: weights (n_vectors * (d + 1),) that it is regularised towards, or (0,), set before
+    ``start``; n_features: d, where its features are others than the source's: 0 .. d - 1 are then their ids; member
+    (m, k) bool: the labels of each of the rows' m sets, of a solver that has no problem; ranks: the decision values
+    order the labels of a set, and nothing parts those in it from those outside; real_targets: the rows' labels are
+    taken as real numbers, else they are classes; predicts_rows: it looks at no labels: its real target is 0, and its
+    decision value each row's distance.
+    """
+
+    name: str
+    capabilities: Capabilities
+    settings: dict
+    problem: Any
+    bias: float
+    n_vectors: int
+    state_arrays: tuple[StateArray, ...]
+    visit_arrays: tuple[VisitArray, ...] = ()
+    needs_output: bool
+    prior: np.ndarray
+    n_features: int | None = None
+    member: np.ndarray | None = None
+    ranks: bool = False
+    real_targets: bool = False
+    predicts_rows: bool = False
+
+    def plan_memory(self, budget: Budget, source: Source) -> None:
+        """Take what is held beside the state and the blocks from the budget, before these are planned."""
+        return
+
+    def start(self, state: State) -> None:
+        """The state of a run that begins, in arrays of zeros."""
+        ...
+
+    def warm_start(self, state: State, saved: SavedRun, blocks: Iterable[Block]) -> None:
+        """Begin from another run's end; blocks: all rows, once."""
+        self.capabilities.require("warm_starts", self.name, "warm_start")
+
+    def begin_outer(self, state: State) -> None:
+        """All rows will be visited, as none has been since the last outer iteration."""
+        return
+
+    def start_visit(self, visit: Visit) -> None:
+        """A visit begins."""
+        return
+
+    def inner_pass(self, block: Block, state: State, visit: Visit, order: np.ndarray) -> PassResult:
+        """One pass over the rows of the block in ``order`` (n,) int32, which it may change."""
+        ...
+
+    def end_outer(self, state: State, outer: int) -> None:
+        """Every row has been visited once more."""
+        return
+
+    def weights(self, state: State, out: np.ndarray | None) -> np.ndarray:
+        """w (n_vectors * (d + 1),) or (n_vectors, d + 1), the last entry of each vector the weight of the constant
+        feature."""
+        ...
+
+    def dual_variables(self, state: State) -> np.ndarray | None:
+        """alpha (n_samples,) of a solver that certifies, else None."""
+        return None
+
+    def estimates(
+        self, state: State, loss_sum: float, seen: float | None = None
+    ) -> tuple[float | None, float | None, float | None]:
+        """(primal, dual, relative gap) as the visits of an outer iteration suggest them, by the losses suffered there
+        or, with a working set, the shares of the gap ``seen``; None for what there is not.  Of several problems the
+        relative gap is the one that half of those under way are not above."""
+        return None, None, None
+
+    def describe(self, state: State) -> dict:
+        """What the model's description says besides what that of any has."""
+        return {}
+
+    def progress(self, state: State) -> dict:
+        """For a trace.  Of a solver that predicts first: rows, cumulative loss, mistakes so far; of one of several
+        problems: how many classes are done; else nothing."""
+        return {}
+
+    def finished(self, state: State) -> bool:
+        """Another outer iteration would change nothing."""
+        return False
+
+    def summary(self, state: State) -> str:
+        """A sentence about what the run has shown, or ''."""
+        return ""
+
+
+class TellsShares(Solver):
+    """Dual variables with weights made of them, w = w0 + sum_i a_i direction_i x_i: a working set may be kept."""
+
+    @abstractmethod
+    def shares(self, block: Block, scores: np.ndarray, state: State, out: np.ndarray) -> None:
+        """``out`` (n,) float64: the shares of the gap of the block's rows at decision values ``scores`` (n,), below 0
+        for a row that cannot move soon.  The visit array ``SHARE`` has them after a visit, each as it was before the
+        row's own step: to a block in the first pass, to a working set in the last.  state: as a visit gets it."""
+        ...
+
+    @abstractmethod
+    def rebuild(self, state: State, blocks: Iterable[Block]) -> None:
+        """The weights anew from the dual variables, in one reading of all rows."""
+        ...
+
+
+class SeveralProblemsSolver(Solver):
+    """Several problems over the same rows, each of which ends by its own certificate."""
+
+    @abstractmethod
+    def problem_at(self, state: State) -> Any:
+        """What certificates are about: it knows the problems that are at their end."""
+        ...
+
+    @abstractmethod
+    def certified(self, state: State, certificate: Certificate) -> float:
+        """A certificate of the state has been taken; the relative gap that stands beside that of ``estimates``."""
+        ...
+
+
+class HoldsRows(Solver):
+    """Rows are held beside the state, and the result is no vector of weights but stands on some of them."""
+
+    @abstractmethod
+    def resume(self, state: State, blocks: Callable[[], Iterable[Block]]) -> None:
+        """What is held as it was when a run was broken off, whose state is there again; blocks(): all rows, once."""
+        ...
+
+    @abstractmethod
+    def support(self, state: State, blocks: Callable[[], Iterable[Block]]) -> Support:
+        """The rows that the result stands on."""
+        ...
+
+
+class CertifiesItself(Solver):
+    """It keeps what a certificate needs, so that none takes a reading."""
+
+    @abstractmethod
+    def certificate(self, state: State) -> Certificate:
+        """At the end of a reading."""
+        ...
+
+    @abstractmethod
+    def settle(self, state: State, blocks: Callable[[], Iterable[Block]]) -> None:
+        """Make ``certificate`` true after a reading that was broken off; blocks(): all rows, once."""
+        ...
+
+
+class OwnDecisions(Solver):
+    """Decision values that are no <w, x>."""
+
+    def decision_values(self, matrix: tuple, w: np.ndarray) -> Iterator[tuple[slice, np.ndarray]] | None:
+        """(rows, decision values (k, m), or (1, m) of two classes) of the consecutive rows of (indptr, indices,
+        entries); w as ``weights`` gives it.  None: they are <w, x>, for ``completion``."""
+        return None
+
+    def completion(self, state: State) -> Completion | None:
+        """What makes decision values of <w, x>; None where they are that."""
+        return None
+
+
+@dataclass(frozen=True)
+class Method:
+    """A solver as the registry knows it, before there are rows: its settings with their help, what it can do, and
+    ``make(task)``, which raises InputError where settings or rows do not fit.
+
+    choices: settings that decide about others and about the functions compiled (a loss, a mirror map); choose(given):
+    the settings that it takes where these are given.
+    """
+
+    name: str
+    summary: str
+    settings: Settings
+    capabilities: Capabilities
+    make: Callable[[Task], Solver]
+    choices: tuple[str, ...] = ()
+    choose: Callable[[Mapping], Settings] | None = None
+
+    def takes(self, given: Mapping) -> Settings:
+        """The settings that it takes, given the values of some."""
+        return self.settings if self.choose is None else self.choose(given)

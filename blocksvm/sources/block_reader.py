@@ -1,0 +1,115 @@
+"""One thread reads and decodes the next block while the caller works on the current one."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import replace
+
+import numpy as np
+
+from blocksvm.base.errors import InputError
+from blocksvm.sources.block import Arena, Block
+from blocksvm.sources.source import ReadingCost, Source, bytes_of_blocks
+
+
+class BlockReader:
+    """Two arenas and one reading thread (or one arena, where a single block holds everything and stays).
+
+    ``request(chunks)`` starts a read into the free arena; ``take(chunks)`` gives the block, waiting for it if need be;
+    a block is valid until the second next request.  A caller who has to wait helps to decode.  ``cost`` is what the
+    block taken last has cost, with the seconds that its caller waited.
+    """
+
+    def __init__(self, source: Source, arena_bytes: int, resident: bool):
+        self.source = source.reader()  # others may read the same rows meanwhile
+        self.resident = resident
+        # a matrix in memory that stays whole needs no arena
+        self.arenas = [Arena(arena_bytes) for _ in range(1 if resident else 2)] if arena_bytes else [None, None]
+        self.next_arena = 0
+        self.pool = ThreadPoolExecutor(1, thread_name_prefix="blocksvm-reader")
+        self.pending: tuple[bytes, Future] | None = None
+        self.kept: Block | None = None
+        self.cost = self.before = ReadingCost()
+
+    def __enter__(self) -> BlockReader:
+        return self
+
+    def __exit__(self, *exception) -> None:
+        self.pool.shutdown(wait=True, cancel_futures=True)
+        self.source.close()
+
+    def request(self, chunks: np.ndarray) -> None:
+        """Start to read a block, unless it is kept or under way."""
+        if self.kept is not None or self.pending is not None:
+            return
+        arena = self.arenas[self.next_arena]
+        self.next_arena = (self.next_arena + 1) % len(self.arenas)
+        self.pending = (chunks.tobytes(), self.pool.submit(self.source.read_block, chunks, arena))
+
+    def ready(self) -> bool:
+        """The block asked for last has been read (or nothing is being read)."""
+        return self.pending is None or self.pending[1].done()
+
+    def blocks(self, blocks: list[np.ndarray], then: np.ndarray | None = None) -> Iterator[Block]:
+        """One block after the other, each asked for while the one before it is worked on; then: the one that will be
+        taken next, asked for in the same way."""
+        for k, chunks in enumerate(blocks):
+            block = self.take(chunks)
+            following = blocks[k + 1] if k + 1 < len(blocks) else then
+            if following is not None:
+                self.request(following)
+            yield block
+
+    def take(self, chunks: np.ndarray) -> Block:
+        if self.kept is not None:
+            self.cost = ReadingCost()
+            return self.kept
+        if self.pending is not None and self.pending[0] != chunks.tobytes():
+            # another block was foreseen: its arena is the next one to be filled
+            self.pending[1].result()
+            self.pending = None
+            self.next_arena = (self.next_arena - 1) % len(self.arenas)
+        self.request(chunks)
+        assert self.pending is not None
+        began = time.perf_counter()
+        while not self.pending[1].done() and not self.source.help():
+            wait([self.pending[1]], timeout=0.001)  # the other thread is about to begin
+        block = self.pending[1].result()
+        # at this moment nothing is being read
+        before, self.before = self.before, replace(self.source.cost)
+        self.cost = self.before - before
+        self.cost.seconds_waiting = time.perf_counter() - began
+        self.pending = None
+        if self.resident:
+            self.kept = block
+        return block
+
+
+def iterate_blocks(source: Source, memory: int) -> Iterator[Block]:
+    """All rows of a source in its order, in blocks of which two fit in ``memory`` bytes; the next is read meanwhile.
+
+    A block is valid until the next one is asked for: copy what is to be kept.  Raises InputError where not even one
+    chunk fits.
+    """
+    chunks = source.chunks
+    limit = memory // 2
+    plan: list[list[int]] = [[]]
+    rows = nnz = 0
+    for chunk, (n, entries) in enumerate(zip(chunks.n_rows.tolist(), chunks.nnz.tolist(), strict=True)):
+        if plan[-1] and bytes_of_blocks(source, rows + n, nnz + entries) > limit:
+            plan.append([])
+            rows = nnz = 0
+        plan[-1].append(chunk)
+        rows, nnz = rows + n, nnz + entries
+    need = max(
+        bytes_of_blocks(source, int(chunks.n_rows[b].sum()), int(chunks.nnz[b].sum())) for b in map(np.array, plan)
+    )
+    if need > limit:
+        raise InputError(
+            f"memory of {memory / 1e6:.1f}MB is too small: two blocks of one chunk need {2 * need / 1e6:.1f}MB"
+        )
+    blocks = [np.array(block) for block in plan]
+    with BlockReader(source, need, resident=len(blocks) == 1) as reader:
+        yield from reader.blocks(blocks)

@@ -1,0 +1,262 @@
+"""AnnData files (.h5ad, as anndata 0.7 and later write them): the matrix X, a column of obs, names of var.
+
+All of this runs in a process of its own (foreign.py), whose whole work ``serve`` is.  Its frames, in their order:
+
+    matrix   n_rows, n_columns, n_entries; by_columns: 'entries' come, else 'rows'
+    names    UTF-8 bytes and where each name ends, some columns at a time, of all columns of X
+    rows     of some rows the lengths, and of their entries the columns and values
+    entries  rows, columns and values of some entries
+    labels   where a column of obs is wanted, of the rows that came just before, or, behind all entries, of some rows:
+             float64 with nan; or words: the code of each row, -1 for none, UTF-8 bytes, and where each word ends
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from math import prod
+
+import h5py
+import numpy as np
+
+from blocksvm.base.errors import InputError, called
+from blocksvm.base.row_batch import runs
+from blocksvm.store.foreign import Frame, send
+from blocksvm.store.hdf5_files import has, kind_of_member, member
+
+AT_ONCE = 1 << 16  # rows or columns of which lengths, names and labels are in memory
+SHOWN = 12  # columns of obs in a sentence
+
+
+def serve(
+    path: str, label: str | None, n_bytes: int, entry_bytes: int, at_once: int, limits: tuple[int, int]
+) -> None:  # fmt: skip
+    """Send the frames of a file; rows and entries take about ``n_bytes``, of ``entry_bytes`` each."""
+    import hdf5plugin  # noqa: F401 - the filters that anndata's users choose
+
+    send(frames(path, label, max(1, n_bytes // entry_bytes), at_once, limits[0]), *limits)
+
+
+def frames(path: str, label: str | None, n_entries: int, at_once: int, room: int) -> Iterator[Frame]:
+    with h5py.File(path, "r", locking=False, rdcc_nbytes=room // 8) as file:
+        own = AnnData(file, at_once, room)
+        by_columns = own.kind == "csc_matrix"
+        about = {"n_rows": own.n_rows, "n_columns": own.n_columns, "n_entries": own.n_entries}
+        yield Frame("matrix", about | {"by_columns": by_columns}, [])
+        for first, last in own.pieces(own.n_columns):
+            names = own.names(first, last)
+            if not isinstance(names, tuple) or (names[0] < 0).any():
+                raise InputError("the names of var are no text, or one is missing; give each variable a name")
+            yield Frame("names", {}, _together([names[1][code] for code in names[0].tolist()]))
+        labels = None if label is None else own.labels(label)
+        if by_columns:
+            for arrays in own.entries(n_entries):
+                yield Frame("entries", {}, arrays)
+            for first, last in own.pieces(own.n_rows if labels is not None else 0):
+                yield Frame("labels", {}, _arrays(labels(first, last)))
+            return
+        for first, last, *arrays in own.stored(n_entries) if own.sparse else own.dense(n_entries):
+            yield Frame("rows", {}, arrays)
+            if labels is not None:
+                yield Frame("labels", {}, _arrays(labels(first, last)))
+
+
+Words = tuple[np.ndarray, list[bytes]]  # (codes int32, -1 where there is none, and what they mean)
+Column = Callable[[int, int], np.ndarray | Words]  # take(first, last): numbers float64 with nan, or words
+
+
+class AnnData:
+    """An open file, whose parts are checked before anything is read: they lie in this file, as much of them as they
+    claim, in HDF5 chunks that fit in memory.  InputError, ValueError or what h5py raises for what is wrong."""
+
+    def __init__(self, file: h5py.File, at_once: int, room: int):
+        self.file, self.at_once, self.room = file, at_once, room
+        there = kind_of_member(file, "X")
+        if there is None:
+            raise InputError(f"has no X{_elsewhere(file)}")
+        self.X = member(file, "X", there)
+        self.kind = "array" if there is h5py.Dataset else _text(self.X.attrs.get("encoding-type", "a group"))
+        if self.kind not in ("csr_matrix", "csc_matrix", "array"):
+            raise InputError(f"its X is stored as {self.kind}, which is not read; write adata with X.tocsr()")
+        self.sparse = self.kind != "array"
+        parts = [self._dataset(self.X, name) for name in ("indptr", "indices", "data")] if self.sparse else [self.X]
+        shape = self.X.attrs["shape"] if self.sparse else self.X.shape
+        if len(shape) != 2:
+            raise InputError(f"its X has {len(shape)} dimensions; give a matrix")
+        self.n_rows, self.n_columns = (int(n) for n in shape)
+        if self.sparse:
+            self.indptr, self.indices, self.data = parts
+            n = self.n_columns if self.kind == "csc_matrix" else self.n_rows
+            if self.indptr.shape != (n + 1,) or self.indices.ndim != 1 or self.indices.shape != self.data.shape:
+                raise ValueError("the parts of X are not as long as they should be")
+        self.n_entries = self.data.shape[0] if self.sparse else self.n_rows * self.n_columns
+        for part, kinds in zip(parts, ("iu", "iu", "biuf") if self.sparse else ("biuf",), strict=True):
+            self._check(part)
+            if part.dtype.kind not in kinds:
+                raise InputError(f"its {part.name} is of the type {part.dtype}; give numbers")
+        self.names = self._column(self._table("var"), None, self.n_columns, "var")
+
+    def pieces(self, n: int) -> Iterator[tuple[int, int]]:
+        for start in range(0, n, self.at_once):
+            yield start, min(start + self.at_once, n)
+
+    def labels(self, name: str) -> Column:
+        """A column of obs."""
+        return self._column(self._table("obs"), name, self.n_rows, "obs")
+
+    def _table(self, name: str) -> h5py.Group:
+        if kind_of_member(self.file, name) is h5py.Dataset:
+            raise InputError(f"its {name} is stored as anndata before 0.7 did; write it anew with a later one")
+        return member(self.file, name, h5py.Group)
+
+    def _dataset(self, group: h5py.Group, name: str) -> h5py.Dataset:
+        found = member(group, name)
+        if found.ndim < 1:
+            raise ValueError(f"{found.name} is no array")
+        return found
+
+    def _check(self, dataset: h5py.Dataset, length: int | None = None) -> h5py.Dataset:
+        """InputError or ValueError unless it has the length, and the file all of it."""
+        if length is not None and dataset.shape != (length,):
+            raise InputError(f"its {dataset.name} has {dataset.shape[0]} entries for the {length} of X; mend it")
+        n_bytes = dataset.size * dataset.dtype.itemsize
+        if dataset.chunks is not None:
+            one = prod(dataset.chunks) * dataset.dtype.itemsize
+            if 2 * one > self.room:
+                size = f"{one / 1e6:,.0f} MB"
+                raise InputError(
+                    f"its {dataset.name} is stored in chunks of {size}; raise {called('memory')}, or write smaller ones"
+                )
+            wanted = prod(-(-n // chunk) for n, chunk in zip(dataset.shape, dataset.chunks, strict=True))
+            whole = dataset.id.get_num_chunks() >= wanted
+        else:
+            whole = n_bytes <= os.path.getsize(self.file.filename)
+        if not whole:
+            raise ValueError(f"{dataset.name} claims more than the file holds")
+        return dataset
+
+    def _column(self, table: h5py.Group, name: str | None, length: int, where: str) -> Column:
+        """A column of a table by its name, or its index."""
+        index = _text(table.attrs["_index"])
+        wanted = index if name is None else name
+        there = kind_of_member(table, wanted)
+        if there is None or wanted == "__categories":
+            columns = [one for one in table if one not in (index, "__categories")][:SHOWN]
+            raise InputError(f"{where} has no column {wanted}; its columns are {', '.join(columns)}")
+        if there is h5py.Group:
+            column = member(table, wanted, h5py.Group)
+            if has(column, "codes") and has(column, "categories"):
+                codes, categories = self._dataset(column, "codes"), column
+            elif has(column, "values") and has(column, "mask"):
+                values = self._plain(self._dataset(column, "values"), length)
+                mask = self._check(self._dataset(column, "mask"), length)
+                return lambda first, last: _masked(values(first, last), mask[first:last].astype(bool))
+            else:
+                raise InputError(f"the column {wanted} of {where} is neither an array, categorical nor nullable")
+        else:
+            codes = self._dataset(table, wanted)
+            if "categories" not in codes.attrs:
+                return self._plain(codes, length)
+            categories = member(table, "__categories", h5py.Group)  # as anndata 0.7 wrote them
+        of_words = self._words_of(categories, wanted if categories.name.endswith("__categories") else "categories")
+        self._check(codes, length)
+        if codes.dtype.kind not in "iu":
+            raise ValueError(f"{codes.name} holds no codes")
+        return lambda first, last: of_words(codes[first:last].astype(np.int64))
+
+    def _words_of(self, group: h5py.Group, name: str) -> Callable[[np.ndarray], np.ndarray | Words]:
+        """What codes of categories mean, as ``Column`` has it."""
+        if kind_of_member(group, name) is h5py.Group:  # pandas' strings, none of which is missing here
+            group, name = member(group, name, h5py.Group), "values"
+        dataset = self._dataset(group, name)
+        known = self._plain(dataset, len(dataset))(0, len(dataset))
+
+        def meant(codes: np.ndarray) -> np.ndarray | Words:
+            if codes.size and codes.max() >= len(dataset):
+                raise ValueError(f"a code lies beyond {dataset.name}")
+            codes = np.where(codes < 0, -1, codes)
+            if not isinstance(known, tuple):
+                return np.append(known, np.nan)[codes]
+            used, own = np.unique(np.append(known[0], -1)[codes], return_inverse=True)
+            missing = int(len(used) > 0 and used[0] < 0)
+            return (own - missing).astype(np.int32), [known[1][k] for k in used[missing:].tolist()]
+
+        return meant
+
+    def _plain(self, dataset: h5py.Dataset, length: int) -> Column:
+        """A column of numbers, or of text."""
+        self._check(dataset, length)
+        if h5py.check_string_dtype(dataset.dtype) is not None:
+            return lambda first, last: _coded(dataset.asstr()[first:last])
+        if dataset.dtype.kind not in "biuf":
+            raise InputError(f"its {dataset.name} is of the type {dataset.dtype}; give numbers or strings")
+        return lambda first, last: dataset[first:last].astype(np.float64)
+
+    def _ends(self, n: int) -> Iterator[tuple[int, np.ndarray]]:
+        """(first, where it and those behind it begin and end) of runs of the n rows, or columns, of a sparse matrix."""
+        for start, stop in self.pieces(n):
+            ends = self.indptr[start : stop + 1].astype(np.int64)
+            if ends[0] < 0 or (np.diff(ends) < 0).any() or ends[-1] > self.n_entries:
+                raise ValueError("its indptr does not rise")
+            yield start, ends
+
+    def _across(self, begin: int, end: int) -> list[np.ndarray]:
+        """The places and values of some entries."""
+        return [self.indices[begin:end].astype(np.int64), self.data[begin:end].astype(np.float64)]
+
+    def stored(self, n_entries: int) -> Iterator[tuple]:
+        """(first, last, lengths, columns, values) of runs of rows of about so many entries; a row at least."""
+        for start, ends in self._ends(self.n_rows):
+            for first, last in runs(ends, n_entries):
+                more = self._across(int(ends[first]), int(ends[last]))
+                yield start + first, start + last, np.diff(ends[first : last + 1]), *more
+
+    def entries(self, n_entries: int) -> Iterator[list[np.ndarray]]:
+        """[rows, columns, values] of a matrix by columns, so many at a time."""
+        for start, ends in self._ends(self.n_columns):
+            for begin in range(int(ends[0]), int(ends[-1]), n_entries):
+                end = min(begin + n_entries, int(ends[-1]))
+                rows, values = self._across(begin, end)
+                columns = start + np.searchsorted(ends, np.arange(begin, end), side="right") - 1
+                yield [rows, columns, values]
+
+    def dense(self, n_entries: int) -> Iterator[tuple]:
+        """The same of the rows of a dense matrix, without zeros."""
+        step = max(1, n_entries // max(1, self.n_columns))
+        for start in range(0, self.n_rows, step):
+            dense = self.X[start : min(start + step, self.n_rows)].astype(np.float64)
+            rows, columns = np.nonzero(dense)
+            lengths = np.bincount(rows, minlength=len(dense))
+            yield start, start + len(dense), lengths, columns.astype(np.int64), dense[rows, columns]
+
+
+def _text(value) -> str:
+    return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
+
+
+def _elsewhere(file: h5py.File) -> str:
+    """What to do where there is no X."""
+    layers = list(member(file, "layers", h5py.Group))[:SHOWN] if has(file, "layers") else []
+    if layers:
+        return f" (its layers: {', '.join(layers)}); set adata.X to the one that is meant, and write it anew"
+    return " (it has raw); write adata.raw.to_adata()" if has(file, "raw") else "; give it a matrix"
+
+
+def _together(words: list[bytes]) -> list[np.ndarray]:
+    """Their bytes, and where each ends."""
+    return [np.frombuffer(b"".join(words), np.uint8), np.cumsum([len(word) for word in words], dtype=np.int64)]
+
+
+def _arrays(found: np.ndarray | Words) -> list[np.ndarray]:
+    return [found[0], *_together(found[1])] if isinstance(found, tuple) else [found]
+
+
+def _coded(strings: np.ndarray) -> Words:
+    known, codes = np.unique(np.array(strings, dtype=str), return_inverse=True)
+    return codes.astype(np.int32), [word.encode() for word in known.tolist()]
+
+
+def _masked(found: np.ndarray | Words, mask: np.ndarray) -> np.ndarray | Words:
+    if isinstance(found, tuple):
+        return np.where(mask, -1, found[0]).astype(np.int32), found[1]
+    return np.where(mask, np.nan, found)

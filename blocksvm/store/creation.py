@@ -1,0 +1,172 @@
+"""New HDF5 files of ours: HDF5 writes into a file of our own making, and each is read back before it takes its name."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import h5py
+
+from blocksvm.base.errors import InputError
+from blocksvm.base.outputs import NewFile, named_errors, take_names
+from blocksvm.base.outputs.writing import not_as_written
+from blocksvm.store import codec
+from blocksvm.store.arrays import verify_arrays
+from blocksvm.store.hdf5_files import VERSIONS, damage_named, open_hdf5, read_meta, write_text_attribute
+from blocksvm.store.reader import Store
+
+
+class Sink(NewFile):
+    """What HDF5 writes into, at any place.  Nothing fails here: an HDF5 whose writing fails crashes, or loses the error
+    when it closes the file.  The first error is kept, what comes later is dropped, and ``check`` and ``finish`` raise.
+    """
+
+    def __init__(self, path: Path, overwrite: bool, kind: str | None = None):
+        super().__init__(path, overwrite)
+        self.kind = kind
+        self.error: BaseException | None = None
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        base = {os.SEEK_SET: 0, os.SEEK_CUR: self.position}
+        self.position = offset + (base[whence] if whence in base else os.fstat(self.descriptor).st_size)
+        return self.position
+
+    def write(self, data) -> int:
+        view = memoryview(data).cast("B")
+        end = self.position + len(view)
+        try:
+            if self.error is None:
+                self._put(view)
+        except BaseException as error:
+            self.error = error
+        self.position = end
+        return len(view)
+
+    def readinto(self, buffer) -> int:
+        """What was written; zeros where there is nothing, as HDF5's own drivers give them."""
+        view = memoryview(buffer).cast("B")
+        found = b""
+        try:
+            if self.error is None:
+                with named_errors(self.path):
+                    found = os.pread(self.descriptor, len(view), self.position)
+        except BaseException as error:
+            self.error = error
+        view[: len(found)] = found
+        view[len(found) :] = bytes(len(view) - len(found))
+        self.position += len(view)
+        return len(view)
+
+    def truncate(self, size: int | None = None) -> int:
+        size = self.position if size is None else size
+        try:
+            if self.error is None:
+                with named_errors(self.path, self.target.parent):
+                    os.ftruncate(self.descriptor, size)
+        except BaseException as error:
+            self.error = error
+        return size
+
+    def flush(self) -> None:
+        """Nothing is held back."""
+
+    def check(self) -> None:
+        """Raise what writing has failed with."""
+        if self.error is not None:
+            raise self.error
+
+    def finish(self) -> None:
+        self.check()
+        super().finish()
+
+    def read_back(self) -> None:
+        try:
+            require_whole(self.partial, self.kind)
+        except InputError as error:
+            raise not_as_written(self.path) from error
+
+
+class NewHdf5(h5py.File):
+    """A file that is being written; ``sink`` is what its bytes go to."""
+
+    def __init__(self, sink: Sink):
+        creation, access = h5py.h5p.create(h5py.h5p.FILE_CREATE), h5py.h5p.create(h5py.h5p.FILE_ACCESS)
+        creation.set_obj_track_times(False)  # equal contents are equal files
+        access.set_libver_bounds(h5py.h5f.LIBVER_V110, h5py.h5f.LIBVER_V110)
+        access.set_fileobj_driver(h5py.h5fd.fileobj_driver, sink)
+        super().__init__(h5py.h5f.create(os.fsencode(sink.partial), h5py.h5f.ACC_TRUNC, creation, access))
+        self.sink = sink
+
+
+@contextmanager
+def create_hdf5(path: Path, kind: str, overwrite: bool = True) -> Iterator[NewHdf5]:
+    """A new HDF5 file of the given kind, under its name only when it is whole; without ``overwrite`` InputError where
+    there is a file of that name by then."""
+    with create_together([path], kind, overwrite) as (file,):
+        yield file
+
+
+@contextmanager
+def create_together(paths: Sequence[Path], kind: str, overwrite: bool = True) -> Iterator[list[NewHdf5]]:
+    """The same of several files, of which none takes its name before all are whole."""
+    sinks: list[Sink] = []
+    files: list[NewHdf5] = []
+    try:
+        for path in paths:
+            sinks.append(Sink(path, overwrite, kind))
+            files.append(NewHdf5(sinks[-1]))
+            write_text_attribute(files[-1], "blocksvm", kind)
+            files[-1].attrs["format_version"] = VERSIONS[kind][-1]
+        yield files
+        for file in files:
+            file.close()
+        for sink in sinks:
+            sink.finish()
+        take_names(sinks)
+    except BaseException as error:
+        failed = [sink.error for sink in sinks if sink.error is not None]
+        for sink in sinks:
+            sink.error = sink.error or error  # from now on nothing is written
+        for file in files:
+            with suppress(OSError, RuntimeError, ValueError):
+                file.close()
+        for sink in sinks:
+            sink.discard()
+        if failed and error is not failed[0]:  # HDF5 stumbled over what was not written
+            raise failed[0] from error
+        raise
+
+
+def require_whole(path: Path, kind: str) -> None:
+    """Read all that matters in a file against its checksums, without decoding a store's rows; InputError names what is
+    damaged."""
+    with open_hdf5(path, kind) as file, damage_named(file):
+        read_meta(file)
+        verify_arrays(file)
+    if kind == "store":
+        with Store(path) as store:
+            read_back_rows(store)
+
+
+def read_back_rows(store: Store) -> None:
+    """Read rows and parts against their checksums as they are stored; InputError names a chunk that is damaged."""
+    size = store.row_dtype.itemsize
+    for chunk in range(len(store.chunks)):
+        first, n = int(store.chunks.first_row[chunk]), int(store.chunks.n_rows[chunk])
+        rows = os.pread(store.fd, n * size, store.rows_offset + first * size)
+        sound = codec.checksum(rows) == store.rows_checksum[chunk]
+        for indices_at, indices_size, values_at, values_size, checksum in store.parts_of(chunk):
+            raw = [os.pread(store.fd, indices_size, indices_at)]
+            if values_size:
+                raw.append(os.pread(store.fd, values_size, values_at))
+            sound = sound and codec.checksum(*raw) == checksum
+        if not sound:
+            raise InputError(f"{store.path}: chunk {chunk} is damaged (checksum does not match); make it again")

@@ -1,0 +1,250 @@
+"""How threads read a block, alone or together: chunks from the disk, verified, decoded, checked, to their place.
+
+Chunks are read at their offsets and decoded outside HDF5's lock and the GIL, so that one thread reads while another
+trains.  Everything is verified against its checksum and checked before a kernel may see it.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+
+import numpy as np
+
+from blocksvm.base.errors import InputError
+from blocksvm.kernels.block_check import (
+    INDEX_OUT_OF_RANGE,
+    INDICES_DO_NOT_RISE,
+    LENGTHS_DISAGREE,
+    NORM_NOT_FINITE,
+    SOUND,
+    VALUE_NOT_FINITE,
+    check_rows,
+    fill_rows,
+)
+from blocksvm.sources.block import Block
+from blocksvm.sources.source import ReadingCost
+from blocksvm.store import codec
+
+FAULTS = {
+    INDEX_OUT_OF_RANGE: "a feature index is out of range",
+    VALUE_NOT_FINITE: "a value is not finite",
+    NORM_NOT_FINITE: "a row's norm is not a number",
+    LENGTHS_DISAGREE: "rows and nonzeros disagree",
+    INDICES_DO_NOT_RISE: "the features of a row do not rise",
+}
+CAN_ANNOUNCE = hasattr(os, "posix_fadvise")  # not on macOS
+MEMORY_SPEED = 1.5e9  # bytes a second; slower than this, a disk is at work
+
+
+class SharedWork:
+    """The runs of chunks that make one block, handed out one after the other to every thread that asks.
+
+    A run is (chunks, row, entry, end, ahead), as ``Decoder.decode`` takes it: each knows its place beforehand, so that
+    the block is the same whoever decodes what.
+    """
+
+    def __init__(self, block: Block, runs: list[tuple]):
+        self.block = block
+        self.runs = runs
+        self.taken = 0
+        self.working = 0
+        self.failed: tuple[int, BaseException] | None = None
+        self.changed = threading.Condition()
+
+    def take_part(self, decoder: Decoder) -> None:
+        """Decode runs until none is left, or one has failed."""
+        with self.changed:
+            self.working += 1
+        try:
+            while True:
+                with self.changed:
+                    number = self.taken
+                    if number == len(self.runs) or self.failed is not None:
+                        return
+                    self.taken += 1
+                try:
+                    decoder.decode(self.block, *self.runs[number])
+                except BaseException as error:
+                    with self.changed:
+                        if self.failed is None or number < self.failed[0]:
+                            self.failed = number, error
+        finally:
+            with self.changed:
+                self.working -= 1
+                self.changed.notify_all()
+
+    def finish(self) -> None:
+        """Wait for the others; raises what went wrong first in the order of the runs."""
+        with self.changed:
+            self.changed.wait_for(lambda: self.working == 0)
+        if self.failed is not None:
+            raise self.failed[1]
+
+
+class Decoder:
+    """Reads chunks of one store; used by one thread at a time, with buffers of its own."""
+
+    def __init__(self, store):
+        self.store = store
+        self.packed = np.empty(0, np.uint8)  # the part being decoded, as the file has it
+        self.padded_indices = np.empty(0, np.int32)  # for a part whose padding has no room in the block
+        self.padded_values = None
+        self.spent = ReadingCost()
+
+    def settle(self, cost: ReadingCost) -> None:
+        """Add what was spent to ``cost``, and forget it."""
+        cost.bytes_read += self.spent.bytes_read
+        cost.seconds_reading += self.spent.seconds_reading
+        cost.seconds_decoding += self.spent.seconds_decoding
+        self.spent = ReadingCost()
+
+    def decode(self, block: Block, chunks: list[int], row: int, entry: int, end: int, ahead: list[int]) -> None:
+        """Fill the block from position (row, entry) with the chunks; nothing at or behind entry ``end`` is touched.
+        ahead: chunks that will be wanted soon."""
+        # what comes at the speed of memory need not be announced, which costs about as much as reading it
+        if CAN_ANNOUNCE and self.spent.bytes_read <= MEMORY_SPEED * self.spent.seconds_reading:
+            for chunk in ahead:
+                self._announce(chunk)
+        with codec.one_thread():  # once for all chunks: it takes a lock
+            for chunk in chunks:
+                row, entry = self._decode_chunk(block, chunk, row, entry, end)
+
+    def _fault_of(self, records: np.ndarray) -> str:
+        """What is wrong with the records of rows, or nothing."""
+        if self.store.weighted and not (np.isfinite(records["weight"]) & (records["weight"] >= 0.0)).all():
+            return "a row's weight is not a number of 0 or more"
+        own = self.store.coding.own
+        if own is not None:
+            places = records["label"][~np.isnan(records["label"])]
+            if not ((places >= 0.0) & (places < len(own)) & (places == np.floor(places))).all():
+                return "a row's label is not in the table of labels"
+        return ""
+
+    def _announce(self, chunk: int) -> None:
+        """Ask the system to read a chunk soon, so that the disk works while others are decoded."""
+        store = self.store
+        first_row, n = int(store.chunks.first_row[chunk]), int(store.chunks.n_rows[chunk])
+        row_bytes = store.row_dtype.itemsize
+        spans = [(store.rows_offset + first_row * row_bytes, n * row_bytes)]
+        for record in store.parts_of(chunk):
+            spans.append(record[:2])
+            if store.value_dtype is not None:
+                spans.append(record[2:4])
+        for offset, size in spans:
+            os.posix_fadvise(store.fd, offset, size, os.POSIX_FADV_WILLNEED)
+
+    def _read(self, chunk: int, offset: int, *buffers: memoryview) -> None:
+        """Fill the buffers from the file, one after the other."""
+        began = time.perf_counter()
+        left = list(buffers)
+        while left:
+            try:
+                n = os.preadv(self.store.fd, left, offset)
+            except OSError as error:
+                raise OSError(error.errno, error.strerror, str(self.store.path)) from error
+            if n == 0:
+                raise self._broken(chunk, "is truncated")
+            offset += n
+            self.spent.bytes_read += n
+            while left and n >= len(left[0]):
+                n -= len(left.pop(0))
+            if n:
+                left[0] = left[0][n:]
+        self.spent.seconds_reading += time.perf_counter() - began
+
+    def _broken(self, chunk: int, what: str) -> InputError:
+        return InputError(f"{self.store.path}: chunk {chunk}: {what}; make the store again")
+
+    def read_rows(self, chunk: int) -> np.ndarray:
+        """The row records of a chunk (ROW dtype, or WEIGHTED_ROW), verified."""
+        store = self.store
+        first, n = int(store.chunks.first_row[chunk]), int(store.chunks.n_rows[chunk])
+        rows = np.empty(n, dtype=store.row_dtype)
+        raw = memoryview(rows).cast("B")
+        self._read(chunk, store.rows_offset + first * rows.itemsize, raw)
+        if codec.checksum(raw) != int(store.rows_checksum[chunk]):
+            raise self._broken(chunk, "checksum of its rows does not match")
+        if fault := self._fault_of(rows):
+            raise self._broken(chunk, fault)
+        return rows
+
+    def _decode_chunk(self, block: Block, chunk: int, row: int, entry: int, end: int) -> tuple[int, int]:
+        """Decode a chunk to position (row, entry) of a block; returns the position behind it."""
+        began, read_before = time.perf_counter(), self.spent.seconds_reading
+        store = self.store
+        rows = self.read_rows(chunk)
+        n = len(rows)
+        stop = entry + int(store.chunks.nnz[chunk])
+        for k, record in enumerate(store.parts_of(chunk)):
+            start = entry + k * store.chunk_nnz
+            self._decode_part(block, chunk, record, start, min(stop, start + store.chunk_nnz), end)
+        here = slice(row, row + n)
+        coding = store.coding
+        codes = block.y[here] if coding.by_kernel else np.empty(n, np.int16)
+        code = fill_rows(
+            np.frombuffer(rows, np.uint8), rows.itemsize, entry, stop, int(store.chunks.first_row[chunk]), coding.table,
+            block.indptr[row : row + n + 1], block.sq_norms[here].view(np.uint64), block.rows[here], codes,
+        )  # fmt: skip
+        if not coding.by_kernel:
+            block.y[here] = coding.y(rows["label"])
+        if store.numbered:
+            block.rows[here] = rows["source"]
+        if store.weighted:
+            block.weights[here] = rows["weight"]
+        if code == SOUND:
+            values = None if block.values is None else block.values[entry:stop]
+            code = check_rows(block.indices[entry:stop], values, store.n_features, block.indptr[row : row + n + 1])
+        if code != SOUND:
+            raise self._broken(chunk, FAULTS[code])
+        reading = self.spent.seconds_reading - read_before
+        self.spent.seconds_decoding += time.perf_counter() - began - reading
+        return row + n, stop
+
+    def _decode_part(self, block: Block, chunk: int, record, start: int, stop: int, end: int) -> None:
+        """Decode one part to entries start..stop of the block.
+
+        A part is decoded whole: its padding is overwritten by the next one, or, where it would run over what this
+        thread owns, does not get into the block.
+        """
+        length = self.store.chunk_nnz
+        direct = start + length <= end
+        if direct:
+            indices = block.indices[start : start + length]
+            values = None if block.values is None else block.values[start : start + length]
+        else:
+            indices, values = self._padded(block)
+        indices_offset, middle, values_offset, values_size, checksum = record
+        # values that hardly compress were stored as they are, and are read straight to their place
+        stored = values is not None and values_size == values.nbytes
+        if len(self.packed) < self.store.largest_part:
+            self.packed = np.empty(self.store.largest_part, np.uint8)
+        raw = memoryview(self.packed)
+        raw_values = memoryview(values).cast("B") if stored else raw[middle : middle + values_size]
+        if values_offset == indices_offset + middle:  # where the file has them one after the other, one call
+            self._read(chunk, indices_offset, raw[:middle], raw_values)
+        else:
+            self._read(chunk, indices_offset, raw[:middle])
+            if values is not None:
+                self._read(chunk, values_offset, raw_values)
+        if codec.checksum(raw[:middle], raw_values) != checksum:
+            raise self._broken(chunk, "checksum does not match")
+        try:
+            codec.decode(raw[:middle], indices)
+            if values is not None and not stored:
+                codec.decode(raw_values, values)
+        except ValueError as error:
+            raise self._broken(chunk, str(error)) from error
+        if not direct:
+            block.indices[start:stop] = indices[: stop - start]
+            if values is not None:
+                block.values[start:stop] = values[: stop - start]
+
+    def _padded(self, block: Block) -> tuple[np.ndarray, np.ndarray | None]:
+        """Room for a whole part outside the block."""
+        length = self.store.chunk_nnz
+        if len(self.padded_indices) != length:
+            self.padded_indices = np.empty(length, np.int32)
+            self.padded_values = None if block.values is None else np.empty(length, block.values.dtype)
+        return self.padded_indices, self.padded_values

@@ -1,0 +1,348 @@
+"""The descriptions of our files as JSON: which keys each kind of file has, and of what type each is.
+
+A description is validated whole when it is read, so that whoever uses it need not ask again.  Keys that are not named
+here are passed on as they are, and one with a default may be missing.  Whole and Size are whole numbers of 0 or more, a
+Count is one of 1 or more.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from itertools import pairwise
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from blocksvm.base.labels import NUMBERS
+
+Whole = Annotated[int, Meta(ge=0)]
+Size = Annotated[int, Meta(ge=0, lt=2**62)]
+Count = Annotated[int, Meta(ge=1, lt=2**62)]
+Numbers = Annotated[list[float], Meta(min_length=1)]
+Pair = Annotated[list[float], Meta(min_length=2)]
+Cost = Annotated[list[float | Pair], Meta(min_length=1)]  # or one such list a class
+Values = Literal["ones", "float32", "float64"]
+Dtype = Literal["|u1", "|i1", "|b1", "<i2", "<u2", "<i4", "<u4", "<i8", "<u8", "<f4", "<f8"]
+
+
+class SourceMeta(Struct):
+    name: str
+    text_bytes: Size
+    first_row: Size = 0
+
+
+class StepMeta(Struct):
+    fingerprint: str
+    n_samples: Count
+    n_dropped: Size
+
+
+class StoreSettingsMeta(Struct):
+    order: Literal["stored", "shuffled"]
+    normalize: str = ""
+
+
+class StoreMeta(Struct):
+    n_samples: Count
+    n_features: Size
+    n_nonzeros: Size
+    n_chunks: Count
+    n_parts: Size
+    chunk_nonzeros: Annotated[int, Meta(ge=1, le=2**28)]
+    values: Values
+    max_norm: float
+    labels: list[tuple[float | str | list[float | str], Whole]] | None
+    codec: str
+    chunks_checksum: Whole
+    parts_checksum: Whole
+    fingerprint: str
+    settings: StoreSettingsMeta
+    sources: list[SourceMeta]
+    source_rows: Size
+    label_kind: Literal["numbers", "strings", "sets"] = "numbers"
+    n_labels: Size = 0
+    n_unlabelled: Size = 0
+    weighted: bool = False
+    total_weight: float | UnsetType = UNSET
+    label_weights: list[float] | None = None
+    named: bool = False
+    idf_fingerprint: str = ""
+    idf_from: str = ""
+    recipe: dict = {}
+    history: list[StepMeta] = []
+
+    def __post_init__(self) -> None:
+        counts = self.labels
+        if counts is not None:
+            labels = [label for label, _ in counts]
+            kind = {NUMBERS: float, "strings": str, "sets": list}[self.label_kind]
+            if not all(type(label) is kind for label in labels):
+                raise ValueError(f"its labels are not {self.label_kind}")
+            if not _rising(labels):
+                raise ValueError("its labels do not rise")
+            if self.label_kind != NUMBERS and len(labels) != self.n_labels:
+                raise ValueError("its labels are not as many as its n_labels")
+            if sum(rows for _, rows in counts) + self.n_unlabelled != self.n_samples:
+                raise ValueError("its labels are not of as many rows as it has")
+        if self.weighted == (self.total_weight is UNSET):
+            raise ValueError("its weighted and its total_weight disagree")
+        if self.label_weights is not None and (counts is None or len(self.label_weights) != len(counts)):
+            raise ValueError("its label_weights are not as many as its labels")
+        if self.n_samples > self.source_rows:
+            raise ValueError("it has more rows than its source")
+        left = 0
+        for n_samples, n_dropped in [*((step.n_samples, step.n_dropped) for step in self.history), (self.n_samples, 0)]:
+            if not n_dropped <= n_samples >= left:
+                raise ValueError("its history does not lead to the rows that it has")
+            left = n_samples - n_dropped
+
+
+def _rising(values: list) -> bool:
+    try:
+        return all(a < b for a, b in pairwise(values))
+    except TypeError:  # sets of numbers and of strings
+        return False
+
+
+class MethodSettingsMeta(Struct):
+    loss: str | None = None
+
+
+class MethodMeta(Struct):
+    name: str
+    learner: bool
+    settings: MethodSettingsMeta
+
+
+class SettingsMeta(Struct):
+    bias: float | Literal["free"] | None = None
+    solver: Any = UNSET
+
+
+class ByClassMeta(Struct):
+    rel_gap: list[float | None]
+
+
+class CertificateMeta(Struct):
+    primal: float | None
+    dual: float | None
+    rel_gap: float | None
+    accuracy: float | None
+    rmse: float | None = None
+    alpha_factors: Pair | None = None
+    by_class: ByClassMeta | None = None
+
+
+class PlattMeta(Struct, tag_field="kind", tag="platt"):
+    slope: float
+    intercept: float
+
+
+class IsotonicMeta(Struct, tag_field="kind", tag="isotonic"):
+    values: Numbers
+    probabilities: Numbers
+
+    def __post_init__(self) -> None:
+        if len(self.values) != len(self.probabilities) or any(a > b for a, b in pairwise(self.values)):
+            raise ValueError("its values are no rising corners")
+
+
+class KernelMeta(Struct):
+    name: Literal["linear", "polynomial", "rbf"]
+    gamma: float
+    coef0: float
+    degree: Count
+    n_support: Size
+    n_nonzeros: Size
+
+
+class TextMeta(Struct):
+    normalize: str
+    duplicates: str
+    dtype: Literal["float32", "float64"]
+
+
+class ModelMeta(Struct):
+    n_features: Size
+    bias: float
+    n_samples: Size
+    fingerprint: str | None
+    store: str
+    settings: SettingsMeta
+    labels: list[float | str]
+    prior: str | None
+    prior_fingerprint: str | None
+    text: TextMeta
+    values: Values
+    certificate: CertificateMeta | None
+    status: str
+    outer: Size
+    seconds: float
+    passes: list[Size]
+    versions: dict
+    copies: Count | UnsetType = UNSET
+    n_vectors: Count | UnsetType = UNSET
+    method: MethodMeta | UnsetType = UNSET
+    bits: Annotated[int, Meta(ge=1, le=31)] | None = None
+    cost: Cost | None = None
+    multilabel: bool = False
+    calibration: PlattMeta | IsotonicMeta | None = None
+    kernel: KernelMeta | None = None
+    idf_fingerprint: str | None = None
+    set_passes: list[Size] = []
+
+    def __post_init__(self) -> None:
+        # none, where the targets are real numbers
+        if len(self.labels) == 1 or not _rising(self.labels):
+            raise ValueError("its labels are not two or more of one kind that rise, or none")
+        require_one_kind(self.cost)
+        # version 1 has the method among its settings, version 2 beside them
+        of_two = self.n_vectors is not UNSET and self.method is not UNSET
+        if not (of_two or (self.copies is not UNSET and self.settings.solver is not UNSET)):
+            raise ValueError("its description names no method")
+        n = self.n_vectors if of_two else self.copies
+        if n not in (1, len(self.labels)):
+            raise ValueError("it has not one vector of weights for each of its labels")
+
+
+def require_one_kind(cost: list | None) -> None:
+    """ValueError where numbers and lists of them stand beside each other."""
+    if len({type(one) for one in cost or ()}) > 1:
+        raise ValueError("its cost is neither numbers nor lists of them")
+
+
+class PartitionMeta(Struct):
+    resident: bool
+    capacity: Size
+    set_bytes: Size | None = None
+
+
+class RatioMeta(Struct):
+    rows: float
+    set: float
+
+
+class PolicyMeta(Struct):
+    ratio: RatioMeta
+    work: float
+
+
+class ProgressMeta(Struct):
+    outer: Count
+    visit: Size
+    closed: bool
+    told: bool
+    passes: list[Size]
+    set_passes: list[Size]
+    estimates: list[float | None]
+    policy: PolicyMeta
+    certificate: CertificateMeta | None
+    outers_before: Size
+    seconds_before: float
+
+
+class PathMeta(Struct):
+    path: list[float]
+    folds: Count
+    at_once: Count
+    of_rows: str
+    part: list[float]
+    done: Size
+    figures: dict | None
+    readings: list[float]
+    seconds: float
+    C: float = 0.0
+
+
+class CheckpointMeta(Struct):
+    n_features: Size
+    fingerprint: str
+    settings: SettingsMeta
+    cost: Cost | None
+    partition: PartitionMeta
+    replay: list[Size] | None
+    earlier: list[str | None]
+    arrays: dict[str, dict[str, tuple[Dtype, Size]]]
+    progress: ProgressMeta
+    shown: dict
+    versions: dict
+    method: MethodMeta | UnsetType = UNSET
+    set_replay: list[Size] | None = None
+    path: PathMeta | UnsetType = UNSET
+
+    def __post_init__(self) -> None:
+        require_one_kind(self.cost)
+
+
+class StructureCertificateMeta(Struct):
+    primal: float
+    dual: float
+    rel_gap: float
+
+
+class StructureMeta(Struct):
+    """A model of outputs with structure."""
+
+    task: str
+    learner: str
+    settings: dict
+    n_features: Count
+    n_weights: Count
+    n_words: Size
+    n_columns: Size
+    labels: list[str]
+    template: str
+    certificate: StructureCertificateMeta | None
+    trained_on: str
+    epochs: Size
+    seconds: float
+    versions: dict
+
+
+class StructureProgressMeta(Struct):
+    epoch: Size
+    visit: Size
+    report: dict
+    seconds: float
+
+
+class StructureCheckpointMeta(Struct):
+    """A run of a structured learner."""
+
+    settings: dict
+    fingerprint: str
+    progress: StructureProgressMeta
+    machine: dict
+    versions: dict
+
+
+SCHEMAS: dict[str, type[Struct]] = {
+    "store": StoreMeta,
+    "model": ModelMeta,
+    "checkpoint": CheckpointMeta,
+    "structure": StructureMeta,
+    "structure-checkpoint": StructureCheckpointMeta,
+}
+
+
+def parse(data: bytes, kind: str) -> dict:
+    """The description of a file of this kind; ValueError, with what is wrong, where it is not one."""
+    try:
+        # not msgspec's own reader: names of files that are no text stand in descriptions as lone surrogates
+        meta = json.loads(data, parse_constant=_finite, parse_float=_finite)
+        msgspec.convert(meta, SCHEMAS[kind])
+    except RecursionError:
+        raise ValueError("its description is nested too deeply") from None
+    except msgspec.ValidationError as error:
+        text = str(error)  # it may quote a value of any length
+        raise ValueError(f"its description: {text if len(text) < 300 else f'{text[:200]} ... {text[-80:]}'}") from None
+    return meta
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"its description holds {text}, which is no number")
+    return number

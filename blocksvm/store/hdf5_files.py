@@ -1,0 +1,213 @@
+"""Our HDF5 files as wholes: kinds and versions, descriptions, opening with a sentence for every failure."""
+
+from __future__ import annotations
+
+import json
+import os
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import h5py
+import numpy as np
+from xxhash import xxh3_64_hexdigest
+
+from blocksvm.base.errors import InputError
+from blocksvm.base.inputs import open_input, require_same
+from blocksvm.base.outputs import system_number
+from blocksvm.store.descriptions import parse
+
+# The versions that are read, of each kind of file; the last one is written.
+VERSIONS = {"store": (1, 2), "model": (1, 2), "checkpoint": (1, 2), "structure": (1,), "structure-checkpoint": (1,)}
+MAKERS = {
+    "store": "blocksvm split",
+    "model": "blocksvm train",
+    "checkpoint": "blocksvm train --checkpoint",
+    "structure": "blocksvm structure train",
+    "structure-checkpoint": "blocksvm structure train --checkpoint",
+}
+
+
+def create_group(file: h5py.File, name: str) -> h5py.Group:
+    """A group that does not note when it was written."""
+    creation = h5py.h5p.create(h5py.h5p.GROUP_CREATE)
+    creation.set_obj_track_times(False)
+    return h5py.Group(h5py.h5g.create(file.id, name.encode(), gcpl=creation))
+
+
+def write_text_attribute(file: h5py.File, name: str, text: str) -> None:
+    """Of fixed length: such text lies under HDF5's own checksum, other text in a heap whose damage can hang HDF5."""
+    file.attrs.create(name, text, dtype=h5py.string_dtype("ascii", len(text)))
+
+
+def attribute(file: h5py.File, name: str):
+    """ValueError where it is of a type that h5py does not know."""
+    try:
+        return file.attrs[name]
+    except TypeError as error:
+        raise ValueError(f"the attribute {name} is of an unknown type") from error
+
+
+def text_attribute(file: h5py.File, name: str) -> str:
+    text = attribute(file, name)
+    return text.decode("ascii") if isinstance(text, bytes) else str(text)
+
+
+def version_attribute(file: h5py.File) -> int:
+    version = attribute(file, "format_version")
+    if not isinstance(version, (int, np.integer)):
+        raise ValueError("its format version is no whole number")
+    return int(version)
+
+
+class OpenHdf5(h5py.File):
+    """A file that is read: where closing it fails nothing is lost."""
+
+    def close(self) -> None:
+        with suppress(OSError, RuntimeError):
+            super().close()
+
+
+def open_hdf5(path: Path, *kinds: str) -> h5py.File:
+    """Open an HDF5 file that must be of one of ``kinds``; InputError says what it is instead."""
+    wanted = " or ".join(kinds)
+    if not path.exists():
+        raise InputError(f"{path}: no such file; expected a blocksvm {wanted}")
+    if path.is_dir():
+        raise InputError(f"{path}: is a folder; expected a blocksvm {wanted}")
+    if not os.access(path, os.R_OK):
+        raise InputError(f"{path}: no permission to read it")
+    maker = MAKERS[kinds[0]]
+    with open_input(path) as start:
+        if start.read(8) != b"\x89HDF\r\n\x1a\n":
+            raise InputError(f"{path}: is not a blocksvm {wanted} (not an HDF5 file); make one with {maker}")
+    try:
+        file = OpenHdf5(path, "r", locking=False)
+    except OSError as error:
+        raise damage(path, error, "is truncated or damaged") from error
+    try:
+        require_same(path, os.fstat(file.id.get_vfd_handle()))
+        try:
+            kind, version = text_attribute(file, "blocksvm"), version_attribute(file)
+        except DAMAGE as error:
+            if system_number(error) is not None:
+                raise damage(path, error) from error
+            raise InputError(f"{path}: is not a blocksvm {wanted}, or is damaged; make one with {maker}") from error
+        if kind not in kinds:
+            raise InputError(f"{path}: is a {kind}, but a {wanted} is wanted here; make one with {maker}")
+        if version not in VERSIONS[kind]:
+            newest = VERSIONS[kind][-1]
+            age, advice = ("newer", "install a newer blocksvm") if version > newest else ("older", "make it again")
+            raise InputError(f"{path}: has format version {version}, {age} than this program's {newest}; {advice}")
+    except BaseException:
+        file.close()
+        raise
+    return file
+
+
+# What h5py, numpy and we raise on damaged or missing parts of a file.  AttributeError, TypeError and the like are
+# faults of a program: where a file can cause one, what it has is looked at before.
+DAMAGE = (LookupError, OSError, RuntimeError, ValueError, ArithmeticError)
+
+
+def has(group, name: str) -> bool:
+    """Whether a group has something of this name, a link included, which is not followed: it could lead anywhere."""
+    return "/" not in name and group.id.links.exists(name.encode())
+
+
+def kind_of_member(group, name: str) -> type | None:
+    """h5py.Group or h5py.Dataset, None where there is none of this name; ValueError for a link to somewhere else."""
+    if not has(group, name):
+        return None
+    if group.id.links.get_info(name.encode()).type != h5py.h5l.TYPE_HARD:
+        raise ValueError(f"{name} is a link to somewhere else")
+    kinds = {h5py.h5o.TYPE_GROUP: h5py.Group, h5py.h5o.TYPE_DATASET: h5py.Dataset}
+    return kinds.get(h5py.h5o.get_info(group.id, name.encode()).type, h5py.Datatype)
+
+
+def member(group, name: str, kind: type = h5py.Dataset):
+    """A dataset (or group) of a file; ValueError unless it lies in this very file, under a plain name.
+
+    Soft and external links, virtual datasets and data in other files are not followed: a file that somebody else has
+    made could lead anywhere.
+    """
+    there = kind_of_member(group, name)
+    if there is not kind:
+        raise ValueError(f"{name} is missing" if there is None else f"{name} is not a {kind.__name__.lower()}")
+    found = group[name]
+    if kind is h5py.Dataset:
+        if found.is_virtual or found.external:
+            raise ValueError(f"{name} lies in other files")
+        try:
+            known = found.shape is not None and found.dtype is not None
+        except TypeError:
+            known = False
+        if not known:
+            raise ValueError(f"{name} is of an unknown type, or empty")
+    return found
+
+
+def is_group(file, name: str) -> bool:
+    """Whether this member is a group; ValueError for a link to somewhere else."""
+    return kind_of_member(file, name) is h5py.Group
+
+
+def group(file, name: str) -> h5py.Group:
+    """A group of a file, as ``member`` has it."""
+    return member(file, name, h5py.Group)
+
+
+def read_table(group, name: str, dtype, length: int | None = None) -> np.ndarray:
+    """A whole 1-D dataset that is stored as it is; ValueError where it is of another type or length, or claims more
+    bytes than the file has."""
+    dataset = member(group, name)
+    if dataset.dtype != dtype or dataset.ndim != 1 or length not in (None, dataset.shape[0]):
+        raise ValueError(f"{dataset.name} is not of the expected type or length")
+    n_bytes = dataset.shape[0] * dataset.dtype.itemsize
+    if dataset.chunks is not None or (n_bytes and dataset.id.get_offset() is None):
+        raise ValueError(f"{dataset.name} is not stored as expected")
+    if n_bytes > group.file.id.get_filesize():
+        raise ValueError(f"{dataset.name} claims to be larger than the file")
+    return dataset[()]
+
+
+@contextmanager
+def damage_named(file: h5py.File):
+    """Turn what h5py raises on damaged or missing parts of a file into one sentence."""
+    try:
+        yield file
+    except InputError:
+        raise
+    except DAMAGE as error:
+        raise damage(file.filename, error) from error
+
+
+def damage(path: str | Path, error: BaseException, what: str = "is damaged") -> Exception:
+    """What is raised for a file of ours that cannot be read: OSError where the system refused, else InputError."""
+    number = system_number(error)
+    if number is not None:
+        return OSError(number, os.strerror(number), str(path))
+    return InputError(f"{path}: {what} ({first_line(error)}); make it again")
+
+
+def first_line(error: BaseException) -> str:
+    return str(error).splitlines()[0] if str(error) else type(error).__name__
+
+
+def write_meta(file: h5py.File, meta: dict) -> None:
+    """Store a JSON object and its checksum in the root's attributes."""
+    text = json.dumps(meta, sort_keys=True, allow_nan=False)
+    data = np.frombuffer(text.encode(), dtype=np.uint8)
+    # a dataset, since attributes are limited to 64 kB
+    file.create_dataset("meta", data=data)
+    write_text_attribute(file, "meta_checksum", xxh3_64_hexdigest(text.encode()))
+
+
+def read_meta(file: h5py.File) -> dict:
+    """The JSON object of ``write_meta``, validated; InputError where it is damaged or lacks what it must have."""
+    try:
+        text = read_table(file, "meta", np.dtype(np.uint8)).tobytes()
+        if xxh3_64_hexdigest(text) != text_attribute(file, "meta_checksum"):
+            raise ValueError("checksum of the description does not match")
+        return parse(text, text_attribute(file, "blocksvm"))
+    except DAMAGE as error:
+        raise damage(file.filename, error) from error

@@ -1,0 +1,262 @@
+"""Writing a store: rows in their final order go in, compressed chunks with their tables come out."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+
+import h5py
+import numpy as np
+from xxhash import xxh3_128_hexdigest
+
+from blocksvm.store import codec
+from blocksvm.store.arrays import blosc_dataset, write_array, write_arrays
+from blocksvm.store.hdf5_files import create_group, write_meta
+from blocksvm.store.row_counts import RowCounts
+from blocksvm.store.schema import CHUNK, PART, ROW, WEIGHTED_ROW
+from blocksvm.store.tables import write_labels, write_names
+
+SYNC_BYTES = 48_000_000  # written, after which the disk is set to work: the last sync then has little left to wait for
+
+
+class StoreWriter:
+    """Cuts rows into chunks, compresses them in a pool of threads and writes them in order.
+
+    ``append`` takes rows in canonical form; ``finish`` writes the tables.  The file is the same for any pool.
+    """
+
+    def __init__(
+        self,
+        file: h5py.File,
+        n_rows: int,
+        chunk_nnz: int,
+        value_dtype,
+        pool: ThreadPoolExecutor,
+        jobs: int,
+        weighted: bool = False,
+    ):
+        self.file = file
+        self.chunk_nnz = chunk_nnz
+        self.value_dtype = None if value_dtype is None else np.dtype(value_dtype)
+        self.pool = pool
+        self.most_pending = 2 * jobs
+        growing = {"shape": (0,), "chunk": chunk_nnz, "maxshape": (None,)}
+        self.indices = blosc_dataset(file, "indices", dtype=np.int32, **growing)
+        self.values = None
+        if self.value_dtype is not None:
+            self.values = blosc_dataset(file, "values", dtype=self.value_dtype, **growing)
+        self.weighted = weighted
+        self.rows = file.create_dataset("rows", shape=(n_rows,), dtype=WEIGHTED_ROW if weighted else ROW)
+        self.chunks: list[tuple] = []
+        self.checksums: list[int] = []
+        self.pending: deque = deque()
+        self.disk = ThreadPoolExecutor(1, thread_name_prefix="blocksvm-sync")
+        self.syncing: Future | None = None
+        self.unsynced = 0
+        self.parts_submitted = 0
+        self.parts_written = 0
+        self.rows_cut = 0
+        self.counts = RowCounts(weighted)
+        self._start_chunk()
+
+    def _start_chunk(self) -> None:
+        self.open_indices = np.zeros(self.chunk_nnz, np.int32)
+        self.open_values = None if self.values is None else np.zeros(self.chunk_nnz, self.value_dtype)
+        self.open_rows: list[np.ndarray] = []
+        self.n_open_rows = 0
+        self.open_nnz = 0
+
+    def append(self, rows: np.ndarray, indices: np.ndarray, values: np.ndarray | None) -> None:
+        """Add rows: records (ROW dtype, or WEIGHTED_ROW) and their entries one behind the other."""
+        stops = np.cumsum(rows["length"], dtype=np.int64)
+        row = 0
+        entry = 0
+        while row < len(rows):
+            # as many rows as still fit in the open chunk
+            room = entry + self.chunk_nnz - self.open_nnz
+            last = int(np.searchsorted(stops, room, side="right"))
+            last = min(last, row + self.chunk_nnz - self.n_open_rows)
+            if last <= row and self.n_open_rows:
+                self._close_chunk()
+                continue
+            # one row longer than a part is a chunk of its own
+            write, last = (self._fill, last) if last > row else (self._write_long_row, row + 1)
+            stop = int(stops[last - 1])
+            write(rows[row:last], indices[entry:stop], None if values is None else values[entry:stop])
+            row, entry = last, stop
+
+    def _fill(self, rows, indices, values) -> None:
+        start = self.open_nnz
+        stop = start + len(indices)
+        self.open_indices[start:stop] = indices
+        if self.open_values is not None:
+            self.open_values[start:stop] = values
+        self.open_rows.append(rows.copy())
+        self.n_open_rows += len(rows)
+        self.open_nnz = stop
+
+    def _close_chunk(self) -> None:
+        if not self.n_open_rows:
+            return
+        parts = [(self.open_indices, self.open_values)] if self.open_nnz else []
+        self._submit(np.concatenate(self.open_rows), self.open_nnz, parts)
+        self._start_chunk()
+
+    def _write_long_row(self, rows, indices, values) -> None:
+        own = self._padded(indices, np.int32)
+        more = [None] * len(own) if values is None else self._padded(values, self.value_dtype)
+        self._submit(rows.copy(), len(indices), list(zip(own, more, strict=True)))
+
+    def _padded(self, entries: np.ndarray, dtype) -> np.ndarray:
+        """(parts, chunk_nnz): the last one filled up with zeros."""
+        found = np.zeros((-(-len(entries) // self.chunk_nnz), self.chunk_nnz), dtype)
+        found.reshape(-1)[: len(entries)] = entries
+        return found
+
+    def copy(self, rows: np.ndarray, nnz: int, parts: list[Callable[[], tuple]]) -> None:
+        """Add a chunk of another store of the same ``chunk_nonzeros``: its records, its nonzeros, and for each part a
+        function that gives its bytes, as ``encode_part`` does."""
+        self._close_chunk()
+        self._cut(rows, nnz, len(parts))
+        for part in parts:
+            self._queue(self.pool.submit(part))
+
+    def _submit(self, rows: np.ndarray, nnz: int, parts: list) -> None:
+        self._cut(rows, nnz, len(parts))
+        for indices, values in parts:
+            self._queue(self.pool.submit(encode_part, indices, values))
+
+    def _queue(self, part: Future) -> None:
+        self.pending.append(part)
+        while len(self.pending) > self.most_pending:
+            self._write_part(self.pending.popleft().result())
+
+    def _cut(self, rows: np.ndarray, nnz: int, n_parts: int) -> None:
+        """The records of a chunk, which are whole."""
+        record = (self.rows_cut, len(rows), nnz, self.parts_submitted, n_parts, codec.checksum(rows.tobytes()))
+        self.chunks.append(record)
+        self.counts.add(rows)
+        self.rows[self.rows_cut : self.rows_cut + len(rows)] = rows
+        self.rows_cut += len(rows)
+        self.parts_submitted += n_parts
+
+    def _write_part(self, encoded: tuple[bytes, tuple[bytes | None, int], int]) -> None:
+        indices, (values, mask), checksum = encoded
+        length = self.indices.shape[0]
+        start = self.parts_written * self.chunk_nnz
+        if start + self.chunk_nnz > length:
+            grown = max(64 * self.chunk_nnz, 2 * length)
+            self.indices.resize((grown,))
+            if self.values is not None:
+                self.values.resize((grown,))
+        self.indices.id.write_direct_chunk((start,), indices)
+        if values is not None:
+            self.values.id.write_direct_chunk((start,), values, filter_mask=mask)
+        self.checksums.append(checksum)
+        self.file.sink.check()
+        self.parts_written += 1
+        self.unsynced += len(indices) + (0 if values is None else len(values))
+        if self.unsynced > SYNC_BYTES and (self.syncing is None or self.syncing.done()):
+            self._end_sync()
+            # a descriptor of its own: the file may be closed, on an error, before this is done
+            self.syncing = self.disk.submit(_sync, os.dup(self.file.sink.fileno()))
+            self.unsynced = 0
+
+    def _end_sync(self) -> None:
+        if self.syncing is not None:
+            self.syncing.result()
+
+    def finish(
+        self,
+        n_features: int,
+        feature_ids: Callable[[int, int], np.ndarray],
+        meta: dict,
+        labels: tuple | None = None,
+        names: tuple[np.ndarray, Callable] | None = None,
+        factors: np.ndarray | None = None,
+    ) -> dict:
+        """Write what is open, the tables and the description; returns the whole description.
+
+        labels: the distinct labels, rising, where they are strings or sets; names: (lengths, text_at) of the features'
+        names, as ``write_names`` takes them; factors (d,): what the values of each feature were multiplied by.
+        """
+        self._close_chunk()
+        while self.pending:
+            self._write_part(self.pending.popleft().result())
+        self._end_sync()
+        self.disk.shutdown()
+        length = self.parts_written * self.chunk_nnz
+        self.indices.resize((length,))
+        if self.values is not None:
+            self.values.resize((length,))
+        chunks = np.array(self.chunks, dtype=CHUNK)
+        parts = np.zeros(self.parts_written, dtype=PART)
+        parts["checksum"] = self.checksums
+        self.file.flush()
+        fill_offsets(self.indices, parts, "indices", self.chunk_nnz)
+        if self.values is not None:
+            fill_offsets(self.values, parts, "values", self.chunk_nnz)
+        self.file.create_dataset("chunks", data=chunks)
+        self.file.create_dataset("parts", data=parts)
+        features = create_group(self.file, "features")
+        write_array(features, "ids", n_features, np.int64, feature_ids)
+        if names is not None:
+            write_names(features, *names)
+        if factors is not None:
+            write_arrays(features, {"idf": factors})
+        if labels is not None:
+            write_labels(self.file, labels)
+        content = chunks.tobytes() + parts["checksum"].tobytes() + features["ids.xxh3"][()].tobytes()
+        values_name = "ones" if self.value_dtype is None else self.value_dtype.name
+        if labels is not None:
+            content += b"".join(
+                checksums[()].tobytes() for name, checksums in sorted(self.file["labels"].items()) if "xxh3" in name
+            )
+        meta = meta | {
+            "n_samples": self.rows_cut,
+            "n_features": n_features,
+            "n_nonzeros": self.counts.nnz,
+            "n_chunks": len(chunks),
+            "n_parts": len(parts),
+            "chunk_nonzeros": self.chunk_nnz,
+            "values": values_name,
+            "max_norm": float(np.sqrt(self.counts.max_sq_norm)),
+            "labels": self.counts.labels(labels),
+            "codec": f"blosc-{codec.CODEC}-{codec.LEVEL}-shuffle",
+            "chunks_checksum": codec.checksum(chunks.tobytes()),
+            "parts_checksum": codec.checksum(parts.tobytes()),
+            "fingerprint": xxh3_128_hexdigest(content),
+        }
+        meta |= self.counts.beyond_numbers(labels, names is not None)
+        write_meta(self.file, meta)
+        return meta
+
+
+def _sync(descriptor: int) -> None:
+    try:
+        os.fdatasync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def encode_part(indices: np.ndarray, values: np.ndarray | None) -> tuple[bytes, tuple[bytes | None, int], int]:
+    """(bytes of the indices, (bytes of the values or None, HDF5's filter mask), checksum of both)."""
+    raw_indices = codec.encode(indices)
+    if values is None:
+        return raw_indices, (None, 0), codec.checksum(raw_indices)
+    raw_values, mask = codec.encode_or_store(values)
+    return raw_indices, (raw_values, mask), codec.checksum(raw_indices, raw_values)
+
+
+def fill_offsets(dataset: h5py.Dataset, parts: np.ndarray, name: str, chunk_nnz: int) -> None:
+    """Write where each HDF5 chunk of ``dataset`` lies into the table (one walk: asking chunk by chunk is slow)."""
+
+    def visit(info) -> None:
+        k = info.chunk_offset[0] // chunk_nnz
+        parts[name + "_offset"][k] = info.byte_offset
+        parts[name + "_size"][k] = info.size
+
+    if len(parts):
+        dataset.id.chunk_iter(visit)

@@ -1,0 +1,148 @@
+"""The features that a stream meets: places that ids are hashed to, or a table of ids that grows, by half at a time,
+with the learners' memory.
+
+Where the learners would keep much for each place, places are numbered as they come, too: memory that is touched for the
+first time is dear, and hashing touches all of it however few the features are."""
+
+from __future__ import annotations
+
+from copy import copy
+
+import numpy as np
+
+from blocksvm.base.errors import InputError, called, said
+from blocksvm.conversion.feature_ids import BYTES_AN_ID, FULLEST, IdTable
+from blocksvm.kernels.hash_table import add_places
+from blocksvm.streaming.ahead import ParsedPart
+from blocksvm.streaming.stream_learner import StreamLearner
+
+SMALLEST = 4_096  # features at first
+# Bytes that learners keep of all places, from which on these are numbered: three numbers of each at 22 bits.  An
+# entry's number costs some 4 ns; without it a learner of three to eight numbers takes up to five times as long on short
+# texts, up to twice as long on longer ones, and as long where nearly all places are used.  One of two numbers takes a
+# tenth less without.
+NUMBERED_FROM = 3 << 25
+BYTES_A_PLACE = 4 + 4  # its number, and the place of a number
+
+
+class PlaceTable:
+    """Places below ``n`` that occur, in order of first occurrence."""
+
+    def __init__(self, n: int):
+        self.numbers = np.zeros(n, np.int32)
+        self.known = np.empty(n + 1, np.int32)  # memory that is not touched is not taken
+        self.n_known = 0
+
+    def __len__(self) -> int:
+        return self.n_known
+
+    def add(self, places: np.ndarray) -> np.ndarray:
+        """Positions (int32) of places, which are overwritten with them where they are int32."""
+        positions = np.ascontiguousarray(places, dtype=np.int32)
+        self.n_known = add_places(positions, self.numbers, self.known, self.n_known)
+        return positions
+
+
+class StreamFeatures:
+    """Which feature an id is, the same for all ``learners``, and room for it in their memory.
+
+    bits: hash the ids to 2^bits places; None: a table of the ids within ``budget`` bytes.  Of learners of joint
+    features these are the features, and ids are columns of the map.  numbered: places are numbered as they come, or
+    None: where much is kept for each, and there is room.  copied: it shall be possible to save a copy of a
+    learner while learning goes on (``holds_copy``: it is; hashed features may leave no room).
+    Raises InputError where the budget does not hold what is asked for.
+    """
+
+    def __init__(
+        self,
+        learners: list[StreamLearner],
+        bits: int | None,
+        budget: int,
+        copied: bool = False,
+        numbered: bool | None = None,
+    ):
+        self.learners = learners
+        self.bits = bits
+        per_feature = sum(learner.feature_bytes() for learner in learners)
+        with_copy = per_feature + max(learner.copy_bytes() for learner in learners)
+        joint = learners[0].runner.joint
+        known = None if bits is None else 1 << bits
+        if joint is not None:
+            known, numbered = joint.n_features, False
+        elif known is not None:
+            kept = 8 * known * sum(learner.runner.feature_numbers() for learner in learners)
+            if numbered is None:
+                numbered = kept >= NUMBERED_FROM and known * (per_feature + BYTES_A_PLACE) <= budget
+            if numbered:
+                per_feature, with_copy = per_feature + BYTES_A_PLACE, with_copy + BYTES_A_PLACE
+        self.holds_copy = copied and (known is None or known * with_copy <= budget)
+        if self.holds_copy:
+            per_feature = with_copy
+        if known is not None:
+            need = known * per_feature
+            if need > budget:
+                what = said("bits", bits) if joint is None else joint.name
+                lower = f"lower {called('bits')} or raise" if joint is None else "raise"
+                raise InputError(
+                    f"{what}: takes {need / 1e6:,.0f} MB where {called('memory')} leaves "
+                    f"{budget / 1e6:,.0f} MB; {lower} {called('memory')}"
+                )
+            self.table, self.most = PlaceTable(known) if numbered else None, known
+        else:
+            # slots grow by half at a time: up to 1.5 / FULLEST of them for an id
+            self.most = max(1024, int(budget / (per_feature + BYTES_AN_ID + 6.0 / FULLEST)))
+            self.table = IdTable(self.most * (BYTES_AN_ID + int(6.0 / FULLEST)))
+        self.n_features = self.most if self.table is None else 0  # that learners know
+        self.capacity = self.most if self.table is None else min(self.most, SMALLEST)
+        for learner in learners:
+            learner.reserve(self.most, self.capacity)
+
+    def _grow(self, wanted: int) -> None:
+        """Make room for ``wanted`` features."""
+        capacity = min(self.most, max(wanted, self.capacity + self.capacity // 2))
+        if wanted > capacity:
+            raise InputError(
+                f"{wanted:,} features do not fit in {called('memory')}; raise it, or hash them with {called('bits')} "
+                f"(up to {int(np.log2(max(2, self.most)))} fit)"
+            )
+        self.capacity = capacity
+        for learner in self.learners:
+            learner.grow(capacity)
+
+    def find(self, part: ParsedPart) -> None:
+        """Tell the features of a part's rows, new ones taken in.  What learners know stays as it is, so that rows
+        before it may be learned from meanwhile: ``hold`` follows."""
+        try:
+            part.indices, part.n_features = self._positions(part.batch.ids)
+        except InputError as error:
+            part.error = error
+
+    def _positions(self, ids: np.ndarray) -> tuple[np.ndarray, int]:
+        """Features (int32) of ids (int64), or of the places that they are hashed to; and how many there are then."""
+        return (ids, self.most) if self.table is None else (self.table.add(ids), len(self.table))
+
+    def hold(self, n_features: int) -> None:
+        """Have the learners know so many features."""
+        if self.table is None:
+            return
+        for learner in self.learners:
+            learner.runner.check_features(n_features)
+        if n_features > self.capacity:
+            self._grow(n_features)
+        self.n_features = n_features
+
+    def indices(self, ids: np.ndarray) -> np.ndarray:
+        """Features (int32) of ids that are known before rows are read."""
+        found, n_features = self._positions(ids)
+        self.hold(n_features)
+        return found
+
+    def ids(self) -> np.ndarray:
+        """Of each feature: the id, or the place it was hashed to, or the joint feature."""
+        return np.arange(self.most) if self.table is None else self.table.known[: self.n_features]
+
+    def frozen(self) -> StreamFeatures:
+        """A copy that stays as it is; only what grows at its end is shared."""
+        other = copy(self)
+        other.table = copy(self.table)
+        return other

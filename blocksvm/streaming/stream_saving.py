@@ -1,0 +1,150 @@
+"""A stream's model: the file that training writes, made in pieces, so that a save takes little memory."""
+
+from __future__ import annotations
+
+import threading
+from contextvars import copy_context
+from pathlib import Path
+
+import numpy as np
+
+from blocksvm.base.errors import InputError
+from blocksvm.learners.engine.online_solver import EPOCHS_LENGTH, LAST, MIXED, SEEN
+from blocksvm.model.model_file import FLOAT64, save_model
+from blocksvm.model.solver_state import Piecewise, namespace, whole
+from blocksvm.model.versions import versions
+from blocksvm.streaming.stream_learner import spans
+from blocksvm.streaming.stream_pass import Stream
+
+
+def describe(stream: Stream) -> dict:
+    """A model's description."""
+    settings, learner = stream.settings, stream.leading
+    report = stream.report()
+    labels = stream.targets.told()
+    return {
+        "n_features": stream.features.n_features,
+        "n_vectors": learner.runner.n_vectors,
+        "bias": learner.runner.bias,
+        "bits": settings.bits,
+        "n_samples": report.rows,
+        "fingerprint": None,
+        "store": "a stream",
+        "method": learner.method,
+        "settings": {"bias": settings.bias or 0.0, "memory": settings.memory, "seed": settings.seed},
+        "labels": list(labels.values) if labels else [],
+        "multilabel": learner.runner.sets,
+        "ranks": learner.runner.ranks,
+        "prior": None if stream.prior is None else str(stream.prior),
+        "prior_fingerprint": stream.prior_fingerprint,
+        "idf_fingerprint": None if stream.idf is None else stream.idf.fingerprint,
+        "text": stream.recipe.plain(),
+        "values": "float32",
+        "certificate": None,
+        "progress": {"rows": report.rows, "cumulative_loss": report.cumulative_loss, "mistakes": report.mistakes,
+                     "squared_errors": report.squared_errors, "cumulative_cost": report.cumulative_cost,
+                     "asked": report.asked, "skipped": report.skipped,
+                     "unlabelled": stream.targets.unlabelled},
+        "status": "stream",
+        "outer": settings.passes,
+        "seconds": report.seconds,
+        "passes": [1] * settings.passes,
+        "versions": versions(),
+        **learner.runner.describe(learner.state.scalars),
+    }  # fmt: skip
+
+
+def save_stream(path: Path, stream: Stream, overwrite: bool = True) -> None:
+    """Write the model file, whole or not at all, of the learner that leads; with its memory, so that it can go on.
+    Without ``overwrite`` InputError where there is such a file."""
+    if stream.rows == 0:
+        raise InputError("nothing was learned; no model is written")
+    learner, n = stream.leading, stream.features.n_features
+    runner, state_now = learner.runner, learner.state
+    scalars = state_now.scalars.reshape(runner.n_learners, -1)
+    ids = stream.features.ids()
+
+    def weights(start: int, stop: int) -> np.ndarray:
+        found = []
+        for c, first, last in spans(start, stop, n + 1):
+            columns = np.ascontiguousarray(learner.numbers_of(first, last, c, n)).ravel()
+            out = np.empty(last - first)
+            own = scalars[c : c + 1] if runner.n_learners > 1 else scalars
+            runner.read_weights(columns, own, out)
+            if len(state_now.prior):
+                out += learner.prior_of(first, last, c, n)
+            found.append(out)
+        return np.concatenate(found)
+
+    def columns(start: int, stop: int) -> np.ndarray:
+        width = runner.width
+        first, last = start // width, -(-stop // width)
+        found = [learner.numbers_of(f, t, c, n) for c, f, t in spans(first, last, n + 1)]
+        return np.concatenate(found).ravel()[start - first * width : stop - first * width]
+
+    epochs = np.zeros(EPOCHS_LENGTH)
+    epochs[LAST], epochs[SEEN] = -1.0, MIXED
+    state = {
+        "features": Piecewise(runner.n_vectors * (n + 1) * runner.width, FLOAT64, columns),
+        "scalars": whole(state_now.scalars),
+        "tally": whole(state_now.tally),
+        "epochs": whole(epochs),
+    }
+    save_model(
+        path,
+        lambda start, stop: ids[start:stop],
+        Piecewise(runner.n_vectors * (n + 1), FLOAT64, weights),
+        {namespace(learner.name, True): state},
+        describe(stream),
+        overwrite,
+        factors=None if stream.idf is None else stream.idf.idf.factors,
+    )
+
+
+class StreamSaver:
+    """Saves to one file while the stream goes on, one at a time, from a copy; where the memory has no room for one,
+    the stream waits.  replaces: the file may be replaced, as it is after the first time."""
+
+    def __init__(self, path: Path, replaces: bool = True):
+        self.path = path
+        self.replaces = replaces
+        self.thread: threading.Thread | None = None
+        self.error: BaseException | None = None
+
+    def __enter__(self) -> StreamSaver:
+        return self
+
+    def __exit__(self, kind, error, traceback) -> None:
+        self._join()
+        if error is None:
+            self.wait()
+
+    def save(self, stream: Stream) -> None:
+        """Begin to save the stream as it stands; raises what the save before it ran into."""
+        self.wait()
+        if not stream.features.holds_copy:
+            save_stream(self.path, stream, self.replaces)
+            self.replaces = True
+            return
+        self.thread = threading.Thread(
+            target=copy_context().run, args=(self._write, stream.frozen()), name="blocksvm-save"
+        )
+        self.thread.start()
+
+    def wait(self) -> None:
+        """Wait until the file is whole; raises what went wrong."""
+        self._join()
+        if self.error is not None:
+            raise self.error
+
+    def _join(self) -> None:
+        if self.thread is not None:
+            self.thread.join()
+            self.thread = None
+
+    def _write(self, frozen: Stream) -> None:
+        try:
+            save_stream(self.path, frozen, self.replaces)
+            self.replaces = True
+        except BaseException as error:
+            self.error = error

@@ -1,0 +1,202 @@
+"""What a stream takes over from earlier models: a learner's whole memory to go on with, or a prior's weights."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from blocksvm.base.errors import InputError, called, said
+from blocksvm.base.labels import listed
+from blocksvm.base.user_code import names_of
+from blocksvm.conversion.feature_ids import IdIndex
+from blocksvm.conversion.idf_counts import BYTES_KNOWN, KnownIdf
+from blocksvm.formats import AUTO, get_format
+from blocksvm.formats.choices import OF_INPUTS, OF_LINES, again
+from blocksvm.learners import get_learner
+from blocksvm.learners.engine.learner import COMMON_SETTINGS, NUMBERS
+from blocksvm.model.model_file import FLOAT64, INT64, describe_model, hashed, model_feature_ids, recipe_of
+from blocksvm.model.model_idf import idf_of_model
+from blocksvm.model.solver_state import SavedState, open_state
+from blocksvm.model.takeover import check_plain, continued_settings
+from blocksvm.sources.source import Labels
+from blocksvm.streaming.stream_features import StreamFeatures
+from blocksvm.streaming.stream_learner import StreamLearner, spans
+
+if TYPE_CHECKING:
+    from blocksvm.streaming.stream_pass import Stream, StreamSettings
+
+PIECE_BYTES = 4 * 8 * (1 << 17)  # pieces of ids and weights as files have them, while they are put in place
+
+
+def continued(path: Path, settings: StreamSettings) -> StreamSettings:
+    """The settings of a model's learner, to go on with; InputError where what is given does not agree with them."""
+    saved = describe_model(path)
+    method = saved["method"]
+    if not method["learner"]:
+        raise InputError(f"{path}: was trained by {method['name']}, which is no online learner")
+    if settings.learner not in ("", method["name"]):
+        raise InputError(
+            f"{path}: was learned by {method['name']}, not by {settings.learner}; leave {called('learner')} out"
+        )
+    if method["settings"].get("class_weight") == "balanced":
+        raise InputError(
+            f"{path}: was learned with {said('class_weight', 'balanced')}, which a stream does not take: how many "
+            "rows of each class will come is not known"
+        )
+    with names_of(path):
+        return _going_on(path, saved, settings)
+
+
+def _going_on(path: Path, saved: dict, settings: StreamSettings) -> StreamSettings:
+    """The same, once the model is found to be an online learner's."""
+    method = saved["method"]
+    takes = get_learner(method["name"]).of_targets(method["settings"].get("targets")).settings + COMMON_SETTINGS
+    shared = {name: getattr(settings, name) or None for name in COMMON_SETTINGS.names()}
+    found = continued_settings(path, method, takes, {**settings.settings, **shared})
+    return replace(
+        settings,
+        learner=method["name"],
+        settings={name: value for name, value in found.items() if name not in COMMON_SETTINGS},
+        bias=saved["settings"].get("bias", 0.0) if settings.bias is None else settings.bias,
+        **_format_of(path, saved, settings),
+        **_weighing_of(path, saved, settings),
+        **{name: found.get(name, COMMON_SETTINGS[name].default) for name in COMMON_SETTINGS.names()},
+    )
+
+
+def _format_of(path: Path, saved: dict, settings: StreamSettings) -> dict:
+    """The format of a stream, and its settings, which are those of the model's text where that was of this format."""
+    recipe, given = recipe_of(saved, path), {name: v for name, v in settings.options.items() if v is not None}
+    if not recipe.options or settings.format not in (AUTO, recipe.format):
+        return {}
+    get_format(recipe.format)  # no other than the user has named
+    for name, value in given.items():
+        if value != recipe.options.get(name) and name not in OF_INPUTS + OF_LINES:
+            raise InputError(
+                f"{path}: was learned with {said(name, recipe.options.get(name))}; leave {called(name)} out"
+            )
+    return {"format": recipe.format, "options": again(recipe.options, given)}
+
+
+def _weighing_of(path: Path, saved: dict, settings: StreamSettings) -> dict:
+    """What a stream does to values, where the model's were multiplied by an idf: the same."""
+    recipe = recipe_of(saved, path)
+    if not recipe.weighs:
+        return {}
+    if recipe.bits is not None or settings.bits is not None:
+        raise InputError(f"{path}: has an idf of hashed features, with which a stream does not go on; train again")
+    return {"idf": recipe.idf, "normalize": recipe.normalize, "sum_duplicates": recipe.sums}
+
+
+def idf_to_go_on(path: Path | None) -> KnownIdf:
+    """The idf of the model with which a stream goes on."""
+    if path is None:
+        raise InputError(f"{called('idf')}: is counted before anything is learned; go on with a model that has one")
+    ids = model_feature_ids(path)
+    idf = idf_of_model(path, IdIndex(len(ids)).fill([(0, ids)]).find)
+    return KnownIdf(idf, describe_model(path)["idf_fingerprint"], BYTES_KNOWN * len(ids))
+
+
+def check_continued_stream(path: Path, stream: Stream) -> Labels | None:
+    """The labels of a model with which a stream is to go on, None where they are numbers; InputError where it does not
+    fit the stream."""
+    saved, settings, labels = describe_model(path), stream.settings, stream.targets.labels
+    if saved.get("bits") != settings.bits:
+        theirs = "a table of ids" if saved.get("bits") is None else f"features hashed to {saved['bits']} bits"
+        mine = f"without {called('bits')}" if settings.bits is None else f"with {said('bits', settings.bits)}"
+        raise InputError(f"{path}: has {theirs}, but learning would go on {mine}; continue with the same")
+    if labels is not None and list(labels.values) != saved["labels"]:
+        raise InputError(
+            f"{path}: has the labels {listed(saved['labels'])}, other ones than the stream; leave {called('labels')} "
+            "out"
+        )
+    return Labels(tuple(saved["labels"])) if saved["labels"] else None
+
+
+def feature_ids(saved: SavedState, path: Path, bits: int | None) -> Iterator[tuple[int, np.ndarray]]:
+    """Pieces of a model's feature ids, each with its start; InputError where they are no places of so many bits."""
+    for start, ids in saved.pieces("", "ids", INT64):
+        if bits is not None and len(ids) and not 0 <= ids.min() <= ids.max() < 1 << bits:
+            raise InputError(f"{path}: has features that are no places of {bits} bits; it is damaged, make it again")
+        yield start, ids
+
+
+def go_on(path: Path, features: StreamFeatures) -> None:
+    """Fill the state of a stream's one learner, which is new, with what it knew; raises InputError where the file is
+    damaged."""
+    saved = open_state(path)
+    if features.table is not None:
+        for _, ids in feature_ids(saved, path, features.bits):
+            features.indices(ids)
+    (learner,) = features.learners
+    runner, state = learner.runner, learner.state
+    lengths = {
+        "features": runner.n_vectors * (features.n_features + 1) * runner.width,
+        "scalars": len(state.scalars),
+    }
+    found = saved.lengths.get(saved.namespace, {})
+    for name, length in lengths.items():
+        if found.get(name) != length:
+            raise InputError(f"{path}: holds no {name} of {length} numbers; it is damaged, or not a learner's model")
+    if not 8 <= found.get("tally", 0) <= len(state.tally):  # earlier releases counted less
+        raise InputError(f"{path}: holds no tally of a learner; it is damaged, or not a learner's model")
+    for start, numbers in saved.pieces(saved.namespace, "features", FLOAT64):
+        learner.put_back(start, numbers, features.n_features)
+    saved.load(saved.namespace, "scalars", state.scalars)
+    saved.load(saved.namespace, "tally", state.tally[: found["tally"]])
+
+
+def prior_bytes(described: dict) -> int:
+    """What ``take_prior`` holds meanwhile of the model so described: where its features are, and pieces of it."""
+    return 4 * described["n_features"] + PIECE_BYTES
+
+
+def take_prior(path: Path, described: dict, stream: Stream) -> None:
+    """Put a model's weights where the learner's own are added to them, piece by piece; InputError where the model,
+    so described, does not fit."""
+    theirs = tuple(described["labels"])
+    if theirs != (tuple(stream.targets.told().values) if stream.targets.told() else ()):
+        raise InputError(
+            f"{path}: has {f'the labels {listed(theirs)}' if theirs else 'real targets'}, other ones than the stream; "
+            f"give them by {called('labels') if theirs else said('targets', NUMBERS)}"
+        )
+    check_plain(path, described)
+    features, bits = stream.features, recipe_of(described, path).bits
+    if bits is not None and bits != features.bits:
+        raise InputError(f"{path}: has features hashed to {bits} bits; give {said('bits', bits)}")
+    d, n_vectors = described["n_features"], len(theirs) if len(theirs) > 2 else 1
+    saved = open_state(path)
+    for name, length in (("ids", d), ("weights", n_vectors * (d + 1))):
+        if saved.lengths.get("", {}).get(name) != length:
+            raise InputError(f"{path}: does not have {length} {name}; it is damaged, make it again")
+    places = np.empty(d, np.int32)
+    for start, ids in feature_ids(saved, path, bits):
+        own = ids if bits is not None else hashed(ids, features.bits)
+        places[start : start + len(ids)] = features.indices(own)
+    for start, weights in saved.pieces("", "weights", FLOAT64):
+        if not np.isfinite(weights).all():
+            raise InputError(f"{path}: a weight is not a number; train the model again")
+        for learner in features.learners:
+            _put_prior(learner, places, start, weights, path, described["bias"])
+
+
+def _put_prior(
+    learner: StreamLearner, places: np.ndarray, start: int, weights: np.ndarray, path: Path, bias: float
+) -> None:
+    """A piece of a prior model's weights, class after class, where one learner has them; bias: of the prior model."""
+    d, done = len(places), 0
+    prior = learner.state.prior.reshape(learner.runner.n_vectors, -1)
+    for c, first, last in spans(start, start + len(weights), d + 1):
+        part = weights[done : done + last - first]
+        done += last - first
+        known = min(last, d) - first
+        np.add.at(prior[c], places[first : first + known], part[:known])
+        intercept = part[-1] * bias if last > d else 0.0
+        if intercept and not learner.runner.bias:
+            raise InputError(f"{path}: has an intercept, but there is no constant feature; give {called('bias')}")
+        if intercept:
+            prior[c, -1] = intercept / learner.runner.bias

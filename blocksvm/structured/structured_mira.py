@@ -1,0 +1,81 @@
+"""mira: the least change of the weights after which the gold output leads each of the k best by its loss.
+
+    min 1/2 ||w' - w||^2 + C sum slack   s.t.  score(gold) - score(y') >= rho(gold, y') - slack   for the k best y'
+
+(McDonald, Crammer, Pereira, ACL 2005; Watanabe, Suzuki, Tsukada, Isozaki, EMNLP 2007; Chiang, Knight, Wang, NAACL
+2009). With one slack a constraint its multiplier lies from 0 to C, with one an example their sum; of several examples
+at once the constraints are met together (``kernels/multipliers.py``).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from blocksvm.base.errors import InputError, called
+from blocksvm.base.memory import Budget
+from blocksvm.kernels.multipliers import own_slacks, shared_slacks
+from blocksvm.kernels.sparse_rows import products
+from blocksvm.structured.example_blocks import ExampleBlocks
+from blocksvm.structured.output_structure import Row, Structure
+from blocksvm.structured.structured_learner import OnlineMachine, StructuredLearner, Update, score
+from blocksvm.structured.structured_settings import MIRA as SETTINGS
+
+TOL = 1e-6  # of the multipliers' gradients, as a share of the largest margin
+MOST_STEPS = 20_000
+
+
+def multipliers(rows: list[Row], margins: np.ndarray, groups: np.ndarray, C: float, shared: bool) -> np.ndarray:
+    """(n,) float64: how far to move along each of n rows; groups (n,) int64, rising: the example of each."""
+    indptr = np.append(0, np.cumsum([len(row.indices) for row in rows])).astype(np.int64)
+    gram = np.empty((len(rows), len(rows)))
+    products(indptr, np.concatenate([r.indices for r in rows]), np.concatenate([r.values for r in rows]), gram)
+    a = np.empty(len(rows))
+    tol = TOL * max(1e-300, float(np.abs(margins).max()))
+    if shared:
+        shared_slacks(gram, margins, groups, C, tol, MOST_STEPS, a)
+    else:
+        own_slacks(gram, margins, C, tol, MOST_STEPS, a)
+    return a
+
+
+def mira_update(structure: Structure, w: np.ndarray, examples: np.ndarray, settings: dict) -> Update:
+    rows, margins, groups, mistakes, suffered = [], [], [], 0, 0.0
+    for number, i in enumerate(examples):
+        outputs = structure.k_best(w, i, settings["k"]) if settings["k"] > 1 else [structure.best(w, i)]
+        for rank, output in enumerate(outputs):
+            loss = structure.loss(i, output)
+            if loss == 0.0:
+                continue
+            if rank == 0:
+                mistakes += 1
+                suffered += loss
+            row = structure.difference(i, output)
+            rows.append(row)
+            margins.append(loss - score(row, w))
+            groups.append(number)
+    if not rows or max(margins) <= 0.0:
+        return Update([], np.empty(0), mistakes, suffered)
+    groups = np.array(groups, np.int64)
+    a = multipliers(rows, np.array(margins), groups, settings["C"], settings["slack"] == "shared")
+    return Update(rows, a, mistakes, suffered)
+
+
+def machine(blocks: ExampleBlocks, settings: dict, run: dict, budget: Budget) -> OnlineMachine:
+    """InputError where k is above 1 and the structure gives one output."""
+    if settings["k"] > 1 and not blocks.lists:
+        raise InputError(
+            f"mira wants the {settings['k']} best outputs, but this structure gives one; say {called('k')} 1"
+        )
+    n = settings["k"] * settings["at_once"]
+    budget.require("the constraints' products", 8 * n * n)
+    budget.take("the constraints' products", 8 * n * n)
+    return OnlineMachine(blocks, settings, run, budget, mira_update)
+
+
+MIRA = StructuredLearner(
+    name="mira",
+    summary="the least step after which the gold output leads the k best ones by their losses",
+    source="McDonald, Crammer, Pereira, ACL 2005; Chiang, Knight, Wang, NAACL 2009",
+    settings=SETTINGS,
+    make=machine,
+)

@@ -1,0 +1,110 @@
+"""What a bound is, and the assumptions that several share."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from blocksvm.base.errors import called, said
+from blocksvm.theory.comparators import Comparator
+from blocksvm.theory.replay import ReplayedRun
+
+UNIT = 1e-4  # how far ||x||^2 may lie from 1: rows come from text of some digits, and are stored in single precision
+
+
+@dataclass(frozen=True)
+class Condition:
+    """An assumption about the learner and the rows: holds(run), and what was found there, for messages."""
+
+    text: str
+    holds: Callable[[ReplayedRun], bool]
+    found: Callable[[ReplayedRun], str] = lambda run: ""
+
+
+@dataclass(frozen=True)
+class Admission:
+    """What a bound assumes of u."""
+
+    text: str
+    holds: Callable[[ReplayedRun, Comparator], bool]
+
+
+@dataclass(frozen=True)
+class Bound:
+    """measured(run) (K,) <= right(run, u) (K,), inf where the bound says nothing for this u.
+
+    regret: name of the sum of u that measured less makes the regret, or None; proven: False where the paper's proof
+    leaves a gap, so that figures are reported without a claim.
+    """
+
+    name: str
+    source: str
+    statement: str
+    quantity: str
+    measured: Callable[[ReplayedRun], np.ndarray]
+    right: Callable[[ReplayedRun, Comparator], np.ndarray]
+    conditions: tuple[Condition, ...] = ()
+    admissions: tuple[Admission, ...] = ()
+    regret: str | None = None
+    proven: bool = True
+    remark: str = ""
+
+
+FROM_ZERO = Condition("w_1 = 0", lambda run: True, lambda run: "all learners begin there")
+CONSTANT = Condition("eta is constant", lambda run: run.constant_step, lambda run: said("decay", run.settings["decay"]))
+FALLING = Condition(
+    "eta_t = c / sqrt(t)",
+    lambda run: not run.constant_step,
+    lambda run: said("decay", run.settings.get("decay", "constant")),
+)
+UNPROJECTED = Condition(
+    "no projection",
+    lambda run: run.mirror != "euclidean" or run.ball is None,
+    lambda run: said("radius", run.settings.get("radius")),
+)
+PROJECTED = Condition(
+    "projected on ||w|| <= B", lambda run: run.ball is not None, lambda run: f"no {called('radius')} is given"
+)
+ALL_COUNTED = Condition(
+    "d counts every feature",
+    lambda run: run.mirror != "entropic" or run.settings["n_features"] >= run.d,
+    lambda run: f"{said('n_features', run.settings['n_features'])} against {run.d}",
+)
+UNIT_ROWS = Condition(
+    "||x|| = 1",
+    lambda run: bool(np.abs(run.sq_norms - 1.0).max() <= UNIT),
+    lambda run: f"norms from {math.sqrt(run.sq_norms.min()):.4g} to {math.sqrt(run.sq_norms.max()):.4g}",
+)
+# a u that separates rows of both classes has |b| <= R ||u||, which the proof needs
+BOTH_CLASSES = Condition(
+    "rows of both classes", lambda run: run.y.min() < run.y.max(), lambda run: "all rows are of one class"
+)
+LARGEST_KNOWN = Condition(
+    "R >= max ||x||",
+    lambda run: run.settings["max_norm"] ** 2 * (1.0 + 1e-12) >= largest_own(run),
+    lambda run: f"{said('max_norm', run.settings['max_norm'])} against {math.sqrt(largest_own(run)):g}",
+)
+L1_ALONE = Condition(
+    "r = l1 ||w||_1 alone",
+    lambda run: run.regulariser is not None and run.regulariser.kind == "l1",
+    lambda run: said("l2", run.settings["l2"]) if run.settings.get("l2") else "r is another one",
+)
+SEPARATES = Admission("all margins above 0: a separating u was found", lambda run, u: u.margin[-1] > 0.0)
+NO_LOSS = Admission("l*_t = 0: a u with all margins at least 1 was found", lambda run, u: u.hinge[-1] == 0.0)
+IN_BALL = Admission(
+    "||u|| <= B", lambda run, u: run.ball is None or (u.norm if run.ball[0] == 2 else u.norm_1) <= run.ball[1]
+)
+
+
+def mirror_is(name: str) -> Condition:
+    return Condition(
+        f"the mirror map is {name}", lambda run: run.mirror == name, lambda run: said("mirror", run.mirror)
+    )
+
+
+def largest_own(run: ReplayedRun) -> float:
+    """max ||x||^2 without the constant feature."""
+    return float(run.sq_norms.max()) - run.bias**2

@@ -1,0 +1,404 @@
+"""The maximum margin of a store's rows, certified from both sides, and what a trained support vector machine shows.
+
+Hard margin (Cristianini, Shawe-Taylor 2000, chapter 6).  For any w that separates the rows, with the b that is best for
+it, the plane's own margin is a lower bound of the largest one:
+
+    gamma >= (min over y = 1 of <w, x> - max over y = -1 of <w, x>) / (2 ||w||),     b = -(that min + that max) / 2
+
+and any dual variables a >= 0 with sum a y = 0 give two points of the classes' convex hulls, whose distance bounds it
+from above (without a bias the same holds of one hull and the origin, for any a >= 0, and b = 0):
+
+    gamma <= ||sum a y x|| / sum a
+
+The two meet at the optimum, where gamma = 1 / ||w*|| = (sum a*)^(-1/2) for w* = w scaled so that its least margin is 1.
+The dual variables are those of soft margins with a growing C: once no row is at the bound C, C plays no part any more.
+Where the bound from above falls below what is worth looking for, there is no such plane.
+"""
+
+from __future__ import annotations
+
+import gc
+import math
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from blocksvm.base.errors import InputError, said
+from blocksvm.base.memory import TooLittleMemory
+from blocksvm.base.outputs import scratch_folder
+from blocksvm.kernels.margins import add_rows, decision_values, sum_of_squares
+from blocksvm.problems.problem import require_two_labels
+from blocksvm.sources.block import Arena
+from blocksvm.sources.source import Source, first_chunk, largest_chunk_bytes
+from blocksvm.theory.margin_settings import MARGIN_SETTINGS
+from blocksvm.theory.separation import Contradiction, contradictions
+from blocksvm.training.fit import Fitted, fit
+from blocksvm.training.run_settings import FREE
+
+GROWTH = 10.0  # of C from one soft margin to the next
+FIRST_TOL, LAST_TOL = 1e-2, 1e-9  # relative gaps to which they are trained
+LARGEST_COST = 1e12  # of C times the mean squared norm: beyond, double precision ends the search
+BINS = np.linspace(-3.0, 6.0, 181)  # of the margins' distribution, in units of the margin; what lies beyond is counted
+SHOWN = 20  # support vectors in a report
+NOTHING = 1e-9  # of the largest norm: an upper bound so small is rounding
+AT_BOUND = 1e-9  # relative: an a so near to C is at it
+SUPPORT = 1e-10  # of the largest a: what is smaller supports nothing
+
+
+@dataclass
+class Look:
+    """What one reading of all rows shows of a plane and its dual variables.
+
+    lower, upper: bounds of the margin (lower below 0: some row lies on the wrong side); bias: b; norm: ||w||; scale: by
+    which w and a are multiplied so that the least margin is 1 (of a soft margin 1); sum_alpha, sum_alpha_slack: sum a
+    and sum a (1 - xi), after scaling; at_zero, free, at_bound: rows; errors: rows on the wrong side; stationarity:
+    ||w - sum a y x|| / ||w||; imbalance: |sum a y| / sum a; slackness: max |a (m - 1 + xi)|, bound_slackness: max
+    |(C - a) xi|; infeasibility: max (-a, a - C, 0); primal_infeasibility: max (1 - m - xi, 0), where for a hard margin
+    xi = 0.
+    """
+
+    lower: float
+    upper: float
+    bias: float
+    norm: float
+    scale: float
+    sum_alpha: float
+    sum_alpha_slack: float = 0.0
+    at_zero: int = 0
+    free: int = 0
+    at_bound: int = 0
+    errors: int = 0
+    stationarity: float = 0.0
+    imbalance: float = 0.0
+    slackness: float = 0.0
+    bound_slackness: float = 0.0
+    infeasibility: float = 0.0
+    primal_infeasibility: float = 0.0
+
+
+@dataclass(frozen=True)
+class SupportVector:
+    """A row with a > 0: where it came from, its label, a and its margin y (<w, x> + b)."""
+
+    origin: str
+    label: object
+    alpha: float
+    margin: float
+
+
+@dataclass
+class MarginReport:
+    """hard: it is about separating planes, else about the soft margin at C; separable: every row lies on its side
+    of the plane (False: no plane separates them; None: none with a margin above the upper bound does);
+    contradictions: rows that are the same but for their label; radius: the largest norm of a row, with its constant
+    feature; histogram: rows by class (2, 180) in ``BINS``, below and above them: outside (2, 2); perceptron:
+    mistakes, epochs and Novikoff's bound of the mistakes, or None; settled: the bounds of a hard margin are as near
+    to each other as was asked for."""
+
+    hard: bool
+    separable: bool | None
+    settled: bool
+    look: Look
+    C: float
+    readings: int
+    seconds: float
+    radius: float
+    bias: str | float
+    support: list[SupportVector]
+    histogram: np.ndarray
+    outside: np.ndarray
+    contradictions: list[Contradiction] = field(default_factory=list)
+    perceptron: dict | None = None
+
+    def described(self) -> dict:
+        """All figures as JSON holds them."""
+        look = {name: value if math.isfinite(value) else None for name, value in asdict(self.look).items()}
+        plain = {name: value for name, value in vars(self).items() if name not in ("look", "histogram", "outside")}
+        return plain | {
+            "look": look,
+            "gamma": self.gamma if math.isfinite(self.gamma) else None,
+            "support": [asdict(one) for one in self.support],
+            "contradictions": [asdict(one) for one in self.contradictions],
+            "histogram": {"edges": BINS.tolist(), "rows": self.histogram.tolist(), "outside": self.outside.tolist()},
+        }
+
+    @property
+    def gamma(self) -> float:
+        """The margin: of a hard one, that of the plane found."""
+        return self.look.lower if self.hard else 1.0 / self.look.norm if self.look.norm else math.inf
+
+
+class Plane:
+    """A trained plane and its dual variables, looked at chunk by chunk.
+
+    radius: the largest norm of a row, with a regularised constant feature; offset: b of a free bias, else 0; factors:
+    by which the dual variables with y = -1 and y = 1 are multiplied, so that sum a y = 0.
+    """
+
+    def __init__(self, source: Source, fitted: Fitted):
+        self.source = source
+        solver = fitted.loop.plan.solver
+        self.free_bias = solver.problem.free_bias
+        self.constant = solver.bias
+        self.w, self.alpha, self.cost = fitted.result.w, fitted.alpha, solver.problem.cost
+        factors = fitted.certificate.alpha_factors or (1.0, 1.0)
+        self.factors = np.array(factors)
+        self.arena = Arena(largest_chunk_bytes(source))
+        if self.free_bias:
+            self.norm, self.radius = math.sqrt(sum_of_squares(self.w[:-1])), source.max_norm
+            self.offset = self.constant * float(self.w[-1])
+        else:
+            self.norm, self.radius = math.sqrt(sum_of_squares(self.w)), math.hypot(source.max_norm, self.constant)
+            self.offset = 0.0
+
+    @staticmethod
+    def n_bytes(source: Source) -> int:
+        """Memory for looking at one: two sums of rows, and a chunk."""
+        return 16 * (source.n_features + 1) + largest_chunk_bytes(source)
+
+    def chunks(self):
+        """(chunk, block, side (n,) 0 or 1, <w, x> with a regularised bias, a, C) of each."""
+        for chunk in range(len(self.source.chunks)):
+            block = self.source.read_block(np.array([chunk]), self.arena)
+            scores = np.empty(block.n_samples)
+            decision_values(*block.matrix, self.w, 0.0 if self.free_bias else self.constant, scores)
+            side = (block.y > 0).astype(np.int64)
+            cost = self.cost[side]
+            if block.weights is not None:
+                cost = cost * block.weights
+            yield chunk, block, side, scores, self.alpha[block.rows], cost
+
+    def look(self, hard: bool) -> Look:
+        """One reading for the bounds, and another one for what depends on the plane's scale."""
+        d = len(self.w)
+        hulls, extremes = np.zeros((2, d)), np.array([-np.inf, np.inf])
+        sums = np.zeros(2)
+        for _, block, side, scores, alpha, _ in self.chunks():
+            constant = 0.0 if self.free_bias else self.constant
+            for k in range(2):
+                coefficients = np.where(side == k, self.factors[k] * alpha, 0.0)
+                add_rows(*block.matrix, coefficients, constant, hulls[k])
+                sums[k] += coefficients.sum()
+            extremes[0] = max(extremes[0], scores[side == 0].max(initial=-np.inf))
+            extremes[1] = min(extremes[1], scores[side == 1].min(initial=np.inf))
+        combination = hulls[1] - hulls[0]
+        total = float(sums.sum())
+        upper = math.sqrt(sum_of_squares(combination)) / total if total else math.inf
+        if self.free_bias:
+            half, bias = (extremes[1] - extremes[0]) / 2.0, -(extremes[0] + extremes[1]) / 2.0
+        else:
+            half, bias = min(extremes[1], -extremes[0]), 0.0
+        lower = float(half) / self.norm if self.norm else -math.inf
+        if not hard:
+            bias = self.offset
+        scale = 1.0 / float(half) if hard and half > 0.0 else 1.0
+        w = self.w[:-1] if self.free_bias else self.w
+        apart = math.sqrt(sum_of_squares(w - combination[: len(w)]))
+        found = Look(lower, upper, float(bias), self.norm, scale, scale * total)
+        if self.norm:
+            found.stationarity = apart / self.norm
+        if total:
+            found.imbalance = abs(float(sums[1] - sums[0])) / total
+        largest = float(self.alpha.max(initial=0.0))
+        for _, _, side, scores, alpha, cost in self.chunks():
+            margins = self.margins(scores, side, found)
+            slack = np.zeros(len(margins)) if hard and half > 0.0 else np.maximum(0.0, 1.0 - margins)
+            repaired = self.factors[side] * alpha
+            scaled, bounds = scale * repaired, scale * cost
+            found.sum_alpha_slack += float((scaled * (1.0 - slack)).sum())
+            at_zero, at_bound = alpha <= SUPPORT * largest, alpha >= cost * (1.0 - AT_BOUND)
+            found.at_zero += int((at_zero & ~at_bound).sum())
+            found.at_bound += int(at_bound.sum())
+            found.errors += int((margins <= 0.0).sum())
+            found.slackness = max(found.slackness, float(np.abs(scaled * (margins - 1.0 + slack)).max(initial=0.0)))
+            if not hard:
+                over = float(np.abs((bounds - scaled) * slack).max(initial=0.0))
+                found.bound_slackness = max(found.bound_slackness, over)
+            found.infeasibility = max(
+                found.infeasibility, float(np.maximum(-repaired, repaired - cost).max(initial=0.0))
+            )
+            beyond = float((1.0 - margins - slack).max(initial=0.0))
+            found.primal_infeasibility = max(found.primal_infeasibility, beyond)
+        found.free = self.source.n_samples - found.at_zero - found.at_bound
+        return found
+
+    def margins(self, scores: np.ndarray, side: np.ndarray, look: Look) -> np.ndarray:
+        """y (<w, x> + b), scaled."""
+        return look.scale * np.where(side > 0, 1.0, -1.0) * (scores + look.bias)
+
+    def survey(self, look: Look, listed: Callable[[SupportVector], None] | None) -> tuple:
+        """(the support vectors of the largest a, the margins' histogram, what lies outside of it) in one reading;
+        listed gets every support vector, in the stored order."""
+        best: list[SupportVector] = []
+        histogram, outside = np.zeros((2, len(BINS) - 1), np.int64), np.zeros((2, 2), np.int64)
+        largest = float(self.alpha.max(initial=0.0))
+        labels = self.source.labels.values
+        for chunk, _, side, scores, alpha, _ in self.chunks():
+            margins = self.margins(scores, side, look)
+            for k in range(2):
+                own = margins[side == k]
+                histogram[k] += np.histogram(own, BINS)[0]
+                outside[k] += (own < BINS[0]).sum(), (own > BINS[-1]).sum()
+            supports = np.flatnonzero(alpha > SUPPORT * largest)
+            if not len(supports):
+                continue
+            if listed is None:
+                supports = supports[np.argsort(-alpha[supports], kind="stable")[:SHOWN]]
+            origins = self.source.origins(chunk, supports)
+            for row, origin in zip(supports.tolist(), origins, strict=True):
+                k = int(side[row])
+                a = look.scale * float(self.factors[k] * alpha[row])
+                one = SupportVector(origin, labels[k], a, float(margins[row]))
+                if listed is not None:
+                    listed(one)
+                best.append(one)
+            best = sorted(best, key=lambda one: -one.alpha)[:SHOWN]  # of equal ones the first
+        return best, histogram, outside
+
+
+def maximum_margin(
+    source: Source,
+    *,
+    on_event: Callable[[dict], None] = lambda event: None,
+    stop: Callable[[], bool] = lambda: False,
+    listed: Callable[[SupportVector], None] | None = None,
+    temp: str | Path | None = None,
+    **settings,
+) -> MarginReport | None:
+    """The plane of the largest margin between the two classes of a source, or (C given) of the soft margin at C; None
+    where it was stopped.
+
+    settings: C, bias, tol, least_margin, epochs, memory, seed, max_outer, max_seconds (``MARGIN_SETTINGS`` says what
+    each is); on_event gets the events of every training, and one named "bounds" after each; listed gets every support
+    vector, in the stored order; temp: the folder for models that later ones begin from.  Raises InputError where the
+    rows have not two labels, or settings do not fit.
+    """
+    asked = MARGIN_SETTINGS.resolve(settings, "margin")
+    require_two_labels(source)
+    hard = asked["C"] is None
+    if hard and source.weighted:
+        raise InputError(
+            f"{source.name}: its rows have weights, which a hard margin does not know; give {said('C', 1)} for a "
+            "soft one"
+        )
+    began = time.perf_counter()
+    search = _Search(source, asked, began, on_event, stop)
+    with scratch_folder(Path(temp or tempfile.gettempdir()), "margin") as folder:
+        found = search.hard(folder / "model.h5") if hard else search.soft(asked["C"])
+    if found is None:
+        return None
+    plane, look, settled = found
+    support, histogram, outside = plane.survey(look, listed)
+    same = [] if look.lower > 0.0 else contradictions(source, plane)
+    hopeless = bool(same) or look.upper <= NOTHING * plane.radius
+    perceptron, radius = None, plane.radius
+    del found, plane  # before the memory is taken anew
+    if asked["epochs"] and source.max_norm > 0.0:
+        perceptron = search.perceptron(look)
+        if perceptron is None:
+            return None
+    return MarginReport(
+        hard, True if look.lower > 0.0 else False if hopeless else None, settled, look, search.C, search.readings,
+        time.perf_counter() - began, radius, asked["bias"], support, histogram, outside, same, perceptron,
+    )  # fmt: skip
+
+
+class _Search:
+    """Soft margins one after the other, each begun from the one before."""
+
+    def __init__(self, source: Source, asked: dict, began: float, on_event, stop):
+        """asked: ``MARGIN_SETTINGS``, resolved."""
+        self.source = source
+        self.asked = asked
+        self.beside = Plane.n_bytes(source)
+        self.ends = began + asked["max_seconds"]
+        self.on_event = on_event
+        self.stop = stop
+        self.C = math.nan
+        self.readings = 0
+
+    def fit_beside(self, **settings) -> Fitted:
+        """A training in the memory that looking at its plane leaves."""
+        memory = self.asked["memory"]
+        left = max(1, memory - self.beside)
+        gc.collect()  # the training before, whose parts refer to each other
+        try:
+            return fit(self.source, seed=self.asked["seed"], memory=left, stop=self.stop, **settings)
+        except TooLittleMemory as error:
+            raise TooLittleMemory(memory, error.needs | {"looking at the plane": self.beside}) from None
+
+    def fit(self, C: float, tol: float, previous: Path | None) -> Fitted | None:
+        self.C = C
+        self.on_event({"event": "soft-margin", "C": C, "tol": tol})
+        fitted = self.fit_beside(
+            C=C, loss="hinge", bias=self.asked["bias"], tol=tol, schedule="1", warm_start=previous,
+            max_outer=self.asked["max_outer"], max_seconds=max(self.ends - time.perf_counter(), 1e-3),
+            on_event=self.on_event,
+        )  # fmt: skip
+        self.readings += fitted.result.outer
+        return None if fitted.status == "interrupted" else fitted
+
+    def soft(self, C: float):
+        """(plane, look, whether the gap was reached), or None where stopped."""
+        fitted = self.fit(C, self.asked["tol"], None)
+        if fitted is None:
+            return None
+        plane = Plane(self.source, fitted)
+        return plane, plane.look(hard=False), fitted.status == "converged"
+
+    def hard(self, model: Path):
+        """The same of a hard margin: until its bounds meet, or the upper one is below what is looked for, or the search
+        comes to its end."""
+        tol, least = self.asked["tol"], self.asked["least_margin"]
+        typical = float(first_chunk(self.source).sq_norms.mean()) or 1.0
+        C, to, previous, best = GROWTH / typical, FIRST_TOL, None, math.inf
+        while True:
+            fitted = plane = None  # before the memory is taken anew
+            fitted = self.fit(C, to, previous)
+            if fitted is None:
+                return None
+            plane = Plane(self.source, fitted)
+            look = plane.look(hard=True)
+            self.readings += 2
+            best = look.upper = min(best, look.upper)
+            self.on_event({"event": "bounds", "C": C, "lower": look.lower, "upper": best, "at_bound": look.at_bound})
+            settled = look.lower >= (1.0 - tol) * best
+            over = fitted.status in ("max-outer", "max-seconds") or C * typical > LARGEST_COST or to < LAST_TOL
+            if settled or best < least * plane.radius or over:
+                return plane, look, settled
+            if look.at_bound:
+                C *= GROWTH
+            else:
+                to /= GROWTH
+            fitted.save(model, overwrite=True)
+            previous = model
+
+    def perceptron(self, look: Look) -> dict | None:
+        """Its mistakes until an epoch makes none, beside the most that there can be of a separable set (Novikoff 1962;
+        with a bias Cristianini, Shawe-Taylor 2000, Theorem 2.3)."""
+        free, R = self.asked["bias"] == FREE, self.source.max_norm
+        name, own = ("perceptron-bias", {"max_norm": R}) if free else ("perceptron", {})
+        told: list[dict] = []
+
+        def note(event: dict) -> None:
+            if event["event"] == "outer":
+                told.append(event)
+            self.on_event(event)
+
+        fitted = self.fit_beside(
+            learner=name, bias=0.0 if free else self.asked["bias"], max_outer=self.asked["epochs"], on_event=note, **own
+        )
+        if fitted.status == "interrupted":
+            return None
+        largest = 2.0 * R if free else math.hypot(R, self.asked["bias"])
+        return {
+            "learner": name,
+            "mistakes": told[-1]["mistakes"],
+            "epochs": len(told),
+            "separated": fitted.status == "converged",
+            "bound": (largest / look.lower) ** 2 if look.lower > 0.0 else None,
+        }

@@ -1,0 +1,54 @@
+"""A report as a figure: what was measured and its bounds against the number of rows, both axes logarithmic."""
+
+from __future__ import annotations
+
+from typing import IO
+
+import numpy as np
+
+from blocksvm.base.errors import InputError, called
+from blocksvm.theory.regret_report import RegretReport
+
+
+def require_matplotlib(option: str = "figure") -> None:
+    """InputError, with what to do, where it is not installed; option: the setting that needs it."""
+    from importlib.util import find_spec
+
+    if find_spec("matplotlib") is None:
+        raise InputError(f"{called(option)} needs matplotlib; install it with pip install matplotlib, or leave it out")
+
+
+def draw(report: RegretReport, file: IO[bytes]) -> None:
+    """Write a PNG: on the left loss, regret and its bounds, on the right other quantities with theirs."""
+    from matplotlib.figure import Figure
+
+    run, t = report.run, report.run.times
+    others = [judged for judged in report.bounds if judged.applies and judged.bound.regret is None]
+    figure = Figure(figsize=(13 if others else 7.5, 5.5), layout="constrained")
+    axes = figure.subplots(1, 2 if others else 1, squeeze=False)[0]
+    curve(axes[0], t, run.judged, f"{run.name}: cumulative loss ({run.judged_name})", color="0.7", linewidth=4)
+    curve(axes[0], t, report.best.judged, f"u: {report.best.name}", color="black", linestyle=":")
+    curve(axes[0], t, report.regret, "regret", color="C3", marker="o", markersize=3)
+    for number, judged in enumerate(judged for judged in report.bounds if judged.applies and judged.bound.regret):
+        style = {"linestyle": "--", "color": f"C{number + 4}"}
+        curve(axes[0], t, judged.right, f"bound: {judged.bound.name}", **style)
+    drawn = {}
+    for judged in others:
+        quantity = judged.bound.quantity
+        if quantity not in drawn:
+            drawn[quantity] = f"C{len(drawn)}"
+            curve(axes[1], t, judged.measured, quantity, color=drawn[quantity], marker="o", markersize=3)
+    for number, judged in enumerate(others):
+        color = f"C{number + len(drawn)}"
+        curve(axes[1], t, judged.right, f"bound: {judged.bound.name}", color=color, linestyle="--")
+    for one in axes:
+        one.set(xscale="log", yscale="log", xlabel="rows")
+        one.grid(alpha=0.3)
+        one.legend(fontsize=8)
+    figure.savefig(file, format="png", dpi=150)
+
+
+def curve(axes, t: np.ndarray, values: np.ndarray, label: str, **style) -> None:
+    """A line of what is above 0: the rest has no place on a logarithmic axis."""
+    if (values > 0.0).any():
+        axes.plot(t, np.where(values > 0.0, values, np.nan), label=label, **style)

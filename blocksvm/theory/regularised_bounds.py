@@ -1,0 +1,209 @@
+"""Bounds of learners whose objective has a regulariser r, where regret is that of loss + r, as data (see bounds.py)."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from blocksvm.base.errors import said
+from blocksvm.theory.bound import (
+    CONSTANT,
+    FALLING,
+    FROM_ZERO,
+    IN_BALL,
+    L1_ALONE,
+    PROJECTED,
+    UNPROJECTED,
+    Admission,
+    Bound,
+    Condition,
+)
+from blocksvm.theory.comparators import Comparator
+from blocksvm.theory.each_round import MOST_STEPS
+from blocksvm.theory.replay import ReplayedRun
+
+
+def forward_backward(run: ReplayedRun, u: Comparator, G: np.ndarray) -> np.ndarray:
+    """2 G D + (D^2 / (2 c) + 8 G^2 c) sqrt(t)."""
+    return splitting(run, u, G, u.distance)
+
+
+def splitting(run: ReplayedRun, u: Comparator, G: np.ndarray, D: float) -> np.ndarray:
+    """The same for any D."""
+    c = run.settings["step"]
+    return u.loss + 2.0 * G * D + (D * D / (2.0 * c) + 8.0 * G * G * c) * np.sqrt(run.times)
+
+
+def heights_norm(run: ReplayedRun) -> float:
+    """l1 ||h_T||_2."""
+    return 0.0 if run.l1_weights is None else float(np.linalg.norm(run.l1_weights))
+
+
+def largest_slope(run: ReplayedRun) -> np.ndarray:
+    """(K,) G: the largest ||z_t|| so far and l1 sqrt(d)."""
+    return np.maximum(run.G, run.settings["l1"] * math.sqrt(run.d))
+
+
+def largest_heights(run: ReplayedRun) -> np.ndarray:
+    """(K,) l1 G c Z^(1/p) sqrt(d), which l1 ||h_t|| cannot exceed where all |g_t,j| <= G."""
+    p = run.settings["p"]
+    Z = 1.0 if p == math.inf else run.at(np.arange(1.0, run.T + 1.0) ** (-p / 2.0)) ** (1.0 / p)
+    return run.settings["l1"] * run.G * run.settings["step"] * Z * math.sqrt(run.d)
+
+
+def logarithmic(run: ReplayedRun, c: np.ndarray) -> np.ndarray:
+    """(K,) c (1 + ln rounds) / (2 lambda), times the rows of a round: losses are summed over rows."""
+    return run.batch * c * (1.0 + np.log(run.rounds)) / (2.0 * run.settings["lam"])
+
+
+def eta(run: ReplayedRun) -> float:
+    return run.settings["step"]
+
+
+# H_{t-1} >= s_t needs it
+DELTA = Condition(
+    "delta >= max |g_t,j|",
+    lambda run: run.largest_entries[-1] <= run.settings["delta"] * (1.0 + 1e-12),
+    lambda run: f"{said('delta', run.settings['delta'])} against {run.largest_entries[-1]:.4g}",
+)
+
+HINGE = Condition("the loss is hinge", lambda run: run.loss_name == "hinge", lambda run: said("loss", run.loss_name))
+FLAT = Condition(
+    "the loss has slopes of at most 1",
+    lambda run: run.loss_name in ("hinge", "logistic", "epsilon-insensitive"),
+    lambda run: said("loss", run.loss_name),
+)
+GROUPED = Condition(
+    "r = group ||w||",
+    lambda run: run.regulariser is not None and run.regulariser.kind == "norm",
+    lambda run: "r is another one",
+)
+WITH_L1 = Condition("l1 > 0", lambda run: run.truncated, lambda run: said("l1", run.settings["l1"]))
+EACH_ROUND = Condition(
+    f"rows times features are at most {MOST_STEPS:,}",
+    lambda run: run.checks_rounds,
+    lambda run: f"{run.T:,} x {run.d:,}",
+)
+ABOVE_2 = Condition("p > 2", lambda run: run.settings["p"] > 2.0, lambda run: said("p", run.settings["p"]))
+PROJECTED_THERE = Condition("projected on ||w|| <= 1 / sqrt(lambda)", PROJECTED.holds, lambda run: "no projection")
+
+REGULARISED = (
+    Bound(
+        "Pegasos, projected", "Pegasos 2011, Theorem 1",
+        "regret of lambda/2 ||w||^2 + hinge <= (sqrt(lambda) + R)^2 (1 + ln t) / (2 lambda)",
+        "regret", lambda run: run.loss,
+        lambda run, u: u.loss + logarithmic(run, (math.sqrt(run.settings["lam"]) + run.R) ** 2),
+        (FROM_ZERO, HINGE, PROJECTED_THERE), (Admission("||u|| <= 1 / sqrt(lambda)", IN_BALL.holds),), regret="loss",
+    ),
+    Bound(
+        "Pegasos, no projection", "Pegasos 2011, Theorem 1",
+        "regret of lambda/2 ||w||^2 + loss <= 4 R^2 (1 + ln t) / (2 lambda)",
+        "regret", lambda run: run.loss,
+        lambda run, u: u.loss + logarithmic(run, 4.0 * run.R**2),
+        (FROM_ZERO, FLAT, UNPROJECTED), regret="loss",
+        remark="lambda w_t is a mean of gradients, so that ||lambda w_t + z_t|| <= 2 R",
+    ),
+    Bound(
+        "strongly convex, steps 1 / (lambda t)", "Hazan, Agarwal, Kale 2007, Theorem 1",
+        "regret of lambda/2 ||w||^2 + loss <= sum ||lambda w_t + z_t||^2 / (2 lambda t)",
+        "regret", lambda run: run.loss,
+        lambda run, u: u.loss + run.strong_squares / (2.0 * run.settings["lam"]),
+        (FROM_ZERO,), (IN_BALL,), regret="loss",
+        remark="||w_{t+1} - u||^2 <= ||w_t - u||^2 - 2 <g_t, w_t - u> / (lambda t) + ||g_t||^2 / (lambda t)^2, and "
+        "f_t(w_t) - f_t(u) <= <g_t, w_t - u> - lambda/2 ||w_t - u||^2: the squared distances cancel",
+    ),
+    Bound(
+        "strongly convex, largest gradient", "Hazan, Agarwal, Kale 2007, Theorem 1",
+        "regret of lambda/2 ||w||^2 + loss <= G^2 (1 + ln t) / (2 lambda)",
+        "regret", lambda run: run.loss,
+        lambda run, u: u.loss + logarithmic(run, run.strong_largest**2),
+        (FROM_ZERO,), (IN_BALL,), regret="loss", remark="G: the largest of all ||lambda w_t + z_t||, whatever the loss",
+    ),
+    Bound(
+        "subgradient, constant step", "Shalev-Shwartz 2012, section 2.4",
+        "regret of loss + l1 ||w||_1 <= ||u||^2 / (2 eta) + eta / 2 sum ||z_t + l1 sign(w_t)||^2",
+        "regret", lambda run: run.loss,
+        lambda run, u: u.loss + u.norm**2 / (2.0 * eta(run)) + eta(run) / 2.0 * run.objective_squares,
+        (FROM_ZERO, WITH_L1, CONSTANT), regret="loss", remark="sign(0) = 0 is a subgradient of |w_j|, too",
+    ),
+    Bound(
+        "subgradient, falling step", "Zinkevich 2003, Theorem 1",
+        "regret of loss + l1 ||w||_1 <= D^2 sqrt(t) / (2 c) + c / 2 sum ||z_s + l1 sign(w_s)||^2 / sqrt(s)",
+        "regret", lambda run: run.loss,
+        lambda run, u: u.loss + u.distance**2 * np.sqrt(run.times) / (2.0 * eta(run))
+        + eta(run) / 2.0 * run.objective_falling_squares,
+        (WITH_L1, FALLING), regret="loss", remark="D from the range of each weight over all rounds",
+    ),
+    Bound(
+        "FOBOS, HF-FOBOS: inequality of each round", "Oiwa et al. 2011, Lemma A.2.1",
+        "0 <= the least over all rounds of ||w_t - u||^2 - ||w_t+1 - u||^2 + 8 eta_t eta_t+1/2 G_t^2 "
+        "- 2 eta_t (f_t(w_t) - f_t(u)) - 2 eta_t+1/2 (r_t(w_t+1) - r_t(u))",
+        "0", lambda run: np.zeros(len(run.times)), lambda run, u: u.slack, (L1_ALONE, EACH_ROUND),
+        remark="r_t as it was in each round, G_t the larger of its ||z_t|| and ||l1 h_t||",
+    ),
+    Bound(
+        "FOBOS", "Duchi, Singer 2009",
+        "regret of loss + l1 ||w||_1 <= 2 G D + (D^2 / (2 c) + 8 G^2 c) sqrt(t)",
+        "regret", lambda run: run.loss,
+        lambda run, u: forward_backward(run, u, largest_slope(run)),
+        (FALLING, L1_ALONE), regret="loss",
+        remark="G: the largest of all ||z_t|| and l1 sqrt(d); D from the range of each weight over all rounds",
+    ),
+    Bound(
+        "FOBOS, group ||w||", "Duchi, Singer 2009",
+        "regret of loss + group ||w|| <= 2 G D + (D^2 / (2 c) + 8 G^2 c) sqrt(t)",
+        "regret", lambda run: run.loss,
+        lambda run, u: splitting(run, u, np.maximum(run.G, run.settings["group"]), run.longest + u.norm),
+        (FALLING, GROUPED), regret="loss",
+        remark="G: the largest of all ||z_t|| and group; D: the largest ||w_t||, and ||u||",
+    ),
+    Bound(
+        "HF-FOBOS", "Oiwa et al. 2011",
+        "regret of loss + l1 sum h_j |w_j| <= 2 G D + (D^2 / (2 c) + 8 G^2 c) sqrt(t)",
+        "regret", lambda run: run.loss,
+        lambda run, u: forward_backward(run, u, np.maximum(run.G, heights_norm(run))),
+        (FALLING,), regret="loss", proven=False,
+        remark="the proof treats the regulariser as fixed, while h grows: here h is that of the last round; "
+        "G: the largest of all ||z_t|| and l1 ||h||; D from the range of each weight over all rounds",
+    ),
+    Bound(
+        "FOBOS, sum of one-round inequalities", "Oiwa et al. 2011, Lemma A.2.1",
+        "sum 2 eta_t (f_t(w_t) - f_t(u)) + 2 eta_t+1/2 (r(w_t+1) - r(u)) <= ||u||^2 + 8 G^2 sum eta_t eta_t+1/2",
+        "weighted regret", lambda run: run.weighted,
+        lambda run, u: u.weighted + u.norm**2 + 8.0 * largest_slope(run) ** 2 * run.step_products,
+        (FROM_ZERO, L1_ALONE), regret="weighted",
+        remark="the lemma of each round, added up; eta_t+1 <= eta_t+1/2 <= eta_t <= 2 eta_t+1 for all steps here",
+    ),
+    Bound(
+        "HF-FOBOS, largest heights", "Oiwa et al. 2011, Lemma 6.1",
+        "regret of loss + l1 sum h_j |w_j| <= 2 U D + (D^2 / (2 c) + 8 U^2 c) sqrt(t), "
+        "U = max(G, l1 G c Z^(1/p) sqrt(d)), Z = sum_s s^(-p/2)",
+        "regret", lambda run: run.loss,
+        lambda run, u: forward_backward(run, u, np.maximum(run.G, largest_heights(run))),
+        (FALLING, ABOVE_2), regret="loss", proven=False,
+        remark="the proof treats the regulariser as fixed, while h grows; D as above",
+    ),
+    Bound(
+        "HF-FOBOS, heights", "Oiwa et al. 2011, Lemma 6.1",
+        "l1 ||h_t|| <= l1 G c Z^(1/p) sqrt(d), Z = sum_s s^(-p/2)",
+        "l1 ||h_t||", lambda run: run.heights_norm, lambda run, u: largest_heights(run), (FALLING, ABOVE_2),
+    ),
+    Bound(
+        "AdaGrad, FOBOS form", "Duchi, Hazan, Singer 2011, Theorem 5; derived in adaptive.py",
+        "regret of loss + l1 ||w||_1 <= delta ||u||^2 / (2 eta) + (max_t ||u - w_t||_inf^2 / (2 eta) + eta) "
+        "sum_j ||g_1:t,j||",
+        "regret", lambda run: run.loss,
+        lambda run, u: u.loss + run.settings["delta"] * u.norm**2 / (2.0 * eta(run))
+        + (u.reach**2 / (2.0 * eta(run)) + eta(run)) * run.roots,
+        (FROM_ZERO,), regret="loss", remark="max_t ||u - w_t||_inf from the range of each weight over all rounds",
+    ),
+    Bound(
+        "AdaGrad, RDA form", "Duchi, Hazan, Singer 2011, Theorem 5; derived in adaptive.py",
+        "regret of loss + l1 ||w||_1 <= delta ||u||^2 / (2 eta) + (||u||_inf^2 / (2 eta) + eta) sum_j ||g_1:t,j||",
+        "regret", lambda run: run.loss,
+        lambda run, u: u.loss + run.settings["delta"] * u.norm**2 / (2.0 * eta(run))
+        + (u.norm_inf**2 / (2.0 * eta(run)) + eta(run)) * run.roots,
+        (FROM_ZERO, DELTA), regret="loss",
+    ),
+)  # fmt: skip

@@ -1,0 +1,141 @@
+"""What a run writes: the checkpoint, its whole state in a file and back, so that it can be killed and go on with
+nothing lost; and the model of a finished run."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from blocksvm.base.errors import InputError
+from blocksvm.formats.recipe import Recipe
+from blocksvm.model.expansion_rows import describe_support
+from blocksvm.model.feature_names import names_of
+from blocksvm.model.model_file import save_model
+from blocksvm.model.model_idf import idf_of_source
+from blocksvm.model.solver_state import open_state, save_checkpoint, whole
+from blocksvm.model.versions import versions
+from blocksvm.solvers.solver import State
+from blocksvm.training.plan import Plan
+from blocksvm.training.record import Progress, Result, Tally, alike
+
+if TYPE_CHECKING:
+    from blocksvm.training.loop import OuterLoop
+
+WORKING_SET = "working-set"  # the name space of what it had
+ARRAY_TYPES = tuple(np.dtype(one).str for one in "?bBhHiIqQfd")
+
+
+class Checkpoint:
+    """The file of a run's state, written when it is due: every ``seconds``."""
+
+    def __init__(self, path: Path, seconds: float = 600.0):
+        self.path = path
+        self.seconds = seconds
+        self.last_saved = time.perf_counter()
+        self.besides: Callable[[], tuple[dict[str, State], dict]] = lambda: ({}, {})  # arrays and description of more
+
+    def is_due(self) -> bool:
+        return time.perf_counter() - self.last_saved > self.seconds
+
+    def save(self, plan: Plan, state: State, progress: dict, shown: dict, working_set: State | None) -> None:
+        """Write the state, where the run stands and what it has shown of its outer iteration, and which rows the
+        working set has (None: there is none)."""
+        besides, more = self.besides()
+        spaces = {plan.namespace: state} | ({} if working_set is None else {WORKING_SET: working_set}) | besides
+        description = plan.describe() | {"progress": progress, "shown": shown, "versions": versions()} | more
+        save_checkpoint(self.path, spaces, description)
+        self.last_saved = time.perf_counter()
+
+    def restore(self, plan: Plan, state: State) -> tuple[Progress, Tally]:
+        """Fill ``state``; (where the run stood, what it had shown)."""
+        saved = open_state(self.path)
+        described = saved.meta["arrays"]
+        for name, array in state.items():
+            if described.get(plan.namespace, {}).get(name) != [array.dtype.str, array.size]:
+                raise InputError(f"{self.path}: holds no {name} of {array.size} numbers; it belongs to another run")
+            saved.load(plan.namespace, name, array)
+            # of a problem at its end the relative gap is finite, of another one it need not be
+            ends = (array.min(), array.max()) if array.dtype.kind == "f" and array.size else (0.0, 0.0)
+            if np.isnan(ends).any() or (name != "certified" and np.isinf(ends).any()):
+                raise InputError(f"{self.path}: {name} has what is no finite number; it is damaged, start afresh")
+        try:
+            return Progress.restored(saved.meta["progress"]), alike(Tally(**saved.meta["shown"]))
+        except (KeyError, TypeError) as error:
+            raise InputError(f"{self.path}: its progress is of another kind ({error}); start afresh") from error
+
+    def arrays(self, space: str) -> State:
+        """What was saved beside the state under a name."""
+        saved = open_state(self.path)
+        described = saved.meta["arrays"].get(space)
+        if described is None:
+            raise InputError(f"{self.path}: holds no {space}; it belongs to another run")
+        found = {}
+        for name, (dtype, length) in described.items():
+            if saved.lengths.get(space, {}).get(name) != length or dtype not in ARRAY_TYPES:
+                raise InputError(f"{saved.path}: holds no {name} of {length} numbers; it is damaged, start afresh")
+            found[name] = np.empty(length, dtype)
+            saved.load(space, name, found[name])
+        return found
+
+
+def describe_result(loop: OuterLoop, result: Result) -> dict:
+    """A model's description: the method and its settings, labels, certificate, choices made, versions."""
+    plan = loop.plan
+    source, settings, solver = plan.source, plan.settings, plan.solver
+    described = getattr(source, "meta", {})
+    dtype = "float64" if source.value_bytes == 8 else "float32"
+    return plan.describe() | {
+        "settings": settings.run_settings() | {"max_outer": settings.outer_limit()},
+        "n_features": plan.n_features,
+        "n_vectors": solver.n_vectors,
+        "bias": solver.bias,
+        "n_samples": source.n_samples,
+        "store": source.name,
+        "labels": plan.label_list(),
+        "multilabel": plan.multilabel,
+        "ranks": solver.ranks,
+        "prior": None if plan.earlier.prior is None else str(plan.earlier.prior),
+        "prior_fingerprint": plan.earlier.fingerprints[1],
+        "idf_fingerprint": described.get("idf_fingerprint"),
+        "text": Recipe.of_store(described, source.name, dtype).plain(),
+        "values": {0: "ones", 4: "float32", 8: "float64"}[source.value_bytes],
+        "certificate": None if result.certificate is None else asdict(result.certificate),
+        "kernel": None if result.support is None else describe_support(result.support),
+        "status": result.status,
+        "outer": result.outer + loop.progress.outers_before,
+        "seconds": result.seconds,
+        "passes": result.passes,
+        "set_passes": result.set_passes,
+        "versions": versions(),
+        **solver.describe(loop.state),
+    }
+
+
+def save_result(
+    path: Path,
+    loop: OuterLoop,
+    result: Result,
+    feature_ids: Callable[[int, int], np.ndarray] | None = None,
+    overwrite: bool = True,
+    calibration: dict | None = None,
+) -> None:
+    """Write the model file; feature_ids(start, stop) where the source may be closed.
+
+    A dual method's alpha is kept beside the weights, so that the certificate can be checked and a run at another C can
+    start from it; a learner's whole state, so that it can go on.  calibration: how decision values become
+    probabilities.
+    """
+    plan = loop.plan
+    arrays = {a.name: whole(loop.state[a.name]) for a in plan.solver.state_arrays if a.in_model}
+    ids = feature_ids or (lambda start, stop: plan.earlier.feature_ids(plan.source, start, stop))
+    told = describe_result(loop, result) | {"calibration": calibration}
+    state = {plan.namespace: arrays}
+    factors = None if plan.solver.n_features else idf_of_source(plan.source, plan.n_features)
+    with nullcontext() if plan.solver.n_features else names_of(plan.source) as names:
+        save_model(path, ids, whole(result.w), state, told, overwrite, result.support, names, factors)

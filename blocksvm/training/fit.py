@@ -1,0 +1,127 @@
+"""What Python users call: from rows to a model in one call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from blocksvm.base.errors import InputError
+from blocksvm.base.inputs import one_run
+from blocksvm.base.outputs import check_output
+from blocksvm.base.user_code import by_user
+from blocksvm.learners.engine.joint_map import place_of
+from blocksvm.learners.engine.methods import get_method
+from blocksvm.model.model_file import Model, joint_of, make_model
+from blocksvm.model.takeover import EarlierModels
+from blocksvm.problems.problem import Certificate
+from blocksvm.solvers.solver import SavedRun, State
+from blocksvm.sources.matrix import Matrix
+from blocksvm.sources.source import Source
+from blocksvm.training.checkpoint import describe_result, save_result
+from blocksvm.training.loop import OuterLoop
+from blocksvm.training.plan import Plan
+from blocksvm.training.record import Result
+from blocksvm.training.run import Watch
+from blocksvm.training.train_settings import TrainSettings
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A run's end: the model, how the run ended, and what saving it needs.
+
+    status 'converged', 'max-outer', 'max-passes', 'max-seconds' or 'interrupted'; certificate of exactly this model
+    (None where interrupted); alpha (n_samples,) float64 in the source's order, or None for a method without dual
+    variables.
+    """
+
+    model: Model = field(repr=False)
+    status: str
+    certificate: Certificate | None
+    alpha: np.ndarray | None = field(repr=False)
+    loop: OuterLoop = field(repr=False)
+    result: Result = field(repr=False)
+
+    def save(self, path: str | Path, overwrite: bool = False) -> None:
+        """Write the model file; InputError where ``path`` exists (without ``overwrite``) or cannot be written."""
+        check_output(Path(path), overwrite, "model")
+        ids = self.model.feature_ids  # the source may have been closed
+        save_result(Path(path), self.loop, self.result, lambda start, stop: ids[start:stop], overwrite)
+
+
+@one_run()
+def fit(
+    rows,
+    y=None,
+    *,
+    sample_weight=None,
+    on_event: Callable[[dict], None] = lambda event: None,
+    stop: Callable[[], bool] = lambda: False,
+    valid: Source | None = None,
+    warm_start: str | Path | SavedRun | None = None,
+    continue_from: str | Path | State | None = None,
+    prior: str | Path | None = None,
+    **settings,
+) -> Fitted:
+    """Train on a source of blocks (``open_store``, ``Matrix``), or on a scipy CSR matrix with labels ``y`` and, where
+    rows count differently, their weights ``sample_weight`` (n,), 0 or more.
+
+    settings: ``solver`` (a name, by default 'dual-cd') with its own settings as keywords, named as the options of the
+    command line are (``fit(X, y, solver="omd", mirror="p-norm", p=15.0, step=0.3, average=True)``), and those of the
+    run (memory, tol, schedule, ...); ``blocksvm.describe_solver(NAME)`` lists them.  on_event is called with a dict
+    for each event: "start", "visit", "outer" (the figures of an outer iteration) and "end"; stop() is asked after each
+    visit, and ends the run where it says True; valid: a source to score after each outer iteration; warm_start: a
+    model or checkpoint of the same rows, or what is in memory of such a run; continue_from: a model of an online
+    learner, which goes on with its settings, or the arrays of its state, as ``loop.state`` has them, which goes on with
+    those given; prior: a model to be regularised towards.  Raises InputError where the settings do not fit the
+    rows or the memory.
+    """
+    if hasattr(rows, "read_block"):
+        if y is not None or sample_weight is not None:
+            raise InputError(f"{rows.name}: has labels and weights of its own; leave y and sample_weight out")
+        source = rows
+    else:
+        source = Matrix(rows, y, weights=sample_weight)
+    by_user(settings)
+    state, continue_from = (continue_from, None) if isinstance(continue_from, dict) else (None, continue_from)
+    earlier = EarlierModels(source, _path(continue_from), _path(prior))
+    asked = (
+        TrainSettings.of(**settings) if continue_from is None else TrainSettings.continuing(continue_from, **settings)
+    )
+    plan = Plan(source, asked, earlier=earlier, valid=valid)
+    begin = warm_start if isinstance(warm_start, SavedRun) else _path(warm_start)
+    loop = OuterLoop(plan, Watch(on_event, stop), warm_start=begin)
+    if state is not None:
+        loop.allocate()
+        _begin_with(loop.state, state)
+    result = loop.run()
+    described = describe_result(loop, result)
+    ids = earlier.feature_ids(source, 0, plan.n_features)
+    joint = joint_of(described, place_of(described), "the model")  # the user has named the map just now
+    model = make_model("", ids, result.w, described, result.support, joint)
+    return Fitted(model, result.status, result.certificate, result.alpha, loop, result)
+
+
+def _begin_with(own: State, state: State) -> None:
+    """Fill a run's state with another's; InputError where that belongs to other features or settings."""
+    for name, array in own.items():
+        if name not in state or state[name].shape != array.shape:
+            raise InputError(
+                f"continue_from: holds no {name} of the shape {array.shape}; begin with that of the same solver"
+            )
+        array[...] = state[name]
+
+
+def _path(name: str | Path | None) -> Path | None:
+    return None if name is None else Path(name)
+
+
+def describe_solver(name: str, learner: bool = False) -> str:
+    """What a solver or online learner does, and its settings with their defaults, a line each.  learner: of a name that
+    a solver has too, the online learner."""
+    by_user(name)
+    method = get_method(name, learner)
+    settings = [f"  {setting.name}: {setting.described()}" for setting in method.settings]
+    return "\n".join([f"{method.name}: {method.summary}", *settings])

@@ -1,0 +1,143 @@
+"""What a training run is asked to do: the solver with its own settings, and what belongs to every run."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+
+from blocksvm.base.errors import InputError, called, said
+from blocksvm.base.settings import plain
+from blocksvm.base.user_code import by_user, names_of
+from blocksvm.learners.engine.methods import get_method
+from blocksvm.model.model_file import describe_model
+from blocksvm.model.takeover import continued_settings
+from blocksvm.training.run_settings import FREE, LIMITS, RUN_SETTINGS
+from blocksvm.training.schedule import Schedule, make_schedule
+
+AUTO = 0.0  # in the place of the working set's share: as much as the memory plan gives it
+
+
+@dataclass(frozen=True)
+class TrainSettings:
+    """Settings of a run.
+
+    solver: a name of ``learners.methods``; learner: it is meant as an online learner (pegasos is a solver, too);
+    method: the solver's own settings as they were given, which its ``Settings`` resolve when the rows are known; the
+    others as ``RUN_SETTINGS`` describes them.  Raises InputError, in its caller's words, for what is wrong with them.
+    """
+
+    solver: str = "dual-cd"
+    learner: bool = False
+    method: Mapping = field(default_factory=dict)
+    bias: float | str = 0.0
+    schedule: str = "auto"
+    working_set: str = "auto"
+    partition: str = "redrawn"
+    block_chunks: int | None = None
+    order: str = "shuffled"
+    memory: int = 1_000_000_000
+    seed: int = 0
+    tol: float = 1e-3
+    max_outer: int | None = None
+    max_passes: int | None = None
+    max_seconds: float = math.inf
+
+    @classmethod
+    def of(cls, solver: str | None = None, learner: str | None = None, **keywords) -> TrainSettings:
+        """From keywords as ``fit`` takes them: those of the run, and the solver's own."""
+        if solver is not None and learner is not None:
+            raise InputError(f"{called('solver')} and {called('learner')} say the same thing; give one of them")
+        run = {name: keywords.pop(name) for name in RUN_SETTINGS.names() if keywords.get(name) is not None}
+        keywords = {name: value for name, value in keywords.items() if value is not None}
+        return cls(solver=learner or solver or cls.solver, learner=learner is not None, method=keywords, **run)
+
+    @classmethod
+    def continuing(cls, path: str | Path, solver: str | None = None, learner: str | None = None, **keywords):
+        """The settings of a model's learner, to go on with; what is given must agree with them."""
+        saved = describe_model(path)
+        method = saved["method"]
+        for name, given in (("solver", solver), ("learner", learner)):
+            if given is not None and given != method["name"]:
+                raise InputError(f"{path}: was learned by {method['name']}, not by {given}; leave {called(name)} out")
+        by_user(solver, learner, keywords)
+        with names_of(path):
+            takes = get_method(method["name"], method["learner"]).takes(method["settings"])
+            own = {name: keywords.pop(name) for name in takes.names() if name in keywords}
+            if keywords.get("bias") is None:
+                keywords["bias"] = saved["settings"].get("bias", 0.0)
+            named = {"learner" if method["learner"] else "solver": method["name"]}
+            return cls.of(**named, **continued_settings(path, method, takes, own), **keywords)
+
+    def __post_init__(self):
+        by_user(self.solver, self.method)
+        method = get_method(self.solver, self.learner)
+        run = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("solver", "learner", "method")}
+        for name, value in RUN_SETTINGS.resolve(run, "a run").items():
+            object.__setattr__(self, name, value)
+        object.__setattr__(self, "method", method.takes(self.method).checked(self.method, method.name))
+        make_schedule(self.schedule)
+        if not method.capabilities.schedules and self.schedule not in ("auto", "1"):
+            raise InputError(
+                f"{said('schedule', self.schedule)}: {self.solver} sees each row once in an epoch; leave it out"
+            )
+        if self.free_bias:
+            self.capabilities.require("free_bias", self.solver, "bias=free", "give the value of a constant feature")
+        if working_set_share(self.working_set) not in (None, AUTO):
+            self.capabilities.require("working_set", self.solver, "working_set")
+        needs = self.make_schedule().needs
+        if needs and not method.capabilities.tolerance:
+            raise InputError(
+                f"{said('schedule', self.schedule)}: needs {needs}, which {self.solver} has not; give a number of "
+                "passes"
+            )
+
+    @property
+    def capabilities(self):
+        return get_method(self.solver, self.learner).capabilities
+
+    @property
+    def free_bias(self) -> bool:
+        return self.bias == FREE
+
+    @property
+    def constant(self) -> float:
+        """The value of the constant feature; 0 where the bias is free, whose solver chooses it."""
+        return 0.0 if isinstance(self.bias, str) else self.bias
+
+    def outer_limit(self) -> int:
+        return self.max_outer if self.max_outer is not None else self.capabilities.default_max_outer
+
+    def passes_left(self, made: int) -> float:
+        """Of those that may be made over a row, after so many."""
+        return math.inf if self.max_passes is None else self.max_passes - made
+
+    def working_set_share(self) -> float | None:
+        """Of the memory, for the rows kept between readings: a share, ``AUTO``, or None: none are kept."""
+        return working_set_share(self.working_set) if self.capabilities.working_set else None
+
+    def make_schedule(self) -> Schedule:
+        """As asked for; one pass a visit where a solver has no use for more."""
+        return make_schedule(self.schedule if self.capabilities.schedules else "1")
+
+    def run_settings(self) -> dict:
+        """Those of the run by name, as descriptions of files hold them."""
+        return plain({name: getattr(self, name) for name in RUN_SETTINGS.names()})
+
+    def arithmetic(self) -> dict:
+        """Those of the run that decide what is computed, besides the memory: a resumed run must share them."""
+        return {name: value for name, value in self.run_settings().items() if name not in LIMITS}
+
+
+def working_set_share(text: str) -> float | None:
+    """From 'auto', 'none' or a share: a share of the memory, ``AUTO``, or None; InputError for anything else."""
+    if text in ("auto", "none"):
+        return AUTO if text == "auto" else None
+    try:
+        share = float(text)
+    except ValueError:
+        share = math.nan
+    if not 0.0 < share < 1.0:
+        raise InputError(f"{said('working_set', text)}: expected auto, none, or a share of the memory between 0 and 1")
+    return share

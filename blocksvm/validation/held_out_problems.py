@@ -1,0 +1,185 @@
+"""The problems of a cross-validation: for each C and fold the rows of the other folds, all read together.
+
+Problem (C, fold, class) lies at position (number of C * folds + fold) * classes + class, where two classes, and real
+targets, are one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from blocksvm.base.errors import InputError, called
+from blocksvm.base.labels import SETS
+from blocksvm.losses import get_loss
+from blocksvm.losses.loss import REAL_NUMBERS, TWO_CLASSES, Loss
+from blocksvm.problems.problem import make_problem
+from blocksvm.problems.several_problems import SeveralProblems, SeveralSums, Sides, each_against_the_rest, norms_of
+from blocksvm.solvers.dual_cd import CONJUGATE
+from blocksvm.solvers.several_dual_cd import SeveralDualCD
+from blocksvm.solvers.solver import State, StateArray, Task
+from blocksvm.sources.block import Block
+from blocksvm.sources.source import Source
+from blocksvm.validation.folds import Folds
+
+HELD = "held"  # the array of the state
+MOST_KINDS = 32_000  # of rows: folds times classes
+
+
+def whole_of(settings: Mapping, bias: float, source: Source) -> SeveralProblems:
+    """One fit of all rows at C = 1, which the folds' problems are made of; of two classes, or real targets, one
+    problem.  InputError where the rows are none that the loss can be trained on."""
+    given = dict(settings) | {"C": 1.0, "lam": None}
+    if source.label_kind == SETS:
+        raise InputError(f"{source.name}: its rows have sets of labels; cross-validation takes one a row")
+    loss = get_loss(settings["loss"])
+    real = loss.targets == REAL_NUMBERS
+    if not real and (source.labels is None or not source.labels.binary):
+        return each_against_the_rest(given, bias, source, 0.0)
+    one = make_problem(given, bias, source)
+
+    def fill(table: np.ndarray) -> None:
+        table[-1] = 1
+
+    sides = Sides(2 if real else 3, 1, fill)
+    return SeveralProblems(loss, one.cost.reshape(1, 2), sides, bias, one.n_samples, one.own, unit=one.unit)
+
+
+@dataclass(frozen=True)
+class HeldOutProblems(SeveralProblems):
+    """folds: of all rows; held (n_samples, n_C, classes): takes the decision values of the held-out rows while a
+    certificate is taken."""
+
+    folds: Folds | None = None
+    held: np.ndarray | None = None
+
+    def sums(self, w: np.ndarray, prior: np.ndarray | None = None) -> HeldOutSums:
+        return HeldOutSums(self, w, prior, self.folds, self.held)
+
+
+class HeldOutSums(SeveralSums):
+    """A certificate's sums; values (n_samples, n_C, classes) float64 gains, for each row, the decision values by the
+    models of its own fold."""
+
+    def __init__(self, problem, w: np.ndarray, prior: np.ndarray | None, folds: Folds, values: np.ndarray):
+        super().__init__(problem, w, prior)
+        self.folds, self.values = folds, values
+
+    def add(self, scores: np.ndarray, block: Block, alpha: np.ndarray) -> None:
+        super().add(scores, block, alpha)
+        _, n_C, classes = self.values.shape
+        by_fold = scores.reshape(block.n_samples, n_C, self.folds.count, classes)
+        self.values[block.rows] = by_fold[np.arange(block.n_samples), :, self.folds.of_rows[block.rows]]
+
+
+def held_out_problems(
+    settings: Mapping, path: Sequence[float], folds: Folds, bias: float, source: Source, tol: float
+) -> HeldOutProblems:
+    """For each C of the path and each fold: trained on the rows of all other folds."""
+    whole, count = whole_of(settings, bias, source), folds.count
+    loss, kinds, classes = whole.loss, whole.sides.n_kinds - 1, whole.n_problems
+    if count * kinds > MOST_KINDS:
+        raise InputError(f"{source.name}: {kinds:,} classes are too many for {count} folds; choose fewer folds")
+    real = loss.targets == REAL_NUMBERS
+    C = np.array(path)
+    k = len(C) * count * classes
+    cost = np.einsum("j,f,cs->jfcs", C, np.ones(count), whole.cost).reshape(k, 2)
+
+    def fill(table: np.ndarray) -> None:
+        by_fold = table.reshape(count, kinds, len(C), count, classes)
+        by_fold[:] = whole.sides.table[:-1, None, None]
+        for fold in range(count):
+            by_fold[fold, :, :, fold] = 0
+
+    def code(block: Block) -> np.ndarray:
+        own = folds.of_rows[block.rows].astype(np.int16) * np.int16(kinds)
+        if real:
+            return own
+        return own + ((block.y + 1) // 2 if kinds == 2 else block.y).astype(np.int16)
+
+    return HeldOutProblems(
+        loss, cost, Sides(count * kinds + 1, k, fill), bias, source.n_samples, whole.own, tol=tol, kinds=code,
+        real=real, unit=whole.unit, folds=folds,
+    )  # fmt: skip
+
+
+class HeldOutCD(SeveralDualCD):
+    """``SeveralDualCD`` on such problems, begun at the end of the path before: columns of ``earlier`` (w (d + 1, c),
+    alpha (l, c), conjugates (c,), C), one for each fold and class."""
+
+    def __init__(self, task: Task, path: Sequence[float], folds: Folds, earlier: tuple | None = None):
+        self.path = path
+        self.folds = folds
+        self.earlier = earlier
+        super().__init__(task)
+        of_a_row = self.n_vectors // folds.count
+        self.state_arrays += (StateArray(HELD, "row", columns=of_a_row, in_model=False, in_visits=False),)
+
+    def held(self, state: State) -> np.ndarray:
+        """(n_samples, n_C, classes): the rows' decision values by the models of their own folds, at the last
+        certificate."""
+        return state[HELD].reshape(len(state[HELD]), len(self.path), -1)
+
+    def problem_at(self, state: State) -> HeldOutProblems:
+        # in a visit there is no such array, and no certificate
+        return replace(super().problem_at(state), held=self.held(state) if HELD in state else None)
+
+    def stated(self, task: Task) -> HeldOutProblems:
+        settings = dict(self.settings)
+        if settings["lam"] is not None:
+            raise InputError(f"{called('lam')}: cross-validation goes along a path of C; leave it out")
+        if settings["multiclass"] is not None:
+            raise InputError(
+                f"{called('multiclass')}: cross-validation trains each class against the others; leave it out"
+            )
+        return held_out_problems(settings, self.path, self.folds, task.bias, task.source, task.tol)
+
+    def start(self, state: State) -> None:
+        """A problem at C begins with f times what its own at C', the last one before, has ended with.  With f = C / C'
+        all is homogeneous in (a, C), since the loss is C times that of C = 1; where the conjugates are parabolas
+
+            D(f a) = f B - f^2 (Q C' / C + 1/2 ||w||^2),    B = sum a_i, Q = sum_i conjugate(a_i) + B,
+
+        is largest at f = B / (2 Q C' / C + ||w||^2), but f a must stay within its bounds."""
+        super().start(state)
+        if self.earlier is None:
+            return
+        w, alpha, conjugates, C = self.earlier
+        width = w.shape[1]
+        parabola = curvature_of(self.problem.loss, self.problem.own)
+        factors = np.empty((len(self.path), width))
+        total, norms = alpha.sum(axis=0), norms_of(w, width)
+        for number, own in enumerate(self.path):
+            columns, ratio = slice(number * width, (number + 1) * width), own / C
+            factor, curved = np.full(width, ratio), conjugates + total
+            if parabola is not None:
+                curvature = 2.0 * curved / ratio + norms[:, 0]
+                best = np.divide(total, curvature, out=np.full(width, ratio), where=curvature > 0.0)
+                # where the conjugates are lines, a is bounded by the cost
+                factor = np.clip(best, 0.0, ratio if parabola == 0.0 else None)
+                state["conjugates"][columns] = factor * factor * curved / ratio - factor * total
+            else:
+                state["conjugates"][columns] = ratio * conjugates
+            factors[number] = factor
+        for before, name in ((w, "w"), (alpha, "alpha")):
+            copies = state[name][:, : factors.size].reshape(len(before), *factors.shape)  # a view
+            np.multiply(before[:, None], factors, out=copies)
+        state["sums"][CONJUGATE] = math.fsum(state["conjugates"].tolist())
+
+    def last(self, state: State) -> tuple:
+        """``earlier`` for the next part of the path."""
+        width = self.n_vectors // len(self.path)
+        first = self.n_vectors - width
+        w, alpha = (state[name][:, first : self.n_vectors].copy() for name in ("w", "alpha"))
+        return w, alpha, state["conjugates"][first:].copy(), float(self.path[-1])
+
+
+def curvature_of(loss: Loss, own: tuple) -> float | None:
+    """Of a conjugate that is a parabola, -a and a multiple of a^2: 0 where that is 0, else above; None of any other."""
+    if loss.targets != TWO_CLASSES:
+        return None
+    whole, half = (4.0 * (loss.conjugate(4.0 * a, 1.0, 4.0, own) / 4.0 + a) for a in (0.5, 0.25))
+    return whole if abs(half - 0.25 * whole) <= 1e-12 else None
