@@ -134,10 +134,10 @@ def main(arguments: list[str]) -> int:
     if empty and not options.quiet:
         print(f"{options.input}: {empty:,} blank line{'s' if empty > 1 else ''} or comments have no prediction: the "
               "predictions are those of the rows, in their order", file=sys.stderr)  # fmt: skip
-    for note in scorer.met.notes:
+    for note in scorer.coverage.notes:
         print(f"note: {note}", file=sys.stderr)
-    if scorer.met.warning():
-        print(scorer.met.warning(), file=sys.stderr)
+    if scorer.coverage.warning():
+        print(scorer.coverage.warning(), file=sys.stderr)
     if options.json:
         told = {
             "model": options.model,
@@ -146,7 +146,7 @@ def main(arguments: list[str]) -> int:
             "rows": measures.rows,
             "lines_without_row": empty,
         }
-        if told_as_json(options, told | measures.figures() | scorer.met.figures()):
+        if told_as_json(options, told | measures.figures() | scorer.coverage.figures()):
             return 0
     results = sys.stderr if output is None else sys.stdout
     for sentence in measures.sentences():
