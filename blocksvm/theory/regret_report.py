@@ -239,7 +239,7 @@ def measure_regret(
         mean = measure(run, Found("mean of the weights", run.mean_weights), rows.scores(run.mean_weights, run.bias))
     judged = [judge(bound, run, found, best) for bound in bounds_of(run)]
     least = np.min([u.judged for u in found], axis=0)
-    return RegretReport(run, found, best, least, judged, _notes(run, found, best, judged), dict(budget.taken), mean)
+    return RegretReport(run, found, best, least, judged, _notes(run, found, best, judged), dict(budget.used), mean)
 
 
 def check_batch(batch: int, T: int, runner, average: bool) -> None:
