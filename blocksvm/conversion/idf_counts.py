@@ -45,7 +45,7 @@ def idf_like(path: str | Path) -> KnownIdf | None:
         return known_idf(store) if Recipe.of_store(store.meta, store.name).weighs else None
 
 
-def require_own(store: Store, inputs: list[str]) -> None:
+def require_counted_idf(store: Store, inputs: list[str]) -> None:
     """InputError where rows would be added to a store whose idf is another's: that of features it has not met is not in
     it."""
     if inputs and "idf_from" in store.meta:

@@ -39,14 +39,14 @@ class LabelTable:
                 except InputError as error:
                     raise RowError(int(known[0]), str(error)) from None
             return labels
-        kept = np.full(len(labels), np.nan)
+        codes = np.full(len(labels), np.nan)
         for row, label in enumerate(labels):
             if label is not None:
                 try:
-                    kept[row] = self._one(label)
+                    codes[row] = self._one(label)
                 except InputError as error:
                     raise RowError(row, str(error)) from None
-        return kept
+        return codes
 
     def _one(self, label) -> float:
         kind = kind_of(label)

@@ -30,7 +30,7 @@ class BlockReader:
         self.next_arena = 0
         self.pool = ThreadPoolExecutor(1, thread_name_prefix="blocksvm-reader")
         self.pending: tuple[bytes, Future] | None = None
-        self.kept: Block | None = None
+        self.resident_block: Block | None = None
         self.cost = self.before = ReadingCost()
 
     def __enter__(self) -> BlockReader:
@@ -42,7 +42,7 @@ class BlockReader:
 
     def request(self, chunks: np.ndarray) -> None:
         """Start to read a block, unless it is kept or under way."""
-        if self.kept is not None or self.pending is not None:
+        if self.resident_block is not None or self.pending is not None:
             return
         arena = self.arenas[self.next_arena]
         self.next_arena = (self.next_arena + 1) % len(self.arenas)
@@ -63,9 +63,9 @@ class BlockReader:
             yield block
 
     def take(self, chunks: np.ndarray) -> Block:
-        if self.kept is not None:
+        if self.resident_block is not None:
             self.cost = ReadingCost()
-            return self.kept
+            return self.resident_block
         if self.pending is not None and self.pending[0] != chunks.tobytes():
             # another block was foreseen: its arena is the next one to be filled
             self.pending[1].result()
@@ -83,7 +83,7 @@ class BlockReader:
         self.cost.seconds_waiting = time.perf_counter() - began
         self.pending = None
         if self.resident:
-            self.kept = block
+            self.resident_block = block
         return block
 
 

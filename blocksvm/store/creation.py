@@ -53,15 +53,15 @@ class Sink(NewFile):
     def readinto(self, buffer) -> int:
         """What was written; zeros where there is nothing, as HDF5's own drivers give them."""
         view = memoryview(buffer).cast("B")
-        found = b""
+        data = b""
         try:
             if self.error is None:
                 with named_errors(self.path):
-                    found = os.pread(self.descriptor, len(view), self.position)
+                    data = os.pread(self.descriptor, len(view), self.position)
         except BaseException as error:
             self.error = error
-        view[: len(found)] = found
-        view[len(found) :] = bytes(len(view) - len(found))
+        view[: len(data)] = data
+        view[len(data) :] = bytes(len(view) - len(data))
         self.position += len(view)
         return len(view)
 

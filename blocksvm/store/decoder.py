@@ -48,7 +48,7 @@ class SharedWork:
     def __init__(self, block: Block, runs: list[tuple]):
         self.block = block
         self.runs = runs
-        self.taken = 0
+        self.n_assigned = 0
         self.working = 0
         self.failed: tuple[int, BaseException] | None = None
         self.changed = threading.Condition()
@@ -60,10 +60,10 @@ class SharedWork:
         try:
             while True:
                 with self.changed:
-                    number = self.taken
+                    number = self.n_assigned
                     if number == len(self.runs) or self.failed is not None:
                         return
-                    self.taken += 1
+                    self.n_assigned += 1
                 try:
                     decoder.decode(self.block, *self.runs[number])
                 except BaseException as error:
@@ -115,10 +115,10 @@ class Decoder:
         """What is wrong with the records of rows, or nothing."""
         if self.store.weighted and not (np.isfinite(records["weight"]) & (records["weight"] >= 0.0)).all():
             return "a row's weight is not a number of 0 or more"
-        own = self.store.coding.own
-        if own is not None:
+        table = self.store.coding.own
+        if table is not None:
             places = records["label"][~np.isnan(records["label"])]
-            if not ((places >= 0.0) & (places < len(own)) & (places == np.floor(places))).all():
+            if not ((places >= 0.0) & (places < len(table)) & (places == np.floor(places))).all():
                 return "a row's label is not in the table of labels"
         return ""
 

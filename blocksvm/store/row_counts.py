@@ -52,13 +52,13 @@ class RowCounts:
     def beyond_numbers(self, table: tuple | None, named: bool) -> dict:
         """What the description says of labels other than numbers, rows without one, weights and names; empty where
         there are none of these."""
-        found: dict = {}
+        description: dict = {}
         if table is not None:
-            found = {"label_kind": kind_of(table[0]) if table else STRINGS, "n_labels": len(table)}
+            description = {"label_kind": kind_of(table[0]) if table else STRINGS, "n_labels": len(table)}
         if self.n_unlabelled:
-            found["n_unlabelled"] = self.n_unlabelled
+            description["n_unlabelled"] = self.n_unlabelled
         if self.weighted:
-            found |= {"weighted": True, "total_weight": self.total_weight}
+            description |= {"weighted": True, "total_weight": self.total_weight}
             if self.label_counts is not None:
-                found["label_weights"] = [self.label_weights[label] for label in sorted(self.label_counts)]
-        return found | ({"named": True} if named else {})
+                description["label_weights"] = [self.label_weights[label] for label in sorted(self.label_counts)]
+        return description | ({"named": True} if named else {})

@@ -218,11 +218,11 @@ def write_bombs(folder) -> dict:
 
 SPLIT = """import sys
 import pyarrow
-from blocksvm.conversion.convert import SplitSettings, split
+from blocksvm.conversion.convert import SplitSettings, write_store
 from blocksvm.base.errors import InputError
 for name in sys.argv[2:]:
     try:
-        split([name], sys.argv[1], SplitSettings(memory=60_000_000, overwrite=True))
+        write_store([name], sys.argv[1], SplitSettings(memory=60_000_000, overwrite=True))
     except InputError as error:
         print(error)
     else:
