@@ -15,9 +15,7 @@ from blocksvm.kernels import inlined
 from blocksvm.losses.loss import REAL_NUMBERS, Loss
 from blocksvm.losses.quadratic import LINEAR, SQUARED, diagonal, half_square, power, slope, upper, with_parts
 
-SETTINGS = Settings(
-    (Setting("epsilon", "half the width of the tube around the target in which nothing is lost", 0.1, least=0.0),)
-)
+SETTINGS = Settings((Setting("epsilon", "largest error that costs nothing", 0.1, least=0.0),))
 
 
 def value(z, y, c, p):

@@ -176,3 +176,14 @@ def test_made_pages_name_everything():
     text = made_pages.commands()
     assert re.findall(r"^## (.*)$", text, re.MULTILINE) == list(COMMANDS)
     assert "--checkpoint-seconds S" in text and "--ngrams LIST" in text
+
+
+HELP = [*((name,) for name in COMMANDS), *(("structure", action) for action in ("train", "predict", "evaluate"))]
+
+
+@pytest.mark.parametrize("words", HELP, ids=" ".join)
+def test_help_fits_into_80_columns(words, run_in_process, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    shown = run_in_process(module_of(words[0]).main, *words[1:], "--help")
+    assert shown.code == 0 and "usage:" in shown.out
+    assert [line for line in shown.out.splitlines() if len(line) > 80] == []

@@ -173,7 +173,7 @@ def l1_norm(rule: str):
     return lambda settings: Regulariser("l1", settings["l1"], "l1 ||w||_1", rule=rule)
 
 
-ADAPTIVE = Settings((*GRADIENT, STEP, L1, not_negative("delta", "what is added to the root of the squares", 1.0)))
+ADAPTIVE = Settings((*GRADIENT, STEP, L1, not_negative("delta", "number added to the root of the sum of squares", 1.0)))
 
 ADAGRAD_RDA = Learner(
     name="adagrad-rda",

@@ -199,7 +199,7 @@ PEGASOS = OGD.like(
             replace(C, default=None, help="the same as lambda = 1 / (C * rows), where their number is known"),
             replace(GRADIENT[0], choices=tuple(AT_ZERO)),
             EPSILON,
-            Setting("unprojected", "leave out the projection on the ball that holds the optimum", False, kind=bool),
+            Setting("unprojected", "leave out the projection on the ball that contains the optimum", False, kind=bool),
         ),
         (("lam", "C"),),
     ),

@@ -226,7 +226,7 @@ NAG = Learner(
     example="nag --loss logistic",
     settings=Settings(
         (
-            Setting("loss", "whose gradient is followed", "hinge", kind=str, choices=LOSSES),
+            Setting("loss", "the loss whose gradient is followed", "hinge", kind=str, choices=LOSSES),
             positive("step", "learning rate", 0.5),
         )
     ),
