@@ -46,7 +46,7 @@ SPOOLED_PER_TEXT = 0.75  # bytes in the shuffle for a byte of text, likewise
 
 @dataclass(frozen=True)
 class SplitSettings:
-    """What a split does.  memory in bytes; format, bits, sum_duplicates, idf, normalize, dtype: the recipe of the
+    """The settings of a split.  memory in bytes; format, bits, sum_duplicates, idf, normalize, dtype: the recipe of the
     features (format 'auto': what the first bytes look like; options: the format's own settings, by name); holdout:
     fraction of rows for a second store, 0 for none; temp: folder for the shuffle, by default beside the store; weights:
     a file with each row's weight, a number a line; like: a store whose idf is taken, with its recipe
@@ -76,14 +76,14 @@ class SplitSettings:
 
     @property
     def recipe(self) -> Recipe:
-        """How text becomes features."""
+        """The recipe by which text becomes features."""
         duplicates = "sum" if self.sum_duplicates else "error"
         return Recipe(self.format, duplicates, self.bits, self.normalize, self.dtype, self.options, self.idf)
 
 
 @dataclass(frozen=True)
 class SplitProgress:
-    """How far a split is: phase 'reading' or 'writing', rows and text bytes so far, fraction done (None: unknown)."""
+    """The progress of a split: phase 'reading' or 'writing', rows and text bytes so far, fraction (None: unknown)."""
 
     phase: str
     rows: int
@@ -353,12 +353,12 @@ class _Split:
         return destination.write(file, layout, meta, lambda done: self._report("writing", done))
 
     def _notes(self, before: dict) -> dict:
-        """Of a description: what was left out or taken otherwise than it looks, if anything was."""
+        """The notes of a description, if any: what was left out or read otherwise than it looks."""
         notes = before.get("notes", []) + self.notes + self.counter.notes()
         return {"notes": notes} if notes else {}
 
     def _idf_from(self, destination: Destination, before: dict) -> dict:
-        """Of a description: the store on whose rows the idf was counted, where that is another one."""
+        """The entry of a description for the store on whose rows the idf was counted, where that is another one."""
         if destination.idf is None or (self.existing is not None and "idf_from" not in before):
             return {}
         if self.existing is not None:

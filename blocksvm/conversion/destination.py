@@ -1,5 +1,5 @@
-"""What becomes of the rows that go to one store: their features and labels are numbered, they are brought into their
-order, and written, behind those that the store has already."""
+"""Rows on their way to one store: features and labels are numbered, rows ordered and written after those that the store
+has already."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def ordered_map(pool: ThreadPoolExecutor, function, items: Iterable, ahead: int)
 
 @dataclass(frozen=True)
 class RowOrder:
-    """How rows are brought to their places: in the order in which they came or in that of their keys, chunk_nonzeros
+    """The order of rows in a store: that in which they came or that of their keys, chunk_nonzeros
     (None: by the number of rows and nonzeros), by how many jobs of which pool, and the bytes of a bucket in memory and
     of all that are being filled.  l2: rows that are weighed are scaled to norm 1."""
 
@@ -59,7 +59,7 @@ class RowOrder:
 
 @dataclass(frozen=True)
 class Numbering:
-    """What becomes of the positions and labels of spooled rows.
+    """The new numbers of the positions and labels of spooled rows.
 
     new_index: of a position in the table of ids, -1 where it is dropped; new_label: of a place in the table of labels,
     None where labels are numbers; weighted: the records have weights; factors (d,): what the values of each feature are

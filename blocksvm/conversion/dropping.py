@@ -1,4 +1,4 @@
-"""Which rows of a store are left out: those whose numbers a file lists, or the oldest ones."""
+"""The rule by which rows of a store are dropped: those whose numbers a file lists, or the oldest ones."""
 
 from __future__ import annotations
 

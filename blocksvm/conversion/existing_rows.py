@@ -1,4 +1,4 @@
-"""The rows that a store has already, as a conversion takes them over into the store that takes its place."""
+"""The rows that a store has already, which a conversion copies into the store that replaces it."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class ExistingRows:
             self.lock.close()
 
     def _look(self, memory: int, drop: str | None) -> None:
-        """How many rows stay, with which labels, and the places of the others."""
+        """Count the rows that stay, and find their labels and the places of the others."""
         store = self.store
         table = store.coding.own
         self.n_rows, self.dropped = store.n_samples, np.empty(0, np.int64)
@@ -139,7 +139,7 @@ class ExistingRows:
             yield self.store.feature_ids(start, stop), names
 
     def steps(self) -> Iterator[Step]:
-        """What the store was before each change, this one included."""
+        """The states of the store before each change, this one included."""
         yield from self.store.history()
         yield Step(self.store.fingerprint, self.store.n_samples, len(self.dropped), lambda: pieces_of(self.dropped))
 
@@ -217,7 +217,7 @@ class ExistingRows:
             raise InputError(f"{self.path}: was changed by another program meanwhile; it stays as it is now, try again")
 
     def described(self) -> dict:
-        """Of its description what a description of the changed store begins with."""
+        """The part of its description that the description of the changed store begins with."""
         meta = self.store.meta
         inherited = ("settings", "sources", "recipe", "source_rows", "idf_from")
         return {name: meta[name] for name in inherited if name in meta}

@@ -9,7 +9,7 @@ from blocksvm.base.labels import LABEL_BYTES, NUMBERS, SETS, kind_of
 
 
 class RowError(InputError):
-    """What is wrong with a row of a batch, by its number there."""
+    """The fault of a row of a batch, by its number there."""
 
     def __init__(self, row: int, sentence: str):
         super().__init__(sentence)

@@ -1,4 +1,4 @@
-"""What formats let their user choose, as data: of it options and the recipe of features are made.
+"""The settings of each format, as data: options of commands and the recipe of features come from them.
 
 Imports nothing heavy: the command line knows the options without a format's code.
 """

@@ -1,8 +1,8 @@
-"""Rows from files that are no text: each format reads runs of rows in its own way, and all of them are closed in one.
+"""Rows from binary files: each format reads runs of rows, and one function closes them.
 
 A format of files is a ``Format`` that also has ``pieces(name, options, n_bytes, limit)``, the runs of rows of a file
 that take about so many bytes each, as (payload, fraction of the file), and whose reader turns a payload into rows.
-Which one it is the first bytes of a file tell.  limit: the longest row, as the longest line of text, or None; a format
+The first bytes of a file name its format.  limit: the longest row, as the longest line of text, or None; a format
 takes no memory for a longer one (``require_fit``).
 """
 
@@ -134,7 +134,7 @@ class FileInputs:
 
 
 def inputs_of(names: list[str], recipe, stop=lambda: False) -> TextInputs | FileInputs:
-    """What is read of the inputs: text, or rows of files whose format the recipe names, or the first bytes tell."""
+    """The inputs as text, or as files of rows where the recipe or the first bytes name a format of files."""
     name = magic_of(names[0]) if recipe.format == AUTO else recipe.format
     if name is None or not hasattr(get_format(name), "pieces"):
         return TextInputs(names, stop)
@@ -146,7 +146,7 @@ HDF5 = b"\x89HDF\r\n\x1a\n"
 
 
 def magic_of(name: str) -> str | None:
-    """The format of files that a file's first bytes tell; None where they tell none."""
+    """The format of files by a file's first bytes; None where they are of none."""
     if not Path(name).is_file():
         return None
     with open_input(name) as file:
@@ -247,7 +247,7 @@ class FileReader:
 
 
 class RowFault(InputError):
-    """What is wrong with a row; before: those that come before it in the payload."""
+    """The fault of a row; before: the rows before it in the payload."""
 
     def __init__(self, sentence: str, before: SparseRows):
         super().__init__(sentence)

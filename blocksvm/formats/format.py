@@ -1,4 +1,4 @@
-"""What an input format is, and what every format of text shares: memory for rows, going on behind a bad line."""
+"""The interface of input formats, and what formats of text share: memory for rows, and parsing after a bad line."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ EXPANSION = 5
 
 @dataclass(frozen=True)
 class ReaderOptions:
-    """What a consumer wants of a format's reader.
+    """The options of a format's reader.
 
-    recipe: how features are made (``format`` and ``bits`` are no matter of a reader); labelled: rows of a format in
+    recipe: how features are made (a reader ignores ``format`` and ``bits``); labelled: rows of a format in
     which every row has a label must have theirs; named: ``RowBatch.names`` are wanted; offers: the settings of the
     recipe that the caller can change, which messages may advise; idf: the factors of a recipe that weighs, None where
     they are counted on these very rows, which then come as they are, unscaled.
@@ -97,7 +97,7 @@ class BufferPool:
         self.buffers: queue.SimpleQueue[ParseBuffer] = queue.SimpleQueue()
 
     def take(self, reader: Reader, n_bytes: int) -> ParseBuffer:
-        """One that was given back, or a new one of this reader for a piece of so many bytes."""
+        """A buffer that was given back, or a new one of this reader for a piece of ``n_bytes``."""
         try:
             return self.buffers.get_nowait()
         except queue.Empty:
@@ -120,7 +120,7 @@ class Format(Protocol):
     lines: str
 
     def score(self, head: bytes, name: str) -> float:
-        """How much the first bytes of an input, and its name, look like this format: 0 not at all, 1 for sure."""
+        """The likelihood of this format by the first bytes of an input and its name: 0 not at all, 1 for sure."""
         ...
 
     def reader(self, reading: ReaderOptions) -> Reader: ...
@@ -157,8 +157,8 @@ def parse_skipping(reader: Reader, piece: TextPiece) -> list[RowBatch]:
 
 
 def lines_open(text: np.ndarray, starts: np.ndarray, quote: int) -> int:
-    """How many lines behind the first of those that begin at ``starts`` (the last one is the end) belong to its record,
-    whose quotes are open: up to that which closes them.  0 where none of the next ones does."""
+    """The number of lines after the first one that belong to its record, whose quotes are open, up to the line that
+    closes them; 0 where none of the next lines does.  starts: where lines begin; the last one is the end."""
     if quote < 0:
         return 0
     starts = starts[: MOST_OPEN + 1]

@@ -1,5 +1,4 @@
-"""Features hashed to fewer: a reader around a format's own, in whose rows the features that meet are added up; and the
-reader that a whole recipe asks for."""
+"""Feature hashing: a reader around another one that adds up the features that meet; and the reader for a recipe."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Inverse document frequencies: what each feature's value is multiplied by, and a reader that does it.
+"""Inverse document frequencies: the factor of each feature's values, and a reader that multiplies by it.
 
 Of n rows in which a feature occurs in df, the factor is ln((1 + n) / (1 + df)) + 1 ('smooth'), or ln(n / df) + 1
 ('plain'), as in scikit-learn's TfidfTransformer; both are counted over the rows that a model is trained on, once.

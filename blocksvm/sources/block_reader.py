@@ -41,7 +41,7 @@ class BlockReader:
         self.source.close()
 
     def request(self, chunks: np.ndarray) -> None:
-        """Start to read a block, unless it is kept or under way."""
+        """Start to read a block, unless it is stored or under way."""
         if self.resident_block is not None or self.pending is not None:
             return
         arena = self.arenas[self.next_arena]
@@ -49,12 +49,12 @@ class BlockReader:
         self.pending = (chunks.tobytes(), self.pool.submit(self.source.read_block, chunks, arena))
 
     def ready(self) -> bool:
-        """The block asked for last has been read (or nothing is being read)."""
+        """The block requested last has been read (or nothing is being read)."""
         return self.pending is None or self.pending[1].done()
 
     def blocks(self, blocks: list[np.ndarray], then: np.ndarray | None = None) -> Iterator[Block]:
-        """One block after the other, each asked for while the one before it is worked on; then: the one that will be
-        taken next, asked for in the same way."""
+        """One block after the other, each requested while the one before it is worked on; then: the one that will be
+        taken next, requested in the same way."""
         for k, chunks in enumerate(blocks):
             block = self.take(chunks)
             following = blocks[k + 1] if k + 1 < len(blocks) else then
@@ -90,7 +90,7 @@ class BlockReader:
 def iterate_blocks(source: Source, memory: int) -> Iterator[Block]:
     """All rows of a source in its order, in blocks of which two fit in ``memory`` bytes; the next is read meanwhile.
 
-    A block is valid until the next one is asked for: copy what is to be kept.  Raises InputError where not even one
+    A block is valid until the next one is requested: copy what is needed longer.  Raises InputError where not even one
     chunk fits.
     """
     chunks = source.chunks

@@ -165,7 +165,7 @@ class AnnData:
         return lambda first, last: of_words(codes[first:last].astype(np.int64))
 
     def _words_of(self, group: h5py.Group, name: str) -> Callable[[np.ndarray], np.ndarray | Words]:
-        """What codes of categories mean, as ``Column`` has it."""
+        """The values of codes of categories, as ``Column`` has it."""
         if kind_of_member(group, name) is h5py.Group:  # pandas' strings, none of which is missing here
             group, name = member(group, name, h5py.Group), "values"
         dataset = self._dataset(group, name)
@@ -221,7 +221,7 @@ class AnnData:
                 yield [rows, columns, values]
 
     def dense(self, n_entries: int) -> Iterator[tuple]:
-        """The same of the rows of a dense matrix, without zeros."""
+        """The nonzero entries of the rows of a dense matrix."""
         step = max(1, n_entries // max(1, self.n_columns))
         for start in range(0, self.n_rows, step):
             dense = self.X[start : min(start + step, self.n_rows)].astype(np.float64)
@@ -235,7 +235,7 @@ def _text(value) -> str:
 
 
 def _elsewhere(file: h5py.File) -> str:
-    """What to do where there is no X."""
+    """The advice where there is no X."""
     layers = list(member(file, "layers", h5py.Group))[:SHOWN] if has(file, "layers") else []
     if layers:
         return f" (its layers: {', '.join(layers)}); set adata.X to the one that is meant, and write it anew"

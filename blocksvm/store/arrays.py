@@ -108,7 +108,7 @@ def read_range(group, name: str, dtype, begin: int, end: int) -> np.ndarray:
 
 
 def read_arrays(group: h5py.Group) -> dict[str, np.ndarray]:
-    """What ``write_arrays`` wrote; InputError where an array is damaged."""
+    """The arrays that ``write_arrays`` wrote; InputError where an array is damaged."""
     names = [name for name in group if not name.endswith(SUMS)]
     return {name: read_array(group, name, member(group, name).dtype, None) for name in names}
 
@@ -137,7 +137,7 @@ def _array(group, name: str) -> tuple[h5py.Dataset, int]:
 
 
 def damaged(group, name: str, error: BaseException, what: str = "is missing or damaged") -> Exception:
-    """What is raised for an array that cannot be read."""
+    """The exception for an array that cannot be read."""
     if system_number(error) is not None:
         return damage(group.file.filename, error)
     where = f"{group.file.filename}: {group.name.rstrip('/')}/{name}"

@@ -1,4 +1,4 @@
-"""How threads read a block, alone or together: chunks from the disk, verified, decoded, checked, to their place.
+"""Decoding of a block by one thread or several: chunks from the disk, verified, decoded, checked, to their place.
 
 Chunks are read at their offsets and decoded outside HDF5's lock and the GIL, so that one thread reads while another
 trains.  Everything is verified against its checksum and checked before a kernel may see it.
@@ -42,7 +42,7 @@ class SharedWork:
     """The runs of chunks that make one block, handed out one after the other to every thread that asks.
 
     A run is (chunks, row, entry, end, ahead), as ``Decoder.decode`` takes it: each knows its place beforehand, so that
-    the block is the same whoever decodes what.
+    the block is the same whichever thread decodes a chunk.
     """
 
     def __init__(self, block: Block, runs: list[tuple]):
@@ -112,7 +112,7 @@ class Decoder:
                 row, entry = self._decode_chunk(block, chunk, row, entry, end)
 
     def _fault_of(self, records: np.ndarray) -> str:
-        """What is wrong with the records of rows, or nothing."""
+        """The fault of the records of rows, or nothing."""
         if self.store.weighted and not (np.isfinite(records["weight"]) & (records["weight"] >= 0.0)).all():
             return "a row's weight is not a number of 0 or more"
         table = self.store.coding.own

@@ -1,10 +1,11 @@
-"""Files that others made are read in a process of their own where a library trusts them: a damaged or hostile HDF5 file
-makes HDF5 loop, crash or take all memory, and a Parquet file pyarrow.
+"""Foreign files that a library trusts are read in a child process.
+
+A damaged or hostile HDF5 file makes HDF5 loop, crash or take all memory, and a Parquet file pyarrow.
 
 The process streams arrays through a pipe as frames: the length of a JSON object (4 bytes), the object, the bytes of the
 arrays that its ``arrays`` list as [dtype, length].  Nothing in them is executed, and who takes them checks what they
 hold.  The process ends by itself after ``PATIENCE`` seconds of computing without a frame, when it wants more memory
-than ``room``, and when nobody listens any longer.
+than ``memory``, and when nobody listens any longer.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ serve(*given)"""
 
 @dataclass(frozen=True)
 class Frame:
-    """kind: what it is; about: what is said of it; arrays: 1-D."""
+    """A message of the child: its kind, its JSON fields (``about``) and 1-D arrays."""
 
     kind: str
     about: dict
@@ -185,7 +186,7 @@ class _Frames:
         return data
 
     def _ended(self) -> InputError:
-        """What is said of a process that ended before its time."""
+        """The sentence for a process that ended before its time."""
         status = self.child.wait()
         if status == -signal.SIGXCPU:
             return self._endless()

@@ -182,7 +182,7 @@ def damage_named(file: h5py.File):
 
 
 def damage(path: str | Path, error: BaseException, what: str = "is damaged") -> Exception:
-    """What is raised for a file of ours that cannot be read: OSError where the system refused, else InputError."""
+    """The exception for a file of ours that cannot be read: OSError where the system refused, else InputError."""
     number = system_number(error)
     if number is not None:
         return OSError(number, os.strerror(number), str(path))

@@ -146,7 +146,7 @@ class Store(Source):
         return table
 
     def _check_offsets(self) -> None:
-        """Offsets in the table go stale where another tool has rewritten the file: then find them anew."""
+        """Read the offsets from HDF5 where those of the table are stale, since another tool has rewritten the file."""
         names = ["indices"] if self.value_dtype is None else ["indices", "values"]
         for name in names:
             if len(self.parts) == 0:

@@ -28,7 +28,7 @@ class H5ad:
     lines = "an AnnData file"
 
     def score(self, head: bytes, name: str) -> float:
-        """It is told by its first bytes and its name before text is read."""
+        """Zero: its first bytes and its name are looked at before text is read."""
         return 0.0
 
     def settled(self, requested: Mapping, head: bytes, name: str) -> dict:
@@ -139,7 +139,7 @@ class H5adMatrix:
             raise InputError(f"{self.name}: X is damaged (a {what} is out of range); get it again")
 
     def labels(self, n: int) -> np.ndarray | list:
-        """Those of the next n rows."""
+        """The labels of the next n rows."""
         if self.label is None:
             return np.full(n, np.nan)
         while sum(map(len, self.ready)) < n:

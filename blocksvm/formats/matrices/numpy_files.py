@@ -187,12 +187,12 @@ def triples(name: str, layout: str, arrays: list[Member], shape: tuple, at_once:
 
 
 class SavedMatrix:
-    """What both formats have in common."""
+    """The common part of both formats."""
 
     name: str
 
     def score(self, head: bytes, name: str) -> float:
-        """Its first bytes are told before text is read."""
+        """Zero: its first bytes are looked at before text is read."""
         return 0.0
 
     def settled(self, requested: Mapping, head: bytes, name: str) -> dict:

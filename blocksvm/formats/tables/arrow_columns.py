@@ -1,4 +1,4 @@
-"""What becomes of a table's columns: their numbers where they lie, and the features of all else.
+"""Columns of an Arrow table as rows: numbers are read in place, other types become features.
 
 Batches come here validated in full (arrow_files.py): offsets rise, codes have words, buffers are as long as they should
 be.
@@ -54,7 +54,7 @@ def arrow():
 
 
 def strings_in(array) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(bytes and eight more, where each begins, where it ends) of an array of strings, or of what is told as strings; a
+    """(bytes and eight more, where each begins, where it ends) of an array of strings, or of what casts to strings; a
     null has none."""
     types = arrow().types
     short = types.is_string(array.type) and not array.null_count
@@ -71,7 +71,7 @@ def strings_in(array) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 class ArrowColumns:
-    """A table's columns by what becomes of them.  Threads share it."""
+    """The columns of a table that become features, by type.  Threads share it."""
 
     def __init__(self, schema, options: Mapping, labelled: bool):
         pa = arrow()

@@ -52,7 +52,7 @@ class ArrowFiles:
         self.batches = batches
 
     def score(self, head: bytes, name: str) -> float:
-        """Its first bytes are told before text is read."""
+        """Zero: its first bytes are looked at before text is read."""
         return 0.0
 
     def settled(self, requested: Mapping, head: bytes, name: str) -> dict:
@@ -75,7 +75,7 @@ class ArrowFiles:
 
 @contextmanager
 def damage_named(name: str) -> Iterator[None]:
-    """What pyarrow raises on a damaged file, of any kind, as InputError."""
+    """An InputError for any exception of pyarrow on a damaged file."""
     try:
         yield
     except InputError:
@@ -116,7 +116,7 @@ class File:
 
 
 def rows_at_once(n_bytes: int, text_bytes: float, cells: float) -> int:
-    """How many rows of so many bytes of text, as the file has it, and of so many cells fit in a piece."""
+    """The number of rows, of so many bytes of text in the file and so many cells, that fit in a piece."""
     return max(1, int(n_bytes / (TEXT_COST * text_bytes + CELL_COST * max(1.0, cells) / EXPANSION)))
 
 
@@ -199,8 +199,8 @@ def at_once_bytes(limit: LineLimit) -> float:
 def rows_that_fit(
     n: int, name: str, file: int, about, groups: list[int], wanted: set[str], dictionaries: set[str], limit: LineLimit
 ) -> int:
-    """How many of n rows of these row groups may be decoded at once; InputError where a page of each column takes more
-    than its share of the memory.
+    """The number, of n rows of these row groups, that may be decoded at once; InputError where a page of each column
+    takes more than its share of the memory.
 
     A value may stand for more bytes than its page has: a word of a dictionary that is not read as one, or what begins
     as the value before it does.

@@ -149,7 +149,7 @@ class CellReader:
         return self.options["label"] in self.options.get("categorical", "").split(",")
 
     def _notes(self, layout: TableLayout, looks: np.ndarray, text: np.ndarray, begins: bool) -> dict:
-        """What the rows' cells became that was perhaps not meant; see ``RowBatch``."""
+        """Notes on cells that were perhaps misread; see ``RowBatch``."""
         if KINDS not in self.reading.recipe.options:
             return {}
         notes = {}
@@ -172,7 +172,7 @@ class CellReader:
         return RowBatch(labels, np.zeros(1, np.int64), nothing, np.empty(0), origin, names=names, fault=(0, sentence))
 
     def _cell(self, token: bytes) -> bytes:
-        """What a label's cell holds."""
+        """The text of a label's cell."""
         quote = bytes([max(0, self.dialect.quote)])
         return token.replace(2 * quote, quote) if self.dialect.quote != kernels.NO_QUOTE else token
 
@@ -189,7 +189,7 @@ class CellReader:
 
 
 def words_by(options: Mapping) -> str:
-    """What takes labels as words, for a sentence."""
+    """The setting that takes labels as words, for a sentence."""
     return f"say {added('categorical', options, options['label'])}, which takes labels as words"
 
 
@@ -219,7 +219,7 @@ def run_parser(text, end, skip, dialect: Dialect, roles, arrays, named, rows: Ne
 
 
 def inspect_head(head: bytes, dialect: Dialect, layout: TableLayout, skip: int, label_requested: bool) -> Looks:
-    """What the rows of the first lines look like, bad ones left out; ``skip``: bytes of the header."""
+    """Counts over the rows of the first lines, bad ones left out; ``skip``: bytes of the header."""
     # kernels are compiled for memory that can be written
     text = np.frombuffer(bytearray(head + b"\n" * (not head.endswith(b"\n")) + bytes(SPARE)), np.uint8)
     end, _ = utf8_lines(text, len(text) - SPARE)
@@ -273,7 +273,7 @@ class Table:
         self.lines = f"cells between {SEPARATORS[delimiter]}, the first with the columns' names"
 
     def score(self, head: bytes, name: str) -> float:
-        """None, but by its name: nearly any text might be read as this."""
+        """Zero, but for its name: nearly any text might be read as this."""
         stem = name.lower()
         for ending in (".gz", ".bz2", ".xz", ".zst"):
             stem = stem.removesuffix(ending)
@@ -285,14 +285,14 @@ class Table:
         return chosen(self.name, requested) | {WORDS: options.get(WORDS, False), COLUMNS: options.get(COLUMNS)} | kinds
 
     def dialect(self, options: Mapping) -> Dialect:
-        """How lines are cut."""
+        """The delimiter and the quote of lines."""
         delimiter_name, quote = options.get("delimiter"), options.get("quote", '"')
         delimiter = DELIMITERS.get(delimiter_name, delimiter_name) or self.delimiter
         quotes = self.quotes and quote != "none"
         return Dialect(ord(delimiter), ord(quote) if quotes else kernels.NO_QUOTE, options.get("decimal") == ",")
 
     def head_lines(self, requested: Mapping) -> int:
-        """How many of the first lines ``settled`` looks at."""
+        """The number of first lines that ``settled`` reads."""
         return 1 if WORDS in requested else SAMPLED_ROWS + 1
 
     def settled(self, requested: Mapping, head: bytes, name: str) -> dict:

@@ -1,4 +1,4 @@
-"""What the columns of a table of text are: their names, and which are labels, numbers, categories or left out.
+"""The layout of a table of text: names of columns, and which are labels, numbers, categories or left out.
 
 The first lines decide it, as whole lines: at most ``SAMPLED_ROWS`` rows within text_source.py's bound of bytes. It is
 kept in the recipe, so that later rows are read alike.  A column is one of numbers where all of its cells that are
@@ -34,7 +34,7 @@ SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 
 
 class Dialect(NamedTuple):
-    """How lines are cut into cells: bytes of the delimiter and of the quote (``kernels.NO_QUOTE``: none), and whether
+    """The dialect of lines of cells: bytes of the delimiter and of the quote (``kernels.NO_QUOTE``: none), and whether
     decimals stand behind a comma."""
 
     delimiter: int
@@ -181,7 +181,7 @@ def layout_of(names: list[str], options: Mapping, labelled: bool) -> TableLayout
 
 
 def _hint(cells: list[str], options: Mapping) -> str:
-    """What else may be meant where the labels' column is not found."""
+    """Another meaning of the file, as a hint where the labels' column is missing."""
     if options["header"] == "no":
         return ""
     if len(cells) == 1:
@@ -198,7 +198,7 @@ def _hint(cells: list[str], options: Mapping) -> str:
 
 @dataclass(frozen=True)
 class Looks:
-    """What the first rows look like: numbers and others (m,), cells of each column that are numbers, and that are not;
+    """Counts over the first rows: numbers and others (m,), cells of each column that are numbers, and that are not;
     first: of a column, the line (from 0) and the text of the first cell that is not; labels: (line, token) of the rows
     that have one."""
 

@@ -82,7 +82,7 @@ class Numbers:
 
 @dataclass(frozen=True)
 class NumberColumns:
-    """The same as values (n, k), C-contiguous, nan where there is none."""
+    """Columns of numbers as values (n, k), C-contiguous, nan where there is none."""
 
     vocabulary: CategoryVocabulary
     values: np.ndarray
@@ -393,7 +393,7 @@ def of_bits(hashes: np.ndarray) -> np.ndarray:
 
 
 def vocabulary_of(names: list[bytes]) -> CategoryVocabulary:
-    """That of numbers, of so many features as have names."""
+    """The vocabulary of columns of numbers, by their names."""
     ids = of_bits(np.array([hash_of(one, np.uint64(0)) for one in names], np.uint64))
     text = np.frombuffer(b"".join(names), np.uint8)
     return CategoryVocabulary(ids, text, np.array([len(one) for one in names], np.int64))

@@ -1,7 +1,7 @@
-"""What the compressed parts of Arrow and Parquet files take when they are unpacked, by the lengths that lie beside
-them: a library takes as much memory as these claim.  Of an Arrow file the footer, each batch's description and the
-length before each compressed buffer are looked at; of a Parquet file, whose footer tells no page's length, the headers
-of the pages.
+"""The unpacked sizes of the compressed parts of Arrow and Parquet files, by the lengths stored beside them.
+
+A library allocates what these claim.  Of an Arrow file the footer, each batch's description and the length before each
+compressed buffer are read; of a Parquet file, whose footer has no page's length, the headers of the pages.
 
 Numbers of a damaged file may be any, and an error of any kind says that it is one.
 """

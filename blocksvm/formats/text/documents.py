@@ -111,7 +111,7 @@ class Documents:
     lines = LINE
 
     def score(self, head: bytes, name: str) -> float:
-        """None: nearly any text might be read as this, so it is named."""
+        """Zero: nearly any text might be read as this, so it is named."""
         return 0.0
 
     def settled(self, requested: Mapping, head: bytes, name: str) -> dict:
@@ -125,7 +125,7 @@ class Documents:
         return chosen_of(options)
 
     def head_lines(self, requested: Mapping) -> int:
-        """How many of the first lines ``settled`` looks at."""
+        """The number of first lines that ``settled`` reads."""
         return 1 if WORDS in requested else SAMPLED_LINES
 
     def reader(self, reading: ReaderOptions) -> DocumentReader:

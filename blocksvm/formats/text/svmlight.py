@@ -115,7 +115,7 @@ class SvmlightReader:
 
 
 def groups_in(text: np.ndarray, lines: np.ndarray) -> dict:
-    """What ``RowBatch.notes`` tells of groups of rows (``qid:``), which are not used."""
+    """The note on groups of rows (``qid:``), which are not used; see ``RowBatch.notes``."""
     raw = text.tobytes()
     if b"q" not in raw or not len(lines):
         return {}

@@ -18,7 +18,7 @@ from blocksvm.base.row_batch import shown_name
 from blocksvm.formats.stored_bytes import decompressed, open_stored
 from blocksvm.kernels.text_bytes import NEWLINE, RETURN, SPARE
 
-HEAD_BYTES = 1 << 16  # by which a format is told
+HEAD_BYTES = 1 << 16  # by which a format is recognised
 LOOKED_BYTES = 1 << 20  # of whole lines by which is decided what a table or a document has
 PARTS_LOOKED = 400  # the first two of them may take one of so many parts of the memory
 MOST_OPEN = 64  # lines that a record with line breaks within its quotes is looked for
