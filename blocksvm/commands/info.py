@@ -91,11 +91,11 @@ def verify(path, kind: str, quiet: bool) -> None:
             store.verify(lambda done, total: line.show(f"verifying chunk {done:,} of {total:,}"))
         line.close()
     elif kind == "structure":
-        from blocksvm.model.structured_model import load_structured
+        from blocksvm.structured.structured_model import load_structured
 
         load_structured(path)
     elif kind == "structure-checkpoint":
-        from blocksvm.model.structured_state import verify_structured_checkpoint
+        from blocksvm.structured.structured_checkpoint import verify_structured_checkpoint
 
         verify_structured_checkpoint(path)
     else:

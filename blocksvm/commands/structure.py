@@ -137,7 +137,7 @@ def train(arguments: list[str]) -> int:
         raise InputError(f"{checkpoint}: is given twice, as the checkpoint and something else; choose another name")
     going_on = resumes(options, checkpoint)
     from blocksvm.base.outputs import scratch_folder
-    from blocksvm.model.structured_model import save_structured
+    from blocksvm.structured.structured_model import save_structured
     from blocksvm.structured.structured_run import fit_structure, structured_model
     from blocksvm.structured.task import training_of
 
@@ -201,7 +201,7 @@ def train_options(arguments: list[str]):
 def told(fitted) -> list[str]:
     """A training as lines for a person."""
     epochs = "1 epoch" if fitted.epochs == 1 else f"{fitted.epochs} epochs"
-    lines = [f"{epochs} in {fitted.seconds:.1f}s, memory {sum(fitted.budget.taken.values()) / 1e6:,.0f} MB"]
+    lines = [f"{epochs} in {fitted.seconds:.1f}s, memory {sum(fitted.budget.used.values()) / 1e6:,.0f} MB"]
     if fitted.certificate is not None:
         found = fitted.certificate
         lines.append(
@@ -216,7 +216,7 @@ def predict(arguments: list[str]) -> int:
 
     from blocksvm.base.outputs import check_output, written_text
     from blocksvm.structured.structured_run import opened_model, predicted
-    from blocksvm.structured.task import looked_at
+    from blocksvm.structured.task import checked
 
     output = Path(options.output)
     check_output(output, options.overwrite)
@@ -225,7 +225,7 @@ def predict(arguments: list[str]) -> int:
     model, task = opened_model(options.model, options.task)
     examples = task.examples(model, options.text, options.memory, given(options, SCORING))
     stop = catch_signals()
-    outputs = predicted(looked_at(examples.structure, model.meta["task"]), model.weights, stop)
+    outputs = predicted(checked(examples.structure, model.meta["task"]), model.weights, stop)
     if stop():
         raise Interrupted("interrupted; nothing was written")
     with written_text(output, options.overwrite) as file:
@@ -249,12 +249,12 @@ def evaluate(arguments: list[str]) -> int:
 def report(task, model, text: str, memory: int, scoring: Mapping = {}, options=None) -> None:
     """Predict a text and tell what that is worth; options: with ``--json``."""
     from blocksvm.structured.structured_run import predicted
-    from blocksvm.structured.task import looked_at
+    from blocksvm.structured.task import checked
 
     examples = task.examples(model, text, memory, scoring)
     if examples.gold is None:
         raise InputError(f"{text}: does not tell what is right; predict writes the outputs of such a text")
-    figures = task.figures(examples, predicted(looked_at(examples.structure, model.meta["task"]), model.weights))
+    figures = task.figures(examples, predicted(checked(examples.structure, model.meta["task"]), model.weights))
     if options is None or not told_as_json(options, figures):
         show_figures(figures)
 

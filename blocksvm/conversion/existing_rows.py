@@ -78,7 +78,7 @@ class ExistingRows:
     def _look(self, memory: int, drop: str | None) -> None:
         """Count the rows that stay, and find their labels and the places of the others."""
         store = self.store
-        table = store.coding.own
+        table = store.coding.source_labels
         self.n_rows, self.dropped = store.n_samples, np.empty(0, np.int64)
         labelled = store.n_unlabelled < store.n_samples
         # a store's table has the labels that occur, and no others
@@ -97,7 +97,7 @@ class ExistingRows:
         """Read the records of all rows for those that the rule leaves out.  Returns whether any other has a label, and
         the codes of their labels, rising, where these have codes."""
         store = self.store
-        table = store.coding.own
+        table = store.coding.source_labels
         counts = np.zeros(0 if table is None else len(table), np.int64)
         labelled, dropped = False, []
         for chunk in range(len(store.chunks)):

@@ -1,4 +1,4 @@
-"""Lines of characters, whose words blanks tell apart where they are known; spans of characters and their hashes."""
+"""Lines of characters, with blanks between words where these are known; spans of characters and their hashes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 from xxhash import xxh3_64_intdigest
 
-from blocksvm.base.errors import InputError, said
+from blocksvm.base.errors import InputError, option
 from blocksvm.base.row_batch import shown_name
 from blocksvm.structured.column_text import read_text
 from blocksvm.structured.templates import mixed
@@ -76,12 +76,12 @@ def read_lines(name: str, memory: int) -> LineText:
     apart = ends | np.isin(characters, BLANKS)
     begins = ~apart & np.append(True, apart[:-1])
     line = np.cumsum(ends) - ends
-    kept = ~apart
-    places, lengths = np.unique(line[kept], return_counts=True)
+    inside = ~apart
+    places, lengths = np.unique(line[inside], return_counts=True)
     if not len(places):
         raise InputError(f"{shown_name(name)}: holds no character; a line is a sentence, its words between blanks")
     bounds = np.append(0, np.cumsum(lengths)).astype(np.int64)
-    return LineText(name, characters[kept], bounds, begins[kept], places, int(ends.sum()))
+    return LineText(name, characters[inside], bounds, begins[inside], places, int(ends.sum()))
 
 
 @dataclass(frozen=True)
@@ -110,11 +110,11 @@ class SpanTemplates:
         self.text = " ".join(text.split())
         self.templates = [template.split("|") for template in self.text.split()]
         if not self.templates:
-            raise InputError(f"{said('template', text)}: holds no template; give some such as 'word|known length'")
+            raise InputError(f"{option('template', text)}: holds no template; give some such as 'word|known length'")
         for part in (part for parts in self.templates for part in parts):
             if PART.fullmatch(part) is None:
                 raise InputError(
-                    f"{said('template', part)}: is no template of a span; a part is word, types, known, length, "
+                    f"{option('template', part)}: is no template of a span; a part is word, types, known, length, "
                     "firstN, lastN, beforeN or afterN"
                 )
 
@@ -123,10 +123,10 @@ class SpanTemplates:
 
     def ids(self, spans: Spans, number: int) -> np.ndarray:
         """The feature ids (n_spans,) int64 that one template makes."""
-        found = np.full(len(spans.starts), np.uint64(xxh3_64_intdigest("|".join(self.templates[number]).encode())))
+        hashes = np.full(len(spans.starts), np.uint64(xxh3_64_intdigest("|".join(self.templates[number]).encode())))
         for part in self.templates[number]:
-            found = mixed(found ^ self._values(part, spans))
-        return (found >> np.uint64(1)).astype(np.int64)
+            hashes = mixed(hashes ^ self._values(part, spans))
+        return (hashes >> np.uint64(1)).astype(np.int64)
 
     def _values(self, part: str, spans: Spans) -> np.ndarray:
         text, a, b = spans.text, spans.starts, spans.stops

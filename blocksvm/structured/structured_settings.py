@@ -56,11 +56,10 @@ SCORING = Settings((
 
 
 def _of_all() -> Settings:
-    """The settings of all learners, for a command line that takes those of any; each learner checks what it is
-    given."""
-    found = {s.name: s for settings in (ONLINE, AGGRESSIVE, FRANK_WOLFE, MIRA) for s in reversed([*settings])}
-    found["C"] = Setting("C", "weight of the losses, or upper bound of the multipliers", above=0.0)
-    return Settings(tuple(found.values()))
+    """The settings of all learners, for the command line; each learner checks those that it gets."""
+    by_name = {s.name: s for settings in (ONLINE, AGGRESSIVE, FRANK_WOLFE, MIRA) for s in reversed([*settings])}
+    by_name["C"] = Setting("C", "weight of the losses, or upper bound of the multipliers", above=0.0)
+    return Settings(tuple(by_name.values()))
 
 
 ALL_LEARNERS = _of_all()

@@ -20,7 +20,7 @@ from functools import cached_property
 import numpy as np
 from xxhash import xxh3_64_intdigest
 
-from blocksvm.base.errors import InputError, said
+from blocksvm.base.errors import InputError, option
 from blocksvm.structured.column_text import Column, ColumnText
 
 PART = re.compile(r"(w|t|c\d{1,3})(?:\.(lower|shape|prefix\d|suffix\d))?\[(-?\d{1,3})\]")
@@ -34,7 +34,7 @@ WITHOUT_TAGS = f"w[-2] w[-1] w[0] w[1] w[2] w[-1]|w[0] w[0]|w[1] w.lower[0] {LET
 
 @dataclass(frozen=True)
 class TemplatePart:
-    """What one part of a template looks at: a column, an attribute of its words ('' : the word itself), an offset."""
+    """A part of a template: a column, an attribute of its words ('': the word itself), an offset."""
 
     column: int
     attribute: str
@@ -48,7 +48,7 @@ class Templates:
         self.text = " ".join(text.split())
         self.parts = [tuple(part_of(one, n_columns) for one in template.split("|")) for template in self.text.split()]
         if not self.parts:
-            raise InputError(f"{said('template', text)}: holds no template; give some such as 'w[-1] w[0] w[1]'")
+            raise InputError(f"{option('template', text)}: holds no template; give some such as 'w[-1] w[0] w[1]'")
 
     def __len__(self) -> int:
         return len(self.parts)
@@ -59,25 +59,25 @@ class Templates:
 
     def ids(self, text: ColumnText, number: int) -> np.ndarray:
         """The feature ids (n_tokens,) int64 that one template makes."""
-        found = np.full(text.n_tokens, self.seeds[number])
+        hashes = np.full(text.n_tokens, self.seeds[number])
         for part in self.parts[number]:
             values = attribute_hashes(text.columns[part.column], part.attribute)[text.columns[part.column].codes]
-            found = mixed(found ^ shifted(values, text.bounds, part.offset))
-        return (found >> np.uint64(1)).astype(np.int64)
+            hashes = mixed(hashes ^ shifted(values, text.bounds, part.offset))
+        return (hashes >> np.uint64(1)).astype(np.int64)
 
 
 def part_of(text: str, n_columns: int) -> TemplatePart:
     """A part as it is written; InputError where it is none."""
-    found = PART.fullmatch(text)
-    if found is None:
+    match = PART.fullmatch(text)
+    if match is None:
         raise InputError(
-            f"{said('template', text)}: is no template; a part is a column (w, t, c2, ...), maybe .lower, .shape, "
+            f"{option('template', text)}: is no template; a part is a column (w, t, c2, ...), maybe .lower, .shape, "
             ".prefixN or .suffixN, and an offset in brackets, as in w.suffix3[0]"
         )
-    name, attribute, offset = found.groups()
+    name, attribute, offset = match.groups()
     column = {"w": 0, "t": 1}.get(name, int(name[1:]) if name[1:] else 0)
     if column >= n_columns:
-        raise InputError(f"{said('template', text)}: the text has {n_columns} columns of features; leave {name} out")
+        raise InputError(f"{option('template', text)}: the text has {n_columns} columns of features; leave {name} out")
     return TemplatePart(column, attribute or "", int(offset))
 
 
@@ -100,7 +100,7 @@ def attribute_hashes(column: Column, attribute: str) -> np.ndarray:
 
 
 def shifted(values: np.ndarray, bounds: np.ndarray, offset: int) -> np.ndarray:
-    """At each token the value of the one ``offset`` further on; beyond its sentence one that tells how far."""
+    """At each token the value of the one ``offset`` further on; beyond its sentence a value of that distance."""
     if offset == 0:
         return values
     lengths = np.diff(bounds)

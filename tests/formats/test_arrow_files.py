@@ -147,7 +147,7 @@ def test_wrong_tables(tmp_path):
     refused(path, "the column when of the type timestamp[ms] makes no features; leave it out by ignore=when")
     write(path, pa.table({"label": [1.0], "tags": [["a", "b", "a"]]}))
     refused(path, f"{path}:1: tags=a occurs twice in the row; mend it, or add them up with duplicates=sum")
-    write_store([str(path)], tmp_path / "s.h5", SplitSettings(sum_duplicates=True))
+    write_store([str(path)], tmp_path / "s.h5", SplitSettings(duplicates="sum"))
     assert rows_of(tmp_path / "s.h5") == [(1.0, {"tags=a": 2.0, "tags=b": 1.0})]
     (tmp_path / "s.h5").unlink()
     raw = path.read_bytes()
