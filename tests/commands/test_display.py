@@ -205,6 +205,7 @@ def test_the_time_left_of_cross_validation():
                           "C 1 (3 of 4): iteration 3, gap 1.0e-300, 2 done, 1m50s left"]  # fmt: skip
 
 
+@pytest.mark.process
 def test_the_real_command_on_a_terminal_of_80_columns(store, tmp_path):
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
@@ -260,6 +261,7 @@ def shell(line, **names):
     )  # fmt: skip
 
 
+@pytest.mark.process
 def test_progress_that_nobody_reads_does_not_end_a_training(store, tmp_path):
     model = tmp_path / "m.h5"
     line = '"$PYTHON" -m blocksvm.train "$STORE" "$MODEL" --tol 1e-9 2>&1 | (exec 0<&-; sleep 0.1)'
@@ -268,6 +270,7 @@ def test_progress_that_nobody_reads_does_not_end_a_training(store, tmp_path):
     assert model.exists()
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("closed", ["2>&-", ">&-", ">&- 2>&-"])
 def test_closed_standard_streams_are_no_fault(store, tmp_path, closed):
     model, log = tmp_path / "m.h5", tmp_path / "t.jsonl"
@@ -287,6 +290,7 @@ def fit_of(path):
     return np.isfinite(load_model(path).weights).all()
 
 
+@pytest.mark.process
 def test_predictions_without_a_reader(store, tmp_path):
     fit(Matrix(*random_rows(seed=1)), tol=1e-2).save(tmp_path / "m.h5")
     lines = {">&-": (2, "standard output is closed; name an OUTPUT"), "| (exec 0<&-; sleep 0.1)": (0, "")}
@@ -429,6 +433,7 @@ def test_average_is_a_flag_and_what_it_was(store, capsys):
     assert list(figures.values()) == [False, True, True, True, False, False]
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("name", ["train", "stream", "regret", "split", "predict"])
 def test_help_is_grouped_and_explains_steps(name):
     text = command("--help", module=name).stdout

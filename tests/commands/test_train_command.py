@@ -33,6 +33,7 @@ def run(capsys):
     return lambda *arguments: run_in_process(capsys, train_main, *arguments)
 
 
+@pytest.mark.process
 def test_the_real_command_trains_what_the_trainer_trains(store, tmp_path):
     model, log = tmp_path / "model.h5", tmp_path / "trace.jsonl"
     options = ["-C", "0.5", "--schedule", "2", "--block-chunks", "4", "--tol", "1e-4", "--seed", "3", "--bias", "1"]

@@ -281,6 +281,7 @@ def test_a_solver_has_few_methods():
     assert sum(isinstance(node, ast.FunctionDef) for node in solver.body) <= 14
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     "command",
     [

@@ -71,6 +71,7 @@ def test_each_file_is_made_once(dodo):
     assert dodo.path_of("a9a") == dodo.SOURCES / "a9a"  # nobody makes it
 
 
+@pytest.mark.process
 def test_a_compressed_source_is_unpacked(dodo, tmp_path, monkeypatch):
     (tmp_path / "libsvm").mkdir()
     (tmp_path / "made").mkdir()
@@ -137,6 +138,7 @@ def test_tasks_are_what_doit_takes(dodo):
     assert f"--output {dodo.TABLES / 'zipf.parquet'}" in whole["actions"][1]
 
 
+@pytest.mark.process
 def test_doit_lists_the_tasks():
     pytest.importorskip("doit")
     line = [sys.executable, "-m", "doit", "-f", "experiments/dodo.py", "list"]
