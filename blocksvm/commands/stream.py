@@ -273,7 +273,7 @@ def main(arguments: list[str]) -> int:
             settings, prior=None if options.prior is None else Path(options.prior), on_report=report,
             continue_from=None if options.continue_from is None else Path(options.continue_from),
             on_fault=display.fault, save=None if saver is None else saver.save, stop=stop,
-            on_predicted=predictions and predictions.add, on_asked=ask,
+            on_predicted=predictions and predictions.add, on_query=ask,
         )  # fmt: skip
         if predictions:
             predictions.sets = stream.leading.runner.sets and not stream.leading.runner.ranks
