@@ -131,7 +131,7 @@ def shown(report) -> list[str]:
         f"learner     {run.name}{f' ({given})' if given else ''}",
         f"rows        {run.T:,}, {run.d:,} features, max ||x|| {run.R[-1]:.4g}",
         f"loss        {run.judged_name}",
-        f"u           the best of {len(report.found)} fixed vectors on all {run.T:,} rows: {best.name}, "
+        f"u           the best of {len(report.comparators)} fixed vectors on all {run.T:,} rows: {best.name}, "
         f"||u|| {best.norm:.4g}{gap}",
     ]
     if report.mean is not None:

@@ -27,7 +27,7 @@ class Predictions:
         if self.scores or labels is None:
             lines = number_lines(values)
         elif self.sets:
-            lines = (label_text(member) + "\n" for member in labels_predicted(values, labels.values, sets=True))
+            lines = (label_text(label_set) + "\n" for label_set in labels_predicted(values, labels.values, sets=True))
         else:
             lines = label_lines(classes_of(np.atleast_2d(values.T)), labels.values)
         for text in lines:

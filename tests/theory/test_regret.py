@@ -24,7 +24,7 @@ from blocksvm.sources.matrix import Matrix
 from blocksvm.store.reader import Store
 from blocksvm.theory import comparators, regret_report
 from blocksvm.theory.bounds import BOUNDS, bounds_of
-from blocksvm.theory.comparators import Found, measure
+from blocksvm.theory.comparators import FixedWeights, measure
 from blocksvm.theory.replay import ReplayRows, log_spaced
 from blocksvm.training.fit import fit
 
@@ -46,7 +46,7 @@ def test_figures_equal_the_dense_computation(name, case, unit):
     for u in us:
         wide = np.append(u, 0.25 if biased else 0.0)
         u = wide if biased else u
-        made = measure(run, Found("u", wide), dense.X @ u)
+        made = measure(run, FixedWeights("u", wide), dense.X @ u)
         for bound in bounds_of(run):
             if not all(condition.holds(run) for condition in bound.conditions):
                 continue
@@ -94,7 +94,7 @@ def test_a_regulariser_that_changes_is_that_of_each_round(case):
     u = np.append(plane, 0.0)
     loss_of_u = np.maximum(0.0, 1.0 - y * (X @ plane)).sum()
     agree(comparators.varying_of(made.run, u, X @ plane), loss_of_u + np.sum(H @ np.abs(plane)))
-    expected = dense.loss.sum() + made.run.varying[-1] - min(u.varying for u in made.found)
+    expected = dense.loss.sum() + made.run.varying[-1] - min(u.varying for u in made.comparators)
     assert made.described()["regret_with_r_of_each_round"] == pytest.approx(expected, rel=1e-9)
     assert any("with r_t as it was in each round" in note for note in made.notes)
 
@@ -210,12 +210,12 @@ def test_rows_of_norm_almost_1_have_a_bound_of_their_own():
     X, y, u = np.diag(np.sqrt([1.0 + 9e-5] * 3 + [1.0])), np.array([1.0, -1, 1, -1]), np.array([2.0, -0.5, 1, 1])
     run = replayed(X, y, "pa", {})
     # weights without loss, which the bound would exclude were its constant that of norm 1
-    tight = measure(run, Found("u", np.append(np.linalg.solve(X, y), 0.0)), y)
+    tight = measure(run, FixedWeights("u", np.append(np.linalg.solve(X, y), 0.0)), y)
     bound = next(bound for bound in BOUNDS if bound.name == "PA, rows of norm 1")
     one = regret_report.judge(bound, run, [tight], tight)
     assert one.applies and not one.violated
     assert tight.norm**2 < one.measured[-1] == pytest.approx(one.right[-1], rel=2e-4)
-    lossy = measure(run, Found("u", np.append(u, 0.0)), X @ u)
+    lossy = measure(run, FixedWeights("u", np.append(u, 0.0)), X @ u)
     star = math.sqrt(np.sum(np.maximum(0.0, 1.0 - y * (X @ u)) ** 2))
     a, b = 1.0 / (1.0 + 9e-5), 1.0
     right = ((math.sqrt(a) * np.linalg.norm(u) + 2.0 * b * star) / a) ** 2
@@ -231,7 +231,7 @@ def test_comparators_outside_of_a_ball_are_not_admitted():
         ("pegasos", {"lam": 0.1}, "Pegasos, projected"),
     ]:
         run = replayed(X, y, name, case)
-        large = measure(run, Found("u", np.append(50.0 * plane, 0.0)), 50.0 * X @ plane)
+        large = measure(run, FixedWeights("u", np.append(50.0 * plane, 0.0)), 50.0 * X @ plane)
         one = regret_report.judge(next(b for b in BOUNDS if b.name == bound), run, [large], large)
         assert not one.applies
         assert "||u||" in one.failures()
@@ -304,7 +304,7 @@ def test_comparators_are_scaled_into_the_ball_of_the_learner():
         ("omd", {"mirror": "entropic", "radius": 0.2}, "EG+-"),
     ]:
         made = regret_report.regret(Matrix(X, y), name, case)
-        scaled = [u for u in made.found if "scaled to 0.2" in u.name]
+        scaled = [u for u in made.comparators if "scaled to 0.2" in u.name]
         lengths = [u.norm_1 if name == "omd" else u.norm for u in scaled]
         assert len(scaled) >= 3 and lengths == pytest.approx([0.2] * len(scaled), rel=1e-9) and max(lengths) <= 0.2
         one = next(one for one in made.bounds if one.bound.name == bound)
@@ -315,7 +315,7 @@ def test_a_bound_is_that_of_the_comparator_named():
     X, y, _ = sample(n=80, d=5, seed=4, noise=0.1)
     made = regret_report.regret(Matrix(X, y), "pa1")
     one = next(one for one in made.bounds if one.bound.name == "PA-I")
-    each = {u.name: one.bound.right(made.run, u) for u in made.found}
+    each = {u.name: one.bound.right(made.run, u) for u in made.comparators}
     for k, name in enumerate(one.by):
         assert one.right[k] == each[name][k] == min(right[k] for right in each.values())
 
@@ -515,7 +515,7 @@ def test_the_path_ends_where_more_gains_nothing():
     X, y, _ = sample(n=80, d=3, seed=4, noise=0.3)
     made = regret_report.regret(Matrix(X, y), "perceptron")
     whole = comparators.path(made.run)
-    tried = [u.C for u in made.found if u.C is not None]
+    tried = [u.C for u in made.comparators if u.C is not None]
     assert tried == whole[: len(tried)]
     assert len(tried) < len(whole)
 
@@ -537,10 +537,10 @@ def test_the_lemma_of_the_leader_is_measured(tmp_path, name, case, order):
     agree(run.stability, stability[run.times - 1])
     assert run.scores[0] == 0.0 and (run.y * run.scores_after >= run.y * run.scores - 1e-6).all()
     right = [u.judged[-1] + stability[-1] + (u.norm**2 / 0.6 if name == "forel-exact" else 0.0)
-             for u in made.found if name == "forel-exact" or u.norm <= case["radius"]]  # fmt: skip
+             for u in made.comparators if name == "forel-exact" or u.norm <= case["radius"]]  # fmt: skip
     assert one.right[-1] + made.best.judged[-1] == pytest.approx(min(right), rel=1e-4)
     smaller = replace(one.bound, right=lambda run, u: u.loss + (one.bound.right(run, u) - u.loss) / 100.0)
-    assert regret_report.judge(smaller, run, made.found, made.best).violated, (
+    assert regret_report.judge(smaller, run, made.comparators, made.best).violated, (
         "the bound is never near to what it bounds"
     )
     if order == "stored":
