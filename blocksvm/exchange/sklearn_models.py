@@ -1,4 +1,4 @@
-"""scikit-learn's linear estimators: fitted ones of our models, and models of fitted ones.
+"""scikit-learn's linear estimators: models as fitted estimators, and fitted estimators as models.
 
 A column of its matrices is a feature id, as in ``Model.decision_function``.
 """
@@ -98,8 +98,8 @@ def from_estimator(estimator) -> Model:
         ids.astype(np.int64), coef[:, ids].copy(), np.broadcast_to(intercept, (k,)).copy(), labels,
         _loss_of(estimator, bool(labels)), "crammer-singer" if crammer_singer else None,
     )  # fmt: skip
-    more = {COLUMNS: coef.shape[1], LABEL_TYPE: np.asarray(getattr(estimator, "classes_", ())).dtype.name}
-    return model_of(linear, f"scikit-learn ({name})", more=more)
+    extra = {COLUMNS: coef.shape[1], LABEL_TYPE: np.asarray(getattr(estimator, "classes_", ())).dtype.name}
+    return model_of(linear, f"scikit-learn ({name})", extra=extra)
 
 
 def _labels(classes) -> tuple:
@@ -125,7 +125,7 @@ def _loss_of(estimator, classes: bool) -> str:
 
 
 def write(model: Model, file: IO[bytes]) -> tuple[str, ...]:
-    """Write the fitted estimator with joblib; what whoever uses it must know."""
+    """Write the fitted estimator with joblib; returns notes for its users."""
     estimator = to_estimator(model)
     import joblib
 

@@ -2,9 +2,9 @@
 the place of the row's class and -x in that of the highest wrong class s_t, with the label +1.
 
 The scores of a ``ReplayedRun`` are margins <w_y, x> - <w_s, x>, its ||x||^2 are 2 ||x||^2, and the bounds of two
-classes hold with R = sqrt(2) max ||x|| (Crammer et al., JMLR 2006, sec. 7).  A fixed u is judged by the margin to the wrong
-class that u itself ranks highest.  Its hinge loss there is no smaller than that to s_t, so every bound that grows with
-the losses of u holds with these losses, which are those of Crammer and Singer's machine.
+classes hold with R = sqrt(2) max ||x|| (Crammer et al., JMLR 2006, sec. 7).  A fixed u is judged by the margin to the
+wrong class that u itself ranks highest.  Its hinge loss there is no smaller than that to s_t, so every bound that grows
+with the losses of u holds with these losses, which are those of Crammer and Singer's machine.
 """
 
 from __future__ import annotations
