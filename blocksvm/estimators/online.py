@@ -111,8 +111,10 @@ class Online(Estimator):
         rule = shared.pop("multiclass", None)
         prototypes = k if k > 2 and rule != "rest" else 1  # features of one learner
         known = {"n_features": (self.n_features_in_ + bool(self._bias())) * prototypes}
-        return Runner(get_learner(self._name), settings, known, bias=self._bias(), n_classes=k, rule=rule if k > 2 else None,
-                      **shared)  # fmt: skip
+        return Runner(
+            get_learner(self._name), settings, known, bias=self._bias(), n_classes=k, rule=rule if k > 2 else None,
+            **shared,
+        )  # fmt: skip
 
     def _learn(self, X, y, sample_weight):
         with self._training(X, y, sample_weight) as training:
@@ -126,7 +128,8 @@ class Online(Estimator):
             seen = 0 if previous is None else self.t_  # other orders than before
             fitted = self._run(
                 training, seed=self._seed() + seen, learner=self._name, continue_from=previous, bias=self._bias(),
-                max_outer=self.max_iter, order="shuffled" if self.shuffle else "stored", **settings, **shared, **weights,
+                max_outer=self.max_iter, order="shuffled" if self.shuffle else "stored",
+                **settings, **shared, **weights,
             )  # fmt: skip
             self._keep(training, fitted)
             state = {name: np.array(array) for name, array in fitted.loop.state.items()}

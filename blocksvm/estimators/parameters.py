@@ -1,4 +1,4 @@
-"""Constructors of estimators, generated from settings: each setting is a parameter with its default, stored unchanged."""
+"""Constructors of estimators, generated from settings: each setting is a parameter with its default."""
 
 from __future__ import annotations
 
