@@ -14,7 +14,7 @@ from functools import cached_property
 
 import numpy as np
 
-from blocksvm.base.errors import CONTROLS, InputError, called, printable, said
+from blocksvm.base.errors import CONTROLS, InputError, option, printable
 
 NUMBERS, STRINGS, SETS = "numbers", "strings", "sets"
 KINDS = (NUMBERS, STRINGS, SETS)
@@ -210,13 +210,13 @@ def require_labels(source) -> None:
     if source.label_kind == SETS:
         raise InputError(
             f"{source.name}: its rows have sets of labels, and this solver learns one label a row; "
-            f"{said('solver', 'dual-cd')} learns each label against the rest, {said('learner', 'pa1')} to rank them"
+            f"{option('solver', 'dual-cd')} learns each label against the rest, {option('learner', 'pa1')} to rank them"
         )
     _require_every_label(source)
     if source.label_counts is None:
         raise InputError(
             f"{source.name}: has more than {MOST_LABELS:,} distinct labels, which are no classes; training needs two, "
-            f"or some more; for real targets choose {said('loss', 'epsilon-insensitive')}"
+            f"or some more; for real targets choose {option('loss', 'epsilon-insensitive')}"
         )
     if source.labels is None:
         (label, _), *_ = source.label_counts
@@ -238,7 +238,7 @@ def _require_every_label(source) -> None:
     if source.n_unlabelled and source.n_unlabelled == source.n_samples:
         raise InputError(
             f"{source.name}: none of its {source.n_samples:,} rows has a label, which training needs; split rows with "
-            f"labels, of tables and matrices by {called('label')} or {called('labels_from')}"
+            f"labels, of tables and matrices by {option('label')} or {option('labels_from')}"
         )
     if source.n_unlabelled:
         raise InputError(

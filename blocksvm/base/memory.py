@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from blocksvm.base.errors import InputError, called, said
+from blocksvm.base.errors import InputError, option
 
 BESIDES = 300_000_000  # bytes of interpreter, libraries and loaded kernels, at most
 CGROUPS = Path("/sys/fs/cgroup")
@@ -23,8 +23,8 @@ class TooLittleMemory(InputError):
         self.total, self.needs = total, needs
         parts = ", ".join(f"{key} {megabytes(value)}" for key, value in needs.items() if value)
         super().__init__(
-            f"{said('memory', f'{total / 1e6:g}MB')} is too small: {megabytes(sum(needs.values()))} are needed "
-            f"({parts}); raise {called('memory')}"
+            f"{option('memory', f'{total / 1e6:g}MB')} is too small: {megabytes(sum(needs.values()))} are needed "
+            f"({parts}); raise {option('memory')}"
         )
 
     def __reduce__(self):

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from blocksvm.base.errors import InputError, called, one_of, said
+from blocksvm.base.errors import InputError, one_of, option
 
 REQUIRED = object()  # in place of a default: the setting must be given, or known from the data
 
@@ -46,7 +46,7 @@ class Setting:
             text += f": {', '.join(choices)}"
         if self.default is REQUIRED:
             return f"{text} (required, unless it follows from the rows)"
-        if self.default in (None, False) or "default" in text:
+        if self.default is None or self.default is False or "default" in text:
             return text
         return text + (
             f" (default {self.default:g})" if isinstance(self.default, float) else f" (default {self.default})"
@@ -58,11 +58,11 @@ class Setting:
             return None
         if self.kind is bool:
             if not isinstance(value, bool | int) or value not in (0, 1):
-                raise InputError(f"{said(self.name, value)}: must be True or False")
+                raise InputError(f"{option(self.name, value)}: must be True or False")
             return bool(value)
         if self.kind is str:
             if self.choices and value not in self.choices:
-                raise InputError(f"{said(self.name, value)}: {one_of(str(value), self.choices)}")
+                raise InputError(f"{option(self.name, value)}: {one_of(str(value), self.choices)}")
             return str(value)
         if self.kind in (float, int):
             return self._number(value)
@@ -77,7 +77,7 @@ class Setting:
             number = int(number) if whole else float(number)
         except (TypeError, ValueError, OverflowError):
             what = "a whole number" if self.kind is int else "a number"
-            raise InputError(f"{said(self.name, value)}: is not {what}") from None
+            raise InputError(f"{option(self.name, value)}: is not {what}") from None
         inside = (
             not math.isnan(number)
             and (self.infinite or not math.isinf(number))
@@ -88,7 +88,7 @@ class Setting:
             and (not self.choices or number in self.choices)
         )
         if not inside:
-            raise InputError(f"{said(self.name, value)}: must be {self.range_text()}")
+            raise InputError(f"{option(self.name, value)}: must be {self.range_text()}")
         return number
 
     def range_text(self) -> str:
@@ -156,12 +156,12 @@ class Settings:
             if value is None:
                 continue
             if name not in self:
-                takes = ", ".join(called(own) for own in self.names()) or "no settings"
-                raise InputError(f"{called(name)}: {owner} does not accept it; it accepts {takes}")
+                takes = ", ".join(option(own) for own in self.names()) or "no settings"
+                raise InputError(f"{option(name)}: {owner} does not accept it; it accepts {takes}")
             found[name] = self[name].checked(value)
         for one, other in self.exclusive:
             if one in found and other in found:
-                raise InputError(f"{called(one)} and {called(other)} say the same thing; give one of them")
+                raise InputError(f"{option(one)} and {option(other)} say the same thing; give one of them")
         return found
 
     def resolve(self, given: Mapping, owner: str, known: Mapping = {}) -> dict:
@@ -182,7 +182,7 @@ class Settings:
                 if setting.default is REQUIRED:
                     others = [other for pair in self.exclusive if setting.name in pair for other in pair]
                     ways = [setting.name, *(other for other in others if other != setting.name)]
-                    raise InputError(f"{owner} needs {' or '.join(map(called, ways))}")
+                    raise InputError(f"{owner} needs {' or '.join(map(option, ways))}")
                 value = setting.default
             found[setting.name] = setting.checked(value)
         return found

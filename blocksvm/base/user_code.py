@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from importlib import import_module
 
-from blocksvm.base.errors import InputError, said
+from blocksvm.base.errors import InputError, option
 
 _by_user: set[str] = set()
 _file: ContextVar[str | None] = ContextVar("file", default=None)  # whose names are being followed
@@ -62,7 +62,7 @@ def check_followed(place: str, setting: str) -> None:
 def not_trusted(place: str, setting: str, file) -> InputError:
     """What is said where only a file names a place."""
     return InputError(
-        f"{file}: names {place} as its {setting}, code that would run; if you trust that, say {said(setting, place)}"
+        f"{file}: names {place} as its {setting}, code that would run; if you trust that, say {option(setting, place)}"
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 
-from blocksvm.base.errors import InputError, called
+from blocksvm.base.errors import InputError, option
 from blocksvm.cli.console import Parser, size
 from blocksvm.cli.json_output import add_json, check_json, told_as_json
 from blocksvm.cli.options import add_format, add_settings, given
@@ -84,7 +84,7 @@ def main(arguments: list[str]) -> int:
     own = {name: value for name, value in given(options, all_choices()).items() if name in PREDICTED}
     if is_store:
         for name in own:
-            raise InputError(f"{called(name)}: {options.input} is a store, which was read already; leave it out")
+            raise InputError(f"{option(name)}: {options.input} is a store, which was read already; leave it out")
         with open_hdf5(Path(options.input), *MAKERS) as file:
             kind = text_attribute(file, "blocksvm")
         if kind != "store":

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from blocksvm.base.errors import InputError, called, said
+from blocksvm.base.errors import InputError, option
 from blocksvm.base.inputs import names_of_inputs, one_run
 from blocksvm.base.labels import label_fault
 from blocksvm.base.outputs import check_output, scratch_folder
@@ -157,13 +157,13 @@ def settings_of_store(
     for name, value in given.items():
         if value is not None and value != own[name] and not (name == "format" and AUTO in (value, own[name])):
             raise InputError(
-                f"{path}: was split with {said(name, own[name])}, but {value} is given now; leave it out, or split all "
-                "rows anew"
+                f"{path}: was split with {option(name, own[name])}, but {value} is given now; leave it out, or split "
+                "all rows anew"
             )
     for name, value in options.items():
         if value is not None and value != recipe.options.get(name) and name not in OF_INPUTS + OF_LINES:
             raise InputError(
-                f"{path}: was split with {said(name, recipe.options.get(name))}, but {value} is given now; leave it "
+                f"{path}: was split with {option(name, recipe.options.get(name))}, but {value} is given now; leave it "
                 "out, or split all rows anew"
             )
     if own["format"] == AUTO and given.get("format"):
@@ -191,7 +191,7 @@ def extend(
     """
     path = Path(store)
     if not inputs and drop is None:
-        raise InputError(f"{path}: nothing to do; give text whose rows are added, or {called('drop')}")
+        raise InputError(f"{path}: nothing to do; give text whose rows are added, or {option('drop')}")
     settings = settings_of_store(path, {}) if settings is None else settings
     with EarlierRows(path, drop, settings.memory) as earlier:
         require_own(earlier.store, inputs)
@@ -211,12 +211,12 @@ def _convert(inputs: list[str], batches, store, settings: SplitSettings, holdout
             raise InputError(f"{path}: is also an input; choose another name for the store")
     if settings.memory < SMALLEST_MEMORY:
         raise InputError(
-            f"{said('memory', f'{settings.memory / 1e6:g}MB')} is too small; a split needs "
+            f"{option('memory', f'{settings.memory / 1e6:g}MB')} is too small; a split needs "
             f"{SMALLEST_MEMORY / 1e6:g}MB or more"
         )
     temp = settings.temp if settings.temp is not None else store.parent
     if not temp.is_dir():
-        raise InputError(f"{temp}: no such folder; {called('temp')} names an existing one")
+        raise InputError(f"{temp}: no such folder; {option('temp')} names an existing one")
     return _Split(inputs, batches, outputs, settings, temp, progress, earlier).run()
 
 
@@ -254,8 +254,8 @@ class _Split:
         self.lane_bytes = (memory - pieces - memory // 8) // len(outputs)
         if self.lane_bytes - self.spool_bytes < SMALLEST_TABLE:
             raise InputError(
-                f"{said('memory', f'{memory / 1e6:g}MB')} is too small for {jobs} jobs, which take "
-                f"{pieces / 1e6:.0f}MB for text; lower {called('jobs')} or raise {called('memory')}"
+                f"{option('memory', f'{memory / 1e6:g}MB')} is too small for {jobs} jobs, which take "
+                f"{pieces / 1e6:.0f}MB for text; lower {option('jobs')} or raise {option('memory')}"
             )
         # a bucket is in memory as it was spooled and as it is written, for each job and the one being cut
         self.bucket_bytes = max(500_000, memory // (8 * (jobs + 1)))
@@ -303,7 +303,7 @@ class _Split:
                 lines = f"; expected lines of {get_format(self.recipe.format).lines}" if self.batches is None else ""
                 raise InputError(f"{name}: no rows found{lines}")
             raise InputError(
-                f"{name}: no row was drawn for {what}; choose another {called('holdout')} or {called('seed')}"
+                f"{name}: no row was drawn for {what}; choose another {option('holdout')} or {option('seed')}"
             )
 
     def _write(self, destination: Destination, file, pool: ThreadPoolExecutor) -> dict:
@@ -438,7 +438,7 @@ class _Split:
             return batch
         if batch.weights is not None and (batch.weights != 1.0).any():
             raise InputError(
-                f"{said('weights', self.settings.weights)}: the rows of {shown_name(batch.origin.source.name)} have "
+                f"{option('weights', self.settings.weights)}: the rows of {shown_name(batch.origin.source.name)} have "
                 "weights of their own; leave one of them out"
             )
         return replace(batch, weights=self.weights.take(len(batch)))

@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 
-from blocksvm.base.errors import InputError, said
+from blocksvm.base.errors import InputError, option
 
 # decision values (n,) to the probabilities (n, 2) of the smaller and the larger label, or (n, k) of k classes, or of k
 # labels of sets, to (n, k)
@@ -72,7 +72,7 @@ def link_of(meta: Mapping, path: str) -> Link:
     link = known_link(meta)
     if link is None:
         raise InputError(
-            f"{path}: its decision values are no probabilities; train a model with {said('loss', 'logistic')}, or "
-            f"one of two classes with {said('calibrate', PLATT)}"
+            f"{path}: its decision values are no probabilities; train a model with {option('loss', 'logistic')}, or "
+            f"one of two classes with {option('calibrate', PLATT)}"
         )
     return link

@@ -65,8 +65,8 @@ class OnlineLoss:
 
 @dataclass
 class TracedRun:
-    """A run so far.  settings, memory (bytes): by name; iterations; online: losses of each learner by its name; status: None
-    while it goes on, or where it was killed."""
+    """A run so far.  settings, memory (bytes): by name; iterations; online: the losses of each learner, by its name;
+    status: None while it goes on, or where it was killed."""
 
     name: str
     settings: dict[str, str] = field(default_factory=dict)

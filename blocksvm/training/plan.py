@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from blocksvm.base.errors import InputError, brief, said
+from blocksvm.base.errors import InputError, option, value_text
 from blocksvm.base.labels import NUMBERS, SETS, Labels, members_of
 from blocksvm.base.memory import Budget
 from blocksvm.base.settings import plain
@@ -162,6 +162,6 @@ class Plan:
     @staticmethod
     def _other(path: Path, name: str, before, now) -> None:
         raise InputError(
-            f"{path}: was begun with {said(name, before)}, but {brief(now)} is given now; resume with the same, or "
-            "start afresh"
+            f"{path}: was begun with {option(name, before)}, but {value_text(now)} is given now; resume with the same, "
+            "or start afresh"
         )

@@ -24,7 +24,7 @@ from blocksvm.commands.report import main
 from blocksvm.model.trace import TRACED
 from blocksvm.reporting import charts
 from blocksvm.reporting.page import page_of
-from blocksvm.reporting.runs import load_runs, distinct_names
+from blocksvm.reporting.runs import distinct_names, load_runs
 from blocksvm.reporting.server import Pages
 from blocksvm.reporting.svg import HALF_A_LETTER, LANES_WIDTH, MOST_SPANS, WIDTH, drawn, merged, timeline
 from blocksvm.store.reader import Store

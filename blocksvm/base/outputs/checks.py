@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from blocksvm.base.errors import InputError, switched_on
+from blocksvm.base.errors import InputError, option
 from blocksvm.base.inputs import open_input
 from blocksvm.base.labels import label_text
 
@@ -72,7 +72,7 @@ def check_output(path: Path, overwrite: bool, kind: str | None = None, labels: t
     if found is not None and _is_standard(found):
         raise InputError(f"{path}: is where the command's own messages go; give the name of another file")
     if found is not None and not overwrite:
-        raise InputError(f"{path}: exists already; choose another name or add {switched_on('overwrite')}")
+        raise InputError(f"{path}: exists already; choose another name or add {option('overwrite', True)}")
     target = destination(path)
     parent = target.parent
     if not parent.is_dir():

@@ -20,7 +20,7 @@ from typing import IO
 
 from xxhash import xxh3_128
 
-from blocksvm.base.errors import InputError, switched_on
+from blocksvm.base.errors import InputError, option
 from blocksvm.base.inputs import note_written
 from blocksvm.base.outputs.checks import destination, status_of
 from blocksvm.base.outputs.temporary import remove_abandoned, temporary_name
@@ -204,7 +204,7 @@ def _take_name(file: NewFile) -> None:
     if file.overwrite:
         os.replace(file.partial, file.target)
         return
-    taken = f"{file.path}: was made by another run meanwhile; choose another name or add {switched_on('overwrite')}"
+    taken = f"{file.path}: was made by another run meanwhile; choose another name or add {option('overwrite', True)}"
     try:
         os.link(file.partial, file.target)
     except FileExistsError:
@@ -249,7 +249,7 @@ def open_text(path: Path, overwrite: bool, going_on: bool = False):
         return open(path, mode, encoding="utf-8")
     except FileExistsError:
         raise InputError(
-            f"{path}: was made by another run meanwhile; choose another name or add {switched_on('overwrite')}"
+            f"{path}: was made by another run meanwhile; choose another name or add {option('overwrite', True)}"
         ) from None
 
 

@@ -22,7 +22,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import cast
 
-from blocksvm.base.errors import InputError, said
+from blocksvm.base.errors import InputError, option
 from blocksvm.base.settings import REQUIRED, Setting, Settings
 from blocksvm.learners.engine.layout import COMMON, Layout, layout
 from blocksvm.problems.problem_settings import PROBLEM_SETTINGS
@@ -200,7 +200,7 @@ class Learner:
         make = self.for_numbers if targets == NUMBERS else self.for_rows
         if make is None:
             what = "learns classes alone" if self.for_numbers is None else "learns from labels alone"
-            raise InputError(f"{said('targets', targets)}: {self.name} {what}; choose another learner")
+            raise InputError(f"{option('targets', targets)}: {self.name} {what}; choose another learner")
         return make(self)
 
     def resolve(self, given: Mapping, known: Mapping = {}) -> dict:
