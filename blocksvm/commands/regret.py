@@ -92,9 +92,10 @@ def main(arguments: list[str]) -> int:
     outputs = {kind: Path(name) for kind, name in kinds.items() if name}
     check_outputs(outputs, options.overwrite, [Path(options.store)])
     if options.figure:
-        from blocksvm.theory.regret_figure import draw, require_matplotlib
+        from blocksvm.base.optional_libraries import require_library
+        from blocksvm.theory.regret_figure import draw
 
-        require_matplotlib()
+        require_library("matplotlib", "--figure", ", or leave it out")
     settings = given(options, own)
     from blocksvm.cli.display import Line
     from blocksvm.store.reader import Store

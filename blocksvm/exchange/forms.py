@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from blocksvm.base.errors import InputError, one_of, option
+from blocksvm.base.optional_libraries import require_library
 from blocksvm.base.outputs import check_output, written_whole
 from blocksvm.exchange import liblinear, onnx, sklearn_models, weights_table
 from blocksvm.model.model_file import Model, load_model
@@ -28,10 +29,13 @@ class Form:
 FORMS = {
     "liblinear": Form(liblinear.write, "LIBLINEAR model"),
     "table": Form(weights_table.write, "table"),
-    "parquet": Form(partial(weights_table.write, parquet=True), "Parquet table", weights_table.require_pyarrow),
-    "sklearn": Form(sklearn_models.write, "estimator", sklearn_models.require_sklearn),
-    "onnx": Form(onnx.write, "ONNX model", onnx.require_onnx),
-}
+    "parquet": Form(
+        partial(weights_table.write, parquet=True), "Parquet table",
+        partial(require_library, "pyarrow", "Parquet", ", or export CSV"),
+    ),
+    "sklearn": Form(sklearn_models.write, "estimator", partial(require_library, "scikit-learn", "An estimator")),
+    "onnx": Form(onnx.write, "ONNX model", partial(require_library, "onnx", "ONNX")),
+}  # fmt: skip
 
 
 def form_of(name: str) -> Form:

@@ -21,17 +21,8 @@ MOST_BYTES = 1_900_000_000  # of a file of protocol buffers, which ends at 2 GB
 OPSET, ML_OPSET, IR = 15, 1, 8  # of 2021: read by all current runtimes
 
 
-def require_onnx() -> None:
-    """InputError, with what to do, where it is not installed."""
-    from importlib.util import find_spec
-
-    if find_spec("onnx") is None:
-        raise InputError("ONNX needs onnx; install it with pip install onnx")
-
-
 def write(model: Model, file: IO[bytes]) -> tuple[str, ...]:
     """Write the model; returns notes for its users.  InputError where it is not linear, or too large for ONNX."""
-    require_onnx()
     from onnx import TensorProto, checker, helper
 
     linear = linear_of(model)

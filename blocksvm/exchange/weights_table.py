@@ -103,11 +103,3 @@ def _parquet(linear: Linear, names: list[str] | None, file: IO[bytes]) -> None:
                 del columns[1]
             arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
             out.write_table(pa.Table.from_arrays(arrays, schema=schema))
-
-
-def require_pyarrow() -> None:
-    """InputError, with what to do, where it is not installed."""
-    from importlib.util import find_spec
-
-    if find_spec("pyarrow") is None:
-        raise InputError("Parquet needs pyarrow; install it with pip install pyarrow, or export CSV")
