@@ -59,15 +59,15 @@ class Minimiser(Estimator):
     losses: tuple[str, ...] = ()
     numbered_by_frequency = True
 
-    def _given(self, training: EstimatorRun) -> dict:
+    def _solver_settings(self, training: EstimatorRun) -> dict:
         """The solver's settings."""
-        given = {name: getattr(self, name) for name in self.solver_settings.names() if hasattr(self, name)}
-        given["class_weight"] = self._class_weight(training)
+        settings = {name: getattr(self, name) for name in self.solver_settings.names() if hasattr(self, name)}
+        settings["class_weight"] = self._class_weight(training)
         if self.losses:
-            given["loss"] = str(given.get("loss", self.losses[0])).replace("_", "-")
-            if given["loss"] not in self.losses:
-                raise InputError(f"loss={given['loss']}: choose one of {', '.join(self.losses)}")
-        return {name: value for name, value in given.items() if value is not None}
+            settings["loss"] = str(settings.get("loss", self.losses[0])).replace("_", "-")
+            if settings["loss"] not in self.losses:
+                raise InputError(f"loss={settings['loss']}: choose one of {', '.join(self.losses)}")
+        return {name: value for name, value in settings.items() if value is not None}
 
     def _run_settings(self, training: EstimatorRun) -> tuple[float, dict]:
         """(the gap to be reached, the settings of the run)."""
@@ -90,26 +90,26 @@ class Minimiser(Estimator):
         ``reset()``.  Raises ValueError for what is wrong with them."""
         with self._training(X, y, sample_weight) as training:
             target, run = self._run_settings(training)
-            given = self._given(training)
-            problem = (training.source.fingerprint, given.get("loss"), given.get("multiclass"), run["bias"])
+            settings = self._solver_settings(training)
+            problem = (training.source.fingerprint, settings.get("loss"), settings.get("multiclass"), run["bias"])
             begin = self._begin(problem) if self.method.capabilities.warm_starts else None
-            fitted = self._run(training, solver=self.method.name, warm_start=begin, **run, **given)
+            fitted = self._run(training, solver=self.method.name, warm_start=begin, **run, **settings)
             self._keep(training, fitted)
             self._keep_for_later(problem, fitted)
             self._keep_certificate(fitted, target)
             if getattr(self, "calibrate", None) is not None:
-                self._calibrate(training, run, given)
+                self._calibrate(training, run, settings)
         return self
 
-    def _calibrate(self, training: EstimatorRun, run: dict, given: dict) -> None:
+    def _calibrate(self, training: EstimatorRun, run: dict, settings: dict) -> None:
         """Fit the calibration of probabilities on rows held out."""
         from blocksvm.validation.calibration import calibrated
 
         if self.calibrate not in (PLATT, ISOTONIC):
             raise InputError(f"calibrate={self.calibrate}: choose one of {PLATT}, {ISOTONIC}, or None")
         run = run | {"schedule": "auto", "max_outer": self.max_iter, "tol": TOL if self.tol is None else self.tol}
-        settings = TrainSettings.of(**run, **given, memory=self._memory(training), seed=self._seed())
-        self.calibration_ = calibrated(training.source, settings, self.calibrate)
+        train_settings = TrainSettings.of(**run, **settings, memory=self._memory(training), seed=self._seed())
+        self.calibration_ = calibrated(training.source, train_settings, self.calibrate)
 
     def _begin(self, problem: tuple) -> SavedRun | None:
         """The dual variables of the last fit, if it was of the same problem up to C and the weights of classes."""
@@ -184,10 +184,10 @@ class LinearSVC(LinearClassifier):
 
     losses = ("squared-hinge", "hinge")
 
-    def _given(self, training: EstimatorRun) -> dict:
+    def _solver_settings(self, training: EstimatorRun) -> dict:
         """The solver's settings; Crammer and Singer's machine has the hinge loss, as in scikit-learn."""
-        given = super()._given(training)
-        return given | ({"loss": "hinge"} if given.get("multiclass") == CRAMMER_SINGER else {})
+        settings = super()._solver_settings(training)
+        return settings | ({"loss": "hinge"} if settings.get("multiclass") == CRAMMER_SINGER else {})
 
 
 @with_parameters(

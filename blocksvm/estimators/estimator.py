@@ -153,7 +153,7 @@ class Estimator(BaseEstimator):
     @contextmanager
     def _out_of_core(self, X) -> Iterator[EstimatorRun]:
         seed = self._seed()
-        memory = self._given_memory() or OUT_OF_CORE
+        memory = self._memory_limit() or OUT_OF_CORE
         batches = None if is_store(X) else Batches(X)
         opened = open_store(X) if batches is None else opened_batches(
             batches, memory, self.temp, seed, effective_n_jobs(self.n_jobs)
@@ -197,26 +197,26 @@ class Estimator(BaseEstimator):
 
     def _class_weight(self, training: EstimatorRun):
         """The weights of classes by the labels of the source."""
-        given = getattr(self, "class_weight", None)
-        if given is None or isinstance(given, str) or not training.coded:
-            return given
-        if not hasattr(given, "items"):
-            raise InputError(f"class_weight={given}: must be None, 'balanced' or a dict of weights by class")
+        class_weight = getattr(self, "class_weight", None)
+        if class_weight is None or isinstance(class_weight, str) or not training.coded:
+            return class_weight
+        if not hasattr(class_weight, "items"):
+            raise InputError(f"class_weight={class_weight}: must be None, 'balanced' or a dict of weights by class")
         place = {label: code for code, label in enumerate(training.classes.tolist())}
-        unknown = [label for label in given if label not in place]
+        unknown = [label for label in class_weight if label not in place]
         if unknown:
             raise InputError(f"class_weight: no row is of the class {unknown[0]}; the classes are {list(place)[:10]}")
-        return {float(place[label]): weight for label, weight in given.items()}
+        return {float(place[label]): weight for label, weight in class_weight.items()}
 
-    def _run(self, training: EstimatorRun, **given) -> fit.Fitted:
+    def _run(self, training: EstimatorRun, **settings) -> fit.Fitted:
         """One run of ``blocksvm.fit``, with the settings of every estimator."""
         run = {"memory": self._memory(training), "seed": self._seed(), "on_event": self._show}
-        return fit.fit(training.source, **run | given)
+        return fit.fit(training.source, **run | settings)
 
     def _memory(self, training: EstimatorRun) -> int:
-        return self._given_memory() or (IN_MEMORY if training.source.in_memory else OUT_OF_CORE)
+        return self._memory_limit() or (IN_MEMORY if training.source.in_memory else OUT_OF_CORE)
 
-    def _given_memory(self) -> int | None:
+    def _memory_limit(self) -> int | None:
         return RUN_SETTINGS["memory"].checked(self.memory)
 
     def _show(self, event: dict) -> None:

@@ -89,7 +89,7 @@ class Online(Estimator):
             raise InputError("intercept_scaling=free: online learners have a constant feature; give its value")
         return bias
 
-    def _given(self) -> tuple[dict, dict]:
+    def _learner_settings(self) -> tuple[dict, dict]:
         """(settings of the learner, settings shared by all learners) that differ from their defaults."""
         settings, shared = {}, {}
         defaults = {s.name: s.default for s in get_learner(self._name).of_targets(self.targets).settings}
@@ -106,7 +106,7 @@ class Online(Estimator):
 
     def _runner(self) -> Runner:
         """The learner with its settings, for the features and classes of the first batch."""
-        settings, shared = self._given()
+        settings, shared = self._learner_settings()
         k = len(self.classes_) if is_classifier(self) else 2
         rule = shared.pop("multiclass", None)
         prototypes = k if k > 2 and rule != "rest" else 1  # features of one learner
@@ -123,7 +123,7 @@ class Online(Estimator):
                 training.columns is not None or training.n_features + 1 != len(previous["features"])
             ):
                 raise InputError("warm_start: goes on with rows in memory of as many features; leave it out")
-            settings, shared = self._given()
+            settings, shared = self._learner_settings()
             weights = {} if not hasattr(self, "class_weight") else {"class_weight": self._class_weight(training)}
             seen = 0 if previous is None else self.t_  # other orders than before
             fitted = self._run(
@@ -184,12 +184,12 @@ class Online(Estimator):
         return self
 
     def _times_class_weight(self, weights: np.ndarray | None, y: np.ndarray) -> np.ndarray | None:
-        given = getattr(self, "class_weight", None)
-        if given is None:
+        class_weight = getattr(self, "class_weight", None)
+        if class_weight is None:
             return weights
-        if isinstance(given, str):
+        if isinstance(class_weight, str):
             raise InputError("class_weight='balanced': needs all rows; give a dict of weights to partial_fit")
-        return compute_sample_weight(given, y) * (1.0 if weights is None else weights)
+        return compute_sample_weight(class_weight, y) * (1.0 if weights is None else weights)
 
 
 def empty_state(runner: Runner, d: int) -> dict[str, np.ndarray]:
@@ -291,8 +291,8 @@ def estimator_of(family: Family, numbers: bool) -> type | None:
 
 
 def estimators() -> dict[str, type]:
-    made = [estimator_of(family, numbers) for family in FAMILIES for numbers in (False, True)]
-    return {one.__name__: one for one in made if one is not None}
+    classes = [estimator_of(family, numbers) for family in FAMILIES for numbers in (False, True)]
+    return {one.__name__: one for one in classes if one is not None}
 
 
 ESTIMATORS = estimators()

@@ -36,12 +36,12 @@ def with_parameters(*parameters: Parameter) -> Callable[[type], type]:
     def give(owner: type) -> type:
         known = {parameter.name: parameter.default for parameter in parameters}
 
-        def __init__(self, **given):
-            unknown = ", ".join(sorted(set(given) - set(known)))
+        def __init__(self, **values):
+            unknown = ", ".join(sorted(set(values) - set(known)))
             if unknown:
                 raise TypeError(f"{type(self).__name__}: takes no {unknown}; it takes {', '.join(known)}")
             for name, default in known.items():
-                setattr(self, name, given.get(name, default))
+                setattr(self, name, values.get(name, default))
 
         first = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
         more = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=known[name]) for name in known]

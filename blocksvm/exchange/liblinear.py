@@ -209,16 +209,16 @@ def _weights(
 
 def _pieces(path: Path, file, line: int) -> Iterator[tuple[int, bytes]]:
     """(number of lines before, whole lines) for pieces of the rest of a file."""
-    rest = b""
+    remainder = b""
     while text := file.read(PIECE):
-        text = rest + text
+        text = remainder + text
         end = text.rfind(b"\n") + 1
         if not end and len(text) > LONGEST_LINE:
             raise InputError(f"{path}:{line + 1}: is longer than a feature's weights can be; name a LIBLINEAR model")
         yield line, text[:end]
         line += text.count(b"\n", 0, end)
-        rest = text[end:]
-    yield line, rest
+        remainder = text[end:]
+    yield line, remainder
 
 
 def _numbers(path: Path, line: int, text: bytes) -> np.ndarray:

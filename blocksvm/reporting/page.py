@@ -187,7 +187,7 @@ def spread(rows: Sequence) -> list:
 
 
 def _figures(runs: Sequence[TracedRun]) -> str:
-    """The numbers behind the charts."""
+    """The numbers in the charts."""
     parts = []
     for run in runs:
         if run.iterations:

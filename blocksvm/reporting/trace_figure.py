@@ -25,7 +25,7 @@ def draw(runs: Sequence[TracedRun], file: IO[bytes]) -> None:
     for axes, chart in zip(places, charts, strict=False):
         _draw(axes, chart)
     if not charts:
-        places[0].text(0.5, 0.5, "nothing was told yet", ha="center")
+        places[0].text(0.5, 0.5, "no figures yet", ha="center")
     figure.savefig(file, format="png", dpi=130)
 
 

@@ -133,7 +133,7 @@ class ParsedAhead:
         waiting, unless reading may wait for a pipe.  Raises InputError for an unreadable input."""
         self.turns = turns = Turns(self.find)
         self.under_way = 0  # pieces that have a place
-        self.n_read = n_given = 0
+        self.n_read = n_returned = 0
         self.ended = False
         self.closed = threading.Event()
         self.reading_lock = threading.Lock()
@@ -154,14 +154,14 @@ class ParsedAhead:
                         turns.changed.wait(0.1)
                     item = turns.ready.popleft() if turns.ready else None
                 if isinstance(item, list):
-                    n_given += 1
+                    n_returned += 1
                     yield item
                     self._leave_place()
                 elif item is END:
                     return
                 elif item is not None:
                     raise item
-                elif n_given == self.n_read and self.stop():
+                elif n_returned == self.n_read and self.stop():
                     return
         finally:
             self.closed.set()

@@ -8,7 +8,7 @@ from blocksvm.kernels.two_classes import rank_rows
 from blocksvm.learners.engine.loops import NO_LABEL
 from blocksvm.model.measures import RankCurve
 
-VALUE_BITS = 16  # of a float32 decision value: sign, exponent, and 7 bits behind the leading one
+VALUE_BITS = 16  # of a float32 decision value: sign, exponent, and 7 bits after the leading one
 RANKING_BYTES = 2 * 8 << VALUE_BITS  # of a curve
 AREA_BYTES = 4 * 8 << VALUE_BITS  # while its area is computed
 

@@ -127,7 +127,7 @@ class StreamLearner:
         ranked = {"auc": self.ranking and self.ranking.area(), "log_loss": self.ranking and self.ranking.log_loss()}
         return progress_of(self.state.tally, self.runner.real, self.runner.costs) | ranked
 
-    # -- its numbers, class after class, of ``n`` features and of the constant one behind them -----------------------
+    # -- its numbers, class after class, of ``n`` features and of the constant one after them -----------------------
 
     def put_back(self, start: int, numbers: np.ndarray, n: int) -> None:
         """Fill in a piece of a saved state."""

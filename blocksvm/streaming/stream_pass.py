@@ -52,8 +52,8 @@ class StreamSettings:
 
     learner: the name, or several with commas between them, '' where a model's goes on; settings: the learners' own, by
     name, each for those that have it; labels: the classes, rising, or None: -1 and +1, or 0 and 1, whichever comes;
-    targets: 'numbers' where labels are no classes, 'sets' where they are sets of these, 'none' where they are not
-    looked at; joint: the place of a map of row and class to joint features; bits: hash ids to 2^bits features, None: a
+    targets: 'numbers' where labels are no classes, 'sets' where they are sets of these, 'none' where they are
+    ignored; joint: the place of a map of row and class to joint features; bits: hash ids to 2^bits features, None: a
     table; query: b of selective sampling, None: ask for every label; forget: the part that forgetting.py takes back in
     each round; memory: bytes; options: the format's own settings, by name; passes: over the inputs; test: predict only,
     and learn nothing; idf: that of the model with which it goes on.

@@ -294,7 +294,7 @@ def maximum_margin(
     same = [] if look.lower > 0.0 else contradictions(source, plane)
     hopeless = bool(same) or look.upper <= NOTHING * plane.radius
     perceptron, radius = None, plane.radius
-    del result, plane  # before the memory is taken anew
+    del result, plane  # before the memory is used again
     if resolved["epochs"] and source.max_norm > 0.0:
         perceptron = search.perceptron(look)
         if perceptron is None:
@@ -355,7 +355,7 @@ class _Search:
         typical = float(first_chunk(self.source).sq_norms.mean()) or 1.0
         C, to, previous, best = GROWTH / typical, FIRST_TOL, None, math.inf
         while True:
-            fitted = plane = None  # before the memory is taken anew
+            fitted = plane = None  # before the memory is used again
             fitted = self.fit(C, to, previous)
             if fitted is None:
                 return None

@@ -177,7 +177,7 @@ def judge(bound: Bound, run: ReplayedRun, candidates: list[Comparator], best: Co
 def measure_regret(
     source: Source,
     learner: str,
-    given: Mapping | None = None,
+    settings: Mapping | None = None,
     *,
     average: bool = False,
     max_rows: int | None = None,
@@ -190,11 +190,11 @@ def measure_regret(
     """Replay an online learner over a source of two classes, or more by the multi-prototype rule, and compare it with
     the best fixed weights in hindsight.
 
-    given: the learner's settings; max_rows: only so many rows, in the order of the replay ('stored' or 'shuffled' by
+    settings: of the learner; max_rows: only so many rows, in the order of the replay ('stored' or 'shuffled' by
     ``seed``); average: also measure the mean of the learner's weights; memory in bytes; tell gets a line about each
     step; batch: rows of a round, of pegasos.  Raises InputError where something does not fit.
     """
-    by_user(learner, given)
+    by_user(learner, settings)
     several = source.label_kind != SETS and source.labels is not None and not source.labels.binary
     (require_labels if several else require_two_labels)(source)
     refuse_weights(source, "regret")
@@ -206,9 +206,9 @@ def measure_regret(
     if learner in EXACT:
         if average:
             raise InputError(f"{option('average')}: {learner} does not accept it; leave it out")
-        runner = ExactRunner(EXACT[learner], given or {})
+        runner = ExactRunner(EXACT[learner], settings or {})
     else:
-        runner = Runner(learner, given or {}, known, average=average, n_classes=len(source.labels.values))
+        runner = Runner(learner, settings or {}, known, average=average, n_classes=len(source.labels.values))
         if runner.settings.get("costs") is not None:
             raise InputError(f"{option('costs')}: no bound here is about costs; leave it out")
     T = min(source.n_samples, max_rows or source.n_samples)

@@ -38,14 +38,14 @@ def contradictions(source: Source, plane) -> list[Contradiction]:
         wanted = np.union1d(wanted, digests_of(block)[wrong])
         if len(wanted) > MOST_WRONG:
             break
-    met = [np.empty(0, np.uint64), np.empty(0, np.uint64)]
+    digests_of_class = [np.empty(0, np.uint64), np.empty(0, np.uint64)]
     for _, block, side, _, _, _ in plane.chunks():
         digests = digests_of(block)
         # by sorting: a table of 64-bit numbers overflows in numpy 2.0
         known = np.isin(digests, wanted, kind="sort")
         for k in range(2):
-            met[k] = np.union1d(met[k], digests[known & (side == k)])
-    both = np.intersect1d(*met)[:MOST_COMPARED]
+            digests_of_class[k] = np.union1d(digests_of_class[k], digests[known & (side == k)])
+    both = np.intersect1d(*digests_of_class)[:MOST_COMPARED]
     rows: list[dict[int, tuple]] = [{}, {}]  # of each class, by their digests, the first
     for chunk, block, side, _, _, _ in plane.chunks() if len(both) else ():
         digests = digests_of(block)

@@ -99,8 +99,8 @@ def add_potential(rows: ReplayRows, run: ReplayedRun) -> None:
             continue
         if run.mirror == "entropic":
             a = eta * np.abs(theta)
-            rest = math.log(2.0 * (n - run.d)) if (n := run.settings["n_features"]) > run.d else -math.inf
-            total = np.logaddexp(np.logaddexp.reduce(np.logaddexp(a, -a)), rest)
+            log_zeros = math.log(2.0 * (n - run.d)) if (n := run.settings["n_features"]) > run.d else -math.inf
+            total = np.logaddexp(np.logaddexp.reduce(np.logaddexp(a, -a)), log_zeros)
             run.potential[k] = run.settings["radius"] / eta * (total - math.log(2.0 * n))
         else:
             largest = float(np.abs(theta).max(initial=0.0)) or 1.0
