@@ -1,4 +1,4 @@
-"""Registry: objects by name, each imported when it is first asked for; and objects of the user's own by their place."""
+"""Registry: objects by name, each imported at its first use; and objects from outside the package by their place."""
 
 from __future__ import annotations
 

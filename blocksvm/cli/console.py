@@ -20,7 +20,7 @@ from blocksvm import __version__
 from blocksvm.base.errors import InputError, nearest, one_of, system_sentence, use_option_names
 from blocksvm.base.inputs import one_run
 from blocksvm.base.memory import BESIDES, megabytes, memory_limit
-from blocksvm.base.user_code import begin_anew, by_user
+from blocksvm.base.user_code import by_user, clear_user_places
 from blocksvm.cli.standard import OutputClosed, standard_streams
 from blocksvm.kernels.notices import show_with
 
@@ -216,7 +216,7 @@ class Interrupted(Exception):
 def run(main: Callable[[list[str]], int | None], arguments: list[str] | None = None) -> None:
     """Run a command and exit: 0 done, 2 wrong input, 130 interrupted, 1 anything else."""
     prog = f"blocksvm {main.__module__.rpartition('.')[2].partition('_')[0]}".removesuffix(" commands")
-    named = begin_anew()
+    named = clear_user_places()
     before, turns, handlers = use_option_names(True), sys.getswitchinterval(), signals_interrupt()
     os.environ.setdefault(*ONE_BLAS_THREAD)  # numpy reads it when it is imported
     sys.setswitchinterval(TURN_SECONDS)
@@ -229,7 +229,7 @@ def run(main: Callable[[list[str]], int | None], arguments: list[str] | None = N
         finally:
             use_option_names(before)
             show_with(None)
-            begin_anew()
+            clear_user_places()
             by_user(*named)
             sys.setswitchinterval(turns)
             gc.callbacks.remove(look_as_usual)

@@ -112,8 +112,8 @@ def main(arguments: list[str]) -> int:
             scorer.budget.take("the ROC curve", RANK_BYTES)
         measures = ClassMeasures(scorer.model.labels, link, ranked)
     if not options.quiet:
-        taken, total = (megabytes(n) for n in (sum(scorer.budget.taken.values()), options.memory))
-        print(f"{options.model}: {description['n_features']:,} features; memory {taken} of {total}", file=sys.stderr)
+        used, total = (megabytes(n) for n in (sum(scorer.budget.used.values()), options.memory))
+        print(f"{options.model}: {description['n_features']:,} features; memory {used} of {total}", file=sys.stderr)
         if scorer.note:
             print(scorer.note, file=sys.stderr)
     line = Line(sys.stderr, options.quiet)

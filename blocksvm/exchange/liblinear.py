@@ -200,7 +200,7 @@ def _weights(
         at = done + len(plain_values) - plain
         last[at : at + len(constant)] = constant
         done += len(values)
-        budget.taken["weights"] = 48 * sum(map(len, nonzeros))
+        budget.used["weights"] = 48 * sum(map(len, nonzeros))
         budget.require("the next ones", 48 * len(values))
     if done < total:
         raise InputError(f"{path}: has {done:,} of {total:,} weights; it is cut short, name a whole model")

@@ -244,7 +244,7 @@ def measure_regret(
     judged = [judge(bound, run, candidates, best) for bound in bounds_of(run)]
     least = np.min([u.judged for u in candidates], axis=0)
     return RegretReport(
-        run, candidates, best, least, judged, _notes(run, candidates, best, judged), dict(budget.taken), mean
+        run, candidates, best, least, judged, _notes(run, candidates, best, judged), dict(budget.used), mean
     )
 
 

@@ -113,7 +113,7 @@ class Plan:
 
     def memory(self) -> dict[str, int]:
         """Bytes by name, as counted against the budget."""
-        return dict(self.budget.taken)
+        return dict(self.budget.used)
 
     def shape(self, array: StateArray) -> tuple[int, ...]:
         return array.shape(self.n_features, self.source.n_samples)

@@ -278,7 +278,7 @@ def plan_part(
             continue
         rows = source.n_nonzeros * (4 + source.value_bytes) + source.n_samples * source.row_bytes
         budget = plan.budget
-        left = budget.total - sum(budget.taken[name] for name in ("weights", "alpha", "folds"))
+        left = budget.total - sum(budget.used[name] for name in ("weights", "alpha", "folds"))
         if count == 1 or resume is not None or left >= ROWS_SHARE * rows:
             return plan
     raise AssertionError("a path has one C or more")

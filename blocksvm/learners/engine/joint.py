@@ -8,7 +8,7 @@ import numpy as np
 
 from blocksvm.base.errors import InputError, option
 from blocksvm.base.labels import SETS as LABEL_SETS
-from blocksvm.base.labels import Labels, count, has_label, keep, kind_of, listed
+from blocksvm.base.labels import Labels, count_labels, encode_labels, has_label, kind_of, listed
 from blocksvm.base.user_code import by_user
 from blocksvm.kernels.row_arrays import Rows
 from blocksvm.learners.engine.costs import COST_RULE, COSTS, CostMatrix
@@ -101,13 +101,13 @@ class JointLearner:
 
     def _codes(self, y, n: int) -> tuple[np.ndarray, SetTable | None]:
         """(n,) int32 and, of sets, their table."""
-        kept, own = keep(y, n)
+        kept, own = encode_labels(y, n)
         if (own is not None and len(own) > 0 and kind_of(own[0]) == LABEL_SETS) != self.sets and not np.isnan(
             kept
         ).all():
             raise InputError(f"the labels must be {'sets' if self.sets else 'one a row'}; see {option('sets')}")
         place: Mapping = {label: c for c, label in enumerate(self.labels.values)}
-        met = [label for label, _ in count(kept, own)[0] or []] if own is None else list(own)
+        met = [label for label, _ in count_labels(kept, own)[0] or []] if own is None else list(own)
         members = {member for label in met for member in (label if self.sets else (label,))}
         unknown = [member for member in members if member not in place]
         if unknown:
