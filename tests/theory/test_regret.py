@@ -88,7 +88,7 @@ def test_penalties_are_those_of_the_weights_of_each_round():
 @pytest.mark.parametrize("case", [{"l1": 0.1, "p": 1.0, "cap": 0.5}, {"l1": 0.1, "p": 3.0}])
 def test_a_regulariser_that_changes_is_that_of_each_round(case):
     X, y, plane = sample(n=70, seed=2, noise=0.1)
-    made, dense = regret_report.regret(Matrix(X, y), "hf-fobos", case), Dense(X, y, "hf-fobos", case)
+    made, dense = regret_report.measure_regret(Matrix(X, y), "hf-fobos", case), Dense(X, y, "hf-fobos", case)
     H = case["l1"] * np.array(dense.H)
     agree(made.run.varying, np.cumsum(np.sum(H * np.abs(dense.W), axis=1))[made.run.times - 1])
     u = np.append(plane, 0.0)
@@ -243,7 +243,7 @@ def test_every_bound_has_a_learner_and_most_learners_are_told_the_truth():
     assert {name for learner in learners for name in learner.bounds} == NAMES
     X, y, _ = sample(n=30, noise=0.1)
     for name in ("arow", "cw-var", "scw1", "adagrad-rda-squares"):
-        made = regret_report.regret(Matrix(X, y), name)
+        made = regret_report.measure_regret(Matrix(X, y), name)
         assert made.bounds == []
         assert any(f"no bound is known here for {name}" in note for note in made.notes)
 
@@ -261,7 +261,7 @@ def test_the_comparator_is_the_best_in_hindsight():
         ("ogd", {"loss": "epsilon-insensitive", "epsilon": 0.3}, "epsilon-insensitive"),
         ("ogd", {"loss": "perceptron"}, "hinge"),
     ]:
-        made = regret_report.regret(Matrix(X, y), name, case)
+        made = regret_report.measure_regret(Matrix(X, y), name, case)
 
         def total(w, loss=loss, case=case):
             pairs = zip(X @ w, y, strict=True)
@@ -303,7 +303,7 @@ def test_comparators_are_scaled_into_the_ball_of_the_learner():
         ("ogd", {"radius": 0.2}, "OGD, falling step, projected"),
         ("omd", {"mirror": "entropic", "radius": 0.2}, "EG+-"),
     ]:
-        made = regret_report.regret(Matrix(X, y), name, case)
+        made = regret_report.measure_regret(Matrix(X, y), name, case)
         scaled = [u for u in made.comparators if "scaled to 0.2" in u.name]
         lengths = [u.norm_1 if name == "omd" else u.norm for u in scaled]
         assert len(scaled) >= 3 and lengths == pytest.approx([0.2] * len(scaled), rel=1e-9) and max(lengths) <= 0.2
@@ -313,7 +313,7 @@ def test_comparators_are_scaled_into_the_ball_of_the_learner():
 
 def test_a_bound_is_that_of_the_comparator_named():
     X, y, _ = sample(n=80, d=5, seed=4, noise=0.1)
-    made = regret_report.regret(Matrix(X, y), "pa1")
+    made = regret_report.measure_regret(Matrix(X, y), "pa1")
     one = next(one for one in made.bounds if one.bound.name == "PA-I")
     each = {u.name: one.bound.right(made.run, u) for u in made.comparators}
     for k, name in enumerate(one.by):
@@ -324,7 +324,7 @@ def test_a_regulariser_is_part_of_the_regret_and_its_comparator_is_the_best():
     X, y, _ = sample(n=60, d=4, seed=4, noise=0.2)
     for name, case in (("fobos", {"l1": 0.1}), ("adagrad-rda", {"l1": 0.1}), ("pegasos", {"lam": 0.05}),
                        ("subgradient", {"l1": 0.1})):  # fmt: skip
-        made = regret_report.regret(Matrix(X, y), name, case)
+        made = regret_report.measure_regret(Matrix(X, y), name, case)
 
         def total(w, name=name):
             loss = np.maximum(0.0, 1.0 - y * (X @ w)).sum()
@@ -340,7 +340,7 @@ def test_a_regulariser_is_part_of_the_regret_and_its_comparator_is_the_best():
 def test_a_separating_comparator_is_found_and_used():
     X, y, _ = sample(n=80, d=5, seed=9)
     for name in ("perceptron", "perceptron-bias", "pa"):
-        made = regret_report.regret(Matrix(X, y), name)
+        made = regret_report.measure_regret(Matrix(X, y), name)
         separable = [one for one in made.bounds if one.bound.name in (
             "perceptron, separable", "perceptron with bias", "PA, separable")]  # fmt: skip
         assert [one.applies for one in separable] == [True]
@@ -355,19 +355,19 @@ def test_times_orders_and_first_rows(tmp_path):
     path = make_store(tmp_path, X, y, chunk_nonzeros=16, keep_order=True)
     with Store(path) as store:
         assert len(store.chunks) > 10
-        whole = regret_report.regret(store, "pa1", seed=1)
-        little = regret_report.regret(store, "pa1", memory=33_000)
+        whole = regret_report.measure_regret(store, "pa1", seed=1)
+        little = regret_report.measure_regret(store, "pa1", memory=33_000)
         assert little.run.scores.tobytes() == whole.run.scores.tobytes()
         assert little.memory["two blocks"] < whole.memory["two blocks"]
-        first = regret_report.regret(store, "pa1", max_rows=57)
+        first = regret_report.measure_regret(store, "pa1", max_rows=57)
         assert np.array_equal(first.run.scores, whole.run.scores[:57])
         assert first.run.T == 57 and first.best.hinge[-1] <= whole.best.hinge[-1]
-        once, again = (regret_report.regret(store, "pa1", order="shuffled", seed=1) for _ in range(2))
+        once, again = (regret_report.measure_regret(store, "pa1", order="shuffled", seed=1) for _ in range(2))
         assert np.array_equal(once.run.scores, again.run.scores)
         assert not np.array_equal(once.run.y, whole.run.y) and sorted(once.run.sq_norms) == sorted(whole.run.sq_norms)
-        other = regret_report.regret(store, "pa1", order="shuffled", seed=2)
+        other = regret_report.measure_regret(store, "pa1", order="shuffled", seed=2)
         assert not np.array_equal(once.run.sq_norms, other.run.sq_norms)
-        some = regret_report.regret(store, "pa1", order="shuffled", seed=1, max_rows=57)
+        some = regret_report.measure_regret(store, "pa1", order="shuffled", seed=1, max_rows=57)
         assert np.array_equal(some.run.scores, once.run.scores[:57])
         ids = store.feature_ids(0, store.n_features)
         own, constant = np.arange(12.0), 7.0
@@ -389,14 +389,14 @@ def test_times_orders_and_first_rows(tmp_path):
                 agree(run.sq_norms, np.sum(dense.X**2, axis=1), 1e-6)
                 agree(run.scores, dense.z, 1e-5)
         with pytest.raises(InputError, match="memory=0.0193MB is too small: .* are needed"):
-            regret_report.regret(store, "pa1", memory=19_300)
+            regret_report.measure_regret(store, "pa1", memory=19_300)
         with pytest.raises(InputError, match="beside the records of 200 rounds: memory=[0-9.]+MB is too small"):
-            regret_report.regret(store, "pa1", memory=25_000)
+            regret_report.measure_regret(store, "pa1", memory=25_000)
 
 
 def test_the_mean_of_the_weights_is_measured():
     X, y, _ = sample(n=90, noise=0.1)
-    made = regret_report.regret(Matrix(X, y), "perceptron", average=True)
+    made = regret_report.measure_regret(Matrix(X, y), "perceptron", average=True)
     _, _, mean = oracle.run(oracle.Perceptron(X.shape[1]), X, y)
     agree(made.mean.hinge[-1], np.maximum(0.0, 1.0 - y * (X @ mean)).sum())
 
@@ -423,7 +423,7 @@ def test_the_command_prints_a_table_and_writes_its_files(store, tmp_path, run_in
     assert picture.read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
     made = json.loads(target.read_text())
     with Store(store) as source:
-        expected = regret_report.regret(source, "ogd", {"decay": "constant", "step": 0.1})
+        expected = regret_report.measure_regret(source, "ogd", {"decay": "constant", "step": 0.1})
     assert made["regret"] == pytest.approx(expected.regret[-1], rel=1e-12)
     assert [row["t"] for row in made["table"]] == [1, 2, 5, 10, 20, 50, 100, 150]
     assert f"{made['table'][-1]['regret']:.5g}" in lines[lines.index("") + 9]
@@ -513,7 +513,7 @@ def test_a_violated_bound_would_be_shown(store, run_in_process, monkeypatch):
 
 def test_the_path_ends_where_more_gains_nothing():
     X, y, _ = sample(n=80, d=3, seed=4, noise=0.3)
-    made = regret_report.regret(Matrix(X, y), "perceptron")
+    made = regret_report.measure_regret(Matrix(X, y), "perceptron")
     whole = comparators.path(made.run)
     tried = [u.C for u in made.comparators if u.C is not None]
     assert tried == whole[: len(tried)]
@@ -527,7 +527,7 @@ def test_the_lemma_of_the_leader_is_measured(tmp_path, name, case, order):
     X, y, _ = sample(n=60, d=5, seed=4, noise=0.2)
     path = make_store(tmp_path, scipy.sparse.csr_matrix(X), y, dtype="float64", keep_order=True, chunk_nonzeros=16)
     with Store(path) as source:
-        made = regret_report.regret(source, name, case, order=order, seed=1)
+        made = regret_report.measure_regret(source, name, case, order=order, seed=1)
     (one,) = made.bounds
     assert one.applies and not one.violated
     run = made.run
@@ -547,11 +547,11 @@ def test_the_lemma_of_the_leader_is_measured(tmp_path, name, case, order):
         fitted = fit(Matrix(X, y), solver=name, order="stored", **case)
         assert run.judged[-1] == pytest.approx(fitted.loop.state["tally"][1], rel=1e-6)
     with pytest.raises(InputError, match=f"average: {name} does not accept it"):
-        regret_report.regret(Matrix(X, y), name, average=True)
+        regret_report.measure_regret(Matrix(X, y), name, average=True)
 
 
 def test_pegasos_by_C_is_pegasos_by_lambda():
     X, y, _ = sample(n=50, d=5, seed=4, noise=0.2)
-    by_C, by_lambda = (regret_report.regret(Matrix(X, y), "pegasos", case) for case in ({"C": 0.4}, {"lam": 1 / 20.0}))
+    by_C, by_lambda = (regret_report.measure_regret(Matrix(X, y), "pegasos", case) for case in ({"C": 0.4}, {"lam": 1 / 20.0}))
     agree(by_C.run.scores, by_lambda.run.scores)
     assert by_C.bounds[0].applies
