@@ -46,7 +46,7 @@ SPOOLED_PER_TEXT = 0.75  # bytes in the shuffle for a byte of text, likewise
 
 @dataclass(frozen=True)
 class SplitSettings:
-    """What a split does.  memory in bytes; format, bits, sum_duplicates, idf, normalize, dtype: the recipe of the
+    """What a split does.  memory in bytes; format, bits, duplicates, idf, normalize, dtype: the recipe of the
     features (format 'auto': what the first bytes look like; options: the format's own settings, by name); holdout:
     fraction of rows for a second store, 0 for none; temp: folder for the shuffle, by default beside the store; weights:
     a file with each row's weight, a number a line; like: a store whose idf is taken, with its recipe
@@ -57,7 +57,7 @@ class SplitSettings:
     seed: int = 0
     keep_order: bool = False
     dtype: str = "float32"
-    sum_duplicates: bool = False
+    duplicates: str = "error"
     normalize: str = "none"
     min_count: int = 1
     holdout: float = 0.0
@@ -77,8 +77,7 @@ class SplitSettings:
     @property
     def recipe(self) -> Recipe:
         """How text becomes features."""
-        duplicates = "sum" if self.sum_duplicates else "error"
-        return Recipe(self.format, duplicates, self.bits, self.normalize, self.dtype, self.options, self.idf)
+        return Recipe(self.format, self.duplicates, self.bits, self.normalize, self.dtype, self.options, self.idf)
 
 
 @dataclass(frozen=True)
@@ -127,7 +126,7 @@ OF_PLACES = ("seed", "keep_order", "min_count")  # of these, what says nothing o
 def settings_from(chosen: Mapping, **others) -> SplitSettings:
     """A split's settings: those of ``COMMON`` by name, None for the default of one; others: of ``SplitSettings``."""
     chosen = {name: value for name, value in chosen.items() if value is not None}
-    return SplitSettings(sum_duplicates=chosen.pop("duplicates", "error") == "sum", **chosen, **others)
+    return SplitSettings(**chosen, **others)
 
 
 def settings_of_store(
@@ -316,7 +315,7 @@ class _Split:
             "order": "stored" if settings.keep_order else "shuffled",
             "normalize": settings.normalize,
             "min_count": destination.min_count,
-            "duplicates": "sum" if settings.sum_duplicates else "error",
+            "duplicates": settings.duplicates,
             "holdout": settings.holdout,
             "dtype": settings.dtype,
             **({} if settings.weights is None else {"weights": settings.weights}),

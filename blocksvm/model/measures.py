@@ -4,12 +4,16 @@ does not grow with the rows."""
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Protocol
 
 import numpy as np
 
 from blocksvm.base.labels import Labels, has_label, label_text, listed
+from blocksvm.base.memory import Budget
 from blocksvm.model.decision_values import misordered, sets_of
+from blocksvm.model.model_file import Model
+from blocksvm.problems.distance import DISTANCE
 
 SHOWN = 5  # labels that a sentence names
 MOST_CLASSES = 50  # that get a line each
@@ -37,6 +41,21 @@ class Measures(Protocol):
     def sentences(self) -> list[str]:
         """What was found, in lines for a person; none where no row has a label."""
         ...
+
+
+def measures_of(model: Model, link: Callable | None, budget: Budget) -> Measures:
+    """The measures of this model's predictions; link: what makes probabilities of its decision values.  The ROC curve
+    of two classes is left out where the budget has no room for it."""
+    if DISTANCE in model.meta:
+        return DistanceMeasures(model.meta[DISTANCE]["epsilon"])
+    if model.multilabel:
+        return SetMeasures(model.labels, model.ranks)
+    if not model.labels:
+        return RealMeasures()
+    ranked = len(model.labels) == 2 and budget.left >= 2 * RANK_BYTES
+    if ranked:
+        budget.take("the ROC curve", RANK_BYTES)
+    return ClassMeasures(model.labels, link, ranked)
 
 
 class RealMeasures:

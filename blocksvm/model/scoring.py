@@ -193,6 +193,8 @@ class StoreScorer:
     values are wanted, too.
     """
 
+    empty = 0  # lines without a row: a store has none
+
     def __init__(self, model: str | Path, path: str | Path, memory: int, with_values: bool = True,
                  joint: str | None = None):  # fmt: skip
         self.path = path

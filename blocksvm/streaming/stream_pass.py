@@ -77,7 +77,7 @@ class StreamSettings:
     jobs: int = 1
     seed: int = 0
     normalize: str = "none"
-    sum_duplicates: bool = False
+    duplicates: str = "error"
     format: str = AUTO
     options: Mapping = field(default_factory=dict)
     passes: int = 1
@@ -90,8 +90,7 @@ class StreamSettings:
     @property
     def recipe(self) -> Recipe:
         """How text becomes features."""
-        duplicates = "sum" if self.sum_duplicates else "error"
-        return Recipe(self.format, duplicates, self.bits, self.normalize, "float32", self.options, self.idf)
+        return Recipe(self.format, self.duplicates, self.bits, self.normalize, "float32", self.options, self.idf)
 
 
 @dataclass(frozen=True)

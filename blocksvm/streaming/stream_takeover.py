@@ -89,7 +89,7 @@ def _weighing_of(path: Path, saved: dict, settings: StreamSettings) -> dict:
         return {}
     if recipe.bits is not None or settings.bits is not None:
         raise InputError(f"{path}: has an idf of hashed features, with which a stream does not go on; train again")
-    return {"idf": recipe.idf, "normalize": recipe.normalize, "sum_duplicates": recipe.sums}
+    return {"idf": recipe.idf, "normalize": recipe.normalize, "duplicates": recipe.duplicates}
 
 
 def idf_to_go_on(path: Path | None) -> KnownIdf:

@@ -177,7 +177,7 @@ def test_sources_and_settings_are_described(tmp_path):
     (tmp_path / "a.svm").write_bytes(first)
     (tmp_path / "b.svm.gz").write_bytes(gzip.compress(second))
     names = [str(tmp_path / "a.svm"), str(tmp_path / "b.svm.gz")]
-    meta = write_store(names, tmp_path / "s.h5", SplitSettings(seed=5, sum_duplicates=True, keep_order=True))
+    meta = write_store(names, tmp_path / "s.h5", SplitSettings(seed=5, duplicates="sum", keep_order=True))
     assert in_source_order(tmp_path / "s.h5") == [(1.0, [1], [1.0]), (-1.0, [2], [2.0]), (1.0, [1], [3.0])]
     assert meta["source_rows"] == 3
     stored_bytes = (tmp_path / "b.svm.gz").stat().st_size
@@ -513,6 +513,7 @@ def test_the_shuffle_lies_in_temp(tmp_path, long_text, spills, monkeypatch):
         write_store([str(long_text)], tmp_path / "t.h5", SplitSettings(temp=tmp_path / "nowhere"))
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_signals_leave_nothing_behind(tmp_path, long_text, number):
     temp, store = tmp_path / "temp", tmp_path / "s.h5"
@@ -546,6 +547,7 @@ def test_signals_leave_nothing_behind(tmp_path, long_text, number):
     assert store.read_bytes() == before
 
 
+@pytest.mark.process
 def test_a_disk_that_fills_up_while_the_store_is_written(tmp_path):
     """HDF5 tells it in several lines and fails once more on closing; a limit on file sizes stands in for the disk."""
     text = tmp_path / "rows.svm"
@@ -580,7 +582,7 @@ def test_the_command_and_its_options(tmp_path, run_in_process):
     assert f"{store}: " in done.out
     assert f"held-out rows in {held}" in done.out
     options = SplitSettings(
-        seed=9, dtype="float64", sum_duplicates=True, normalize="l2", min_count=2, holdout=0.3, overwrite=True
+        seed=9, dtype="float64", duplicates="sum", normalize="l2", min_count=2, holdout=0.3, overwrite=True
     )
     write_store([str(tmp_path / "rows.svm")], tmp_path / "s2.h5", options, tmp_path / "h2.h5")
     assert store.read_bytes() == (tmp_path / "s2.h5").read_bytes()

@@ -143,6 +143,7 @@ def shell(line: str, run_in_process) -> None:
     assert done.returncode == 0, f"{line}\n{done.stderr}"
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("name", sorted({name for name in PAGES if BLOCK.search(PAGES[name].read_text())} - ELSEWHERE))
 def test_the_code_of_a_page_runs(name, tmp_path, monkeypatch, run_in_process):
     monkeypatch.chdir(tmp_path)

@@ -73,6 +73,7 @@ def weights_by_column(path, d=20) -> np.ndarray:
     return found
 
 
+@pytest.mark.process
 def test_the_learner_is_its_rule(folder):
     run(folder, [*command_with("--least 0.5 --max-outer 3"), "--overwrite", "--order", "stored"])
     learned = weights_by_column(folder / "model.h5")
@@ -88,6 +89,7 @@ def test_the_learner_is_its_rule(folder):
     np.testing.assert_allclose(learned, w, rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.process
 def test_the_learner_streams_and_is_described(folder):
     run(folder, [*command_with("blocksvm stream"), "--overwrite"])
     told = run(folder, ["blocksvm", "train", "--help-solver", "my_learner:MARGIN_PERCEPTRON"])
@@ -96,6 +98,7 @@ def test_the_learner_streams_and_is_described(folder):
     assert "--average" in told
 
 
+@pytest.mark.process
 def test_the_loss_is_certified_and_minimal(folder):
     run(folder, [*command_with("SMOOTH_HINGE"), "--overwrite", "--tol", "1e-7", "--schedule", "5"])
     w = weights_by_column(folder / "model.h5")
@@ -110,6 +113,7 @@ def test_the_loss_is_certified_and_minimal(folder):
     assert primal(w) == pytest.approx(best, rel=1e-6)
 
 
+@pytest.mark.process
 def test_the_format_is_split_and_predicted(folder):
     lines = [f"{i % 2} {'milk' if i % 2 else 'tea'} item{i % 7} item{i % 5}" for i in range(60)]
     (folder / "baskets.txt").write_text("\n".join(lines) + "\n")
@@ -127,6 +131,7 @@ def test_the_format_is_split_and_predicted(folder):
     assert "bad.txt:2: 'x' is not a label" in done.stderr
 
 
+@pytest.mark.process
 def test_the_task(folder):
     """A model of a task outside the package runs that task's code only where its user names it."""
     lines = [f"{'warm' if k % 2 else 'cold'} day{k % 7} {'sun' if k % 2 else 'snow'}" for k in range(40)]

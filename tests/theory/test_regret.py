@@ -438,6 +438,7 @@ def test_the_command_prints_a_table_and_writes_its_files(store, tmp_path, run_in
         assert all(row["measured"] <= row["bound"] for row in bound["table"])
 
 
+@pytest.mark.process
 def test_the_command_runs_as_a_module(store):
     done = command(store, "--learner", "perceptron", module="regret")
     assert done.returncode == 0, done.stderr
@@ -552,6 +553,8 @@ def test_the_lemma_of_the_leader_is_measured(tmp_path, name, case, order):
 
 def test_pegasos_by_C_is_pegasos_by_lambda():
     X, y, _ = sample(n=50, d=5, seed=4, noise=0.2)
-    by_C, by_lambda = (regret_report.measure_regret(Matrix(X, y), "pegasos", case) for case in ({"C": 0.4}, {"lam": 1 / 20.0}))
+    by_C, by_lambda = (
+        regret_report.measure_regret(Matrix(X, y), "pegasos", case) for case in ({"C": 0.4}, {"lam": 1 / 20.0})
+    )
     agree(by_C.run.scores, by_lambda.run.scores)
     assert by_C.bounds[0].applies

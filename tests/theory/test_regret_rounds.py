@@ -157,5 +157,7 @@ def test_what_takes_too_many_steps_is_said(monkeypatch):
     with pytest.raises(InputError, match="takes all 6 weights in each of 50 rounds.* give fewer rows by max_rows"):
         regret_report.measure_regret(source, "subgradient", {"l1": 0.1})
     assert regret_report.measure_regret(source, "subgradient", {"l1": 0.1}, max_rows=49).run.T == 49
-    (one,) = [j for j in regret_report.measure_regret(source, "fobos", {"l1": 0.1}).bounds if "each round" in j.bound.name]
+    (one,) = [
+        j for j in regret_report.measure_regret(source, "fobos", {"l1": 0.1}).bounds if "each round" in j.bound.name
+    ]
     assert not one.applies and "rows times features are at most" in one.failures()

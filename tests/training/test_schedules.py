@@ -342,6 +342,7 @@ def test_overlap_makes_one_pass_where_nothing_is_read(rows):
         assert run.result.passes == [1, 1, 1]
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("working_set", ["auto", "none"])
 @pytest.mark.parametrize("loss", ["hinge", "logistic"])
 def test_the_default_makes_one_model_whatever_the_clock_says(rows, loss, working_set):
