@@ -170,10 +170,10 @@ def show_remarks(options, scorer) -> None:
     if scorer.empty and not options.quiet:
         print(f"{options.input}: {scorer.empty:,} blank line{'s' if scorer.empty > 1 else ''} or comments have no "
               "prediction: the predictions are those of the rows, in their order", file=sys.stderr)  # fmt: skip
-    for note in scorer.met.notes:
+    for note in scorer.coverage.notes:
         print(f"note: {note}", file=sys.stderr)
-    if scorer.met.warning():
-        print(scorer.met.warning(), file=sys.stderr)
+    if scorer.coverage.warning():
+        print(scorer.coverage.warning(), file=sys.stderr)
 
 
 def show_measures(options, output, scorer, measures) -> None:
@@ -181,7 +181,7 @@ def show_measures(options, output, scorer, measures) -> None:
     if options.json:
         names = {"model": options.model, "input": options.input, "output": options.output}
         figures = names | {"rows": measures.rows, "lines_without_row": scorer.empty}
-        if emit_json(options, figures | measures.figures() | scorer.met.figures()):
+        if emit_json(options, figures | measures.figures() | scorer.coverage.figures()):
             return
     results = sys.stderr if output is None else sys.stdout
     for sentence in measures.sentences():

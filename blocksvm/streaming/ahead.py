@@ -18,7 +18,7 @@ from blocksvm.base.errors import InputError
 from blocksvm.base.row_batch import RowBatch
 from blocksvm.formats import AUTO, get_format, settled
 from blocksvm.formats.file_reader import FileInputs, RowPiece, inputs_of
-from blocksvm.formats.format import EXPANSION, Reader, Reading, SpareRooms, parse_skipping
+from blocksvm.formats.format import EXPANSION, BufferPool, Reader, ReaderOptions, parse_skipping
 from blocksvm.formats.hashing import reader_of
 from blocksvm.formats.text.text_source import LineLimit, TextPiece
 
@@ -98,7 +98,7 @@ class ParsedAhead:
 
     find: Callable[[ParsedPart], None]
 
-    def __init__(self, reading: Reading, skip_bad: bool, memory: int, jobs: int, stop: Callable[[], bool]):
+    def __init__(self, reading: ReaderOptions, skip_bad: bool, memory: int, jobs: int, stop: Callable[[], bool]):
         self.reading, self.skip_bad, self.jobs, self.stop = reading, skip_bad, jobs, stop
         if reading.recipe.format != AUTO:
             get_format(reading.recipe.format)  # a wrong name is an error before anything is opened
@@ -110,7 +110,7 @@ class ParsedAhead:
         self.memory = memory
         self.planned_bytes = BYTES_EACH * pieces * self.piece_bytes
         self.spare_text: queue.SimpleQueue = queue.SimpleQueue()
-        self.spare_buffers = SpareRooms()
+        self.buffers = BufferPool()
 
     def least_memory(self, besides: int) -> int:
         """The least ``memory`` that leaves so many bytes."""
@@ -126,7 +126,7 @@ class ParsedAhead:
             text, buffer = part.memory
             if text is not None:
                 self.spare_text.put(text)
-            self.spare_buffers.give_back(buffer)
+            self.buffers.give_back(buffer)
 
     def pieces(self, inputs: list[str]) -> Iterator[list[ParsedPart]]:
         """Parsed pieces; rows come as soon as they are read.  The consumer reads and parses a piece itself instead of
@@ -232,10 +232,10 @@ class ParsedAhead:
 
     def _parse(self, piece: TextPiece | RowPiece) -> list[ParsedPart]:
         if isinstance(piece, RowPiece):
-            buffer = self.spare_buffers.take(self.reader, self.piece_bytes + 1)
+            buffer = self.buffers.take(self.reader, self.piece_bytes + 1)
             return [ParsedPart(self.reader.parse(piece, buffer), (None, buffer))]
         if self.skip_bad or piece.end > self.piece_bytes + 1:
             batches = parse_skipping(self.reader, piece) if self.skip_bad else [self.reader.parse(piece)]
             return [ParsedPart(batch) for batch in batches]
-        buffer = self.spare_buffers.take(self.reader, self.piece_bytes + 1)
+        buffer = self.buffers.take(self.reader, self.piece_bytes + 1)
         return [ParsedPart(self.reader.parse(piece, buffer), (piece.text, buffer))]
