@@ -31,7 +31,7 @@ def test_a_signal_while_kernels_are_compiled_ends_a_command(tmp_path, number, co
     process.send_signal(number)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130, err
-    assert err.splitlines()[-1].startswith(f"blocksvm.{command_name}: interrupted")
+    assert err.splitlines()[-1].startswith(f"blocksvm {command_name}: interrupted")
     assert sorted(os.listdir(tmp_path)) == ["cache", "rows.svm", "s.h5"]
 
 

@@ -74,6 +74,7 @@ def test_each_file_is_made_once(dodo):
 @pytest.mark.process
 def test_a_compressed_source_is_unpacked(dodo, tmp_path, monkeypatch):
     (tmp_path / "libsvm").mkdir()
+    (tmp_path / "made").mkdir()
     (tmp_path / "libsvm" / "a9a.xz").write_bytes(lzma.compress(b"1 1:1\n"))
     (tmp_path / "libsvm" / "a9a.t.xz").write_bytes(b"another")
     for name, value in {"SOURCES": tmp_path, "FOLDER": tmp_path / "made"}.items():

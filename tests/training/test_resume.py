@@ -30,7 +30,7 @@ from support.training_cases import (
 from blocksvm.base.errors import InputError
 from blocksvm.commands.train import main as train_main
 from blocksvm.model.solver_state import describe_checkpoint
-from blocksvm.model.trace import earlier_run, replayed_by
+from blocksvm.model.trace import load_replay, replayed_by
 from blocksvm.sources.matrix import Matrix
 from blocksvm.store.reader import Store
 from blocksvm.training.checkpoint import Checkpoint
@@ -233,9 +233,9 @@ def test_an_overlap_run_is_resumed_and_its_checkpoint_replays(rows, tmp_path):
     run = train(SlowMatrix(*rows, **cut), schedule="overlap", checkpoint=checkpoint, resume=True, **settings)
     assert len(run.result.passes) == 16
     assert sum(run.result.set_passes) > 16
-    earlier = earlier_run(checkpoint)
-    assert (earlier.passes, earlier.set_passes) == (run.result.passes, run.result.set_passes)
-    replay = earlier.passes, earlier.set_passes
+    chosen = load_replay(checkpoint)
+    assert (chosen.passes, chosen.set_passes) == (run.result.passes, run.result.set_passes)
+    replay = chosen.passes, chosen.set_passes
     fast = Matrix(*rows, **cut)
     assert train(fast, replay=replay, **settings).same(run)
     # and a replay is stopped and resumed like any other run
