@@ -14,6 +14,7 @@ import numpy as np
 from blocksvm.base.errors import InputError, option
 from blocksvm.base.inputs import names_of_inputs, one_run
 from blocksvm.base.labels import label_fault
+from blocksvm.base.log import LOG
 from blocksvm.base.outputs import check_output, scratch_folder
 from blocksvm.base.row_batch import RecordCounter, RowBatch, shown_name
 from blocksvm.base.user_code import by_user, names_of
@@ -293,6 +294,9 @@ class _Split:
                 metas.append(self._write(destination, file, pool))
             if self.existing is not None:
                 self.existing.require_unchanged()
+        LOG.info("%d rows, %d features in %s", metas[0]["n_samples"], metas[0]["n_features"], self.outputs[0])
+        for note in metas[0].get("notes", []):
+            LOG.warning("%s", note)
         return metas[0]
 
     def _require_rows(self, destinations: list[Destination]) -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 
+from blocksvm.base.log import LOG
+
 _show: Callable[[str], None] | None = None
 _issued: set[str] = set()
 
 
 def show_with(show: Callable[[str], None] | None) -> None:
-    """Pass messages about compilation to ``show`` from now on; None: only warn of failures."""
+    """Pass messages about compilation to ``show`` from now on; None: log them, and warn of failures."""
     global _show
     _show = show
 
@@ -24,3 +26,5 @@ def say(sentence: str, warning: bool = False) -> None:
         _show(sentence)
     elif warning:
         warnings.warn(sentence, RuntimeWarning, stacklevel=2)
+    else:
+        LOG.info("%s", sentence)

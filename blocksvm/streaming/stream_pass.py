@@ -16,6 +16,7 @@ import numpy as np
 from blocksvm.base.errors import InputError, option
 from blocksvm.base.inputs import names_of_inputs, one_run
 from blocksvm.base.labels import Labels
+from blocksvm.base.log import LOG
 from blocksvm.base.row_batch import RecordCounter, RowBatch, shown_name
 from blocksvm.base.user_code import by_user
 from blocksvm.formats import AUTO, get_format, remarks
@@ -170,11 +171,21 @@ class Stream:
         self.settings = settings = settings if continue_from is None else continued(continue_from, settings)
         self.continued = continue_from
         self.on_predicted = on_predicted
-        self.on_report, self.save, self.stop = on_report, save, stop
+        self.save, self.stop = save, stop
+
+        def report_and_log(report: StreamReport) -> None:
+            LOG.info("%d rows, cumulative loss %.6g", report.rows, report.cumulative_loss)
+            on_report(report)
+
+        def skip_and_log(sentence: str) -> None:
+            LOG.warning("skipped: %s", sentence)
+            on_fault(sentence)
+
+        self.on_report = report_and_log
         self.prior = prior
         prior_model = None if prior is None else describe_model(prior)
         self.prior_fingerprint = None if prior is None else model_fingerprint(prior)
-        self.targets = targets_of(settings, prior, prior_model, on_fault, bool(on_predicted or on_query))
+        self.targets = targets_of(settings, prior, prior_model, skip_and_log, bool(on_predicted or on_query))
         if continue_from is not None:
             self.targets.labels = check_continued_stream(continue_from, self)
         classes = self.targets.known_classes()
@@ -297,6 +308,8 @@ class Stream:
                 n = self.targets.unlabelled
                 raise InputError(f"{name}: none of its {n:,} rows has a label; there is nothing to learn")
             raise InputError(f"{name}: no rows found; expected lines of {get_format(self.recipe.format).lines}")
+        for note in notes_of(self):
+            LOG.warning("%s", note)
         return going
 
     def _learn_all(self, inputs: list[str]) -> bool:

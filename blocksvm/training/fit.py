@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Unpack
 
 import numpy as np
 
 from blocksvm.base.errors import InputError
 from blocksvm.base.inputs import one_run
+from blocksvm.base.log import LOG
 from blocksvm.base.outputs import check_output
 from blocksvm.base.user_code import by_user
 from blocksvm.learners.engine.joint_map import place_of
@@ -26,6 +28,7 @@ from blocksvm.training.loop import OuterLoop
 from blocksvm.training.plan import Plan
 from blocksvm.training.record import Result
 from blocksvm.training.run import Watch
+from blocksvm.training.setting_keywords import FitSettings
 from blocksvm.training.train_settings import TrainSettings
 
 
@@ -64,7 +67,7 @@ def fit(
     warm_start: str | Path | SavedRun | None = None,
     continue_from: str | Path | State | None = None,
     prior: str | Path | None = None,
-    **settings,
+    **settings: Unpack[FitSettings],
 ) -> Fitted:
     """Train on a source of blocks (``open_store``, ``Matrix``), or on a scipy CSR matrix with labels ``y`` and, where
     rows count differently, their weights ``sample_weight`` (n,), 0 or more.
@@ -93,7 +96,12 @@ def fit(
     )
     plan = Plan(source, asked, initial_models=initial_models, valid=valid)
     begin = warm_start if isinstance(warm_start, SavedRun) else _path(warm_start)
-    loop = OuterLoop(plan, Watch(on_event, stop), warm_start=begin)
+
+    def watched(event: RunEvent) -> None:
+        log_event(event)
+        on_event(event)
+
+    loop = OuterLoop(plan, Watch(watched, stop), warm_start=begin)
     if state is not None:
         loop.allocate()
         _begin_with(loop.state, state)
@@ -103,6 +111,19 @@ def fit(
     joint = joint_of(described, place_of(described), "the model")  # the user has named the map just now
     model = make_model("", ids, result.w, described, result.support, joint)
     return Fitted(model, result.status, result.certificate, result.alpha, loop, result)
+
+
+def log_event(event: RunEvent) -> None:
+    """Log the outer iterations and the end of a run, and why it has not converged."""
+    if event["event"] == "outer":
+        gap = event["rel_gap"] if event["rel_gap"] is not None else event["gap_estimate"]
+        reached = "" if gap is None else f"gap {gap:.1e}, "
+        LOG.info("outer iteration %d: %s%.1fs", event["outer"], reached, event["seconds"])
+    elif event["event"] == "end":
+        certified = "" if event["rel_gap"] is None else f", certified relative gap {event['rel_gap']:.1e}"
+        LOG.info("%s after %d outer iterations, %.1fs%s", event["status"], event["outer"], event["seconds"], certified)
+        if event["advice"] is not None:
+            LOG.warning("%s", event["advice"])
 
 
 def _begin_with(own: State, state: State) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from typing import Unpack
 
 import numpy as np
 from xxhash import xxh3_128_hexdigest
@@ -30,6 +31,7 @@ from blocksvm.training.checkpoint import Checkpoint
 from blocksvm.training.loop import OuterLoop
 from blocksvm.training.plan import Plan
 from blocksvm.training.run import Watch
+from blocksvm.training.setting_keywords import FitSettings
 from blocksvm.training.train_settings import TrainSettings
 from blocksvm.validation.folds import MOST_FOLDS, Folds, codes_by_fold, folds_of, targets_of
 from blocksvm.validation.held_out_problems import HeldOutCD, HeldOutProblems
@@ -189,7 +191,7 @@ def cross_validate(
     on_event: Callable[[dict], None] = lambda event: None,
     stop: Callable[[], bool] = lambda: False,
     checkpoint: PathCheckpoint | None = None,
-    **settings,
+    **settings: Unpack[FitSettings],
 ) -> Folded:
     """Train on the rows outside of each of ``folds`` folds at each C of ``path``, and score those in it.
 

@@ -35,6 +35,8 @@ def program(X: scipy.sparse.csr_matrix, y: np.ndarray) -> None:
     told: str = blocksvm.describe_solver("omd")
     # what is no use of them is told: an ignored error that is none is an error
     blocksvm.fit(X, y, valid=3)  # type: ignore[arg-type]
+    blocksvm.fit(X, y, tol="small")  # type: ignore[arg-type]
+    blocksvm.fit(X, y, tolerance=1e-3)  # type: ignore[call-arg]
     wrong: str = blocksvm.fit(X, y).alpha  # type: ignore[assignment]
     blocksvm.no_such_function()  # type: ignore[attr-defined]
     blocksvm.StreamSettings("pa1", passes="2")  # type: ignore[arg-type]

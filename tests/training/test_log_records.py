@@ -1,0 +1,50 @@
+"""The logger ``blocksvm`` of Python: progress as INFO, remarks as WARNING; commands print each line once."""
+
+import logging
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import blocksvm
+from blocksvm.commands import module_of
+
+X = sparse.random(200, 20, density=0.6, format="csr", random_state=3)
+Y = np.where(X @ np.random.default_rng(3).normal(size=20) > 0, 1, -1)
+
+
+@pytest.fixture
+def text(tmp_path):
+    path = tmp_path / "rows.svm"
+    path.write_text("1 1:1\n-1 2:1\nbad line\n" * 5)
+    return path
+
+
+def levels(caplog) -> set[str]:
+    assert {record.name for record in caplog.records} <= {"blocksvm"}
+    return {record.levelname for record in caplog.records}
+
+
+def test_a_run_logs_its_progress_and_why_it_has_not_converged(caplog):
+    with caplog.at_level(logging.INFO, "blocksvm"):
+        blocksvm.fit(X, Y, tol=1e-2)
+        assert levels(caplog) == {"INFO"}
+        assert "converged after" in caplog.text
+        blocksvm.fit(X, Y, C=100.0, tol=1e-9, max_outer=1)
+    assert "not converged" in [record.message for record in caplog.records if record.levelname == "WARNING"][0]
+
+
+def test_a_stream_logs_its_rows_and_what_it_skips(caplog, text):
+    with caplog.at_level(logging.INFO, "blocksvm"):
+        blocksvm.Stream(blocksvm.StreamSettings("pa1", skip_bad=True)).run([text])
+    assert levels(caplog) == {"INFO", "WARNING"}
+    assert "skipped: " in caplog.text
+
+
+def test_a_command_prints_each_line_once(text, run_in_process):
+    done = run_in_process(module_of("stream").main, text, "--learner", "pa1", "--skip-bad")
+    lines = [line for line in (done.out + done.err).splitlines() if line.startswith("skipped")]
+    assert lines and len(lines) == len(set(lines))
+    assert logging.getLogger("blocksvm").handlers == [
+        one for one in logging.getLogger("blocksvm").handlers if isinstance(one, logging.NullHandler)
+    ]
