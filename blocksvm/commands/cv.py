@@ -29,8 +29,7 @@ TYPES = {"memory": size, "seed": seed, "max_seconds": duration}
 CHOICES = ("accuracy", "auc", "loss", "rmse")
 
 
-def parser(of_loss: Settings = Settings()) -> Parser:
-    """The options, those of the loss that is named among them."""
+def parser() -> Parser:
     p = Parser(
         "cv", "Cross-validate along a path of C: for each C and fold a model is trained, to a certified gap, on the "
         "rows outside of the fold, and scored on those in it.", EXAMPLES,
@@ -45,8 +44,6 @@ def parser(of_loss: Settings = Settings()) -> Parser:
                       help="C trained at once, where memory allows (default 3; more: fewer readings)")  # fmt: skip
     add_settings(p, "the problem", WITH_CLASSES.without("C", "lam", "multiclass"))
     p.add_argument("--epsilon", metavar="E", help="of regression: errors up to it cost nothing")
-    if of_loss.names():
-        add_settings(p, "the loss", of_loss.without("epsilon"))
     add_settings(p, "the runs", RUN_SETTINGS, None, TYPES)
     add_checkpoint(p.add_argument_group("going on after an interruption"), "how far it is")
     then = p.add_argument_group("what comes of it")
@@ -91,7 +88,10 @@ def settings_of_loss(arguments: list[str]) -> Settings:
 
 def main(arguments: list[str]) -> int:
     of_loss = settings_of_loss(arguments)
-    options = parser(of_loss).parse_args(arguments)
+    p = parser()
+    if of_loss.names():
+        add_settings(p, "the loss", of_loss.without("epsilon"))
+    options = p.parse_args(arguments)
     from pathlib import Path
 
     from blocksvm.base.outputs import check_outputs, written_whole

@@ -11,7 +11,7 @@ LOSSES = Registry(
         "hinge": "blocksvm.losses.hinge:HINGE",
         "squared-hinge": "blocksvm.losses.hinge:SQUARED_HINGE",
         "logistic": "blocksvm.losses.logistic:LOGISTIC",
-        "perceptron": "blocksvm.losses.perceptron:PERCEPTRON",
+        "perceptron": "blocksvm.losses.perceptron_loss:PERCEPTRON",
         "epsilon-insensitive": "blocksvm.losses.epsilon_insensitive:EPSILON_INSENSITIVE",
         "squared-epsilon-insensitive": "blocksvm.losses.epsilon_insensitive:SQUARED_EPSILON_INSENSITIVE",
         "squared": "blocksvm.losses.epsilon_insensitive:SQUARED_LOSS",

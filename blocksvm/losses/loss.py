@@ -128,7 +128,7 @@ class Loss:
         return _compiled(self, loop)
 
     def inlined(self, function: Callable) -> Callable:
-        """``function``, an inlined one that names functions of a loss as kernels/loss_placeholders.py, with this loss's."""
+        """``function``, an inlined one that names functions of a loss as those placeholders, with this loss's."""
         return _inlined(self, function)
 
 

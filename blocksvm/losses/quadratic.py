@@ -1,8 +1,8 @@
 """Parts of the losses whose dual is quadratic in an interval, those of hinge.py (two classes) and of
 epsilon_insensitive.py (real numbers).
 
-c times a distance, c times its square, and half of that differ in seven functions, among them the dual's bound of |a| and
-its diagonal (Hsieh et al., ICML 2008, Table 1; Ho, Lin, JMLR 13, 2012, eq. 6).
+c times a distance, c times its square, and half of that differ in seven functions, among them the dual's bound of |a|
+and its diagonal (Hsieh et al., ICML 2008, Table 1; Ho, Lin, JMLR 13, 2012, eq. 6).
 """
 
 from __future__ import annotations

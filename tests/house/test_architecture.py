@@ -11,8 +11,8 @@ import pytest
 from support.places import ROOT, TESTS
 
 from blocksvm import structured
-from blocksvm.__main__ import COMMANDS
 from blocksvm.base.user_code import object_at
+from blocksvm.commands import COMMANDS
 from blocksvm.formats import FORMATS
 from blocksvm.learners import LEARNERS
 from blocksvm.learners.engine.methods import SOLVERS

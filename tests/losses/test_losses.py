@@ -223,11 +223,11 @@ def test_the_start_is_allowed_and_others_are_made_so(case):
 def test_a_loss_of_ones_own_is_named_by_module_and_attribute():
     assert get_loss("support.extra_losses:HUBER") is HUBER
     for name, expected in (
-        ("l1", "loss=l1: unknown; choose one of hinge, squared-hinge"),
+        ("l1", "no such loss; choose one of hinge, squared-hinge"),
         ("no_such_module:LOSS", "cannot be imported"),
         ("support.extra_losses:MISSING", "cannot be imported"),
         ("support.extra_losses:NOT_A_LOSS", "is no loss"),
-        ("support.extra_losses:", "unknown; choose one of"),
+        ("support.extra_losses:", "no such loss; choose one of"),
     ):
         with pytest.raises(InputError, match=expected):
             get_loss(name)
